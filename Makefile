@@ -1,0 +1,52 @@
+# Two commands do everything, set-up included: `make demo` and `make test`.
+#
+#   make demo                 the plugin on an embedded phantom, tracked
+#   make demo FOD=wmfod.nii.gz    the same on your own FOD volume
+#   make test                 linter, types and the whole test suite, on a virtual screen
+#   make test ARGS="-k grid"  some of the tests
+#   make lint, make format    what `make test` checks first; let ruff put it right
+#   make docs, make docs-check    write, or check, the pages that are derived from the code
+#   make clean                remove what these commands made, but for .venv
+
+PYTHON_BIN := .venv/bin/python
+HEADLESS := scripts/headless.sh
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format docs docs-check clean
+
+help:
+	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
+
+demo:
+	@scripts/setup.sh demo
+	@if [ "$$(uname -s)" = Linux ] && [ -z "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" ]; then \
+	    QT_API=pyqt6 $(HEADLESS) .venv/bin/napari-tractography demo $(if $(FOD),--fod "$(FOD)") --output demo-output; \
+	else \
+	    .venv/bin/napari-tractography demo $(if $(FOD),--fod "$(FOD)"); \
+	fi
+
+test: lint
+	@QT_API=pyqt6 PYTEST_QT_API=pyqt6 $(HEADLESS) $(PYTHON_BIN) -m pytest -p no:xvfb $(ARGS)
+
+lint:
+	@scripts/setup.sh test
+	@$(PYTHON_BIN) -m ruff check .
+	@$(PYTHON_BIN) -m ruff format --check .
+	@$(PYTHON_BIN) -m mypy
+
+format:
+	@scripts/setup.sh test
+	@$(PYTHON_BIN) -m ruff check --fix .
+	@$(PYTHON_BIN) -m ruff format .
+
+docs:
+	@scripts/setup.sh test
+	@$(PYTHON_BIN) scripts/docs.py
+
+docs-check:
+	@scripts/setup.sh test
+	@$(PYTHON_BIN) scripts/docs.py --check
+
+clean:
+	rm -rf build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find src tests benchmarks examples scripts -name __pycache__ -type d -prune -exec rm -rf {} +
