@@ -1,0 +1,47 @@
+"""The exceptions of this package: one sentence each, with the bad value and the remedy.
+
+Every layer raises them; the command turns them into exit code 2 and one line, the plugin into
+a notification.
+"""
+
+from __future__ import annotations
+
+
+class TractographyError(Exception):
+    """Base class: catching it catches every error that this package raises on purpose."""
+
+
+class InvalidFodError(TractographyError, ValueError):
+    """The volume is not a usable FOD: wrong dimensions, no SH count, nothing but zeros."""
+
+
+class InvalidGridError(TractographyError, ValueError):
+    """The affine or the shape of a voxel grid makes no sense."""
+
+
+class InvalidParameterError(TractographyError, ValueError):
+    """A tracking parameter is out of its range or no choice of its list."""
+
+
+class InvalidSeedsError(TractographyError, ValueError):
+    """There are no seeds, or none of them lies where streamlines can start."""
+
+
+class InvalidMaskError(TractographyError, ValueError):
+    """The mask is empty or lies on another grid."""
+
+
+class InvalidTractogramError(TractographyError, ValueError):
+    """Points, offsets or per-streamline data do not belong together."""
+
+
+class FileError(TractographyError, OSError):
+    """A file cannot be read or written, or is not what its name says."""
+
+
+class BackendError(TractographyError, RuntimeError):
+    """The requested backend or device cannot be used on this machine."""
+
+
+class InvalidRegionError(TractographyError, ValueError):
+    """A region is empty, not 3-D or no sphere."""

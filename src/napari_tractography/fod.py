@@ -1,0 +1,253 @@
+"""The fibre orientation distribution (FOD): spherical-harmonic coefficients on a voxel grid.
+
+Made by :mod:`napari_tractography.files.fods` and :mod:`napari_tractography.phantoms`; tabulated
+by :mod:`napari_tractography.tracking.tables`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from dipy.reconst.shm import real_sh_descoteaux, real_sh_tournier
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InvalidFodError, InvalidParameterError
+from .grid import Grid
+
+logger = logging.getLogger(__name__)
+
+BASES = ("tournier07", "descoteaux07", "tournier07_legacy", "descoteaux07_legacy")
+FRAMES = ("scanner", "voxel")
+MAX_LMAX = 16
+SOFTPLUS_SHARPNESS = 10.0  # of the positivity "softplus": log(1 + exp(10 f)) / 10
+# MRtrix3 works in scanner axes, DIPY in voxel axes.
+DEFAULT_FRAMES = {
+    "tournier07": "scanner",
+    "tournier07_legacy": "scanner",
+    "descoteaux07": "voxel",
+    "descoteaux07_legacy": "voxel",
+}
+SH_COUNTS = {(lmax + 1) * (lmax + 2) // 2: lmax for lmax in range(0, MAX_LMAX + 1, 2)}
+
+
+def sh_matrix(units: ArrayLike, lmax: int, basis: str) -> NDArray[np.float64]:
+    """Evaluate the real, even spherical harmonics.
+
+    Parameters
+    ----------
+    units : (n, 3) array_like
+        Unit vectors in the frame of the coefficients.
+    lmax : int
+        Largest degree, even.
+    basis : str
+        One of :data:`BASES`. "tournier07" is MRtrix3's (Tournier et al., NeuroImage 202, 2019),
+        "descoteaux07" DIPY's (Descoteaux et al., MRM 58, 2007); the legacy forms are those of
+        MRtrix 0.2 and of older DIPY.
+
+    Returns
+    -------
+    (n, n_coefficients) float64
+    """
+    x, y, z = np.asarray(units, dtype=np.float64).T
+    polar = np.arccos(np.clip(z / np.sqrt(x * x + y * y + z * z), -1.0, 1.0))
+    azimuth = np.arctan2(y, x)
+    evaluate = real_sh_tournier if basis.startswith("tournier07") else real_sh_descoteaux
+    matrix, orders, _ = evaluate(lmax, polar, azimuth, legacy=False)
+    # DIPY warns at each use of its legacy forms and will drop them: they are the present ones up
+    # to a factor a column.
+    if basis == "tournier07_legacy":  # not normalised
+        matrix = matrix * np.where(orders == 0, 1.0, np.sqrt(0.5))
+    elif basis == "descoteaux07_legacy":  # |m| in place of a negative m
+        matrix = matrix * np.where((orders < 0) & (orders % 2 == 1), -1.0, 1.0)
+    return np.asarray(matrix, dtype=np.float64)
+
+
+def check_fod_shape(shape: Sequence[int], name: str) -> None:
+    """Check that an array of this shape can hold an FOD; `name` is what to call it.
+
+    Raises
+    ------
+    InvalidFodError
+        When it is not 4-D or its last axis is no SH count.
+    """
+    if len(shape) != 4:
+        raise InvalidFodError(
+            f"{name} has {len(shape)} dimensions of shape {tuple(shape)}; an FOD volume is 4-D, "
+            "with spherical-harmonic coefficients along the last axis."
+        )
+    if shape[3] not in SH_COUNTS:
+        raise InvalidFodError(
+            f"{name} has {shape[3]} volumes, which is no count of even spherical "
+            "harmonics (1, 6, 15, 28, 45, 66, 91, ...); give an FOD such as wmfod.nii.gz."
+        )
+
+
+class Fod:
+    """SH coefficients, the grid they live on, and how to read them.
+
+    Only voxels with a finite, non-zero coefficient are stored. Instances are immutable.
+
+    Parameters
+    ----------
+    coefficients : (x, y, z, n_coefficients) array_like
+        SH coefficients; n_coefficients is 1, 6, 15, 28, 45, 66, 91, ... Voxels with a NaN or
+        infinite coefficient count as empty.
+    grid : Grid or (4, 4) array_like
+        The voxel grid, or just its affine.
+    basis : str
+        See :func:`sh_matrix`.
+    frame : str, optional
+        Axes of the directions: "scanner" (RAS+) or "voxel" (the image's own). By default
+        scanner for tournier07 and voxel for descoteaux07.
+    name : str
+        What to call it in messages and layers.
+
+    Raises
+    ------
+    InvalidFodError
+        When the array is not 4-D, its last axis is no SH count or nothing in it is usable.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "basis",
+        "frame",
+        "grid",
+        "lmax",
+        "n_invalid_voxels",
+        "name",
+        "values",
+        "voxel_rows",
+    )
+
+    def __init__(
+        self,
+        coefficients: ArrayLike,
+        grid: Grid | ArrayLike,
+        *,
+        basis: str = "tournier07",
+        frame: str | None = None,
+        name: str = "FOD",
+    ) -> None:
+        data = np.asarray(coefficients)
+        check_fod_shape(data.shape, name)
+        if basis not in BASES:
+            raise InvalidParameterError(
+                f"basis = {basis!r} is unknown; choose one of {', '.join(BASES)}."
+            )
+        frame = DEFAULT_FRAMES[basis] if frame is None else frame
+        if frame not in FRAMES:
+            raise InvalidParameterError(
+                f"frame = {frame!r} is unknown; choose one of {', '.join(FRAMES)}."
+            )
+        finite = np.ones(data.shape[:3], dtype=bool)
+        nonzero = np.zeros(data.shape[:3], dtype=bool)
+        for k in range(data.shape[3]):  # a volume at a time: no temporary of the whole size
+            finite &= np.isfinite(data[..., k])
+            nonzero |= data[..., k] != 0
+        used = finite & nonzero
+        if not used.any():
+            raise InvalidFodError(
+                f"{name} has no voxel with finite, non-zero coefficients; "
+                "check that it is an FOD and not an empty image."
+            )
+        self.grid = grid if isinstance(grid, Grid) else Grid(data.shape[:3], grid)
+        if self.grid.shape != data.shape[:3]:
+            raise InvalidFodError(
+                f"{name} has shape {data.shape[:3]} but its grid has {self.grid.shape}."
+            )
+        self.lmax = SH_COUNTS[data.shape[3]]
+        self.basis = basis
+        self.frame = frame
+        self.name = name
+        self.n_invalid_voxels = int(np.count_nonzero(~finite))
+        if self.n_invalid_voxels:
+            logger.warning("%s", self.invalid_voxels_message)
+        self.values: NDArray[np.float32] = np.ascontiguousarray(data[used], dtype=np.float32)
+        self.values.flags.writeable = False
+        rows = np.full(self.grid.shape, -1, dtype=np.int32)
+        rows[used] = np.arange(len(self.values), dtype=np.int32)
+        rows.flags.writeable = False
+        self.voxel_rows: NDArray[np.int32] = rows
+
+    @property
+    def n_voxels(self) -> int:
+        """Number of voxels that hold an FOD."""
+        return len(self.values)
+
+    @property
+    def invalid_voxels_message(self) -> str:
+        """One sentence on voxels with NaN or infinite coefficients, or ""."""
+        if not self.n_invalid_voxels:
+            return ""
+        total = int(np.prod(self.grid.shape))
+        return (
+            f"{self.name}: {self.n_invalid_voxels} of {total} voxels have NaN or infinite "
+            "coefficients and count as empty."
+        )
+
+    @property
+    def support(self) -> NDArray[np.bool_]:
+        """(x, y, z) bool: which voxels hold an FOD."""
+        return self.voxel_rows >= 0
+
+    @property
+    def coefficients(self) -> NDArray[np.float32]:
+        """(x, y, z, n_coefficients) float32: a new dense array, zero in empty voxels."""
+        return self.dense(self.values)
+
+    def dense(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Spread (n_voxels, ...) values over the grid: (x, y, z, ...), zero in empty voxels."""
+        volume = np.zeros(self.grid.shape + values.shape[1:], dtype=values.dtype)
+        volume[self.support] = values
+        return volume
+
+    def sample_matrix(self, unit_directions: ArrayLike) -> NDArray[np.float64]:
+        """Return the (n, n_coefficients) float64 matrix that gives amplitudes along RAS+ units."""
+        units = np.asarray(unit_directions, dtype=np.float64)
+        if units.ndim != 2 or units.shape[1] != 3:
+            raise InvalidParameterError(
+                f"unit_directions has shape {units.shape}; give (n, 3) unit vectors, RAS+."
+            )
+        if self.frame == "voxel":
+            units = units @ self.grid.axes
+        return sh_matrix(units, self.lmax, self.basis)
+
+    def amplitudes(self, unit_directions: ArrayLike) -> NDArray[np.float32]:
+        """Evaluate the FOD, without any positivity.
+
+        Parameters
+        ----------
+        unit_directions : (n, 3) array_like
+            Unit vectors in RAS+ axes.
+
+        Returns
+        -------
+        (x, y, z, n) float32
+            Amplitudes, zero in empty voxels.
+        """
+        matrix = self.sample_matrix(unit_directions).astype(np.float32)
+        return np.asarray(self.dense(self.values @ matrix.T))
+
+    def reread(self, *, basis: str | None = None, frame: str | None = None) -> Fod:
+        """Return the same coefficients read in another basis or frame.
+
+        Without `frame`, a new basis brings its own default frame.
+        """
+        if basis is None:
+            basis, frame = self.basis, frame or self.frame
+        return Fod(self.coefficients, self.grid, basis=basis, frame=frame, name=self.name)
+
+    def isotropic(self) -> NDArray[np.float32]:
+        """Return the (x, y, z) float32 map of the l = 0 coefficient, the FOD's mean times
+        sqrt(4 pi)."""
+        return np.asarray(self.dense(self.values[:, 0]))
+
+    def __repr__(self) -> str:
+        return (
+            f"Fod({self.name!r}, {self.grid!r}, lmax={self.lmax}, {self.basis}, "
+            f"{self.frame} axes, {self.n_voxels} voxels)"
+        )

@@ -1,0 +1,128 @@
+"""Voxel grids: the one place where voxel coordinates and RAS+ millimetres meet.
+
+Called by everything that holds a volume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InvalidGridError
+
+# A volume spanned by the three voxel axes, relative to a box of the same edge lengths,
+# below which an affine cannot be inverted with any accuracy left in float32.
+MIN_RELATIVE_DETERMINANT = 1e-4
+
+
+class Grid:
+    """A voxel grid in space.
+
+    Voxel centres lie at integer voxel coordinates, so the image ends at -0.5 and n - 0.5.
+
+    Parameters
+    ----------
+    shape : sequence of 3 int
+        Number of voxels along each axis.
+    affine : (4, 4) array_like
+        Voxel coordinates to RAS+ mm. Any invertible affine: oblique, sheared, anisotropic
+        and left-handed ones are normal.
+
+    Raises
+    ------
+    InvalidGridError
+        When the shape is not three positive numbers or the affine cannot be inverted.
+    """
+
+    __slots__ = ("affine", "inverse", "shape")
+
+    def __init__(self, shape: Sequence[int], affine: ArrayLike) -> None:
+        extent = tuple(int(n) for n in shape)
+        if len(extent) != 3 or min(extent) < 1:
+            raise InvalidGridError(
+                f"A grid needs three positive sizes, not {tuple(shape)}; give a 3-D volume."
+            )
+        matrix = np.array(affine, dtype=np.float64)
+        if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
+            raise InvalidGridError(
+                f"The affine must be 4 x 4 finite numbers, not of shape {matrix.shape} with "
+                f"{int((~np.isfinite(matrix)).sum())} non-finite values; repair the file's header."
+            )
+        edges = np.linalg.norm(matrix[:3, :3], axis=0)
+        relative = abs(np.linalg.det(matrix[:3, :3])) / max(float(np.prod(edges)), 1e-300)
+        if not relative > MIN_RELATIVE_DETERMINANT or not np.allclose(matrix[3], (0, 0, 0, 1)):
+            raise InvalidGridError(
+                f"The affine {matrix.round(4).tolist()} is singular: voxels would have no volume; "
+                "repair the file's header (mrinfo or nib-ls show it)."
+            )
+        matrix.flags.writeable = False
+        self.shape: tuple[int, int, int] = (extent[0], extent[1], extent[2])
+        self.affine: NDArray[np.float64] = matrix
+        self.inverse: NDArray[np.float64] = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+        self.inverse.flags.writeable = False
+
+    @property
+    def voxel_sizes_mm(self) -> NDArray[np.float64]:
+        """(3,) float64: edge lengths of a voxel, mm."""
+        return np.asarray(np.linalg.norm(self.affine[:3, :3], axis=0))
+
+    @property
+    def axes(self) -> NDArray[np.float64]:
+        """(3, 3) float64: the orthonormal matrix nearest to the voxel axes, as columns in RAS+.
+
+        Polar decomposition; equals the normalised columns of the affine unless it shears.
+        Its determinant is -1 for left-handed grids.
+        """
+        left, _, right = np.linalg.svd(self.affine[:3, :3] / self.voxel_sizes_mm)
+        return np.asarray(left @ right)
+
+    @property
+    def centre_mm(self) -> NDArray[np.float64]:
+        """(3,) float64: the middle of the volume, RAS+ mm."""
+        return np.asarray(self.to_mm((np.array(self.shape) - 1) / 2))
+
+    @property
+    def orientation(self) -> str:
+        """The anatomical directions nearest to the voxel axes, such as "RAS" or "LPS"."""
+        return "".join(nib.aff2axcodes(self.affine))
+
+    def bounds_mm(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the corners, (3,) each, of the smallest RAS+ box around the volume, mm."""
+        ends = [(-0.5, n - 0.5) for n in self.shape]
+        corners = self.to_mm(np.array(np.meshgrid(*ends)).reshape(3, 8).T)
+        return corners.min(axis=0), corners.max(axis=0)
+
+    def to_mm(self, points_vox: ArrayLike) -> NDArray[np.float64]:
+        """Map (..., 3) voxel coordinates to RAS+ mm, float64."""
+        return np.asarray(points_vox, dtype=np.float64) @ self.affine[:3, :3].T + self.affine[:3, 3]
+
+    def to_voxel(self, points_mm: ArrayLike) -> NDArray[np.float64]:
+        """Map (..., 3) RAS+ mm to voxel coordinates, float64."""
+        return (
+            np.asarray(points_mm, dtype=np.float64) @ self.inverse[:3, :3].T + self.inverse[:3, 3]
+        )
+
+    def contains(self, points_mm: ArrayLike) -> NDArray[np.bool_]:
+        """Tell which of (..., 3) RAS+ mm points lie inside the image, as (...) bool."""
+        vox = self.to_voxel(points_mm)
+        return np.asarray(((vox >= -0.5) & (vox < np.array(self.shape) - 0.5)).all(axis=-1))
+
+    def same_space(self, other: Grid) -> bool:
+        """Tell whether two grids put the same voxels at the same places (to 1e-3 mm)."""
+        return self.shape == other.shape and np.allclose(self.affine, other.affine, atol=1e-3)
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, Grid):
+            return NotImplemented
+        return self.shape == other.shape and np.array_equal(self.affine, other.affine)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.affine.tobytes()))
+
+    def __repr__(self) -> str:
+        sizes = " x ".join(f"{s:.4g}" for s in self.voxel_sizes_mm)
+        return f"Grid(shape={self.shape}, voxels {sizes} mm)"

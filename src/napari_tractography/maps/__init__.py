@@ -1,0 +1,1 @@
+"""Maps made of tractograms and FODs."""

@@ -1,0 +1,55 @@
+"""Which voxels of a grid lie near which, in voxels and in millimetres.
+
+Called by :mod:`.coherence`.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..fod import Fod
+from ..grid import Grid
+
+BLOCKS_PER_AXIS = 8
+
+
+def half_offsets(grid: Grid, reach_voxels: float) -> NDArray[np.int64]:
+    """Return the steps to a voxel's neighbours, one of each pair of opposite steps.
+
+    Parameters
+    ----------
+    grid : Grid
+    reach_voxels : float
+        Neighbours lie within so many cube roots of a voxel's volume, in mm. The 26 that touch
+        the voxel belong to them in any case, unless the image is too thin.
+
+    Returns
+    -------
+    (n, 3) int64
+        Voxel steps.
+    """
+    linear = grid.affine[:3, :3]
+    reach_mm = reach_voxels * float(np.cbrt(abs(np.linalg.det(linear))))
+    # Steps within a distance lie within this box: the rows of the inverse bound each coordinate.
+    box = np.ceil(reach_mm * np.linalg.norm(grid.inverse[:3, :3], axis=1)).astype(int)
+    extent = np.minimum(np.maximum(box, 1), np.array(grid.shape) - 1)
+    steps = np.array(list(itertools.product(*(range(-n, n + 1) for n in extent))))
+    near = np.linalg.norm(steps @ linear.T, axis=1) <= reach_mm * (1 + 1e-9)
+    touching = np.abs(steps).max(axis=1) == 1
+    positive = [tuple(step) > (0, 0, 0) for step in steps.tolist()]
+    return np.asarray(steps[(near | touching) & positive], dtype=np.int64)
+
+
+def voxel_blocks(fod: Fod) -> NDArray[np.int64]:
+    """Return which of 8 x 8 x 8 equal boxes each voxel with an FOD lies in, (n_voxels,) int64.
+
+    The boxes divide the smallest box around those voxels.
+    """
+    voxels = np.argwhere(fod.support)
+    low = voxels.min(axis=0)
+    extent = voxels.max(axis=0) - low + 1
+    boxes = (voxels - low) * BLOCKS_PER_AXIS // extent
+    return np.asarray(boxes @ (BLOCKS_PER_AXIS ** np.arange(3)), dtype=np.int64)

@@ -1,0 +1,105 @@
+"""The compiled walk along segments from voxel to voxel; called by :mod:`.density`."""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def _enter(cell, streamline, counts, last):
+    """Count a streamline in a voxel, if it lies in the image and was not entered before."""
+    x, y, z = cell[0], cell[1], cell[2]
+    nx, ny, nz = counts.shape
+    inside = 0 <= x < nx and 0 <= y < ny and 0 <= z < nz
+    if inside and last[x, y, z] != streamline:
+        last[x, y, z] = streamline
+        counts[x, y, z] += 1
+
+
+@njit(cache=True, nogil=True)
+def _clip(start, end, shape):
+    """Return the share of a segment at which it enters and leaves the image, a voxel wider.
+
+    Far points would otherwise cost a step for each voxel on the way to them.
+    """
+    enters, leaves = 0.0, 1.0
+    for a in range(3):
+        low, high = -1.0, shape[a] + 1.0
+        difference = end[a] - start[a]
+        if difference == 0.0:
+            if not low <= start[a] <= high:
+                return 1.0, 0.0
+            continue
+        one, other = (low - start[a]) / difference, (high - start[a]) / difference
+        enters = max(enters, min(one, other))
+        leaves = min(leaves, max(one, other))
+    return enters, leaves
+
+
+@njit(cache=True, nogil=True)
+def _walk(start, end, streamline, counts, last, cell, goal, sign, when, every):
+    """Enter all voxels between two points; voxel i is [i, i + 1). The last five are scratch."""
+    enters, leaves = _clip(start, end, counts.shape)
+    if enters > leaves:
+        return
+    faces = 0
+    for a in range(3):
+        difference = end[a] - start[a]
+        here = start[a] + enters * difference if enters > 0.0 else start[a]
+        there = start[a] + leaves * difference if leaves < 1.0 else end[a]
+        cell[a], goal[a] = np.int64(np.floor(here)), np.int64(np.floor(there))
+        faces += abs(goal[a] - cell[a])
+        sign[a] = 1 if goal[a] > cell[a] else -1
+        when[a] = every[a] = np.inf
+        if goal[a] != cell[a]:
+            face = cell[a] + (1 if sign[a] > 0 else 0)
+            when[a] = (face - start[a]) / difference  # share of the segment at the next face
+            every[a] = 1.0 / abs(difference)
+    _enter(cell, streamline, counts, last)
+    for _ in range(faces):
+        a = 0 if when[0] <= when[1] else 1
+        if when[2] < when[a]:
+            a = 2
+        cell[a] += sign[a]
+        # Rounding must not carry the walk past the last voxel along an axis.
+        when[a] = np.inf if cell[a] == goal[a] else when[a] + every[a]
+        _enter(cell, streamline, counts, last)
+
+
+@njit(cache=True, nogil=True)
+def count_passes(points, offsets, to_voxel, ends_only, counts, last):
+    """Add to `counts` in how many voxels each streamline lies.
+
+    Parameters
+    ----------
+    points : (n_points, 3) float32
+        RAS+ mm.
+    offsets : (n_streamlines + 1,) int64
+    to_voxel : (3, 4) float64
+        RAS+ mm to voxel coordinates.
+    ends_only : bool
+        Only the voxels of first and last points.
+    counts : (x, y, z) int32
+    last : (x, y, z) int64
+        The last streamline that entered each voxel, -1 at first.
+    """
+    start, end = np.empty(3), np.empty(3)
+    when, every = np.empty(3), np.empty(3)
+    cell, goal, sign = np.empty(3, np.int64), np.empty(3, np.int64), np.empty(3, np.int64)
+    for streamline in range(len(offsets) - 1):
+        first, stop = offsets[streamline], offsets[streamline + 1]
+        for p in range(first, stop):
+            alone = ends_only or stop - first == 1
+            if ends_only and p != first and p != stop - 1:
+                continue
+            for a in range(3):
+                end[a] = to_voxel[a, 3] + 0.5
+                for b in range(3):
+                    end[a] += to_voxel[a, b] * points[p, b]
+            if alone:
+                _walk(end, end, streamline, counts, last, cell, goal, sign, when, every)
+            elif p > first:
+                _walk(start, end, streamline, counts, last, cell, goal, sign, when, every)
+            start[:] = end

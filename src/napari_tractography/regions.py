@@ -1,0 +1,185 @@
+"""Regions that steer tracking: spheres and masks, on any grid of their own.
+
+Tested by the kernels at every step, not only at recorded points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import InvalidParameterError, InvalidRegionError
+from .grid import Grid
+from .seeds import Seeds
+
+ROLES = ("seed", "include", "exclude", "stop", "end")
+ROLE_HELP = {
+    "seed": "Streamlines start here.",
+    "include": "Streamlines must pass here; by the rule, through all, any, or all in order.",
+    "exclude": "Streamlines that enter are discarded.",
+    "stop": "Streamlines that enter stop there.",
+    "end": "Streamlines that enter stop there, and those that end elsewhere are discarded.",
+}
+INCLUDE_RULES = ("all", "any", "ordered")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """A sphere or a mask with a role; made by :meth:`sphere` and :meth:`mask`.
+
+    Attributes
+    ----------
+    role : str
+        One of :data:`ROLES`.
+    center_mm : (3,) float64 or None
+        Of a sphere, RAS+ mm.
+    radius_mm : float
+        Of a sphere.
+    voxels : (x, y, z) uint8 or None
+        Of a mask, 1 inside.
+    grid : Grid or None
+        Of a mask.
+    name : str
+        What to call it in messages.
+    """
+
+    role: str
+    center_mm: NDArray[np.float64] | None
+    radius_mm: float
+    voxels: NDArray[np.uint8] | None
+    grid: Grid | None
+    name: str
+
+    @classmethod
+    def sphere(
+        cls, center_mm: ArrayLike, radius_mm: float, role: str, *, name: str = "sphere"
+    ) -> Region:
+        """Make a ball of `radius_mm` around `center_mm`, RAS+ mm.
+
+        Raises
+        ------
+        InvalidRegionError
+            When the centre is no point or the radius is not positive.
+        """
+        centre = np.asarray(center_mm, dtype=np.float64)
+        if centre.shape != (3,) or not np.isfinite(centre).all():
+            raise InvalidRegionError(
+                f"The centre {center_mm!r} of region {name} is no point; give x, y, z in RAS+ mm."
+            )
+        if not (math.isfinite(radius_mm) and radius_mm > 0):
+            raise InvalidRegionError(
+                f"Region {name} has a radius of {radius_mm} mm and so is empty; "
+                "give a positive number."
+            )
+        return cls(_role(role), centre, float(radius_mm), None, None, name)
+
+    @classmethod
+    def mask(
+        cls,
+        labels: ArrayLike,
+        affine: ArrayLike | Grid,
+        role: str,
+        *,
+        label: int | None = None,
+        name: str = "mask",
+    ) -> Region:
+        """Make a region of the voxels that are not zero, or that equal `label`.
+
+        Parameters
+        ----------
+        labels : (x, y, z) array_like
+        affine : (4, 4) array_like or Grid
+            Of the mask itself, voxel to RAS+ mm; it need not be that of the FOD.
+        role : str
+            One of :data:`ROLES`.
+        label : int, optional
+            Take only this label.
+        name : str
+            What to call it in messages.
+
+        Raises
+        ------
+        InvalidRegionError
+            When it is not 3-D or holds no voxel.
+        """
+        array = np.asarray(labels)
+        if array.ndim != 3:
+            raise InvalidRegionError(f"Region {name} has shape {array.shape}; give a 3-D mask.")
+        inside = np.nan_to_num(array) != 0 if label is None else array == label
+        if not inside.any():
+            what = "no voxel" if label is None else f"no voxel with label {label}"
+            raise InvalidRegionError(f"Region {name} has {what}; paint it or choose another label.")
+        grid = affine if isinstance(affine, Grid) else Grid(array.shape, affine)
+        if grid.shape != array.shape:
+            raise InvalidRegionError(
+                f"Region {name} has shape {array.shape} but its grid has {grid.shape}."
+            )
+        voxels = np.ascontiguousarray(inside, dtype=np.uint8)
+        return cls(_role(role), None, 0.0, voxels, grid, name)
+
+    def contains(self, points_mm: ArrayLike) -> NDArray[np.bool_]:
+        """Tell which of (n, 3) RAS+ mm points lie inside, as (n,) bool."""
+        points = np.atleast_2d(np.asarray(points_mm, dtype=np.float64))
+        if self.grid is None or self.voxels is None:
+            assert self.center_mm is not None
+            return np.asarray(((points - self.center_mm) ** 2).sum(axis=1) <= self.radius_mm**2)
+        inside = self.grid.contains(points)
+        voxels = np.floor(self.grid.to_voxel(points[inside]) + 0.5).astype(int)
+        voxels = np.minimum(voxels, np.array(self.grid.shape) - 1)  # 0.5 - 1e-17 rounds up
+        inside[inside] = self.voxels[tuple(voxels.T)] != 0
+        return inside
+
+    def overlaps(self, grid: Grid) -> bool:
+        """Tell whether any of the region can lie inside an image's grid."""
+        if self.grid is None or self.voxels is None:
+            assert self.center_mm is not None
+            vox = grid.to_voxel(self.center_mm)
+            nearest = grid.to_mm(np.clip(vox, -0.5, np.array(grid.shape) - 0.5))
+            return bool(np.linalg.norm(nearest - self.center_mm) <= self.radius_mm)
+        centres = self.grid.to_mm(np.argwhere(self.voxels))
+        reach = 0.5 * np.abs(grid.inverse[:3, :3] @ self.grid.affine[:3, :3]).sum(axis=1)
+        vox = grid.to_voxel(centres)
+        far = (vox < -0.5 - reach) | (vox > np.array(grid.shape) - 0.5 + reach)
+        return bool((~far.any(axis=1)).any())
+
+    def seeds(self, n: int, *, random_seed: int = 0) -> Seeds:
+        """Draw `n` seeds uniformly in the region."""
+        if self.grid is None or self.voxels is None:
+            assert self.center_mm is not None
+            return Seeds.in_sphere(self.center_mm, self.radius_mm, n, random_seed=random_seed)
+        return Seeds.in_mask(self.voxels, self.grid, n, random_seed=random_seed)
+
+
+def check_regions(regions: Sequence[Region], grid: Grid) -> list[str]:
+    """Return a warning sentence for each region that no streamline on the grid can meet.
+
+    Raises
+    ------
+    InvalidParameterError
+        When a region has the role "seed", which is for making seeds, not for tracking.
+    """
+    warnings = []
+    for region in regions:
+        if region.role == "seed":
+            raise InvalidParameterError(
+                f"Region {region.name} has the role seed; draw seeds in it with region.seeds(n) "
+                "and pass those."
+            )
+        if not region.overlaps(grid):
+            warnings.append(
+                f"Region {region.name} ({region.role}) does not overlap the FOD; "
+                "check that both are in the same space."
+            )
+    return warnings
+
+
+def _role(role: str) -> str:
+    if role not in ROLES:
+        raise InvalidParameterError(
+            f"role = {role!r} is unknown; choose one of {', '.join(ROLES)}."
+        )
+    return role

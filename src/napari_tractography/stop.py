@@ -1,0 +1,85 @@
+"""Why a streamline ended, as data: the text people read and whether its last point is kept.
+
+The engine writes these codes, tractograms carry them, and the command and the panel print them.
+The idea of one table for all reasons is that of MRtrix3's ``tracking/types.h``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class StopReason(IntEnum):
+    """Code of the end of one half of a streamline, or of what became of the whole.
+
+    Attributes
+    ----------
+    text : str
+        What a person reads.
+    keeps_point : bool
+        Whether the point at which the reason was found belongs to the streamline.
+    rejects : bool
+        Whether the reason throws the whole streamline away.
+    remedy : str
+        What to change when a run gave nothing and this was the commonest reason.
+    """
+
+    text: str
+    keeps_point: bool
+    rejects: bool
+    remedy: str
+
+    def __new__(
+        cls, code: int, text: str, keeps_point: bool, rejects: bool, remedy: str
+    ) -> StopReason:
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.text = text
+        member.keeps_point = keeps_point
+        member.rejects = rejects
+        member.remedy = remedy
+        return member
+
+    SEED = 0, "starts at the seed", True, False, ""
+    LEFT_IMAGE = 1, "left the image", False, False, "seed further inside the image"
+    LEFT_MASK = 2, "left the mask", False, False, "use a larger mask"
+    NO_FOD = 3, "reached a voxel without fibres", True, False, "seed in white matter"
+    LOW_AMPLITUDE = (
+        4,
+        "FOD amplitude below the floor",
+        True,
+        False,
+        "lower the minimum amplitude or seed in white matter",
+    )
+    LOW_PROBABILITY = (
+        5,
+        "cone probability below the threshold",
+        True,
+        False,
+        "lower the probability threshold or widen the cone angle",
+    )
+    MAX_LENGTH = 6, "reached the maximum length", True, False, "raise the maximum length"
+    STOP_REGION = 7, "entered a stop region", True, False, "move or shrink the stop region"
+    END_REGION = 8, "ended in an end region", True, False, "move or shrink the end region"
+    EXCLUDED = 9, "entered an exclude region", False, True, "move or shrink the exclude region"
+    NOT_INCLUDED = (
+        10,
+        "missed an include region",
+        False,
+        True,
+        "enlarge the include regions or relax their rule",
+    )
+    NOT_ENDED = 11, "did not end in an end region", False, True, "enlarge the end regions"
+    TOO_SHORT = 12, "shorter than the minimum length", False, True, "lower the minimum length"
+    SEED_OUTSIDE_IMAGE = 13, "seed outside the image", False, True, "move the seeds into the image"
+    SEED_OUTSIDE_MASK = 14, "seed outside the mask", False, True, "move the seeds into the mask"
+    SEED_WITHOUT_FOD = (
+        15,
+        "no fibre orientation at the seed",
+        False,
+        True,
+        "seed in white matter or lower the minimum amplitude",
+    )
+
+
+N_REASONS = len(StopReason)

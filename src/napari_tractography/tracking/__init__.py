@@ -1,0 +1,1 @@
+"""Advancing streamlines; knows no screen."""

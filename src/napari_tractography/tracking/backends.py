@@ -1,0 +1,240 @@
+"""Which backend tracks a run, and why; called by :mod:`napari_tractography.tracking.engine`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import threading
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import BackendError
+from ..tractogram import Tractogram
+from . import costs, cpu, cuda, devices
+from .costs import Cost, CostBook, Work
+from .tables import cpu_count
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+logger = logging.getLogger(__name__)
+
+VARIABLE = "NAPARI_TRACTOGRAPHY_BACKEND"
+NAMES = "auto, cpu, cuda, cuda:0, cuda:1, ..., cuda:all"
+MEASURED_SECONDS = 0.05  # shorter runs measure nothing
+MEASURED_BYTES = 1e6
+book = CostBook()
+_started: set[int] = set()  # GPUs used in this process
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A backend.
+
+    Attributes
+    ----------
+    gpus : tuple of int
+        Empty for the CPU.
+    free : bool
+        Whether the choice was ours, so that another backend may step in.
+    reason : str
+        Why, for the log.
+    """
+
+    gpus: tuple[int, ...] = ()
+    free: bool = False
+    reason: str = "asked for"
+
+    @property
+    def name(self) -> str:
+        """What it is called: "cpu", "cuda:0", "cuda:0 + cuda:1"."""
+        return " + ".join(f"cuda:{gpu}" for gpu in self.gpus) or "cpu"
+
+
+def choose(backend: str, plan: Plan, n_threads: int | None = None) -> Choice:
+    """Return the backend that a name, the environment or the costs stand for.
+
+    Raises
+    ------
+    BackendError
+        When there is no such backend here.
+    """
+    forced = os.environ.get(VARIABLE, "")
+    choice = _choose(forced or backend, plan, n_threads or cpu_count())
+    if forced and forced != backend:
+        choice = Choice(choice.gpus, choice.free, f"{VARIABLE}={forced}: {choice.reason}")
+    logger.info("backend %s: %s", choice.name, choice.reason)
+    return choice
+
+
+def _choose(backend: str, plan: Plan, n_threads: int) -> Choice:
+    if backend == "cpu":
+        return Choice()
+    if backend.startswith("cuda"):
+        return Choice(devices.choose_gpus(backend))
+    if backend != "auto":
+        raise BackendError(f"backend = {backend!r} is unknown; choose one of {NAMES}.")
+    cpu_cost = book.get(_key((), plan, n_threads))
+    work = Work(plan.n_seeds, float(plan.settings.step))
+    enough = costs.cpu_is_enough(work, cpu_cost)
+    if enough:  # without so much as importing CuPy
+        return Choice(free=True, reason=enough)
+    try:
+        gpus = devices.choose_gpus("cuda")
+    except BackendError as error:
+        return Choice(free=True, reason=str(error))
+    work = Work(
+        plan.n_seeds,
+        float(plan.settings.step),
+        n_bytes=0 if cuda.is_uploaded(gpus[0], plan) else plan.table.n_bytes,
+        started=gpus[0] in _started,
+    )
+    take, reason = costs.decide(work, cpu_cost, book.get(_key(gpus, plan, n_threads)))
+    return Choice(gpus if take else (), True, reason)
+
+
+def iter_chunks(
+    choice: Choice,
+    plan: Plan,
+    *,
+    n_threads: int | None = None,
+    block: int | None = None,
+    memory_limit: float = cuda.MEMORY_LIMIT,
+) -> Generator[Tractogram, None, None]:
+    """Track by the chosen backend; measure what it costs.
+
+    A GPU that was not asked for by name and fails before the first chunk gives way to the CPU.
+    """
+    if choice.gpus:
+        spent: dict[str, float] = {}
+        chunks = cuda.iter_chunks(
+            plan, gpus=choice.gpus, block=block, memory_limit=memory_limit, spent=spent
+        )
+        try:
+            yield from _measured(chunks, choice, plan, spent, n_threads or cpu_count())
+            return
+        except _NothingYetError as failure:
+            if not choice.free:
+                raise failure.error from failure.error.__cause__
+            logger.warning("%s Tracking on the CPU instead.", failure.error)
+            choice = Choice()
+    chunks = cpu.iter_chunks(plan, n_threads=n_threads, block=block)
+    yield from _measured(chunks, choice, plan, {}, n_threads or cpu_count())
+
+
+def track_on_device(backend: str, plan: Plan, memory_limit: float) -> cuda.DeviceTractogram:
+    """Track on one GPU and leave the streamlines there.
+
+    Raises
+    ------
+    BackendError
+        When there is no GPU, or what is asked for is none, or several.
+    """
+    backend = os.environ.get(VARIABLE, "") or backend
+    if backend == "cpu" or backend == "cuda:all":
+        raise BackendError(
+            f"backend = {backend!r} has no arrays on one device; with device_arrays choose cuda or "
+            "cuda:0, cuda:1, ..."
+        )
+    gpus = devices.choose_gpus("cuda" if backend == "auto" else backend)
+    return cuda.track_on_device(plan, gpu=gpus[0], memory_limit=memory_limit)
+
+
+def warm_up(algorithm: int = 0, interpolation: int = 1, evaluation: int = 0) -> threading.Thread:
+    """Start the GPU and compile its kernels in the background, for codes of :mod:`codes`.
+
+    So that the first run is as fast as the next. Does nothing where there is no GPU.
+    """
+
+    def work() -> None:
+        try:
+            (gpu,) = devices.choose_gpus("cuda")
+            cuda.warm_up(gpu, algorithm, interpolation, evaluation)
+            _started.add(gpu)
+        except BackendError as error:
+            logger.debug("%s", error)
+
+    thread = threading.Thread(target=work, name="tractography-warm-up", daemon=True)
+    thread.start()
+    return thread
+
+
+class _NothingYetError(Exception):
+    """A backend failed before its first chunk."""
+
+    def __init__(self, error: BackendError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _measured(
+    chunks: Generator[Tractogram, None, None],
+    choice: Choice,
+    plan: Plan,
+    spent: dict[str, float],
+    n_threads: int,
+) -> Generator[Tractogram, None, None]:
+    """Hand the chunks on; note what they cost, but for the time that their taker takes."""
+    seconds, first_seconds = 0.0, 0.0
+    mm, first_mm = 0.0, 0.0
+    n_chunks = n_seeds = 0
+    cold = not set(choice.gpus) <= _started
+    try:
+        while True:
+            begun = time.perf_counter()
+            try:
+                chunk = next(chunks)
+            except StopIteration:
+                break
+            except BackendError as error:
+                if n_chunks:
+                    raise
+                raise _NothingYetError(error) from error
+            seconds += time.perf_counter() - begun
+            n_chunks += 1
+            n_seeds += chunk.n_seeds
+            mm += float(chunk.lengths_mm.sum(dtype=float))
+            if n_chunks == 1:
+                first_seconds, first_mm = seconds, mm
+                _started.update(choice.gpus)
+            yield chunk
+    finally:
+        chunks.close()
+    # The first chunk has the start in it, all others show the speed.
+    work_mm, work_seconds = mm - first_mm, seconds - first_seconds
+    if work_seconds < MEASURED_SECONDS or work_mm <= 0 or not n_seeds:
+        return
+    s_per_mm = work_seconds / work_mm
+    upload_s, upload_bytes = spent.get("upload", 0.0), spent.get("upload_bytes", 0.0)
+    start = max(0.0, first_seconds - first_mm * s_per_mm - upload_s)
+    key = _key(choice.gpus, plan, n_threads)
+    known = book.get(key)
+    if upload_bytes < MEASURED_BYTES:
+        upload_s_per_byte = known.upload_s_per_byte if known else 0.0
+    else:
+        upload_s_per_byte = upload_s / upload_bytes
+    book.learn(
+        key,
+        Cost(
+            start_s=start if cold or known is None else known.start_s,
+            upload_s_per_byte=upload_s_per_byte,
+            s_per_step=s_per_mm * float(plan.settings.step),
+            mm_per_seed=mm / n_seeds,
+        ),
+    )
+    if _started:  # the file is of use only where there is a choice
+        book.save()
+
+
+def _key(gpus: tuple[int, ...], plan: Plan, n_threads: int) -> str:
+    """Return what a measurement holds for."""
+    settings = plan.settings
+    if gpus:
+        device = " + ".join(devices.model(gpu) for gpu in gpus)
+    else:
+        device = f"{platform.node()} {platform.machine()} x {n_threads}"
+    kind = f"{settings.algorithm}{settings.interpolation}{settings.evaluation}"
+    return f"{device}, {kind}, {'ends' if settings.endpoints else 'lines'}"

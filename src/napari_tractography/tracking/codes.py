@@ -1,0 +1,169 @@
+"""What the kernels share: codes, constants and the structures that they are called with.
+
+The CUDA source holds the same codes under the same names.
+"""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..stop import StopReason
+from .philox import Purpose
+
+DRAW_BLOCKS = 8  # of two draws each
+MAX_INCLUDES = 16
+LANES = 32  # measured on AVX-512: 16 is not turned into vectors
+
+PROBABILISTIC, DETERMINISTIC, DIFFUSION, TRANSPORT = 0, 1, 2, 3
+PRECOMPUTED, DIRECT = 0, 1
+CLIP, SOFTPLUS = 0, 1
+NEAREST, TRILINEAR = 0, 1
+BOTH, FORWARD, BACKWARD = 0, 1, 2
+START_SAMPLED, START_MAX, START_GIVEN = 0, 1, 2
+ROLE_EXCLUDE, ROLE_STOP, ROLE_END, ROLE_INCLUDE = 0, 1, 2, 3
+SHAPE_SPHERE, SHAPE_MASK = 0, 1
+RULE_ALL, RULE_ANY, RULE_ORDERED = 0, 1, 2
+
+SEED = int(StopReason.SEED)
+LEFT_IMAGE = int(StopReason.LEFT_IMAGE)
+LEFT_MASK = int(StopReason.LEFT_MASK)
+NO_FOD = int(StopReason.NO_FOD)
+LOW_AMPLITUDE = int(StopReason.LOW_AMPLITUDE)
+LOW_PROBABILITY = int(StopReason.LOW_PROBABILITY)
+MAX_LENGTH = int(StopReason.MAX_LENGTH)
+STOP_REGION = int(StopReason.STOP_REGION)
+END_REGION = int(StopReason.END_REGION)
+EXCLUDED = int(StopReason.EXCLUDED)
+NOT_INCLUDED = int(StopReason.NOT_INCLUDED)
+NOT_ENDED = int(StopReason.NOT_ENDED)
+TOO_SHORT = int(StopReason.TOO_SHORT)
+SEED_OUTSIDE_IMAGE = int(StopReason.SEED_OUTSIDE_IMAGE)
+SEED_OUTSIDE_MASK = int(StopReason.SEED_OUTSIDE_MASK)
+SEED_WITHOUT_FOD = int(StopReason.SEED_WITHOUT_FOD)
+
+PURPOSE_FORWARD = int(Purpose.FORWARD)
+PURPOSE_BACKWARD = int(Purpose.BACKWARD)
+PURPOSE_START = int(Purpose.START)
+
+# Reference counting off (Numba's private `_nrt`): nothing is allocated in here, and counting every
+# array that leaves a tuple took nine tenths of the time. test_kernel.py fails should it be renamed.
+# Only the outermost function is cached on disk, see kernel.py.
+OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
+compiled = njit(**OPTIONS)
+inlined = njit(forceinline=True, **OPTIONS)
+
+
+class Field(NamedTuple):
+    """The FOD, its cones and the mask, as the kernel reads them; see tables.py."""
+
+    voxel_rows: np.ndarray  # (x, y, z) int32
+    amplitudes: np.ndarray  # (n_rows, n_half) float32
+    alias: np.ndarray  # (n_rows, n_half) uint32
+    totals: np.ndarray  # (n_rows,) float32
+    directions: np.ndarray  # (n_directions, 3) float32
+    to_voxel: np.ndarray  # (3, 4) float32
+    alias_bits: np.uint64
+    cone: np.ndarray  # (n_directions, n_half) uint8
+    everywhere: np.ndarray  # (n_half,) uint8: the cone of a start, both signs allowed
+    two_sided: bool
+    n_mass: int
+    cone_mass: np.ndarray  # (n_rows, n_mass) float32
+    best: np.ndarray  # (n_rows, n_mass) uint16
+    mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
+    neighbours: np.ndarray  # (n_directions, N_NEIGHBOURS) int32
+    slopes: np.ndarray  # (n_directions, N_NEIGHBOURS, 5) float32
+    tangents: np.ndarray  # (n_directions, 2, 3) float32
+    harmonics: np.ndarray  # (n_rows, n_coefficients) float32, or (0, 0) unless evaluated directly
+    lmax: int
+    to_frame: np.ndarray  # (3, 3) float32: RAS+ axes to those of the harmonics
+
+
+class Settings(NamedTuple):
+    """The tracking parameters, as numbers."""
+
+    algorithm: int
+    interpolation: int
+    direction: int
+    start: int
+    step: np.float32
+    min_probability: np.float32
+    min_amplitude: np.float32
+    max_angle: np.float32  # radians
+    min_length: np.float32
+    max_length: np.float32
+    min_steps: int
+    max_steps: int
+    record_every: int
+    endpoints: bool
+    evaluation: int
+    positivity: int
+    gamma: np.float32
+    gamma_noise: np.float32
+    adaptive: bool
+    key_0: np.uint64
+    key_1: np.uint64
+
+
+class Regions(NamedTuple):
+    """Regions flattened into arrays; see regions.py."""
+
+    roles: np.ndarray  # (n,) int32
+    shapes: np.ndarray  # (n,) int32
+    orders: np.ndarray  # (n,) int32: number among the include regions
+    geometry: np.ndarray  # (n, 12) float32: centre and squared radius, or RAS+ mm to voxel
+    extents: np.ndarray  # (n, 4) int64: shape and first voxel in `voxels`
+    voxels: np.ndarray  # (n_voxels,) uint8
+    rule: int
+    n_includes: int
+    n_ends: int
+
+
+class Scratch(NamedTuple):
+    """What one thread keeps between steps."""
+
+    corner_rows: np.ndarray  # (8,) int64, -1 where there is no FOD
+    corner_totals: np.ndarray  # (8,) float32
+    cell: np.ndarray  # (3,) int64: the voxels the corners belong to
+    rows: np.ndarray  # (8,) int64: corners with a weight, compacted
+    weights: np.ndarray  # (8,) float32
+    cumulative: np.ndarray  # (8,) float32
+    total: np.ndarray  # (1,) float32
+    mixed: np.ndarray  # (n_half,) float32: interpolated amplitudes
+    lane_value: np.ndarray  # (LANES,) float32
+    lane_index: np.ndarray  # (LANES,) int32
+    inside: np.ndarray  # (n_regions,) uint8: was the last point in the region
+    visited: np.ndarray  # (1,) int64: bits of the include regions
+    ups: np.ndarray  # (2, n_includes + 1) int64: ordered visits going out, a row a half
+    downs: np.ndarray  # (2, n_includes + 1) int64
+    forward: np.ndarray  # (n_points, 3) float32: points of the forward half
+    coefficients: np.ndarray  # (n_coefficients,) float32: interpolated harmonics
+    legendre: np.ndarray  # (2, lmax + 2) float32
+
+
+def new_scratch(
+    n_half: int, n_regions: int, n_includes: int, n_points: int, lmax: int = 0
+) -> Scratch:
+    """Allocate the scratch of one thread."""
+    return Scratch(
+        corner_rows=np.full(8, -1, np.int64),
+        corner_totals=np.zeros(8, np.float32),
+        cell=np.full(3, -(2**31), np.int64),
+        rows=np.zeros(8, np.int64),
+        weights=np.zeros(8, np.float32),
+        cumulative=np.zeros(8, np.float32),
+        total=np.zeros(1, np.float32),
+        mixed=np.zeros(n_half, np.float32),
+        lane_value=np.zeros(LANES, np.float32),
+        lane_index=np.zeros(LANES, np.int32),
+        inside=np.zeros(n_regions, np.uint8),
+        visited=np.zeros(1, np.int64),
+        ups=np.zeros((2, n_includes + 1), np.int64),
+        downs=np.zeros((2, n_includes + 1), np.int64),
+        forward=np.empty((n_points, 3), np.float32),
+        coefficients=np.zeros((lmax + 1) * (lmax + 2) // 2, np.float32),
+        legendre=np.zeros((2, lmax + 2), np.float32),
+    )

@@ -1,0 +1,139 @@
+"""The CPU backend: blocks of seeds over a pool of threads, in seed order.
+
+Single-threaded kernels without the GIL, over seed ranges in a pool of our own: cancelling and the
+number of threads stay ours, and Numba's own threading layer, which aborts the process when two
+threads launch parallel kernels at once, is never used.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+
+from ..stop import N_REASONS
+from ..tractogram import GrowingArray, Tractogram, tally_from_counts
+from . import codes, kernel
+from .plan import Plan
+from .tables import cpu_count
+
+# Seeds: few, so that the first streamlines show at once; an eighth of a small run, so that a
+# preview is not cut into more pieces than the threads need.
+FIRST_BLOCK_MIN, FIRST_BLOCK_MAX = 32, 256
+MAX_BLOCK = 1 << 16
+BLOCK_SECONDS = 0.08  # short enough to cancel at once, long enough to hide what a block costs
+POINTS_A_BUFFER = 1 << 17
+
+
+class _Worker(threading.local):
+    """What each thread of a pool keeps from block to block."""
+
+    scratch: codes.Scratch | None = None
+    points: np.ndarray | None = None
+
+
+def iter_chunks(
+    plan: Plan, *, n_threads: int | None = None, first_stream: int = 0, block: int | None = None
+) -> Generator[Tractogram, None, None]:
+    """Track the seeds of a plan; yield chunks in seed order.
+
+    Parameters
+    ----------
+    plan : Plan
+    n_threads : int, optional
+        Number of threads; by default one a processor.
+    first_stream : int
+        Streamline id of the first seed: its random numbers and `seed_index` go by it.
+    block : int, optional
+        Seeds a block; by default adapted to the speed. The streamlines do not depend on it.
+
+    Yields
+    ------
+    Tractogram
+        Closing the generator cancels what is under way and waits for the threads.
+    """
+    n_workers = n_threads or cpu_count()
+    cancelled = np.zeros(1, np.uint8)
+    worker = _Worker()
+    share = plan.n_seeds // (4 * n_workers)
+    size = block or min(max(share, FIRST_BLOCK_MIN), FIRST_BLOCK_MAX)
+    next_seed = 0
+    pending: deque[Future[tuple[Tractogram, float]]] = deque()
+    pool = ThreadPoolExecutor(n_workers, thread_name_prefix="tractography")
+    try:
+        while next_seed < plan.n_seeds or pending:
+            while next_seed < plan.n_seeds and len(pending) < 2 * n_workers:
+                last = min(next_seed + size, plan.n_seeds)
+                pending.append(
+                    pool.submit(track_range, plan, next_seed, last, first_stream, cancelled, worker)
+                )
+                next_seed = last
+            chunk, seconds = pending.popleft().result()
+            if block is None:
+                wanted = chunk.n_seeds * BLOCK_SECONDS / max(seconds, 1e-6)
+                size = int(min(max(wanted, 1), 4 * size, MAX_BLOCK))
+            yield chunk
+    finally:
+        cancelled[0] = 1
+        pool.shutdown(cancel_futures=True)
+
+
+def track_range(
+    plan: Plan, first: int, last: int, first_stream: int, cancelled: np.ndarray, worker: _Worker
+) -> tuple[Tractogram, float]:
+    """Track seeds `first` to `last` in this thread; return the streamlines and the seconds."""
+    begun = time.perf_counter()
+    room = plan.settings.max_steps + 2
+    if worker.scratch is None or worker.points is None:
+        worker.scratch = codes.new_scratch(
+            plan.table.n_half,
+            len(plan.regions.roles),
+            plan.regions.n_includes,
+            room,
+            plan.field.lmax,
+        )
+        worker.points = np.empty((max(POINTS_A_BUFFER, room), 3), np.float32)
+    n = last - first
+    counts, lengths = np.empty(n, np.int64), np.empty(n, np.float32)
+    reasons, sources = np.empty((n, 2), np.uint8), np.empty(n, np.int64)
+    tally = np.zeros(N_REASONS, np.int64)
+    points = GrowingArray((3,), np.float32)
+    done = 0
+    seed = first
+    while seed < last and not cancelled[0]:
+        seed, n_lines, n_points = kernel.track_block(
+            plan.field,
+            plan.settings,
+            plan.regions,
+            worker.scratch,
+            plan.positions_mm,
+            plan.given,
+            seed,
+            last,
+            first_stream,
+            cancelled,
+            worker.points,
+            counts[done:],
+            lengths[done:],
+            reasons[done:],
+            sources[done:],
+            tally,
+        )
+        points.append(worker.points[:n_points])
+        done += n_lines
+    offsets = np.zeros(done + 1, np.int64)
+    np.cumsum(counts[:done], out=offsets[1:])
+    chunk = Tractogram(
+        points.finish(),
+        offsets,
+        seed_index=sources[:done] + first_stream,
+        stop_reasons=reasons[:done],
+        lengths_mm=lengths[:done],
+        tally=tally_from_counts(tally),
+        n_seeds=seed - first,
+    )
+    return chunk, time.perf_counter() - begun

@@ -1,0 +1,305 @@
+"""Tracking: FOD, seeds and parameters in, tractograms out.
+
+``iter_track`` yields chunks as they are ready, ``track`` collects them.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Generator, Sequence
+from typing import Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..arrays import host_array
+from ..directions import ConeFunction, function_cone, nearest_direction
+from ..errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError
+from ..fod import Fod
+from ..parameters import MAX_DIRECTIONS, TrackingParameters
+from ..regions import INCLUDE_RULES, Region, check_regions
+from ..seeds import Seeds
+from ..tractogram import Tractogram
+from . import backends, codes, cuda
+from .harmonics import polynomial_coefficients
+from .plan import Plan, kernel_field, kernel_regions, kernel_settings
+from .tables import build_cone, cone_table, fod_table
+
+logger = logging.getLogger(__name__)
+
+FEWEST_IN_CONE = 7  # directions: one and those around it
+
+
+def iter_track(
+    fod: Fod,
+    seeds: Seeds,
+    parameters: TrackingParameters | None = None,
+    *,
+    mask: ArrayLike | None = None,
+    regions: Sequence[Region] = (),
+    include_rule: str = "all",
+    cone: ConeFunction | None = None,
+    backend: str = "auto",
+    n_threads: int | None = None,
+    block: int | None = None,
+    memory_limit: float = cuda.MEMORY_LIMIT,
+    progress: Callable[[int, int], None] | None = None,
+) -> Generator[Tractogram, None, None]:
+    """Track streamlines, a chunk at a time.
+
+    Parameters
+    ----------
+    fod : Fod
+    seeds : Seeds
+    parameters : TrackingParameters, optional
+    mask : (x, y, z) array_like, optional
+        Non-zero where streamlines may run; on the FOD's grid.
+    regions : sequence of Region
+        Include, exclude, stop and end regions, each on a grid of its own.
+    include_rule : str
+        Whether a streamline must meet "all" include regions, "any", or all "ordered" as given,
+        from one end to the other.
+    cone : callable, optional
+        Replaces the cone angle, see :func:`napari_tractography.directions.function_cone`.
+    backend : str
+        "auto", "cpu", "cuda" for the GPU with most free memory, "cuda:1" for another, or
+        "cuda:all". The streamlines do not depend on it, but for diffusion and transport; see
+        docs/gpu.md. "auto" takes what is likely to be done first. The environment variable
+        NAPARI_TRACTOGRAPHY_BACKEND overrules it.
+    n_threads : int, optional
+        CPU threads, by default one a processor. The streamlines do not depend on it.
+    block : int, optional
+        Seeds a chunk, by default adapted to the speed. The streamlines do not depend on it.
+    memory_limit : float
+        What to take of each GPU: up to 1 the share of its free memory, above it bytes.
+    progress : callable, optional
+        Called with (rows done, rows in all) while the FOD is tabulated on first use.
+
+    Yields
+    ------
+    Tractogram
+        In seed order; their `n_seeds` add up to ``len(seeds)``. Closing the generator cancels.
+
+    Raises
+    ------
+    TractographyError
+        When something is wrong with the input; raised by this call, before the first chunk.
+    """
+    plan = make_plan(
+        fod,
+        seeds,
+        parameters or TrackingParameters(),
+        mask=mask,
+        regions=regions,
+        include_rule=include_rule,
+        cone=cone,
+        progress=progress,
+    )
+    choice = backends.choose(backend, plan, n_threads)
+    return backends.iter_chunks(
+        choice, plan, n_threads=n_threads, block=block, memory_limit=memory_limit
+    )
+
+
+@overload
+def track(
+    fod: Fod,
+    seeds: Seeds,
+    parameters: TrackingParameters | None = None,
+    *,
+    mask: ArrayLike | None = None,
+    regions: Sequence[Region] = (),
+    include_rule: str = "all",
+    cone: ConeFunction | None = None,
+    backend: str = "auto",
+    n_threads: int | None = None,
+    block: int | None = None,
+    memory_limit: float = cuda.MEMORY_LIMIT,
+    device_arrays: Literal[False] = False,
+) -> Tractogram: ...
+
+
+@overload
+def track(
+    fod: Fod,
+    seeds: Seeds,
+    parameters: TrackingParameters | None = None,
+    *,
+    mask: ArrayLike | None = None,
+    regions: Sequence[Region] = (),
+    include_rule: str = "all",
+    cone: ConeFunction | None = None,
+    backend: str = "auto",
+    n_threads: int | None = None,
+    block: int | None = None,
+    memory_limit: float = cuda.MEMORY_LIMIT,
+    device_arrays: Literal[True],
+) -> cuda.DeviceTractogram: ...
+
+
+def track(
+    fod: Fod,
+    seeds: Seeds,
+    parameters: TrackingParameters | None = None,
+    *,
+    mask: ArrayLike | None = None,
+    regions: Sequence[Region] = (),
+    include_rule: str = "all",
+    cone: ConeFunction | None = None,
+    backend: str = "auto",
+    n_threads: int | None = None,
+    block: int | None = None,
+    memory_limit: float = cuda.MEMORY_LIMIT,
+    device_arrays: bool = False,
+) -> Tractogram | cuda.DeviceTractogram:
+    """Track streamlines and return them all; the parameters are those of :func:`iter_track`.
+
+    A run without a single streamline logs why as a warning. With `device_arrays` they stay on the
+    GPU, as CuPy arrays: see :class:`napari_tractography.tracking.cuda.DeviceTractogram`.
+    """
+    if device_arrays:
+        plan = make_plan(
+            fod,
+            seeds,
+            parameters or TrackingParameters(),
+            mask=mask,
+            regions=regions,
+            include_rule=include_rule,
+            cone=cone,
+        )
+        return backends.track_on_device(backend, plan, memory_limit)
+    chunks = iter_track(
+        fod,
+        seeds,
+        parameters,
+        mask=mask,
+        regions=regions,
+        include_rule=include_rule,
+        cone=cone,
+        backend=backend,
+        n_threads=n_threads,
+        block=block,
+        memory_limit=memory_limit,
+    )
+    tractogram = Tractogram.concatenate(list(chunks))
+    if not len(tractogram):
+        logger.warning("%s", tractogram.why_empty())
+    return tractogram
+
+
+def make_plan(
+    fod: Fod,
+    seeds: Seeds,
+    parameters: TrackingParameters,
+    *,
+    mask: ArrayLike | None = None,
+    regions: Sequence[Region] = (),
+    include_rule: str = "all",
+    cone: ConeFunction | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Plan:
+    """Check the input and bring it into the form that kernels read.
+
+    Raises
+    ------
+    TractographyError
+    """
+    inside = check_mask(mask, fod)
+    check_seeds(seeds, fod, parameters)
+    if include_rule not in INCLUDE_RULES:
+        raise InvalidParameterError(
+            f"include_rule = {include_rule!r} is unknown; choose one of {', '.join(INCLUDE_RULES)}."
+        )
+    for warning in check_regions(regions, fod.grid):
+        logger.warning("%s", warning)
+    flat = kernel_regions(regions, include_rule)
+    if flat.n_includes > codes.MAX_INCLUDES:
+        raise InvalidParameterError(
+            f"{flat.n_includes} include regions are too many; give at most {codes.MAX_INCLUDES}."
+        )
+    table = fod_table(fod, parameters.n_directions, parameters.positivity, progress)
+    if cone is None:
+        check_cone(parameters)
+        cones = cone_table(table, parameters.max_angle_deg)
+    else:
+        cones = build_cone(table, function_cone(parameters.n_directions, cone))
+    given = np.zeros(len(seeds), np.int32)
+    if parameters.start == "given" and seeds.directions is not None:
+        given = nearest_direction(seeds.directions, parameters.n_directions)
+    harmonics = None
+    if parameters.is_langevin and parameters.evaluation == "direct":
+        harmonics = polynomial_coefficients(fod)
+    return Plan(
+        positions_mm=seeds.positions_mm,
+        given=given,
+        table=table,
+        cones=cones,
+        field=kernel_field(fod, table, cones, inside, harmonics),
+        settings=kernel_settings(parameters),
+        regions=flat,
+    )
+
+
+def check_cone(parameters: TrackingParameters) -> None:
+    """Log a warning when the cone holds so few directions that lines can hardly turn."""
+    share = (1 - math.cos(math.radians(parameters.max_angle_deg))) / 2
+    held = parameters.n_directions * share
+    if held < FEWEST_IN_CONE and not parameters.is_langevin:
+        enough = min(2 * math.ceil(FEWEST_IN_CONE / share / 2), MAX_DIRECTIONS)
+        logger.warning(
+            "A cone of %g degrees holds about %.1f of the %d directions, so that streamlines can "
+            "hardly turn; raise n_directions to %d.",
+            parameters.max_angle_deg,
+            held,
+            parameters.n_directions,
+            enough,
+        )
+
+
+def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.bool_] | None:
+    """Return the mask as booleans.
+
+    Raises
+    ------
+    InvalidMaskError
+        When it has another shape than the FOD or is empty.
+    """
+    if mask is None:
+        return None
+    array = host_array(mask)
+    if array.shape != fod.grid.shape:
+        raise InvalidMaskError(
+            f"The mask has shape {array.shape} but {fod.name} has {fod.grid.shape}; "
+            "resample the mask to the FOD's grid (mrgrid mask regrid -template fod)."
+        )
+    inside = np.nan_to_num(array) != 0
+    if not inside.any():
+        raise InvalidMaskError(
+            f"The mask of shape {array.shape} is empty; choose or paint another, or track without."
+        )
+    return np.asarray(inside)
+
+
+def check_seeds(seeds: Seeds, fod: Fod, parameters: TrackingParameters) -> None:
+    """Raise when no streamline can start.
+
+    Raises
+    ------
+    InvalidSeedsError
+        When every seed lies outside the volume, or directions are wanted and not given.
+    """
+    if not len(seeds):
+        raise InvalidSeedsError("There are no seeds; place at least one.")
+    if not fod.grid.contains(seeds.positions_mm).any():
+        position = ", ".join(f"{x:.1f}" for x in seeds.positions_mm[0])
+        low, high = (corner.round(1).tolist() for corner in fod.grid.bounds_mm())
+        raise InvalidSeedsError(
+            f"All {len(seeds)} seeds lie outside {fod.name}, the first at ({position}) mm; "
+            f"its volume spans {low} to {high} mm (RAS+)."
+        )
+    if parameters.start == "given" and seeds.directions is None:
+        raise InvalidSeedsError(
+            'start = "given" needs a direction with every seed; give Seeds.at(points, directions) '
+            'or choose start = "sampled".'
+        )

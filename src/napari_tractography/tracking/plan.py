@@ -1,0 +1,189 @@
+"""A run, resolved: everything a backend needs, checked, in the form that kernels read.
+
+Made by :mod:`napari_tractography.tracking.engine`, read by the backends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..directions import neighbour_table
+from ..fod import Fod
+from ..parameters import TrackingParameters
+from ..regions import INCLUDE_RULES, Region
+from . import codes
+from .tables import ConeTable, FodTable
+
+ALGORITHMS = {
+    "probabilistic": codes.PROBABILISTIC,
+    "deterministic": codes.DETERMINISTIC,
+    "diffusion": codes.DIFFUSION,
+    "transport": codes.TRANSPORT,
+}
+EVALUATIONS = {"precomputed": codes.PRECOMPUTED, "direct": codes.DIRECT}
+POSITIVITIES = {"clip": codes.CLIP, "softplus": codes.SOFTPLUS}
+INTERPOLATIONS = {"nearest": codes.NEAREST, "trilinear": codes.TRILINEAR}
+DIRECTIONS = {"both": codes.BOTH, "forward": codes.FORWARD, "backward": codes.BACKWARD}
+STARTS = {
+    "sampled": codes.START_SAMPLED,
+    "max": codes.START_MAX,
+    "given": codes.START_GIVEN,
+}
+ROLES = {
+    "exclude": codes.ROLE_EXCLUDE,
+    "stop": codes.ROLE_STOP,
+    "end": codes.ROLE_END,
+    "include": codes.ROLE_INCLUDE,
+}
+RULES = dict(zip(INCLUDE_RULES, (codes.RULE_ALL, codes.RULE_ANY, codes.RULE_ORDERED), strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A run.
+
+    Attributes
+    ----------
+    positions_mm : (n_seeds, 3) float32
+        RAS+ mm.
+    given : (n_seeds,) int32
+        Start directions as indices; zeros unless ``start="given"``.
+    table, cones : FodTable, ConeTable
+    field, settings, regions : NamedTuple
+        What the kernels read, see :mod:`napari_tractography.tracking.kernel`.
+    """
+
+    positions_mm: NDArray[np.float32]
+    given: NDArray[np.int32]
+    table: FodTable
+    cones: ConeTable
+    field: codes.Field
+    settings: codes.Settings
+    regions: codes.Regions
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "positions_mm", _read_only(self.positions_mm))
+        object.__setattr__(self, "given", _read_only(self.given))
+
+    @property
+    def n_seeds(self) -> int:
+        """Number of seeds."""
+        return len(self.positions_mm)
+
+
+def kernel_field(
+    fod: Fod,
+    table: FodTable,
+    cones: ConeTable,
+    mask: NDArray[np.bool_] | None,
+    harmonics: NDArray[np.float32] | None = None,
+) -> codes.Field:
+    """Put tables, mask and, for direct evaluation, harmonics into the kernel's form."""
+    neighbours, slopes, tangents = neighbour_table(table.n_directions)
+    # The polynomials of a FOD in voxel axes are evaluated there.
+    to_frame = fod.grid.axes.T if fod.frame == "voxel" else np.eye(3)
+    return codes.Field(
+        voxel_rows=_read_only(table.voxel_rows),
+        amplitudes=table.amplitudes,
+        alias=table.alias,
+        totals=table.totals,
+        directions=_read_only(table.directions),
+        to_voxel=table.to_voxel,
+        alias_bits=np.uint64(table.alias_bits),
+        cone=_read_only(cones.cone),
+        everywhere=_read_only(np.full(table.n_half, 3, np.uint8)),
+        two_sided=cones.two_sided,
+        n_mass=cones.n_mass,
+        cone_mass=cones.cone_mass,
+        best=cones.best,
+        mask=_read_only(
+            np.zeros((0, 0, 0), np.uint8)
+            if mask is None
+            else np.ascontiguousarray(mask, dtype=np.uint8)
+        ),
+        neighbours=neighbours,
+        slopes=slopes,
+        tangents=tangents,
+        harmonics=_read_only(np.zeros((0, 0), np.float32) if harmonics is None else harmonics),
+        lmax=fod.lmax,
+        to_frame=_read_only(np.ascontiguousarray(to_frame, dtype=np.float32)),
+    )
+
+
+def kernel_settings(parameters: TrackingParameters) -> codes.Settings:
+    """Put the parameters into the kernel's form."""
+    return codes.Settings(
+        algorithm=ALGORITHMS[parameters.algorithm],
+        interpolation=INTERPOLATIONS[parameters.interpolation],
+        direction=DIRECTIONS[parameters.direction],
+        start=STARTS[parameters.start],
+        step=np.float32(parameters.step_mm),
+        min_probability=np.float32(parameters.min_probability),
+        min_amplitude=np.float32(parameters.min_amplitude),
+        max_angle=np.float32(math.radians(parameters.max_angle_deg)),
+        min_length=np.float32(parameters.min_length_mm),
+        max_length=np.float32(parameters.max_length_mm),
+        min_steps=math.ceil(parameters.min_length_mm / parameters.step_mm - 1e-6),
+        max_steps=parameters.max_steps,
+        record_every=parameters.record_every,
+        endpoints=parameters.output == "endpoints",
+        evaluation=EVALUATIONS[parameters.evaluation],
+        positivity=POSITIVITIES[parameters.positivity],
+        gamma=np.float32(parameters.gamma),
+        gamma_noise=np.float32(parameters.gamma_noise),
+        adaptive=parameters.adaptive and parameters.is_langevin,
+        key_0=np.uint64(parameters.random_seed & 0xFFFFFFFF),
+        key_1=np.uint64(parameters.random_seed >> 32),
+    )
+
+
+def kernel_regions(regions: Sequence[Region], rule: str) -> codes.Regions:
+    """Flatten regions into arrays."""
+    n = len(regions)
+    geometry = np.zeros((n, 12), np.float32)
+    extents = np.zeros((n, 4), np.int64)
+    shapes = np.zeros(n, np.int32)
+    voxels: list[NDArray[np.uint8]] = []
+    used = 0
+    for index, region in enumerate(regions):
+        if region.voxels is None or region.grid is None:
+            assert region.center_mm is not None
+            shapes[index] = codes.SHAPE_SPHERE
+            geometry[index, :3] = region.center_mm
+            geometry[index, 3] = region.radius_mm**2
+        else:
+            shapes[index] = codes.SHAPE_MASK
+            geometry[index] = region.grid.inverse[:3].ravel()
+            extents[index] = (*region.grid.shape, used)
+            voxels.append(region.voxels.ravel())
+            used += region.voxels.size
+    roles = np.array([ROLES[region.role] for region in regions], np.int32)
+    is_include = roles == codes.ROLE_INCLUDE
+    return codes.Regions(
+        roles=roles,
+        shapes=shapes,
+        orders=(np.cumsum(is_include) - 1).astype(np.int32),
+        geometry=geometry,
+        extents=extents,
+        voxels=np.concatenate(voxels) if voxels else np.zeros(0, np.uint8),
+        rule=RULES[rule],
+        n_includes=int(is_include.sum()),
+        n_ends=int((roles == codes.ROLE_END).sum()),
+    )
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only view.
+
+    Numba compiles a kernel once more for each mix of read-only and other arrays; inputs come as
+    both (what Dask unpacks is read-only, what pickle does is not).
+    """
+    view = array.view()  # the caller's own stays as it is
+    view.flags.writeable = False
+    return view
