@@ -1,0 +1,1 @@
+"""Formats at the edge: reading and writing FODs, images and tractograms, nothing else."""

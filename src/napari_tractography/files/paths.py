@@ -1,0 +1,119 @@
+"""Paths in and out: what can be read, and files that appear whole or not at all.
+
+Called by the readers and writers of this folder and by everything else that writes a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from pathlib import Path
+
+from ..errors import FileError
+
+
+def ending_of(path: Path, known: Iterable[str], what: str) -> str:
+    """Return which of the `known` endings a file name has, longest first, in any case.
+
+    Raises
+    ------
+    FileError
+        When it has none of them; `what` says what was looked for ("a volume").
+    """
+    endings = tuple(known)
+    for ending in sorted(endings, key=len, reverse=True):
+        if path.name.lower().endswith(ending):
+            return ending
+    raise FileError(
+        f"{path} does not end like {what}; use one of {', '.join(endings)} or convert it first."
+    )
+
+
+def existing_file(path: str | PathLike[str]) -> Path:
+    """Return the path of a file that is there.
+
+    Raises
+    ------
+    FileError
+        When there is none, or it is a folder.
+    """
+    place = Path(os.path.expanduser(path))
+    try:
+        if place.is_file():
+            return place
+        is_folder = place.is_dir()
+    except (OSError, ValueError) as error:  # a name too long for the system, a NUL character
+        raise FileError(f"{place} cannot be looked up ({error}); check the path.") from None
+    if is_folder:
+        raise FileError(f"{place} is a folder; give a file inside it.")
+    raise FileError(f"{place} does not exist; check the path.")
+
+
+def check_writable(path: str | PathLike[str]) -> None:
+    """Check that a file can be put there, without touching one that is there.
+
+    Raises
+    ------
+    FileError
+        When the folder is missing or cannot be written.
+    """
+    wanted = Path(os.path.expanduser(path))
+    probe = wanted.with_name(f"{secrets.token_hex(4)}-{wanted.name}")
+    if wanted.is_dir():
+        raise FileError(f"{wanted} is a folder; give the name of a file inside it.")
+    with written_whole(probe) as temporary:
+        temporary.touch()
+    probe.unlink()
+
+
+@contextlib.contextmanager
+def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path to write to; put it in place only when all went well.
+
+    The temporary file lies in the same folder and has the same ending, so that the last step is
+    one rename. After any failure an older file of that name is untouched and nothing else is
+    left behind.
+
+    Parameters
+    ----------
+    path : path-like
+        Where the file shall be. A symbolic link is followed, not replaced.
+
+    Yields
+    ------
+    pathlib.Path
+        What to write instead.
+
+    Raises
+    ------
+    FileError
+        When the folder is missing or cannot be written, or the disk is full.
+    """
+    wanted = Path(os.path.expanduser(path))
+    try:
+        target = wanted.resolve()
+        is_folder, has_parent = target.is_dir(), target.parent.is_dir()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise FileError(f"{wanted} cannot be written ({error}); check the path.") from None
+    if is_folder:
+        raise FileError(f"{wanted} is a folder; give the name of a file inside it.")
+    if not has_parent:
+        raise FileError(f"The folder {wanted.parent} does not exist; create it first.")
+    # The whole name at the end keeps endings such as .nii.gz, by which writers choose a format.
+    temporary = target.with_name(f".{secrets.token_hex(4)}-{target.name}")
+    try:
+        yield temporary
+        os.replace(temporary, target)
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(
+            f"{wanted} cannot be written ({error.strerror or error}); "
+            "choose another folder or make room."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
