@@ -1,0 +1,1 @@
+"""The only place for napari, qtpy and magicgui."""

@@ -1,0 +1,119 @@
+"""What else can be made of what is on the screen: scripts, movies, tubes, a check of the FOD."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from napari.utils.notifications import show_error, show_info
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QGuiApplication
+from qtpy.QtWidgets import QApplication, QFileDialog, QMenu, QProgressDialog, QPushButton, QWidget
+
+from ..errors import InvalidFodError, InvalidTractogramError, TractographyError
+from ..maps.coherence import coherence
+from .figures import MAX_PATHS, paths_layer, tubes_layer
+from .movies import N_FRAMES, turntable
+from .scripts import as_command, as_python
+from .session import Session
+
+MAX_TUBES = 400
+
+
+class OutputMenu(QPushButton):  # type: ignore[misc]
+    """A button with a menu of outputs."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.setText("More")
+        self.setToolTip("Scripts, movies, tubes, paths, and a check of the FOD.")
+        menu = QMenu(self)
+        menu.setToolTipsVisible(True)
+        for text, tooltip, action in (
+            ("Copy as Python", "A script that tracks the same, to the digest.", self.copy_python),
+            ("Copy as command", "One command that tracks the same.", self.copy_command),
+            ("Movie...", "One turn of the 3-D view, as GIF or MP4.", self._movie),
+            ("Add tubes", f"Up to {MAX_TUBES} streamlines as tubes, for figures.", self.add_tubes),
+            ("Add editable paths", f"Up to {MAX_PATHS} streamlines as paths.", self.add_paths),
+            ("Check the FOD", "Does another basis, frame or flip fit better?", self.check_fod),
+        ):
+            entry = menu.addAction(text)
+            entry.setToolTip(tooltip)
+            entry.triggered.connect(lambda _checked=False, action=action: self._try(action))
+        self.setMenu(menu)
+
+    def copy_python(self) -> None:
+        """Put a Python script of what would be tracked on the clipboard."""
+        self._copy(as_python)
+
+    def copy_command(self) -> None:
+        """Put a command of what would be tracked on the clipboard."""
+        self._copy(as_command)
+
+    def add_tubes(self) -> None:
+        """Add the streamlines as tubes: an even part, where there are too many."""
+        layer = self._layer()
+        few = layer.tractogram[:: -(-len(layer.tractogram) // MAX_TUBES)]
+        self.session.viewer.add_layer(tubes_layer(few, layer.space))
+
+    def add_paths(self) -> None:
+        """Add the streamlines as editable paths: an even part, where there are too many."""
+        layer = self._layer()
+        few = layer.tractogram[:: -(-len(layer.tractogram) // MAX_PATHS)]
+        self.session.viewer.add_layer(paths_layer(few, layer.space))
+
+    def check_fod(self) -> None:
+        """Say whether another reading of the FOD fits better."""
+        fod = self.session.fod
+        if fod is None:
+            raise InvalidFodError("There is no FOD to check; open one or choose its layer.")
+        QApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
+        try:
+            verdict = coherence(fod).verdict
+        finally:
+            QApplication.restoreOverrideCursor()
+        show_info(verdict)
+
+    def write_movie(self, path: str | Path, *, n_frames: int = N_FRAMES) -> bool:
+        """Write a turntable movie, with progress; return whether it was not cancelled."""
+        progress = QProgressDialog("Writing the movie", "Cancel", 0, n_frames, self.window())
+        progress.setWindowModality(Qt.WindowModality.WindowModal)
+        movie = turntable(self.session.viewer, path, n_frames=n_frames)
+        try:
+            for done in movie:
+                progress.setValue(done)
+                QApplication.processEvents()
+                if progress.wasCanceled():
+                    return False
+        finally:
+            movie.close()
+            progress.close()
+        show_info(f"Saved the movie to {path}.")
+        return True
+
+    def _movie(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Save a movie", "tractography.gif", "Movie (*.gif *.mp4)"
+        )
+        if path:
+            self.write_movie(path)
+
+    def _copy(self, script: Any) -> None:
+        request = self.session.request()
+        assert self.session.fod_layer is not None
+        text = script(request, self.session.fod_layer, self.session.mask_layer)
+        QGuiApplication.clipboard().setText(text)
+        show_info("Copied; it gives the streamlines that Run gives.")
+
+    def _layer(self) -> Any:
+        layer = self.session.streamlines_layer
+        if layer is None or not len(layer.tractogram):
+            raise InvalidTractogramError("There are no streamlines; run tracking first.")
+        return layer
+
+    def _try(self, action: Any) -> None:
+        try:
+            action()
+        except TractographyError as error:
+            show_error(str(error))

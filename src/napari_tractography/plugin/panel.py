@@ -1,0 +1,440 @@
+"""The dock widget: choose an FOD, place seeds, set parameters, run, look at the result, save.
+
+Built from the parameter descriptions; what the person does goes to the :class:`Session`, and
+what happens comes back through its signals.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from magicgui import widgets
+from napari.layers import Layer
+from napari.utils.notifications import show_error, show_info, show_warning
+from qtpy.QtCore import Qt, QTimer
+from qtpy.QtGui import QShowEvent
+from qtpy.QtWidgets import QCheckBox, QFileDialog, QLabel, QScrollArea, QVBoxLayout, QWidget
+
+from ..errors import TractographyError
+from ..files.fods import load_fod, load_mask
+from ..files.tractograms import FORMATS
+from ..parameters import (
+    SeedingParameters,
+    TrackingParameters,
+    parameter_specs,
+    seeding_specs,
+)
+from .appearance import Appearance
+from .controls import (
+    IgnoreWheel,
+    align,
+    form,
+    on_change,
+    parameter_controls,
+    set_values,
+    values_of,
+)
+from .handedness import orient
+from .output import OutputMenu
+from .picking import SeedMouse
+from .presence import Presence
+from .results import Results
+from .runs import Run
+from .scene import Scene
+from .screenshots import save_screenshot
+from .scripts import PATH_KEY
+from .sections import Section, button, row
+from .session import Session
+from .volumes import fod_layer_data, fod_layers, fod_of, mask_layer_data, mask_layers
+
+if TYPE_CHECKING:
+    import napari
+
+FOD_FILTER = "FOD (*.nii *.nii.gz *.mif *.mif.gz *.mih)"
+MASK_FILTER = "Mask (*.nii *.nii.gz *.mif *.mif.gz *.mih)"
+POLL_MS = 100
+MIN_WIDTH = 360
+VOLUME_OPACITY = 0.3
+# (an FOD is chosen, there are seeds) -> what to do next
+NEXT_STEP = {
+    (False, False): "No streamlines yet: open an FOD volume, then Shift-click in it, then Run.",
+    (False, True): "No streamlines yet: open an FOD volume, then Run.",
+    (True, False): "No streamlines yet: Shift-click in the image, then Run.",
+    (True, True): "No streamlines yet: press Run, or switch on Live.",
+}
+
+
+class TractographyPanel(QWidget):  # type: ignore[misc]
+    """The tractography panel of one viewer.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+
+    Attributes
+    ----------
+    session : Session
+        What the panel shows and changes.
+    """
+
+    def __init__(self, viewer: napari.viewer.Viewer, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        # napari hands plugins a proxy, whose layers are not the layers that events bring.
+        self.viewer = viewer = getattr(viewer, "__wrapped__", viewer)
+        self.session = Session(viewer)
+        self._mouse = SeedMouse(self.session, show_warning)
+        self._on_press = self._mouse.on_press  # one bound method, so that it can be removed
+        self._attached = False
+        self._opacity = {2: 1.0, 3: VOLUME_OPACITY}  # of the volume, in slices and in 3-D
+        self._build()
+        self._connect()
+        self.open_session()
+        self._presence = Presence(self, came=self.open_session, went=self.close_session)
+
+    # -- what is on it -------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        self.fod_choice = widgets.ComboBox(
+            name="fod",
+            label="FOD",
+            nullable=True,
+            choices=self._fod_choices,
+            tooltip="The FOD volume to track in, shown as its l = 0 map.",
+        )
+        self.mask_choice = widgets.ComboBox(
+            name="mask",
+            label="Mask",
+            nullable=True,
+            choices=self._mask_choices,
+            tooltip="Streamlines stay where this layer is not zero; none tracks everywhere.",
+        )
+        self.open_fod = button("Open...", "Open an FOD volume from a file.")
+        self.open_mask = button("Open...", "Open a mask on the FOD's grid from a file.")
+        data = form([self.fod_choice, self.mask_choice], extra=[self.open_fod, self.open_mask])
+        self.seeding = parameter_controls(seeding_specs())
+        seeding = form(self.seeding)
+        self.hint_label = QLabel()
+        self.hint_label.setWordWrap(True)
+        self.hint_label.setMinimumHeight(2 * self.hint_label.fontMetrics().lineSpacing() + 4)
+        self.clear_seeds = button("Remove all", "Remove all seeds.")
+        self.tracking = parameter_controls(s for s in parameter_specs() if s.section == "main")
+        tracking = form(self.tracking)
+        self.more = parameter_controls(s for s in parameter_specs() if s.section == "more")
+        more = form(self.more)
+        self._forms = [data, seeding, tracking, more]
+        self.run_button = button("Run", "Track from every seed.")
+        self.cancel_button = button("Cancel", "Stop tracking and keep what has arrived.")
+        self.cancel_button.setEnabled(False)
+        self.live = QCheckBox("Live")
+        self.live.setToolTip(
+            "Track again whenever a seed or a parameter changes: a preview at once, all "
+            "streamlines when the hand rests."
+        )
+        self.results = Results(self.session)
+        self.save_button = button("Save...", "Save the streamlines as tck, trk, trx or vtk.")
+        self.save_button.setEnabled(False)
+        self.screenshot_button = button("Screenshot...", "Save a picture of the canvas as PNG.")
+        self.output = OutputMenu(self.session)
+        self.scene = Scene(self.session)
+        self.appearance = Appearance(self.session)
+
+        inside = QWidget()
+        layout = QVBoxLayout(inside)
+        layout.setContentsMargins(8, 0, 8, 4)
+        layout.setSpacing(2)
+        layout.addWidget(Section("Data", data))
+        seeds = row(self.hint_label, self.clear_seeds, stretch_first=True)
+        layout.addWidget(Section("Seeds", seeding, seeds))
+        layout.addWidget(Section("Tracking", tracking))
+        layout.addWidget(Section("More parameters", more, is_open=False))
+        layout.addWidget(Section("Display", self.appearance, is_open=False))
+        layout.addWidget(Section("View", self.scene, is_open=False))
+        self._forms += [self.appearance.form, self.scene.form]
+        layout.addStretch(1)
+        scroll = QScrollArea()
+        scroll.setWidget(inside)
+        scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+        self._wheel = IgnoreWheel(self)
+        self._wheel.watch(inside)
+
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(scroll, 1)
+        foot = QWidget()
+        foot_layout = QVBoxLayout(foot)
+        foot_layout.setContentsMargins(8, 4, 8, 6)
+        foot_layout.addWidget(row(self.run_button, self.cancel_button, self.live))
+        foot_layout.addWidget(self.results)
+        foot_layout.addWidget(row(self.save_button, self.screenshot_button, self.output))
+        outer.addWidget(foot)
+        self.setMinimumWidth(MIN_WIDTH)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
+        """Align the labels, now that they have the font of the window."""
+        align(self._forms)
+        super().showEvent(event)
+
+    def _connect(self) -> None:
+        self.fod_choice.changed.connect(self._on_fod)
+        self.mask_choice.changed.connect(self._on_mask)
+        for controls in (self.seeding, self.tracking, self.more):
+            on_change(controls, self._on_parameters)
+        self.open_fod.clicked.connect(self._open_fod)
+        self.open_mask.clicked.connect(self._open_mask)
+        self.clear_seeds.clicked.connect(self.session.clear_seeds)
+        self.run_button.clicked.connect(self.run)
+        self.cancel_button.clicked.connect(self.session.cancel)
+        self.live.toggled.connect(self._on_live)
+        self.save_button.clicked.connect(self._save)
+        self.screenshot_button.clicked.connect(self._screenshot)
+        session = self.session
+        session.run_started.connect(self._on_run_started)
+        session.run_finished.connect(self._on_run_finished)
+        session.run_cancelled.connect(self._on_run_cancelled)
+        session.run_kept.connect(self._on_run_cancelled)
+        session.failed.connect(self._on_failed)
+        session.seeds_changed.connect(self._show_hint)
+        session.layer_made.connect(self.appearance.adopt)
+        self._poll = QTimer(self)
+        self._poll.setInterval(POLL_MS)
+        self._poll.timeout.connect(self._on_poll)
+        self.destroyed.connect(session.close)
+
+    # -- coming and going ----------------------------------------------------------------------
+
+    def open_session(self) -> None:
+        """Listen to the viewer."""
+        if self._attached:
+            return
+        self._attached = True
+        self.session.open()
+        self.session.live = self.live.isChecked()
+        for event in self._events:
+            event.connect(self._refresh_layers)
+        self.viewer.dims.events.ndisplay.connect(self._on_ndisplay)
+        self.viewer.dims.events.order.connect(self._on_order)
+        orient(self.viewer)
+        self.scene.open()
+        self.viewer.mouse_drag_callbacks.append(self._on_press)
+        self._refresh_layers()
+
+    def close_session(self) -> None:
+        """Give up what is under way and let go of the viewer."""
+        if not self._attached:
+            return
+        self._attached = False
+        for event in self._events:
+            event.disconnect(self._refresh_layers)
+        self.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
+        self.viewer.dims.events.order.disconnect(self._on_order)
+        if self._on_press in self.viewer.mouse_drag_callbacks:
+            self.viewer.mouse_drag_callbacks.remove(self._on_press)
+        self.scene.close_scene()
+        self.session.close()
+        self._rest()
+
+    @property
+    def _events(self) -> tuple[Any, ...]:
+        layers = self.viewer.layers.events
+        return layers.inserted, layers.removed, layers.reordered, layers.renamed
+
+    # -- layers --------------------------------------------------------------------------------
+
+    def _fod_choices(self, _widget: Any) -> list[Layer]:
+        return fod_layers(self.viewer.layers)
+
+    def _mask_choices(self, _widget: Any) -> list[Layer]:
+        return mask_layers(self.viewer.layers)
+
+    def _refresh_layers(self, _event: Any = None) -> None:
+        known = fod_of(self.fod_choice.value) is not None
+        self.fod_choice.reset_choices()
+        self.mask_choice.reset_choices()
+        self.appearance.refresh_layers()
+        fods = fod_layers(self.viewer.layers)
+        if not known and fods:
+            self.fod_choice.value = fods[-1]
+        self._on_fod(self.fod_choice.value)
+        self._on_mask(self.mask_choice.value)
+        self._show_hint()
+
+    def _on_fod(self, layer: Layer | None) -> None:
+        if layer is self.session.fod_layer:
+            return
+        self.session.choose_fod(layer)
+        self.scene.fod_changed()
+        if layer is not None and self.viewer.dims.ndisplay == 3:
+            layer.opacity = self._opacity[3]
+
+    def _on_ndisplay(self, _event: Any) -> None:
+        """Make the volume a ghost in 3-D; each view keeps the opacity that it was given."""
+        layer, now = self.session.fod_layer, self.viewer.dims.ndisplay
+        if layer is not None:
+            self._opacity[5 - now] = layer.opacity
+            layer.opacity = self._opacity[now]
+
+    def _on_order(self, _event: Any) -> None:
+        orient(self.viewer)
+
+    def _on_mask(self, layer: Layer | None) -> None:
+        if layer is not self.session.mask_layer:
+            self.session.mask_layer = layer
+            self.session.changed()
+
+    def _open_fod(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Open an FOD volume", "", FOD_FILTER)
+        if path:
+            self.add_fod(path)
+
+    def add_fod(self, path: str | Path) -> None:
+        """Open an FOD volume as a layer and choose it."""
+        try:
+            fod = load_fod(path)
+        except TractographyError as error:
+            show_error(str(error))
+            return
+        layer = Layer.create(*fod_layer_data(fod))
+        layer.metadata[PATH_KEY] = str(path)
+        self.fod_choice.value = self.viewer.add_layer(layer)
+        if fod.n_invalid_voxels:
+            show_info(fod.invalid_voxels_message)
+
+    def _open_mask(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Open a mask", "", MASK_FILTER)
+        if path:
+            self.add_mask(path)
+
+    def add_mask(self, path: str | Path) -> None:
+        """Open a mask as a labels layer and choose it."""
+        try:
+            mask, grid = load_mask(path)
+        except TractographyError as error:
+            show_error(str(error))
+            return
+        layer = Layer.create(*mask_layer_data(mask, grid, Path(path).name))
+        layer.metadata[PATH_KEY] = str(path)
+        self.mask_choice.value = self.viewer.add_layer(layer)
+
+    # -- parameters and running ----------------------------------------------------------------
+
+    def set_parameters(self, **values: Any) -> None:
+        """Set controls by parameter name."""
+        for controls in (self.seeding, self.tracking, self.more):
+            set_values(controls, values)
+
+    def _read_parameters(self) -> None:
+        """Take the parameters from the controls.
+
+        Raises
+        ------
+        InvalidParameterError
+            When they contradict each other.
+        """
+        seeding = SeedingParameters(**values_of(self.seeding))
+        tracking = TrackingParameters(**values_of(self.tracking), **values_of(self.more))
+        self.session.seeding, self.session.parameters = seeding, tracking
+
+    def _on_parameters(self) -> None:
+        try:
+            self._read_parameters()
+        except TractographyError as error:
+            self.results.tell(str(error))
+            return
+        self.session.changed()
+
+    def run(self) -> None:
+        """Track from every seed."""
+        try:
+            self._read_parameters()
+        except TractographyError as error:
+            self._on_failed(str(error), preview=False)
+            return
+        self.session.start()
+
+    def _on_live(self, on: bool) -> None:
+        self.session.live = on
+        self.session.changed()
+
+    def _on_run_started(self, run: Run) -> None:
+        self.cancel_button.setEnabled(True)
+        self._poll.start()
+        self.results.advance(run)
+
+    def _on_poll(self) -> None:
+        if self.session.run is not None:
+            self.results.advance(self.session.run)
+
+    def _on_run_finished(self, run: Run) -> None:
+        self._rest()
+        tractogram = self.session.tractogram
+        assert tractogram is not None
+        self.results.show_finished(run, tractogram)
+        self.appearance.show_legend()
+        if not len(tractogram) and not run.request.preview:
+            show_warning(tractogram.why_empty())
+
+    def _on_run_cancelled(self, run: Run) -> None:
+        self._rest()
+        self.results.show_cancelled(run)
+
+    def _on_failed(self, message: str, preview: bool) -> None:
+        self._rest()
+        self.results.tell(message)
+        if not preview:  # a moving hand is not told again and again
+            show_error(message)
+
+    def _rest(self) -> None:
+        self._poll.stop()
+        self.results.rest()
+        self.cancel_button.setEnabled(False)
+        tractogram = self.session.tractogram
+        self.save_button.setEnabled(tractogram is not None and len(tractogram) > 0)
+
+    def _show_hint(self) -> None:
+        n = len(self.session.seed_positions_mm())
+        if self.session.fod is None:
+            hint = "First open an FOD volume; File > Open Sample has phantoms."
+        elif n == 0:
+            hint = "Shift-click in the image to place a seed."
+        else:
+            hint = f"{n:,} seed{'' if n == 1 else 's'}: drag to move, Ctrl-click to remove."
+        self.hint_label.setText(hint)
+        self.clear_seeds.setEnabled(n > 0)
+        if self.session.tractogram is None and self.session.run is None:
+            self.results.tell(NEXT_STEP[self.session.fod is not None, n > 0])
+
+    # -- output --------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        endings = " ".join(f"*{ending}" for ending in FORMATS)
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Save streamlines", "streamlines.trk", f"Tractogram ({endings})"
+        )
+        if path:
+            self.save(path)
+
+    def save(self, path: str | Path) -> None:
+        """Save the streamlines; the ending decides the format."""
+        tractogram, fod = self.session.tractogram, self.session.fod
+        if tractogram is None or not len(tractogram):
+            show_error("There are no streamlines to save; run tracking first.")
+            return
+        try:
+            tractogram.save(path, reference=fod)
+        except TractographyError as error:
+            show_error(str(error))
+            return
+        show_info(f"Saved {len(tractogram):,} streamlines to {path}.")
+
+    def _screenshot(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Save a picture", "tractography.png", "PNG (*.png)"
+        )
+        if path:
+            try:
+                save_screenshot(self.viewer, path)
+            except TractographyError as error:
+                show_error(str(error))

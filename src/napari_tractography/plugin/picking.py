@@ -1,0 +1,209 @@
+"""Seeds in the hand: Shift-click places one, a drag moves it, Control-click removes it.
+
+In a slice a seed lies where the mouse is; in 3-D a click is a ray from the eye, and the seed is
+placed on the first bright voxel along it. Called by the panel, which attaches
+:meth:`SeedMouse.on_press` to the viewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import numpy as np
+from napari.layers import Layer
+from numpy.typing import NDArray
+from qtpy.QtCore import QTimer
+
+from .session import Session
+
+CLICK_PIXELS = 5  # a drag shorter than this is a click
+RAY_STEP_VOXELS = 0.25
+# Of the brightest value shown: below it a voxel under the cursor is taken for background.
+RAY_THRESHOLD = 0.2
+NOTHING_BRIGHT = "There is nothing bright enough under the cursor; Shift-click the volume."
+NO_VOLUME = "There is no FOD to place a seed on; open one or choose it in the panel."
+
+
+class SeedMouse:
+    """Turns presses of the mouse into seeds.
+
+    Where the Seeds layer is selected and one of its own tools is chosen, that tool does the work.
+
+    Parameters
+    ----------
+    session : Session
+        Whose seeds they are.
+    missed : callable
+        Takes a sentence that says why a click placed nothing.
+    """
+
+    def __init__(self, session: Session, missed: Callable[[str], None]) -> None:
+        self._session = session
+        self._missed = missed
+        session.seeds_drawn.connect(self._settle)
+
+    def on_press(self, viewer: Any, event: Any) -> Iterator[None]:
+        """Handle a press and what follows: for ``viewer.mouse_drag_callbacks``."""
+        if event.button != 1:
+            return
+        tool = self._tool(viewer)
+        modifiers = set(event.modifiers)
+        if modifiers == {"Shift"} and tool != "add":
+            yield from self._place(viewer, event)
+            return
+        if tool != "pan_zoom" or modifiers - {"Control"}:
+            return
+        seed = self._seed_under(event)
+        if seed is None:
+            return
+        if modifiers:
+            yield from self._remove(event, seed)
+        else:
+            yield from self._move(event, seed)
+
+    def _tool(self, viewer: Any) -> str:
+        """Return the mode of the Seeds layer where that is selected, else "pan_zoom"."""
+        layer = self._session.seeds_layer
+        if layer is None or viewer.layers.selection.active is not layer:
+            return "pan_zoom"
+        return str(layer.mode)
+
+    def _seed_under(self, event: Any) -> int | None:
+        layer = self._session.seeds_layer
+        if layer is None or not layer.visible or not len(layer.data):
+            return None
+        found = layer.get_value(
+            event.position,
+            view_direction=event.view_direction,
+            dims_displayed=list(event.dims_displayed),
+            world=True,
+        )
+        return None if found is None else int(found)
+
+    def _place(self, viewer: Any, event: Any) -> Iterator[None]:
+        position = np.asarray(event.position, dtype=float)
+        direction = None if event.view_direction is None else np.asarray(event.view_direction)
+        dims_displayed = list(event.dims_displayed)
+        if not (yield from _is_click(event)):
+            return
+        if viewer.dims.ndisplay == 2:
+            self._session.add_seed(position[-3:])
+            return
+        layer = self._session.fod_layer
+        if layer is None or direction is None:
+            self._missed(NO_VOLUME)
+            return
+        found = first_bright_voxel(layer, position, direction, dims_displayed)
+        if found is None:
+            self._missed(NOTHING_BRIGHT)
+        else:
+            self._session.add_seed(found)
+
+    def _remove(self, event: Any, seed: int) -> Iterator[None]:
+        if (yield from _is_click(event)):
+            self._session.remove_seeds([seed])
+
+    def _move(self, event: Any, seed: int) -> Iterator[None]:
+        layer = self._session.seeds_layer
+        assert layer is not None
+        start = np.asarray(event.position, dtype=float)[-3:]
+        first = np.asarray(layer.data[seed] * layer.scale + layer.translate, dtype=float)
+        n = len(layer.data)
+        pressed = np.asarray(event.pos)
+        is_drag = False
+        while True:
+            event.handled = True  # of the press counts: the camera lets the whole drag be
+            yield
+            is_drag = is_drag or np.abs(np.asarray(event.pos) - pressed).max() > CLICK_PIXELS
+            if not is_drag and event.type == "mouse_move":
+                continue
+            if not is_drag:
+                return  # a click
+            if len(layer.data) != n or not self._session.owns(layer):
+                return  # removed meanwhile
+            # In 3-D positions lie on a plane that faces the eye: so does the way of the seed.
+            moved = np.asarray(event.position, dtype=float)[-3:] - start
+            self._session.move_seed(seed, first + moved)
+            if event.type != "mouse_move":
+                return  # moves in quick succession are dropped: the release has the last word
+
+    def _settle(self, indices: list[int]) -> None:
+        """Move seeds that the add tool placed in 3-D, at any depth, to the first bright voxel."""
+        viewer, layer = self._session.viewer, self._session.seeds_layer
+        if layer is None or viewer.dims.ndisplay == 2:
+            return
+        displayed = list(viewer.dims.displayed)
+        camera = viewer.scene.camera
+        direction = np.asarray(camera.calculate_nd_view_direction(viewer.dims.ndim, displayed))
+        volume = self._session.fod_layer
+        data = np.array(layer.data, dtype=float)
+        missed = []
+        for index in indices:
+            position = np.zeros(viewer.dims.ndim)
+            position[-3:] = data[index] * layer.scale + layer.translate
+            found = None
+            if volume is not None:
+                found = first_bright_voxel(volume, position, direction, displayed)
+            if found is None:
+                missed.append(index)
+            else:
+                self._session.move_seed(index, found)
+        if missed:
+            self._missed(NO_VOLUME if volume is None else NOTHING_BRIGHT)
+            # The layer is still adding them.
+            QTimer.singleShot(0, lambda: self._session.remove_seeds(missed))
+
+
+def _is_click(event: Any) -> Generator[None, None, bool]:
+    """Follow the mouse until it is released; return whether it stayed where it was pressed."""
+    start = np.asarray(event.pos)
+    moved = 0.0
+    event.handled = True
+    yield
+    while True:
+        moved = max(moved, float(np.abs(np.asarray(event.pos) - start).max()))
+        event.handled = True
+        if event.type != "mouse_move":
+            return moved <= CLICK_PIXELS
+        yield
+
+
+def first_bright_voxel(
+    layer: Layer,
+    position: NDArray[np.float64],
+    direction: NDArray[np.float64],
+    dims_displayed: list[int],
+) -> NDArray[np.float64] | None:
+    """Return where a ray from the eye first meets a voxel above the threshold.
+
+    Parameters
+    ----------
+    layer : napari Image layer, 3-D
+    position, direction : (n,) float64
+        Of the ray, in the viewer's world.
+    dims_displayed : list of int
+        Axes of the viewer that are shown.
+
+    Returns
+    -------
+    (3,) float64 or None
+        Display (z, y, x) mm; None when the ray meets nothing.
+    """
+    extra = len(position) - layer.ndim
+    shown = [axis - extra for axis in dims_displayed]
+    near, far = layer.get_ray_intersections(position[extra:], direction[extra:], shown, world=True)
+    if near is None or far is None:
+        return None
+    near, far = np.asarray(near, dtype=float), np.asarray(far, dtype=float)
+    n_steps = max(int(np.linalg.norm(far - near) / RAY_STEP_VOXELS), 1)
+    along = near + (far - near) * ((np.arange(n_steps) + 0.5) / n_steps)[:, None]
+    voxels = np.floor(along + 0.5).astype(int)
+    inside = ((voxels >= 0) & (voxels < layer.data.shape)).all(axis=1)
+    voxels, along = voxels[inside], along[inside]
+    values = np.asarray(layer.data)[tuple(voxels.T)]
+    low, high = layer.contrast_limits
+    hits = np.flatnonzero(values > low + RAY_THRESHOLD * (high - low))
+    if not len(hits):
+        return None
+    return np.asarray(layer.data_to_world(along[hits[0]]), dtype=float)[-3:]

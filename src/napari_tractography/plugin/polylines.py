@@ -1,0 +1,196 @@
+"""Geometry of drawn polylines: which to draw, how they meet a slice, which lies under the cursor.
+
+Arrays only, no napari; called by the streamlines layer. Points are display mm, axes x, y, z.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+def joined_to_next(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell for each point, (n_points,) bool, whether a line leads on to the next point."""
+    joined = np.ones(int(offsets[-1]), dtype=bool)
+    last = offsets[1:][offsets[1:] > offsets[:-1]] - 1
+    joined[last] = False
+    return joined
+
+
+def even_subset(
+    offsets: NDArray[np.int64], max_points: int, first_index: int = 0
+) -> NDArray[np.int64]:
+    """Choose whole streamlines evenly, at random but always the same.
+
+    Each streamline has a fixed random rank, so that a larger budget only adds streamlines.
+
+    Parameters
+    ----------
+    offsets : (n_streamlines + 1,) int64
+        As in a tractogram.
+    max_points : int
+        Choose as many streamlines as have no more points than this together; at least one.
+    first_index : int
+        Number of the first streamline.
+
+    Returns
+    -------
+    (n_chosen,) int64
+        Indices of streamlines, rising.
+    """
+    counts = np.diff(offsets)
+    order = np.argsort(_rank(np.arange(len(counts)) + first_index), kind="stable")
+    fit = int(np.searchsorted(np.cumsum(counts[order]), max_points, side="right"))
+    return np.asarray(np.sort(order[: max(fit, 1)]))
+
+
+def _rank(index: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Mix the bits of an index (the finaliser of SplitMix64, Steele et al. 2014)."""
+    z = index.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Separate straight pieces, two vertices each, to be drawn one after the other.
+
+    Attributes
+    ----------
+    xyz : (2 n_pieces, 3) float32
+        Ends of the pieces.
+    rgba : (2 n_pieces, 4) float32
+        Their colours.
+    distance : (2 n_pieces,) float32
+        Distance from the slice, mm.
+    start : (n_pieces,) int64
+        The point from which the segment of each piece starts.
+    """
+
+    xyz: Floats
+    rgba: Floats
+    distance: Floats
+    start: NDArray[np.int64]
+
+
+def crop_to_slab(
+    xyz: Floats,
+    rgba: Floats,
+    joined: NDArray[np.bool_],
+    *,
+    axis: int,
+    position: float,
+    half_mm: float,
+) -> Pieces:
+    """Cut polylines to a slab around a slice.
+
+    Segments that pass through the slice are split there, so that colour and distance can be
+    interpolated along each piece. The nearest pieces come last: drawn in this order they lie
+    on top.
+
+    Parameters
+    ----------
+    xyz : (n_points, 3) float32
+    rgba : (n_points, 4) float32
+    joined : (n_points,) bool
+        From :func:`joined_to_next`.
+    axis : int
+        The column of ``xyz`` across the slice.
+    position : float
+        Where the slice is on that axis, mm.
+    half_mm : float
+        Half of the thickness of the slab.
+    """
+    across = np.ascontiguousarray(xyz[:, axis]) - np.float32(position)
+    half = np.float32(half_mm)
+    side = (across > half).astype(np.int8) - (across < -half).astype(np.int8)
+    start = np.flatnonzero(joined[:-1] & (np.abs(side[:-1] + side[1:]) < 2))
+    a, b = across[start], across[start + 1]
+    step = b - a
+    step[step == 0] = 1  # parallel to the slice: both bounds below fall outside 0..1
+    low, high = (-half - a) / step, (half - a) / step
+    parallel = a == b
+    begin = np.where(parallel, 0, np.clip(np.minimum(low, high), 0, 1))
+    end = np.where(parallel, 1, np.clip(np.maximum(low, high), 0, 1))
+    middle = np.clip(-a / step, begin, end)
+    through = (a < 0) != (b < 0)
+    begin_of = np.concatenate([begin, middle[through]])
+    end_of = np.concatenate([np.where(through, middle, end), end[through]])
+    start = np.concatenate([start, start[through]])
+
+    fraction = np.stack([begin_of, end_of], axis=1).astype(np.float32)
+    distance = np.abs(_along(across[:, None], start, fraction)[..., 0])
+    order = np.argsort(-distance.min(axis=1), kind="stable")
+    start, fraction = start[order], fraction[order]
+    return Pieces(
+        _along(xyz, start, fraction).reshape(-1, 3),
+        _along(rgba, start, fraction).reshape(-1, 4),
+        distance[order].reshape(-1),
+        start,
+    )
+
+
+def _along(values: Floats, start: NDArray[np.int64], fraction: Floats) -> Floats:
+    """Interpolate point data on segments: (n, c) at (k,), (k, 2) to (k, 2, c)."""
+    first = values[start][:, None, :]
+    return np.asarray(first + fraction[:, :, None] * (values[start + 1][:, None, :] - first))
+
+
+def nearest_piece(
+    pieces: NDArray[np.floating], point: NDArray[np.floating], within: float
+) -> int | None:
+    """Return which of (n_pieces, 2, 2) pieces lies nearest to a (2,) point, or None if none is
+    within the distance. Of equally near ones the last, which is drawn on top."""
+    if not len(pieces):
+        return None
+    distance = _distance_to_origin(pieces[:, 0] - point, pieces[:, 1] - point)
+    nearest = len(pieces) - 1 - int(np.argmin(distance[::-1]))
+    return nearest if distance[nearest] <= within else None
+
+
+def first_on_ray(
+    xyz: Floats,
+    joined: NDArray[np.bool_],
+    *,
+    origin: NDArray[np.floating],
+    direction: NDArray[np.floating],
+    within: float,
+) -> int | None:
+    """Return the point from which the foremost segment near a ray starts, or None.
+
+    Parameters
+    ----------
+    xyz : (n_points, 3) float32
+    joined : (n_points,) bool
+        From :func:`joined_to_next`.
+    origin, direction : (3,) float
+        A point of the line of sight, and the way it goes, away from the eye.
+    within : float
+        Largest distance from the ray, mm.
+    """
+    if len(xyz) < 2:
+        return None
+    sight = np.asarray(direction, dtype=np.float64) / np.linalg.norm(direction)
+    basis = np.linalg.svd(sight[None])[2][1:]  # two directions across the line of sight
+    flat = xyz @ basis.T.astype(np.float32) - (basis @ origin).astype(np.float32)
+    code = (flat > within).astype(np.int8) - (flat < -within).astype(np.int8)
+    start = np.flatnonzero(joined[:-1] & (np.abs(code[:-1] + code[1:]) < 2).all(axis=1))
+    hit = _distance_to_origin(flat[start], flat[start + 1]) <= within
+    start = start[hit]
+    if not len(start):
+        return None
+    depth = (xyz[start] + xyz[start + 1]) @ sight
+    return int(start[np.argmin(depth)])
+
+
+def _distance_to_origin(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Distance of the pieces from a to b, (n, 2) each, from the origin, (n,)."""
+    step = b - a
+    square = np.einsum("ij,ij->i", step, step)
+    t = -np.einsum("ij,ij->i", a, step) / np.where(square > 0, square, 1)
+    return np.asarray(np.linalg.norm(a + np.clip(t, 0, 1)[:, None] * step, axis=1))

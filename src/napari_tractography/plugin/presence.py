@@ -1,0 +1,67 @@
+"""Whether a docked widget is in use: napari tells nobody that a dock or a window closes."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+
+from qtpy.QtCore import QEvent, QObject, QTimer
+from qtpy.QtWidgets import QWidget
+
+
+class Presence(QObject):  # type: ignore[misc]
+    """Watches a widget, its dock and its window.
+
+    Parameters
+    ----------
+    widget : QWidget
+        What is docked.
+    came, went : callable
+        Called when the widget is put into a dock, and when the dock or the window closes.
+    """
+
+    def __init__(
+        self, widget: QWidget, *, came: Callable[[], None], went: Callable[[], None]
+    ) -> None:
+        super().__init__(widget)
+        self._widget = widget
+        self._came = came
+        self._went = went
+        self._window_ref: Callable[[], QWidget | None] = lambda: None  # weak: not ours to keep
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Take note of events; none is kept from its target."""
+        kind = event.type()
+        if watched is self._widget:
+            if kind == QEvent.Type.Show:
+                self._watch_window()
+            elif kind == QEvent.Type.ParentChange:
+                # A dock that is closed leaves its content without a parent.
+                gone = self._widget.parentWidget() is None
+                (self._went if gone else self._came)()
+        elif watched is self._window and kind == QEvent.Type.Close:
+            if event.spontaneous():  # by the person, who may yet be asked and refuse
+                QTimer.singleShot(0, self._check_window)
+            else:
+                self._went()
+        return False
+
+    @property
+    def _window(self) -> QWidget | None:
+        return self._window_ref()
+
+    def _watch_window(self) -> None:
+        window: QWidget = self._widget
+        while window.parentWidget() is not None:  # a floating dock is a window of its own
+            window = window.parentWidget()
+        if window is self._window or window is self._widget:
+            return
+        if self._window is not None:
+            self._window.removeEventFilter(self)
+        self._window_ref = weakref.ref(window)
+        window.installEventFilter(self)
+
+    def _check_window(self) -> None:
+        if self._window is None or not self._window.isVisible():
+            self._went()

@@ -1,0 +1,67 @@
+"""Pieces that the panel is laid out with: sections that fold, buttons, rows."""
+
+from __future__ import annotations
+
+from qtpy.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+HEADER_STYLE = """
+QPushButton, QPushButton:checked, QPushButton:hover {
+    background: transparent; border: none; text-align: left; font-weight: bold; padding: 5px 0px;
+}
+QPushButton:focus { text-decoration: underline; }
+"""
+
+
+class Section(QWidget):  # type: ignore[misc]
+    """A title that shows and hides what is below it.
+
+    Parameters
+    ----------
+    title : str
+    *parts : QWidget
+        From top to bottom.
+    is_open : bool
+        Whether the parts show at first.
+    """
+
+    def __init__(self, title: str, *parts: QWidget, is_open: bool = True) -> None:
+        super().__init__()
+        self._title = title
+        self.header = QPushButton()
+        self.header.setCheckable(True)
+        self.header.setStyleSheet(HEADER_STYLE)
+        self.header.setToolTip(f"Show or hide: {title}.")
+        self.content = QWidget()
+        inside = QVBoxLayout(self.content)
+        inside.setContentsMargins(4, 0, 0, 4)
+        for part in parts:
+            inside.addWidget(part)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.header)
+        layout.addWidget(self.content)
+        self.header.toggled.connect(self._fold)
+        self.header.setChecked(is_open)
+        self._fold(is_open)
+
+    def _fold(self, is_open: bool) -> None:
+        self.content.setVisible(is_open)
+        self.header.setText(f"{'▾' if is_open else '▸'}  {self._title}")
+
+
+def button(text: str, tooltip: str) -> QPushButton:
+    """Return a button."""
+    made = QPushButton(text)
+    made.setToolTip(tooltip)
+    return made
+
+
+def row(*parts: QWidget, stretch_first: bool = False) -> QWidget:
+    """Return widgets side by side; the first takes what room is left, or all the same."""
+    made = QWidget()
+    layout = QHBoxLayout(made)
+    layout.setContentsMargins(0, 0, 0, 0)
+    for number, part in enumerate(parts):
+        layout.addWidget(part, int(stretch_first and number == 0))
+    return made

@@ -1,0 +1,144 @@
+"""Views of the brain: axial, coronal, sagittal and 3-D, with the letters of the sides.
+
+Volumes are shown with axes (z, y, x) that increase to superior, anterior and right, see
+display.py; left is on the left of the screen in axial and coronal views, anterior on the right in
+sagittal ones. Called by the panel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import QEvent, QObject, Qt, QTimer
+from qtpy.QtWidgets import QLabel, QWidget
+
+VIEWS = ("axial", "coronal", "sagittal", "3-D")
+VIEW_HELP = {
+    "axial": "A slice seen from above: left on the left, anterior up.",
+    "coronal": "A slice seen from behind: left on the left, superior up.",
+    "sagittal": "A slice seen from the right: posterior on the left, superior up.",
+    "3-D": "The volume, from any side.",
+}
+# Axes (z, y, x): the first is sliced, the others are up and to the right.
+ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
+LETTERS = (("I", "S"), ("P", "A"), ("L", "R"))  # where z, y, x decrease and increase
+SHARE = 0.35  # of the screen: an axis that runs less along an edge gives it no letter
+MARGIN = 6
+STYLE = "color: #ffd166; font-weight: bold; font-size: 15px; background: transparent;"
+
+
+def show_view(viewer: Any, name: str) -> None:
+    """Turn a viewer to one of :data:`VIEWS` and fit it."""
+    extra = viewer.dims.ndim - 3
+    if name == "3-D":
+        viewer.dims.order = tuple(range(viewer.dims.ndim))
+        viewer.dims.ndisplay = 3
+    else:
+        viewer.dims.ndisplay = 2
+        order = ORDERS[name]
+        viewer.dims.order = (*range(extra), *(axis + extra for axis in order))
+    viewer.reset_view()
+
+
+def edge_letters(viewer: Any) -> dict[str, str]:
+    """Return which side of the body each edge of the canvas looks to.
+
+    Returns
+    -------
+    dict of {"left", "right", "top", "bottom"} to one of R, L, A, P, S, I or "".
+    """
+    if viewer.dims.ndim < 3:  # nothing is open yet
+        return dict.fromkeys(("left", "right", "top", "bottom"), "")
+    # The axis, z, y or x, of each of the axes as they are displayed.
+    shown = [axis - (viewer.dims.ndim - 3) for axis in viewer.dims.order[-3:]]
+    if viewer.dims.ndisplay == 2:
+        top, side = np.eye(3)[1], np.eye(3)[2]
+    else:
+        camera = viewer.scene.camera
+        top, forward = np.array(camera.up_direction), np.array(camera.view_direction)
+        # As vectors (x, y, z): right-handed, as the orientation of the camera is, unless depth
+        # goes away from the eye.
+        side = np.cross(top[::-1], -forward[::-1])[::-1]
+        side /= max(float(np.linalg.norm(side)), 1e-12)
+        if str(getattr(camera.orientation[0], "value", camera.orientation[0])) == "away":
+            side = -side
+    letters = {}
+    for low, high, direction in (("bottom", "top", top), ("left", "right", side)):
+        largest = int(np.abs(direction).argmax())
+        axis = shown[largest]
+        strong = abs(direction[largest]) > SHARE
+        ahead = direction[largest] > 0
+        letters[high] = LETTERS[axis][int(ahead)] if strong else ""
+        letters[low] = LETTERS[axis][int(not ahead)] if strong else ""
+    return letters
+
+
+class SideLetters(QObject):  # type: ignore[misc]
+    """The letters at the edges of a canvas, kept up to date.
+
+    Parameters
+    ----------
+    viewer : napari.viewer.ViewerModel
+    canvas : QWidget
+        The native canvas that they lie on.
+    """
+
+    def __init__(self, viewer: Any, canvas: QWidget) -> None:
+        super().__init__(canvas)
+        self.viewer = viewer
+        self.canvas = canvas
+        self.labels = {}
+        for edge in ("left", "right", "top", "bottom"):
+            label = QLabel(canvas)
+            label.setStyleSheet(STYLE)
+            label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+            self.labels[edge] = label
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.setInterval(0)
+        self._later.timeout.connect(self.update)
+        self._events = (
+            viewer.dims.events.order,
+            viewer.dims.events.ndisplay,
+            viewer.dims.events.ndim,
+            viewer.scene.camera.events.angles,
+            viewer.scene.camera.events.orientation,
+        )
+        for event in self._events:
+            event.connect(self._schedule)
+        canvas.installEventFilter(self)
+        self.update()
+
+    def close(self) -> None:
+        """Take the letters away."""
+        self._later.stop()
+        for event in self._events:
+            event.disconnect(self._schedule)
+        self.canvas.removeEventFilter(self)
+        for label in self.labels.values():
+            label.deleteLater()
+        self.labels = {}
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Follow the size of the canvas."""
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.Show):
+            self._later.start()
+        return False
+
+    def _schedule(self, _event: Any = None) -> None:
+        self._later.start()
+
+    def update(self) -> None:
+        """Write the letters and put them at the edges."""
+        letters = edge_letters(self.viewer)
+        width, height = self.canvas.width(), self.canvas.height()
+        for edge, label in self.labels.items():
+            label.setText(letters[edge])
+            label.adjustSize()
+            w, h = label.width(), label.height()
+            x = {"left": MARGIN, "right": width - w - MARGIN}.get(edge, (width - w) // 2)
+            y = {"top": MARGIN, "bottom": height - h - MARGIN}.get(edge, (height - h) // 2)
+            label.move(x, y)
+            label.show()
+            label.raise_()
