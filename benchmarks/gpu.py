@@ -1,0 +1,326 @@
+"""Speed and correctness of the CUDA backend: one JSON and one table.
+
+    python benchmarks/gpu.py --export bundle.npz [--fod FOD]   on any machine, with Numba
+    python benchmarks/gpu.py bundle.npz [--json out.json]      on a GPU: NumPy and CuPy suffice
+
+The file holds tables, seeds and the digests that the CPU backend gives. With only Python, NumPy
+and CuPy, put the package's source on the path: ``PYTHONPATH=src``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from gpu_bundle import SPEED, Run, beginnings_agree, export, lengths_agree, read, with_seeds
+from napari_tractography.tracking import cuda, kernels
+from napari_tractography.tracking.cuda_card import CudaCard
+from napari_tractography.tracking.devices import devices, import_cupy
+
+HERE = Path(__file__).parent
+N_BASELINE_DIRECTIONS = 401
+MAX_STEPS = 2000
+SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
+REPEATS = 3
+# A step of the nearest-voxel kernel at the least: one draw, and that accepted. Reads, each a sector
+# of 32 bytes: row, total, alias entry, cone, amplitude, direction; writes: 12 bytes of a point.
+SECTOR_READS, SECTOR = 6, 32
+# Philox's ten rounds of eight operations, and what surrounds them, counted in the source.
+OPERATIONS = 10 * 8 + 60
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("bundle", type=Path)
+    parser.add_argument("--export", action="store_true", help="write the bundle")
+    parser.add_argument("--fod", type=Path, help="what to export (default: a phantom)")
+    parser.add_argument("--gpu", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="also write the JSON here")
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    options = parser.parse_args()
+    if options.export:
+        export(options.bundle, load(options.fod))
+        return
+    runs = read(options.bundle)
+    report = measure(runs, options.gpu, options.sizes)
+    text = json.dumps(report, indent=1)
+    if options.json:
+        options.json.write_text(text + "\n")
+    print(text)
+    print(table(report))
+    sys.exit(0 if not report["differing"] else 1)
+
+
+def load(path: Path | None) -> Any:
+    """Load an FOD, or make a phantom's."""
+    from napari_tractography.files.fods import load_fod
+    from napari_tractography.phantoms import make_phantom
+
+    return make_phantom("crossing") if path is None else load_fod(path)
+
+
+def measure(runs: dict[str, Run], gpu: int, sizes: list[int]) -> dict[str, Any]:
+    """Return everything that is known of this card."""
+    cupy = import_cupy()
+    with cupy.cuda.Device(gpu):
+        card = next(d for d in devices() if d.name == f"cuda:{gpu}")
+        report: dict[str, Any] = {
+            "card": card.model,
+            "memory_gb": round(card.total_bytes / 1e9, 1),
+            "cupy": cupy.__version__,
+            "cuda": cupy.cuda.runtime.runtimeGetVersion(),
+            "differing": differing(runs, gpu),
+        }
+        speed = {k.removeprefix("speed: "): r for k, r in runs.items() if k.startswith("speed: ")}
+        report["first_and_second_run_s"] = first_and_second(speed["probabilistic, nearest"], gpu)
+        report["ours"] = {name: ours(run, gpu) for name, run in speed.items()}
+        report["baseline"] = baseline(cupy, speed["probabilistic, nearest"].plan)
+        report["floor"] = floor(cupy)
+        report["sizes"] = by_size(speed["probabilistic, nearest"], gpu, sizes)
+    return report
+
+
+def differing(runs: dict[str, Run], gpu: int) -> list[str]:
+    """Return the runs whose streamlines are not the CPU's."""
+    from napari_tractography.tractogram import Tractogram
+
+    bad = []
+    for name, run in runs.items():
+        if "digest" not in run.expected:
+            continue
+        found = Tractogram.concatenate(list(cuda.iter_chunks(run.plan, gpus=(gpu,))))
+        exact = found.digest() == run.expected["digest"]
+        if "first_points" in run.expected:
+            exact = lengths_agree(found, run.expected)
+            exact &= beginnings_agree(found, run.expected["first_points"])
+        if not exact:
+            bad.append(name)
+    return bad
+
+
+def first_and_second(run: Run, gpu: int) -> list[float]:
+    """Return how long a run takes the first time in this process, and once more."""
+    plan = with_seeds(run.plan, run.plan.positions_mm[:10_000])
+    return [timed(lambda: list(cuda.iter_chunks(plan, gpus=(gpu,)))) for _ in range(2)]
+
+
+def timed(action: Any) -> float:
+    """Return the seconds of a call."""
+    begun = time.perf_counter()
+    action()
+    return time.perf_counter() - begun
+
+
+def ours(run: Run, gpu: int) -> dict[str, float]:
+    """Return steps a second: kernels alone, end to end, and ends alone."""
+    result: dict[str, float] = dict(run.expected)
+    for output in ("streamlines", "endpoints"):
+        endpoints = output == "endpoints"
+        plan = SimpleNamespace(
+            **{**vars(run.plan), "settings": run.plan.settings._replace(endpoints=endpoints)}
+        )
+        best = {"kernels": np.inf, "whole": np.inf}
+        steps = 0.0
+        for _ in range(1 + REPEATS):  # the first one fills the tables
+            spent: dict[str, float] = {}
+            begun = time.perf_counter()
+            mm = 0.0
+            for chunk in cuda.iter_chunks(plan, gpus=(gpu,), spent=spent):
+                mm += float(chunk.lengths_mm.sum(dtype=float))
+            best["whole"] = min(best["whole"], time.perf_counter() - begun)
+            best["kernels"] = min(best["kernels"], spent["tracking"])
+            steps = mm / SPEED["step_mm"]
+        result[f"{output}_kernel_steps_per_s"] = steps / best["kernels"]
+        result[f"{output}_whole_steps_per_s"] = steps / best["whole"]
+        result[f"{output}_streamlines_per_s"] = plan.n_seeds / best["whole"]
+    card = CudaCard(gpu, run.plan)
+    kernel = card._kernels["count_streamlines"]  # what the compiler says of it
+    result["registers"], result["local_bytes"] = kernel.num_regs, kernel.local_size_bytes
+    card.close()
+    return result
+
+
+def baseline(cupy: Any, plan: Any) -> dict[str, float]:
+    """Return the baseline's steps a second, on as many streamlines as its padded buffer allows."""
+    module = cupy.RawModule(code=(HERE / "baseline.cu").read_text(), backend="nvrtc")
+    kernel = module.get_function("track_baseline")
+    kept, values = baseline_values(plan)
+    held = {name: cupy.asarray(array) for name, array in kept.items()}
+    free = cupy.cuda.Device().mem_info[0]
+    n = min(plan.n_seeds, int(0.8 * free) // (12 * (MAX_STEPS + 1)))
+    held["n_steps"] = cupy.zeros(n, "i4")
+    result: dict[str, float] = {"n_streamlines": n}
+    layout = kernels.layout_in("Baseline", (HERE / "baseline.cu").read_text())
+    for output in ("streamlines", "endpoints"):
+        held["points"] = None  # freed before the next is made
+        shape = (n, 3) if output == "endpoints" else (n, MAX_STEPS + 1, 3)
+        held["points"] = cupy.empty(shape, "f4")
+        for algorithm in ("probabilistic", "deterministic"):
+            packed = np.zeros((), layout)
+            for name, value in values.items():
+                packed[name] = value
+            for name, array in held.items():
+                packed[name] = array.data.ptr
+            packed["n"] = n
+            packed["endpoints"] = output == "endpoints"
+            packed["deterministic"] = algorithm == "deterministic"
+            best = min(
+                event_seconds(cupy, lambda p=packed: kernel((-(-n // 256),), (256,), (p,)))
+                for _ in range(REPEATS)
+            )
+            steps = float(held["n_steps"].get().sum(dtype=float))
+            copied = timed(held["points"].get)
+            result[f"{algorithm}_{output}_kernel_steps_per_s"] = steps / best
+            result[f"{algorithm}_{output}_whole_steps_per_s"] = steps / (best + copied)
+            result[f"{algorithm}_{output}_streamlines_per_s"] = n / (best + copied)
+    return result
+
+
+def baseline_values(plan: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the baseline's arrays and numbers, from the tables of a plan.
+
+    Its directions are the nearest of ours to an even lattice over the whole sphere.
+    """
+    field = plan.field
+    n_half = field.amplitudes.shape[1]
+    index = np.arange(N_BASELINE_DIRECTIONS)
+    z = 1 - (2 * index + 1) / N_BASELINE_DIRECTIONS
+    azimuth = index * np.pi * (3 - np.sqrt(5))
+    even = np.stack([*(np.sqrt(1 - z * z) * f(azimuth) for f in (np.cos, np.sin)), z], axis=1)
+    chosen = np.argmax(even @ field.directions.T.astype(float), axis=1)
+    units = np.ascontiguousarray(field.directions[chosen])
+    table = np.zeros((*field.voxel_rows.shape, len(chosen)), np.float32)
+    full = field.voxel_rows >= 0
+    table[full] = field.amplitudes[field.voxel_rows[full]][:, chosen % n_half]
+    cone = (units @ units.T >= np.cos(np.deg2rad(SPEED["max_angle_deg"]))).astype(np.uint8)
+    arrays = {"table": table, "directions": units, "cone": cone, "seeds": plan.positions_mm}
+    nx, ny, nz = field.voxel_rows.shape
+    return arrays, {
+        "nx": nx,
+        "ny": ny,
+        "nz": nz,
+        "n_directions": len(chosen),
+        "max_steps": MAX_STEPS,
+        "step": SPEED["step_mm"],
+        "min_probability": SPEED["min_probability"],
+        "to_voxel": np.ravel(field.to_voxel),
+    }
+
+
+def event_seconds(cupy: Any, action: Any) -> float:
+    """Return the seconds that a launch takes on the device."""
+    begun, ended = cupy.cuda.Event(), cupy.cuda.Event()
+    begun.record()
+    action()
+    ended.record()
+    ended.synchronize()
+    return float(cupy.cuda.get_elapsed_time(begun, ended)) / 1e3
+
+
+def floor(cupy: Any) -> dict[str, float]:
+    """Return what the card can do, measured, and what that allows a step to take."""
+    module = cupy.RawModule(code=(HERE / "baseline.cu").read_text(), backend="nvrtc")
+    n = 1 << 26  # float4: 1 GB
+    n = min(n, cupy.cuda.Device().mem_info[0] // 80)
+    source, target = cupy.zeros((n, 4), "f4"), cupy.zeros((n, 4), "f4")
+    blocks = 16 * cupy.cuda.Device().attributes["MultiProcessorCount"]
+    copying = module.get_function("copy_floats")
+    arguments = (source, target, np.int64(n))
+    copy_s = min(
+        event_seconds(cupy, lambda: copying((blocks,), (256,), arguments)) for _ in range(REPEATS)
+    )
+    spinning, rounds = module.get_function("spin"), 1 << 14
+    words = cupy.zeros(blocks * 256, "u4")
+    spin_s = min(
+        event_seconds(cupy, lambda: spinning((blocks,), (256,), (words, np.int32(rounds))))
+        for _ in range(REPEATS)
+    )
+    bandwidth = 2 * 16 * n / copy_s
+    rate = 4.0 * rounds * blocks * 256 / spin_s
+    n_bytes = SECTOR_READS * SECTOR + 12
+    return {
+        "bandwidth_gb_per_s": bandwidth / 1e9,
+        "operations_per_s": rate,
+        "bytes_a_step": n_bytes,
+        "operations_a_step": OPERATIONS,
+        "steps_per_s_by_bandwidth": bandwidth / n_bytes,
+        "steps_per_s_by_operations": rate / OPERATIONS,
+    }
+
+
+def by_size(run: Run, gpu: int, sizes: list[int]) -> list[dict[str, float]]:
+    """Return the time of runs of growing size, CPU beside GPU where Numba is here."""
+    try:
+        from napari_tractography.tracking import cpu
+    except ImportError:
+        cpu = None
+    rows = []
+    for n in sizes:
+        repeats = -(-n // run.plan.n_seeds)
+        plan = with_seeds(run.plan, np.tile(run.plan.positions_mm, (repeats, 1))[:n])
+        row: dict[str, float] = {"n_streamlines": n}
+        row["gpu_s"] = timed(lambda p=plan: consume(cuda.iter_chunks(p, gpus=(gpu,))))
+        if cpu is not None and n <= 10**6:
+            from napari_tractography.tracking.codes import Field, Regions, Settings
+
+            for part, kind in (("field", Field), ("settings", Settings), ("regions", Regions)):
+                setattr(plan, part, kind(**getattr(plan, part)._asdict()))
+            plan.table.n_half = plan.field.amplitudes.shape[1]
+            plan.settings = plan.settings._replace(
+                **{
+                    name: np.float32(value)
+                    for name, value in plan.settings._asdict().items()
+                    if isinstance(value, float)
+                },
+                key_0=np.uint64(plan.settings.key_0),
+                key_1=np.uint64(plan.settings.key_1),
+            )
+            plan.field = plan.field._replace(alias_bits=np.uint64(plan.field.alias_bits))
+            row["cpu_s"] = timed(lambda p=plan: consume(cpu.iter_chunks(p)))
+        rows.append(row)
+    return rows
+
+
+def consume(chunks: Any) -> None:
+    """Take all chunks and keep none."""
+    for _ in chunks:
+        pass
+
+
+def table(report: dict[str, Any]) -> str:
+    """Return the figures as a Markdown table."""
+    base = report["baseline"]
+    lines = [
+        f"{report['card']}, {report['memory_gb']} GB, CuPy {report['cupy']}",
+        "",
+        "| what | ours, steps/s | baseline, steps/s | ratio |",
+        "|---|---|---|---|",
+    ]
+    for name, found in report["ours"].items():
+        algorithm = name.partition(",")[0]
+        for output in ("streamlines", "endpoints"):
+            for part in ("kernel", "whole"):
+                mine = found[f"{output}_{part}_steps_per_s"]
+                other = base[f"{algorithm}_{output}_{part}_steps_per_s"]
+                lines.append(
+                    f"| {name}, {output}, {part} | {mine:.3g} | {other:.3g} | {mine / other:.1f} |"
+                )
+    lines += ["", f"differing from the CPU: {', '.join(report['differing']) or 'none'}"]
+    lines += ["", "| streamlines | GPU, s | CPU, s |", "|---|---|---|"]
+    lines += [
+        f"| {row['n_streamlines']:,} | {row['gpu_s']:.3g} | {row.get('cpu_s', float('nan')):.3g} |"
+        for row in report["sizes"]
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""Runs as a file: tables, seeds, parameters and the digests that the CPU backend gives.
+
+Written where Numba and DIPY are (``python benchmarks/gpu.py --export bundle.npz``), read where
+there may be nothing but NumPy and CuPy. A run in the file looks to the CUDA backend like a Plan.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import namedtuple
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from napari_tractography.fod import Fod
+
+# What must agree bit for bit: name, changes to the parameters, what else is given.
+EXACT: dict[str, tuple[dict[str, Any], str]] = {
+    f"{algorithm}, {interpolation}, {name}": (
+        {"algorithm": algorithm, "interpolation": interpolation, **changes},
+        extra,
+    )
+    for algorithm in ("probabilistic", "deterministic")
+    for interpolation in ("nearest", "trilinear")
+    for name, changes, extra in (
+        ("plain", {}, ""),
+        ("in the mask", {}, "mask"),
+        ("among regions", {"record_every": 3}, "regions"),
+        ("from the largest", {"start": "max", "direction": "backward"}, ""),
+        ("from given directions", {"start": "given"}, ""),
+        ("endpoints", {"output": "endpoints", "min_length_mm": 10.0}, ""),
+        ("narrow cone", {"max_angle_deg": 10.0, "min_probability": 0.0}, ""),
+        ("strict", {"min_amplitude": 0.2, "min_probability": 0.1}, ""),
+    )
+}
+# What must agree within a tolerance: the first points, number and mean length. One way
+# only, so that lines begin at their seeds.
+CLOSE: dict[str, tuple[dict[str, Any], str]] = {
+    f"{algorithm}, {evaluation}, {step}": (
+        {
+            "algorithm": algorithm,
+            "evaluation": evaluation,
+            "adaptive": step == "adaptive",
+            "direction": "forward",
+            "step_mm": 0.2,
+        },
+        "",
+    )
+    for algorithm in ("diffusion", "transport")
+    for evaluation in ("precomputed", "direct")
+    for step in ("fixed", "adaptive")
+}
+# The comparison with the baseline: one way from the seed, 2,000 steps of 0.125 mm.
+SPEED: dict[str, Any] = {
+    "step_mm": 0.125,
+    "max_length_mm": 250.0,
+    "interpolation": "nearest",
+    "direction": "forward",
+    "min_amplitude": 0.0,
+    "min_probability": 0.005,
+    "max_angle_deg": 45.0,
+}
+SPEED_CASES = {
+    f"{algorithm}, {interpolation}": {
+        **SPEED,
+        "algorithm": algorithm,
+        "interpolation": interpolation,
+    }
+    for algorithm in ("probabilistic", "deterministic")
+    for interpolation in ("nearest", "trilinear")
+}
+MEMOS = ("cone_mass", "best")  # of the tables: start as zeros
+N_FIRST, TOLERANCE_MM = 8, 1e-4
+N_CHECKED, N_SPEED = 2000, 409_600
+
+
+@dataclass(frozen=True)
+class Run:
+    """A plan, and what the CPU made of it: digest, tally and lengths; nothing where not asked."""
+
+    plan: Any
+    expected: dict[str, Any]
+
+
+def with_seeds(plan: Any, positions_mm: np.ndarray) -> Any:
+    """Return the plan with other seeds."""
+    given = np.zeros(len(positions_mm), np.int32)
+    return SimpleNamespace(
+        **{**vars_of(plan), "positions_mm": positions_mm, "given": given, "n_seeds": len(given)}
+    )
+
+
+def vars_of(plan: Any) -> dict[str, Any]:
+    """Return the attributes of a plan of either kind."""
+    names = ("positions_mm", "given", "table", "field", "settings", "regions", "n_seeds")
+    return {name: getattr(plan, name) for name in names}
+
+
+def first_points(lines: Any) -> np.ndarray:
+    """Return (n_seeds, N_FIRST, 3) float32: the first points of each seed's line, else NaN."""
+    first = np.full((lines.n_seeds, N_FIRST, 3), np.nan, np.float32)
+    for seed, line in zip(lines.seed_index, lines, strict=True):
+        n = min(N_FIRST, len(line))
+        first[seed, :n] = line[:n]
+    return first
+
+
+def beginnings_agree(lines: Any, expected: np.ndarray) -> bool:
+    """Tell whether lines begin as they should; where one is shorter, as far as it goes."""
+    apart = np.abs(first_points(lines) - expected)
+    there, wanted = (np.isfinite(a[:, 0, 0]) for a in (apart, expected))
+    if not wanted.any() or there.sum() < 0.98 * wanted.sum():
+        return False
+    furthest = np.fmax.reduce(apart[there].reshape(there.sum(), -1), axis=1)
+    return bool((furthest < TOLERANCE_MM).mean() > 0.98)
+
+
+def lengths_agree(lines: Any, expected: dict[str, Any]) -> bool:
+    """Tell whether number and mean length are those of the same dynamics."""
+    n = expected["n_streamlines"]
+    if abs(len(lines) - n) > 0.02 * n:
+        return False
+    error = np.hypot(lines.lengths_mm.std(dtype=float), expected["sd_mm"]) / np.sqrt(n)
+    return bool(abs(lines.lengths_mm.mean(dtype=float) - expected["mean_mm"]) < 4 * error)
+
+
+def export(path: Path, fod: Fod) -> None:
+    """Write the runs of an FOD; tracks the small ones on the CPU."""
+    from napari_tractography.parameters import TrackingParameters
+    from napari_tractography.regions import Region
+    from napari_tractography.seeds import Seeds
+    from napari_tractography.tracking import cpu
+    from napari_tractography.tracking.engine import make_plan
+    from napari_tractography.tracking.tables import cpu_count
+    from napari_tractography.tractogram import Tractogram
+
+    arrays: dict[str, np.ndarray] = {}
+
+    def kept(value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value.item() if isinstance(value, np.generic) else value
+        about = f"{value.shape}{value.dtype.str}".encode()
+        key = hashlib.sha256(about + np.ascontiguousarray(value).tobytes()).hexdigest()[:16]
+        arrays[key] = value
+        return {"array": key, "frozen": not value.flags.writeable}
+
+    def written(plan: Any) -> dict[str, Any]:
+        parts = {
+            part: {k: kept(v) for k, v in getattr(plan, part)._asdict().items() if k not in MEMOS}
+            for part in ("field", "settings", "regions")
+        }
+        for name in MEMOS:
+            held = getattr(plan.field, name)
+            parts["field"][name] = {"zeros": list(held.shape), "dtype": held.dtype.str}
+        return {**parts, "positions": kept(plan.positions_mm), "given": kept(plan.given)}
+
+    rng = np.random.default_rng(0)
+    checked = Seeds.from_fod(fod, N_CHECKED)
+    checked = Seeds.at(checked.positions_mm, rng.normal(size=(N_CHECKED, 3)))
+    where = checked.positions_mm[:: N_CHECKED // 4]
+    regions = [
+        Region.sphere(where[0], 3.0, "include"),
+        Region.sphere(where[1], 4.0, "stop"),
+        Region.mask(fod.support, fod.grid, "include"),
+        Region.sphere(where[2], 3.0, "exclude"),
+    ]
+    runs: dict[str, Any] = {}
+    for name, (changes, extra) in {**EXACT, **CLOSE}.items():
+        plan = make_plan(
+            fod,
+            checked,
+            TrackingParameters(step_mm=0.5, max_length_mm=100.0).replace(**changes),
+            mask=fod.support if extra == "mask" else None,
+            regions=regions if extra == "regions" else (),
+        )
+        found = Tractogram.concatenate(list(cpu.iter_chunks(plan)))
+        runs[name] = written(plan)
+        if name in CLOSE:
+            runs[name]["first_points"] = kept(first_points(found))
+        runs[name]["expected"] = {
+            "digest": found.digest(),
+            "n_streamlines": len(found),
+            "mean_mm": float(found.lengths_mm.mean(dtype=float)),
+            "sd_mm": float(found.lengths_mm.std(dtype=float)),
+            "tally": {int(reason): n for reason, n in found.tally.items()},
+        }
+    speed_seeds = Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, N_SPEED)
+    for name, changes in SPEED_CASES.items():
+        plan = make_plan(fod, speed_seeds, TrackingParameters(**changes))
+        few = replace(plan, positions_mm=plan.positions_mm[:20_000], given=plan.given[:20_000])
+        list(cpu.iter_chunks(few))
+        begun = time.perf_counter()
+        found = Tractogram.concatenate(list(cpu.iter_chunks(few)))
+        seconds = time.perf_counter() - begun
+        runs[f"speed: {name}"] = written(plan)
+        runs[f"speed: {name}"]["expected"] = {
+            "cpu_steps_per_s": float(found.lengths_mm.sum(dtype=float))
+            / SPEED["step_mm"]
+            / seconds,
+            "cpu_threads": cpu_count(),
+        }
+    header = {"fod": fod.name, "runs": runs}
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    np.savez_compressed(path, **arrays)
+
+
+def read(path: Path) -> dict[str, Run]:
+    """Read the runs of a file."""
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    header = json.loads(arrays.pop("header").tobytes())
+    zeros: dict[str, np.ndarray] = {}
+    views: dict[tuple[str, bool], np.ndarray] = {}
+
+    def found(value: Any) -> Any:
+        if isinstance(value, dict) and "array" in value:
+            key = value["array"], value["frozen"]
+            if key not in views:
+                views[key] = arrays[key[0]].view()
+                # Numba compiles anew for arrays that may be written where others may not.
+                views[key].flags.writeable = not value["frozen"]
+            return views[key]
+        return value
+
+    runs = {}
+    for name, held in header["runs"].items():
+        parts = {}
+        for part in ("field", "settings", "regions"):
+            values = {k: found(v) for k, v in held[part].items()}
+            for memo in MEMOS if part == "field" else ():
+                shape = tuple(values[memo]["zeros"])
+                # A cone's own, as in the tables of the CPU.
+                key = f"{memo}{held['field']['cone']}{held['field']['amplitudes']}"
+                made = zeros.setdefault(key, np.zeros(shape, values[memo]["dtype"]))
+                values[memo] = made
+            parts[part] = namedtuple(part.title(), values)(**values)  # type: ignore[misc]
+        field = parts["field"]
+        table = SimpleNamespace(
+            amplitudes=field.amplitudes,
+            n_bytes=sum(
+                a.nbytes for a in (field.voxel_rows, field.amplitudes, field.alias, field.totals)
+            ),
+        )
+        positions = found(held["positions"])
+        plan = SimpleNamespace(
+            **parts,
+            table=table,
+            positions_mm=positions,
+            given=found(held["given"]),
+            n_seeds=len(positions),
+        )
+        expected = dict(held["expected"])
+        if "first_points" in held:
+            expected["first_points"] = found(held["first_points"])
+        runs[name] = Run(plan, expected)
+    return runs

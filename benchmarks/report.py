@@ -1,0 +1,105 @@
+"""Everything measured: writes docs/benchmarks.md.
+
+Run it in a checkout with the data folder beside it and the peers that shall take part installed
+(Debian's mrtrix3; cuslines from the package index)::
+
+    python benchmarks/report.py [--repeats N] [--seconds S] [--out docs/benchmarks.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import sys
+from pathlib import Path
+from typing import Any
+
+import volume
+from napari_tractography import bench
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def verdict(rows: list[dict[str, Any]], figures: dict[str, float]) -> str:
+    """Return which targets are missed, on the clock, and where the machine decides."""
+    missed = [
+        f"{row['what']} against {row['peer']}: {row['ratio']:.0f}x of {row['target']:g}x"
+        for row in rows
+        if not row["skipped"] and row["ratio"] < row["target"]
+    ]
+    missed += [
+        f"{volume.NAMES[name]}: {figures[name]:.2f} of {most:g}"
+        for name, most in volume.TARGETS.items()
+        if figures[name] > most
+    ]
+    if not missed:
+        return "Every target is met."
+    return "Missed:\n\n" + "\n".join(f"- {line}" for line in missed)
+
+
+def speeds_table(speeds: list[dict[str, Any]]) -> str:
+    """Return every contestant's own speed."""
+    lines = [
+        "| | million steps/s | per processor second | processors busy | start-up, s |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for speed in speeds:
+        if speed["skipped"]:
+            lines.append(f"| {speed['label']} | skipped: {speed['skipped']} | | | |")
+            continue
+        busy = speed["steps_per_s"] / speed["steps_per_cpu_s"]
+        lines.append(
+            f"| {speed['label']} | {speed['steps_per_s'] / 1e6:.3f} "
+            f"| {speed['steps_per_cpu_s'] / 1e6:.3f} | {busy:.1f} | {speed['start_up_s']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks.md")
+    options = parser.parse_args()
+    command = argparse.ArgumentParser()
+    bench.add_bench(command.add_subparsers())
+    case = bench.make_case(command.parse_args(["bench"]))
+    speeds = bench.measure(
+        case,
+        repeats=options.repeats,
+        seconds=options.seconds,
+        progress=lambda done, total, label: print(f"{done}/{total} {label}", file=sys.stderr),
+    )
+    figures = bench.report(case, speeds, options.repeats)
+    sizes = volume.measure(min(options.repeats, 3))
+    parts = [
+        "# Benchmarks",
+        f"Written by `python benchmarks/report.py` on {datetime.date.today().isoformat()}. "
+        "`napari-tractography bench` prints the first table on your own machine, `--json` more "
+        "of it.",
+        "## Speed beside other programs",
+        bench.table(figures),
+        "Every program gets the same FOD, mask, step, cone angle and largest length and seeds "
+        "uniformly in the mask; they run in turn, and a run of a single seed is taken off each "
+        "(that is what tckgen needs to start and to read its input). Steps are counted in what "
+        "comes back: points but one a streamline, or lengths over the step. What is done once is "
+        "left out on both sides: our tables, DIPY's and cuslines' amplitudes (362 directions, "
+        "DIPY's default sphere), compiling. DIPY gets start directions, so that it need not look "
+        "for peaks first. cuslines ends half a streamline at 501 points. tckgen always "
+        "interpolates. *Processors busy* below the number of threads is what else the machine did "
+        "at the time, which the ratio per processor second leaves out.",
+        speeds_table(figures["speeds"]),
+        "## A whole brain",
+        f"{' x '.join(map(str, volume.SHAPE))} voxels of {volume.VOXEL_MM:g} mm, of which "
+        f"{volume.N_VOXELS:,} hold fibres, lmax {volume.LMAX}, nearest voxel, made by code; fresh "
+        "processes, compiled code on disk (`python benchmarks/volume.py`).",
+        volume.table(sizes),
+        "## Targets",
+        verdict(figures["rows"], sizes),
+    ]
+    options.out.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    print(options.out.read_text("utf-8"))
+
+
+if __name__ == "__main__":
+    main()
