@@ -1,0 +1,190 @@
+"""Write the pages of docs/ that are derived from the code, or check them and every link.
+
+``python scripts/docs.py`` writes, ``python scripts/docs.py --check`` changes nothing and exits
+with 1 when a page is out of date or a link leads nowhere. Called by ``make docs`` and
+``make docs-check``, and by the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from napari_tractography.cli import make_parser
+from napari_tractography.parameters import ParameterSpec, parameter_specs
+from napari_tractography.stop import StopReason
+
+ROOT = Path(__file__).resolve().parent.parent
+
+PARAMETERS_HEAD = """\
+# Parameters
+
+<!-- Written by `make docs` from src/napari_tractography/parameters.py and stop.py: edit those. -->
+
+The fields of `TrackingParameters`, the controls of the panel and the flags of
+`napari-tractography track` are one and the same list. What the thresholds mean is told in
+[Concepts](concepts.md).
+
+| parameter | flag | default | values | what it does |
+|---|---|---|---|---|
+"""
+
+REASONS_HEAD = """
+## Why streamlines end
+
+Every run counts these, per half streamline or per seed, and a run that gives nothing names the
+commonest of them and its remedy.
+
+| code | name | reason | last point | streamline | remedy |
+|---|---|---|---|---|---|
+"""
+
+COMMANDS_HEAD = """\
+# The command
+
+<!-- Written by `make docs` from the help of src/napari_tractography/cli.py and commands.py. -->
+
+`napari-tractography COMMAND --help` says what is on this page. When something is wrong with the
+input, one line says what and how to put it right, the exit code is 2, and no file is left
+half-written.
+
+- **Seeds** are drawn in balls, in a mask, or in proportion to the FOD; **regions** steer.
+- **Recipes.** `track` writes, beside `bundle.trk`, the recipe `bundle.json`: input files with their
+  SHA-256, seeds, regions, parameters, versions, and the digest of the streamlines. `replay` makes
+  them again from it, says which input has changed, and proves by the digest that the streamlines
+  are the same, bit for bit; its exit code is 1 when they are not. Files that have moved are also
+  sought beside the recipe. In Python: `nt.Recipe.load("bundle.json").run()`.
+- **Maps.** `density` counts each streamline once in every voxel that it enters, following its
+  segments exactly; `connectome` counts the streamlines between labels, by their two ends.
+- **Coherence.** `coherence` reads the FOD file in each basis, frame, flip and swap of its direction
+  axes. *Symmetry* tells the bases apart: a fibre's lobe looks the same from all sides, unless the
+  harmonics are the wrong ones. *Coherence* tells how the axes lie: along a fibre, neighbouring
+  voxels agree on its direction. Readings within three standard errors of the best cannot be told
+  apart by the data, and are named: in a thin slab of fibres within its plane, for one, nobody can
+  see a flip across it.
+
+The tracking parameters, which `track` takes as flags too, have a page of their own:
+[Parameters](parameters.md).
+"""
+
+
+def _values(spec: ParameterSpec) -> str:
+    if spec.choices:
+        return ", ".join(f"`{choice}`" for choice in spec.choices)
+    unit = f" {spec.unit}" if spec.unit else ""
+    if isinstance(spec.default, bool):
+        return "`True`, `False`"
+    if spec.minimum is not None and spec.maximum is not None:
+        # Python writes 2^63 - 1 in full; nobody reads that.
+        top = "2^63 - 1" if spec.maximum == 2**63 - 1 else f"{spec.maximum:g}"
+        return f"{spec.minimum:g} to {top}{unit}"
+    return type(spec.default).__name__ + unit
+
+
+def parameters_page() -> str:
+    """Return docs/parameters.md as it should be."""
+    rows = []
+    for spec in parameter_specs():
+        unit = f" {spec.unit}" if spec.unit else ""
+        cells = (f"`{spec.name}`", f"`{spec.flag}`", f"{spec.default}{unit}", _values(spec))
+        rows.append(f"| {' | '.join((*cells, spec.help))} |\n")
+    reasons = [
+        f"| {reason.value} | `{reason.name}` | {reason.text} | "
+        f"{'kept' if reason.keeps_point else 'left out'} | "
+        f"{'discarded' if reason.rejects else 'kept'} | {reason.remedy} |\n"
+        for reason in StopReason
+    ]
+    return PARAMETERS_HEAD + "".join(rows) + REASONS_HEAD + "".join(reasons)
+
+
+def commands_page() -> str:
+    """Return docs/commands.md as it should be.
+
+    Not by format_help(), whose layout changes with the version of Python.
+    """
+    (commands,) = [
+        action
+        for action in make_parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    ]
+    summaries = {action.dest: action.help or "" for action in commands._choices_actions}
+    text = COMMANDS_HEAD
+    for name, parser in commands.choices.items():
+        rows = [
+            f"| {_spelling(action)} | {_cell(action.help or '')} |\n"
+            for action in parser._actions
+            if not isinstance(action, argparse._HelpAction)
+            and not action.dest.startswith("parameter_")
+        ]
+        summary = summaries[name]
+        about = parser.description or f"{summary[0].upper()}{summary[1:]}."
+        text += f"\n## {name}\n\n{about}\n\n| | |\n|---|---|\n" + "".join(rows)
+    return text
+
+
+def _spelling(action: argparse.Action) -> str:
+    value = "" if action.nargs == 0 else str(action.metavar or action.dest.upper())
+    names = ", ".join(action.option_strings)
+    return _cell(f"`{' '.join(filter(None, (names, value)))}`")
+
+
+def _cell(text: str) -> str:
+    return text.replace("%%", "%").replace("|", "\\|")
+
+
+PAGES = {"docs/commands.md": commands_page, "docs/parameters.md": parameters_page}
+
+
+def _anchor(heading: str) -> str:
+    """Return the fragment by which Markdown viewers link to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def broken_links(root: Path = ROOT) -> list[str]:
+    """Return "file: target" for each relative link of the README and docs/ that leads nowhere."""
+    broken = []
+    for page in [*sorted(root.glob("*.md")), *sorted(root.glob("docs/**/*.md"))]:
+        prose = re.sub(r"^```.*?^```|<!--.*?-->", "", page.read_text("utf-8"), flags=re.M | re.S)
+        for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, fragment = target.partition("#")
+            file = (page.parent / path) if path else page
+            found = file.exists()
+            if found and fragment:
+                headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), flags=re.M)
+                found = fragment in {_anchor(heading) for heading in headings}
+            if not found:
+                broken.append(f"{page.relative_to(root)}: {target}")
+    return broken
+
+
+def stale_pages(root: Path = ROOT) -> list[str]:
+    """Return the derived pages that are absent or differ from what the code says."""
+    return [
+        name
+        for name, write in PAGES.items()
+        if not (root / name).exists() or (root / name).read_text("utf-8") != write()
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="change nothing, only tell")
+    if not parser.parse_args(arguments).check:
+        for name, write in PAGES.items():
+            (ROOT / name).write_text(write(), "utf-8")
+        return 0
+    problems = [f"{name} is out of date; run `make docs`." for name in stale_pages()]
+    problems += [f"{link} leads nowhere." for link in broken_links()]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
