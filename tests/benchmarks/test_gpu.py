@@ -1,0 +1,189 @@
+"""The GPU benchmark: its file of runs, its baseline, and its report, on the stand-in for CuPy."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from napari_tractography.directions import direction_set
+from napari_tractography.fod import Fod, sh_matrix
+from napari_tractography.tracking import kernels
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def modules():
+    """benchmarks/gpu.py and gpu_bundle.py, and the stand-ins of the tracking tests."""
+    folders = [str(ROOT / "benchmarks"), str(ROOT / "tests" / "tracking")]
+    sys.path[:0] = folders
+    try:
+        return {
+            name: importlib.import_module(name)
+            for name in ("gpu", "gpu_bundle", "host", "fake_cupy")
+        }
+    finally:
+        for folder in folders:
+            sys.path.remove(folder)
+
+
+@pytest.fixture(scope="module")
+def fod() -> Fod:
+    """Two lobes in each of 5 x 5 x 5 voxels of 2 mm."""
+    units = np.array([[1.0, 0, 0], [0, 1.0, 0]])
+    degrees = np.concatenate([np.full(2 * deg + 1, deg) for deg in range(0, 9, 2)])
+    values = (sh_matrix(units, 8, "tournier07") * np.exp(-0.02 * degrees * (degrees + 1))).sum(0)
+    return Fod(np.broadcast_to(values, (5, 5, 5, 45)), np.diag([2.0, 2.0, 2.0, 1.0]))
+
+
+@pytest.fixture(scope="module")
+def runs(modules, fod, tmp_path_factory):
+    path = tmp_path_factory.mktemp("bundle") / "bundle.npz"
+    bundle = modules["gpu_bundle"]
+    before = bundle.N_CHECKED, bundle.N_SPEED
+    bundle.N_CHECKED, bundle.N_SPEED = 60, 300
+    try:
+        bundle.export(path, fod)
+    finally:
+        bundle.N_CHECKED, bundle.N_SPEED = before
+    return bundle.read(path)
+
+
+def test_runs_read_from_the_file_give_what_the_cpu_gave(modules, runs, tmp_path):
+    library = modules["host"].compile_for_host(tmp_path)
+    exact = [name for name in runs if name in modules["gpu_bundle"].EXACT]
+    assert len(exact) == 32
+    for name in exact:
+        found = modules["host"].track_on_host(library, runs[name].plan)
+        assert found.digest() == runs[name].expected["digest"]
+        assert len(found) == runs[name].expected["n_streamlines"]
+    assert {runs[name].expected["n_streamlines"] for name in exact} != {0}
+
+
+def test_beginnings_agree_within_the_tolerance_and_no_further(modules, runs, tmp_path):
+    library, bundle = modules["host"].compile_for_host(tmp_path), modules["gpu_bundle"]
+    for name in bundle.CLOSE:
+        found = modules["host"].track_on_host(library, runs[name].plan)
+        wanted = runs[name].expected["first_points"]
+        assert bundle.beginnings_agree(found, wanted)
+        assert not bundle.beginnings_agree(found, wanted + np.float32(1e-3))
+        assert not bundle.beginnings_agree(found, np.full_like(wanted, np.nan))
+        expected = runs[name].expected
+        assert bundle.lengths_agree(found, expected)
+        assert not bundle.lengths_agree(found, {**expected, "mean_mm": 2 * expected["mean_mm"]})
+        assert not bundle.lengths_agree(found, {**expected, "n_streamlines": len(found) + 2})
+
+
+def test_reading_and_running_takes_neither_numba_nor_dipy(tmp_path, runs):
+    code = (
+        "import sys\n"
+        "for name in ('numba', 'dipy', 'scipy', 'nibabel', 'napari', 'qtpy'):\n"
+        "    sys.modules[name] = None\n"
+        "import gpu\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        env={"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'benchmarks'}", "PATH": ""},
+        cwd=tmp_path,
+    )
+
+
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory):
+    """The baseline kernel, compiled for the host."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no g++ to compile the CUDA source with")
+    folder = tmp_path_factory.mktemp("baseline")
+    (folder / "entry.cpp").write_text(
+        '#include "host_shim.h"\nstruct float4 { float x, y, z, w; };\n'
+        f'static Index gridDim;\n#include "{ROOT / "benchmarks" / "baseline.cu"}"\n'
+        'extern "C" void run(const Baseline* b) {\n    blockDim.x = 1;\n'
+        "    unsigned n = b->n;\n"
+        "    for (blockIdx.x = 0; blockIdx.x < n; blockIdx.x++) track_baseline(*b);\n}\n"
+    )
+    command = [compiler, "-O2", "-shared", "-fPIC", "-Wno-unknown-pragmas"]
+    command += [f"-I{ROOT / 'tests' / 'tracking'}", str(folder / "entry.cpp")]
+    subprocess.run([*command, "-o", str(folder / "baseline.so")], check=True)
+    return ctypes.CDLL(str(folder / "baseline.so"))
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_the_baseline_walks_through_the_cones_of_its_table(modules, baseline, runs, deterministic):
+    plan = runs["speed: probabilistic, nearest"].plan
+    arrays, values = modules["gpu"].baseline_values(plan)
+    n, steps = 200, 2000
+    arrays["seeds"] = np.ascontiguousarray(arrays["seeds"][:n])
+    layout = kernels.layout_in("Baseline", (ROOT / "benchmarks" / "baseline.cu").read_text())
+    lines = {}
+    for endpoints in (False, True):
+        shape = (n, 3) if endpoints else (n, steps + 1, 3)
+        arrays["points"] = np.full(shape, np.nan, np.float32)
+        arrays["n_steps"] = np.zeros(n, np.int32)
+        packed = np.zeros((), layout)
+        for name, value in values.items():
+            packed[name] = value
+        for name, array in arrays.items():
+            packed[name] = array.ctypes.data
+        packed["n"], packed["endpoints"], packed["deterministic"] = n, endpoints, deterministic
+        baseline.run(ctypes.c_void_p(packed.ctypes.data))
+        lines[endpoints] = arrays["points"], arrays["n_steps"].copy()
+    points, n_steps = lines[False]
+    assert 10 < n_steps.max() < steps
+    np.testing.assert_array_equal(lines[True][1], n_steps)
+    np.testing.assert_array_equal(lines[True][0], points[np.arange(n), n_steps])
+    np.testing.assert_array_equal(points[:, -1], lines[True][0])  # padded with the last point
+    line = points[np.argmax(n_steps), : n_steps.max() + 1].astype(float)
+    moved = np.diff(line, axis=0) / 0.125
+    np.testing.assert_allclose(np.linalg.norm(moved, axis=1), 1, atol=1e-3)
+    cosines = (moved[1:] * moved[:-1]).sum(axis=1)
+    assert cosines.min() > np.cos(np.deg2rad(45)) - 1e-3
+    along = np.abs(moved[:, :2]).max(axis=1)  # of either lobe
+    nearest = np.max(direction_set(724) @ [1.0, 0, 0])
+    assert (along.min() > nearest - 1e-3) if deterministic else (along.mean() > 0.8)
+
+
+def test_the_report_is_made_of_measurements(modules, runs, tmp_path, monkeypatch):
+    """On the stand-in, whose clock says a millisecond whatever happens."""
+    gpu, fake = modules["gpu"], modules["fake_cupy"]
+    from napari_tractography.tracking import cuda_card, devices
+
+    machine = fake.Machine(modules["host"].compile_for_host(tmp_path))
+    for module in (cuda_card, devices, gpu):
+        monkeypatch.setattr(module, "import_cupy", lambda: machine)
+    cuda_card.load_kernels.cache_clear()
+    monkeypatch.setattr(gpu, "floor", lambda cupy: {"steps_per_s_by_bandwidth": 1.0})
+    rates = {
+        f"{algorithm}_{output}_{part}_steps_per_s": 10.0
+        for algorithm in ("probabilistic", "deterministic")
+        for output in ("streamlines", "endpoints")
+        for part in ("kernel", "whole")
+    }
+    monkeypatch.setattr(gpu, "baseline", lambda cupy, plan: rates)
+    machine.cuda.runtime.runtimeGetVersion = lambda: 12090
+    report = gpu.measure(runs, 0, [100, 500])
+    cuda_card.load_kernels.cache_clear()
+    assert report["card"] == "Fake 0"
+    assert report["differing"] == []
+    assert [row["n_streamlines"] for row in report["sizes"]] == [100, 500]
+    assert all(row["gpu_s"] > 0 and row["cpu_s"] > 0 for row in report["sizes"])
+    mine = report["ours"]["probabilistic, nearest"]
+    assert mine["streamlines_kernel_steps_per_s"] > mine["streamlines_whole_steps_per_s"] > 0
+    text = gpu.table(report)
+    assert "| probabilistic, nearest, streamlines, kernel |" in text
+    assert "differing from the CPU: none" in text
+    changed = dict(runs)
+    name = next(iter(modules["gpu_bundle"].EXACT))
+    changed[name] = modules["gpu_bundle"].Run(
+        runs[name].plan, {**runs[name].expected, "digest": "other"}
+    )
+    monkeypatch.setattr(gpu, "import_cupy", lambda: machine)
+    assert gpu.differing(changed, 0) == [name]

@@ -1,0 +1,75 @@
+"""Volumes are written as they are, whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+from napari_tractography.errors import FileError
+from napari_tractography.files.fods import load_volume
+from napari_tractography.files.volumes import check_volume_target, save_volume
+from napari_tractography.grid import Grid
+
+AFFINE = np.array([[0, -2.0, 0, 5], [1.5, 0, 0, -7], [0, 0.0, 3, 1], [0, 0, 0, 1]])
+GRID = Grid((2, 3, 4), AFFINE)
+
+
+@pytest.mark.parametrize("ending", [".nii", ".nii.gz"])
+@pytest.mark.parametrize(
+    ("dtype", "stored"),
+    [
+        (np.bool_, np.uint8),
+        (np.uint8, np.uint8),
+        (np.int32, np.int32),
+        (np.int64, np.int32),
+        (np.float32, np.float32),
+        (np.float64, np.float32),
+    ],
+)
+def test_volume_comes_back(
+    tmp_path: Path, ending: str, dtype: type[np.generic], stored: type[np.generic]
+) -> None:
+    values = (np.arange(24).reshape(2, 3, 4) % 2).astype(dtype)
+    save_volume(values, GRID, tmp_path / f"map{ending}")
+    image = nib.load(tmp_path / f"map{ending}")
+    assert image.get_data_dtype() == stored
+    assert np.array_equal(np.asarray(image.dataobj), values)
+    assert np.allclose(image.get_sform(), AFFINE)
+    assert np.allclose(image.get_qform(), AFFINE, atol=1e-5)
+    again, grid = load_volume(tmp_path / f"map{ending}")
+    assert np.array_equal(again, values)
+    assert grid.same_space(GRID)
+
+
+def test_sheared_grid_keeps_its_sform(tmp_path: Path) -> None:
+    affine = AFFINE.copy()
+    affine[0, 0] = 0.7
+    save_volume(np.ones(GRID.shape), Grid(GRID.shape, affine), tmp_path / "map.nii")
+    assert np.allclose(nib.load(tmp_path / "map.nii").affine, affine)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("map.png", "map.png does not end like a volume to write"),
+        ("absent/map.nii", "does not exist"),
+        ("folder.nii", "is a folder"),
+    ],
+)
+def test_unwritable_target_is_named_and_nothing_left(tmp_path: Path, name: str, words: str) -> None:
+    (tmp_path / "folder.nii").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(FileError, match=words):
+        save_volume(np.ones(GRID.shape), GRID, tmp_path / name)
+    with pytest.raises(FileError, match=words):
+        check_volume_target(tmp_path / name)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_values_of_another_shape_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"\(4, 3, 2\)"):
+        save_volume(np.ones((4, 3, 2)), GRID, tmp_path / "map.nii")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,404 @@
+"""Tractogram files: the same points come back, other programs agree, and nothing half-written."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import zipfile
+
+import nibabel as nib
+import numpy as np
+import pytest
+from trx.trx_file_memmap import load as load_trx_python
+
+from napari_tractography.errors import FileError
+from napari_tractography.files import tractograms as tractograms_module
+from napari_tractography.files.tractograms import load_tractogram, save_tractogram
+from napari_tractography.fod import Fod
+from napari_tractography.grid import Grid
+from napari_tractography.tractogram import Tractogram
+
+ENDINGS = [".tck", ".trk", ".trx", ".vtk"]
+# Oblique, anisotropic, left-handed and far from the origin.
+GRID = Grid(
+    (40, 50, 30),
+    [[-1.9, 0.3, 0.1, 90.5], [0.4, 2.1, 0.2, -126.25], [-0.2, -0.1, 2.9, -72.0], [0, 0, 0, 1]],
+)
+
+
+def make(counts=(5, 2, 40, 1), first_seed=0):
+    random = np.random.default_rng(7)
+    n = len(counts)
+    return Tractogram(
+        random.uniform(-120, 120, size=(sum(counts), 3)),
+        np.concatenate([[0], np.cumsum(np.array(counts, dtype=np.int64))]),
+        seed_index=first_seed + 3 * np.arange(n),
+        stop_reasons=random.integers(1, 9, size=(n, 2)),
+        lengths_mm=random.uniform(1, 200, size=n),
+    )
+
+
+def run(program, *arguments):
+    path = shutil.which(program)
+    if path is None:
+        pytest.skip(f"{program} of MRtrix3 is not installed")
+    done = subprocess.run([path, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("ending", [".tck", ".trx", ".vtk"])
+def test_points_come_back_bit_for_bit(tmp_path, ending):
+    tractogram = make()
+    tractogram.points[0] = -0.0
+    tractogram.save(tmp_path / f"t{ending}")
+    assert load_tractogram(tmp_path / f"t{ending}").digest() == tractogram.digest()
+
+
+def test_trk_points_come_back_to_a_ten_thousandth_mm(tmp_path):
+    tractogram = make()
+    tractogram.save(tmp_path / "t.trk", reference=GRID)
+    back = load_tractogram(tmp_path / "t.trk")
+    np.testing.assert_array_equal(back.offsets, tractogram.offsets)
+    np.testing.assert_allclose(back.points, tractogram.points, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("ending", [".trk", ".trx"])
+@pytest.mark.parametrize("first_seed", [0, 2**24 + 1, 2**32 - 20])
+def test_seeds_reasons_and_lengths_come_back(tmp_path, ending, first_seed):
+    tractogram = make(first_seed=first_seed)
+    tractogram.save(tmp_path / f"t{ending}", reference=GRID)
+    back = load_tractogram(tmp_path / f"t{ending}")
+    np.testing.assert_array_equal(back.seed_index, tractogram.seed_index)
+    np.testing.assert_array_equal(back.stop_reasons, tractogram.stop_reasons)
+    np.testing.assert_array_equal(back.lengths_mm, tractogram.lengths_mm)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_empty_tractograms_come_back_empty(tmp_path, ending):
+    path = tmp_path / f"empty{ending}"
+    Tractogram.empty().save(path, reference=GRID)
+    back = load_tractogram(path)
+    assert (back.n_streamlines, back.n_points) == (0, 0)
+
+
+def test_empty_tck_is_read_by_mrtrix(tmp_path):
+    Tractogram.empty().save(tmp_path / "empty.tck")
+    assert "actual count in file: 0" in run("tckinfo", "-count", tmp_path / "empty.tck")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_older_file_is_replaced_and_nothing_else_is_left(tmp_path, ending):
+    path = tmp_path / f"t{ending}"
+    path.write_bytes(b"older")
+    make().save(path, reference=GRID)
+    assert os.listdir(tmp_path) == [path.name]
+    assert load_tractogram(path).n_streamlines == 4
+
+
+def test_reference_may_be_an_fod(tmp_path):
+    coefficients = np.ones((4, 5, 6, 1))
+    make().save(tmp_path / "t.trk", reference=Fod(coefficients, GRID.affine))
+    assert nib.streamlines.load(tmp_path / "t.trk").header["dimensions"].tolist() == [4, 5, 6]
+
+
+def test_trk_header_describes_the_grid(tmp_path):
+    make().save(tmp_path / "t.trk", reference=GRID)
+    header = nib.streamlines.load(tmp_path / "t.trk").header
+    assert header["dimensions"].tolist() == [40, 50, 30]
+    np.testing.assert_allclose(header["voxel_sizes"], np.linalg.norm(GRID.affine[:3, :3], axis=0))
+    np.testing.assert_allclose(header["voxel_to_rasmm"], GRID.affine, rtol=1e-6)
+    assert header["voxel_order"] == b"LAS"
+    assert header["nb_streamlines"] == 4
+
+
+def test_trk_points_are_corner_based_voxel_millimetres(tmp_path):
+    """TrackVis' definition, read from the raw bytes: the centre of voxel 0 is half a voxel in."""
+    voxel = np.array([3.0, 4.0, 5.0])
+    Tractogram(GRID.to_mm([voxel]), [0, 1]).save(tmp_path / "t.trk", reference=GRID)
+    raw = (tmp_path / "t.trk").read_bytes()
+    assert np.frombuffer(raw, "<i4", 1, offset=1000)[0] == 1
+    stored = np.frombuffer(raw, "<f4", 3, offset=1004)
+    np.testing.assert_allclose(stored, (voxel + 0.5) * GRID.voxel_sizes_mm, atol=1e-4)
+
+
+def test_trx_is_read_by_trx_python(tmp_path):
+    tractogram = make()
+    tractogram.save(tmp_path / "t.trx", reference=GRID)
+    trx = load_trx_python(str(tmp_path / "t.trx"))
+    try:
+        assert trx.streamlines._data.dtype == np.float32
+        np.testing.assert_array_equal(trx.streamlines._data, tractogram.points)
+        np.testing.assert_allclose(trx.header["VOXEL_TO_RASMM"], GRID.affine, rtol=1e-6)
+        assert trx.header["DIMENSIONS"].tolist() == [40, 50, 30]
+        assert [len(s) for s in trx.streamlines] == [5, 2, 40, 1]
+        assert trx.data_per_streamline["seed_index"].ravel().tolist() == [0, 3, 6, 9]
+    finally:
+        trx.close()
+    with zipfile.ZipFile(tmp_path / "t.trx") as archive:
+        names = set(archive.namelist())
+        assert {"header.json", "positions.3.float32", "offsets.uint32"} <= names
+
+
+def test_trx_without_a_reference_says_identity(tmp_path):
+    make().save(tmp_path / "t.trx")
+    with zipfile.ZipFile(tmp_path / "t.trx") as archive:
+        header = json.loads(archive.read("header.json"))
+    np.testing.assert_array_equal(header["VOXEL_TO_RASMM"], np.eye(4))
+
+
+def test_compressed_and_read_only_trx_are_read(tmp_path):
+    tractogram = make()
+    tractogram.save(tmp_path / "t.trx")
+    packed = tmp_path / "packed.trx"
+    with (
+        zipfile.ZipFile(tmp_path / "t.trx") as source,
+        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as target,
+    ):
+        for name in source.namelist():
+            target.writestr(name, source.read(name))
+    packed.chmod(0o400)
+    assert load_tractogram(packed).digest() == tractogram.digest()
+
+
+def test_mrtrix_reads_our_tck(tmp_path):
+    tractogram = make()
+    tractogram.save(tmp_path / "t.tck")
+    assert "actual count in file: 4" in run("tckinfo", "-count", tmp_path / "t.tck")
+    run("tckconvert", "-quiet", tmp_path / "t.tck", tmp_path / "theirs.vtk")
+    theirs = load_tractogram(tmp_path / "theirs.vtk")
+    np.testing.assert_array_equal(theirs.offsets, tractogram.offsets)
+    np.testing.assert_allclose(theirs.points, tractogram.points, rtol=1e-5)  # six digits of text
+
+
+def test_mrtrix_reads_our_vtk(tmp_path):
+    tractogram = make()
+    tractogram.save(tmp_path / "t.vtk")
+    run("tckconvert", "-quiet", tmp_path / "t.vtk", tmp_path / "theirs.tck")
+    assert load_tractogram(tmp_path / "theirs.tck").digest() == tractogram.digest()
+
+
+def test_ground_truth_bundles_are_read(shared_data):
+    """Counts and the first points, from the text of the files."""
+    arc = load_tractogram(shared_data / "yoga" / "arc1.vtk")
+    assert (arc.n_streamlines, arc.n_points) == (100, 3197)
+    first = np.float32([[0.83794272, 6.69678164, 1.00090528], [1.09854198, 6.59028292, 1.00092256]])
+    np.testing.assert_array_equal(arc.points[:2], first)
+    assert load_tractogram(shared_data / "yoga" / "cross60.vtk").n_streamlines == 200
+
+
+VTK_POINTS = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9], [-1, -2, -3]], dtype=np.float64)
+
+
+def vtk_file(path, mode, points, body):
+    header = f"# vtk DataFile Version 4.2\ntitle\n{mode}\nDATASET POLYDATA\n".encode()
+    path.write_bytes(header + points + body)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("mode", "points", "body"),
+    [
+        pytest.param(
+            "ASCII",
+            b"POINTS 4 float\n1 2 3 4 5 6\n7 8 9\n\n-1 -2 -3\nMETADATA\nINFORMATION 0\n\n",
+            b"VERTICES 1 2\n1 0\nLINES 2 6\n2 3 0\n2 1 2\nCELL_DATA 2\nSCALARS a float 1\n0 1\n",
+            id="ascii with metadata, vertices and scalars",
+        ),
+        pytest.param(
+            "ASCII",
+            b"FIELD FieldData 1\nTIME 1 1 double\n5\npoints 4 double\n1 2 3 4 5 6 7 8 9 -1 -2 -3\n",
+            b"lines 3 4\nOFFSETS vtktypeint64\n0 2 4\nCONNECTIVITY vtktypeint64\n3 0 1 2\n",
+            id="ascii version 5",
+        ),
+        pytest.param(
+            "BINARY",
+            b"POINTS 4 double\n" + VTK_POINTS.astype(">f8").tobytes() + b"\n",
+            b"LINES 2 6\n" + np.array([2, 3, 0, 2, 1, 2], ">i4").tobytes() + b"\nPOINT_DATA 4\n",
+            id="binary doubles",
+        ),
+        pytest.param(
+            "BINARY",
+            b"POINTS 4 float\n" + VTK_POINTS.astype(">f4").tobytes(),
+            b"\nLINES 3 4\nOFFSETS vtktypeint64\n"
+            + np.array([0, 2, 4], ">i8").tobytes()
+            + b"\nCONNECTIVITY vtktypeint64\n"
+            + np.array([3, 0, 1, 2], ">i8").tobytes(),
+            id="binary version 5",
+        ),
+    ],
+)
+def test_dialects_of_vtk_are_read(tmp_path, mode, points, body):
+    tractogram = load_tractogram(vtk_file(tmp_path / "t.vtk", mode, points, body))
+    assert tractogram.offsets.tolist() == [0, 2, 4]
+    np.testing.assert_array_equal(tractogram.points, VTK_POINTS[[3, 0, 1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("points", "body", "message"),
+    [
+        pytest.param(b"POINTS 2 float\n1 2 3 4 5\n", b"", "5 of 6 numbers", id="too few points"),
+        pytest.param(b"POINTS 1 float\n1 2 3 4\n", b"", "goes on after", id="too many points"),
+        pytest.param(b"POINTS 1 float\n1 2 x\n", b"", "x", id="no number"),
+        pytest.param(b"POINTS 1 quad\n1 2 3\n", b"", "number type", id="unknown type"),
+        pytest.param(b"POINTS many float\n", b"", "no count", id="no count"),
+        pytest.param(b"POINTS 1 float\n1 2 3\n", b"", "no lines", id="no lines"),
+        pytest.param(b"POINTS 1 float\n1 2 3\n", b"LINES 1 2\n1 7\n", "point 7 of 1", id="index"),
+        pytest.param(b"POINTS 1 float\n1 2 3\n", b"LINES 2 2\n1 0\n", "add up", id="lines"),
+        pytest.param(b"POINTS 1 float\nnan 2 3\n", b"LINES 1 2\n1 0\n", "finite", id="NaN"),
+        pytest.param(b"CELLS 3 4\n", b"", "unknown section 'CELLS'", id="unknown section"),
+    ],
+)
+def test_bad_vtk_is_named(tmp_path, points, body, message):
+    path = vtk_file(tmp_path / "bad.vtk", "ASCII", points, body)
+    with pytest.raises(FileError, match=message) as caught:
+        load_tractogram(path)
+    assert "bad.vtk" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "<VTKFile>", "# vtk DataFile Version 3.0\nt\nBINARY\nDATASET UNSTRUCTURED_GRID\n",
+     "# vtk DataFile Version 3.0\nt\nMORSE\nDATASET POLYDATA\n"],
+)  # fmt: skip
+def test_other_vtk_files_are_refused(tmp_path, text):
+    (tmp_path / "t.vtk").write_text(text)
+    with pytest.raises(FileError, match="no usable legacy VTK polydata"):
+        load_tractogram(tmp_path / "t.vtk")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("kept", [0, 3, 0.3, 0.7, -1])
+def test_truncated_files_are_refused(tmp_path, ending, kept):
+    """-1 cuts the last number off, not just a final newline."""
+    make().save(tmp_path / f"whole{ending}", reference=GRID)
+    raw = (tmp_path / f"whole{ending}").read_bytes()
+    n = int(len(raw) * kept) if isinstance(kept, float) else kept if kept >= 0 else len(raw) - 4
+    (tmp_path / f"cut{ending}").write_bytes(raw[:n])
+    with pytest.raises(FileError, match="cut"):
+        load_tractogram(tmp_path / f"cut{ending}")
+
+
+def test_trk_cut_between_streamlines_is_refused(tmp_path):
+    make((2, 2, 2)).save(tmp_path / "whole.trk", reference=GRID)
+    raw = (tmp_path / "whole.trk").read_bytes()
+    one = (len(raw) - 1000) // 3
+    (tmp_path / "cut.trk").write_bytes(raw[: 1000 + 2 * one])
+    with pytest.raises(FileError, match="says 3 streamlines, 2 are there"):
+        load_tractogram(tmp_path / "cut.trk")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_flipped_bytes_give_an_error_or_a_tractogram(tmp_path, ending):
+    """Corruption never lets an exception of a library out."""
+    make((3, 2)).save(tmp_path / f"whole{ending}", reference=GRID)
+    raw = (tmp_path / f"whole{ending}").read_bytes()
+    path = tmp_path / f"broken{ending}"
+    refused = 0
+    for position in np.random.default_rng(3).permutation(len(raw))[:150]:
+        broken = bytearray(raw)
+        broken[position] ^= 0xFF
+        path.write_bytes(broken)
+        try:
+            load_tractogram(path)
+        except FileError:
+            refused += 1
+    assert refused > 0
+
+
+def test_foreign_trk_without_our_columns_is_read(tmp_path):
+    streamlines = nib.streamlines.ArraySequence([np.ones((3, 3), "f4"), np.zeros((2, 3), "f4")])
+    theirs = nib.streamlines.Tractogram(
+        streamlines,
+        data_per_streamline={"stop_reasons": np.full((2, 2), 99.0), "weight": np.ones((2, 1))},
+        data_per_point={"fa": [np.ones((3, 1)), np.ones((2, 1))]},
+        affine_to_rasmm=np.eye(4),
+    )
+    nib.streamlines.TrkFile(theirs).save(tmp_path / "t.trk")
+    back = load_tractogram(tmp_path / "t.trk")
+    assert back.offsets.tolist() == [0, 3, 5]
+    assert back.seed_index.tolist() == [0, 1]
+    assert not back.stop_reasons.any()
+
+
+def test_trk_without_a_reference_is_refused(tmp_path):
+    with pytest.raises(FileError, match="reference=fod"):
+        make().save(tmp_path / "t.trk")
+    assert not os.listdir(tmp_path)
+
+
+def test_reference_of_another_type_is_refused(tmp_path):
+    with pytest.raises(FileError, match="of type str"):
+        save_tractogram(make(), tmp_path / "t.trk", reference="wmfod.nii.gz")
+
+
+def test_unknown_endings_are_refused(tmp_path):
+    with pytest.raises(FileError, match=r"use one of \.tck, \.trk, \.trx, \.vtk"):
+        make().save(tmp_path / "t.txt")
+    (tmp_path / "t.fib").write_bytes(b"x")
+    with pytest.raises(FileError, match="does not end like a tractogram"):
+        load_tractogram(tmp_path / "t.fib")
+
+
+def test_streamlines_without_points_are_refused(tmp_path):
+    tractogram = Tractogram(np.ones((2, 3)), [0, 2, 2])
+    with pytest.raises(FileError, match="1 streamlines have no points"):
+        tractogram.save(tmp_path / "t.tck")
+
+
+def test_missing_and_impossible_places_are_refused(tmp_path):
+    with pytest.raises(FileError, match="does not exist; create it first"):
+        make().save(tmp_path / "absent" / "t.tck")
+    (tmp_path / "folder.tck").mkdir()
+    with pytest.raises(FileError, match="is a folder"):
+        make().save(tmp_path / "folder.tck")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(FileError, match="does not exist"):
+        make().save(tmp_path / "file" / "t.tck")
+    with pytest.raises(FileError, match="does not exist"):
+        load_tractogram(tmp_path / "absent.tck")
+    with pytest.raises(FileError, match="does not exist; create it first"):
+        make().save("~nobody-of-that-name/t.tck")
+    with pytest.raises(FileError):
+        make().save("a\0b.tck")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes anywhere")
+def test_read_only_folder_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(FileError, match="cannot be written"):
+            make().save(tmp_path / "t.tck")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_full_disk_leaves_the_older_file_and_nothing_else(tmp_path, monkeypatch, ending):
+    """The writer fails after its file is written, as when the disk fills up at the end."""
+    path = tmp_path / f"t{ending}"
+    path.write_bytes(b"older")
+    form = tractograms_module.FORMATS[ending]
+
+    def write(tractogram, temporary, grid):
+        form.write(tractogram, temporary, grid)
+        assert len(os.listdir(tmp_path)) == 2
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    broken = tractograms_module.TractogramFormat(write, form.read)
+    monkeypatch.setitem(tractograms_module.FORMATS, ending, broken)
+    with pytest.raises(FileError, match="No space left"):
+        make().save(path, reference=GRID)
+    assert os.listdir(tmp_path) == [path.name]
+    assert path.read_bytes() == b"older"
+
+
+def test_symbolic_links_are_followed(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link.tck").symlink_to(tmp_path / "real" / "t.tck")
+    make().save(tmp_path / "link.tck")
+    assert (tmp_path / "link.tck").is_symlink()
+    assert load_tractogram(tmp_path / "real" / "t.tck").n_streamlines == 4

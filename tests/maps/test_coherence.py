@@ -1,0 +1,236 @@
+"""Which reading of an FOD is right: real files, flipped and written in other bases by hand."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dipy.reconst.shm import real_sh_descoteaux, real_sh_tournier
+from numpy.typing import NDArray
+
+import napari_tractography as nt
+from napari_tractography.errors import InvalidFodError
+from napari_tractography.fod import BASES, Fod
+from napari_tractography.grid import Grid
+from napari_tractography.maps.coherence import PERMUTATIONS, coherence
+from napari_tractography.maps.neighbours import half_offsets, voxel_blocks
+from napari_tractography.phantoms import make_phantom
+
+FILES = {
+    "fibercup": "fibercup/fod.nii.gz",
+    "brain": "brain/fod_template.mif.gz",
+    "yoga": "yoga/fod_sh8.nii.gz",
+}
+
+
+@pytest.fixture(scope="module", params=FILES)
+def real_fod(request: pytest.FixtureRequest, shared_data: Path) -> Fod:
+    with pytest.MonkeyPatch.context() as patch:
+        # The template's empty voxels are mentioned as they should be.
+        patch.setattr("napari_tractography.fod.logger.disabled", True)
+        return nt.load_fod(shared_data / FILES[request.param])
+
+
+def _orders(lmax: int) -> NDArray[np.int64]:
+    return np.array([m for degree in range(0, lmax + 1, 2) for m in range(-degree, degree + 1)])
+
+
+def _flip_signs(lmax: int, axis: str) -> NDArray[np.float32]:
+    """Signs of tournier07 coefficients under a mirror, from cos and sin of m times the azimuth.
+
+    x -> -x: azimuth -> pi - azimuth. y -> -y: azimuth -> -azimuth. z -> -z: with even degrees,
+    the harmonics of odd order are odd in z. Orders below 0 are sines, the others cosines.
+    """
+    order = _orders(lmax)
+    odd = np.where(order % 2, -1.0, 1.0)
+    sine = np.where(order < 0, -1.0, 1.0)
+    return {"x": odd * sine, "y": sine, "z": odd}[axis].astype(np.float32)
+
+
+def _recoded(fod: Fod, basis: str) -> NDArray[np.float32]:
+    """The coefficients of the same amplitudes in another basis, by DIPY's own harmonics."""
+    units = np.random.default_rng(3).normal(size=(600, 3))
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    polar, azimuth = np.arccos(units[:, 2]), np.arctan2(units[:, 1], units[:, 0])
+    evaluate = real_sh_tournier if basis.startswith("tournier") else real_sh_descoteaux
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # DIPY's remark on its legacy forms
+        target = evaluate(fod.lmax, polar, azimuth, legacy="legacy" in basis)[0]
+    source = real_sh_tournier(fod.lmax, polar, azimuth, legacy=False)[0]
+    change = np.linalg.lstsq(target, source, rcond=None)[0]
+    return np.asarray(fod.coefficients @ change.T, dtype=np.float32)
+
+
+def test_right_reading_of_real_files_fits(real_fod: Fod) -> None:
+    found = coherence(real_fod)
+    assert found.fits
+    assert found.best is found.in_use
+    assert (found.best.basis, found.best.frame, found.best.axes) == (
+        "tournier07",
+        "scanner",
+        "+x+y+z",
+    )
+    assert "no other reading fits better" in found.verdict
+
+
+@pytest.mark.parametrize("axis", ["x", "y", "z"])
+def test_flipped_directions_of_real_files_are_caught(real_fod: Fod, axis: str) -> None:
+    flipped = real_fod.coefficients * _flip_signs(real_fod.lmax, axis)
+    found = coherence(Fod(flipped, real_fod.grid, name="flipped"))
+    wanted = {"x": "-x+y+z", "y": "+x-y+z", "z": "+x+y-z"}[axis]
+    tied = {(r.basis, r.axes) for r in found.readings if r.is_tied}
+    assert ("tournier07", wanted) in tied
+    thin = real_fod.grid.shape[2] == 3
+    if thin and axis == "z":  # three slices of fibres within the slices: both look the same
+        assert ("tournier07", "+x+y+z") in tied
+        assert "z flipped" in found.verdict
+    else:
+        assert not found.fits
+        assert "fits better" in found.verdict
+        assert f"{axis} flipped" in found.verdict
+    # Fibres in a plane are flipped alike along its two axes; nothing else is confused.
+    assert {basis for basis, _ in tied} == {"tournier07"}
+    assert len({axes for _, axes in tied}) <= (2 if thin else 1)
+
+
+@pytest.mark.parametrize("basis", BASES)
+def test_basis_of_real_files_is_found(real_fod: Fod, basis: str) -> None:
+    # Read as the basis that is nearest to the true one, and hence hardest to tell from it.
+    used = basis.removesuffix("_legacy") if "legacy" in basis else f"{basis}_legacy"
+    coefficients = _recoded(real_fod, basis)
+    found = coherence(Fod(coefficients, real_fod.grid, basis=used, frame="scanner"))
+    assert not found.fits
+    assert found.best.basis == basis
+    assert found.best.axes == "+x+y+z"
+    assert {r.basis for r in found.ambiguous} <= {basis}
+
+
+def test_swapped_axes_are_named_by_what_they_are() -> None:
+    # x y z of the file are truly y x z: the coefficients of the mirror at the plane x = y, whose
+    # azimuth is pi / 2 - azimuth.
+    fod = make_phantom("letter", affine=np.diag([2.0, 2.0, 2.0, 1.0]), lmax=4)
+    units = np.random.default_rng(1).normal(size=(400, 3))
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    matrix = fod.sample_matrix(units)
+    change = np.linalg.lstsq(matrix, fod.sample_matrix(units[:, [1, 0, 2]]), rcond=None)[0]
+    found = coherence(Fod(fod.coefficients @ change.T.astype(np.float32), fod.grid))
+    assert "+y+x+z" in {r.axes for r in found.readings if r.is_tied}
+    assert not found.fits
+
+
+@pytest.mark.parametrize(
+    "linear",
+    [
+        pytest.param(np.diag([2.0, 2.0, 2.0]), id="straight"),
+        pytest.param(np.diag([-2.0, 2.0, 2.0]), id="left-handed"),
+        pytest.param(np.diag([1.5, 2.0, 3.5]), id="anisotropic"),
+        pytest.param(np.array([[1.6, -1.2, 0.0], [1.2, 1.6, 0.0], [0.0, 0.0, 2.0]]), id="oblique"),
+        pytest.param(np.array([[2.0, 0.3, 0.0], [0.0, 2.0, 0.0], [0.2, 0.0, 2.0]]), id="sheared"),
+    ],
+)
+def test_any_affine_is_read_rightly(linear: NDArray[np.float64]) -> None:
+    affine = np.eye(4)
+    affine[:3, :3] = linear
+    fod = make_phantom("arcs", affine=affine, lmax=4)
+    found = coherence(fod)
+    assert found.fits
+    assert all(r.basis == "tournier07" and r.axes == "+x+y+z" for r in found.ambiguous)
+    flipped = coherence(Fod(fod.coefficients * _flip_signs(fod.lmax, "x"), fod.grid))
+    assert not flipped.fits
+
+
+def test_wrong_frame_of_an_oblique_image_is_caught() -> None:
+    affine = np.eye(4)
+    affine[:3, :3] = 2.0 * np.array([[0.8, -0.6, 0.0], [0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
+    fod = make_phantom("arcs", affine=affine, lmax=4)  # its directions are the scanner's
+    found = coherence(fod.reread(frame="voxel"))
+    assert not found.fits
+    assert found.best.frame == "scanner"
+
+
+def test_readings_of_the_identical_fod_are_one() -> None:
+    straight = make_phantom("letter", affine=np.diag([2.0, 2.0, 2.0, 1.0]), lmax=4)
+    found = coherence(straight)
+    assert len(found.readings) == len(BASES) * len(PERMUTATIONS)
+    assert found.in_use.same_as == ("tournier07, voxel axes",)
+    mirrored = make_phantom("letter", affine=np.diag([-2.0, 2.0, 2.0, 1.0]), lmax=4)
+    assert coherence(mirrored).in_use.same_as == ("tournier07, voxel axes, x flipped",)
+
+
+def test_reading_in_use_goes_by_the_name_it_was_given() -> None:
+    fod = make_phantom("letter", affine=np.diag([2.0, 2.0, 2.0, 1.0]), lmax=4).reread(frame="voxel")
+    found = coherence(fod)
+    assert found.in_use.text == "tournier07, voxel axes"
+    assert found.in_use.same_as == ("tournier07, scanner axes",)
+
+
+def test_noise_is_called_undecidable() -> None:
+    noise = np.random.default_rng(0).normal(size=(12, 12, 12, 15))
+    found = coherence(Fod(noise, np.eye(4), name="noise"))
+    assert found.fits
+    assert "do not tell" in found.verdict
+
+
+def test_fod_without_directions_is_refused() -> None:
+    with pytest.raises(InvalidFodError, match="lmax 0"):
+        coherence(Fod(np.ones((3, 3, 3, 1)), np.eye(4)))
+    with pytest.raises(InvalidFodError, match="same amplitude"):
+        coherence(Fod(np.pad(np.ones((3, 3, 3, 1)), ((0, 0),) * 3 + ((0, 5),)), np.eye(4)))
+
+
+def test_one_voxel_decides_nothing() -> None:
+    lone = np.zeros((1, 1, 1, 15))
+    lone[..., :4] = 1.0
+    assert "do not tell" in coherence(Fod(lone, np.eye(4))).verdict
+
+
+def test_symmetry_of_one_sharp_lobe_is_1() -> None:
+    # A delta's coefficients are the harmonics themselves: the case of equality.
+    directions = np.random.default_rng(5).normal(size=(64, 3))
+    polar = np.arccos(directions[:, 2] / np.linalg.norm(directions, axis=1))
+    azimuth = np.arctan2(directions[:, 1], directions[:, 0])
+    lobes = real_sh_tournier(4, polar, azimuth, legacy=False)[0].reshape(4, 4, 4, 15)
+    symmetry = coherence(Fod(lobes, np.eye(4))).in_use.symmetry
+    assert 0.98 < symmetry <= 1.0 + 1e-6  # the top is sought on a set of directions
+
+
+def test_coherence_of_one_endless_bundle_is_1() -> None:
+    # The same FOD in every voxel is coherent, whatever the direction.
+    row = real_sh_tournier(4, np.array([1.0]), np.array([0.5]), legacy=False)[0]
+    fod = Fod(np.broadcast_to(row, (6, 6, 6, 15)), np.eye(4))
+    assert coherence(fod).in_use.coherence == pytest.approx(1.0)
+
+
+def test_result_is_ready_for_json() -> None:
+    found = coherence(make_phantom("arcs", lmax=4))
+    again = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert again["fits"] is True
+    assert again["in_use"]["basis"] == "tournier07"
+    assert len(again["readings"]) == len(found.readings)
+
+
+def test_half_offsets_are_the_ball_without_opposites() -> None:
+    steps = half_offsets(Grid((20, 20, 20), np.eye(4)), 3.0)
+    both = {tuple(s) for s in steps.tolist()} | {tuple(-x for x in s) for s in steps.tolist()}
+    lattice = np.array(np.meshgrid(*[np.arange(-3, 4)] * 3)).reshape(3, -1).T
+    ball = lattice[(np.square(lattice).sum(axis=1) <= 9) & lattice.any(axis=1)]
+    assert both == {tuple(s) for s in ball.tolist()}
+    assert len(both) == 2 * len(steps)
+
+
+def test_half_offsets_reach_all_26_neighbours_of_flat_voxels() -> None:
+    steps = half_offsets(Grid((20, 20, 20), np.diag([1.0, 1.0, 9.0, 1.0])), 2.0)
+    assert (np.abs(steps).max(axis=1) == 1).sum() == 13
+    assert np.abs(steps[:, 2]).max() == 1
+    assert np.abs(steps[:, 0]).max() == 4  # 2 x the cube root of 9 mm^3
+
+
+def test_blocks_divide_the_voxels_with_an_fod() -> None:
+    coefficients = np.zeros((40, 8, 8, 1))
+    coefficients[10:26] = 1.0
+    blocks = voxel_blocks(Fod(coefficients, np.eye(4)))
+    assert len(np.unique(blocks)) == 8 * 8 * 8
+    assert (np.bincount(blocks) == 2).all()

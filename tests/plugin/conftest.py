@@ -1,0 +1,90 @@
+"""What tests of the panel share: panels with and without a window, notifications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hands import FEW, WAIT_MS, fod_layer, tracking_threads
+from napari.components import ViewerModel
+from napari.utils.notifications import notification_manager
+
+from napari_tractography.fod import Fod
+from napari_tractography.phantoms import make_phantom
+from napari_tractography.plugin.panel import TractographyPanel
+
+
+@pytest.fixture(scope="session")
+def cross() -> Fod:
+    """Two straight bundles that cross in the middle, at the origin; 2 mm, 32 x 24 x 10."""
+    return make_phantom("cross", lmax=6)
+
+
+@pytest.fixture
+def notes() -> Iterator[list[str]]:
+    """The notifications that napari shows, as they come: "error: text"."""
+    seen: list[str] = []
+
+    def note(notification: Any) -> None:
+        seen.append(f"{notification.severity}: {notification.message}")
+
+    notification_manager.notification_ready.connect(note)
+    yield seen
+    notification_manager.notification_ready.disconnect(note)
+
+
+@pytest.fixture
+def settle(qtbot: Any) -> Callable[[TractographyPanel], None]:
+    """Wait until a panel's run, if there is one, has ended."""
+
+    def wait(panel: TractographyPanel) -> None:
+        session = panel.session
+        qtbot.waitUntil(lambda: session.run is None and session._ending is None, timeout=WAIT_MS)
+
+    return wait
+
+
+@pytest.fixture
+def open_model(qtbot: Any) -> Iterator[Callable[..., TractographyPanel]]:
+    """Make a panel on a viewer without a window, with FODs opened; fast."""
+    panels = []
+
+    def make(*fods: Fod) -> TractographyPanel:
+        viewer = ViewerModel()
+        panel = TractographyPanel(viewer)
+        qtbot.addWidget(panel)
+        panels.append(panel)
+        panel.set_parameters(n_per_seed=FEW, max_length_mm=80.0)
+        for fod in fods:
+            viewer.add_layer(fod_layer(fod))
+        return panel
+
+    yield make
+    while panels:
+        panels.pop().close_session()
+    qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
+
+
+@pytest.fixture
+def open_window(make_napari_viewer: Any, qtbot: Any) -> Iterator[Callable[..., TractographyPanel]]:
+    """Make a panel docked in a real window, with FODs opened."""
+    panels = []
+
+    def make(*fods: Fod, size: tuple[int, int] = (1000, 700)) -> TractographyPanel:
+        viewer = make_napari_viewer(show=True)
+        viewer.window.resize(*size)
+        panel = TractographyPanel(viewer)
+        viewer.window.add_dock_widget(panel, name="Tractography", area="right")
+        panels.append(panel)
+        panel.set_parameters(n_per_seed=FEW, max_length_mm=80.0)
+        for fod in fods:
+            viewer.add_layer(fod_layer(fod))
+        qtbot.wait(50)
+        viewer.reset_view()  # into the canvas that the dock leaves
+        return panel
+
+    yield make
+    while panels:
+        panels.pop().close_session()
+    qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)

@@ -1,0 +1,111 @@
+"""What tests of the panel have in hand: affines, FODs on disk and in layers, a mouse."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+from napari.layers import Layer
+from qtpy.QtCore import QEvent, QPointF, Qt
+from qtpy.QtGui import QMouseEvent
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication
+
+from napari_tractography.fod import Fod
+from napari_tractography.plugin.volumes import fod_layer_data
+
+FEW = 40  # streamlines a seed
+MANY = 20_000  # a run of seconds
+WAIT_MS = 120_000  # the first run on a machine compiles the engine
+
+OBLIQUE = np.array(
+    [[1.9, -0.4, 0.5, 6], [0.6, 1.8, -0.5, -9], [-0.3, 0.7, 1.9, 14], [0, 0, 0, 1.0]]
+)
+LEFT_HANDED = OBLIQUE @ np.diag([-1.0, 1, 1, 1])
+
+
+def fod_layer(fod: Fod) -> Layer:
+    """The layer that readers and samples make of an FOD."""
+    return Layer.create(*fod_layer_data(fod))
+
+
+def save_fod(fod: Fod, path: Path, *, axes: str = "RAS") -> Path:
+    """Write an FOD as NIfTI with voxel axes that run to `axes`, by nibabel alone."""
+    image = nib.Nifti1Image(np.asarray(fod.coefficients, np.float32), fod.grid.affine)
+    now = nib.io_orientation(image.affine)
+    wanted = nib.orientations.axcodes2ornt(axes)
+    nib.save(image.as_reoriented(nib.orientations.ornt_transform(now, wanted)), path)
+    return path
+
+
+def tracking_threads() -> list[str]:
+    """Names of the engine's threads."""
+    return [t.name for t in threading.enumerate() if t.name.startswith("tractography")]
+
+
+class Mouse:
+    """Sends real mouse events to the canvas of a viewer, at display positions (z, y, x) mm."""
+
+    def __init__(self, viewer: Any) -> None:
+        self._dims = viewer.dims
+        self._canvas = viewer.window._qt_viewer.canvas
+        self._at = QPointF(0, 0)
+        QTest.qWait(30)
+        viewer.screenshot(flash=False)  # layout and camera are what they will be
+
+    def where(self, zyx: Any) -> QPointF:
+        """Pixel at which a position is drawn."""
+        view = self._canvas.view
+        shown = [float(zyx[axis]) for axis in self._dims.displayed][::-1]
+        mapped = (view.transform * view.scene.transform).map(shown)
+        pixel = QPointF(*(mapped[:2] / mapped[3]))
+        assert self._canvas.native.rect().contains(pixel.toPoint()), f"{zyx} is not in view"
+        return pixel
+
+    def _send(self, kind: Any, button: Any, buttons: Any, keys: Any) -> None:
+        native = self._canvas.native
+        event = QMouseEvent(kind, self._at, native.mapToGlobal(self._at), button, buttons, keys)
+        QApplication.sendEvent(native, event)
+
+    def press(self, zyx: Any, keys: Any = Qt.KeyboardModifier.NoModifier) -> None:
+        self._at = self.where(zyx)
+        left, none = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
+        self._send(QEvent.Type.MouseMove, none, none, keys)
+        self._send(QEvent.Type.MouseButtonPress, left, left, keys)
+
+    def move(
+        self, zyx: Any, keys: Any = Qt.KeyboardModifier.NoModifier, *, busy: bool = False
+    ) -> None:
+        self._at = self.where(zyx)
+        left, none = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
+        self._send(QEvent.Type.MouseMove, none, left, keys)
+        # vispy drops moves in quicker succession; napari tells them late to a busy window.
+        wait = time.sleep if busy else lambda s: QTest.qWait(round(1000 * s))
+        wait(0.02)
+
+    def release(self, keys: Any = Qt.KeyboardModifier.NoModifier) -> None:
+        left, none = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
+        self._send(QEvent.Type.MouseButtonRelease, left, none, keys)
+
+    def click(self, zyx: Any, keys: Any = Qt.KeyboardModifier.NoModifier) -> None:
+        self.press(zyx, keys)
+        self.release(keys)
+
+    def drag(
+        self,
+        start: Any,
+        end: Any,
+        keys: Any = Qt.KeyboardModifier.NoModifier,
+        *,
+        n: int = 5,
+        busy: bool = False,
+    ) -> None:
+        self.press(start, keys)
+        for share in np.linspace(0, 1, n + 1)[1:]:
+            place = np.asarray(start) + share * (np.asarray(end) - np.asarray(start))
+            self.move(place, keys, busy=busy)
+        self.release(keys)

@@ -1,0 +1,66 @@
+"""The demonstration, with its output in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import imageio.v3 as imageio
+import napari
+import numpy as np
+import pytest
+from hands import save_fod, tracking_threads
+
+from napari_tractography import load_fod
+from napari_tractography.errors import FileError
+from napari_tractography.files.tractograms import load_tractogram
+from napari_tractography.phantoms import make_phantom
+from napari_tractography.plugin import demo
+
+
+@pytest.fixture
+def tested_viewer(make_napari_viewer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the demonstration open the viewers that tests open, which are looked after."""
+    monkeypatch.setattr(napari, "Viewer", lambda **kwargs: make_napari_viewer(show=True))
+    monkeypatch.setattr(demo, "N_STREAMLINES", 400)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["phantom", "own FOD"])
+def test_it_leaves_a_picture_streamlines_and_a_summary(
+    tested_viewer: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], own: bool
+) -> None:
+    path = None
+    if own:
+        path = str(save_fod(make_phantom("cross", lmax=6), tmp_path / "wm.nii.gz", axes="LPS"))
+    assert demo.run_demo(path, tmp_path / "out") == 0
+    assert not tracking_threads()
+    picture = imageio.imread(tmp_path / "out" / "demo.png")[..., :3].astype(int)
+    strongest = picture.max(axis=2) - picture.min(axis=2)
+    assert (strongest > 100).mean() > 0.02  # coloured lines, not only grey widgets
+    saved = load_tractogram(tmp_path / "out" / "demo.trk")
+    said = capsys.readouterr().out
+    assert f"{len(saved)} streamlines" in said
+    assert "steps/s" in said
+    assert "demo.png" in said
+    assert len(saved) > 100
+
+
+def test_an_output_that_is_no_folder(tested_viewer: None, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="file"):
+        demo.run_demo(None, tmp_path / "file")
+
+
+def test_seeds_are_spread_over_the_directed_voxels() -> None:
+    fod = make_phantom("letter", lmax=4)
+    seeds = demo.spread_seeds_mm(fod, 12)
+    assert seeds.shape == (12, 3)
+    assert fod.grid.contains(seeds).all()
+    gaps = np.linalg.norm(seeds[:, None] - seeds[None], axis=2)[~np.eye(12, dtype=bool)]
+    assert gaps.min() >= 2.0  # mm: no voxel twice
+    assert np.ptp(seeds[:, 2]) > 20.0  # from the letter's foot to its top
+
+
+def test_thin_volumes_are_shown_from_above(shared_data: Path) -> None:
+    assert demo.is_thin(load_fod(shared_data / "fibercup" / "fod.nii.gz"))
+    assert not demo.is_thin(make_phantom("letter", lmax=2))

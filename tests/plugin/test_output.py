@@ -1,0 +1,105 @@
+"""The output menu: what it copies, adds, writes and says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+
+import nibabel as nib
+import numpy as np
+import pytest
+from qtpy.QtGui import QGuiApplication
+from qtpy.QtWidgets import QProgressDialog
+
+from napari_tractography.errors import FileError, InvalidFodError, InvalidTractogramError
+from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.plugin import output as module
+from napari_tractography.plugin.panel import TractographyPanel
+
+
+@pytest.fixture
+def panel(make_napari_viewer, tmp_path, qtbot):
+    """A panel with the cross phantom opened from a file, tracked."""
+    viewer = make_napari_viewer(show=True)
+    phantom = make_phantom("cross")
+    path = tmp_path / "fod.nii.gz"
+    nib.Nifti1Image(phantom.coefficients, phantom.grid.affine).to_filename(path)
+    panel = TractographyPanel(viewer)
+    viewer.window.add_dock_widget(panel)
+    panel.add_fod(path)
+    panel.set_parameters(n_per_seed=30, max_length_mm=40.0)
+    panel.session.add_seeds_mm(np.asarray(phantom_seeds_mm("cross")))
+    with qtbot.waitSignal(panel.session.run_finished, timeout=120_000):
+        panel.run()
+    return panel
+
+
+def test_the_copied_script_gives_the_digest_on_the_screen(panel):
+    panel.output.copy_python()
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(QGuiApplication.clipboard().text(), "copied", "exec"), {})
+    assert printed.getvalue().strip() == panel.session.tractogram.digest()
+    panel.output.copy_command()
+    assert QGuiApplication.clipboard().text().startswith("napari-tractography track ")
+
+
+def test_tubes_and_paths_are_added(panel, monkeypatch):
+    monkeypatch.setattr(module, "MAX_PATHS", 7)
+    panel.output.add_tubes()
+    panel.output.add_paths()
+    names = [layer.name for layer in panel.viewer.layers]
+    assert {"Tubes", "Paths"} <= set(names)
+    assert 1 <= panel.viewer.layers["Paths"].nshapes <= 7
+
+
+def test_the_check_tells_its_verdict(panel, monkeypatch):
+    told = []
+    monkeypatch.setattr(module, "show_info", told.append)
+    panel.output.check_fod()
+    assert "tournier07" in told[0]
+
+
+def test_a_movie_is_written_or_cancelled(panel, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "show_info", lambda _text: None)
+    panel.viewer.dims.ndisplay = 3
+    path = tmp_path / "turn.gif"
+    assert panel.output.write_movie(path, n_frames=3)
+    assert path.exists()
+    monkeypatch.setattr(QProgressDialog, "wasCanceled", lambda _self: True)
+    assert not panel.output.write_movie(tmp_path / "other.gif", n_frames=3)
+    assert not (tmp_path / "other.gif").exists()
+    with pytest.raises(FileError, match=r"turn\.avi"):
+        panel.output.write_movie(tmp_path / "turn.avi", n_frames=3)
+
+
+def test_without_an_fod_or_streamlines_it_says_so(make_napari_viewer, monkeypatch):
+    panel = TractographyPanel(make_napari_viewer())
+    for action, error in (
+        (panel.output.add_tubes, InvalidTractogramError),
+        (panel.output.check_fod, InvalidFodError),
+        (panel.output.copy_python, InvalidFodError),
+    ):
+        with pytest.raises(error):
+            action()
+    told = []
+    monkeypatch.setattr(module, "show_error", told.append)
+    for entry in panel.output.menu().actions():
+        if entry.text() != "Movie...":
+            entry.trigger()
+    assert len(told) == 5
+    panel.close_session()
+    panel.deleteLater()
+
+
+def test_the_display_section_keeps_its_look_for_a_layer_made_anew(panel, qtbot):
+    width = next(c for c in panel.appearance.controls if c.name == "width")
+    width.value = 7.0
+    assert panel.session.streamlines_layer.width == 7.0
+    assert panel.session.streamlines_layer.slab_mm == pytest.approx(
+        next(c for c in panel.appearance.controls if c.name == "slab_mm").value
+    )
+    panel.viewer.layers.remove(panel.session.streamlines_layer)
+    with qtbot.waitSignal(panel.session.run_finished, timeout=60_000):
+        panel.run()
+    assert panel.session.streamlines_layer.width == 7.0

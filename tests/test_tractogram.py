@@ -1,0 +1,224 @@
+"""Tractograms: arrays that belong together, lengths, pieces and digests."""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from napari_tractography.errors import InvalidTractogramError
+from napari_tractography.stop import N_REASONS, StopReason
+from napari_tractography.tractogram import (
+    HUGE_PAGES_FROM,
+    GrowingArray,
+    Tractogram,
+    tally_from_counts,
+)
+
+counts_lists = st.lists(st.integers(0, 6), max_size=8)
+
+
+def make(counts, seed=0):
+    random = np.random.default_rng(seed)
+    n = len(counts)
+    return Tractogram(
+        random.normal(size=(sum(counts), 3)),
+        np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]),
+        seed_index=random.integers(0, 100, n),
+        stop_reasons=random.integers(0, N_REASONS, (n, 2)),
+    )
+
+
+def assert_same(one, other):
+    assert one.digest() == other.digest()
+    np.testing.assert_array_equal(one.seed_index, other.seed_index)
+    np.testing.assert_array_equal(one.stop_reasons, other.stop_reasons)
+    np.testing.assert_allclose(one.lengths_mm, other.lengths_mm, rtol=1e-6)
+
+
+def test_lengths_of_known_polylines():
+    corner = [[0, 0, 0], [3, 0, 0], [3, 4, 0]]
+    diagonal = [[100, 0, 0], [101, 2, 2]]
+    tractogram = Tractogram.from_streamlines([corner, [[5, 5, 5]], diagonal])
+    np.testing.assert_allclose(tractogram.lengths_mm, [7, 0, 3])
+    assert tractogram.lengths_mm.dtype == np.float32
+
+
+@given(counts_lists)
+def test_lengths_equal_a_plain_loop(counts):
+    tractogram = make(counts)
+    expected = [sum(np.linalg.norm(b - a) for a, b in pairwise(line)) for line in tractogram]
+    np.testing.assert_allclose(tractogram.lengths_mm, expected, atol=1e-5)
+
+
+def test_given_lengths_are_kept():
+    """Where points were left out the polyline is shorter than the path."""
+    tractogram = Tractogram([[0, 0, 0], [1, 0, 0]], [0, 2], lengths_mm=[5.0])
+    assert tractogram.lengths_mm.tolist() == [5.0]
+    assert tractogram[0].lengths_mm.tolist() == [5.0]
+    both = Tractogram.concatenate([tractogram, Tractogram([[0, 0, 0], [2, 0, 0]], [0, 2])])
+    assert both.lengths_mm.tolist() == [5.0, 2.0]
+
+
+@given(counts_lists)
+def test_lines_partition_the_points(counts):
+    tractogram = make(counts)
+    lines = list(tractogram)
+    assert [len(line) for line in lines] == counts
+    assert len(tractogram) == tractogram.n_streamlines == len(counts)
+    if lines:
+        np.testing.assert_array_equal(np.concatenate(lines), tractogram.points)
+        assert Tractogram.from_streamlines(lines).digest() == tractogram.digest()
+
+
+@given(counts_lists, st.integers(0, 8))
+def test_cutting_and_joining_gives_the_whole(counts, cut):
+    tractogram = make(counts)
+    assert_same(Tractogram.concatenate([tractogram[:cut], tractogram[cut:]]), tractogram)
+
+
+@given(counts_lists.filter(len), st.data())
+def test_any_index_picks_whole_streamlines(counts, data):
+    tractogram = make(counts)
+    lines = list(tractogram)
+    chosen = data.draw(st.lists(st.integers(0, len(counts) - 1), max_size=5))
+    picked = tractogram[np.array(chosen, dtype=int)]
+    assert picked.seed_index.tolist() == tractogram.seed_index[chosen].tolist()
+    assert picked.stop_reasons.tolist() == tractogram.stop_reasons[chosen].tolist()
+    for line, number in zip(picked, chosen, strict=True):
+        np.testing.assert_array_equal(line, lines[number])
+    assert_same(tractogram[-1], tractogram[[len(counts) - 1]])
+    mask = np.arange(len(counts)) % 2 == 0
+    assert_same(tractogram[mask], tractogram[::2])
+
+
+def test_joining_adds_tallies_and_seeds():
+    parts = [
+        Tractogram([[0, 0, 0]], [0, 1], tally={StopReason.LEFT_MASK: 2}, n_seeds=3),
+        Tractogram(
+            np.empty((0, 3)), [0], tally={StopReason.LEFT_MASK: 1, StopReason.NO_FOD: 5}, n_seeds=4
+        ),
+    ]
+    joined = Tractogram.concatenate(parts)
+    assert joined.tally == {StopReason.LEFT_MASK: 3, StopReason.NO_FOD: 5}
+    assert joined.n_seeds == 7
+    assert joined.reasons() == [(StopReason.NO_FOD, 5), (StopReason.LEFT_MASK, 3)]
+    assert Tractogram.concatenate([]).n_streamlines == 0
+
+
+def test_digest_is_the_documented_hash():
+    points = np.array([[1.5, 2, 3], [4, 5, 6], [7, 8, 9]])
+    tractogram = Tractogram(points, [0, 1, 3])
+    expected = hashlib.sha256(
+        points.astype("<f4").tobytes() + np.array([0, 1, 3], "<i8").tobytes()
+    ).hexdigest()
+    assert tractogram.digest() == expected
+    assert Tractogram(points, [0, 2, 3]).digest() != expected
+    assert Tractogram(points + 1e-6, [0, 1, 3]).digest() != expected
+
+
+def test_arrays_have_the_documented_types():
+    tractogram = Tractogram([[1, 2, 3]], [0, 1])
+    assert tractogram.points.dtype == np.float32
+    assert tractogram.offsets.dtype == np.int64
+    assert tractogram.seed_index.tolist() == [0]
+    assert tractogram.stop_reasons.tolist() == [[0, 0]]
+    assert tractogram.n_seeds == 1
+
+
+@pytest.mark.parametrize(
+    ("points", "offsets", "message"),
+    [
+        pytest.param(np.ones((2, 2)), [0, 2], "points has shape", id="2-D points"),
+        pytest.param(np.ones(3), [0, 1], "points has shape", id="flat points"),
+        pytest.param(np.ones((2, 3)), [], "offsets must rise", id="no offsets"),
+        pytest.param(np.ones((2, 3)), [1, 2], "offsets must rise", id="late start"),
+        pytest.param(np.ones((2, 3)), [0, 1], "number of points, 2", id="early end"),
+        pytest.param(np.ones((2, 3)), [0, 2, 1, 2], "offsets must rise", id="falling"),
+        pytest.param(np.ones((2, 3)), [[0, 2]], "offsets must rise", id="2-D offsets"),
+        pytest.param([[1, 2, np.nan], [1, 2, 3]], [0, 2], "1 points are not finite", id="NaN"),
+    ],
+)
+def test_arrays_that_do_not_belong_together_are_refused(points, offsets, message):
+    with pytest.raises(InvalidTractogramError, match=message):
+        Tractogram(points, offsets)
+
+
+@pytest.mark.parametrize(
+    "extra", [{"seed_index": [1]}, {"stop_reasons": [[1, 2]]}, {"lengths_mm": [1.0, 2.0, 3.0]}]
+)
+def test_per_streamline_data_of_another_length_is_refused(extra):
+    with pytest.raises(InvalidTractogramError, match=f"{next(iter(extra))} has shape.* 2 stream"):
+        Tractogram(np.ones((2, 3)), [0, 1, 2], **extra)
+
+
+def test_empty_runs_say_why_and_what_to_change():
+    empty = Tractogram(
+        np.empty((0, 3)),
+        [0],
+        tally={StopReason.SEED_OUTSIDE_MASK: 9, StopReason.SEED_OUTSIDE_IMAGE: 1},
+        n_seeds=10,
+    )
+    assert empty.why_empty() == (
+        "No streamlines from 10 seeds: 9 x seed outside the mask; move the seeds into the mask."
+    )
+    assert "no seeds" in Tractogram.empty().why_empty()
+    assert Tractogram([[0, 0, 0]], [0, 1]).why_empty() == ""
+
+
+def test_summary_gives_counts_lengths_and_reasons():
+    tractogram = Tractogram(
+        [[0, 0, 0], [3, 0, 0], [0, 0, 0], [5, 0, 0]],
+        [0, 2, 4],
+        tally={StopReason.NO_FOD: 3, StopReason.SEED: 4},
+        n_seeds=6,
+    )
+    text = tractogram.summary()
+    assert "2 streamlines from 6 seeds, 4 points" in text
+    assert "4.0 mm on average, 3.0 to 5.0 mm" in text
+    assert "3  reached a voxel without fibres" in text
+    assert "starts at the seed" not in text
+
+
+def test_tally_from_counts_leaves_zeros_out():
+    counts = np.zeros(N_REASONS, np.int64)
+    counts[StopReason.MAX_LENGTH] = 4
+    assert tally_from_counts(counts) == {StopReason.MAX_LENGTH: 4}
+
+
+# ------------------------------------------------------------------------------- growing, joining
+
+
+def test_array_grows_by_what_is_appended() -> None:
+    rng = np.random.default_rng(1)
+    rows = HUGE_PAGES_FROM // 12  # three float32: the second block passes that size
+    blocks = [rng.random((n, 3), np.float32) for n in (0, 1, rows - 2, 5, 0, rows, 7)]
+    expected = np.concatenate(blocks)
+    array = GrowingArray((3,), np.float32)
+    for block in blocks:
+        array.append(block)
+        block[:] = -1  # what is appended is copied
+    grown = array.finish()
+    assert grown.dtype == np.float32
+    np.testing.assert_array_equal(grown, expected)
+
+
+def test_parts_are_joined_as_they_come_without_keeping_them() -> None:
+    alive: list[weakref.ref[np.ndarray]] = []
+
+    def parts() -> Iterator[Tractogram]:
+        for k in range(4):
+            assert sum(ref() is not None for ref in alive) <= 1
+            part = Tractogram(np.full((3, 3), k), [0, 1, 3], seed_index=[k, k + 10])
+            alive.append(weakref.ref(part.points))
+            yield part
+
+    joined = Tractogram.concatenate(parts())
+    assert joined.offsets.tolist() == [0, 1, 3, 4, 6, 7, 9, 10, 12]
+    assert joined.seed_index.tolist() == [0, 10, 1, 11, 2, 12, 3, 13]

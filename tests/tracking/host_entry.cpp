@@ -1,0 +1,47 @@
+// The kernels, compiled for the host and called from Python.
+
+#include "host_shim.h"
+#include "track.cu"
+
+template <class Kernel> static void launch(unsigned int grid, unsigned int block, Kernel kernel)
+{
+    blockDim.x = block;
+    for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++)
+        for (threadIdx.x = 0; threadIdx.x < block; threadIdx.x++) kernel();
+}
+
+extern "C" void launch_tracking(int second, unsigned int grid, unsigned int block,
+                                const Field* field, const Settings* settings,
+                                const Regions* regions, const Batch* batch)
+{
+    if (second)
+        launch(grid, block, [=] { write_streamlines(*field, *settings, *regions, *batch); });
+    else
+        launch(grid, block, [=] { count_streamlines(*field, *settings, *regions, *batch); });
+}
+
+extern "C" void launch_between(int which, unsigned int grid, unsigned int block,
+                               const Batch* batch)
+{
+    if (which == 0) launch(grid, block, [=] { add_tiles(*batch); });
+    if (which == 1) launch(grid, block, [=] { scan_tiles(*batch); });
+    if (which == 2) launch(grid, block, [=] { place_streamlines(*batch); });
+    if (which == 3) launch(grid, block, [=] { write_endpoints(*batch); });
+}
+
+extern "C" void size_of_structures(int* sizes)
+{
+    sizes[0] = sizeof(Field);
+    sizes[1] = sizeof(Settings);
+    sizes[2] = sizeof(Regions);
+    sizes[3] = sizeof(Batch);
+}
+
+extern "C" void philox(const unsigned int* counter, const unsigned int* key, unsigned int* answer)
+{
+    Words words = philox_block(counter[0], counter[1], counter[2], counter[3], key[0], key[1]);
+    answer[0] = words.r0;
+    answer[1] = words.r1;
+    answer[2] = words.r2;
+    answer[3] = words.r3;
+}

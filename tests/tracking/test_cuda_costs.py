@@ -1,0 +1,141 @@
+"""The cost model: pure functions, and a file that may be lost."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from napari_tractography.tracking import costs
+from napari_tractography.tracking.costs import Cost, CostBook, Work, crossing_seeds, decide
+
+CPU = Cost(start_s=0.0, upload_s_per_byte=0.0, s_per_step=1e-7, mm_per_seed=50.0)
+GPU = Cost(start_s=2.0, upload_s_per_byte=1e-10, s_per_step=1e-9, mm_per_seed=50.0)
+
+
+def work(n_seeds, *, started=True, n_bytes=0):
+    return Work(n_seeds, step_mm=0.5, n_bytes=n_bytes, started=started)
+
+
+@pytest.mark.parametrize(
+    ("n_seeds", "cpu", "gpu", "takes_gpu"),
+    [
+        pytest.param(10, None, None, False, id="few, nothing known"),
+        pytest.param(10**6, None, None, True, id="many, nothing known"),
+        pytest.param(10, CPU, GPU, False, id="few"),
+        pytest.param(10**6, CPU, GPU, True, id="many"),
+        pytest.param(10**5, CPU, None, False, id="one second, GPU unknown"),
+        pytest.param(10**6, CPU, None, True, id="ten seconds, GPU unknown"),
+        pytest.param(10**6, None, GPU, True, id="many, CPU unknown"),
+    ],
+)
+def test_costs_decide(n_seeds, cpu, gpu, takes_gpu):
+    for started in (False, True):
+        took, reason = decide(work(n_seeds, started=started), cpu, gpu)
+        assert took is takes_gpu
+        assert reason
+
+
+def test_a_gpu_that_is_yet_to_start_needs_more_work():
+    seeds = 150_000  # 1.5 s on the CPU
+    assert decide(work(seeds, started=True), CPU, GPU)[0]
+    assert not decide(work(seeds, started=False), CPU, GPU)[0]
+    assert not decide(work(seeds, started=True, n_bytes=20 * 10**9), CPU, GPU)[0]
+
+
+def test_the_reason_names_both_times():
+    assert decide(work(10**6, started=False), CPU, GPU)[1] == (
+        "the CPU takes about 10 s, the GPU 2.1 s"
+    )
+
+
+def test_the_crossing_is_where_both_take_the_same():
+    todo = work(1000, started=False, n_bytes=10**9)
+    n = crossing_seeds(todo, CPU, GPU)
+    steps = n * 50.0 / 0.5
+    assert CPU.seconds(steps) == pytest.approx(GPU.seconds(steps, 1e9, started=False))
+    assert crossing_seeds(todo, GPU, CPU) == math.inf
+
+
+positive = st.floats(0, 1e3)
+some_cost = st.builds(
+    Cost, start_s=positive, upload_s_per_byte=positive, s_per_step=positive, mm_per_seed=positive
+)
+
+
+@given(cpu=some_cost, gpu=some_cost, n=st.integers(1, 10**8))
+def test_more_seeds_never_bring_a_run_back_to_the_cpu(cpu, gpu, n):
+    """Where the GPU is faster a step; where it is slower it is never taken on its merits."""
+    if gpu.s_per_step < cpu.s_per_step and decide(work(n), cpu, gpu)[0]:
+        assert decide(work(2 * n), cpu, gpu)[0]
+    if gpu.s_per_step >= cpu.s_per_step:
+        assert not decide(work(n), cpu, gpu)[0]
+
+
+def test_measurements_outlive_the_process(tmp_path):
+    path = tmp_path / "deep" / "costs.json"
+    book = CostBook(path)
+    assert book.get("a") is None
+    book.learn("a", CPU)
+    book.save()
+    again = CostBook(path)
+    assert again.get("a") == CPU
+    again.learn("a", GPU)
+    blended = again.get("a")
+    assert blended.start_s == pytest.approx(1.0)  # the newest counts half
+    again.save()
+    assert CostBook(path).get("a") == blended
+    assert [file.name for file in path.parent.iterdir()] == ["costs.json"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{",
+        '{"a": 5}',
+        '{"a": {"start_s": 1}}',
+        json.dumps({"a": {**dict.fromkeys(costs.Cost.__dataclass_fields__, 1.0), "start_s": -1}}),
+        '{"a": {"start_s": "x", "upload_s_per_byte": 0, "s_per_step": 0, "mm_per_seed": 0}}',
+    ],
+)
+def test_a_spoilt_file_is_forgotten(tmp_path, content):
+    path = tmp_path / "costs.json"
+    path.write_text(content)
+    book = CostBook(path)
+    assert book.get("a") is None
+    book.learn("a", CPU)
+    book.save()
+    assert CostBook(path).get("a") == CPU
+
+
+def test_where_no_file_can_be_written_costs_live_in_memory(tmp_path):
+    (tmp_path / "file").write_text("")
+    book = CostBook(tmp_path / "file" / "costs.json")
+    book.learn("a", CPU)
+    book.save()
+    assert book.get("a") == CPU
+
+
+@pytest.mark.parametrize(
+    ("platform", "variable", "end"),
+    [
+        ("linux", "XDG_CACHE_HOME", "napari-tractography"),
+        ("win32", "LOCALAPPDATA", "napari-tractography"),
+        ("darwin", "", "Library/Caches/napari-tractography"),
+    ],
+)
+def test_the_file_is_where_the_system_keeps_such(monkeypatch, tmp_path, platform, variable, end):
+    monkeypatch.setattr(costs.sys, "platform", platform)
+    monkeypatch.setattr(costs.Path, "home", lambda: tmp_path)
+    if variable:
+        monkeypatch.setenv(variable, str(tmp_path / "there"))
+        assert costs.cache_folder() == tmp_path / "there" / end
+        monkeypatch.delenv(variable)
+        assert tmp_path in costs.cache_folder().parents
+    else:
+        assert costs.cache_folder() == tmp_path / end

@@ -1,0 +1,152 @@
+"""The CUDA backend on a real GPU; skips without one.
+
+Where there are only Python, NumPy, CuPy and pytest, the runs come from a file that
+``benchmarks/gpu.py --export`` wrote elsewhere, named by NAPARI_TRACTOGRAPHY_GPU_BUNDLE::
+
+    PYTHONPATH=src python -m pytest -c /dev/null -m gpu tests/tracking/test_cuda_gpu.py
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from napari_tractography.errors import BackendError
+from napari_tractography.tracking import cuda, devices
+from napari_tractography.tractogram import Tractogram
+
+pytestmark = pytest.mark.gpu
+VARIABLE = "NAPARI_TRACTOGRAPHY_GPU_BUNDLE"
+
+
+def bundle_module():
+    folder = str(Path(__file__).resolve().parents[2] / "benchmarks")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("gpu_bundle")
+    finally:
+        sys.path.remove(folder)
+
+
+bundle = bundle_module()
+
+
+@pytest.fixture(scope="module")
+def gpu() -> int:
+    """The number of a GPU, or skip."""
+    problem = devices.cuda_problem()
+    if problem:
+        pytest.skip(problem)
+    return devices.choose_gpus("cuda")[0]
+
+
+@pytest.fixture(scope="module")
+def runs(gpu, tmp_path_factory):
+    """Runs with what the CPU made of them: of the file, else made here of a phantom."""
+    if os.environ.get(VARIABLE):
+        return bundle.read(Path(os.environ[VARIABLE]))
+    pytest.importorskip("numba", reason=f"no Numba to make runs with; name a file by {VARIABLE}")
+    phantoms = importlib.import_module("napari_tractography.phantoms")
+    path = tmp_path_factory.mktemp("bundle") / "bundle.npz"
+    bundle.export(path, phantoms.make_phantom("crossing"))
+    return bundle.read(path)
+
+
+@pytest.fixture
+def run(runs):
+    return runs["probabilistic, trilinear, plain"]
+
+
+def together(chunks) -> Tractogram:
+    return Tractogram.concatenate(list(chunks))
+
+
+def used_bytes(gpu) -> int:
+    gc.collect()
+    cupy = devices.import_cupy()
+    with cupy.cuda.Device(gpu):
+        return int(cupy.get_default_memory_pool().used_bytes())
+
+
+@pytest.mark.parametrize("name", bundle.EXACT)
+def test_bits_are_those_of_the_cpu(gpu, runs, name):
+    run = runs[name]
+    found = together(cuda.iter_chunks(run.plan, gpus=(gpu,)))
+    assert {int(r): n for r, n in found.tally.items()} == {
+        int(r): n for r, n in run.expected["tally"].items()
+    }
+    assert len(found) == run.expected["n_streamlines"]
+    assert found.digest() == run.expected["digest"]
+
+
+@pytest.mark.parametrize("name", bundle.CLOSE)
+def test_langevin_dynamics_agree_within_the_tolerance(gpu, runs, name):
+    run = runs[name]
+    found = together(cuda.iter_chunks(run.plan, gpus=(gpu,)))
+    assert bundle.beginnings_agree(found, run.expected["first_points"])
+    assert bundle.lengths_agree(found, run.expected)
+
+
+@pytest.mark.parametrize("threads", [32, 64, 256])
+@pytest.mark.parametrize("block", [1, 77, None])
+def test_streamlines_depend_neither_on_batches_nor_on_blocks(gpu, run, threads, block):
+    plan = run.plan
+    if block == 1:  # fewer: each is a batch
+        plan = SimpleNamespace(**{**vars(plan), "n_seeds": 50})
+        wanted = together(cuda.iter_chunks(plan, gpus=(gpu,))).digest()
+    else:
+        wanted = run.expected["digest"]
+    found = together(cuda.iter_chunks(plan, gpus=(gpu,), block=block, threads_a_block=threads))
+    assert found.digest() == wanted
+
+
+def test_streamlines_stay_on_the_device(gpu, runs):
+    cupy = devices.import_cupy()
+    for name in ("probabilistic, nearest, plain", "deterministic, trilinear, endpoints"):
+        found = cuda.track_on_device(runs[name].plan, gpu=gpu)
+        assert isinstance(found.points, cupy.ndarray)
+        assert isinstance(found.offsets, cupy.ndarray)
+        assert found.to_host().digest() == runs[name].expected["digest"]
+
+
+def test_memory_is_given_back_when_a_run_ends_or_is_cancelled(gpu, run):
+    together(cuda.iter_chunks(run.plan, gpus=(gpu,)))
+    before = used_bytes(gpu)
+    together(cuda.iter_chunks(run.plan, gpus=(gpu,), block=100))
+    assert used_bytes(gpu) == before
+    chunks = cuda.iter_chunks(run.plan, gpus=(gpu,), block=100)
+    next(chunks)
+    chunks.close()
+    assert used_bytes(gpu) == before
+
+
+def test_a_small_memory_limit_gives_the_same_streamlines(gpu, run):
+    chunks = list(cuda.iter_chunks(run.plan, gpus=(gpu,), memory_limit=2_000_000))
+    assert len(chunks) > 1
+    assert together(chunks).digest() == run.expected["digest"]
+
+
+def test_a_refused_launch_is_explained(gpu, run):
+    with pytest.raises(BackendError, match="registers"):
+        together(cuda.iter_chunks(run.plan, gpus=(gpu,), threads_a_block=4096))
+    assert together(cuda.iter_chunks(run.plan, gpus=(gpu,))).digest() == run.expected["digest"]
+
+
+def test_all_gpus_together_give_the_same_streamlines(gpu, run):
+    gpus = devices.choose_gpus("cuda:all")
+    if len(gpus) < 2:
+        pytest.skip("there is one GPU only")
+    found = together(cuda.iter_chunks(run.plan, gpus=gpus, block=100))
+    assert found.digest() == run.expected["digest"]
+
+
+def test_the_gpu_is_described(gpu):
+    found = next(device for device in devices.devices() if device.name == f"cuda:{gpu}")
+    assert found.model
+    assert found.total_bytes >= found.free_bytes > 0

@@ -1,0 +1,332 @@
+"""Runs as a whole: output, errors, cancelling, and tckgen beside us."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import threading
+
+import nibabel as nib
+import numpy as np
+import pytest
+from toys import SKEWED, random_fod
+
+from napari_tractography.errors import (
+    BackendError,
+    InvalidMaskError,
+    InvalidParameterError,
+    InvalidSeedsError,
+)
+from napari_tractography.files.fods import load_fod
+from napari_tractography.fod import Fod
+from napari_tractography.parameters import TrackingParameters
+from napari_tractography.seeds import Seeds
+from napari_tractography.stop import StopReason
+from napari_tractography.tracking import cpu
+from napari_tractography.tracking.engine import iter_track, track
+from napari_tractography.tractogram import Tractogram
+
+
+@pytest.fixture(scope="module")
+def fod():
+    return random_fod(8, shape=(7, 6, 5), affine=SKEWED, seed=21)
+
+
+@pytest.fixture(scope="module")
+def seeds(fod):
+    return Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, 500)
+
+
+def short(**changes):
+    return TrackingParameters(step_mm=0.4, max_length_mm=30.0).replace(**changes)
+
+
+# Output
+
+
+def seed_points(tractogram, seeds):
+    """For each streamline, the number of its point that is its seed."""
+    for line, index in zip(tractogram, tractogram.seed_index, strict=True):
+        (at,) = np.flatnonzero((line == seeds.positions_mm[index]).all(axis=1))
+        yield int(at)
+
+
+@pytest.mark.parametrize("every", [2, 3, 10, 10_000])
+@pytest.mark.parametrize("direction", ["both", "forward", "backward"])
+def test_every_kth_point_from_the_seed_and_both_ends_are_kept(fod, seeds, every, direction):
+    whole = track(fod, seeds, short(direction=direction))
+    thin = track(fod, seeds, short(direction=direction, record_every=every))
+    assert len(thin) == len(whole)
+    for line, at, kept in zip(whole, seed_points(whole, seeds), thin, strict=True):
+        number = np.arange(len(line))
+        wanted = ((number - at) % every == 0) | (number == 0) | (number == len(line) - 1)
+        np.testing.assert_array_equal(kept, line[wanted])
+    np.testing.assert_array_equal(thin.lengths_mm, whole.lengths_mm)
+    np.testing.assert_array_equal(thin.stop_reasons, whole.stop_reasons)
+
+
+@pytest.mark.parametrize("direction", ["both", "forward", "backward"])
+def test_endpoints_are_the_ends_of_the_streamlines(fod, seeds, direction):
+    whole = track(fod, seeds, short(direction=direction))
+    ends = track(fod, seeds, short(direction=direction, output="endpoints"))
+    assert len(whole) > 100
+    assert (np.diff(ends.offsets) == 2).all()
+    np.testing.assert_array_equal(ends.points[0::2], whole.points[whole.offsets[:-1]])
+    np.testing.assert_array_equal(ends.points[1::2], whole.points[whole.offsets[1:] - 1])
+    for name in ("seed_index", "stop_reasons", "lengths_mm", "tally"):
+        np.testing.assert_array_equal(getattr(ends, name), getattr(whole, name))
+
+
+def test_both_ways_are_the_way_back_reversed_and_the_way_ahead(fod, seeds):
+    rng = np.random.default_rng(3)
+    given = Seeds.at(seeds.positions_mm, rng.normal(size=(500, 3)))
+    settings = short(start="given", max_length_mm=500)
+    runs = {
+        direction: track(fod, given, settings.replace(direction=direction))
+        for direction in ("both", "forward", "backward")
+    }
+    lines = {
+        direction: dict(zip(run.seed_index.tolist(), run, strict=True))
+        for direction, run in runs.items()
+    }
+    assert len(lines["both"]) > 100
+    assert lines["both"].keys() == lines["forward"].keys() | lines["backward"].keys()
+    for index, line in lines["both"].items():
+        seed = given.positions_mm[index : index + 1]
+        back = lines["backward"].get(index, seed)
+        ahead = lines["forward"].get(index, seed)
+        np.testing.assert_array_equal(line, np.concatenate([back[:-1], ahead]))
+        np.testing.assert_array_equal(back[-1:], seed)
+        np.testing.assert_array_equal(ahead[:1], seed)
+
+
+@pytest.mark.parametrize("start", ["sampled", "max"])
+def test_the_way_ahead_is_the_same_alone_and_with_the_way_back(fod, seeds, start):
+    both = track(fod, seeds, short(start=start, max_length_mm=500))
+    ahead = track(fod, seeds, short(start=start, max_length_mm=500, direction="forward"))
+    lines = dict(zip(both.seed_index.tolist(), both, strict=True))
+    places = dict(zip(both.seed_index.tolist(), seed_points(both, seeds), strict=True))
+    assert len(ahead) > 100
+    for index, line in zip(ahead.seed_index.tolist(), ahead, strict=True):
+        np.testing.assert_array_equal(lines[index][places[index] :], line)
+
+
+def test_the_tally_adds_up(fod):
+    """A streamline counts the reasons of both ends, a rejected seed its reason once.
+
+    A seed from which neither half takes a step counts both halves' reasons, once where equal.
+    """
+    positions = Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, 400).positions_mm
+    outside = Seeds.in_sphere(fod.grid.centre_mm + 500, 1, 13).positions_mm
+    mask = np.ones(fod.grid.shape, bool)
+    mask[3] = False
+    seeds = Seeds.at(np.concatenate([positions, outside]))
+    parameters = short(min_length_mm=2.0, min_amplitude=0.5, max_angle_deg=20)
+    kinds = set()
+    for chunk in iter_track(fod, seeds, parameters, mask=mask, block=1):
+        reasons = sorted(chunk.tally)
+        if len(chunk):
+            ends = chunk.stop_reasons.ravel().tolist()
+            assert chunk.tally == {StopReason(reason): ends.count(reason) for reason in ends}
+            assert not any(reason.rejects for reason in reasons)
+        elif reasons[0].rejects:
+            assert list(chunk.tally.values()) == [1]
+        else:
+            assert set(chunk.tally.values()) == {1}
+            assert len(reasons) <= 2
+        kinds.add((len(chunk), *reasons))
+    assert len({reason for kind in kinds for reason in kind[1:]}) >= 6
+    assert {(0, StopReason.SEED_OUTSIDE_IMAGE), (0, StopReason.TOO_SHORT)} <= kinds
+    assert any(not kind[0] and not kind[1].rejects for kind in kinds)
+    whole = track(fod, seeds, parameters, mask=mask)
+    assert whole.n_seeds == 413
+    assert whole.tally[StopReason.SEED_OUTSIDE_IMAGE] == 13
+
+
+# Bad input
+
+
+def test_without_seeds_there_is_an_error():
+    with pytest.raises(InvalidSeedsError, match="no seeds"):
+        Seeds.at(np.empty((0, 3)))
+
+
+def test_seeds_outside_the_volume_are_named_with_its_bounds(fod):
+    with pytest.raises(InvalidSeedsError, match=r"All 2 seeds .*\(900\.0, 0\.0, 0\.0\) mm.*spans"):
+        track(fod, Seeds.at([[900, 0, 0], [0, 900, 0]]))
+
+
+def test_some_seeds_outside_are_only_counted(fod):
+    tractogram = track(fod, Seeds.at([fod.grid.centre_mm, [900, 0, 0]]), short())
+    assert tractogram.tally[StopReason.SEED_OUTSIDE_IMAGE] == 1
+    assert len(tractogram) == 1
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        pytest.param(np.zeros((7, 6, 5)), "is empty", id="zeros"),
+        pytest.param(np.full((7, 6, 5), np.nan), "is empty", id="NaN"),
+        pytest.param(np.ones((5, 6, 7)), r"\(5, 6, 7\).*\(7, 6, 5\)", id="another shape"),
+        pytest.param(np.ones((7, 6, 5, 1)), r"\(7, 6, 5, 1\)", id="4-D"),
+    ],
+)
+def test_a_mask_that_does_not_fit_is_refused(fod, seeds, mask, message):
+    with pytest.raises(InvalidMaskError, match=message):
+        track(fod, seeds, short(), mask=mask)
+
+
+def test_given_starts_need_directions(fod, seeds):
+    with pytest.raises(InvalidSeedsError, match="needs a direction with every seed"):
+        track(fod, seeds, short(start="given"))
+
+
+def test_errors_come_from_the_call_and_not_with_the_first_chunk(fod, seeds):
+    with pytest.raises(InvalidSeedsError):
+        iter_track(fod, seeds, short(start="given"))
+
+
+def test_an_unknown_backend_is_refused(fod, seeds, monkeypatch):
+    with pytest.raises(BackendError, match="backend = 'abacus'"):
+        track(fod, seeds, short(), backend="abacus")
+    monkeypatch.setenv("NAPARI_TRACTOGRAPHY_BACKEND", "slide rule")
+    with pytest.raises(BackendError, match="slide rule"):
+        track(fod, seeds, short())
+
+
+@pytest.mark.parametrize(
+    ("cone", "message"),
+    [
+        pytest.param(lambda c, u: np.ones(len(u)), "float64", id="no booleans"),
+        pytest.param(lambda c, u: np.ones((len(u), 1), bool), r"\(724, 1\)", id="wrong shape"),
+        pytest.param(lambda c, u: True, r"\(724,\)", id="scalar"),
+        pytest.param(lambda c, u: np.zeros(len(u), bool), "allows no direction", id="nothing"),
+    ],
+)
+def test_a_cone_function_of_the_wrong_kind_is_refused(fod, seeds, cone, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        track(fod, seeds, short(), cone=cone)
+
+
+def test_an_unknown_include_rule_is_refused(fod, seeds):
+    with pytest.raises(InvalidParameterError, match="include_rule = 'some'"):
+        track(fod, seeds, short(), include_rule="some")
+
+
+def test_a_run_without_streamlines_says_why(fod, seeds, caplog):
+    with caplog.at_level(logging.WARNING):
+        track(fod, seeds, short(min_length_mm=29.9, min_amplitude=3))
+    assert "No streamlines from 500 seeds" in caplog.text
+
+
+# Cancelling
+
+
+def tracking_threads():
+    return {thread for thread in threading.enumerate() if thread.name.startswith("tractography")}
+
+
+def test_closing_cancels_what_is_under_way_and_leaves_no_thread(fod, monkeypatch):
+    """Blocks of 20,000 seeds: the one that comes is done, those begun behind it end early."""
+    done = []
+    inner = cpu.track_range
+
+    def noted(*arguments):
+        chunk, seconds = inner(*arguments)
+        done.append((arguments[2] - arguments[1], chunk.n_seeds))
+        return chunk, seconds
+
+    monkeypatch.setattr(cpu, "track_range", noted)
+    before = tracking_threads()
+    seeds = Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, 400_000)
+    chunks = iter_track(fod, seeds, short(max_length_mm=200), n_threads=2, block=20_000)
+    first = next(chunks)
+    assert first.n_seeds == 20_000
+    assert tracking_threads() > before
+    chunks.close()
+    assert tracking_threads() == before
+    assert len(done) <= 6  # of 20 blocks: no further one was begun
+    assert any(tracked < asked for asked, tracked in done)
+    with pytest.raises(StopIteration):
+        next(chunks)
+
+
+def test_a_generator_that_is_never_used_starts_no_thread(fod, seeds):
+    before = tracking_threads()
+    chunks = iter_track(fod, seeds, short())
+    assert tracking_threads() == before
+    chunks.close()
+
+
+def test_a_run_to_the_end_leaves_no_thread(fod, seeds):
+    before = tracking_threads()
+    track(fod, seeds, short(), n_threads=3)
+    assert tracking_threads() == before
+
+
+def test_two_runs_at_once_do_not_disturb_each_other(fod, seeds):
+    """They fill the same tables of cone masses."""
+    wanted = [track(fod, seeds, short(random_seed=k)).digest() for k in range(2)]
+    fresh = Fod(fod.coefficients, fod.grid)
+    runs = [iter_track(fresh, seeds, short(random_seed=k), block=20) for k in range(2)]
+    chunks = list(zip(*runs, strict=True))
+    digests = [Tractogram.concatenate(list(parts)).digest() for parts in zip(*chunks, strict=True)]
+    assert digests == wanted
+
+
+# Beside MRtrix3
+
+
+def visits(points_mm, grid):
+    """(x, y, z): how many points lie in each voxel."""
+    voxels = np.floor(grid.to_voxel(points_mm) + 0.5).astype(int)
+    inside = ((voxels >= 0) & (voxels < grid.shape)).all(axis=1)
+    counts = np.zeros(grid.shape)
+    np.add.at(counts, tuple(voxels[inside].T), 1)
+    return counts
+
+
+def test_fibres_pass_where_those_of_tckgen_pass(shared_data, tmp_path):
+    """iFOD1 by the same rules: points in each voxel of the FiberCup phantom correlate."""
+    tckgen = shutil.which("tckgen")
+    if tckgen is None:
+        pytest.skip("tckgen of MRtrix3 is not installed")
+    path, mask_path = shared_data / "fibercup/fod.nii.gz", shared_data / "fibercup/wm.nii.gz"
+    out = tmp_path / "ifod1.tck"
+    command = [tckgen, "-quiet", "-algorithm", "iFOD1", path, out, "-seed_image", mask_path]
+    command += ["-mask", mask_path, "-seeds", "8000", "-select", "0", "-step", "0.5"]
+    command += ["-angle", "30", "-cutoff", "0.1", "-minlength", "0", "-maxlength", "250"]
+    subprocess.run(
+        [*map(str, command), "-nthreads", "0"],
+        check=True,
+        capture_output=True,
+        timeout=100,
+        env=os.environ | {"MRTRIX_RNG_SEED": "1"},
+    )
+    theirs = nib.streamlines.load(out).streamlines.get_data()
+    fod = load_fod(path)
+    mask = np.asarray(nib.load(mask_path).dataobj) != 0
+    tractogram = track(
+        fod,
+        Seeds.in_mask(mask, fod.grid, 8000),
+        TrackingParameters(step_mm=0.5, max_angle_deg=30.0, min_amplitude=0.1),
+        mask=mask,
+    )
+    ours = visits(tractogram.points, fod.grid)
+    assert not ours[~mask].any()
+    # Two runs of tckgen with other random numbers correlate by 0.98.
+    assert np.corrcoef(ours[mask], visits(theirs, fod.grid)[mask])[0, 1] > 0.92
+
+
+def test_deterministic_lines_of_real_data_stay_in_the_mask_and_replay(shared_data):
+    fod = load_fod(shared_data / "fibercup/fod.nii.gz")
+    mask = np.asarray(nib.load(shared_data / "fibercup/wm.nii.gz").dataobj) != 0
+    seeds = Seeds.in_mask(mask, fod.grid, 500)
+    parameters = TrackingParameters(algorithm="deterministic", interpolation="nearest", start="max")
+    tractogram = track(fod, seeds, parameters, mask=mask)
+    assert len(tractogram) > 400
+    assert visits(tractogram.points, fod.grid).sum() == tractogram.n_points
+    assert not visits(tractogram.points, fod.grid)[~mask].any()
+    assert track(fod, seeds, parameters, mask=mask, block=3).digest() == tractogram.digest()
