@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hands import FEW, WAIT_MS, fod_layer, tracking_threads
+from hands import CHUNK, FEW, WAIT_MS, fod_layer, tracking_threads
 from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
 
 from napari_tractography.fod import Fod
 from napari_tractography.phantoms import make_phantom
+from napari_tractography.plugin import runs
 from napari_tractography.plugin.panel import TractographyPanel
+from napari_tractography.tractogram import Tractogram
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +46,25 @@ def settle(qtbot: Any) -> Callable[[TractographyPanel], None]:
         qtbot.waitUntil(lambda: session.run is None and session._ending is None, timeout=WAIT_MS)
 
     return wait
+
+
+@pytest.fixture
+def long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make runs long on any machine: small chunks with a pause after each, all of them drawn."""
+    engine = runs.iter_track
+
+    def slowly(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
+        chunks = engine(*args, block=CHUNK, **kwargs)
+        try:
+            for chunk in chunks:
+                yield chunk
+                time.sleep(0.05)
+        finally:
+            chunks.close()
+
+    monkeypatch.setattr(runs, "iter_track", slowly)
+    for name in ("REDRAW_SECONDS", "REDRAW_GROWTH", "SLOW_REDRAW_SECONDS"):
+        monkeypatch.setattr(runs, name, 0.0)
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from napari_tractography.fod import Fod
 from napari_tractography.plugin.volumes import fod_layer_data
 
 FEW = 40  # streamlines a seed
-MANY = 20_000  # a run of seconds
+CHUNK = 500  # streamlines, of a run made long
+MANY = 20 * CHUNK
 WAIT_MS = 120_000  # the first run on a machine compiles the engine
 
 OBLIQUE = np.array(
