@@ -113,10 +113,10 @@ def _add_track(commands: Any) -> None:
     seeds.add_argument("--seed-mask", metavar="IMAGE", help="seed where this image is not zero")
     seeds.add_argument(
         "--seed-sphere",
-        metavar="x,y,z,r",
+        metavar="x,y,z,r[,n]",
         action="append",
-        help="seed in a ball: RAS+ mm and radius; may be repeated. Write --seed-sphere=-1,2,3,4 "
-        "when x is negative",
+        help="seed in a ball: RAS+ mm, radius, and how many streamlines if not --n-seeds; may be "
+        "repeated. Write --seed-sphere=-1,2,3,4 when x is negative",
     )
     seeds.add_argument(
         "--seed-fod", action="store_true", help="seed everywhere in proportion to the FOD"
@@ -131,7 +131,9 @@ def _add_track(commands: Any) -> None:
         f"(default {n_per_seed.default})",
     )
     regions = parser.add_argument_group(
-        "regions", "each an IMAGE, on any grid, taken where it is not zero, or a ball x,y,z,r [mm]"
+        "regions",
+        "each an IMAGE, on any grid, taken where it is not zero; one label of it, IMAGE:12; or a "
+        "ball x,y,z,r [mm]",
     )
     for role, text in STEERING.items():
         regions.add_argument(f"--{role}", metavar="REGION", action="append", default=[], help=text)
@@ -240,8 +242,8 @@ def _seed_sources(
             "There are no seeds; give --seed-mask IMAGE, --seed-sphere x,y,z,r or --seed-fod."
         )
     return tuple(
-        SeedSource("sphere", n, random_seed, *_ball(text, "--seed-sphere"))
-        for text in options.seed_sphere
+        SeedSource("sphere", own or n, random_seed, *_ball(ball, "--seed-sphere"))
+        for ball, own in map(_ball_and_number, options.seed_sphere)
     )
 
 
@@ -251,7 +253,29 @@ def _region_source(role: str, text: str, hashed: bool) -> RegionSource:
 
     if text.count(",") == 3 and not Path(text).exists():
         return RegionSource(role, text, *_ball(text, f"--{role}"))
-    return RegionSource(role, Path(text).name, volume=VolumeSource.file(text, hashed=hashed))
+    path, label = _path_and_label(text)
+    return RegionSource(
+        role, Path(text).name, volume=VolumeSource.file(path, label=label, hashed=hashed)
+    )
+
+
+def _path_and_label(text: str) -> tuple[str, int | None]:
+    path, colon, label = text.rpartition(":")
+    if colon and label.isdecimal() and not Path(text).exists():
+        return path, int(label)
+    return text, None
+
+
+def _ball_and_number(text: str) -> tuple[str, int]:
+    """Return the four numbers of a ball and the fifth, how many streamlines; 0 without."""
+    ball, _, own = text.rpartition(",")
+    if text.count(",") != 4:
+        return text, 0
+    if not own.strip().isdecimal() or not int(own):
+        raise InvalidSeedsError(
+            f"--seed-sphere {text!r} asks for {own!r} streamlines; the fifth number is how many."
+        )
+    return ball, int(own)
 
 
 def _ball(text: str, flag: str) -> tuple[tuple[float, float, float], float]:

@@ -53,12 +53,13 @@ def test_every_control_reaches_the_run(open_model: Any, cross: Any, spec: Any) -
         value = type(spec.default)(min(spec.default + 2, spec.maximum))
     panel.set_parameters(**{spec.name: value})
     request = panel.session.request()
-    of = {"n_per_seed": request.n_per_seed, "radius_mm": request.radius_mm}
+    (n_per_seed,), (radius_mm,) = request.starts.counts, request.starts.radii_mm
+    of = {"n_per_seed": n_per_seed, "radius_mm": radius_mm}
     assert of.get(spec.name, getattr(request.parameters, spec.name, None)) == value
     seeds = request.seeds()
-    assert len(seeds) == request.n_per_seed
+    assert len(seeds) == n_per_seed
     reach = np.linalg.norm(seeds.positions_mm, axis=1).max()
-    assert 0.8 * request.radius_mm < reach <= request.radius_mm + 1e-5
+    assert 0.8 * radius_mm < reach <= radius_mm + 1e-5
 
 
 def test_the_mask_that_is_chosen_reaches_the_run(

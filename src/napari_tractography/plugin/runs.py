@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from napari.qt.threading import thread_worker
@@ -18,9 +19,12 @@ from numpy.typing import NDArray
 from ..errors import TractographyError
 from ..fod import Fod
 from ..parameters import TrackingParameters
+from ..regions import Region
 from ..seeds import Seeds
-from ..tracking.engine import iter_track
+from ..tracking.engine import iter_track, make_plan
 from ..tractogram import Tractogram
+from .previews import track_preview
+from .starts import Starts
 
 logger = logging.getLogger(__name__)
 
@@ -34,32 +38,33 @@ class Request:
     """A run, frozen: nothing that happens on the screen changes it."""
 
     fod: Fod
-    positions_mm: NDArray[np.float64]  # (n, 3) RAS+, of the seeds that were placed
-    n_per_seed: int
-    radius_mm: float
+    starts: Starts
+    full: Starts  # of the full run, where this is its preview
     parameters: TrackingParameters
     mask: NDArray[np.bool_] | None
     preview: bool
-    whole: bool  # all streamlines that were asked for, preview or not
+    regions: tuple[Region, ...] = ()
+    include_rule: str = "all"
+    backend: str = "auto"
+    n_threads: int | None = None  # of the CPU
 
     @property
     def n_seeds(self) -> int:
         """Number of streamlines to start."""
-        return self.n_per_seed * len(self.positions_mm)
+        return self.starts.n_seeds
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are all streamlines that were asked for, preview or not."""
+        return self.starts.n_seeds == self.full.n_seeds
+
+    def streams(self) -> tuple[list[int], list[int]]:
+        """Return, for each place, the number in the full run of its first streamline; how many."""
+        return [0, *accumulate(self.full.n_each)][:-1], self.starts.n_each
 
     def seeds(self) -> Seeds:
         """Draw where streamlines start."""
-        return Seeds.concatenate(
-            [
-                Seeds.in_sphere(
-                    position,
-                    self.radius_mm,
-                    self.n_per_seed,
-                    random_seed=self.parameters.random_seed,
-                )
-                for position in self.positions_mm
-            ]
-        )
+        return self.starts.draw(self.fod, self.parameters.random_seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,8 @@ class Run:
         self.number = number
         self.request = request
         self.begun = time.perf_counter()
+        self.asked = self.begun  # when what it follows changed
+        self.latency = 0.0  # seconds from then until it was in the layer
         self.parts: list[Tractogram] = []  # what has arrived
         self.n_done = 0  # seeds
         self.n_streamlines = 0
@@ -141,11 +148,20 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
     request = run.request
     parts = []
     try:
+        if request.preview:
+            preview = _preview(run)
+            if not run.cancelled.is_set():
+                yield Finished(preview)
+            return
         chunks = iter_track(
             request.fod,
             request.seeds(),
             request.parameters,
             mask=request.mask,
+            regions=request.regions,
+            include_rule=request.include_rule,
+            backend=request.backend,
+            n_threads=request.n_threads,
             progress=run.note_table_progress,
         )
         try:
@@ -167,3 +183,18 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
         yield Failure(f"Tracking failed: {error}; the log has the details.")
     finally:
         run.ended.set()
+
+
+def _preview(run: Run) -> Tractogram:
+    request = run.request
+    plan = make_plan(
+        request.fod,
+        request.seeds(),
+        request.parameters,
+        mask=request.mask,
+        regions=request.regions,
+        include_rule=request.include_rule,
+        progress=run.note_table_progress,
+    )
+    firsts, counts = request.streams()
+    return track_preview(plan, firsts, counts, run.cancelled, request.n_threads)

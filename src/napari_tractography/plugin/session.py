@@ -6,32 +6,30 @@ signals; a run is started from a frozen :class:`Request`, so that nothing change
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from napari.layers import Layer, Points
-from napari.layers.base import ActionType
 from numpy.typing import NDArray
 from psygnal import Signal
 from qtpy.QtCore import QTimer
 
-from ..errors import InvalidFodError, InvalidSeedsError, TractographyError
+from ..errors import InvalidFodError, TractographyError
 from ..fod import Fod
 from ..parameters import SeedingParameters, TrackingParameters
 from ..tractogram import Tractogram
-from .display import UNITS, DisplaySpace
+from .display import DisplaySpace
+from .placed_seeds import PlacedSeeds
+from .previews import Pace
 from .runs import Failure, Finished, Request, Run, work
+from .starts import Starts
 from .streamlines import Streamlines
 from .volumes import fod_of, mask_of
 
-PREVIEW_STREAMLINES = 1000  # in all, while a hand moves
 SETTLE_MS = 250  # after the last change, before the full number is tracked
 CLOSE_SECONDS = 0.5  # a chunk takes less; what compiles the engine cannot be waited for
-SEEDS_KEY = "seeds_in"  # layer.metadata[SEEDS_KEY] is the display space of a layer of seeds
-SEED_COLOUR = "#ffd166"
-SEED_VOXELS = 1.5  # diameter of a seed on the screen, at least
-SEED_SHARE = 1 / 60  # and of the longest side of the volume
 
 
 class Session:
@@ -45,6 +43,8 @@ class Session:
     ----------
     fod_layer, mask_layer : Layer or None
         What to track in; :meth:`choose_fod` changes the first.
+    seeds : PlacedSeeds
+        The seeds that were placed, in a layer.
     space : DisplaySpace
         Where seeds and streamlines are shown: the space of the FOD chosen last.
     parameters : TrackingParameters
@@ -69,20 +69,21 @@ class Session:
         self.viewer = viewer
         self.fod_layer: Layer | None = None
         self.mask_layer: Layer | None = None
-        self.space = DisplaySpace.identity()
+        self.seeds = PlacedSeeds(viewer)
+        self.space = self.seeds.space
         self.parameters = TrackingParameters()
         self.seeding = SeedingParameters()
         self.live = False
         self.tractogram: Tractogram | None = None
         self.seconds = 0.0  # that the last result took
         self.step_mm = self.parameters.step_mm  # that it was tracked with
-        self.seeds_layer: Points | None = None
         self.streamlines_layer: Streamlines | None = None
         self.run: Run | None = None
         self._ending: Run | None = None  # cancelled, and its result is on the way
         self._shown_run: Run | None = None  # whose beginning the layer shows
-        self._adding = False  # whether a seed that appears is placed by this object
         self._number = 0
+        self.pace = Pace()
+        self._changed_at = 0.0  # when what the next preview follows changed
         self._outdated = False  # whether something changed since the preview under way began
         self._settled = False  # whether the last run gave all that was asked for
         self._workers: set[Any] = set()
@@ -90,12 +91,9 @@ class Session:
         self._settle.setSingleShot(True)
         self._settle.setInterval(SETTLE_MS)
         self._settle.timeout.connect(self._run_settled)
-        for layer in viewer.layers:  # left by a panel that was closed
-            if isinstance(layer, Points) and isinstance(
-                layer.metadata.get(SEEDS_KEY), DisplaySpace
-            ):
-                self._take_seeds_layer(layer)
-                self.space = layer.metadata[SEEDS_KEY]
+        self.seeds.came.connect(self.seeds_changed.emit)
+        self.seeds.drawn.connect(self.seeds_drawn.emit)
+        self.seeds.changed.connect(self._on_seeds)
 
     # -- seeds ---------------------------------------------------------------------------------
 
@@ -108,7 +106,6 @@ class Session:
         """Track in the FOD of a layer; seeds and streamlines move into its display space."""
         if layer is self.fod_layer:
             return
-        seeds_mm = self.seed_positions_mm()
         self.fod_layer = layer
         fod = self.fod
         if fod is not None:  # without one everything stays where it is
@@ -116,36 +113,26 @@ class Session:
             for shown in self.viewer.layers:
                 if isinstance(shown, Streamlines) and shown.space != self.space:
                     shown.space = self.space
-            if self.seeds_layer is not None:
-                with self.seeds_layer.events.data.blocker():
-                    self._place_seeds(self.seeds_layer, seeds_mm)
+            self.seeds.show_in(self.space)
         self.seeds_changed.emit()
         self.changed()
 
+    @property
+    def seeds_layer(self) -> Points | None:
+        """The layer of the seeds that were placed."""
+        return self.seeds.layer
+
     def seed_positions_mm(self) -> NDArray[np.float64]:
         """Return the seeds as (n, 3) RAS+ mm."""
-        layer = self.seeds_layer
-        if layer is None or not len(layer.data):
-            return np.empty((0, 3))
-        voxels = np.asarray(layer.data, dtype=float)
-        return self.space.to_world(voxels * layer.scale + layer.translate)
+        return self.seeds.positions_mm
 
     def add_seed(self, position_zyx: NDArray[np.float64]) -> None:
         """Add a seed at a display position, (z, y, x) mm."""
-        self._add_seeds(np.asarray(position_zyx, dtype=float)[None])
+        self.seeds.add(np.asarray(position_zyx, dtype=float)[None])
 
     def add_seeds_mm(self, points_mm: NDArray[np.floating]) -> None:
         """Add seeds at (n, 3) RAS+ mm."""
-        self._add_seeds(np.asarray(self.space.to_display(points_mm), dtype=float))
-
-    def _add_seeds(self, positions_zyx: NDArray[np.float64]) -> None:
-        layer = self.ensure_seeds_layer()
-        self._adding = True
-        try:
-            layer.add((positions_zyx - layer.translate) / layer.scale)
-        finally:
-            self._adding = False
-        layer.selected_data = set()
+        self.seeds.add(np.asarray(self.space.to_display(points_mm), dtype=float))
 
     def owns(self, layer: Layer) -> bool:
         """Tell whether a layer is that of the seeds."""
@@ -153,67 +140,21 @@ class Session:
 
     def move_seed(self, index: int, position_zyx: NDArray[np.float64]) -> None:
         """Move a seed to a display position, (z, y, x) mm."""
-        layer = self.seeds_layer
-        assert layer is not None
-        voxels = np.array(layer.data, dtype=float)
-        voxels[index] = (position_zyx - layer.translate) / layer.scale
-        layer.data = voxels
+        self.seeds.move(index, position_zyx)
 
     def remove_seeds(self, indices: Iterable[int]) -> None:
         """Remove seeds by their numbers."""
-        if self.seeds_layer is not None:
-            self.seeds_layer.selected_data = set(indices)
-            self.seeds_layer.remove_selected()
+        self.seeds.remove(indices)
 
     def clear_seeds(self) -> None:
         """Remove all seeds."""
-        if self.seeds_layer is not None:
-            self.remove_seeds(range(len(self.seeds_layer.data)))
+        self.seeds.remove(range(len(self.seeds)))
 
     def ensure_seeds_layer(self) -> Points:
-        """Return the layer of seeds, a new one on top when there is none.
+        """Return the layer of seeds, a new one on top when there is none."""
+        return self.seeds.ensure_layer()
 
-        Its data are voxels of the volume on the screen: a seed shows in the slice it lies in.
-        """
-        if self.seeds_layer is None:
-            layer = Points(
-                np.empty((0, 3)),
-                ndim=3,
-                name="Seeds",
-                face_color=SEED_COLOUR,
-                border_color="black",
-                border_width=0.1,
-                blending="translucent_no_depth",  # in front of streamlines in 3-D, to be grabbed
-                units=UNITS,
-            )
-            self._place_seeds(layer, np.empty((0, 3)))
-            layer.current_size = seed_size_voxels(self.space)
-            active = self.viewer.layers.selection.active
-            self.viewer.add_layer(layer)
-            if active is not None:  # the contrast of the image stays at hand
-                self.viewer.layers.selection.active = active
-            self._take_seeds_layer(layer)
-        assert self.seeds_layer is not None
-        return self.seeds_layer
-
-    def _take_seeds_layer(self, layer: Points) -> None:
-        self.seeds_layer = layer
-        layer.events.data.connect(self._on_seeds_moved)
-
-    def _place_seeds(self, layer: Points, seeds_mm: NDArray[np.float64]) -> None:
-        layer.metadata[SEEDS_KEY] = self.space
-        layer.scale, layer.translate = np.abs(self.space.scale), self.space.translate
-        if len(layer.data):
-            positions = np.asarray(self.space.to_display(seeds_mm), dtype=float)
-            layer.data = (positions - layer.translate) / layer.scale
-            layer.size = seed_size_voxels(self.space)
-
-    def _on_seeds_moved(self, event: Any) -> None:
-        if event.action not in (ActionType.ADDED, ActionType.REMOVED, ActionType.CHANGED):
-            return  # each is told twice, before and after
-        if event.action == ActionType.ADDED and not self._adding:
-            n = len(event.value)
-            self.seeds_drawn.emit([int(index) % n for index in event.data_indices])
+    def _on_seeds(self) -> None:
         self.seeds_changed.emit()
         self.changed()
 
@@ -221,10 +162,7 @@ class Session:
         self._forget(event.value)
 
     def _forget(self, layer: Layer) -> None:
-        if layer is self.seeds_layer:
-            self.seeds_layer = None
-            self.seeds_changed.emit()
-        elif layer is self.streamlines_layer:
+        if not self.seeds.forget(layer) and layer is self.streamlines_layer:
             self.streamlines_layer = None
 
     # -- running -------------------------------------------------------------------------------
@@ -240,24 +178,16 @@ class Session:
         fod = self.fod
         if fod is None:
             raise InvalidFodError("There is no FOD; open one (File > Open) or choose its layer.")
-        positions = self.seed_positions_mm()
-        if not len(positions):
-            raise InvalidSeedsError(
-                "There are no seeds; hold Shift and click where fibres should start."
-            )
-        n = self.seeding.n_per_seed
-        if preview:
-            n = max(1, min(n, PREVIEW_STREAMLINES // len(positions)))
+        full: Starts = self.seeds.balls(self.seeding)
+        starts = full.at_most(self.pace.n_streamlines) if preview else full
         mask = None if self.mask_layer is None else mask_of(self.mask_layer, self.space)
         return Request(
             fod=fod,
-            positions_mm=positions,
-            n_per_seed=n,
-            radius_mm=self.seeding.radius_mm,
+            starts=starts,
+            full=full,
             parameters=self.parameters,
             mask=mask,
             preview=preview,
-            whole=n == self.seeding.n_per_seed,
         )
 
     def start(self, *, preview: bool = False) -> Run | None:
@@ -271,6 +201,9 @@ class Session:
             return None
         self._number += 1
         run = Run(self._number, request)
+        if preview:
+            run.asked = self._changed_at or run.begun
+            self._changed_at = 0.0
         self.run = run
         self._outdated = self._settled = False
         worker = work(run)
@@ -319,6 +252,7 @@ class Session:
         """
         if not self.live or self.fod is None or not len(self.seed_positions_mm()):
             return
+        self._changed_at = time.perf_counter()
         if self.run is not None and self.run.request.preview:
             self._outdated = True
         else:
@@ -358,7 +292,12 @@ class Session:
         elif isinstance(item, Finished):
             self.run = None
             self._settled = run.request.whole
+            if run.request.preview:
+                run.take(item.tractogram)
             self._keep(run, item.tractogram)
+            run.latency = time.perf_counter() - run.asked
+            if run.request.preview and not run.table_progress[1]:  # tables are made only once
+                self.pace.learn(run.request.n_seeds, run.seconds)
             self.run_finished.emit(run)
             if self._outdated and self.live and run.request.preview:
                 self.start(preview=True)
@@ -414,12 +353,3 @@ class Session:
         steps = float(self.tractogram.lengths_mm.sum()) / self.step_mm
         rate = steps / max(self.seconds, 1e-9) / 1e6
         return f"{self.seconds:.2f} s, {rate:.2f} million steps/s"
-
-
-def seed_size_voxels(space: DisplaySpace) -> float:
-    """Return the diameter of a seed on the screen, big enough to be grabbed, in voxels along x."""
-    if space.grid is None:
-        return 4.0
-    sizes = space.grid.voxel_sizes_mm
-    longest = float((sizes * space.grid.shape).max())
-    return max(SEED_VOXELS * float(sizes.min()), SEED_SHARE * longest) / abs(space.scale[-1])
