@@ -138,10 +138,17 @@ class DisplaySpace:
         points = np.asarray(points_ras_mm, dtype=np.float32).reshape(-1, 3)
         if self.is_ras:
             return points
-        matrix = self.world_to_display.astype(np.float32)
-        mapped = points @ matrix[:3, :3].T
-        mapped += matrix[:3, 3]
-        return np.asarray(mapped)
+        # Not by "@": for as many points BLAS wakes threads of its own, which then spin on the
+        # processors that the next preview is to be tracked on.
+        x, y, z = points.T
+        mapped = np.empty_like(points)
+        for axis, (a, b, c, shift) in enumerate(self.world_to_display[:3].astype(np.float32)):
+            column = x * a
+            column += y * b
+            column += z * c
+            column += shift
+            mapped[:, axis] = column
+        return mapped
 
     def to_display(self, points_ras_mm: ArrayLike) -> NDArray[np.float32]:
         """Map (n, 3) RAS+ mm to display mm, axes z, y, x, float32."""
