@@ -37,6 +37,8 @@ class View:
         Distance from the slice in units of the fading: 0 is opaque, 1 invisible.
     start : (n / 2,) int64 or None
         In a slice view, the point from which the segment of each drawn piece starts.
+    source : object
+        What the points are points of.
     """
 
     vertices: NDArray[np.float32]
@@ -44,6 +46,7 @@ class View:
     connect: NDArray[np.bool_] | str
     depth: NDArray[np.float32]
     start: NDArray[np.int64] | None = None
+    source: Any = None
 
 
 # vispy cannot draw nothing: one transparent line of no length.
@@ -63,7 +66,8 @@ class _Slicing(_TracksSlicingState):  # type: ignore[misc]
         if self.stale or self._slice_input.ndisplay == 2 or displayed != self._shown_axes:
             self._shown_axes = displayed
             self.stale = False
-            self.layer._view = None
+            self.layer._forget_views()
+            self.layer._on_displayed()
             self.slice_done()
 
     @property
@@ -84,6 +88,7 @@ class BareTracks(Tracks):  # type: ignore[misc]
 
     _type_string = "tracks"  # so that napari offers the writers of tracks
     _view: View | None = None
+    _highlight: View | None = None
     _ready = False  # napari's constructor sets data and colours before there are any
 
     def __init__(self, **kwargs: Any) -> None:
@@ -95,20 +100,42 @@ class BareTracks(Tracks):  # type: ignore[misc]
     def _make_view(self) -> View:
         raise NotImplementedError
 
+    def _make_highlight(self) -> View | None:
+        """Return what is drawn in front while the rest steps back; None when nothing is."""
+        raise NotImplementedError
+
+    def _on_displayed(self) -> None:
+        """Do what a subclass has to when the axes on the screen may have changed."""
+
     def _coloured_points(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return (n, 3) points, axes x, y, z, and their (n, 4) RGBA."""
         raise NotImplementedError
 
     @property
     def _drawn(self) -> View:
-        if self._view is None:
-            self._view = self._make_view()
-        return self._view
+        view = self._view  # once: the thread of the status bar asks too
+        if view is None:
+            view = self._view = self._make_view()
+        return view
+
+    @property
+    def _highlighted(self) -> View | None:
+        if self._highlight is None:
+            self._highlight = self._make_highlight()
+        return self._highlight
+
+    def _forget_views(self) -> None:
+        self._view = self._highlight = None
+
+    def _mark_highlight_changed(self) -> None:
+        """Draw the highlight anew."""
+        self._highlight = None
+        self.events.rebuild_graph()
 
     def _mark_changed(self) -> None:
         """Draw anew, now or as soon as the layer is visible."""
         self._slicing_state.stale = True
-        self._view = None
+        self._forget_views()
         self._clear_extent()
         self.refresh()
         self.events.data(value=None)
@@ -142,7 +169,10 @@ class BareTracks(Tracks):  # type: ignore[misc]
     @property
     def track_times(self) -> NDArray[np.float32]:
         """Minus the distance of each vertex from the slice, in units of the fading."""
-        return self._drawn.depth * np.float32(-self.tail_length)
+        return self._times_of(self._drawn)
+
+    def _times_of(self, view: View) -> NDArray[np.float32]:
+        return view.depth * np.float32(-self.tail_length)
 
     @property
     def head_length(self) -> int:

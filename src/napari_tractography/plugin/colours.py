@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from napari.utils.colormaps import ensure_colormap
@@ -155,13 +155,39 @@ def mean_curvature_per_mm(tractogram: Tractogram) -> NDArray[np.float32]:
 
 def seed_colours(tractogram: Tractogram) -> Colours:
     """Give the streamlines of each seed a colour of its own, far from those of its neighbours."""
-    # Hues a golden section apart never come close for consecutive seeds.
-    hue = (tractogram.seed_index * 0.6180339887498949) % 1.0
+    return kind_colours(tractogram, tractogram.seed_index, label="Seed")
+
+
+def kind_colours(tractogram: Tractogram, kinds: ArrayLike, *, label: str, **_: Any) -> Colours:
+    """Give each kind of streamline a colour of its own, far from those of its neighbours.
+
+    Parameters
+    ----------
+    tractogram : Tractogram
+        What is coloured.
+    kinds : (n_streamlines,) array_like of int
+        The kind of each streamline; below 0 is unknown, and grey.
+    label : str
+        What the kinds are.
+
+    Raises
+    ------
+    InvalidTractogramError
+        When there are not as many kinds as streamlines.
+    """
+    kind = np.asarray(kinds)
+    if kind.shape != (tractogram.n_streamlines,):
+        raise InvalidTractogramError(
+            f"kinds has shape {kind.shape}; give one for each of the "
+            f"{tractogram.n_streamlines} streamlines."
+        )
+    # Hues a golden section apart never come close for consecutive kinds.
+    hue = (kind * 0.6180339887498949) % 1.0
     bow = np.abs((hue[:, None] * 6 + np.array([0, 4, 2])) % 6 - 3) - 1  # hue to RGB
-    rgb = 0.25 + 0.75 * np.clip(bow, 0, 1)
     rgba = np.ones((len(hue), 4), dtype=np.float32)
-    rgba[:, :3] = rgb
-    return Colours(np.repeat(rgba, np.diff(tractogram.offsets), axis=0), "Seed")
+    rgba[:, :3] = 0.25 + 0.75 * np.clip(bow, 0, 1)
+    rgba[kind < 0] = UNKNOWN
+    return Colours(np.repeat(rgba, np.diff(tractogram.offsets), axis=0), label)
 
 
 def stop_reason_colours(tractogram: Tractogram) -> Colours:

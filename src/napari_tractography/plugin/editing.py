@@ -1,21 +1,22 @@
-"""Choosing among streamlines: select, keep only, delete, invert, with undo and redo.
+"""Choosing among streamlines: keep only, delete, invert, with undo and redo.
 
-Called by the panel and by key bindings of the layer. The layer shows the result; what it showed
-before is kept, as indices into the tractogram that the edits began with.
+Each streamlines layer has an editor; mouse, keys and the panel's buttons call it. The layer shows
+the result; what it showed before is kept, as numbers in the tractogram that the edits began with.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from psygnal import Signal
 
 from ..tractogram import Tractogram
-from .streamlines import Streamlines
 
-SELECTED_COLOUR = (1.0, 1.0, 1.0)
+if TYPE_CHECKING:
+    from .streamlines import Streamlines
+
 MAX_UNDO = 50
 
 
@@ -25,32 +26,49 @@ class Editor:
     Parameters
     ----------
     layer : Streamlines
-        A new tractogram that somebody else sets on it begins afresh.
-
-    Attributes
-    ----------
-    selected : frozenset of int
-        Selected streamlines, as numbers in the layer's tractogram.
+        That makes this editor, and tells it when somebody else changes the tractogram.
     """
 
-    changed = Signal()
+    changed = Signal()  # the selection, or what can be undone
+    edited = Signal()  # the streamlines
 
     def __init__(self, layer: Streamlines) -> None:
         self.layer = layer
         self._busy = False
-        layer.events.tractogram.connect(self._on_tractogram)
-        self._begin()
+        self._whole: Tractogram | None = None  # as long as nothing is edited
+        self._kept = np.empty(0, dtype=bool)
+        self._past: list[NDArray[np.uint8]] = []  # packed: an edit of a million takes 125 kB
+        self._future: list[NDArray[np.uint8]] = []
+        layer.events.selected.connect(self._on_selected)
 
-    def _begin(self) -> None:
-        self.whole: Tractogram = self.layer.tractogram
-        self.selected: frozenset[int] = frozenset()
-        self._kept = np.arange(len(self.whole))
-        self._past: list[NDArray[np.int64]] = []
-        self._future: list[NDArray[np.int64]] = []
+    def begin(self) -> None:
+        """Begin afresh with what the layer shows; not where an edit is the reason."""
+        if not self._busy:
+            self._whole = None
+            self._past, self._future = [], []
+            self.changed.emit()
 
-    def close(self) -> None:
-        """Let go of the layer."""
-        self.layer.events.tractogram.disconnect(self._on_tractogram)
+    @property
+    def whole(self) -> Tractogram:
+        """What the edits began with."""
+        return self.layer.tractogram if self._whole is None else self._whole
+
+    @property
+    def kept(self) -> NDArray[np.int64]:
+        """(n_streamlines,) int64: the numbers, in :attr:`whole`, of what the layer shows."""
+        if self._whole is None:
+            return np.arange(len(self.layer.tractogram))
+        return np.flatnonzero(self._kept)
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether the layer shows less than the edits began with."""
+        return self._whole is not None and not bool(self._kept.all())
+
+    @property
+    def n_selected(self) -> int:
+        """Number of selected streamlines."""
+        return len(self.layer.selected)
 
     @property
     def can_undo(self) -> bool:
@@ -62,67 +80,69 @@ class Editor:
         """Whether there is an edit to make again."""
         return bool(self._future)
 
-    def select(self, index: int | None, *, extend: bool = False) -> None:
+    def select(self, number: int | None, *, extend: bool = False) -> None:
         """Select one streamline, or none; `extend` adds it, or takes it out again."""
-        if index is None:
-            chosen: frozenset[int] = self.selected if extend else frozenset()
-        elif extend:
-            chosen = self.selected ^ {index}
-        else:
-            chosen = frozenset({index})
-        self._set_selected(chosen)
+        chosen = np.array([] if number is None else [number], dtype=np.int64)
+        if extend:
+            chosen = np.setxor1d(self.layer.selected, chosen)
+        self.layer.selected = chosen
+
+    def clear(self) -> None:
+        """Select nothing."""
+        self.select(None)
 
     def invert(self) -> None:
         """Select what is not selected."""
-        self._set_selected(frozenset(range(len(self._kept))) - self.selected)
+        rest = np.ones(len(self.layer.tractogram), dtype=bool)
+        rest[self.layer.selected] = False
+        self.layer.selected = np.flatnonzero(rest)
 
     def keep_selected(self) -> None:
         """Show the selected streamlines only."""
-        if self.selected:
-            self._apply(self._kept[sorted(self.selected)])
+        selected = self.layer.selected
+        if 0 < len(selected) < len(self.layer.tractogram):
+            self._apply(self.kept[selected])
 
     def delete_selected(self) -> None:
         """Show all but the selected streamlines."""
-        if self.selected:
-            self._apply(np.delete(self._kept, sorted(self.selected)))
+        if self.n_selected:
+            self._apply(np.delete(self.kept, self.layer.selected))
 
     def undo(self) -> None:
         """Take the last edit back."""
         if self._past:
-            self._future.append(self._kept)
+            self._future.append(np.packbits(self._kept))
             self._show(self._past.pop())
 
     def redo(self) -> None:
         """Make the edit again that was taken back."""
         if self._future:
-            self._past.append(self._kept)
+            self._past.append(np.packbits(self._kept))
             self._show(self._future.pop())
 
     def selected_tractogram(self) -> Tractogram:
         """Return the selected streamlines."""
-        return self.layer.tractogram[sorted(self.selected)]
+        return self.layer.tractogram[self.layer.selected]
 
     def _apply(self, kept: NDArray[np.int64]) -> None:
-        self._past = [*self._past[-MAX_UNDO + 1 :], self._kept]
+        if self._whole is None:
+            self._whole = self.layer.tractogram
+            self._kept = np.ones(len(self._whole), dtype=bool)
+        mask = np.zeros(len(self.whole), dtype=bool)
+        mask[kept] = True
+        self._past = [*self._past[-MAX_UNDO + 1 :], np.packbits(self._kept)]
         self._future = []
-        self._show(kept)
+        self._show(np.packbits(mask))
 
-    def _show(self, kept: NDArray[np.int64]) -> None:
-        self._kept = kept
-        self.selected = frozenset()
+    def _show(self, packed: NDArray[np.uint8]) -> None:
+        self._kept = np.unpackbits(packed, count=len(self.whole)).astype(bool)
         self._busy = True
         try:
-            self.layer.tractogram = self.whole[kept]
+            self.layer.tractogram = self.whole[self._kept] if self.is_edited else self.whole
         finally:
             self._busy = False
+        self.edited.emit()
         self.changed.emit()
 
-    def _set_selected(self, chosen: frozenset[int]) -> None:
-        if chosen != self.selected:
-            self.selected = chosen
-            self.changed.emit()
-
-    def _on_tractogram(self, _event: Any = None) -> None:
-        if not self._busy:
-            self._begin()
-            self.changed.emit()
+    def _on_selected(self, _event: Any = None) -> None:
+        self.changed.emit()

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+BLOCK_POINTS = 32
 
 
 def joined_to_next(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -153,6 +154,72 @@ def nearest_piece(
     return nearest if distance[nearest] <= within else None
 
 
+@dataclass(frozen=True, slots=True)
+class Slab:
+    """What lies between two parallel planes across an axis.
+
+    Attributes
+    ----------
+    axis : int
+        The column of points.
+    position : float
+        The middle, mm.
+    half_mm : float
+        Half of the thickness.
+    """
+
+    axis: int
+    position: float
+    half_mm: float
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Spheres around runs of consecutive points.
+
+    A block ends with the first point of the next one, so that each segment lies in a block.
+
+    Attributes
+    ----------
+    centres : (n_blocks, 3) float32
+    radii : (n_blocks,) float32
+    """
+
+    centres: Floats
+    radii: Floats
+
+    @classmethod
+    def around(cls, xyz: Floats) -> Blocks:
+        """Return the blocks of (n_points, 3) points."""
+        starts = np.arange(0, len(xyz), BLOCK_POINTS)
+        ends = np.minimum(starts + BLOCK_POINTS, len(xyz) - 1)
+        low, high = np.empty((2, len(starts), 3), dtype=np.float32)
+        for axis in range(3):  # column by column: NumPy reduces (n, 3) slowly
+            column = np.ascontiguousarray(xyz[:, axis])
+            low[:, axis] = np.minimum(np.minimum.reduceat(column, starts), column[ends])
+            high[:, axis] = np.maximum(np.maximum.reduceat(column, starts), column[ends])
+        radii = np.asarray(np.linalg.norm(high - low, axis=1) / 2, dtype=np.float32)
+        return cls(low + np.float32(0.5) * (high - low), radii)
+
+    def near_ray(
+        self, origin: NDArray[np.floating], basis: NDArray[np.floating], within: float
+    ) -> NDArray[np.int64]:
+        """Return the first points of the segments in blocks that come near a ray.
+
+        Parameters
+        ----------
+        origin : (3,) float
+            A point of the ray.
+        basis : (2, 3) float
+            Two unit vectors across the ray, at right angles.
+        within : float
+            Largest distance from the ray.
+        """
+        flat = (self.centres - np.asarray(origin, np.float32)) @ basis.T.astype(np.float32)
+        near = np.flatnonzero(np.einsum("ij,ij->i", flat, flat) <= (self.radii + within) ** 2)
+        return np.asarray((near[:, None] * BLOCK_POINTS + np.arange(BLOCK_POINTS)).reshape(-1))
+
+
 def first_on_ray(
     xyz: Floats,
     joined: NDArray[np.bool_],
@@ -160,6 +227,8 @@ def first_on_ray(
     origin: NDArray[np.floating],
     direction: NDArray[np.floating],
     within: float,
+    blocks: Blocks | None = None,
+    slab: Slab | None = None,
 ) -> int | None:
     """Return the point from which the foremost segment near a ray starts, or None.
 
@@ -172,20 +241,29 @@ def first_on_ray(
         A point of the line of sight, and the way it goes, away from the eye.
     within : float
         Largest distance from the ray, mm.
+    blocks : Blocks, optional
+        Around the points; made anew otherwise.
+    slab : Slab, optional
+        Only what lies in it counts.
     """
     if len(xyz) < 2:
         return None
     sight = np.asarray(direction, dtype=np.float64) / np.linalg.norm(direction)
     basis = np.linalg.svd(sight[None])[2][1:]  # two directions across the line of sight
-    flat = xyz @ basis.T.astype(np.float32) - (basis @ origin).astype(np.float32)
-    code = (flat > within).astype(np.int8) - (flat < -within).astype(np.int8)
-    start = np.flatnonzero(joined[:-1] & (np.abs(code[:-1] + code[1:]) < 2).all(axis=1))
-    hit = _distance_to_origin(flat[start], flat[start + 1]) <= within
-    start = start[hit]
-    if not len(start):
+    blocks = Blocks.around(xyz) if blocks is None else blocks
+    start = blocks.near_ray(origin, basis, within)
+    start = start[start < len(xyz) - 1]
+    start = start[joined[start]]
+    ends = np.stack([xyz[start], xyz[start + 1]])
+    if slab is not None:
+        away = np.abs(ends.mean(axis=0)[:, slab.axis] - np.float32(slab.position))
+        start, ends = start[away <= slab.half_mm], ends[:, away <= slab.half_mm]
+    flat = ends @ basis.T.astype(np.float32) - (basis @ origin).astype(np.float32)
+    hit = _distance_to_origin(flat[0], flat[1]) <= within
+    if not hit.any():
         return None
-    depth = (xyz[start] + xyz[start + 1]) @ sight
-    return int(start[np.argmin(depth)])
+    depth = (ends[0] + ends[1])[hit] @ sight
+    return int(start[hit][np.argmin(depth)])
 
 
 def _distance_to_origin(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -1,9 +1,13 @@
 """Which streamlines of a tractogram are drawn, and their points in display mm.
 
-No napari; held by the streamlines layer.
+No napari; held by the streamlines layer. An object does not change once the layer shows it: the
+thread that looks what lies under the cursor may still hold the one before.
 """
 
 from __future__ import annotations
+
+from copy import copy
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidTractogramError
 from ..tractogram import Tractogram
 from .display import DisplaySpace
-from .polylines import even_subset, joined_to_next
+from .polylines import Blocks, Slab, even_subset, first_on_ray, joined_to_next
 
 
 class Shown:
@@ -40,8 +44,6 @@ class Shown:
     bounds : (2, 3) float64
         Smallest and largest coordinates of the drawn points; NaN without points.
     """
-
-    __slots__ = ("_parts", "_subset", "bounds", "chosen", "joined", "offsets", "space", "xyz")
 
     def __init__(self, tractogram: Tractogram, space: DisplaySpace, max_vertices: int) -> None:
         self._parts = [tractogram]
@@ -74,21 +76,61 @@ class Shown:
         """Number of all streamlines."""
         return sum(part.n_streamlines for part in self._parts)
 
-    def append(self, chunk: Tractogram) -> None:
-        """Draw all of a chunk too; only where no subset is drawn."""
-        self._parts.append(chunk)
+    def with_more(self, chunk: Tractogram) -> Shown:
+        """Return the same with all of a chunk drawn too; only where no subset is drawn."""
+        more = Shown.__new__(Shown)
+        more._parts = [*self._parts, chunk]
+        more._subset = more.chosen = None
+        more.space = self.space
         added = self.space.to_display_xyz(chunk.points)
-        self.xyz = np.concatenate([self.xyz, added])
+        more.xyz = np.concatenate([self.xyz, added])
         both = np.stack([self.bounds, _bounds(added)])
-        self.bounds = np.stack([np.fmin(*both[:, 0]), np.fmax(*both[:, 1])])
-        self.joined = np.concatenate([self.joined, joined_to_next(chunk.offsets)])
-        self.offsets = np.concatenate([self.offsets, chunk.offsets[1:] + self.offsets[-1]])
+        more.bounds = np.stack([np.fmin(*both[:, 0]), np.fmax(*both[:, 1])])
+        more.joined = np.concatenate([self.joined, joined_to_next(chunk.offsets)])
+        more.offsets = np.concatenate([self.offsets, chunk.offsets[1:] + self.offsets[-1]])
+        return more
 
-    def place(self, space: DisplaySpace) -> None:
-        """Draw the same streamlines in another space."""
-        self.space = space
-        self.xyz = space.to_display_xyz(self.tractogram.points)
-        self.bounds = _bounds(self.xyz)
+    def placed(self, space: DisplaySpace) -> Shown:
+        """Return the same streamlines drawn in another space."""
+        moved = copy(self)
+        moved.__dict__.pop("blocks", None)
+        moved.space = space
+        moved.xyz = space.to_display_xyz(self.tractogram.points)
+        moved.bounds = _bounds(moved.xyz)
+        return moved
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """Boxes around runs of points, to find quickly what lies under the cursor."""
+        return Blocks.around(self.xyz)
+
+    def on_ray(
+        self,
+        origin: NDArray[np.floating],
+        direction: NDArray[np.floating],
+        *,
+        within: float,
+        slab: Slab | None = None,
+    ) -> int | None:
+        """Return the number, among all streamlines, of the foremost one near a ray, or None."""
+        return self.streamline_of(
+            first_on_ray(
+                self.xyz,
+                self.joined,
+                origin=origin,
+                direction=direction,
+                within=within,
+                blocks=self.blocks,
+                slab=slab,
+            )
+        )
+
+    def points_of(self, streamlines: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which drawn points belong to some of the streamlines, given by their numbers."""
+        picked = np.zeros(self.n_all, dtype=bool)
+        picked[streamlines] = True
+        drawn = picked if self.chosen is None else picked[self.chosen]
+        return np.asarray(np.repeat(drawn, np.diff(self.offsets)))
 
     def streamline_of(self, point: int | None) -> int | None:
         """Return the number, among all streamlines, of the one that a drawn point belongs to."""

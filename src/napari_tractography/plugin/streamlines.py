@@ -7,34 +7,30 @@ the session, the readers and scripts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
-from napari.utils.events import Event
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidParameterError, InvalidTractogramError
-from ..stop import StopReason
+from ..errors import InvalidTractogramError
 from ..tractogram import Tractogram
-from .bare_tracks import NOTHING, BareTracks, View
-from .colours import DEFAULT_COLORMAP, DEFAULT_COLOUR, MODES, Colours, single_colour, value_colours
+from .colouring import RGBA, VALUES, Colouring, Paint, Values
+from .colours import DEFAULT_COLORMAP, MODES, Colours, kind_colours, value_colours
 from .display import UNITS, DisplaySpace
-from .polylines import crop_to_slab, first_on_ray, nearest_piece
+from .drawn import DrawnStreamlines, known, positive
+from .editing import Editor
+from .selecting import KEYMAP, select_on_click
 from .shown import Shown
 
 MAX_VERTICES = 2_000_000
-DEFAULT_SLAB_MM = 4.0  # without a volume; two voxels with one
-PICK_PIXELS = 5.0
-VALUES = "values"  # the mode of Streamlines.colour_by_values
-
-RGBA = tuple[float, float, float, float]
-Values = ArrayLike | Callable[[Tractogram], ArrayLike]
 
 
-class Streamlines(BareTracks):
+class Streamlines(DrawnStreamlines):
     """Streamlines of a tractogram in a napari viewer.
+
+    While the layer is selected in the viewer, a click selects a streamline and keys edit, as
+    listed in :data:`.selecting.COMMANDS`.
 
     Parameters
     ----------
@@ -60,7 +56,14 @@ class Streamlines(BareTracks):
     ------
     InvalidParameterError
         When a number is not positive or the colour mode is unknown.
+
+    Attributes
+    ----------
+    editor : Editor
+        Keeps, deletes and brings back streamlines.
     """
+
+    class_keymap = KEYMAP
 
     def __init__(
         self,
@@ -78,26 +81,22 @@ class Streamlines(BareTracks):
         **kwargs: Any,
     ) -> None:
         space = DisplaySpace.identity() if space is None else space
-        self._max_vertices = int(_positive("max_vertices", max_vertices))
-        self._slab_mm = _slab_of(space) if slab_mm is None else _positive("slab_mm", slab_mm)
-        self._colour: RGBA = DEFAULT_COLOUR
-        self._values: Values | None = None
-        self._values_meaning: dict[str, Any] = {}
-        self._shown = Shown(Tractogram.empty(), space, self._max_vertices)
-        self._colours: Colours = single_colour(Tractogram.empty())
-        self._color_by: str = _known("colour_by", colour_by, MODES)
+        self._max_vertices = int(positive("max_vertices", max_vertices))
+        self._colouring = Colouring(known("colour_by", colour_by, MODES))
         super().__init__(
+            Shown(Tractogram.empty(), space, self._max_vertices),
+            slab_mm=slab_mm,
             name=name,
             color_by=colour_by,
             colormap=colormap,
             blending=blending,
             units=units,
             tail_width=width,
-            tail_length=self.tail_length,
             **kwargs,
         )
-        self.events.add(tractogram=Event)
+        self.editor = Editor(self)
         self.tractogram = Tractogram.empty() if tractogram is None else tractogram
+        self.mouse_drag_callbacks.append(select_on_click)
 
     # What is shown.
 
@@ -108,9 +107,11 @@ class Streamlines(BareTracks):
 
     @tractogram.setter
     def tractogram(self, tractogram: Tractogram) -> None:
-        if self._values is not None and not callable(self._values):
-            self._forget_values()  # they belonged to the streamlines before
+        if self._colouring.drop_fixed_values():
+            self.events.properties()  # the combo box has one entry less
+        self._selected = np.empty(0, dtype=np.int64)
         self._show(tractogram, self._max_vertices)
+        self.editor.begin()
 
     def append(self, chunk: Tractogram) -> None:
         """Show more streamlines, such as the next chunk of a run.
@@ -119,40 +120,21 @@ class Streamlines(BareTracks):
         streamlines. Beyond ``max_vertices`` the subset is thinned to half of it, to make room.
         """
         room = self._max_vertices - len(self._shown.xyz)
-        mode = MODES.get(self._color_by)
-        if self._shown.chosen is None and chunk.n_points <= room and mode and not mode.number:
-            added = self._coloured(chunk)
-            rgba = np.concatenate([self._colours.rgba, added.rgba])
-            self._shown.append(chunk)
-            if added.categories != self._colours.categories:
-                added = self._coloured()  # new kinds: the legend has more entries
-            else:
-                added = Colours(rgba, added.label, added.unit, categories=added.categories)
-            self._colours = added
-            self._changed()
+        if self._shown.chosen is None and chunk.n_points <= room and self._colouring.is_local:
+            shown = self._shown.with_more(chunk)
+            self._changed(
+                shown,
+                self._colouring.of_more(shown, self._colours, chunk, colormap=self._colormap),
+            )
         else:
             whole = Tractogram.concatenate([self._shown.whole, chunk])
             crowded = whole.n_points > self._max_vertices
             self._show(whole, self._max_vertices // 2 if crowded else self._max_vertices)
+        self.editor.begin()
 
     def _show(self, tractogram: Tractogram, max_vertices: int) -> None:
-        self._shown = Shown(tractogram, self.space, max_vertices)
-        self._colours = self._coloured()
-        self._changed()
-
-    def _changed(self) -> None:
-        self._mark_changed()
-        self.events.tractogram()
-
-    @property
-    def space(self) -> DisplaySpace:
-        """The display space of the volume underneath."""
-        return self._shown.space
-
-    @space.setter
-    def space(self, space: DisplaySpace) -> None:
-        self._shown.place(space)
-        self._changed()
+        shown = Shown(tractogram, self.space, max_vertices)
+        self._changed(shown, self._colouring.of(shown, colormap=self._colormap))
 
     @property
     def max_vertices(self) -> int:
@@ -161,60 +143,21 @@ class Streamlines(BareTracks):
 
     @max_vertices.setter
     def max_vertices(self, value: int) -> None:
-        self._max_vertices = int(_positive("max_vertices", value))
+        self._max_vertices = int(positive("max_vertices", value))
         self._show(self._shown.whole, self._max_vertices)
-
-    @property
-    def n_shown(self) -> int:
-        """Number of streamlines drawn."""
-        return len(self._shown.offsets) - 1
-
-    @property
-    def shown(self) -> str:
-        """How many streamlines are drawn, in words: "showing 1,000 of 5,000 streamlines"."""
-        total = self._shown.n_all
-        if self._shown.chosen is None:
-            return f"showing all {total:,} streamlines"
-        return f"showing {self.n_shown:,} of {total:,} streamlines"
-
-    # How it is shown.
-
-    @property
-    def width(self) -> float:
-        """Width of the lines, pixels."""
-        return float(self.tail_width)
-
-    @width.setter
-    def width(self, value: float) -> None:
-        self.tail_width = value
-
-    @property
-    def slab_mm(self) -> float:
-        """Thickness of the slab around the slice that a 2-D view shows, mm."""
-        return self._slab_mm
-
-    @slab_mm.setter
-    def slab_mm(self, value: float) -> None:
-        self._slab_mm = _positive("slab_mm", value)
-        if self._ready and self.is_slice:
-            self._view = None
-            self.events.rebuild_tracks()
-        self.events.tail_length()
-
-    @property
-    def tail_length(self) -> int:
-        """Half of the slab in whole mm, for napari's slider; :attr:`slab_mm` is exact."""
-        return max(1, round(self._slab_mm / 2))
-
-    @tail_length.setter
-    def tail_length(self, value: int) -> None:
-        if value != self.tail_length:
-            self.slab_mm = 2.0 * value
 
     @property
     def colour_modes(self) -> tuple[str, ...]:
         """What :attr:`colour_by` can be."""
-        return tuple(MODES) if self._values is None else (*MODES, VALUES)
+        return self._colouring.modes
+
+    @property
+    def _color_by(self) -> str:
+        return self._colouring.mode
+
+    @_color_by.setter
+    def _color_by(self, mode: str) -> None:
+        self._colouring.mode = mode
 
     @property
     def properties_to_color_by(self) -> list[str]:
@@ -224,21 +167,21 @@ class Streamlines(BareTracks):
     @property
     def colour_by(self) -> str:
         """What the colours stand for, one of :attr:`colour_modes`."""
-        return self._color_by
+        return self._colouring.mode
 
     @colour_by.setter
     def colour_by(self, mode: str) -> None:
-        self.color_by = _known("colour_by", mode, self.colour_modes)
+        self.color_by = known("colour_by", mode, self.colour_modes)
 
     @property
     def colour(self) -> RGBA:
         """RGBA, 0 to 1, of the mode "one colour"; setting it selects that mode."""
-        return self._colour
+        return self._colouring.colour
 
     @colour.setter
     def colour(self, rgba: RGBA) -> None:
         r, g, b, a = (float(np.clip(v, 0, 1)) for v in rgba)
-        self._colour = (r, g, b, a)
+        self._colouring.colour = (r, g, b, a)
         self.colour_by = "one colour"
 
     def colour_by_values(
@@ -268,70 +211,46 @@ class Streamlines(BareTracks):
         """
         if not callable(values):
             self._shown.values_of(values)
-        self._values = values
-        self._values_meaning = {"label": label, "unit": unit, "limits": limits}
+        paint = partial(value_colours, label=label, unit=unit, limits=limits)
+        self._take_values(values, paint)
+
+    def colour_by_kinds(self, kinds: Values, *, label: str = "Kind") -> None:
+        """Give each kind of streamline a colour of its own.
+
+        Parameters
+        ----------
+        kinds : array_like or callable
+            (n_streamlines,) int of :attr:`tractogram`, below 0 where unknown; or a function that
+            returns them for a tractogram, which is then asked again for each new one.
+        label : str
+            What the kinds are.
+
+        Raises
+        ------
+        InvalidTractogramError
+            When there are not as many kinds as streamlines.
+        """
+        if not callable(kinds) and np.shape(kinds) != (self._shown.n_all,):
+            raise InvalidTractogramError(
+                f"kinds has shape {np.shape(kinds)}; give one for each of the "
+                f"{self._shown.n_all} streamlines."
+            )
+        self._take_values(kinds, partial(kind_colours, label=label))
+
+    def _take_values(self, values: Values, paint: Paint) -> None:
+        self._colouring.take_values(values, paint)
         self.events.properties()  # the combo box has one more entry
         self.colour_by = VALUES
-
-    def _forget_values(self) -> None:
-        self._values = None
-        if self._color_by == VALUES:
-            self._color_by = "direction"
-        self.events.properties()
 
     @property
     def colours(self) -> Colours:
         """The colours of the points shown, with the limits and names for a legend."""
         return self._colours
 
-    def _coloured(self, part: Tractogram | None = None) -> Colours:
-        """Return the colours of what is shown, or of a part of it."""
-        drawn = self._shown.tractogram if part is None else part
-        if self._color_by == VALUES and self._values is not None:
-            values = self._values
-            numbers = values(drawn) if callable(values) else self._shown.values_of(values)
-            return value_colours(drawn, numbers, colormap=self._colormap, **self._values_meaning)
-        if self._color_by == "one colour":
-            return single_colour(drawn, self._colour)
-        mode = MODES[self._color_by]
-        if mode.number:
-            return mode.number(drawn, colormap=self._colormap, limits=None)
-        assert mode.plain is not None
-        return mode.plain(drawn)
-
     def _recolor_tracks(self) -> None:
         if self._ready:
-            self._colours = self._coloured()
-            self._view = None
-
-    def _coloured_points(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        return self._shown.xyz, self._colours.rgba
-
-    def _make_view(self) -> View:
-        shown = self._shown
-        if not shown.joined.any():
-            return NOTHING
-        columns = [2 - axis for axis in self.displayed[::-1]]
-        if not self.is_slice:
-            xyz = shown.xyz if columns == [0, 1, 2] else shown.xyz[:, columns]
-            near = np.broadcast_to(np.float32(0), len(xyz))
-            return View(xyz, self._colours.rgba, shown.joined, near)
-        across, position = self.sliced
-        half = self._slab_mm / 2
-        pieces = crop_to_slab(
-            shown.xyz,
-            self._colours.rgba,
-            shown.joined,
-            axis=2 - across,
-            position=position,
-            half_mm=half,
-        )
-        if not len(pieces.start):
-            return NOTHING
-        flat = np.zeros_like(pieces.xyz)
-        flat[:, :2] = pieces.xyz[:, columns]
-        depth = pieces.distance / np.float32(half)
-        return View(flat, pieces.rgba, "segments", depth, pieces.start)
+            self._colours = self._colouring.of(self._shown, colormap=self._colormap)
+            self._forget_views()
 
     # What other parts of napari ask for.
 
@@ -361,29 +280,6 @@ class Streamlines(BareTracks):
         offsets = [0, *inner, len(array)] if len(array) else [0]
         self.tractogram = Tractogram(self.space.to_world(array[:, 1:]), offsets)
 
-    @property
-    def _extent_data(self) -> NDArray[np.float64]:
-        return self._shown.bounds[:, ::-1]
-
-    @property
-    def _extent_data_augmented(self) -> NDArray[np.float64]:
-        # A flat bundle gets a thickness: napari divides by it to fit the view.
-        return np.asarray(self._extent_data + np.array([[-0.5], [0.5]]))
-
-    @cached_property
-    def extent(self) -> Any:
-        """Extent in data and in world coordinates.
-
-        The world extent is rounded to voxel centres where there is a volume, and its step is a
-        voxel: the sliders of the viewer keep stopping at the slices of the volume.
-        """
-        extent = self._base_extent()
-        if self.space.grid is None:
-            return extent
-        first, step = np.array(self.space.translate), np.array(self.space.scale)
-        world = first + step * np.round((extent.world - first) / step)
-        return extent._replace(world=world, step=np.abs(step))
-
     def _get_state(self) -> dict[str, Any]:
         """State for writers: that of Tracks, with tractogram and grid in the metadata."""
         state: dict[str, Any] = self._get_base_state()
@@ -391,72 +287,3 @@ class Streamlines(BareTracks):
         state["metadata"] = {**self.metadata, **extra}
         state.update(data=self.data, tail_width=self.tail_width, tail_length=self.tail_length)
         return state
-
-    # What lies under the cursor.
-
-    def get_value(
-        self,
-        position: ArrayLike,
-        *,
-        view_direction: ArrayLike | None = None,
-        dims_displayed: list[int] | None = None,
-        world: bool = False,
-    ) -> int | None:
-        """Return the number of the streamline within a few pixels of a position, or None.
-
-        The parameters are those of :meth:`napari.layers.Layer.get_value`. In 3-D the foremost
-        streamline along the line of sight is meant.
-        """
-        shown = self._shown
-        if not self.visible or not len(shown.xyz):
-            return None
-        place = np.asarray(position, dtype=np.float64)
-        here = np.asarray(self.world_to_data(place)) if world else place[-3:]
-        within = PICK_PIXELS * float(self.scale_factor)
-        if self.is_slice or view_direction is None:
-            view = self._drawn
-            if view.start is None:
-                return None
-            pieces = view.vertices[:, :2].reshape(-1, 2, 2)
-            nearest = nearest_piece(pieces, here[self.displayed[::-1]], within)
-            return None if nearest is None else shown.streamline_of(int(view.start[nearest]))
-        sight = np.asarray(view_direction, dtype=np.float64)
-        if world:
-            sight = np.asarray(self.world_to_data(place + sight)) - here
-        return shown.streamline_of(
-            first_on_ray(
-                shown.xyz,
-                shown.joined,
-                origin=here[::-1],
-                direction=sight[-3:][::-1],
-                within=within,
-            )
-        )
-
-    def describe(self, index: int) -> str:
-        """Return number, length and stop reasons of a streamline in a line."""
-        whole = self._shown.whole
-        text = f"streamline {index}: {whole.lengths_mm[index]:.1f} mm"
-        codes = whole.stop_reasons[index]
-        known = [r.text for r in StopReason if r is not StopReason.SEED and (codes == r).any()]
-        return f"{text}, {'; '.join(known)}" if known else text
-
-    def _get_tooltip_text(self, position: ArrayLike, **where: Any) -> str:
-        index = self.get_value(position, **where)
-        return "" if index is None else self.describe(index)
-
-
-def _slab_of(space: DisplaySpace) -> float:
-    return DEFAULT_SLAB_MM if space.grid is None else 2 * max(abs(s) for s in space.scale)
-
-
-def _positive(label: str, value: float) -> float:
-    if not value > 0:
-        raise InvalidParameterError(f"{label} is {value}; give a positive number.")
-    return float(value)
-
-
-def _known(label: str, mode: str, modes: Collection[str]) -> str:
-    if mode not in modes:
-        raise InvalidParameterError(f"{label} is {mode!r}; choose one of {', '.join(modes)}.")
-    return mode

@@ -7,10 +7,57 @@ private names of napari's Tracks.
 
 from __future__ import annotations
 
+from typing import Any
+
 from napari._vispy.layers.tracks import VispyTracksLayer
 from napari._vispy.utils.visual import layer_to_visual
+from vispy.visuals.filters import Filter
 
 from .bare_tracks import BareTracks
+
+ALL, NAMES, HIGHLIGHT = range(3)  # the parts of the stock visual; the last draws its graph
+STEPPED_BACK = 0.12  # opacity of the rest while something is highlighted
+HIGHLIGHT_EXTRA_WIDTH = 1.0  # pixels
+
+
+class _StepBack(Filter):  # type: ignore[misc]
+    """Makes lines grey and faint."""
+
+    def __init__(self) -> None:
+        shader = """
+            void step_back() {
+                if ($is_back > 0.5) {
+                    float grey = 0.3 + 0.1 * dot(gl_FragColor.rgb, vec3(1.0));
+                    gl_FragColor = vec4(vec3(grey), $opacity * gl_FragColor.a);
+                }
+            }
+        """
+        super().__init__(fcode=shader, fhook="post", fpos=10)
+        self.fshader["opacity"] = STEPPED_BACK
+        self.is_back = False
+
+    @property
+    def is_back(self) -> bool:
+        """Whether the lines are grey and faint."""
+        return self._is_back
+
+    @is_back.setter
+    def is_back(self, is_back: bool) -> None:
+        self._is_back = is_back
+        self.fshader["is_back"] = float(is_back)
+
+
+class _InFront(Filter):  # type: ignore[misc]
+    """Draws in front of all else, and yet what is near in front of what is far."""
+
+    def __init__(self) -> None:
+        shader = """
+            void bring_to_front() {
+                gl_Position.z = 0.1 * gl_Position.z - 0.9 * gl_Position.w;
+            }
+        """
+        # After the clipping planes, which take the true position.
+        super().__init__(vcode=shader, vhook="post", vpos=20)
 
 
 class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
@@ -18,11 +65,43 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
 
     The half-transparent rim and ends of a smoothed segment are written into the depth buffer and
     hide what should shine through them, so that in 3-D lines of short segments look dotted.
+
+    What is highlighted is drawn by the part that draws the graph of tracks: streamlines have none.
     """
 
+    def __init__(self, layer: BareTracks, **kwargs: Any) -> None:
+        self._rest = _StepBack()
+        super().__init__(layer, **kwargs)
+        self.node._subvisuals[ALL].attach(self._rest)
+        self.node._subvisuals[HIGHLIGHT].attach(_InFront())
+
     def _on_tracks_change(self) -> None:
-        self.node._subvisuals[0].antialias = self.layer.is_slice
+        self.node._subvisuals[ALL].antialias = self.layer.is_slice
         super()._on_tracks_change()
+        self._on_graph_change()
+
+    def _on_appearance_change(self) -> None:
+        super()._on_appearance_change()
+        self._on_graph_change()
+
+    def _on_graph_change(self) -> None:
+        """Draw the highlight, and let the rest step back."""
+        line, view = self.node._subvisuals[HIGHLIGHT], self.layer._highlighted
+        self._rest.is_back = view is not None
+        line.visible = view is not None
+        if view is not None:
+            fading = self.node.graph_filter
+            fading.use_fade = self.layer.use_fade
+            fading.tail_length = self.layer.tail_length
+            fading.vertex_time = self.layer._times_of(view)
+            line.antialias = self.layer.is_slice
+            line.set_data(
+                pos=view.vertices,
+                connect=view.connect,
+                width=self.layer.tail_width + HIGHLIGHT_EXTRA_WIDTH,
+                color=view.rgba,
+            )
+        self.node.update()
 
 
 layer_to_visual[BareTracks] = VispyBareTracks

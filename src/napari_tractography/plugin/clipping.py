@@ -1,0 +1,76 @@
+"""A slab cut out of the streamlines in 3-D, across one of the three axes.
+
+Held by the streamlines layer. napari's clipping planes do the cutting; they count the axes as they
+are on the screen, so they are placed anew when those change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from napari.layers.utils.plane import ClippingPlane
+
+from .polylines import Slab
+
+if TYPE_CHECKING:
+    from napari.layers.utils.plane import ClippingPlaneList
+
+NO_CLIP = "off"
+AXES = {"axial": 0, "coronal": 1, "sagittal": 2}  # of display (z, y, x)
+CLIPS = (NO_CLIP, *AXES)
+
+
+class Clip:
+    """Which slab of the streamlines 3-D shows.
+
+    Attributes
+    ----------
+    name : str
+        One of :data:`CLIPS`.
+    at_mm : float
+        The middle of the slab on its axis, display mm.
+    """
+
+    def __init__(self) -> None:
+        self.name = NO_CLIP
+        self.at_mm = 0.0
+        self._ours: tuple[ClippingPlane, ...] = ()
+
+    def slab(self, thickness_mm: float) -> Slab | None:
+        """Return the slab, in columns x, y, z; None when all is shown."""
+        if self.name == NO_CLIP:
+            return None
+        return Slab(axis=2 - AXES[self.name], position=self.at_mm, half_mm=thickness_mm / 2)
+
+    def place(
+        self, planes: ClippingPlaneList, displayed: Sequence[int], thickness_mm: float
+    ) -> None:
+        """Bring a layer's clipping planes up to date; other planes of that layer stay.
+
+        Parameters
+        ----------
+        planes : ClippingPlaneList
+            Of the layer.
+        displayed : sequence of int
+            The axes on the screen; the planes rest when there are two.
+        thickness_mm : float
+            Of the slab.
+        """
+        if self.name == NO_CLIP:
+            for plane in self._ours:
+                planes.remove(plane)
+            self._ours = ()
+            return
+        if not self._ours:
+            self._ours = (ClippingPlane(enabled=False), ClippingPlane(enabled=False))
+            planes.extend(self._ours)
+        for plane, side in zip(self._ours, (-1.0, 1.0), strict=True):
+            if len(displayed) < 3:
+                plane.enabled = False
+                continue
+            across = np.array([float(axis == AXES[self.name]) for axis in displayed])
+            plane.position = tuple(across * (self.at_mm + side * thickness_mm / 2))
+            plane.normal = tuple(-side * across)
+            plane.enabled = True
