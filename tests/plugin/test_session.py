@@ -14,7 +14,8 @@ from hands import LEFT_HANDED, MANY, OBLIQUE, WAIT_MS, fod_layer, tracking_threa
 from napari_tractography import Seeds, Tractogram, track
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin import runs
-from napari_tractography.plugin.session import PREVIEW_STREAMLINES, Session
+from napari_tractography.plugin.previews import FIRST_GUESS
+from napari_tractography.plugin.session import Session
 from napari_tractography.plugin.streamlines import Streamlines
 
 MIDDLE = np.zeros((1, 3))  # where the two bundles of the cross meet
@@ -153,7 +154,8 @@ def test_live_follows_the_hand_and_queues_nothing(
     panel = open_model(cross)
     session = panel.session
     session.add_seeds_mm(MIDDLE)
-    panel.set_parameters(n_per_seed=3 * PREVIEW_STREAMLINES, radius_mm=1.0)
+    session.pace.learn = lambda n, seconds: None  # the same number at any speed
+    panel.set_parameters(n_per_seed=3 * FIRST_GUESS, radius_mm=1.0)
     panel.run()
     settle(panel)  # compiled
     finished: list[tuple[bool, int]] = []
@@ -169,12 +171,10 @@ def test_live_follows_the_hand_and_queues_nothing(
     settle(panel)
     previews = [n for preview, n in finished if preview]
     assert 1 <= len(previews) < 60
-    assert set(previews) == {PREVIEW_STREAMLINES}
-    assert finished[-1] == (False, 3 * PREVIEW_STREAMLINES)
+    assert set(previews) == {FIRST_GUESS}
+    assert finished[-1] == (False, 3 * FIRST_GUESS)
     assert sum(not preview for preview, _ in finished) == 1
-    wanted = track(
-        cross, Seeds.in_sphere(last[::-1], 1.0, 3 * PREVIEW_STREAMLINES), session.parameters
-    )
+    wanted = track(cross, Seeds.in_sphere(last[::-1], 1.0, 3 * FIRST_GUESS), session.parameters)
     assert session.tractogram.digest() == wanted.digest()
 
 
@@ -226,7 +226,7 @@ def test_live_follows_parameters(open_model: Any, cross: Any, qtbot: Any) -> Non
 def test_live_off_stops_what_was_to_come(open_model: Any, cross: Any, qtbot: Any) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
-    panel.set_parameters(n_per_seed=2 * PREVIEW_STREAMLINES)
+    panel.set_parameters(n_per_seed=2 * FIRST_GUESS)
     log = Log(panel.session)
     panel.live.setChecked(True)
     panel.live.setChecked(False)

@@ -48,7 +48,7 @@ class Pace:
             return FIRST_GUESS
         # The middle one; of two the smaller, because what holds a preview up makes it longer.
         usual = sorted(self._seconds_each)[(len(self._seconds_each) - 1) // 2]
-        return int(min(max(self._target / usual, FEWEST), MOST))
+        return round(min(max(self._target / usual, FEWEST), MOST))
 
     def learn(self, n_streamlines: int, seconds: float) -> None:
         """Take in what a preview of so many took."""

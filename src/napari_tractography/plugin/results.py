@@ -76,7 +76,7 @@ class Results(QWidget):  # type: ignore[misc]
             return
         lines = [
             f"<b>{len(tractogram):,} streamlines</b>"
-            + (" (preview)" if run.request.preview else "")
+            + (_preview(run) if run.request.preview else "")
             + f", mean length {tractogram.lengths_mm.mean():.1f} mm",
             self.session.speed(),
         ]
@@ -96,3 +96,7 @@ class Results(QWidget):  # type: ignore[misc]
             f"Cancelled after {run.seconds:.1f} s: {run.n_streamlines:,} streamlines from "
             f"{run.n_done:,} of {run.request.n_seeds:,} seeds."
         )
+
+
+def _preview(run: Run) -> str:
+    return f" (preview of {run.request.n_seeds:,}, {1000 * run.latency:.0f} ms)"

@@ -1,0 +1,114 @@
+"""Previews: as many streamlines as the hand has patience for, and the same as the full run's."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import WAIT_MS, tracking_threads
+
+from napari_tractography import Seeds, TrackingParameters, track
+from napari_tractography.plugin.previews import FEWEST, FIRST_GUESS, MOST, Pace, track_preview
+from napari_tractography.tracking.engine import make_plan
+
+PLACES = np.array([[0.0, 0, 0], [-12.0, 6, 0], [9.0, 3, 0]])
+
+
+def settled(pace: Pace, seconds_each: float, fixed: float = 0.0, rounds: int = 20) -> int:
+    """Number of streamlines after some previews that take so long."""
+    for _ in range(rounds):
+        pace.learn(pace.n_streamlines, fixed + seconds_each * pace.n_streamlines)
+    return pace.n_streamlines
+
+
+@pytest.mark.parametrize(
+    ("seconds_each", "fixed", "wanted"),
+    [
+        pytest.param(1e-5, 0.0, 4000, id="in proportion to the speed"),
+        pytest.param(1e-5, 0.01, 3000, id="what every preview needs is left out"),
+        pytest.param(1e-9, 0.0, MOST, id="never more than can be told apart"),
+        pytest.param(1.0, 0.0, FEWEST, id="never fewer than show where the bundle goes"),
+    ],
+)
+def test_as_many_as_come_in_the_time(seconds_each: float, fixed: float, wanted: int) -> None:
+    assert settled(Pace(0.04), seconds_each, fixed) == pytest.approx(wanted, rel=0.02)
+
+
+def test_it_begins_with_a_guess_and_follows_a_change_of_speed() -> None:
+    pace = Pace(0.04)
+    assert pace.n_streamlines == FIRST_GUESS
+    assert settled(pace, 1e-5) == 4000
+    assert settled(pace, 4e-5, rounds=3) == 1000
+
+
+def test_a_preview_that_was_held_up_changes_nothing() -> None:
+    pace = Pace(0.04)
+    settled(pace, 1e-5)
+    pace.learn(4000, 10.0)
+    assert pace.n_streamlines == 4000
+    first = Pace(0.04)
+    first.learn(1000, 30.0)  # compiles the engine
+    first.learn(FEWEST, 1e-5 * FEWEST)
+    assert first.n_streamlines == 4000
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_a_preview_is_the_beginning_of_the_full_run(cross: Any, n_threads: int) -> None:
+    """From each place; numbers and bits are those of the full run."""
+    full, some, firsts = [50, 60, 70], [50, 7, 23], [0, 50, 110]
+    parameters = TrackingParameters(min_length_mm=10.0, max_length_mm=80.0)
+
+    def seeds(counts: list[int]) -> Seeds:
+        return Seeds.concatenate(
+            [Seeds.in_sphere(place, 3.0, n) for place, n in zip(PLACES, counts, strict=True)]
+        )
+
+    plan = make_plan(cross, seeds(some), parameters)
+    preview = track_preview(plan, firsts, some, threading.Event(), n_threads)
+    whole = track(cross, seeds(full), parameters)
+    wanted = [
+        i for first, n in zip([0, 50, 110], some, strict=True) for i in range(first, first + n)
+    ]
+    of_whole = whole[np.isin(whole.seed_index, wanted)]
+    np.testing.assert_array_equal(preview.seed_index, of_whole.seed_index)
+    assert preview.digest() == of_whole.digest()
+    assert 40 < len(preview) <= sum(some) == preview.n_seeds
+
+
+def test_a_preview_that_is_given_up_ends_soon(cross: Any) -> None:
+    n = 200_000
+    plan = make_plan(cross, Seeds.in_sphere(PLACES[0], 2.0, n), TrackingParameters())
+    cancelled = threading.Event()
+    cancelled.set()
+    assert track_preview(plan, [0], [n], cancelled).n_seeds < n
+    assert not tracking_threads()
+
+
+def test_live_shows_the_beginning_of_the_full_run_and_what_it_took(
+    open_model: Any, cross: Any, qtbot: Any, settle: Any
+) -> None:
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(PLACES)
+    panel.set_parameters(n_per_seed=400)
+    shown: list[Any] = []
+    texts: list[str] = []
+
+    def note(run: Any) -> None:
+        shown.append((run, session.tractogram))
+        texts.append(panel.results.label.text())
+
+    session.run_finished.connect(note)
+    session.pace.learn(100, 0.01)
+    panel.live.setChecked(True)
+    qtbot.waitUntil(lambda: len(shown) == 2, timeout=WAIT_MS)
+    (run, preview), (_, whole) = shown
+    assert run.request.preview
+    assert preview.n_seeds < whole.n_seeds == 1200
+    same = whole[np.isin(whole.seed_index, preview.seed_index)]
+    assert same.digest() == preview.digest()
+    assert run.latency > 0
+    assert f"preview of {preview.n_seeds:,}, {1000 * run.latency:.0f} ms" in texts[0]
+    assert "preview" not in texts[1]
