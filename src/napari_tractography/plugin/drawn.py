@@ -74,6 +74,11 @@ class DrawnStreamlines(BareTracks):
         return len(self._shown.offsets) - 1
 
     @property
+    def n_all(self) -> int:
+        """Number of streamlines, drawn or not."""
+        return self._shown.n_all
+
+    @property
     def shown(self) -> str:
         """How many streamlines are drawn, in words: "showing 1,000 of 5,000 streamlines"."""
         total = self._shown.n_all

@@ -57,7 +57,7 @@ class Editor:
     def kept(self) -> NDArray[np.int64]:
         """(n_streamlines,) int64: the numbers, in :attr:`whole`, of what the layer shows."""
         if self._whole is None:
-            return np.arange(len(self.layer.tractogram))
+            return np.arange(self.layer.n_all)
         return np.flatnonzero(self._kept)
 
     @property
@@ -93,14 +93,14 @@ class Editor:
 
     def invert(self) -> None:
         """Select what is not selected."""
-        rest = np.ones(len(self.layer.tractogram), dtype=bool)
+        rest = np.ones(self.layer.n_all, dtype=bool)
         rest[self.layer.selected] = False
         self.layer.selected = np.flatnonzero(rest)
 
     def keep_selected(self) -> None:
         """Show the selected streamlines only."""
         selected = self.layer.selected
-        if 0 < len(selected) < len(self.layer.tractogram):
+        if 0 < len(selected) < self.layer.n_all:
             self._apply(self.kept[selected])
 
     def delete_selected(self) -> None:
@@ -119,6 +119,16 @@ class Editor:
         if self._future:
             self._past.append(np.packbits(self._kept))
             self._show(self._future.pop())
+
+    def summary(self) -> str:
+        """Return what is left, in a line."""
+        n, n_whole = self.layer.n_all, len(self.whole)
+        if not n:
+            return f"All {n_whole:,} streamlines are deleted; Undo brings them back."
+        mean = f"mean length {self.layer.tractogram.lengths_mm.mean():.1f} mm"
+        if n == n_whole:
+            return f"<b>All {n:,} streamlines</b> again, {mean}"
+        return f"<b>{n:,} of {n_whole:,} streamlines</b> kept, {mean}"
 
     def selected_tractogram(self) -> Tractogram:
         """Return the selected streamlines."""

@@ -45,6 +45,7 @@ from .scene import Scene
 from .screenshots import save_screenshot
 from .scripts import PATH_KEY
 from .sections import Section, button, row
+from .selection import Selection
 from .session import Session
 from .volumes import fod_layer_data, fod_layers, fod_of, mask_layer_data, mask_layers
 
@@ -138,6 +139,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.output = OutputMenu(self.session)
         self.scene = Scene(self.session)
         self.appearance = Appearance(self.session)
+        self.selection = Selection(self.session)
 
         inside = QWidget()
         layout = QVBoxLayout(inside)
@@ -149,6 +151,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         layout.addWidget(Section("Tracking", tracking))
         layout.addWidget(Section("More parameters", more, is_open=False))
         layout.addWidget(Section("Display", self.appearance, is_open=False))
+        layout.addWidget(Section("Selection", self.selection, is_open=False))
         layout.addWidget(Section("View", self.scene, is_open=False))
         self._forms += [self.appearance.form, self.scene.form]
         layout.addStretch(1)
@@ -198,6 +201,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         session.failed.connect(self._on_failed)
         session.seeds_changed.connect(self._show_hint)
         session.layer_made.connect(self.appearance.adopt)
+        session.edited.connect(self._on_edited)
         self._poll = QTimer(self)
         self._poll.setInterval(POLL_MS)
         self._poll.timeout.connect(self._on_poll)
@@ -218,6 +222,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.viewer.dims.events.order.connect(self._on_order)
         orient(self.viewer)
         self.scene.open()
+        self.selection.open()
         self.viewer.mouse_drag_callbacks.append(self._on_press)
         self._refresh_layers()
 
@@ -233,6 +238,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         if self._on_press in self.viewer.mouse_drag_callbacks:
             self.viewer.mouse_drag_callbacks.remove(self._on_press)
         self.scene.close_scene()
+        self.selection.close_selection()
         self.session.close()
         self._rest()
 
@@ -379,6 +385,12 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     def _on_run_cancelled(self, run: Run) -> None:
         self._rest()
         self.results.show_cancelled(run)
+
+    def _on_edited(self) -> None:
+        layer = self.session.streamlines_layer
+        if layer is not None:
+            self.results.tell(layer.editor.summary())
+            self.save_button.setEnabled(layer.n_all > 0)
 
     def _on_failed(self, message: str, preview: bool) -> None:
         self._rest()

@@ -52,7 +52,7 @@ COMMANDS = (
         (KeyCode.KeyK,),
         "Keep only the selected streamlines.",
         Editor.keep_selected,
-        lambda editor: 0 < editor.n_selected < len(editor.layer.tractogram),
+        lambda editor: 0 < editor.n_selected < editor.layer.n_all,
     ),
     Command(
         "Delete",
@@ -66,7 +66,7 @@ COMMANDS = (
         (KeyCode.KeyI,),
         "Select what is not selected.",
         Editor.invert,
-        lambda editor: len(editor.layer.tractogram) > 0,
+        lambda editor: editor.layer.n_all > 0,
     ),
     Command(
         "Clear",

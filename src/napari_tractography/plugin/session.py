@@ -63,6 +63,7 @@ class Session:
     failed = Signal(str, bool)  # a sentence, and whether it was but a preview
     seeds_changed = Signal()
     layer_made = Signal(object)  # Streamlines, for the results
+    edited = Signal()  # the result: streamlines were kept, deleted or brought back
     seeds_drawn = Signal(list)  # numbers of the seeds that the add tool of the layer placed
 
     def __init__(self, viewer: Any) -> None:
@@ -75,6 +76,7 @@ class Session:
         self.seeding = SeedingParameters()
         self.live = False
         self.tractogram: Tractogram | None = None
+        self.result_request: Request | None = None  # that gave it, before it was edited
         self.seconds = 0.0  # that the last result took
         self.step_mm = self.parameters.step_mm  # that it was tracked with
         self.streamlines_layer: Streamlines | None = None
@@ -327,6 +329,7 @@ class Session:
         layer = self._ensure_streamlines_layer()
         self.tractogram = Tractogram.concatenate(run.parts) if tractogram is None else tractogram
         layer.tractogram = self.tractogram
+        self.result_request = run.request
         self._shown_run = None
         self.seconds = run.seconds
         self.step_mm = run.request.parameters.step_mm
@@ -343,8 +346,14 @@ class Session:
             if active is not None:
                 self.viewer.layers.selection.active = active
             self.streamlines_layer = layer
+            layer.editor.edited.connect(self._on_edited)
             self.layer_made.emit(layer)
         return layer
+
+    def _on_edited(self) -> None:
+        if self.streamlines_layer is not None:
+            self.tractogram = self.streamlines_layer.tractogram
+            self.edited.emit()
 
     def speed(self) -> str:
         """Return how long the last result took and how fast it was, in words."""
