@@ -316,6 +316,7 @@ WRONG = {
     "empty seed mask": ([*TRACK, "--seed-mask", "empty.nii"], ["empty.nii"]),
     "seeds outside": ([*TRACK, "--seed-sphere", "900,0,0,1"], ["outside", "(899.7, "]),
     "ball of three numbers": ([*TRACK, "--seed-sphere", "1,2,3"], ["'1,2,3'", "x,y,z,r"]),
+    "half a streamline": ([*TRACK, "--seed-sphere", "0,0,0,1,2.5"], ["'2.5'", "how many"]),
     "ball of words": ([*TRACK, "--seed-sphere", "a,b,c,d"], ["'a,b,c,d'"]),
     "ball with NaN": ([*TRACK, "--seed-sphere", "nan,0,0,1"], ["nan"]),
     "negative radius": ([*TRACK, "--seed-sphere", "0,0,0,-1"], ["-1"]),

@@ -15,6 +15,7 @@ from .errors import InvalidParameterError
 
 LONGEST_ADAPTIVE, SHORTEST_ADAPTIVE = 2.0, 0.2  # of the step
 MAX_DIRECTIONS = 4096
+SEED_SOURCES = ("placed seeds", "mask", "whole FOD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +339,7 @@ class TrackingParameters:
 
 @dataclass(frozen=True, slots=True)
 class SeedingParameters:
-    """How many streamlines start around each seed that a person places, and how far from it.
+    """Where a person lets streamlines start, and how many.
 
     Raises
     ------
@@ -346,6 +347,23 @@ class SeedingParameters:
         When a value is out of its range.
     """
 
+    source: str = _parameter(
+        "placed seeds",
+        label="Start from",
+        choices=SEED_SOURCES,
+        help="Where streamlines start: around seeds that you place, in a mask, or everywhere in "
+        "proportion to the FOD.",
+        section="main",
+    )
+    n_total: int = _parameter(
+        5000,
+        label="Streamlines",
+        minimum=1,
+        maximum=100_000_000,
+        increment=1000,
+        help="How many streamlines start in the mask or in the whole FOD.",
+        section="main",
+    )
     n_per_seed: int = _parameter(
         500,
         label="Streamlines per seed",

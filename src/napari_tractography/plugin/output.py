@@ -102,7 +102,12 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
     def _copy(self, script: Any) -> None:
         request = self.session.request()
         assert self.session.fod_layer is not None
-        text = script(request, self.session.fod_layer, self.session.mask_layer)
+        text = script(
+            request,
+            self.session.fod_layer,
+            self.session.mask_layer,
+            seed_layer=self.session.starts_layer,
+        )
         QGuiApplication.clipboard().setText(text)
         show_info("Copied; it gives the streamlines that Run gives.")
 

@@ -14,7 +14,7 @@ from napari.layers import Layer
 from napari.utils.notifications import show_error, show_info, show_warning
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtGui import QShowEvent
-from qtpy.QtWidgets import QCheckBox, QFileDialog, QLabel, QScrollArea, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QFileDialog, QScrollArea, QVBoxLayout, QWidget
 
 from ..errors import TractographyError
 from ..files.fods import load_fod, load_mask
@@ -23,7 +23,6 @@ from ..parameters import (
     SeedingParameters,
     TrackingParameters,
     parameter_specs,
-    seeding_specs,
 )
 from .appearance import Appearance
 from .controls import (
@@ -46,6 +45,7 @@ from .screenshots import save_screenshot
 from .scripts import PATH_KEY
 from .sections import Section, button, row
 from .selection import Selection
+from .seed_section import SeedSection
 from .session import Session
 from .volumes import fod_layer_data, fod_layers, fod_of, mask_layer_data, mask_layers
 
@@ -113,17 +113,14 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.open_fod = button("Open...", "Open an FOD volume from a file.")
         self.open_mask = button("Open...", "Open a mask on the FOD's grid from a file.")
         data = form([self.fod_choice, self.mask_choice], extra=[self.open_fod, self.open_mask])
-        self.seeding = parameter_controls(seeding_specs())
-        seeding = form(self.seeding)
-        self.hint_label = QLabel()
-        self.hint_label.setWordWrap(True)
-        self.hint_label.setMinimumHeight(2 * self.hint_label.fontMetrics().lineSpacing() + 4)
-        self.clear_seeds = button("Remove all", "Remove all seeds.")
+        self.seeds = SeedSection(self.session, show_warning)
+        self.seeding, self.hint_label = self.seeds.controls, self.seeds.hint
+        self.clear_seeds = self.seeds.clear
         self.tracking = parameter_controls(s for s in parameter_specs() if s.section == "main")
         tracking = form(self.tracking)
         self.more = parameter_controls(s for s in parameter_specs() if s.section == "more")
         more = form(self.more)
-        self._forms = [data, seeding, tracking, more]
+        self._forms = [data, *self.seeds.forms, tracking, more]
         self.run_button = button("Run", "Track from every seed.")
         self.cancel_button = button("Cancel", "Stop tracking and keep what has arrived.")
         self.cancel_button.setEnabled(False)
@@ -146,8 +143,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         layout.setContentsMargins(8, 0, 8, 4)
         layout.setSpacing(2)
         layout.addWidget(Section("Data", data))
-        seeds = row(self.hint_label, self.clear_seeds, stretch_first=True)
-        layout.addWidget(Section("Seeds", seeding, seeds))
+        layout.addWidget(Section("Seeds", self.seeds))
         layout.addWidget(Section("Tracking", tracking))
         layout.addWidget(Section("More parameters", more, is_open=False))
         layout.addWidget(Section("Display", self.appearance, is_open=False))
@@ -187,7 +183,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             on_change(controls, self._on_parameters)
         self.open_fod.clicked.connect(self._open_fod)
         self.open_mask.clicked.connect(self._open_mask)
-        self.clear_seeds.clicked.connect(self.session.clear_seeds)
         self.run_button.clicked.connect(self.run)
         self.cancel_button.clicked.connect(self.session.cancel)
         self.live.toggled.connect(self._on_live)
@@ -259,6 +254,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         known = fod_of(self.fod_choice.value) is not None
         self.fod_choice.reset_choices()
         self.mask_choice.reset_choices()
+        self.seeds.refresh_layers()
         self.appearance.refresh_layers()
         fods = fod_layers(self.viewer.layers)
         if not known and fods:
@@ -406,17 +402,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.save_button.setEnabled(tractogram is not None and len(tractogram) > 0)
 
     def _show_hint(self) -> None:
-        n = len(self.session.seed_positions_mm())
-        if self.session.fod is None:
-            hint = "First open an FOD volume; File > Open Sample has phantoms."
-        elif n == 0:
-            hint = "Shift-click in the image to place a seed."
-        else:
-            hint = f"{n:,} seed{'' if n == 1 else 's'}: drag to move, Ctrl-click to remove."
-        self.hint_label.setText(hint)
-        self.clear_seeds.setEnabled(n > 0)
+        self.seeds.show_source()
         if self.session.tractogram is None and self.session.run is None:
-            self.results.tell(NEXT_STEP[self.session.fod is not None, n > 0])
+            self.results.tell(NEXT_STEP[self.session.fod is not None, self.session.has_starts])
 
     # -- output --------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from psygnal import Signal
 from qtpy.QtCore import QTimer
 
-from ..errors import InvalidFodError, TractographyError
+from ..errors import InvalidFodError, InvalidSeedsError, TractographyError
 from ..fod import Fod
 from ..parameters import SeedingParameters, TrackingParameters
 from ..tractogram import Tractogram
@@ -24,9 +24,9 @@ from .display import DisplaySpace
 from .placed_seeds import PlacedSeeds
 from .previews import Pace
 from .runs import Failure, Finished, Request, Run, work
-from .starts import Starts
+from .starts import InFod, InMask, Starts
 from .streamlines import Streamlines
-from .volumes import fod_of, mask_of
+from .volumes import fod_of, mask_of, voxels_of
 
 SETTLE_MS = 250  # after the last change, before the full number is tracked
 CLOSE_SECONDS = 0.5  # a chunk takes less; what compiles the engine cannot be waited for
@@ -43,6 +43,8 @@ class Session:
     ----------
     fod_layer, mask_layer : Layer or None
         What to track in; :meth:`choose_fod` changes the first.
+    seed_mask_layer : Layer or None
+        What to start in, where that is a mask and not the one to track in.
     seeds : PlacedSeeds
         The seeds that were placed, in a layer.
     space : DisplaySpace
@@ -70,6 +72,7 @@ class Session:
         self.viewer = viewer
         self.fod_layer: Layer | None = None
         self.mask_layer: Layer | None = None
+        self.seed_mask_layer: Layer | None = None
         self.seeds = PlacedSeeds(viewer)
         self.space = self.seeds.space
         self.parameters = TrackingParameters()
@@ -169,6 +172,40 @@ class Session:
 
     # -- running -------------------------------------------------------------------------------
 
+    @property
+    def has_starts(self) -> bool:
+        """Whether there is something to start from."""
+        if self.seeding.source == "placed seeds":
+            return len(self.seeds) > 0
+        return self.seeding.source == "whole FOD" or self.starts_layer is not None
+
+    @property
+    def starts_layer(self) -> Layer | None:
+        """The mask that streamlines start in, where they do: the one in use if none is chosen."""
+        if self.seeding.source != "mask":
+            return None
+        return self.mask_layer if self.seed_mask_layer is None else self.seed_mask_layer
+
+    def starts(self) -> Starts:
+        """Return where streamlines are to start.
+
+        Raises
+        ------
+        TractographyError
+            When there are no seeds, no mask, or a seed has an impossible value.
+        """
+        seeding = self.seeding
+        if seeding.source == "placed seeds":
+            return self.seeds.balls(seeding)
+        if seeding.source == "whole FOD":
+            return InFod(seeding.n_total)
+        if self.starts_layer is None:
+            raise InvalidSeedsError(
+                "There is no mask to start from; choose one in Seeds, or start from something else."
+            )
+        mask, grid = voxels_of(self.starts_layer, self.space)
+        return InMask(mask.copy(), grid, seeding.n_total)
+
     def request(self, *, preview: bool = False) -> Request:
         """Freeze what is to be tracked.
 
@@ -180,7 +217,7 @@ class Session:
         fod = self.fod
         if fod is None:
             raise InvalidFodError("There is no FOD; open one (File > Open) or choose its layer.")
-        full: Starts = self.seeds.balls(self.seeding)
+        full = self.starts()
         starts = full.at_most(self.pace.n_streamlines) if preview else full
         mask = None if self.mask_layer is None else mask_of(self.mask_layer, self.space)
         return Request(
@@ -252,7 +289,7 @@ class Session:
         A preview under way is not given up, or a hand that never rests would never see one; the
         next begins when it is there.
         """
-        if not self.live or self.fod is None or not len(self.seed_positions_mm()):
+        if not self.live or self.fod is None or not self.has_starts:
             return
         self._changed_at = time.perf_counter()
         if self.run is not None and self.run.request.preview:

@@ -119,6 +119,37 @@ def mask_of(layer: Layer, space: DisplaySpace) -> NDArray[np.bool_]:
     return np.ascontiguousarray(space.from_volume(inside))
 
 
+def voxels_of(layer: Layer, space: DisplaySpace) -> tuple[NDArray[Any], Grid]:
+    """Return the voxels that a 3-D layer shows as (x, y, z), and their grid.
+
+    In the order of its file where it has one. A layer that was painted in napari has none: it
+    lies in the scanner's RAS+ mm as the FOD does that it covers on the screen.
+
+    Parameters
+    ----------
+    layer : Labels or Image
+        A 3-D layer.
+    space : DisplaySpace
+        Of the FOD.
+
+    Raises
+    ------
+    InvalidGridError
+        When the layer's affine makes no sense.
+    """
+    own = display_space_of_layer(layer)
+    assert own.grid is not None
+    data = np.asarray(layer.data)
+    if "affine" in layer.metadata or space.grid is None:
+        return own.from_volume(data), own.grid
+    whole = space.volume(np.empty(space.grid.shape, dtype=np.uint8)).shape
+    placed = np.array([own.scale, own.translate]) - np.array([space.scale, space.translate])
+    if data.shape == whole and (np.abs(placed) <= PLACE_TOLERANCE * np.abs(space.scale)).all():
+        return space.from_volume(data), space.grid
+    affine = np.linalg.inv(space.world_to_display) @ own.grid.affine
+    return own.from_volume(data), Grid(own.grid.shape, affine)
+
+
 def _xyz(shape: Iterable[int]) -> tuple[int, ...]:
     return tuple(int(n) for n in reversed(tuple(shape)))
 
