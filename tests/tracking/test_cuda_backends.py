@@ -136,6 +136,30 @@ def test_a_gpu_that_was_not_asked_for_gives_way_when_it_fails(machine, fod, seed
     assert "Tracking on the CPU instead" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("backend", "parts"),
+    [("cpu", {"tables", "tracking"}), ("cuda:1", {"tables", "upload", "tracking", "download"})],
+)
+def test_a_run_reports_what_tracked_it_and_where_the_time_went(machine, fod, seeds, backend, parts):
+    report = backends.Report()
+    chunks = iter_track(fod, seeds, SHORT, backend=backend, report=report)
+    assert sum(chunk.n_seeds for chunk in chunks) == len(seeds)
+    assert (report.backend, report.reason) == (backend, "asked for")
+    assert set(report.seconds) == parts
+    assert all(seconds >= 0 for seconds in report.seconds.values())
+    assert report.seconds["tracking"] > 0
+
+
+def test_a_run_that_went_over_to_the_cpu_reports_why(machine, fod, seeds):
+    knows(make_plan(fod, seeds, SHORT), cpu=SLOW, gpu=FAST)
+    machine.fails_at = "count_streamlines"
+    report = backends.Report()
+    list(iter_track(fod, seeds, SHORT, report=report))
+    assert report.backend == "cpu"
+    assert "cuda:0" in report.reason
+    assert set(report.seconds) == {"tables", "tracking"}
+
+
 def test_a_gpu_that_was_asked_for_fails_aloud(machine, fod, seeds):
     machine.fails_at = "count_streamlines"
     with pytest.raises(BackendError, match="cuda:1 failed"):

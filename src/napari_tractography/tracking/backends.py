@@ -8,7 +8,7 @@ import platform
 import threading
 import time
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import BackendError
@@ -26,6 +26,7 @@ VARIABLE = "NAPARI_TRACTOGRAPHY_BACKEND"
 NAMES = "auto, cpu, cuda, cuda:0, cuda:1, ..., cuda:all"
 MEASURED_SECONDS = 0.05  # shorter runs measure nothing
 MEASURED_BYTES = 1e6
+TIMED = ("upload", "tracking", "download")
 book = CostBook()
 _started: set[int] = set()  # GPUs used in this process
 
@@ -52,6 +53,24 @@ class Choice:
     def name(self) -> str:
         """What it is called: "cpu", "cuda:0", "cuda:0 + cuda:1"."""
         return " + ".join(f"cuda:{gpu}" for gpu in self.gpus) or "cpu"
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run tells of itself; filled while it goes on, complete at its end.
+
+    Attributes
+    ----------
+    backend, reason : str
+        What tracks, such as "cpu" or "cuda:0", and why.
+    seconds : dict of str to float
+        Where the time went: "tables" and "tracking"; on a GPU also "upload" and "download". What
+        runs side by side is counted in each.
+    """
+
+    backend: str = ""
+    reason: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def choose(backend: str, plan: Plan, n_threads: int | None = None) -> Choice:
@@ -103,26 +122,34 @@ def iter_chunks(
     n_threads: int | None = None,
     block: int | None = None,
     memory_limit: float = cuda.MEMORY_LIMIT,
+    report: Report | None = None,
 ) -> Generator[Tractogram, None, None]:
     """Track by the chosen backend; measure what it costs.
 
     A GPU that was not asked for by name and fails before the first chunk gives way to the CPU.
     """
-    if choice.gpus:
-        spent: dict[str, float] = {}
-        chunks = cuda.iter_chunks(
-            plan, gpus=choice.gpus, block=block, memory_limit=memory_limit, spent=spent
-        )
-        try:
-            yield from _measured(chunks, choice, plan, spent, n_threads or cpu_count())
-            return
-        except _NothingYetError as failure:
-            if not choice.free:
-                raise failure.error from failure.error.__cause__
-            logger.warning("%s Tracking on the CPU instead.", failure.error)
-            choice = Choice()
-    chunks = cpu.iter_chunks(plan, n_threads=n_threads, block=block)
-    yield from _measured(chunks, choice, plan, {}, n_threads or cpu_count())
+    report = Report() if report is None else report
+    report.backend, report.reason = choice.name, choice.reason
+    spent: dict[str, float] = {}
+    try:
+        if choice.gpus:
+            chunks = cuda.iter_chunks(
+                plan, gpus=choice.gpus, block=block, memory_limit=memory_limit, spent=spent
+            )
+            try:
+                yield from _measured(chunks, choice, plan, spent, n_threads or cpu_count())
+                return
+            except _NothingYetError as failure:
+                if not choice.free:
+                    raise failure.error from failure.error.__cause__
+                logger.warning("%s Tracking on the CPU instead.", failure.error)
+                choice = Choice()
+                report.backend, report.reason = choice.name, str(failure.error)
+                spent.clear()
+        chunks = cpu.iter_chunks(plan, n_threads=n_threads, block=block)
+        yield from _measured(chunks, choice, plan, spent, n_threads or cpu_count())
+    finally:
+        report.seconds |= {what: spent[what] for what in TIMED if what in spent}
 
 
 def track_on_device(backend: str, plan: Plan, memory_limit: float) -> cuda.DeviceTractogram:
@@ -194,6 +221,8 @@ def _measured(
                     raise
                 raise _NothingYetError(error) from error
             seconds += time.perf_counter() - begun
+            if not choice.gpus:
+                spent["tracking"] = seconds
             n_chunks += 1
             n_seeds += chunk.n_seeds
             mm += float(chunk.lengths_mm.sum(dtype=float))

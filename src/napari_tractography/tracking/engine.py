@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Literal, overload
 
@@ -45,6 +46,7 @@ def iter_track(
     block: int | None = None,
     memory_limit: float = cuda.MEMORY_LIMIT,
     progress: Callable[[int, int], None] | None = None,
+    report: backends.Report | None = None,
 ) -> Generator[Tractogram, None, None]:
     """Track streamlines, a chunk at a time.
 
@@ -75,6 +77,8 @@ def iter_track(
         What to take of each GPU: up to 1 the share of its free memory, above it bytes.
     progress : callable, optional
         Called with (rows done, rows in all) while the FOD is tabulated on first use.
+    report : Report, optional
+        Filled: what tracks, why, and where the time goes.
 
     Yields
     ------
@@ -86,6 +90,7 @@ def iter_track(
     TractographyError
         When something is wrong with the input; raised by this call, before the first chunk.
     """
+    begun = time.perf_counter()
     plan = make_plan(
         fod,
         seeds,
@@ -96,9 +101,11 @@ def iter_track(
         cone=cone,
         progress=progress,
     )
+    if report is not None:
+        report.seconds["tables"] = time.perf_counter() - begun
     choice = backends.choose(backend, plan, n_threads)
     return backends.iter_chunks(
-        choice, plan, n_threads=n_threads, block=block, memory_limit=memory_limit
+        choice, plan, n_threads=n_threads, block=block, memory_limit=memory_limit, report=report
     )
 
 
