@@ -13,7 +13,7 @@ from napari.utils.notifications import notification_manager
 
 from napari_tractography.fod import Fod
 from napari_tractography.phantoms import make_phantom
-from napari_tractography.plugin import runs
+from napari_tractography.plugin import device, runs
 from napari_tractography.plugin.panel import TractographyPanel
 from napari_tractography.tractogram import Tractogram
 
@@ -22,6 +22,12 @@ from napari_tractography.tractogram import Tractogram
 def cross() -> Fod:
     """Two straight bundles that cross in the middle, at the origin; 2 mm, 32 x 24 x 10."""
     return make_phantom("cross", lmax=6)
+
+
+@pytest.fixture(autouse=True)
+def no_look_at_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels do not look for GPUs by themselves: that imports CuPy, which takes a while."""
+    monkeypatch.setattr(device, "LOOK_AFTER_MS", 3_600_000)
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ from .controls import (
     set_values,
     values_of,
 )
+from .device import DeviceSection
 from .handedness import orient
 from .output import OutputMenu
 from .picking import SeedMouse
@@ -44,8 +45,8 @@ from .scene import Scene
 from .screenshots import save_screenshot
 from .scripts import PATH_KEY
 from .sections import Section, button, row
-from .selection import Selection
 from .seed_section import SeedSection
+from .selection import Selection
 from .session import Session
 from .volumes import fod_layer_data, fod_layers, fod_of, mask_layer_data, mask_layers
 
@@ -136,6 +137,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.output = OutputMenu(self.session)
         self.scene = Scene(self.session)
         self.appearance = Appearance(self.session)
+        self.device = DeviceSection(self.session)
         self.selection = Selection(self.session)
 
         inside = QWidget()
@@ -149,7 +151,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         layout.addWidget(Section("Display", self.appearance, is_open=False))
         layout.addWidget(Section("Selection", self.selection, is_open=False))
         layout.addWidget(Section("View", self.scene, is_open=False))
-        self._forms += [self.appearance.form, self.scene.form]
+        layout.addWidget(Section("Device", self.device, is_open=False))
+        self._forms += [self.appearance.form, self.scene.form, self.device.form]
         layout.addStretch(1)
         scroll = QScrollArea()
         scroll.setWidget(inside)
@@ -166,8 +169,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         foot_layout = QVBoxLayout(foot)
         foot_layout.setContentsMargins(8, 4, 8, 6)
         foot_layout.addWidget(row(self.run_button, self.cancel_button, self.live))
-        foot_layout.addWidget(self.results)
-        foot_layout.addWidget(row(self.save_button, self.screenshot_button, self.output))
+        foot_layout.addWidget(self.results.progress)
+        output = row(self.save_button, self.screenshot_button, self.output)
+        foot_layout.addWidget(Section("Results", self.results, output))
         outer.addWidget(foot)
         self.setMinimumWidth(MIN_WIDTH)
 
@@ -217,6 +221,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.viewer.dims.events.order.connect(self._on_order)
         orient(self.viewer)
         self.scene.open()
+        self.device.open()
         self.selection.open()
         self.viewer.mouse_drag_callbacks.append(self._on_press)
         self._refresh_layers()
@@ -233,6 +238,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         if self._on_press in self.viewer.mouse_drag_callbacks:
             self.viewer.mouse_drag_callbacks.remove(self._on_press)
         self.scene.close_scene()
+        self.device.close_section()
         self.selection.close_selection()
         self.session.close()
         self._rest()

@@ -16,7 +16,7 @@ PREPARING = "Preparing the engine; the first run on a machine takes up to a minu
 
 
 class Results(QWidget):  # type: ignore[misc]
-    """Progress bar and result text.
+    """Result text; the progress bar goes with it, and is shown where it never folds away.
 
     Parameters
     ----------
@@ -37,7 +37,6 @@ class Results(QWidget):  # type: ignore[misc]
         self.label.setToolTip("The last run: how much, how fast, and why streamlines stopped.")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.progress)
         layout.addWidget(self.label)
         self.rest()
 

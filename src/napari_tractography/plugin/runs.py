@@ -21,6 +21,7 @@ from ..fod import Fod
 from ..parameters import TrackingParameters
 from ..regions import Region
 from ..seeds import Seeds
+from ..tracking.backends import Report
 from ..tracking.engine import iter_track, make_plan
 from ..tractogram import Tractogram
 from .previews import track_preview
@@ -101,6 +102,7 @@ class Run:
         self.ended = threading.Event()
         self.kept = False  # when cancelled, whether what has arrived is wanted
         self.table_progress = (0, 0)
+        self.report = Report()
 
     @property
     def seconds(self) -> float:
@@ -163,6 +165,7 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
             backend=request.backend,
             n_threads=request.n_threads,
             progress=run.note_table_progress,
+            report=run.report,
         )
         try:
             for chunk in chunks:

@@ -87,6 +87,8 @@ class Session:
         self._ending: Run | None = None  # cancelled, and its result is on the way
         self._shown_run: Run | None = None  # whose beginning the layer shows
         self._number = 0
+        self.backend = "auto"
+        self.n_threads: int | None = None  # of the CPU; one a processor by default
         self.pace = Pace()
         self._changed_at = 0.0  # when what the next preview follows changed
         self._outdated = False  # whether something changed since the preview under way began
@@ -227,6 +229,8 @@ class Session:
             parameters=self.parameters,
             mask=mask,
             preview=preview,
+            backend=self.backend,
+            n_threads=self.n_threads,
         )
 
     def start(self, *, preview: bool = False) -> Run | None:

@@ -1,0 +1,131 @@
+"""The Device section: what can be chosen, what it says of GPUs, where the time of a run went."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import WAIT_MS, tracking_threads
+
+from napari_tractography.plugin import device
+from napari_tractography.plugin.device import Found
+from napari_tractography.tracking import backends
+from napari_tractography.tracking.backends import Report
+from napari_tractography.tracking.devices import Device
+
+NO_GPU = "There is no NVIDIA GPU here; choose backend = 'cpu'."
+HOST = Device("cpu", "x86_64", 8_000_000_000, 16_000_000_000)
+SMALL = Device("cuda:0", "A small one", 3_000_000_000, 4_000_000_000, 12)
+LARGE = Device("cuda:1", "A large one", 60_000_000_000, 80_000_000_000)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch, qtbot: Any) -> Any:
+    """Let a section find what is given, and count how often the GPU is warmed up."""
+    warmed: list[threading.Thread] = []
+
+    def warm_up() -> threading.Thread:
+        thread = threading.Thread(target=lambda: None)
+        thread.start()
+        warmed.append(thread)
+        return thread
+
+    monkeypatch.setattr(backends, "warm_up", warm_up)
+
+    def look(section: Any, found: Found) -> int:
+        monkeypatch.setattr(device, "find", lambda: found)
+        section.look()
+        qtbot.waitUntil(lambda: not section._poll.isActive(), timeout=WAIT_MS)
+        qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
+        return len(warmed)
+
+    return look
+
+
+def test_without_a_gpu_it_says_why_and_offers_the_cpu(
+    open_model: Any, looks: Any, notes: list[str]
+) -> None:
+    section = open_model().device
+    assert looks(section, Found((HOST,), NO_GPU)) == 0
+    assert section.problem.text() == NO_GPU
+    assert not section.problem.isHidden()
+    assert section.memory.isHidden()
+    assert section.backend.choices == ("auto", "cpu")
+    assert not notes
+
+
+def test_gpus_can_be_chosen_and_show_how_full_they_are(open_model: Any, looks: Any) -> None:
+    panel = open_model()
+    section = panel.device
+    found = Found((HOST, SMALL, LARGE))
+    assert looks(section, found) == 1
+    assert section.problem.isHidden()
+    assert section.backend.choices == ("auto", "cpu", "cuda:0", "cuda:1")
+    assert section.memory.format() == "20.0 of 80.0 GB used"  # what auto would take
+    section.backend.value = "cuda:0"
+    assert panel.session.backend == "cuda:0"
+    assert section.memory.value() == 250
+    assert section.memory.format() == "1.0 of 4.0 GB used, 12 % busy"
+    section.backend.value = "cpu"
+    assert section.memory.isHidden()
+    assert looks(section, found) == 1  # warm already
+    assert section.backend.value == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        pytest.param(Found((HOST, SMALL)), "cuda:0", id="there"),
+        pytest.param(Found((HOST,), NO_GPU), "auto", id="gone"),
+    ],
+)
+def test_a_gpu_that_was_chosen_before_is_taken_when_it_is_found(
+    open_model: Any, looks: Any, found: Found, wanted: str
+) -> None:
+    panel = open_model()
+    panel.device.set_values(backend="cuda:0")
+    assert panel.session.backend == "auto"  # nothing fails before it is known to be there
+    looks(panel.device, found)
+    assert panel.session.backend == panel.device.backend.value == wanted
+
+
+def test_choices_reach_the_run_and_the_run_says_what_it_took(
+    open_model: Any, cross: Any, settle: Any
+) -> None:
+    panel = open_model(cross)
+    session, section = panel.session, panel.device
+    session.add_seeds_mm(np.zeros((1, 3)))
+    section.backend.value = "cpu"
+    section.threads.value = 1
+    request = session.request()
+    assert (request.backend, request.n_threads) == ("cpu", 1)
+    panel.run()
+    settle(panel)
+    assert section.took.text() == "cpu: asked for."
+    assert section.spent.text().startswith("Last run: tables 0.")
+    assert ", tracking " in section.spent.text()
+    section._show_report(Report("cuda:0", "faster", {"upload": 0.5, "tracking": 2, "download": 1}))
+    assert section.spent.text() == "Last run: upload 0.50 s, tracking 2.00 s, download 1.00 s."
+
+
+def test_a_panel_looks_by_itself_and_closing_does_not_wait(
+    open_model: Any, qtbot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "LOOK_AFTER_MS", 0)
+    gate, asked = threading.Event(), threading.Event()
+
+    def slow() -> Found:
+        asked.set()
+        gate.wait(60)
+        return Found((HOST,), NO_GPU)
+
+    monkeypatch.setattr(device, "find", slow)
+    panel = open_model()
+    qtbot.waitUntil(asked.is_set, timeout=WAIT_MS)
+    assert panel.device.found == Found()  # the window is there all the while
+    panel.close_session()
+    gate.set()
+    qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
+    assert panel.device.found == Found()
