@@ -135,6 +135,8 @@ class Region:
 
     def overlaps(self, grid: Grid) -> bool:
         """Tell whether any of the region can lie inside an image's grid."""
+        if self.grid is not None and self.grid.same_space(grid):
+            return True  # without looking at each voxel
         if self.grid is None or self.voxels is None:
             assert self.center_mm is not None
             vox = grid.to_voxel(self.center_mm)

@@ -20,7 +20,7 @@ from napari_tractography.parameters import TrackingParameters
 from napari_tractography.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
 from napari_tractography.plugin.display import DisplaySpace
 from napari_tractography.plugin.runs import Request
-from napari_tractography.plugin.scripts import LABEL_KEY, PATH_KEY, as_command, as_python
+from napari_tractography.plugin.scripts import PATH_KEY, as_command, as_python
 from napari_tractography.plugin.starts import Balls, InFod, InMask
 from napari_tractography.plugin.volumes import fod_layer_data, mask_layer_data
 from napari_tractography.regions import Region
@@ -100,14 +100,13 @@ def requests(scene) -> dict[str, tuple[Request, dict]]:
         "FOD": (asked(fod, InFod(50)), {}),
         "regions": (
             asked(fod, TWO, regions=(mask, ball, labels), include_rule="any"),
-            {"region_layers": (layers.mask, None, layers.halves)},
+            {"region_layers": ((layers.mask, None), (None, None), (layers.halves, 5))},
         ),
     }
 
 
 @pytest.mark.parametrize("kind", ["own radii and counts", "mask", "FOD", "regions"])
 def test_scripts_give_the_same_digest(scene, tmp_path, kind):
-    scene.layers.halves.metadata[LABEL_KEY] = 5
     request, layers = requests(scene)[kind]
     wanted = digest_of(request)
     assert printed_by(as_python(request, scene.layers.fod, **layers)) == wanted
@@ -128,7 +127,7 @@ def test_what_was_painted_is_held_in_python_and_refused_in_a_command(scene, pain
     for request, layers in (
         (asked(scene.fod, TWO, mask=scene.mask), {"mask_layer": layer}),
         (seeds, {"seed_layer": layer}),
-        (asked(scene.fod, TWO, regions=(region,)), {"region_layers": (layer,)}),
+        (asked(scene.fod, TWO, regions=(region,)), {"region_layers": ((layer, None),)}),
     ):
         script = as_python(request, scene.layers.fod, **layers)
         assert printed_by(script) == digest_of(request)

@@ -107,6 +107,7 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
             self.session.fod_layer,
             self.session.mask_layer,
             seed_layer=self.session.starts_layer,
+            region_layers=[(e.layer, e.label) for e, _ in self.session.regions.frozen()],
         )
         QGuiApplication.clipboard().setText(text)
         show_info("Copied; it gives the streamlines that Run gives.")

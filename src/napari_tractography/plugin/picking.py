@@ -1,5 +1,7 @@
 """Seeds in the hand: Shift-click places one, a drag moves it, Control-click removes it.
 
+The same goes for regions that are balls, which Control-Shift-click places.
+
 In a slice a seed lies where the mouse is; in 3-D a click is a ray from the eye, and the seed is
 placed on the first bright voxel along it. Called by the panel, which attaches
 :meth:`SeedMouse.on_press` to the viewer.
@@ -11,16 +13,18 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
-from napari.layers import Layer
+from napari.layers import Layer, Points
 from numpy.typing import NDArray
 from qtpy.QtCore import QTimer
 
+from .region_layers import SPHERE_RADIUS_MM
 from .session import Session
 
 CLICK_PIXELS = 5  # a drag shorter than this is a click
 RAY_STEP_VOXELS = 0.25
 # Of the brightest value shown: below it a voxel under the cursor is taken for background.
 RAY_THRESHOLD = 0.2
+OTHER_TOOL = "other"
 NOTHING_BRIGHT = "There is nothing bright enough under the cursor; Shift-click the volume."
 NO_VOLUME = "There is no FOD to place a seed on; open one or choose it in the panel."
 
@@ -49,46 +53,65 @@ class SeedMouse:
             return
         tool = self._tool(viewer)
         modifiers = set(event.modifiers)
+        if tool == OTHER_TOOL:
+            return
         if modifiers == {"Shift"} and tool != "add":
-            yield from self._place(viewer, event)
+            yield from self._place(viewer, event, self._session.add_seed)
+            return
+        if modifiers == {"Shift", "Control"}:
+            yield from self._place(viewer, event, self._add_sphere)
             return
         if tool != "pan_zoom" or modifiers - {"Control"}:
             return
-        seed = self._seed_under(event)
-        if seed is None:
+        grabbed = self._point_under(event)
+        if grabbed is None:
             return
         if modifiers:
-            yield from self._remove(event, seed)
+            yield from self._remove(event, *grabbed)
         else:
-            yield from self._move(event, seed)
+            yield from self._move(event, *grabbed)
 
     def _tool(self, viewer: Any) -> str:
-        """Return the mode of the Seeds layer where that is selected, else "pan_zoom"."""
-        layer = self._session.seeds_layer
-        if layer is None or viewer.layers.selection.active is not layer:
-            return "pan_zoom"
-        return str(layer.mode)
+        """Return the mode of the Seeds layer where that is selected, else "pan_zoom".
 
-    def _seed_under(self, event: Any) -> int | None:
-        layer = self._session.seeds_layer
-        if layer is None or not layer.visible or not len(layer.data):
-            return None
-        found = layer.get_value(
-            event.position,
-            view_direction=event.view_direction,
-            dims_displayed=list(event.dims_displayed),
-            world=True,
-        )
-        return None if found is None else int(found)
+        Where another layer is selected with a tool in the hand, such as a brush, that tool does
+        all the work.
+        """
+        active = viewer.layers.selection.active
+        mode = str(getattr(active, "mode", "pan_zoom"))
+        if active is None or mode == "pan_zoom" or active is self._session.seeds_layer:
+            return mode
+        return OTHER_TOOL
 
-    def _place(self, viewer: Any, event: Any) -> Iterator[None]:
+    def _point_under(self, event: Any) -> tuple[Points, int] | None:
+        """Return the seed, or else the ball, that lies under the mouse."""
+        seeds = self._session.seeds_layer
+        for layer in (*([] if seeds is None else [seeds]), *self._session.regions.spheres):
+            if not layer.visible or not len(layer.data):
+                continue
+            found = layer.get_value(
+                event.position,
+                view_direction=event.view_direction,
+                dims_displayed=list(event.dims_displayed),
+                world=True,
+            )
+            if found is not None:
+                return layer, int(found)
+        return None
+
+    def _add_sphere(self, position_zyx: NDArray[np.float64]) -> None:
+        self._session.regions.add_sphere(position_zyx, SPHERE_RADIUS_MM)
+
+    def _place(
+        self, viewer: Any, event: Any, add: Callable[[NDArray[np.float64]], None]
+    ) -> Iterator[None]:
         position = np.asarray(event.position, dtype=float)
         direction = None if event.view_direction is None else np.asarray(event.view_direction)
         dims_displayed = list(event.dims_displayed)
         if not (yield from _is_click(event)):
             return
         if viewer.dims.ndisplay == 2:
-            self._session.add_seed(position[-3:])
+            add(position[-3:])
             return
         layer = self._session.fod_layer
         if layer is None or direction is None:
@@ -98,17 +121,19 @@ class SeedMouse:
         if found is None:
             self._missed(NOTHING_BRIGHT)
         else:
-            self._session.add_seed(found)
+            add(found)
 
-    def _remove(self, event: Any, seed: int) -> Iterator[None]:
-        if (yield from _is_click(event)):
-            self._session.remove_seeds([seed])
+    def _remove(self, event: Any, layer: Points, index: int) -> Iterator[None]:
+        if not (yield from _is_click(event)):
+            return
+        if layer is self._session.seeds_layer:
+            self._session.remove_seeds([index])
+        else:
+            self._session.regions.remove_layer(layer)
 
-    def _move(self, event: Any, seed: int) -> Iterator[None]:
-        layer = self._session.seeds_layer
-        assert layer is not None
+    def _move(self, event: Any, layer: Points, index: int) -> Iterator[None]:
         start = np.asarray(event.position, dtype=float)[-3:]
-        first = np.asarray(layer.data[seed] * layer.scale + layer.translate, dtype=float)
+        first = np.asarray(layer.data[index] * layer.scale + layer.translate, dtype=float)
         n = len(layer.data)
         pressed = np.asarray(event.pos)
         is_drag = False
@@ -124,7 +149,7 @@ class SeedMouse:
                 return  # removed meanwhile
             # In 3-D positions lie on a plane that faces the eye: so does the way of the seed.
             moved = np.asarray(event.position, dtype=float)[-3:] - start
-            self._session.move_seed(seed, first + moved)
+            self._session.move_point(layer, index, first + moved)
             if event.type != "mouse_move":
                 return  # moves in quick succession are dropped: the release has the last word
 

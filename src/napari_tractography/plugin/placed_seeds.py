@@ -117,14 +117,6 @@ class PlacedSeeds:
             self._adding = False
         layer.selected_data = set()
 
-    def move(self, index: int, position_zyx: NDArray[np.float64]) -> None:
-        """Move a seed to a display position, (z, y, x) mm."""
-        layer = self.layer
-        assert layer is not None
-        voxels = np.array(layer.data, dtype=float)
-        voxels[index] = (position_zyx - layer.translate) / layer.scale
-        layer.data = voxels
-
     def remove(self, indices: Iterable[int]) -> None:
         """Remove seeds by their numbers."""
         if self.layer is not None:

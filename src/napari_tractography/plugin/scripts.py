@@ -28,7 +28,6 @@ from .runs import Request
 from .starts import Balls, InMask
 
 PATH_KEY = "path"  # layer.metadata[PATH_KEY]: the file that a layer was opened from
-LABEL_KEY = "region_label"  # layer.metadata[LABEL_KEY]: the label that a region is of
 LINE = 88  # characters of a painted mask
 
 FILES = "napari_tractography.files"
@@ -40,7 +39,7 @@ def as_python(
     mask_layer: Layer | None = None,
     *,
     seed_layer: Layer | None = None,
-    region_layers: Sequence[Layer] = (),
+    region_layers: Sequence[tuple[Layer, int | None]] = (),
 ) -> str:
     """Return a Python script that tracks what a request asks for and prints the digest.
 
@@ -49,8 +48,8 @@ def as_python(
     request : Request
     fod_layer, mask_layer, seed_layer : Layer
         Where its FOD, its mask and the mask that it seeds from came from.
-    region_layers : sequence of Layer
-        Where its regions came from, in their order.
+    region_layers : sequence of (Layer, int or None)
+        Where its regions came from, in their order, and of which label they are.
 
     Raises
     ------
@@ -77,8 +76,8 @@ def as_python(
     lines += _python_seeds(request, seed_layer, imports)
     if request.regions:
         lines += ["regions = ["]
-        for region, layer in zip(request.regions, region_layers, strict=True):
-            lines += [f"    nt.Region.{_python_region(region, layer, imports)},"]
+        for region, source in zip(request.regions, region_layers, strict=True):
+            lines += [f"    nt.Region.{_python_region(region, *source, imports)},"]
         lines += ["]"]
         more += f", regions=regions, include_rule={request.include_rule!r}"
     lines += [
@@ -94,7 +93,7 @@ def as_command(
     mask_layer: Layer | None = None,
     *,
     seed_layer: Layer | None = None,
-    region_layers: Sequence[Layer] = (),
+    region_layers: Sequence[tuple[Layer, int | None]] = (),
     out: str = "streamlines.trk",
 ) -> str:
     """Return a command that tracks what a request asks for; see :func:`as_python`.
@@ -128,8 +127,8 @@ def as_command(
             words += ["--seed-mask", _file_of(seed_layer, starts.mask, starts.grid)]
         else:
             words += ["--seed-fod"]
-    for region, layer in zip(request.regions, region_layers, strict=True):
-        words += [f"--{region.role}={_command_region(region, layer)}"]
+    for region, source in zip(request.regions, region_layers, strict=True):
+        words += [f"--{region.role}={_command_region(region, *source)}"]
     if request.regions and request.include_rule != "all":
         words += ["--include-rule", request.include_rule]
     for spec in parameter_specs():
@@ -185,23 +184,21 @@ def _balls(starts: Balls) -> list[tuple[tuple[float, ...], float, int]]:
     )
 
 
-def _python_region(region: Region, layer: Layer, imports: set[str]) -> str:
+def _python_region(region: Region, layer: Layer, label: int | None, imports: set[str]) -> str:
     rest = f"{region.role!r}, name={region.name!r}"
     if region.voxels is None or region.grid is None:
         assert region.center_mm is not None
         return f"sphere({tuple(region.center_mm.tolist())!r}, {region.radius_mm!r}, {rest})"
-    label = layer.metadata.get(LABEL_KEY)
     volume = _python_volume(layer, region.voxels, region.grid, label, imports)
     if label is not None and "load_volume" in volume:
         rest += f", label={label}"
     return f"mask(*{volume}, {rest})"
 
 
-def _command_region(region: Region, layer: Layer) -> str:
+def _command_region(region: Region, layer: Layer, label: int | None) -> str:
     if region.voxels is None or region.grid is None:
         assert region.center_mm is not None
         return _numbers(*region.center_mm.tolist(), region.radius_mm)
-    label = layer.metadata.get(LABEL_KEY)
     path = _file_of(layer, region.voxels, region.grid, label)
     return path if label is None else f"{path}:{label}"
 

@@ -12,23 +12,26 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import (
     QAbstractTableModel,
+    QEvent,
     QItemSelection,
     QItemSelectionModel,
     QModelIndex,
     Qt,
 )
-from qtpy.QtGui import QFont, QKeyEvent, QPalette
+from qtpy.QtGui import QColor, QFont, QKeyEvent, QPalette
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from ..errors import InvalidSeedsError, TractographyError
-from .controls import label, tooltip
+from .controls import tooltip
 from .placed_seeds import OWN_SPECS
 from .session import Session
 
 ROWS = 4  # that are seen at once
 POSITION = "Position (mm)"
+SHORT_TITLES = {"n_per_seed": "Streamlines", "radius_mm": "Radius (mm)"}
 POSITION_HELP = "Where the seed is: right, anterior, superior."
-TITLES = (POSITION, *(label(spec) for spec in OWN_SPECS))
+TITLES = (POSITION, *(SHORT_TITLES[spec.name] for spec in OWN_SPECS))
+FAINT = 150  # of 255: how strongly what is common to all is written
 EDITABLE = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
 Role = Qt.ItemDataRole
 
@@ -47,6 +50,7 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
         super().__init__()
         self._session = session
         self._refused = refused
+        self.text_colour = QColor("grey")
         self._positions = np.empty((0, 3))
         self._own = session.seeds.own
 
@@ -105,7 +109,11 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
             font = QFont()
             font.setItalic(True)
             return font
-        return "" if role == Role.EditRole else QPalette().placeholderText()
+        if role == Role.EditRole:
+            return ""
+        faint = QColor(self.text_colour)
+        faint.setAlpha(FAINT)
+        return faint
 
     def setData(  # noqa: N802 - Qt's name
         self, index: QModelIndex, value: Any, role: int = Role.EditRole
@@ -150,7 +158,9 @@ class SeedTable(QTableView):  # type: ignore[misc]
             "above. Delete removes the selected."
         )
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         height = self.fontMetrics().lineSpacing() + 6
         self.verticalHeader().setDefaultSectionSize(height)
@@ -171,6 +181,12 @@ class SeedTable(QTableView):  # type: ignore[misc]
                 layer.selected_data.events.items_changed.connect(self._from_layer)
         self.seeds.refresh()
         self._from_layer()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
+        """Take up the colours of another theme."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.StyleChange):
+            self.seeds.text_colour = self.palette().color(QPalette.ColorRole.Text)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
         """Remove the selected seeds on Delete."""

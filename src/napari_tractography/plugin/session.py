@@ -23,6 +23,7 @@ from ..tractogram import Tractogram
 from .display import DisplaySpace
 from .placed_seeds import PlacedSeeds
 from .previews import Pace
+from .region_layers import Regions
 from .runs import Failure, Finished, Request, Run, work
 from .starts import InFod, InMask, Starts
 from .streamlines import Streamlines
@@ -47,6 +48,8 @@ class Session:
         What to start in, where that is a mask and not the one to track in.
     seeds : PlacedSeeds
         The seeds that were placed, in a layer.
+    regions : Regions
+        What streamlines must pass or avoid.
     space : DisplaySpace
         Where seeds and streamlines are shown: the space of the FOD chosen last.
     parameters : TrackingParameters
@@ -74,7 +77,8 @@ class Session:
         self.mask_layer: Layer | None = None
         self.seed_mask_layer: Layer | None = None
         self.seeds = PlacedSeeds(viewer)
-        self.space = self.seeds.space
+        self.regions = Regions(viewer)
+        self.space = self.regions.space if self.seeds.layer is None else self.seeds.space
         self.parameters = TrackingParameters()
         self.seeding = SeedingParameters()
         self.live = False
@@ -101,6 +105,7 @@ class Session:
         self.seeds.came.connect(self.seeds_changed.emit)
         self.seeds.drawn.connect(self.seeds_drawn.emit)
         self.seeds.changed.connect(self._on_seeds)
+        self.regions.changed.connect(self.changed)
 
     # -- seeds ---------------------------------------------------------------------------------
 
@@ -121,6 +126,7 @@ class Session:
                 if isinstance(shown, Streamlines) and shown.space != self.space:
                     shown.space = self.space
             self.seeds.show_in(self.space)
+            self.regions.show_in(self.space)
         self.seeds_changed.emit()
         self.changed()
 
@@ -142,12 +148,19 @@ class Session:
         self.seeds.add(np.asarray(self.space.to_display(points_mm), dtype=float))
 
     def owns(self, layer: Layer) -> bool:
-        """Tell whether a layer is that of the seeds."""
-        return layer is self.seeds_layer
+        """Tell whether points of a layer are dragged: of that of the seeds, and of balls."""
+        return layer is self.seeds_layer or layer in self.regions.spheres
+
+    def move_point(self, layer: Points, index: int, position_zyx: NDArray[np.float64]) -> None:
+        """Move a seed or a ball to a display position, (z, y, x) mm."""
+        places = np.array(layer.data, dtype=float)
+        places[index] = (position_zyx - layer.translate) / layer.scale
+        layer.data = places
 
     def move_seed(self, index: int, position_zyx: NDArray[np.float64]) -> None:
         """Move a seed to a display position, (z, y, x) mm."""
-        self.seeds.move(index, position_zyx)
+        assert self.seeds_layer is not None
+        self.move_point(self.seeds_layer, index, position_zyx)
 
     def remove_seeds(self, indices: Iterable[int]) -> None:
         """Remove seeds by their numbers."""
@@ -167,6 +180,7 @@ class Session:
 
     def _on_layer_removed(self, event: Any) -> None:
         self._forget(event.value)
+        self.regions.forget(event.value)
 
     def _forget(self, layer: Layer) -> None:
         if not self.seeds.forget(layer) and layer is self.streamlines_layer:
@@ -229,6 +243,8 @@ class Session:
             parameters=self.parameters,
             mask=mask,
             preview=preview,
+            regions=tuple(region for _, region in self.regions.frozen()),
+            include_rule=self.regions.rule,
             backend=self.backend,
             n_threads=self.n_threads,
         )
@@ -272,9 +288,11 @@ class Session:
     def open(self) -> None:
         """Listen to the viewer."""
         self.viewer.layers.events.removed.connect(self._on_layer_removed)
-        for layer in (self.seeds_layer, self.streamlines_layer):
+        regions = [entry.layer for entry in self.regions.entries]
+        for layer in (self.seeds_layer, self.streamlines_layer, *regions):
             if layer is not None and layer not in self.viewer.layers:
                 self._forget(layer)
+                self.regions.forget(layer)
 
     def close(self) -> None:
         """Let go of the viewer and give up what is under way; wait a moment for threads to end."""
