@@ -39,6 +39,7 @@ from .handedness import orient
 from .output import OutputMenu
 from .picking import SeedMouse
 from .presence import Presence
+from .region_list import RegionList
 from .results import Results
 from .runs import Run
 from .scene import Scene
@@ -48,6 +49,7 @@ from .sections import Section, button, row
 from .seed_section import SeedSection
 from .selection import Selection
 from .session import Session
+from .settings import Memory
 from .volumes import fod_layer_data, fod_layers, fod_of, mask_layer_data, mask_layers
 
 if TYPE_CHECKING:
@@ -73,6 +75,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     Parameters
     ----------
     viewer : napari.Viewer
+    remember : bool
+        Take up what was set the last time, and keep what is set.
 
     Attributes
     ----------
@@ -80,7 +84,13 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         What the panel shows and changes.
     """
 
-    def __init__(self, viewer: napari.viewer.Viewer, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        viewer: napari.viewer.Viewer,
+        parent: QWidget | None = None,
+        *,
+        remember: bool = True,
+    ) -> None:
         super().__init__(parent)
         # napari hands plugins a proxy, whose layers are not the layers that events bring.
         self.viewer = viewer = getattr(viewer, "__wrapped__", viewer)
@@ -91,6 +101,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._opacity = {2: 1.0, 3: VOLUME_OPACITY}  # of the volume, in slices and in 3-D
         self._build()
         self._connect()
+        self.memory = Memory(self, keep=remember)
         self.open_session()
         self._presence = Presence(self, came=self.open_session, went=self.close_session)
 
@@ -117,11 +128,12 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.seeds = SeedSection(self.session, show_warning)
         self.seeding, self.hint_label = self.seeds.controls, self.seeds.hint
         self.clear_seeds = self.seeds.clear
+        self.regions = RegionList(self.session, show_warning)
         self.tracking = parameter_controls(s for s in parameter_specs() if s.section == "main")
         tracking = form(self.tracking)
         self.more = parameter_controls(s for s in parameter_specs() if s.section == "more")
         more = form(self.more)
-        self._forms = [data, *self.seeds.forms, tracking, more]
+        self._forms = [data, *self.seeds.forms, self.regions.form, tracking, more]
         self.run_button = button("Run", "Track from every seed.")
         self.cancel_button = button("Cancel", "Stop tracking and keep what has arrived.")
         self.cancel_button.setEnabled(False)
@@ -135,6 +147,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.save_button.setEnabled(False)
         self.screenshot_button = button("Screenshot...", "Save a picture of the canvas as PNG.")
         self.output = OutputMenu(self.session)
+        reset = self.output.menu().addAction("Restore defaults")
+        reset.setToolTip("Set every control of the panel as it was at first; layers stay.")
+        reset.triggered.connect(lambda: self.memory.restore_defaults())
         self.scene = Scene(self.session)
         self.appearance = Appearance(self.session)
         self.device = DeviceSection(self.session)
@@ -146,6 +161,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         layout.setSpacing(2)
         layout.addWidget(Section("Data", data))
         layout.addWidget(Section("Seeds", self.seeds))
+        layout.addWidget(Section("Regions", self.regions, is_open=False))
         layout.addWidget(Section("Tracking", tracking))
         layout.addWidget(Section("More parameters", more, is_open=False))
         layout.addWidget(Section("Display", self.appearance, is_open=False))
@@ -222,6 +238,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         orient(self.viewer)
         self.scene.open()
         self.device.open()
+        self.memory.open()
         self.selection.open()
         self.viewer.mouse_drag_callbacks.append(self._on_press)
         self._refresh_layers()
@@ -239,6 +256,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.viewer.mouse_drag_callbacks.remove(self._on_press)
         self.scene.close_scene()
         self.device.close_section()
+        self.memory.close_memory()
         self.selection.close_selection()
         self.session.close()
         self._rest()
