@@ -11,7 +11,7 @@ import nibabel as nib
 import numpy as np
 from napari.layers import Layer
 from qtpy.QtCore import QEvent, QPointF, Qt
-from qtpy.QtGui import QMouseEvent
+from qtpy.QtGui import QEnterEvent, QMouseEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
@@ -77,6 +77,15 @@ class Mouse:
         left, none = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
         self._send(QEvent.Type.MouseMove, none, none, keys)
         self._send(QEvent.Type.MouseButtonPress, left, left, keys)
+
+    def hover(self, zyx: Any) -> None:
+        """Move without a button pressed."""
+        self._at = self.where(zyx)
+        native, none = self._canvas.native, Qt.MouseButton.NoButton
+        place = native.mapToGlobal(self._at)
+        QApplication.sendEvent(native, QEnterEvent(self._at, self._at, place))
+        self._send(QEvent.Type.MouseMove, none, none, Qt.KeyboardModifier.NoModifier)
+        QTest.qWait(20)  # vispy drops moves in quicker succession
 
     def move(
         self, zyx: Any, keys: Any = Qt.KeyboardModifier.NoModifier, *, busy: bool = False

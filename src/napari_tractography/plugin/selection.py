@@ -36,7 +36,7 @@ class Selection(QWidget):  # type: ignore[misc]
         self.session = session
         self.viewer = session.viewer
         self.layer: Streamlines | None = None
-        self._telling = False
+        self._told: dict[str, str] = {}  # the status that we set, not to be taken for napari's
         self._on_press = self._alt_click  # one bound method, so that it can be removed
         self.label = QLabel()
         self.label.setWordWrap(True)
@@ -125,10 +125,10 @@ class Selection(QWidget):  # type: ignore[misc]
         viewer, layer = self.viewer, self.layer
         status = viewer.status
         if (
-            self._telling
-            or layer is None
+            layer is None
             or layer is viewer.layers.selection.active
             or not isinstance(status, dict)
+            or status == self._told
             or QApplication.mouseButtons() != Qt.MouseButton.NoButton  # the camera moves
         ):
             return
@@ -138,9 +138,6 @@ class Selection(QWidget):  # type: ignore[misc]
             sight = viewer.scene.camera.calculate_nd_view_direction(viewer.dims.ndim, shown)
         number = layer.get_value(viewer.cursor.position, view_direction=sight, world=True)
         if number is not None:
-            self._telling = True
-            try:
-                text = f"{status['coordinates']}; {layer.describe(number)}"
-                viewer.status = {**status, "coordinates": text}
-            finally:
-                self._telling = False
+            text = f"{status['coordinates']}; {layer.describe(number)}"
+            self._told = {**status, "coordinates": text}
+            viewer.status = self._told
