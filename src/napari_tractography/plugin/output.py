@@ -12,12 +12,17 @@ from qtpy.QtWidgets import QApplication, QFileDialog, QMenu, QProgressDialog, QP
 
 from ..errors import InvalidFodError, InvalidTractogramError, TractographyError
 from ..maps.coherence import coherence
+from ..tractogram import Tractogram
+from .edit_scripts import same_streamlines, with_edits
 from .figures import MAX_PATHS, paths_layer, tubes_layer
 from .movies import N_FRAMES, turntable
+from .runs import Request
 from .scripts import as_command, as_python
 from .session import Session
+from .streamlines import Streamlines
 
 MAX_TUBES = 400
+WHICH = "The selected streamlines, or up to {} of all,"
 
 
 class OutputMenu(QPushButton):  # type: ignore[misc]
@@ -34,8 +39,8 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
             ("Copy as Python", "A script that tracks the same, to the digest.", self.copy_python),
             ("Copy as command", "One command that tracks the same.", self.copy_command),
             ("Movie...", "One turn of the 3-D view, as GIF or MP4.", self._movie),
-            ("Add tubes", f"Up to {MAX_TUBES} streamlines as tubes, for figures.", self.add_tubes),
-            ("Add editable paths", f"Up to {MAX_PATHS} streamlines as paths.", self.add_paths),
+            ("Add tubes", f"{WHICH.format(MAX_TUBES)} as tubes, for figures.", self.add_tubes),
+            ("Add editable paths", f"{WHICH.format(MAX_PATHS)} as paths.", self.add_paths),
             ("Check the FOD", "Does another basis, frame or flip fit better?", self.check_fod),
         ):
             entry = menu.addAction(text)
@@ -52,16 +57,14 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         self._copy(as_command)
 
     def add_tubes(self) -> None:
-        """Add the streamlines as tubes: an even part, where there are too many."""
+        """Add the selected streamlines as tubes; without a selection an even part of all."""
         layer = self._layer()
-        few = layer.tractogram[:: -(-len(layer.tractogram) // MAX_TUBES)]
-        self.session.viewer.add_layer(tubes_layer(few, layer.space))
+        self.session.viewer.add_layer(tubes_layer(_few(layer, MAX_TUBES), layer.space))
 
     def add_paths(self) -> None:
-        """Add the streamlines as editable paths: an even part, where there are too many."""
+        """Add the selected streamlines as paths; without a selection an even part of all."""
         layer = self._layer()
-        few = layer.tractogram[:: -(-len(layer.tractogram) // MAX_PATHS)]
-        self.session.viewer.add_layer(paths_layer(few, layer.space))
+        self.session.viewer.add_layer(paths_layer(_few(layer, MAX_PATHS), layer.space))
 
     def check_fod(self) -> None:
         """Say whether another reading of the FOD fits better."""
@@ -109,10 +112,30 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
             seed_layer=self.session.starts_layer,
             region_layers=[(e.layer, e.label) for e, _ in self.session.regions.frozen()],
         )
+        told = "Copied; it gives the streamlines that Run gives."
+        layer = self.session.streamlines_layer
+        if layer is not None and layer.editor.is_edited:
+            text, told = self._edited(text, request, layer, is_python=script is as_python)
         QGuiApplication.clipboard().setText(text)
-        show_info("Copied; it gives the streamlines that Run gives.")
+        show_info(told)
 
-    def _layer(self) -> Any:
+    def _edited(
+        self, text: str, request: Request, layer: Streamlines, *, is_python: bool
+    ) -> tuple[str, str]:
+        """Return the script with the edits by hand, or without; and a sentence that says which."""
+        if not is_python:
+            why = "a command has no room for them, a Python script has"
+        elif not same_streamlines(self.session.result_request, request):
+            why = "settings or seeds were changed since that run"
+        else:
+            kept = layer.editor.kept
+            edited = with_edits(text, kept, len(layer.editor.whole))
+            if edited is not None:
+                return edited, f"Copied; it gives the {len(kept):,} streamlines that you kept."
+            why = "they would take too many numbers; save the streamlines instead"
+        return text, f"Copied without your edits, it gives what Run gives: {why}."
+
+    def _layer(self) -> Streamlines:
         layer = self.session.streamlines_layer
         if layer is None or not len(layer.tractogram):
             raise InvalidTractogramError("There are no streamlines; run tracking first.")
@@ -123,3 +146,10 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
             action()
         except TractographyError as error:
             show_error(str(error))
+
+
+def _few(layer: Streamlines, most: int) -> Tractogram:
+    """Return what is selected, and otherwise an even part of all."""
+    if layer.editor.n_selected:
+        return layer.editor.selected_tractogram()
+    return layer.tractogram[:: -(-len(layer.tractogram) // most)]
