@@ -135,7 +135,47 @@ def _cell(text: str) -> str:
     return text.replace("%%", "%").replace("|", "\\|")
 
 
-PAGES = {"docs/commands.md": commands_page, "docs/parameters.md": parameters_page}
+MANIFEST = "src/napari_tractography/napari.yaml"
+LARGEST = 2**31 - 1  # that napari's Preferences can show
+SETTINGS_HEAD = "  # What the panel remembers. Written by `make docs` from plugin/settings.py.\n"
+
+
+def manifest_page() -> str:
+    """Return the manifest with the settings of the panel as they should be."""
+    import yaml
+
+    from napari_tractography.plugin.settings import KEPT, setting_name
+
+    settings = {
+        key: {"title": title, "properties": {setting_name(s.name): _setting(s) for s in specs}}
+        for key, (title, specs) in KEPT.items()
+    }
+    text = yaml.safe_dump({"configurations": settings}, sort_keys=False, width=96)
+    own, _, _ = (ROOT / MANIFEST).read_text("utf-8").partition(SETTINGS_HEAD)
+    return own + SETTINGS_HEAD + "".join(f"  {line}\n" for line in text.splitlines())
+
+
+def _setting(spec: ParameterSpec) -> dict[str, object]:
+    unit = f" ({spec.unit})" if spec.unit else ""
+    kinds = {bool: "boolean", int: "integer", float: "number", str: "string"}
+    setting: dict[str, object] = {
+        "type": kinds[type(spec.default)],
+        "default": spec.default,
+        "title": spec.label + unit,
+        "description": spec.help,
+    }
+    if spec.choices:
+        setting["enum"] = list(spec.choices)
+    if spec.minimum is not None and spec.maximum is not None:
+        setting |= {"minimum": spec.minimum, "maximum": min(spec.maximum, LARGEST)}
+    return setting
+
+
+PAGES = {
+    MANIFEST: manifest_page,
+    "docs/commands.md": commands_page,
+    "docs/parameters.md": parameters_page,
+}
 
 
 def _anchor(heading: str) -> str:

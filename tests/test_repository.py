@@ -287,9 +287,11 @@ def test_pages_derived_from_the_code_are_up_to_date(docs_script: ModuleType) -> 
 
 def test_stale_page_is_noticed(docs_script: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
-    assert docs_script.stale_pages(tmp_path) == ["docs/commands.md", "docs/parameters.md"]
+    assert docs_script.stale_pages(tmp_path) == list(docs_script.PAGES)
+    for name, write in docs_script.PAGES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(write(), "utf-8")
     (tmp_path / "docs" / "parameters.md").write_text("# Parameters\n")
-    (tmp_path / "docs" / "commands.md").write_text(docs_script.commands_page())
     assert docs_script.stale_pages(tmp_path) == ["docs/parameters.md"]
 
 

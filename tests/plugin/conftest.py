@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import napari.settings
 import pytest
 from hands import CHUNK, FEW, WAIT_MS, fod_layer, tracking_threads
 from napari.components import ViewerModel
@@ -13,7 +15,7 @@ from napari.utils.notifications import notification_manager
 
 from napari_tractography.fod import Fod
 from napari_tractography.phantoms import make_phantom
-from napari_tractography.plugin import device, runs
+from napari_tractography.plugin import device, runs, settings
 from napari_tractography.plugin.panel import TractographyPanel
 from napari_tractography.tractogram import Tractogram
 
@@ -28,6 +30,17 @@ def cross() -> Fod:
 def no_look_at_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Panels do not look for GPUs by themselves: that imports CuPy, which takes a while."""
     monkeypatch.setattr(device, "LOOK_AFTER_MS", 3_600_000)
+
+
+@pytest.fixture(autouse=True)
+def fresh_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[], None]]:
+    """Keep the settings of plugins in the folder of the test; a call reads them anew."""
+    monkeypatch.setattr(napari.settings, "_CFG_PATH", str(tmp_path / "settings.yaml"))
+    monkeypatch.setattr(settings, "_told", set())
+    forget = napari.settings._clear_plugin_settings_cache
+    forget()
+    yield forget
+    forget()
 
 
 @pytest.fixture
@@ -78,12 +91,13 @@ def open_model(qtbot: Any) -> Iterator[Callable[..., TractographyPanel]]:
     """Make a panel on a viewer without a window, with FODs opened; fast."""
     panels = []
 
-    def make(*fods: Fod) -> TractographyPanel:
+    def make(*fods: Fod, prepared: bool = True) -> TractographyPanel:
         viewer = ViewerModel()
         panel = TractographyPanel(viewer)
         qtbot.addWidget(panel)
         panels.append(panel)
-        panel.set_parameters(n_per_seed=FEW, max_length_mm=80.0)
+        if prepared:
+            panel.set_parameters(n_per_seed=FEW, max_length_mm=80.0)
         for fod in fods:
             viewer.add_layer(fod_layer(fod))
         return panel

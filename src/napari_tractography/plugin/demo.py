@@ -70,7 +70,7 @@ def run_demo(fod_path: str | None, output: Path | None) -> int:
     viewer = napari.Viewer(title="Tractography", show=True)
     viewer.window.resize(*WINDOW)
     viewer.add_layer(Layer.create(*fod_layer_data(fod)))
-    panel = TractographyPanel(viewer)
+    panel = TractographyPanel(viewer, remember=False)  # what it sets is nobody's choice
     viewer.window.add_dock_widget(panel, name="Tractography", area="right")
     if fod_path is None:
         seeds_mm = np.asarray(phantom_seeds_mm(PHANTOM), dtype=np.float32)

@@ -26,7 +26,7 @@ class Section(QWidget):  # type: ignore[misc]
 
     def __init__(self, title: str, *parts: QWidget, is_open: bool = True) -> None:
         super().__init__()
-        self._title = title
+        self.title = title
         self.header = QPushButton()
         self.header.setCheckable(True)
         self.header.setStyleSheet(HEADER_STYLE)
@@ -47,7 +47,7 @@ class Section(QWidget):  # type: ignore[misc]
 
     def _fold(self, is_open: bool) -> None:
         self.content.setVisible(is_open)
-        self.header.setText(f"{'▾' if is_open else '▸'}  {self._title}")
+        self.header.setText(f"{'▾' if is_open else '▸'}  {self.title}")
 
 
 def button(text: str, tooltip: str) -> QPushButton:
