@@ -13,7 +13,10 @@ from qtpy.QtWidgets import QProgressDialog
 
 from napari_tractography.errors import FileError, InvalidFodError, InvalidTractogramError
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.plugin import figures
 from napari_tractography.plugin import output as module
+from napari_tractography.plugin.edit_scripts import LAST_LINE, MAX_RANGES, with_edits
+from napari_tractography.plugin.figures import TUBE_SIDES
 from napari_tractography.plugin.panel import TractographyPanel
 
 
@@ -34,14 +37,77 @@ def panel(make_napari_viewer, tmp_path, qtbot):
     return panel
 
 
-def test_the_copied_script_gives_the_digest_on_the_screen(panel):
-    panel.output.copy_python()
+def run_clipboard():
+    """What the script on the clipboard prints."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(QGuiApplication.clipboard().text(), "copied", "exec"), {})
-    assert printed.getvalue().strip() == panel.session.tractogram.digest()
+    return printed.getvalue().strip()
+
+
+def test_the_copied_script_gives_the_digest_on_the_screen(panel):
+    panel.output.copy_python()
+    assert run_clipboard() == panel.session.tractogram.digest()
     panel.output.copy_command()
     assert QGuiApplication.clipboard().text().startswith("napari-tractography track ")
+
+
+def test_a_copied_script_holds_the_edits_or_says_that_it_does_not(panel, monkeypatch):
+    told = []
+    monkeypatch.setattr(module, "show_info", told.append)
+    layer, n = panel.session.streamlines_layer, len(panel.session.tractogram)
+    layer.selected = [0, 3, 4, n - 1]
+    layer.editor.delete_selected()
+    panel.output.copy_python()
+    assert f"the {n - 4} streamlines that you kept" in told[-1]
+    assert run_clipboard() == panel.session.tractogram.digest() == layer.tractogram.digest()
+    panel.output.copy_command()
+    assert "without your edits" in told[-1]
+    panel.set_parameters(step_mm=0.7)
+    panel._read_parameters()
+    panel.output.copy_python()
+    assert "settings or seeds were changed" in told[-1]
+    assert "kept" not in QGuiApplication.clipboard().text()
+
+
+@pytest.mark.parametrize("kept", [[], [0], [2, 3, 4], [0, 2, 4], list(range(5))])
+def test_a_script_keeps_the_very_streamlines(kept):
+    script = with_edits("streamlines = list(range(5))\n" + LAST_LINE, np.array(kept, int), 5)
+
+    class Whole(list):
+        def __getitem__(self, numbers):
+            return Whole(list.__getitem__(self, n) for n in numbers)
+
+        def digest(self):
+            return list(self)
+
+    printed = []
+    exec(
+        script.replace("list(range(5))", "Whole(range(5))"),
+        {"Whole": Whole, "print": printed.append},
+    )
+    assert printed == [kept]
+
+
+def test_a_script_of_numbers_only_is_none():
+    kept = np.arange(0, 2 * MAX_RANGES + 2, 2)
+    assert with_edits(LAST_LINE, kept, 3 * MAX_RANGES) is None
+
+
+def test_tubes_and_paths_of_what_is_selected(panel, monkeypatch):
+    monkeypatch.setattr(module, "MAX_PATHS", 7)
+    layer = panel.session.streamlines_layer
+    layer.selected = [2, 5, 6]
+    panel.output.add_paths()
+    assert panel.viewer.layers["Paths"].nshapes == 3
+    first = layer.space.to_display(layer.tractogram[2].points)[0]
+    np.testing.assert_allclose(panel.viewer.layers["Paths"].data[0][0], first, atol=1e-4)
+    panel.output.add_tubes()
+    n_points = layer.editor.selected_tractogram().n_points
+    assert len(panel.viewer.layers["Tubes"].vertices) == n_points * TUBE_SIDES
+    monkeypatch.setattr(figures, "MAX_PATHS", 2)
+    with pytest.raises(InvalidTractogramError, match="3 streamlines"):
+        panel.output.add_paths()
 
 
 def test_tubes_and_paths_are_added(panel, monkeypatch):
