@@ -21,6 +21,7 @@ from scipy.ndimage import map_coordinates
 
 from ..parameters import ParameterSpec
 from ..tractogram import Tractogram
+from .clip_controls import ClipControls
 from .colours import MODES
 from .controls import form, on_change, parameter_controls, values_of
 from .display import display_space_of_layer
@@ -69,7 +70,8 @@ DISPLAY_SPECS = (
         maximum=500.0,
         increment=0.5,
         slider=(0.5, 40.0),
-        help="Thickness of the slab around the slice in which a 2-D view shows streamlines.",
+        help="Thickness of the slab around the slice in which a 2-D view shows streamlines, and "
+        "a clipped 3-D view.",
     ),
     ParameterSpec(
         name="max_vertices",
@@ -105,7 +107,10 @@ class Appearance(QWidget):  # type: ignore[misc]
         self.legend = QLabel()
         self.legend.setTextFormat(Qt.TextFormat.RichText)
         self.gradient = QLabel()
-        self.form = form([self.controls[0], self.volume_choice, *self.controls[1:]])
+        self.clip = ClipControls(session)
+        self.form = form(
+            [self.controls[0], self.volume_choice, *self.controls[1:], *self.clip.controls]
+        )
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.form)
@@ -116,6 +121,14 @@ class Appearance(QWidget):  # type: ignore[misc]
         self._slab.changed.connect(self._on_slab)
         on_change([*self.controls, self.volume_choice], self.apply)
         self._show_legend(None)
+
+    def open(self) -> None:
+        """Listen to the viewer."""
+        self.clip.open()
+
+    def close_appearance(self) -> None:
+        """Let go of the viewer."""
+        self.clip.close()
 
     def refresh_layers(self) -> None:
         """Take up new, renamed and removed layers."""
@@ -150,6 +163,7 @@ class Appearance(QWidget):  # type: ignore[misc]
                 layer.colour_by_values(sampler(volume), label=volume.name)
         elif layer.colour_by != colour_by:
             layer.colour_by = colour_by
+        self.clip.apply_to(layer)
         self._show_legend(layer)
 
     def show_legend(self) -> None:

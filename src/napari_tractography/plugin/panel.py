@@ -240,6 +240,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.device.open()
         self.memory.open()
         self.selection.open()
+        self.appearance.open()
         self.viewer.mouse_drag_callbacks.append(self._on_press)
         self._refresh_layers()
 
@@ -258,6 +259,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.device.close_section()
         self.memory.close_memory()
         self.selection.close_selection()
+        self.appearance.close_appearance()
         self.session.close()
         self._rest()
 
