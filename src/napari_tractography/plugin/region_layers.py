@@ -128,6 +128,7 @@ class Regions:
         self._insert(layer)
         entry = self.add_labels(layer, role)
         self.viewer.layers.selection.active = layer
+        self.viewer.dims.ndisplay = 2  # there is no painting into the void in 3-D
         layer.brush_size = BRUSH_VOXELS
         layer.mode = "paint"
         return entry
