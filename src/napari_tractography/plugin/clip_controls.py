@@ -97,13 +97,14 @@ class ClipControls:
             layer.clip = self.choice.value
 
     def _on_choice(self, _value: Any = None) -> None:
-        self._on_slice()
-
-    def _on_slice(self, _event: Any = None) -> None:
         self._show()
         layer = self.session.streamlines_layer
         if layer is not None:
             self.apply_to(layer)
+
+    def _on_slice(self, _event: Any = None) -> None:
+        if self._axis is not None:  # else a layer that a script clips is left alone
+            self._on_choice()
 
     def _on_slider(self, number: int) -> None:
         axis = self._axis
