@@ -6,6 +6,7 @@ anew.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -19,16 +20,19 @@ from qtpy.QtGui import QImage, QPixmap
 from qtpy.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
 from scipy.ndimage import map_coordinates
 
+from ..maps.clusters import DISTANCE_MM
 from ..parameters import ParameterSpec
 from ..tractogram import Tractogram
 from .clip_controls import ClipControls
+from .clustering import Clustering
 from .colours import MODES
 from .controls import form, on_change, parameter_controls, values_of
 from .display import display_space_of_layer
 from .session import Session
-from .streamlines import MAX_VERTICES, Streamlines
+from .streamlines import MAX_VERTICES, VALUES, Streamlines
 
 VOLUME = "a volume"
+CLUSTER = "cluster"
 LEGEND_SIZE = (180, 10)
 
 DISPLAY_SPECS = (
@@ -36,9 +40,20 @@ DISPLAY_SPECS = (
         name="colour_by",
         label="Colour by",
         default="direction",
-        choices=(*MODES, VOLUME),
+        choices=(*MODES, CLUSTER, VOLUME),
         help="What the colour of a streamline stands for; direction is |x|, |y|, |z| as red, "
         "green, blue.",
+    ),
+    ParameterSpec(
+        name="cluster_mm",
+        label="Cluster distance",
+        default=DISTANCE_MM,
+        unit="mm",
+        minimum=1.0,
+        maximum=200.0,
+        increment=1.0,
+        slider=(2.0, 40.0),
+        help="Streamlines farther apart than this, on average along them, are in other clusters.",
     ),
     ParameterSpec(
         name="width",
@@ -119,6 +134,10 @@ class Appearance(QWidget):  # type: ignore[misc]
         self._slab = next(control for control in self.controls if control.name == "slab_mm")
         self._slab_chosen = False
         self._slab.changed.connect(self._on_slab)
+        self.clustering = Clustering()
+        self.clustering.coloured.connect(self.show_legend)
+        self._sampled: tuple[Any, Layer] | None = None  # weak layer, the volume that colours it
+        self._distance = next(c for c in self.controls if c.name == "cluster_mm")
         on_change([*self.controls, self.volume_choice], self.apply)
         self._show_legend(None)
 
@@ -127,8 +146,10 @@ class Appearance(QWidget):  # type: ignore[misc]
         self.clip.open()
 
     def close_appearance(self) -> None:
-        """Let go of the viewer."""
+        """Let go of the viewer and of what is coloured."""
         self.clip.close()
+        self.clustering.stop()
+        self._sampled = None
 
     def refresh_layers(self) -> None:
         """Take up new, renamed and removed layers."""
@@ -153,18 +174,29 @@ class Appearance(QWidget):  # type: ignore[misc]
     def apply_to(self, layer: Streamlines) -> None:
         """Give a layer the look that the controls say, changing only what differs."""
         wanted = values_of(self.controls)
-        colour_by = wanted.pop("colour_by")
+        colour_by, cluster_mm = wanted.pop("colour_by"), wanted.pop("cluster_mm")
+        self._distance.native.setEnabled(colour_by == CLUSTER)
         for name, value in wanted.items():
             if getattr(layer, name) != value:
                 setattr(layer, name, value)
-        volume = self.volume_choice.value
-        if colour_by == VOLUME:
-            if volume is not None:
-                layer.colour_by_values(sampler(volume), label=volume.name)
+        if colour_by != CLUSTER:
+            self.clustering.stop()
+        if colour_by == CLUSTER:
+            self.clustering.colour(layer, cluster_mm)
+        elif colour_by == VOLUME:
+            self._sample(layer)
         elif layer.colour_by != colour_by:
             layer.colour_by = colour_by
         self.clip.apply_to(layer)
         self._show_legend(layer)
+
+    def _sample(self, layer: Streamlines) -> None:
+        """Colour by the chosen volume, unless that is done already."""
+        volume, before = self.volume_choice.value, self._sampled
+        is_done = before is not None and before[0]() is layer and before[1] is volume
+        if volume is not None and not (is_done and layer.colour_by == VALUES):
+            layer.colour_by_values(sampler(volume), label=volume.name)
+            self._sampled = weakref.ref(layer), volume
 
     def show_legend(self) -> None:
         """Bring the legend up to date with the layer."""

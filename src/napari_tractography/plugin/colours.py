@@ -158,7 +158,9 @@ def seed_colours(tractogram: Tractogram) -> Colours:
     return kind_colours(tractogram, tractogram.seed_index, label="Seed")
 
 
-def kind_colours(tractogram: Tractogram, kinds: ArrayLike, *, label: str, **_: Any) -> Colours:
+def kind_colours(
+    tractogram: Tractogram, kinds: ArrayLike, *, label: str, n_named: int = 0, **_: Any
+) -> Colours:
     """Give each kind of streamline a colour of its own, far from those of its neighbours.
 
     Parameters
@@ -169,6 +171,8 @@ def kind_colours(tractogram: Tractogram, kinds: ArrayLike, *, label: str, **_: A
         The kind of each streamline; below 0 is unknown, and grey.
     label : str
         What the kinds are.
+    n_named : int
+        How many kinds, the largest, are to be in the legend.
 
     Raises
     ------
@@ -181,13 +185,30 @@ def kind_colours(tractogram: Tractogram, kinds: ArrayLike, *, label: str, **_: A
             f"kinds has shape {kind.shape}; give one for each of the "
             f"{tractogram.n_streamlines} streamlines."
         )
-    # Hues a golden section apart never come close for consecutive kinds.
+    rgba = np.ones((len(kind), 4), dtype=np.float32)
+    rgba[:, :3] = _hues(kind)
+    rgba[kind < 0] = UNKNOWN
+    named: tuple[tuple[str, RGB], ...] = ()
+    if n_named:
+        found, counts = np.unique(kind[kind >= 0], return_counts=True)
+        largest = np.argsort(-counts, kind="stable")[:n_named]
+        named = tuple(
+            (f"{label} {number + 1}: {count:,} streamlines", (float(r), float(g), float(b)))
+            for number, count, (r, g, b) in zip(
+                found[largest].tolist(),
+                counts[largest].tolist(),
+                _hues(found[largest]),
+                strict=True,
+            )
+        )
+    return Colours(np.repeat(rgba, np.diff(tractogram.offsets), axis=0), label, categories=named)
+
+
+def _hues(kind: NDArray[np.integer]) -> NDArray[np.float64]:
+    """RGB of kinds, hues a golden section apart: consecutive ones never come close."""
     hue = (kind * 0.6180339887498949) % 1.0
     bow = np.abs((hue[:, None] * 6 + np.array([0, 4, 2])) % 6 - 3) - 1  # hue to RGB
-    rgba = np.ones((len(hue), 4), dtype=np.float32)
-    rgba[:, :3] = 0.25 + 0.75 * np.clip(bow, 0, 1)
-    rgba[kind < 0] = UNKNOWN
-    return Colours(np.repeat(rgba, np.diff(tractogram.offsets), axis=0), label)
+    return np.asarray(0.25 + 0.75 * np.clip(bow, 0, 1))
 
 
 def stop_reason_colours(tractogram: Tractogram) -> Colours:

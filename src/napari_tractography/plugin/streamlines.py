@@ -214,7 +214,7 @@ class Streamlines(DrawnStreamlines):
         paint = partial(value_colours, label=label, unit=unit, limits=limits)
         self._take_values(values, paint)
 
-    def colour_by_kinds(self, kinds: Values, *, label: str = "Kind") -> None:
+    def colour_by_kinds(self, kinds: Values, *, label: str = "Kind", n_named: int = 0) -> None:
         """Give each kind of streamline a colour of its own.
 
         Parameters
@@ -224,6 +224,8 @@ class Streamlines(DrawnStreamlines):
             returns them for a tractogram, which is then asked again for each new one.
         label : str
             What the kinds are.
+        n_named : int
+            How many kinds, the largest, are to be in the legend.
 
         Raises
         ------
@@ -235,7 +237,7 @@ class Streamlines(DrawnStreamlines):
                 f"kinds has shape {np.shape(kinds)}; give one for each of the "
                 f"{self._shown.n_all} streamlines."
             )
-        self._take_values(kinds, partial(kind_colours, label=label))
+        self._take_values(kinds, partial(kind_colours, label=label, n_named=n_named))
 
     def _take_values(self, values: Values, paint: Paint) -> None:
         self._colouring.take_values(values, paint)

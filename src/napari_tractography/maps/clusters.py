@@ -1,0 +1,112 @@
+"""Clusters of streamlines that run alike: QuickBundles, bounded so that it takes a moment.
+
+Garyfallidis et al., QuickBundles, a method for tractography simplification, Frontiers in
+Neuroscience 6, 2012; DIPY does the clustering. Called by the plugin and by scripts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from dipy.segment.clustering import QuickBundles
+from numpy.typing import NDArray
+
+from ..tractogram import Tractogram
+
+DISTANCE_MM = 10.0
+N_POINTS = 12  # that stand for a streamline
+MAX_SAMPLE = 2000  # DIPY keeps other Python threads waiting meanwhile: 0.1 s at worst
+_BLOCK = 1024  # streamlines at a time
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clusters:
+    """Clusters, the largest first.
+
+    Attributes
+    ----------
+    centroids : (n_clusters, N_POINTS, 3) float32
+        The mean streamline of each, RAS+ mm.
+    """
+
+    centroids: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.centroids)
+
+    def labels(self, tractogram: Tractogram) -> NDArray[np.int64]:
+        """Return which cluster each streamline is nearest to.
+
+        Returns
+        -------
+        (n_streamlines,) int64
+            -1 where there are no clusters, and for a streamline without points.
+        """
+        lines = evenly_thinned(tractogram)
+        labels = np.full(len(lines), -1, dtype=np.int64)
+        if len(self):
+            for first in range(0, len(lines), _BLOCK):
+                part = slice(first, first + _BLOCK)
+                labels[part] = self._distances(lines[part]).argmin(axis=1)
+            labels[np.diff(tractogram.offsets) == 0] = -1
+        return labels
+
+    def _distances(self, lines: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Mean distance of (n, N_POINTS, 3) from each centroid, the better way round: (n, k)."""
+        there = np.zeros((len(lines), len(self)), dtype=np.float32)
+        back = there.copy()
+        for i in range(N_POINTS):
+            for total, point in ((there, lines[:, i]), (back, lines[:, -1 - i])):
+                square = np.zeros_like(total)
+                for axis in range(3):
+                    square += (point[:, axis, None] - self.centroids[None, :, i, axis]) ** 2
+                total += np.sqrt(square)
+        return np.minimum(there, back) / np.float32(N_POINTS)
+
+
+def cluster(tractogram: Tractogram, *, distance_mm: float = DISTANCE_MM) -> Clusters:
+    """Cluster streamlines.
+
+    Of more than :data:`MAX_SAMPLE` streamlines a random part, always the same, decides what
+    clusters there are.
+
+    Parameters
+    ----------
+    tractogram : Tractogram
+    distance_mm : float
+        A streamline farther than this from all clusters, point by point on average, makes another.
+    """
+    lines = evenly_thinned(tractogram)
+    lines = lines[np.diff(tractogram.offsets) > 0]
+    if len(lines) > MAX_SAMPLE:
+        chosen = np.random.default_rng(0).choice(len(lines), MAX_SAMPLE, replace=False)
+        lines = lines[np.sort(chosen)]
+    if not len(lines):
+        return Clusters(np.empty((0, N_POINTS, 3), np.float32))
+    # All have the same number of points, so that DIPY's own metric does not thin them again.
+    found = QuickBundles(threshold=distance_mm, metric="MDF_12points").cluster(list(lines))
+    centroids = [c.centroid for c in sorted(found, key=len, reverse=True)]
+    return Clusters(np.array(centroids, dtype=np.float32))
+
+
+def evenly_thinned(tractogram: Tractogram) -> NDArray[np.float32]:
+    """Return :data:`N_POINTS` points of each streamline, evenly by number.
+
+    Returns
+    -------
+    (n_streamlines, N_POINTS, 3) float32
+        RAS+ mm; 0 for a streamline without points.
+    """
+    counts = np.diff(tractogram.offsets)
+    thin = np.zeros((len(counts), N_POINTS, 3), dtype=np.float32)
+    there = counts > 0
+    last = (counts[there] - 1)[:, None]
+    place = last * np.linspace(0, 1, N_POINTS)
+    before = np.minimum(place.astype(np.int64), np.maximum(last - 1, 0))
+    share = (place - before).astype(np.float32)[..., None]
+    first = tractogram.offsets[:-1][there][:, None]
+    start = tractogram.points[first + before]
+    end = tractogram.points[first + np.minimum(before + 1, last)]
+    thin[there] = start + share * (end - start)
+    return thin
