@@ -43,7 +43,7 @@ from .region_list import RegionList
 from .results import Results
 from .runs import Run
 from .scene import Scene
-from .screenshots import save_screenshot
+from .screenshots import Pictures
 from .scripts import PATH_KEY
 from .sections import Section, button, row
 from .seed_section import SeedSection
@@ -146,6 +146,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.save_button = button("Save...", "Save the streamlines as tck, trk, trx or vtk.")
         self.save_button.setEnabled(False)
         self.screenshot_button = button("Screenshot...", "Save a picture of the canvas as PNG.")
+        self.pictures = Pictures(self.viewer)
         self.output = OutputMenu(self.session)
         reset = self.output.menu().addAction("Restore defaults")
         reset.setToolTip("Set every control of the panel as it was at first; layers stay.")
@@ -187,7 +188,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         foot_layout.addWidget(row(self.run_button, self.cancel_button, self.live))
         foot_layout.addWidget(self.results.progress)
         output = row(self.save_button, self.screenshot_button, self.output)
-        foot_layout.addWidget(Section("Results", self.results, output))
+        foot_layout.addWidget(Section("Results", self.results, output, self.pictures))
         outer.addWidget(foot)
         self.setMinimumWidth(MIN_WIDTH)
 
@@ -207,7 +208,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.cancel_button.clicked.connect(self.session.cancel)
         self.live.toggled.connect(self._on_live)
         self.save_button.clicked.connect(self._save)
-        self.screenshot_button.clicked.connect(self._screenshot)
+        self.screenshot_button.clicked.connect(self.pictures.ask)
         session = self.session
         session.run_started.connect(self._on_run_started)
         session.run_finished.connect(self._on_run_finished)
@@ -454,13 +455,3 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             show_error(str(error))
             return
         show_info(f"Saved {len(tractogram):,} streamlines to {path}.")
-
-    def _screenshot(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save a picture", "tractography.png", "PNG (*.png)"
-        )
-        if path:
-            try:
-                save_screenshot(self.viewer, path)
-            except TractographyError as error:
-                show_error(str(error))

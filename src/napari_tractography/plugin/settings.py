@@ -21,6 +21,7 @@ from ..parameters import ParameterSpec, parameter_specs, seeding_specs
 from ..tracking.tables import cpu_count
 from .appearance import DISPLAY_SPECS
 from .device import BACKEND_SPEC, THREADS_SPEC
+from .screenshots import PICTURE_SPECS
 from .sections import Section
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ KEPT: dict[str, tuple[str, Sequence[ParameterSpec]]] = {
     "tracking": ("Tracking", parameter_specs()),
     "seeding": ("Seeds", seeding_specs()),
     "display": ("Display", [spec for spec in DISPLAY_SPECS if spec.name not in OF_THE_VOLUME]),
+    "pictures": ("Screenshots", PICTURE_SPECS),
     "panel": ("Panel", PANEL_SPECS),
 }
 
@@ -111,6 +113,7 @@ class Memory(QObject):  # type: ignore[misc]
             "seeding": panel.seeding,
             "display": [c for c in panel.appearance.controls if c.name not in OF_THE_VOLUME],
         }
+        self._controls["pictures"] = panel.pictures.controls
         self._sections = panel.findChildren(Section)
         self._open_at_first = self._open_sections()
         self._settings = _settings() if keep else None
