@@ -8,7 +8,8 @@ from napari.components import ViewerModel
 
 from napari_tractography.fod import Fod
 from napari_tractography.grid import Grid
-from napari_tractography.plugin.appearance import DISPLAY_SPECS, VOLUME, Appearance, sampler
+from napari_tractography.plugin.appearance import VOLUME, Appearance, sampler
+from napari_tractography.plugin.colours import MODES
 from napari_tractography.plugin.display import DisplaySpace
 from napari_tractography.plugin.session import Session
 from napari_tractography.plugin.streamlines import Streamlines
@@ -67,7 +68,7 @@ def test_each_control_reaches_the_layer(session, appearance, name, value):
 
 
 def test_every_colour_mode_can_be_chosen_and_numbers_have_a_legend(session, appearance):
-    for mode in DISPLAY_SPECS[0].choices[:-1]:
+    for mode in MODES:
         control(appearance, "colour_by").value = mode
         assert session.streamlines_layer.colour_by == mode
         has_range = session.streamlines_layer.colours.limits is not None

@@ -62,7 +62,7 @@ class Clusters:
                 for axis in range(3):
                     square += (point[:, axis, None] - self.centroids[None, :, i, axis]) ** 2
                 total += np.sqrt(square)
-        return np.minimum(there, back) / np.float32(N_POINTS)
+        return np.asarray(np.minimum(there, back) / N_POINTS, dtype=np.float32)
 
 
 def cluster(tractogram: Tractogram, *, distance_mm: float = DISTANCE_MM) -> Clusters:

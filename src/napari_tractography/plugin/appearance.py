@@ -25,11 +25,12 @@ from ..parameters import ParameterSpec
 from ..tractogram import Tractogram
 from .clip_controls import ClipControls
 from .clustering import Clustering
+from .colouring import VALUES
 from .colours import MODES
 from .controls import form, on_change, parameter_controls, values_of
 from .display import display_space_of_layer
 from .session import Session
-from .streamlines import MAX_VERTICES, VALUES, Streamlines
+from .streamlines import MAX_VERTICES, Streamlines
 
 VOLUME = "a volume"
 CLUSTER = "cluster"
@@ -181,6 +182,8 @@ class Appearance(QWidget):  # type: ignore[misc]
                 setattr(layer, name, value)
         if colour_by != CLUSTER:
             self.clustering.stop()
+        if colour_by != VOLUME:
+            self._sampled = None
         if colour_by == CLUSTER:
             self.clustering.colour(layer, cluster_mm)
         elif colour_by == VOLUME:

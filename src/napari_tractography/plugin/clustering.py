@@ -18,7 +18,8 @@ from qtpy.QtCore import QTimer
 
 from ..maps.clusters import Clusters, cluster
 from ..tractogram import Tractogram
-from .streamlines import VALUES, Streamlines
+from .colouring import VALUES
+from .streamlines import Streamlines
 
 LABEL = "Cluster"
 N_NAMED = 6  # in the legend
@@ -81,8 +82,9 @@ class Clustering:
         found, layer = self._found, self.layer
         if found is not None and found.drawn is drawn:
             return found.labels
-        if found is not None and layer is not None and layer.editor.whole is found.drawn:
-            return found.labels[layer.editor.kept]  # edited: what is left keeps its colours
+        editor = None if layer is None else layer.editor
+        if found is not None and editor and editor.is_edited and editor.whole is found.drawn:
+            return found.labels[editor.kept]  # what is left keeps its colours
         if self._wanted is not drawn:
             self._wanted = drawn
             if layer is not None:

@@ -39,14 +39,14 @@ class Editor:
         self._kept = np.empty(0, dtype=bool)
         self._past: list[NDArray[np.uint8]] = []  # packed: an edit of a million takes 125 kB
         self._future: list[NDArray[np.uint8]] = []
-        layer.events.selected.connect(self._on_selected)
+        layer.events.selected.connect(self._on_layer)
+        layer.events.tractogram.connect(self._on_layer)
 
     def begin(self) -> None:
-        """Begin afresh with what the layer shows; not where an edit is the reason."""
+        """Begin afresh with what the layer is about to show, unless an edit is the reason."""
         if not self._busy:
             self._whole = None
             self._past, self._future = [], []
-            self.changed.emit()
 
     @property
     def whole(self) -> Tractogram:
@@ -154,5 +154,6 @@ class Editor:
         self.edited.emit()
         self.changed.emit()
 
-    def _on_selected(self, _event: Any = None) -> None:
-        self.changed.emit()
+    def _on_layer(self, _event: Any = None) -> None:
+        if not self._busy:
+            self.changed.emit()

@@ -110,8 +110,8 @@ class Streamlines(DrawnStreamlines):
         if self._colouring.drop_fixed_values():
             self.events.properties()  # the combo box has one entry less
         self._selected = np.empty(0, dtype=np.int64)
-        self._show(tractogram, self._max_vertices)
         self.editor.begin()
+        self._show(tractogram, self._max_vertices)
 
     def append(self, chunk: Tractogram) -> None:
         """Show more streamlines, such as the next chunk of a run.
@@ -119,6 +119,7 @@ class Streamlines(DrawnStreamlines):
         Only the chunk is coloured and transformed where colours do not depend on the other
         streamlines. Beyond ``max_vertices`` the subset is thinned to half of it, to make room.
         """
+        self.editor.begin()
         room = self._max_vertices - len(self._shown.xyz)
         if self._shown.chosen is None and chunk.n_points <= room and self._colouring.is_local:
             shown = self._shown.with_more(chunk)
@@ -130,7 +131,6 @@ class Streamlines(DrawnStreamlines):
             whole = Tractogram.concatenate([self._shown.whole, chunk])
             crowded = whole.n_points > self._max_vertices
             self._show(whole, self._max_vertices // 2 if crowded else self._max_vertices)
-        self.editor.begin()
 
     def _show(self, tractogram: Tractogram, max_vertices: int) -> None:
         shown = Shown(tractogram, self.space, max_vertices)
