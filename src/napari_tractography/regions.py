@@ -109,7 +109,10 @@ class Region:
         array = np.asarray(labels)
         if array.ndim != 3:
             raise InvalidRegionError(f"Region {name} has shape {array.shape}; give a 3-D mask.")
-        inside = np.nan_to_num(array) != 0 if label is None else array == label
+        if label is None:
+            inside = (np.nan_to_num(array) if array.dtype.kind in "fc" else array) != 0
+        else:
+            inside = array == label
         if not inside.any():
             what = "no voxel" if label is None else f"no voxel with label {label}"
             raise InvalidRegionError(f"Region {name} has {what}; paint it or choose another label.")
