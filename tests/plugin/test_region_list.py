@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hands import LEFT_HANDED, OBLIQUE, WAIT_MS, Mouse
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography import track
 from napari_tractography.phantoms import make_phantom
@@ -96,7 +98,7 @@ def test_a_sphere_that_is_dragged_excludes_live(open_window: Any, settle: Any, q
 
 
 def test_labels_that_are_painted_exclude_live_and_undo_lets_them_in_again(
-    open_window: Any, settle: Any, qtbot: Any
+    open_window: Any, settle: Any, qtbot: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     panel = live_panel(open_window, settle, make_phantom("cross"))
     session, viewer = panel.session, panel.viewer
@@ -132,9 +134,19 @@ def test_labels_that_are_painted_exclude_live_and_undo_lets_them_in_again(
     session.fod_layer.metadata["path"] = "fod.nii.gz"
     with pytest.raises(ValueError, match="'Region' did not come from a file"):
         script_of(panel, as_command)
+    panel.regions.table.selectRow(0)
+    path = tmp_path / "mine.nii.gz"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *args: (str(path), ""))
+    panel.regions.save_button.click()
+    assert f"--exclude={path}" in script_of(panel, as_command)
     layer.undo()
     qtbot.waitUntil(lambda: session.tractogram.digest() == everything, timeout=WAIT_MS)
     assert "(empty)" in panel.regions.table.item(0, 0).text()
+    layer.redo()
+    layer.data[:, :2] = 1
+    layer.refresh()
+    with pytest.raises(ValueError, match="'Region' is not what"):
+        script_of(panel, as_command)  # painted since it was saved
 
 
 def test_a_brush_in_the_hand_moves_and_places_no_seeds(open_window: Any, cross: Any) -> None:

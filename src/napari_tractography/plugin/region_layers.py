@@ -81,6 +81,10 @@ class Regions:
 
     def frozen(self) -> list[tuple[Entry, Region]]:
         """Return the regions that are not empty, by role and then in their order."""
+        if self._check.isActive():
+            self._check.stop()
+            if self._look_again():
+                self.listed.emit()
         ordered = sorted(self.entries, key=lambda entry: STEERING.index(entry.role))
         return [(entry, region) for entry in ordered for region in self.of(entry)]
 
@@ -293,13 +297,16 @@ class Regions:
         self._check.start()
 
     def _compare(self) -> None:
-        """Look whether labels were changed without a word."""
-        before = dict(self._made)
-        for entry in [entry for entry in before if isinstance(entry.layer, Labels)]:
+        if self._look_again():
+            self.listed.emit()
+            self.changed.emit()
+
+    def _look_again(self) -> bool:
+        """Tell whether labels were changed without a word."""
+        before = {e: made for e, made in self._made.items() if isinstance(e.layer, Labels)}
+        for entry in before:
             del self._made[entry]
-            if not _same(before[entry], self.of(entry)):
-                self.listed.emit()
-                self.changed.emit()
+        return not all(_same(made, self.of(entry)) for entry, made in before.items())
 
 
 def _make(entry: Entry, space: DisplaySpace) -> Iterable[Region]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from magicgui import widgets
 from napari.layers import Labels, Layer
+from napari.utils.notifications import show_info
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor, QIcon, QKeyEvent, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
     QComboBox,
     QDoubleSpinBox,
+    QFileDialog,
     QHeaderView,
     QMenu,
     QSpinBox,
@@ -24,13 +27,15 @@ from qtpy.QtWidgets import (
 )
 
 from ..errors import TractographyError
+from ..files.volumes import save_volume
 from ..regions import INCLUDE_RULES, ROLE_HELP
 from .controls import form
 from .region_layers import ROLE_COLOURS, SPHERE_RADIUS_MM, STEERING, Entry
+from .scripts import PATH_KEY
 from .sections import button, row
 from .session import Session
 from .spheres import Spheres
-from .volumes import mask_layers
+from .volumes import mask_layers, voxels_of
 
 MAX_ROWS = 4  # that are seen at once
 TITLES = ("Region", "Role", "Size or label")
@@ -70,6 +75,9 @@ class RegionList(QWidget):  # type: ignore[misc]
         self.menu = QMenu(self.add_layer)
         self.menu.aboutToShow.connect(self._fill_menu)
         self.add_layer.setMenu(self.menu)
+        self.save_button = button(
+            "Save...", "Save the labels of the selected region as NIfTI, for a copied command."
+        )
         self.remove = button("Remove", "Take off the selected regions; so does Delete.")
         self.rule = widgets.ComboBox(
             name="include_rule", label="Include", choices=INCLUDE_RULES, tooltip=RULE_HELP
@@ -80,10 +88,13 @@ class RegionList(QWidget):  # type: ignore[misc]
         layout.setSpacing(5)
         layout.addWidget(self.table)
         layout.addWidget(self.form)
-        layout.addWidget(row(self.paint, self.add_ball, self.add_layer, self.remove))
+        layout.addWidget(row(self.paint, self.add_ball, self.add_layer))
+        layout.addWidget(row(self.save_button, self.remove))
         self.paint.clicked.connect(lambda: self._try(self._paint))
         self.add_ball.clicked.connect(self._add_ball)
+        self.save_button.clicked.connect(self._save)
         self.remove.clicked.connect(self.remove_selected)
+        self.table.itemSelectionChanged.connect(self._on_selection)
         self.rule.changed.connect(session.regions.set_rule)
         session.regions.listed.connect(self.refresh)
         self.refresh()
@@ -96,16 +107,42 @@ class RegionList(QWidget):  # type: ignore[misc]
         for number, entry in enumerate(entries):
             self._show(number, entry)
         self.table.setVisible(bool(entries))
-        self.remove.setEnabled(bool(entries))
+        for made in (self.save_button, self.remove):
+            made.setVisible(bool(entries))
+        self._on_selection()
         n_includes = sum(entry.role == "include" for entry in entries)
         self.form.setVisible(n_includes > 1)
         self.rule.value = self.session.regions.rule
 
     def remove_selected(self) -> None:
         """Take off the regions of the rows that are selected."""
-        rows = {index.row() for index in self.table.selectionModel().selectedRows()}
-        for entry in [self._shown[number] for number in sorted(rows)]:
+        for entry in self._selected():
             self.session.regions.remove(entry)
+
+    def save(self, entry: Entry, path: str | Path) -> None:
+        """Save the layer of a region as NIfTI, so that commands can read it."""
+        voxels, grid = voxels_of(entry.layer, self.session.space)
+        save_volume(voxels, grid, path)
+        entry.layer.metadata[PATH_KEY] = str(path)
+        show_info(f"Saved {entry.layer.name} to {path}.")
+
+    def _save(self) -> None:
+        entry = self._selected()[0]
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Save a region", f"{entry.layer.name}.nii.gz", "NIfTI (*.nii *.nii.gz)"
+        )
+        if path:
+            self._try(self.save, entry, path)
+
+    def _selected(self) -> list[Entry]:
+        rows = {index.row() for index in self.table.selectionModel().selectedRows()}
+        return [self._shown[number] for number in sorted(rows) if number < len(self._shown)]
+
+    def _on_selection(self) -> None:
+        chosen = self._selected()
+        self.remove.setEnabled(bool(chosen))
+        one = len(chosen) == 1
+        self.save_button.setEnabled(one and isinstance(chosen[0].layer, Labels))
 
     # -- the table -----------------------------------------------------------------------------
 

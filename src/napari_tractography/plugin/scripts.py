@@ -238,11 +238,14 @@ def _file_of(layer: Layer, voxels: NDArray[Any], grid: Grid, label: int | None =
     """
     path = path_of(layer)
     if path is None:
-        raise InvalidMaskError(_no_file(layer))
+        raise InvalidMaskError(
+            f"The layer {layer.name!r} did not come from a file, which a command could read; save "
+            "it, a region in Regions, or take Copy as Python, which holds it."
+        )
     if not _is_in_file(path, voxels, grid, label):
         raise InvalidMaskError(
             f"The layer {layer.name!r} is not what {path} holds, painted since or in another order "
-            "of axes; save it and open it from there, or take Copy as Python, which holds it."
+            "of axes; save it, a region in Regions, or take Copy as Python, which holds it."
         )
     return path
 
