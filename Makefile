@@ -6,13 +6,14 @@
 #   make test ARGS="-k grid"  some of the tests
 #   make lint, make format    what `make test` checks first; let ruff put it right
 #   make docs, make docs-check    write, or check, the pages that are derived from the code
+#   make gallery              the pictures of docs/gallery
 #   make clean                remove what these commands made, but for .venv
 
 PYTHON_BIN := .venv/bin/python
 HEADLESS := scripts/headless.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs docs-check clean
+.PHONY: help demo test lint format docs docs-check gallery clean
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -46,6 +47,10 @@ docs:
 docs-check:
 	@scripts/setup.sh test
 	@$(PYTHON_BIN) scripts/docs.py --check
+
+gallery:
+	@scripts/setup.sh test
+	@QT_API=pyqt6 $(HEADLESS) $(PYTHON_BIN) scripts/gallery.py $(ARGS)
 
 clean:
 	rm -rf build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks

@@ -111,7 +111,7 @@ def canvas_picture(
             picture = _seen_through(*(_on(viewer, ground, scale) for ground in ("black", "white")))
         else:
             picture = np.array(viewer.screenshot(canvas_only=True, flash=False, scale=scale))
-    return _lettered(picture, edge_letters(viewer), scale) if letters else picture
+    return lettered(picture, edge_letters(viewer), scale) if letters else picture
 
 
 def _seen_through(
@@ -136,12 +136,13 @@ def _on(viewer: Any, colour: str, scale: float) -> NDArray[np.float32]:
     return np.asarray(picture[..., :3], dtype=np.float32)
 
 
-def _lettered(
+def lettered(
     picture: NDArray[np.uint8], letters: dict[str, str], scale: float
 ) -> NDArray[np.uint8]:
-    """Write letters at the edges."""
+    """Return an RGB or RGBA picture as RGBA, with letters of :func:`.sides.edge_letters` on it."""
     height, width = picture.shape[:2]
-    data = picture.tobytes()
+    opaque = np.full((height, width, 1), 255, np.uint8)
+    data = np.concatenate([picture, opaque], axis=2)[..., :4].tobytes()
     image = QImage(data, width, height, 4 * width, QImage.Format.Format_RGBA8888).copy()
     font = QFont()
     font.setBold(True)
