@@ -53,6 +53,13 @@ def test_of_many_a_part_decides_and_all_are_labelled(monkeypatch):
     np.testing.assert_array_equal(found.labels(tractogram), owners)
 
 
+def test_what_is_far_from_the_largest_clusters_belongs_to_none(monkeypatch):
+    tractogram, owners = bundles()
+    monkeypatch.setattr(module, "MAX_CLUSTERS", 2)
+    labels = cluster(tractogram, distance_mm=10.0).labels(tractogram)
+    np.testing.assert_array_equal(labels, np.where(owners < 2, owners, -1))
+
+
 def test_nothing_to_cluster_and_streamlines_without_points():
     empty = cluster(Tractogram.empty())
     assert len(empty) == 0
@@ -75,5 +82,5 @@ def test_distances_are_the_mean_over_the_points_the_better_way_round():
     centroid = np.zeros((1, N_POINTS, 3), np.float32)
     centroid[0, :, 0] = np.arange(N_POINTS)
     shifted = centroid[0] + np.float32([0, 3, 4])
-    distances = Clusters(centroid)._distances(np.stack([shifted, shifted[::-1]]))
+    distances = Clusters(centroid, 20.0)._distances(np.stack([shifted, shifted[::-1]]))
     np.testing.assert_allclose(distances, [[5.0], [5.0]], rtol=1e-6)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from napari_tractography.plugin.polylines import (
+    Blocks,
     crop_to_slab,
     even_subset,
     first_on_ray,
@@ -114,3 +115,52 @@ def test_a_ray_meets_the_foremost_line() -> None:
     assert first_on_ray(xyz, joined, direction=np.array([0, 0, -2.0]), **look) == 0
     look["origin"] = np.array([1.0, 5.0, -50.0])
     assert first_on_ray(xyz, joined, direction=np.array([0, 0, 1.0]), **look) is None
+
+
+@pytest.mark.parametrize("counts", [[1, 2, 40, 1, 33, 65, 32], [100], [2, 2], [1]], ids=str)
+def test_every_segment_lies_in_the_sphere_of_its_block(counts):
+    rng = np.random.default_rng(5)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    xyz = np.cumsum(rng.normal(size=(offsets[-1], 3)), axis=0).astype(np.float32)
+    joined = joined_to_next(offsets)
+    blocks = Blocks.around(xyz, joined)
+    assert blocks.starts[0] == 0
+    assert blocks.starts[-1] == len(xyz)
+    assert (np.diff(blocks.starts) > 0).all()
+    owner = np.searchsorted(blocks.starts, np.arange(len(xyz)), side="right") - 1
+    for point in range(len(xyz)):
+        for end in (point, point + 1) if joined[point] else (point,):
+            away = np.linalg.norm(xyz[end] - blocks.centres[owner[point]])
+            assert away <= blocks.radii[owner[point]] + 1e-4
+    streamline = np.searchsorted(offsets, np.arange(len(xyz)), side="right")
+    for block in range(len(blocks.radii)):
+        assert len(set(streamline[owner == block])) == 1
+
+
+def test_what_is_found_on_a_ray_is_what_a_search_of_all_segments_finds():
+    rng = np.random.default_rng(6)
+    offsets = np.arange(61) * 50
+    walk = np.cumsum(rng.normal(size=(60, 50, 3)), axis=1) + rng.normal(0, 12, (60, 1, 3))
+    xyz = walk.reshape(-1, 3).astype(np.float32)
+    joined = joined_to_next(offsets)
+    start = np.flatnonzero(joined)
+    found = 0
+    for _ in range(30):
+        sight = rng.normal(size=3)
+        sight /= np.linalg.norm(sight)
+        origin = rng.normal(0, 8, 3)
+        across = np.linalg.svd(sight[None])[2][1:]
+        # Sampled finely enough that no segment within the distance is missed.
+        t = np.linspace(0, 1, 201)[:, None, None]
+        places = xyz[start] + t * (xyz[start + 1] - xyz[start])
+        near = np.linalg.norm((places - origin) @ across.T, axis=2).min(axis=0)
+        if (np.abs(near - 0.4) < 0.01).any():
+            continue  # too close to call for the search
+        hits = start[near <= 0.4]
+        got = first_on_ray(xyz, joined, origin=origin, direction=sight, within=0.4)
+        if not len(hits):
+            assert got is None
+        else:
+            found += 1
+            assert got == hits[np.argmin((xyz[hits] + xyz[hits + 1]) @ sight)]
+    assert found > 5

@@ -16,7 +16,8 @@ from ..tractogram import Tractogram
 
 DISTANCE_MM = 10.0
 N_POINTS = 12  # that stand for a streamline
-MAX_SAMPLE = 2000  # DIPY keeps other Python threads waiting meanwhile: 0.1 s at worst
+MAX_SAMPLE = 1000  # DIPY keeps other Python threads waiting meanwhile: 0.1 s at worst
+MAX_CLUSTERS = 200  # streamlines that wander make as many as there are streamlines
 _BLOCK = 1024  # streamlines at a time
 
 
@@ -28,9 +29,12 @@ class Clusters:
     ----------
     centroids : (n_clusters, N_POINTS, 3) float32
         The mean streamline of each, RAS+ mm.
+    reach_mm : float
+        A streamline farther than this from all of them belongs to none.
     """
 
     centroids: NDArray[np.float32]
+    reach_mm: float
 
     def __len__(self) -> int:
         return len(self.centroids)
@@ -41,14 +45,15 @@ class Clusters:
         Returns
         -------
         (n_streamlines,) int64
-            -1 where there are no clusters, and for a streamline without points.
+            -1 out of reach of all clusters, and for a streamline without points.
         """
         lines = evenly_thinned(tractogram)
         labels = np.full(len(lines), -1, dtype=np.int64)
         if len(self):
             for first in range(0, len(lines), _BLOCK):
                 part = slice(first, first + _BLOCK)
-                labels[part] = self._distances(lines[part]).argmin(axis=1)
+                away = self._distances(lines[part])
+                labels[part] = np.where(away.min(axis=1) <= self.reach_mm, away.argmin(axis=1), -1)
             labels[np.diff(tractogram.offsets) == 0] = -1
         return labels
 
@@ -69,13 +74,14 @@ def cluster(tractogram: Tractogram, *, distance_mm: float = DISTANCE_MM) -> Clus
     """Cluster streamlines.
 
     Of more than :data:`MAX_SAMPLE` streamlines a random part, always the same, decides what
-    clusters there are.
+    clusters there are, and the :data:`MAX_CLUSTERS` largest count.
 
     Parameters
     ----------
     tractogram : Tractogram
     distance_mm : float
         A streamline farther than this from all clusters, point by point on average, makes another.
+        They reach twice as far.
     """
     lines = evenly_thinned(tractogram)
     lines = lines[np.diff(tractogram.offsets) > 0]
@@ -83,11 +89,12 @@ def cluster(tractogram: Tractogram, *, distance_mm: float = DISTANCE_MM) -> Clus
         chosen = np.random.default_rng(0).choice(len(lines), MAX_SAMPLE, replace=False)
         lines = lines[np.sort(chosen)]
     if not len(lines):
-        return Clusters(np.empty((0, N_POINTS, 3), np.float32))
+        return Clusters(np.empty((0, N_POINTS, 3), np.float32), 2 * distance_mm)
     # All have the same number of points, so that DIPY's own metric does not thin them again.
     found = QuickBundles(threshold=distance_mm, metric="MDF_12points").cluster(list(lines))
-    centroids = [c.centroid for c in sorted(found, key=len, reverse=True)]
-    return Clusters(np.array(centroids, dtype=np.float32))
+    largest = sorted(found, key=len, reverse=True)[:MAX_CLUSTERS]
+    centroids = np.array([each.centroid for each in largest], dtype=np.float32)
+    return Clusters(centroids, 2 * distance_mm)
 
 
 def evenly_thinned(tractogram: Tractogram) -> NDArray[np.float32]:

@@ -175,36 +175,43 @@ class Slab:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Spheres around runs of consecutive points.
-
-    A block ends with the first point of the next one, so that each segment lies in a block.
+    """Spheres around pieces of polylines, of at most :data:`BLOCK_POINTS` segments each.
 
     Attributes
     ----------
+    starts : (n_blocks + 1,) int64
+        The first point of each block, and the number of points; the last segment of a block ends
+        with the first point of the next.
     centres : (n_blocks, 3) float32
     radii : (n_blocks,) float32
     """
 
+    starts: NDArray[np.int64]
     centres: Floats
     radii: Floats
 
     @classmethod
-    def around(cls, xyz: Floats) -> Blocks:
+    def around(cls, xyz: Floats, joined: NDArray[np.bool_]) -> Blocks:
         """Return the blocks of (n_points, 3) points."""
-        starts = np.arange(0, len(xyz), BLOCK_POINTS)
-        ends = np.minimum(starts + BLOCK_POINTS, len(xyz) - 1)
+        first = np.flatnonzero(np.concatenate([[True], ~joined[:-1]]))
+        counts = np.diff(np.append(first, len(xyz)))
+        n_blocks = -(-counts // BLOCK_POINTS)
+        nth = np.arange(n_blocks.sum()) - np.repeat(np.cumsum(n_blocks) - n_blocks, n_blocks)
+        starts = np.repeat(first, n_blocks) + BLOCK_POINTS * nth
+        bounds = np.append(starts, len(xyz))
+        ends = np.where(joined[bounds[1:] - 1], np.minimum(bounds[1:], len(xyz) - 1), starts)
         low, high = np.empty((2, len(starts), 3), dtype=np.float32)
         for axis in range(3):  # column by column: NumPy reduces (n, 3) slowly
             column = np.ascontiguousarray(xyz[:, axis])
             low[:, axis] = np.minimum(np.minimum.reduceat(column, starts), column[ends])
             high[:, axis] = np.maximum(np.maximum.reduceat(column, starts), column[ends])
         radii = np.asarray(np.linalg.norm(high - low, axis=1) / 2, dtype=np.float32)
-        return cls(low + np.float32(0.5) * (high - low), radii)
+        return cls(bounds, low + np.float32(0.5) * (high - low), radii)
 
     def near_ray(
         self, origin: NDArray[np.floating], basis: NDArray[np.floating], within: float
     ) -> NDArray[np.int64]:
-        """Return the first points of the segments in blocks that come near a ray.
+        """Return the points of the blocks that come near a ray.
 
         Parameters
         ----------
@@ -217,7 +224,9 @@ class Blocks:
         """
         flat = (self.centres - np.asarray(origin, np.float32)) @ basis.T.astype(np.float32)
         near = np.flatnonzero(np.einsum("ij,ij->i", flat, flat) <= (self.radii + within) ** 2)
-        return np.asarray((near[:, None] * BLOCK_POINTS + np.arange(BLOCK_POINTS)).reshape(-1))
+        counts = self.starts[near + 1] - self.starts[near]
+        shift = self.starts[near] - (np.cumsum(counts) - counts)
+        return np.asarray(np.arange(counts.sum()) + np.repeat(shift, counts))
 
 
 def first_on_ray(
@@ -250,7 +259,7 @@ def first_on_ray(
         return None
     sight = np.asarray(direction, dtype=np.float64) / np.linalg.norm(direction)
     basis = np.linalg.svd(sight[None])[2][1:]  # two directions across the line of sight
-    blocks = Blocks.around(xyz) if blocks is None else blocks
+    blocks = Blocks.around(xyz, joined) if blocks is None else blocks
     start = blocks.near_ray(origin, basis, within)
     start = start[start < len(xyz) - 1]
     start = start[joined[start]]

@@ -102,7 +102,7 @@ class Shown:
     @cached_property
     def blocks(self) -> Blocks:
         """Boxes around runs of points, to find quickly what lies under the cursor."""
-        return Blocks.around(self.xyz)
+        return Blocks.around(self.xyz, self.joined)
 
     def on_ray(
         self,
