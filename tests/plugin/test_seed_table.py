@@ -200,3 +200,26 @@ def test_live_follows_a_number_in_the_whole_fod(open_model: Any, cross: Any, qtb
     qtbot.waitUntil(lambda: n_seeds() == 80, timeout=WAIT_MS)
     panel.set_parameters(n_total=90)
     qtbot.waitUntil(lambda: n_seeds() == 90, timeout=WAIT_MS)
+
+
+def test_live_follows_masks_that_are_painted(open_model: Any, cross: Any, qtbot: Any) -> None:
+    """The one to start in and the one to track in, at the same time."""
+    panel = open_model(cross)
+    data, kwargs, _ = mask_layer_data(np.ones(cross.grid.shape, bool), cross.grid, "all")
+    starts, inside = (panel.viewer.add_labels(data.copy(), **kwargs) for _ in range(2))
+    panel.seeds.mask_choice.value, panel.mask_choice.value = starts, inside
+    panel.set_parameters(source="mask", n_total=100)
+    panel.live.setChecked(True)
+
+    def reach() -> tuple[float, float]:
+        tractogram = panel.session.tractogram
+        if tractogram is None or not len(tractogram):
+            return 0.0, 0.0
+        return tractogram.points[:, 0].min(), tractogram.points[:, 0].max()
+
+    qtbot.waitUntil(lambda: reach()[0] < -20 and reach()[1] > 20, timeout=WAIT_MS)
+    right = np.indices(inside.data.shape)[2] >= 16
+    inside.data_setitem(np.nonzero(right), 0)  # as the brush does
+    qtbot.waitUntil(lambda: reach()[1] < 1 and reach()[0] < -20, timeout=WAIT_MS)
+    starts.data_setitem(np.nonzero(starts.data), 0)
+    qtbot.waitUntil(lambda: "is empty" in panel.results.label.text(), timeout=WAIT_MS)

@@ -28,6 +28,7 @@ from .runs import Failure, Finished, Request, Run, work
 from .starts import InFod, InMask, Starts
 from .streamlines import Streamlines
 from .volumes import fod_of, mask_of, voxels_of
+from .watching import Watch
 
 SETTLE_MS = 250  # after the last change, before the full number is tracked
 CLOSE_SECONDS = 0.5  # a chunk takes less; what compiles the engine cannot be waited for
@@ -74,8 +75,7 @@ class Session:
     def __init__(self, viewer: Any) -> None:
         self.viewer = viewer
         self.fod_layer: Layer | None = None
-        self.mask_layer: Layer | None = None
-        self.seed_mask_layer: Layer | None = None
+        self._mask, self._seed_mask = Watch(self.changed), Watch(self._on_seed_mask)
         self.seeds = PlacedSeeds(viewer)
         self.regions = Regions(viewer)
         self.space = self.regions.space if self.seeds.layer is None else self.seeds.space
@@ -187,6 +187,28 @@ class Session:
             self.streamlines_layer = None
 
     # -- running -------------------------------------------------------------------------------
+
+    @property
+    def mask_layer(self) -> Layer | None:
+        """What to track in."""
+        return self._mask.layer
+
+    @mask_layer.setter
+    def mask_layer(self, layer: Layer | None) -> None:
+        self._mask.layer = layer
+
+    @property
+    def seed_mask_layer(self) -> Layer | None:
+        """What to start in."""
+        return self._seed_mask.layer
+
+    @seed_mask_layer.setter
+    def seed_mask_layer(self, layer: Layer | None) -> None:
+        self._seed_mask.layer = layer
+
+    def _on_seed_mask(self) -> None:
+        if self.starts_layer is self.seed_mask_layer:
+            self.changed()
 
     @property
     def has_starts(self) -> bool:
@@ -319,6 +341,12 @@ class Session:
         else:
             self.start(preview=True)
         self._settle.start()
+
+    def released(self) -> None:
+        """Track all at once: the hand that moved something let go."""
+        if self._settle.isActive():
+            self._settle.stop()
+            self._run_settled()
 
     def _run_settled(self) -> None:
         run = self.run
