@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from napari.utils.interactions import Shortcut
-from qtpy.QtCore import Qt
+from qtpy.QtCore import Qt, QTimer
 from qtpy.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
 
 from .sections import button, row
@@ -19,6 +19,7 @@ from .session import Session
 from .streamlines import Streamlines
 
 BUTTONS_A_ROW = 3
+HOVER_MS = 50  # that the mouse rests: among millions of points a look takes as long
 HINT = "Alt-click a streamline to select it, Alt-Shift-click to select more."
 
 
@@ -37,6 +38,10 @@ class Selection(QWidget):  # type: ignore[misc]
         self.viewer = session.viewer
         self.layer: Streamlines | None = None
         self._told: dict[str, str] = {}  # the status that we set, not to be taken for napari's
+        self._hover = QTimer(self)
+        self._hover.setSingleShot(True)
+        self._hover.setInterval(HOVER_MS)
+        self._hover.timeout.connect(self._tell)
         self._on_press = self._alt_click  # one bound method, so that it can be removed
         self.label = QLabel()
         self.label.setWordWrap(True)
@@ -77,6 +82,7 @@ class Selection(QWidget):  # type: ignore[misc]
         self.viewer.events.status.disconnect(self._on_status)
         if self._on_press in self.viewer.mouse_drag_callbacks:
             self.viewer.mouse_drag_callbacks.remove(self._on_press)
+        self._hover.stop()
         self._watch(None)
 
     def _on_layers(self, _event: Any = None) -> None:
@@ -121,6 +127,10 @@ class Selection(QWidget):  # type: ignore[misc]
             yield from select_on_click(layer, event)
 
     def _on_status(self, _event: Any = None) -> None:
+        if self.layer is not None and self.viewer.status != self._told:
+            self._hover.start()
+
+    def _tell(self) -> None:
         """Tell in the status bar which streamline is under the cursor, after the other layer."""
         viewer, layer = self.viewer, self.layer
         status = viewer.status
@@ -128,7 +138,6 @@ class Selection(QWidget):  # type: ignore[misc]
             layer is None
             or layer is viewer.layers.selection.active
             or not isinstance(status, dict)
-            or status == self._told
             or QApplication.mouseButtons() != Qt.MouseButton.NoButton  # the camera moves
         ):
             return
