@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hands import WAIT_MS, tracking_threads
+from hands import WAIT_MS, Mouse, tracking_threads
 
 from napari_tractography import Seeds, TrackingParameters, track
 from napari_tractography.plugin.previews import FEWEST, FIRST_GUESS, MOST, Pace, track_preview
@@ -112,3 +112,37 @@ def test_live_shows_the_beginning_of_the_full_run_and_what_it_took(
     assert run.latency > 0
     assert f"preview of {preview.n_seeds:,}, {1000 * run.latency:.0f} ms" in texts[0]
     assert "preview" not in texts[1]
+
+
+@pytest.mark.parametrize("ndisplay", [2, 3])
+def test_a_seed_is_dragged_live_and_all_is_tracked_when_it_is_let_go(
+    open_window: Any, cross: Any, qtbot: Any, settle: Any, ndisplay: int
+) -> None:
+    panel = open_window(cross)
+    viewer, session = panel.viewer, panel.session
+    session.add_seeds_mm(PLACES[:1])
+    panel.set_parameters(n_per_seed=FIRST_GUESS)
+    session._settle.setInterval(3_600_000)  # resting alone is not enough
+    session.pace.learn(100, 0.01)
+    viewer.dims.ndisplay = ndisplay
+    panel.live.setChecked(True)
+    settle(panel)
+    finished: list[tuple[bool, float]] = []
+    session.run_finished.connect(
+        lambda run: finished.append((run.request.preview, run.request.starts.positions_mm[0, 0]))
+    )
+    mouse = Mouse(viewer)
+    mouse.press((0, 0, 0))
+    for x in (2.0, 4.0, 6.0, 8.0):
+        mouse.move((0, 0, x))
+    qtbot.waitUntil(lambda: bool(finished) and finished[-1][1] > 6.0, timeout=WAIT_MS)
+    settle(panel)
+    assert all(preview for preview, _ in finished)
+    assert len(session.tractogram) < FIRST_GUESS
+    mouse.release()
+    qtbot.waitUntil(lambda: not finished[-1][0], timeout=WAIT_MS)
+    (place,) = session.seed_positions_mm()
+    assert place[0] > 6.0
+    wanted = track(cross, Seeds.in_sphere(place, 2.0, FIRST_GUESS), session.parameters)
+    assert session.tractogram.digest() == wanted.digest()
+    assert sum(not preview for preview, _ in finished) == 1

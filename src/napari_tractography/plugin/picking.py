@@ -151,6 +151,7 @@ class SeedMouse:
             moved = np.asarray(event.position, dtype=float)[-3:] - start
             self._session.move_point(layer, index, first + moved)
             if event.type != "mouse_move":
+                self._session.released()
                 return  # moves in quick succession are dropped: the release has the last word
 
     def _settle(self, indices: list[int]) -> None:
