@@ -21,6 +21,7 @@ from ..parameters import ParameterSpec, parameter_specs, seeding_specs
 from ..tracking.tables import cpu_count
 from .appearance import DISPLAY_SPECS
 from .device import BACKEND_SPEC, THREADS_SPEC
+from .scene import GLYPH_SPECS
 from .screenshots import PICTURE_SPECS
 from .sections import Section
 
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 PLUGIN = "napari-tractography"
 WAIT_MS = 500  # after the last change, before the file is written
 OF_THE_VOLUME = {"slab_mm"}  # follows the voxels of the volume that is opened
+
+LOOKS = (*DISPLAY_SPECS, *GLYPH_SPECS)
 
 PANEL_SPECS = (
     ParameterSpec(
@@ -61,7 +64,7 @@ PANEL_SPECS = (
 KEPT: dict[str, tuple[str, Sequence[ParameterSpec]]] = {
     "tracking": ("Tracking", parameter_specs()),
     "seeding": ("Seeds", seeding_specs()),
-    "display": ("Display", [spec for spec in DISPLAY_SPECS if spec.name not in OF_THE_VOLUME]),
+    "display": ("Display", [spec for spec in LOOKS if spec.name not in OF_THE_VOLUME]),
     "pictures": ("Screenshots", PICTURE_SPECS),
     "panel": ("Panel", PANEL_SPECS),
 }
@@ -111,7 +114,11 @@ class Memory(QObject):  # type: ignore[misc]
         self._controls = {
             "tracking": [*panel.tracking, *panel.more],
             "seeding": panel.seeding,
-            "display": [c for c in panel.appearance.controls if c.name not in OF_THE_VOLUME],
+            "display": [
+                control
+                for control in (*panel.appearance.controls, *panel.scene.controls)
+                if control.name not in OF_THE_VOLUME
+            ],
         }
         self._controls["pictures"] = panel.pictures.controls
         self._sections = panel.findChildren(Section)
