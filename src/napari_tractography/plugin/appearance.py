@@ -30,10 +30,13 @@ from .colours import MODES
 from .controls import form, on_change, parameter_controls, values_of
 from .display import display_space_of_layer
 from .session import Session
+from .starts import Balls
 from .streamlines import MAX_VERTICES, Streamlines
 
 VOLUME = "a volume"
 CLUSTER = "cluster"
+SEED = "seed"
+SEEDS_NAMED = 8  # in the legend
 LEGEND_SIZE = (180, 10)
 
 DISPLAY_SPECS = (
@@ -137,7 +140,7 @@ class Appearance(QWidget):  # type: ignore[misc]
         self._slab.changed.connect(self._on_slab)
         self.clustering = Clustering()
         self.clustering.coloured.connect(self.show_legend)
-        self._sampled: tuple[Any, Layer] | None = None  # weak layer, the volume that colours it
+        self._source: tuple[Any, Any] | None = None  # weak layer, and what colours it
         self._distance = next(c for c in self.controls if c.name == "cluster_mm")
         on_change([*self.controls, self.volume_choice], self.apply)
         self._show_legend(None)
@@ -150,7 +153,7 @@ class Appearance(QWidget):  # type: ignore[misc]
         """Let go of the viewer and of what is coloured."""
         self.clip.close()
         self.clustering.stop()
-        self._sampled = None
+        self._source = None
 
     def refresh_layers(self) -> None:
         """Take up new, renamed and removed layers."""
@@ -182,24 +185,42 @@ class Appearance(QWidget):  # type: ignore[misc]
                 setattr(layer, name, value)
         if colour_by != CLUSTER:
             self.clustering.stop()
-        if colour_by != VOLUME:
-            self._sampled = None
+        if colour_by not in (VOLUME, SEED):
+            self._source = None
         if colour_by == CLUSTER:
             self.clustering.colour(layer, cluster_mm)
         elif colour_by == VOLUME:
-            self._sample(layer)
+            self._by_volume(layer)
+        elif colour_by == SEED:
+            self._by_seed(layer)
         elif layer.colour_by != colour_by:
             layer.colour_by = colour_by
         self.clip.apply_to(layer)
         self._show_legend(layer)
 
-    def _sample(self, layer: Streamlines) -> None:
-        """Colour by the chosen volume, unless that is done already."""
-        volume, before = self.volume_choice.value, self._sampled
-        is_done = before is not None and before[0]() is layer and before[1] is volume
-        if volume is not None and not (is_done and layer.colour_by == VALUES):
+    def _by_volume(self, layer: Streamlines) -> None:
+        volume = self.volume_choice.value
+        if volume is not None and not self._is_coloured_by(layer, volume):
             layer.colour_by_values(sampler(volume), label=volume.name)
-            self._sampled = weakref.ref(layer), volume
+            self._source = weakref.ref(layer), volume
+
+    def _by_seed(self, layer: Streamlines) -> None:
+        if not self._is_coloured_by(layer, SEED):
+            layer.colour_by_kinds(self._placed_seeds, label="Seed", n_named=SEEDS_NAMED)
+            self._source = weakref.ref(layer), SEED
+
+    def _is_coloured_by(self, layer: Streamlines, source: Any) -> bool:
+        if self._source is None or layer.colour_by != VALUES:
+            return False
+        return self._source[0]() is layer and self._source[1] is source
+
+    def _placed_seeds(self, tractogram: Tractogram) -> NDArray[np.int64]:
+        """Return which of the placed seeds each streamline came from."""
+        request = self.session.result_request
+        if request is None or not isinstance(request.starts, Balls):
+            return tractogram.seed_index  # each starts from a seed of its own
+        ends = np.cumsum(request.starts.n_each)
+        return np.asarray(np.searchsorted(ends, tractogram.seed_index, side="right"))
 
     def show_legend(self) -> None:
         """Bring the legend up to date with the layer."""

@@ -83,7 +83,7 @@ class Session:
         self.seeding = SeedingParameters()
         self.live = False
         self.tractogram: Tractogram | None = None
-        self.result_request: Request | None = None  # that gave it, before it was edited
+        self.result_request: Request | None = None  # that gave what is shown, before it was edited
         self.seconds = 0.0  # that the last result took
         self.step_mm = self.parameters.step_mm  # that it was tracked with
         self.streamlines_layer: Streamlines | None = None
@@ -402,6 +402,7 @@ class Session:
         layer = self._ensure_streamlines_layer()
         if run.n_points > layer.max_vertices:
             return  # the end of the run shows an even subset
+        self.result_request = run.request
         if run.n_parts_shown and self._shown_run is run:
             layer.append(Tractogram.concatenate(run.parts[run.n_parts_shown :]))
         else:
@@ -415,8 +416,8 @@ class Session:
             return
         layer = self._ensure_streamlines_layer()
         self.tractogram = Tractogram.concatenate(run.parts) if tractogram is None else tractogram
-        layer.tractogram = self.tractogram
         self.result_request = run.request
+        layer.tractogram = self.tractogram
         self._shown_run = None
         self.seconds = run.seconds
         self.step_mm = run.request.parameters.step_mm
