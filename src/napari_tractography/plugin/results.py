@@ -73,11 +73,11 @@ class Results(QWidget):  # type: ignore[misc]
         if not len(tractogram):
             self.tell(tractogram.why_empty())
             return
+        is_preview = run.request.preview
         lines = [
-            f"<b>{len(tractogram):,} streamlines</b>"
-            + (_preview(run) if run.request.preview else "")
-            + f", mean length {tractogram.lengths_mm.mean():.1f} mm",
-            self.session.speed(),
+            f"<b>{len(tractogram):,} streamlines</b>, "
+            f"mean length {tractogram.lengths_mm.mean():.1f} mm",
+            _preview(run) if is_preview else self.session.speed(),
         ]
         layer = self.session.streamlines_layer
         if layer is not None and layer.n_shown < len(tractogram):
@@ -98,4 +98,4 @@ class Results(QWidget):  # type: ignore[misc]
 
 
 def _preview(run: Run) -> str:
-    return f" (preview of {run.request.n_seeds:,}, {1000 * run.latency:.0f} ms)"
+    return f"preview of {run.request.n_seeds:,}, {1000 * run.latency:.0f} ms"
