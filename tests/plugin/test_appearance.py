@@ -70,7 +70,8 @@ def test_each_control_reaches_the_layer(session, appearance, name, value):
 def test_every_colour_mode_can_be_chosen_and_numbers_have_a_legend(session, appearance):
     for mode in MODES:
         control(appearance, "colour_by").value = mode
-        assert session.streamlines_layer.colour_by == mode
+        expected = "values" if mode == "seed" else mode  # the seeds that were placed
+        assert session.streamlines_layer.colour_by == expected
         has_range = session.streamlines_layer.colours.limits is not None
         assert appearance.gradient.isHidden() is not has_range
         if mode == "length":
@@ -101,3 +102,21 @@ def test_a_layer_made_anew_gets_the_same_look(session, appearance):
     appearance.apply()
     assert fresh.width == 6.5
     assert fresh.colour_by == "length"
+
+
+def test_colours_by_seed_are_those_of_the_placed_seeds(open_model, cross, settle):
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.array([[0.0, 0, 0], [8, 5, 0], [-8, 5, 0]]))
+    control(panel.appearance, "colour_by").value = "seed"
+    panel.run()
+    settle(panel)
+    layer = panel.session.streamlines_layer
+    rgba = layer.colours.rgba[layer.tractogram.offsets[:-1]]
+    n_each = panel.session.result_request.starts.n_each
+    owner = np.searchsorted(np.cumsum(n_each), layer.tractogram.seed_index, side="right")
+    assert len(np.unique(rgba, axis=0)) == 3
+    for seed in range(3):
+        assert len(np.unique(rgba[owner == seed], axis=0)) == 1
+        assert f"Seed {seed + 1}: {(owner == seed).sum()} streamlines" in (
+            panel.appearance.legend.text()
+        )

@@ -59,6 +59,13 @@ def test_the_slab_lies_across_its_axis_in_any_order_of_axes(panel, clip, order):
     assert is_drawn(panel, 15 * np.eye(3)[AXES[clip]])
 
 
+def test_what_is_selected_is_clipped_as_the_rest(panel):
+    layer = panel.session.streamlines_layer
+    layer.slab_mm, layer.clip, layer.selected = 8.0, "axial", [0, 2]
+    assert is_drawn(panel, (0.0, 0.0, 15.0))
+    assert not is_drawn(panel, (15.0, 0.0, 0.0))
+
+
 def test_what_is_clipped_away_cannot_be_picked(panel):
     layer = panel.session.streamlines_layer
     where = {"view_direction": (0, 0, -1.0), "dims_displayed": [0, 1, 2], "world": True}

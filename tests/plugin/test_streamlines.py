@@ -130,6 +130,16 @@ def test_appending_chunks_is_the_same_as_showing_all_at_once() -> None:
         np.testing.assert_array_equal(growing._shown.xyz, at_once._shown.xyz)
 
 
+def test_what_the_thread_of_the_status_bar_holds_does_not_change_under_it() -> None:
+    layer = Streamlines(cross())
+    before = layer._shown
+    sizes = len(before.xyz), len(before.joined), len(before.offsets)
+    layer.append(cross())
+    layer.space = DisplaySpace.of(Grid((4, 4, 4), np.diag([2.0, 2, 2, 1])))
+    assert (len(before.xyz), len(before.joined), len(before.offsets)) == sizes
+    assert layer._shown is not before
+
+
 def test_too_many_vertices_are_thinned_and_said_so() -> None:
     t = Tractogram(np.random.default_rng(0).normal(size=(1000, 3)), np.arange(0, 1001, 10))
     layer = Streamlines(t, max_vertices=300)
