@@ -195,6 +195,26 @@ def test_a_region_never_covers_the_streamlines(
     assert (np.abs(covered - bare).max(axis=2)[drawn] > 30).mean() > 0.95
 
 
+def test_a_sphere_is_dragged_across_the_line_of_sight_in_3d(open_window: Any, cross: Any) -> None:
+    """Also where it is hidden behind the volume; a seed in it is taken first."""
+    panel = open_window(cross)
+    viewer, session = panel.viewer, panel.session
+    viewer.dims.ndisplay = 3
+    panel.regions.add_ball.click()
+    layer = session.regions.entries[0].layer
+    (start,) = layer.data.copy()
+    np.testing.assert_allclose(start, viewer.scene.camera.center, atol=1e-6)
+    mouse = Mouse(viewer)
+    before = mouse.where(start)
+    mouse.drag(start, start + np.array([0, 6, 9]))
+    np.testing.assert_allclose(layer.data[0], start + np.array([0, 6, 9]), atol=0.5)
+    assert mouse.where(start) == before  # the camera stayed
+    session.add_seed(layer.data[0])
+    mouse.drag(layer.data[0], start)
+    np.testing.assert_allclose(layer.data[0], start + np.array([0, 6, 9]), atol=0.5)
+    np.testing.assert_allclose(session.seed_positions_mm()[0][::-1], start, atol=0.5)
+
+
 def test_a_sphere_shows_in_each_slice_that_cuts_it(open_window: Any, cross: Any) -> None:
     panel = open_window(cross)
     layer = panel.session.regions.add_sphere(np.zeros(3), 5.0).layer

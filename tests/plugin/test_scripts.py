@@ -23,6 +23,7 @@ from napari_tractography.plugin.runs import Request
 from napari_tractography.plugin.scripts import PATH_KEY, as_command, as_python
 from napari_tractography.plugin.starts import Balls, InFod, InMask
 from napari_tractography.plugin.volumes import fod_layer_data, mask_layer_data
+from napari_tractography.recipe import Recipe
 from napari_tractography.regions import Region
 from napari_tractography.tracking.engine import track
 
@@ -113,6 +114,7 @@ def test_scripts_give_the_same_digest(scene, tmp_path, kind):
     out = tmp_path / "out.tck"
     command = as_command(request, scene.layers.fod, **layers, out=str(out))
     assert digest_by(command, out) == wanted
+    assert Recipe.load(out.with_suffix(".json")).run().digest() == wanted
 
 
 @pytest.mark.parametrize("painted", ["never saved", "since it was opened"])
