@@ -190,7 +190,7 @@ def baseline_values(plan: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     Its directions are the nearest of ours to an even lattice over the whole sphere.
     """
     field = plan.field
-    n_half = field.amplitudes.shape[1]
+    n_half = len(field.directions) // 2
     index = np.arange(N_BASELINE_DIRECTIONS)
     z = 1 - (2 * index + 1) / N_BASELINE_DIRECTIONS
     azimuth = index * np.pi * (3 - np.sqrt(5))
@@ -199,7 +199,8 @@ def baseline_values(plan: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     units = np.ascontiguousarray(field.directions[chosen])
     table = np.zeros((*field.voxel_rows.shape, len(chosen)), np.float32)
     full = field.voxel_rows >= 0
-    table[full] = field.amplitudes[field.voxel_rows[full]][:, chosen % n_half]
+    amplitudes = field.levels.reshape(len(field.levels), -1) * field.scales[:, None]
+    table[full] = amplitudes[field.voxel_rows[full]][:, chosen % n_half]
     cone = (units @ units.T >= np.cos(np.deg2rad(SPEED["max_angle_deg"]))).astype(np.uint8)
     arrays = {"table": table, "directions": units, "cone": cone, "seeds": plan.positions_mm}
     nx, ny, nz = field.voxel_rows.shape
@@ -273,7 +274,6 @@ def by_size(run: Run, gpu: int, sizes: list[int]) -> list[dict[str, float]]:
 
             for part, kind in (("field", Field), ("settings", Settings), ("regions", Regions)):
                 setattr(plan, part, kind(**getattr(plan, part)._asdict()))
-            plan.table.n_half = plan.field.amplitudes.shape[1]
             plan.settings = plan.settings._replace(
                 **{
                     name: np.float32(value)
@@ -283,7 +283,6 @@ def by_size(run: Run, gpu: int, sizes: list[int]) -> list[dict[str, float]]:
                 key_0=np.uint64(plan.settings.key_0),
                 key_1=np.uint64(plan.settings.key_1),
             )
-            plan.field = plan.field._replace(alias_bits=np.uint64(plan.field.alias_bits))
             row["cpu_s"] = timed(lambda p=plan: consume(cpu.iter_chunks(p)))
         rows.append(row)
     return rows

@@ -75,7 +75,6 @@ SPEED_CASES = {
     for algorithm in ("probabilistic", "deterministic")
     for interpolation in ("nearest", "trilinear")
 }
-MEMOS = ("cone_mass", "best")  # of the tables: start as zeros
 N_FIRST, TOLERANCE_MM = 8, 1e-4
 N_CHECKED, N_SPEED = 2000, 409_600
 
@@ -152,12 +151,9 @@ def export(path: Path, fod: Fod) -> None:
 
     def written(plan: Any) -> dict[str, Any]:
         parts = {
-            part: {k: kept(v) for k, v in getattr(plan, part)._asdict().items() if k not in MEMOS}
+            part: {k: kept(v) for k, v in getattr(plan, part)._asdict().items()}
             for part in ("field", "settings", "regions")
         }
-        for name in MEMOS:
-            held = getattr(plan.field, name)
-            parts["field"][name] = {"zeros": list(held.shape), "dtype": held.dtype.str}
         return {**parts, "positions": kept(plan.positions_mm), "given": kept(plan.given)}
 
     rng = np.random.default_rng(0)
@@ -215,7 +211,6 @@ def read(path: Path) -> dict[str, Run]:
     with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     header = json.loads(arrays.pop("header").tobytes())
-    zeros: dict[str, np.ndarray] = {}
     views: dict[tuple[str, bool], np.ndarray] = {}
 
     def found(value: Any) -> Any:
@@ -233,19 +228,13 @@ def read(path: Path) -> dict[str, Run]:
         parts = {}
         for part in ("field", "settings", "regions"):
             values = {k: found(v) for k, v in held[part].items()}
-            for memo in MEMOS if part == "field" else ():
-                shape = tuple(values[memo]["zeros"])
-                # A cone's own, as in the tables of the CPU.
-                key = f"{memo}{held['field']['cone']}{held['field']['amplitudes']}"
-                made = zeros.setdefault(key, np.zeros(shape, values[memo]["dtype"]))
-                values[memo] = made
             parts[part] = namedtuple(part.title(), values)(**values)  # type: ignore[misc]
         field = parts["field"]
         table = SimpleNamespace(
-            amplitudes=field.amplitudes,
-            n_bytes=sum(
-                a.nbytes for a in (field.voxel_rows, field.amplitudes, field.alias, field.totals)
-            ),
+            levels=field.levels,
+            n_patches=field.levels.shape[1],
+            n_bytes=field.voxel_rows.nbytes
+            + sum(getattr(field, name).nbytes for name in ("levels", "sums", "tops")),
         )
         positions = found(held["positions"])
         plan = SimpleNamespace(

@@ -50,9 +50,9 @@ class HostCard:
         self.library, self.plan, self.first_stream = library, plan, first_stream
         self.memory, self.shape = memory, (grid, block)
         field = plan.field
-        self.memos = {name: np.zeros_like(getattr(field, name)) for name in kernels.MEMOS}
+
         tables = {name: getattr(field, name) for name in kernels.TABLES}
-        self.kept = {n: np.ascontiguousarray(a) for n, a in {**tables, **self.memos}.items()}
+        self.kept = {n: np.ascontiguousarray(a) for n, a in tables.items()}
         self.field = kernels.pack_field(field, {n: address(a) for n, a in self.kept.items()})
         self.settings = kernels.pack_settings(plan.settings)
         self.regions = kernels.pack_regions(

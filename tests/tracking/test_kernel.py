@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from numba import int64, njit
+from numba import float32, njit
 from numba.core.dispatcher import Dispatcher
 from toys import random_fod
 
@@ -18,6 +18,15 @@ from napari_tractography.tracking import borders, codes, draw, harmonics, kernel
 from napari_tractography.tracking.cpu import iter_chunks
 from napari_tractography.tracking.engine import make_plan, track
 from napari_tractography.tracking.philox import philox4x32
+
+
+@njit
+def lane_drawn(field, scratch, patch, share):
+    """Lane of a patch of one voxel, and its amplitude."""
+    lane, amplitude, _ = draw.draw_lane_near(
+        field.levels, scratch.rows, scratch.scales, patch, share, np.uint32(0)
+    )
+    return lane, amplitude
 
 
 def philox_in_kernel(counter, key):
@@ -59,18 +68,23 @@ def test_philox_equals_its_specification():
 
 
 def test_a_direction_without_amplitude_is_drawn_by_no_random_word():
-    """The words at both ends of each of its table's cells are the ones that could."""
+    """The words at which a running sum steps are the ones that could."""
     fod = random_fod(8)
     plan = make_plan(fod, Seeds.at([1.5, 1.5, 1.5]), TrackingParameters())
-    n_half = plan.table.n_half
+    levels = plan.table.levels
+    scratch = codes.new_scratch(plan.table.n_patches, 0, 0, 10)
+    scratch.scales[0] = 1.0
     n_zero = 0
     for row in range(fod.n_voxels):
-        for j in np.flatnonzero(plan.table.amplitudes[row] == 0):
-            n_zero += 1
-            first, end = -(-j * 2**32 // n_half), -(-(j + 1) * 2**32 // n_half)
-            for word in (first, first + 1, end - 1):
-                drawn = draw.draw_alias(plan.field, row, np.uint64(word))
-                assert plan.table.amplitudes[row, drawn] > 0
+        scratch.rows[0] = row
+        for patch in range(plan.table.n_patches):
+            n_zero += int((levels[row, patch] == 0).sum())
+            steps = np.cumsum(levels[row, patch]) / max(int(levels[row, patch].sum()), 1)
+            words = (np.append(0.0, steps) * 2**24).astype(np.int64)[:, None] + [-1, 0, 1]
+            for word in np.unique(words.clip(0, 2**24 - 1)):
+                share = np.float32(word * 2.0**-24)
+                lane, amplitude = lane_drawn(plan.field, scratch, patch, share)
+                assert lane == codes.LANES or levels[row, patch, lane] == amplitude > 0
     assert n_zero > 1000
 
 
@@ -92,8 +106,8 @@ def test_numba_still_heeds_that_reference_counting_is_off():
     assert options.pop("_nrt") is False
 
     def code(**more):
-        fresh = njit(**options, **more)(draw.cone_mass_of.py_func)
-        fresh.compile((field, int64, int64))
+        fresh = njit(**options, **more)(draw.place.py_func)
+        fresh.compile((field, float32, float32, float32))
         return fresh.inspect_llvm(fresh.signatures[0])
 
     assert "NRT_incref" not in code(_nrt=False)

@@ -7,7 +7,7 @@ import logging
 
 import numpy as np
 import pytest
-from toys import SKEWED, random_fod, straight_fod
+from toys import POLE, SKEWED, random_fod, straight_fod
 
 from napari_tractography.directions import direction_set
 from napari_tractography.errors import InvalidParameterError
@@ -18,7 +18,7 @@ from napari_tractography.stop import StopReason
 from napari_tractography.tracking.codes import MAX_INCLUDES
 from napari_tractography.tracking.engine import track
 
-UP = direction_set(724)[361].astype(float)  # nearly z
+UP = direction_set(724)[POLE].astype(float)  # nearly z
 
 
 def corridor(*, regions=(), seed_z=10.0, step_mm=0.5, **changes):
@@ -35,7 +35,7 @@ def corridor(*, regions=(), seed_z=10.0, step_mm=0.5, **changes):
     rule = changes.pop("include_rule", "all")
     start = np.array([2.0, 2.0, 20.0]) + UP * (seed_z - 20.0) / UP[2]
     return track(
-        straight_fod(shape=(5, 5, 40), direction=361),
+        straight_fod(shape=(5, 5, 40), direction=POLE),
         Seeds.at([start], [UP]),
         TrackingParameters(
             algorithm="deterministic", interpolation="nearest", start="given", step_mm=step_mm

@@ -14,6 +14,8 @@ from scipy.spatial import cKDTree
 from napari_tractography.directions import direction_set
 from napari_tractography.fod import Fod, sh_matrix
 
+POLE = int(direction_set(724)[:362, 2].argmax())  # the direction nearest to z
+
 # Anisotropic, oblique, sheared and left-handed at once.
 SKEWED = np.array(
     [[-1.9, 0.5, 0.3, 11.0], [0.4, 2.4, -0.2, -7.0], [0.2, 0.6, 1.5, 3.0], [0, 0, 0, 1.0]]

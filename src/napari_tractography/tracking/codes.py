@@ -11,12 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .. import directions, parameters
 from ..stop import StopReason
 from .philox import Purpose
 
 DRAW_BLOCKS = 8  # of two draws each
+LANES = directions.PATCH
+MAX_GROUPS = -(-parameters.MAX_DIRECTIONS // (2 * LANES * LANES))
 MAX_INCLUDES = 16
-LANES = 32  # measured on AVX-512: 16 is not turned into vectors
 
 PROBABILISTIC, DETERMINISTIC, DIFFUSION, TRANSPORT = 0, 1, 2, 3
 PRECOMPUTED, DIRECT = 0, 1
@@ -61,18 +63,16 @@ class Field(NamedTuple):
     """The FOD, its cones and the mask, as the kernel reads them; see tables.py."""
 
     voxel_rows: np.ndarray  # (x, y, z) int32
-    amplitudes: np.ndarray  # (n_rows, n_half) float32
-    alias: np.ndarray  # (n_rows, n_half) uint32
+    levels: np.ndarray  # (n_rows, n_patches, LANES) uint16
+    sums: np.ndarray  # (n_rows, n_groups, LANES) float32
+    tops: np.ndarray  # (n_rows, n_groups, LANES) uint16
+    scales: np.ndarray  # (n_rows,) float32
     totals: np.ndarray  # (n_rows,) float32
     directions: np.ndarray  # (n_directions, 3) float32
     to_voxel: np.ndarray  # (3, 4) float32
-    alias_bits: np.uint64
-    cone: np.ndarray  # (n_directions, n_half) uint8
-    everywhere: np.ndarray  # (n_half,) uint8: the cone of a start, both signs allowed
+    cone: np.ndarray  # (n_directions + 1, n_patches) uint32; the last: all directions
+    cover: np.ndarray  # (n_directions + 1, n_groups) uint32
     two_sided: bool
-    n_mass: int
-    cone_mass: np.ndarray  # (n_rows, n_mass) float32
-    best: np.ndarray  # (n_rows, n_mass) uint16
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
     neighbours: np.ndarray  # (n_directions, N_NEIGHBOURS) int32
     slopes: np.ndarray  # (n_directions, N_NEIGHBOURS, 5) float32
@@ -125,16 +125,16 @@ class Regions(NamedTuple):
 class Scratch(NamedTuple):
     """What one thread keeps between steps."""
 
-    corner_rows: np.ndarray  # (8,) int64, -1 where there is no FOD
-    corner_totals: np.ndarray  # (8,) float32
-    cell: np.ndarray  # (3,) int64: the voxels the corners belong to
-    rows: np.ndarray  # (8,) int64: corners with a weight, compacted
-    weights: np.ndarray  # (8,) float32
-    cumulative: np.ndarray  # (8,) float32
+    cell: np.ndarray  # (3,) int64: the voxels that the corners below belong to
+    rows: np.ndarray  # (8,) int64: the voxels whose FODs mix, in the order of the corners' bits
+    corner_totals: np.ndarray  # (8,) float32, 0 where there is no FOD
+    corner_scales: np.ndarray  # (8,) float32, 0 where there is no FOD
+    weights: np.ndarray  # (8,) float32: of the corners
+    scales: np.ndarray  # (8,) float32: amplitude that one level of each row adds
     total: np.ndarray  # (1,) float32
-    mixed: np.ndarray  # (n_half,) float32: interpolated amplitudes
-    lane_value: np.ndarray  # (LANES,) float32
-    lane_index: np.ndarray  # (LANES,) int32
+    running: np.ndarray  # (n_groups, LANES) float32: running sum over patches that touch the cone
+    mixed: np.ndarray  # (n_patches * LANES,) float32: interpolated amplitudes
+    known: np.ndarray  # (3,) int64: row, direction and the largest in its cone, found last
     inside: np.ndarray  # (n_regions,) uint8: was the last point in the region
     visited: np.ndarray  # (1,) int64: bits of the include regions
     ups: np.ndarray  # (2, n_includes + 1) int64: ordered visits going out, a row a half
@@ -145,20 +145,20 @@ class Scratch(NamedTuple):
 
 
 def new_scratch(
-    n_half: int, n_regions: int, n_includes: int, n_points: int, lmax: int = 0
+    n_patches: int, n_regions: int, n_includes: int, n_points: int, lmax: int = 0
 ) -> Scratch:
     """Allocate the scratch of one thread."""
     return Scratch(
-        corner_rows=np.full(8, -1, np.int64),
-        corner_totals=np.zeros(8, np.float32),
         cell=np.full(3, -(2**31), np.int64),
         rows=np.zeros(8, np.int64),
+        corner_totals=np.zeros(8, np.float32),
+        corner_scales=np.zeros(8, np.float32),
         weights=np.zeros(8, np.float32),
-        cumulative=np.zeros(8, np.float32),
+        scales=np.zeros(8, np.float32),
         total=np.zeros(1, np.float32),
-        mixed=np.zeros(n_half, np.float32),
-        lane_value=np.zeros(LANES, np.float32),
-        lane_index=np.zeros(LANES, np.int32),
+        running=np.zeros((-(-n_patches // LANES), LANES), np.float32),
+        mixed=np.zeros(n_patches * LANES, np.float32),
+        known=np.full(3, -1, np.int64),
         inside=np.zeros(n_regions, np.uint8),
         visited=np.zeros(1, np.int64),
         ups=np.zeros((2, n_includes + 1), np.int64),

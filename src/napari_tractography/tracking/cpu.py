@@ -90,7 +90,7 @@ def track_range(
     room = plan.settings.max_steps + 2
     if worker.scratch is None or worker.points is None:
         worker.scratch = codes.new_scratch(
-            plan.table.n_half,
+            plan.table.n_patches,
             len(plan.regions.roles),
             plan.regions.n_includes,
             room,

@@ -52,7 +52,7 @@ _uploads = Uploads()
 
 def is_uploaded(gpu: int, plan: Plan) -> bool:
     """Tell whether a GPU already holds the tables of a plan."""
-    return _uploads.holds(gpu, plan.table.amplitudes)
+    return _uploads.holds(gpu, plan.table.levels)
 
 
 def warm_up(gpu: int, algorithm: int, interpolation: int, evaluation: int) -> None:
@@ -336,13 +336,10 @@ class CudaCard:
         field, regions = plan.field, plan.regions
         tables = {name: getattr(field, name) for name in kernels.TABLES}
         need = sum(array.nbytes for array in tables.values())
-        need += sum(getattr(field, name).nbytes for name in kernels.MEMOS)
         try:
             self._tables = {
                 name: self._uploaded(gpu, array) for name, array in tables.items() if array.size
             }
-            for name in kernels.MEMOS:
-                self._tables[name] = self._memo(gpu, getattr(field, name))
             self._region_tables = {
                 name: self._copy(getattr(regions, name)) for name in kernels.REGION_TABLES
             }
@@ -363,9 +360,6 @@ class CudaCard:
 
     def _uploaded(self, gpu: int, array: NDArray[Any]) -> Any:
         return _uploads.get(gpu, array, lambda: self._copy(array))
-
-    def _memo(self, gpu: int, array: NDArray[Any]) -> Any:
-        return _uploads.get(gpu, array, lambda: self._cupy.zeros(array.shape, array.dtype))
 
     def _copy(self, array: NDArray[Any]) -> Any:
         target = self._cupy.empty(array.shape, array.dtype)

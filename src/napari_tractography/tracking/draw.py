@@ -1,11 +1,17 @@
-"""Drawing directions: random numbers, where a point lies, and the exact draw in O(1).
+"""Drawing directions: random numbers, where a point lies, and the exact draw.
 
 The interpolated FOD at a point is a mixture of the FODs of the voxels around it, voxel k having
 the weight w_k T_k (trilinear weight times total mass). So a direction is drawn by picking a voxel
-with that weight and then a direction from the voxel's alias table, and it is accepted when it lies
-in the cone and its interpolated amplitude reaches the floor: accepted draws have exactly the
+with that weight and then a direction from the voxel's own FOD, and it is accepted when it lies in
+the cone and its interpolated amplitude reaches the floor: accepted draws have exactly the
 distribution of the FOD restricted to those directions. After `DRAW_BLOCKS` random blocks without
 success the cone is scanned, which draws from the same distribution.
+
+A direction of a voxel is drawn by inverting two running sums of whole numbers, over patches of
+neighbouring directions and within one. Alias tables need a single look-up, but one that is anywhere
+in a table twice as large: on processors, where a step waits for memory and hardly for anything
+else, that was half as fast. Here a draw that leads out of the cone ends with the patch, and those
+within it stay with few patches, that is, cache lines.
 """
 # mypy: ignore-errors
 
@@ -26,6 +32,20 @@ from .codes import (
     compiled,
     inlined,
 )
+from .lanes import (
+    count_at_most,
+    draw_lane_mixed,
+    draw_lane_near,
+    lanes_at_least_mixed,
+    lanes_at_least_near,
+    largest_lane_mixed,
+    largest_lane_near,
+    lowest_bit,
+    mass_in_patch_mixed,
+    mass_in_patch_near,
+    sum_patches_mixed,
+    sum_patches_near,
+)
 from .philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
 
 MUL_0 = np.uint64(MULTIPLIER_0)
@@ -38,6 +58,11 @@ BITS_8 = np.uint64(8)
 ONE = np.uint64(1)
 ZERO = np.float32(0)
 HALF = np.float32(0.5)
+MARGIN = np.float32(1.0001)  # far above the rounding of a sum of eight
+BIT = np.uint32(1)
+PAIR = np.uint32(LANES)
+LAST_LANE = LANES - 1
+LANE_BITS = LAST_LANE.bit_length()
 UNIT_24 = np.float32(2.0**-24)
 
 
@@ -54,17 +79,6 @@ def philox_block(c0, c1, c2, c3, k0, k1):
         k0 = (k0 + BUMP_0) & LOW_32
         k1 = (k1 + BUMP_1) & LOW_32
     return c0, c1, c2, c3
-
-
-@inlined
-def draw_alias(field, row, word):
-    """Draw a direction of the half set from the FOD of one voxel with one random word."""
-    product = word * np.uint64(field.alias.shape[1])
-    cell = np.int64(product >> BITS_32)
-    entry = np.uint64(field.alias[row, cell])
-    if ((product & LOW_32) >> field.alias_bits) < (entry >> field.alias_bits):
-        return cell
-    return np.int64(entry & ((ONE << field.alias_bits) - ONE))
 
 
 @inlined
@@ -96,20 +110,21 @@ def place(field, vx, vy, vz):
 
 @inlined
 def locate(field, interpolation, scratch, vx, vy, vz):
-    """List the voxels whose FODs mix at a position, with weights; return how many."""
+    """Find the voxels whose FODs mix at a position, with weights; return how many, 1 or 8, or 0."""
+    cell = scratch.cell
     if interpolation == NEAREST:
-        row = np.int64(field.voxel_rows[nearest_voxel(vx), nearest_voxel(vy), nearest_voxel(vz)])
-        if row < 0 or not field.totals[row] > ZERO:
-            return 0
-        scratch.rows[0] = row
-        scratch.weights[0] = np.float32(1)
-        scratch.cumulative[0] = field.totals[row]
-        scratch.total[0] = field.totals[row]
-        return 1
+        ix, iy, iz = nearest_voxel(vx), nearest_voxel(vy), nearest_voxel(vz)
+        if ix != cell[0] or iy != cell[1] or iz != cell[2]:  # small steps stay for long
+            cell[0], cell[1], cell[2] = ix, iy, iz
+            row = np.int64(field.voxel_rows[ix, iy, iz])
+            scratch.rows[0] = max(row, 0)
+            scratch.total[0] = field.totals[row] if row >= 0 else ZERO
+            scratch.scales[0] = field.scales[row] if row >= 0 else ZERO
+            scratch.weights[0] = np.float32(1)
+        return 1 if scratch.total[0] > ZERO else 0
     fx, fy, fz = np.floor(vx), np.floor(vy), np.floor(vz)
     ix, iy, iz = np.int64(fx), np.int64(fy), np.int64(fz)
-    cell = scratch.cell
-    if ix != cell[0] or iy != cell[1] or iz != cell[2]:  # small steps stay in a cell for long
+    if ix != cell[0] or iy != cell[1] or iz != cell[2]:
         cell[0], cell[1], cell[2] = ix, iy, iz
         nx, ny, nz = field.voxel_rows.shape
         for k in range(8):
@@ -117,290 +132,266 @@ def locate(field, interpolation, scratch, vx, vy, vz):
             row = np.int64(-1)
             if 0 <= cx < nx and 0 <= cy < ny and 0 <= cz < nz:
                 row = np.int64(field.voxel_rows[cx, cy, cz])
-            scratch.corner_rows[k] = row
+            scratch.rows[k] = max(row, 0)
             scratch.corner_totals[k] = field.totals[row] if row >= 0 else ZERO
+            scratch.corner_scales[k] = field.scales[row] if row >= 0 else ZERO
     one = np.float32(1)
     wx, wy, wz = vx - fx, vy - fy, vz - fz
-    n = 0
     total = ZERO
     for k in range(8):
         weight = wx if k >> 2 else one - wx
         weight = weight * (wy if (k >> 1) & 1 else one - wy)
         weight = weight * (wz if k & 1 else one - wz)
-        mass = weight * scratch.corner_totals[k]
-        if mass > ZERO:
-            total = total + mass
-            scratch.rows[n] = scratch.corner_rows[k]
-            scratch.weights[n] = weight
-            scratch.cumulative[n] = total
-            n += 1
+        total = total + weight * scratch.corner_totals[k]
+        scratch.weights[k] = weight if scratch.corner_totals[k] > ZERO else ZERO
+        scratch.scales[k] = weight * scratch.corner_scales[k]
     scratch.total[0] = total
-    return n
-
-
-@compiled
-def cone_mass_of(field, row, i):
-    """Return the mass of the cone around direction i in one voxel, computing it once."""
-    n_half = field.amplitudes.shape[1]
-    column = i if field.n_mass > n_half or i < n_half else i - n_half
-    known = field.cone_mass[row, column]
-    if known == ZERO:
-        for j in range(n_half):
-            side = field.cone[i, j]
-            if side:
-                known += field.amplitudes[row, j]
-                if side == 3:
-                    known += field.amplitudes[row, j]
-        if known == ZERO:
-            known = np.float32(-1)
-        field.cone_mass[row, column] = known
-    return max(known, ZERO)
-
-
-@compiled
-def mixed_cone_mass(field, scratch, n, i):
-    """Return the mass of the cone around direction i at a position."""
-    mass = ZERO
-    for k in range(n):
-        mass += scratch.weights[k] * cone_mass_of(field, scratch.rows[k], i)
-    return mass
+    return 8 if total > ZERO else 0
 
 
 @inlined
-def mix(field, scratch, n):
-    """Interpolate the amplitudes of all directions into scratch.mixed."""
-    # All eight in one pass over the row: vectors stay in registers. Absent corners get the weight
-    # zero, which changes no bit.
-    for k in range(n, 8):
-        scratch.rows[k] = scratch.rows[0]
-        scratch.weights[k] = ZERO
-    w0, w1, w2, w3 = scratch.weights[0], scratch.weights[1], scratch.weights[2], scratch.weights[3]
-    w4, w5, w6, w7 = scratch.weights[4], scratch.weights[5], scratch.weights[6], scratch.weights[7]
-    a0, a1 = field.amplitudes[scratch.rows[0]], field.amplitudes[scratch.rows[1]]
-    a2, a3 = field.amplitudes[scratch.rows[2]], field.amplitudes[scratch.rows[3]]
-    a4, a5 = field.amplitudes[scratch.rows[4]], field.amplitudes[scratch.rows[5]]
-    a6, a7 = field.amplitudes[scratch.rows[6]], field.amplitudes[scratch.rows[7]]
-    mixed = scratch.mixed
-    for j in range(mixed.shape[0]):
-        amplitude = w0 * a0[j] + w1 * a1[j]
-        amplitude = amplitude + w2 * a2[j]
-        amplitude = amplitude + w3 * a3[j]
-        amplitude = amplitude + w4 * a4[j]
-        amplitude = amplitude + w5 * a5[j]
-        amplitude = amplitude + w6 * a6[j]
-        mixed[j] = amplitude + w7 * a7[j]
+def mixed_amplitude(field, scratch, n, j):
+    """Return the interpolated amplitude of a direction of the half set."""
+    patch, lane = j >> LANE_BITS, j & LAST_LANE
+    if n == 1:
+        level = field.levels[scratch.rows[0], patch, lane]
+        return scratch.scales[0] * np.float32(np.int32(level))
+    amplitude = ZERO
+    for half in range(2):  # in the order of lanes.py: pairs, then pairs of pairs
+        q = 4 * half
+        a = scratch.scales[q] * np.float32(np.int32(field.levels[scratch.rows[q], patch, lane]))
+        b = scratch.scales[q + 1] * np.float32(
+            np.int32(field.levels[scratch.rows[q + 1], patch, lane])
+        )
+        c = scratch.scales[q + 2] * np.float32(
+            np.int32(field.levels[scratch.rows[q + 2], patch, lane])
+        )
+        d = scratch.scales[q + 3] * np.float32(
+            np.int32(field.levels[scratch.rows[q + 3], patch, lane])
+        )
+        amplitude += (a + b) + (c + d)
+    return amplitude
 
 
 @compiled
-def scan_draw(scratch, cone_row, min_amplitude, word_0, word_1):
+def is_cone_poor(field, scratch, n, i, limit):
+    """Tell whether the mass of the cone around direction i is at most `limit`."""
+    mass = ZERO
+    for patch in range(field.cone.shape[1]):
+        bits = field.cone[i, patch]
+        if bits:
+            if n == 1:
+                mass += mass_in_patch_near(field.levels, scratch.rows, scratch.scales, patch, bits)
+            else:
+                mass += mass_in_patch_mixed(field.levels, scratch.rows, scratch.scales, patch, bits)
+            if mass > limit:
+                return False
+    return True
+
+
+@inlined
+def sides_of(cone, j):
+    """Return bit 0 where half-set direction j lies in a cone, bit 1 where its antipode does."""
+    pair = cone[j >> LANE_BITS] >> np.uint32(j & LAST_LANE)
+    return np.int64((pair & BIT) | ((pair >> (PAIR - BIT)) & np.uint32(2)))
+
+
+@compiled
+def scan_draw(field, scratch, n, i, min_amplitude, word_0, word_1):
     """Draw from the interpolated FOD within a cone by its cumulative sum; -1 where it is empty."""
-    mixed = scratch.mixed
-    n_half = mixed.shape[0]
+    cone, mixed = field.cone[i], scratch.mixed
+    n_half = field.directions.shape[0] // 2
     mass = ZERO
     for j in range(n_half):
-        if cone_row[j] and mixed[j] >= min_amplitude:
-            mass += mixed[j]
-            if cone_row[j] == 3:
+        sides = sides_of(cone, j)
+        if sides:
+            mixed[j] = mixed_amplitude(field, scratch, n, j)
+            if mixed[j] >= min_amplitude:
                 mass += mixed[j]
+                if sides == 3:
+                    mass += mixed[j]
     if not mass > ZERO:
         return -1
     target = np.float32(word_0 >> BITS_8) * UNIT_24 * mass
     mass = ZERO
     last = -1
     for j in range(n_half):
-        if cone_row[j] and mixed[j] >= min_amplitude and mixed[j] > ZERO:
+        sides = sides_of(cone, j)
+        if sides and mixed[j] >= min_amplitude and mixed[j] > ZERO:
             last = j
             mass += mixed[j]
-            if cone_row[j] == 3:
+            if sides == 3:
                 mass += mixed[j]
             if mass > target:
                 break
-    if cone_row[last] == 2 or (cone_row[last] == 3 and word_1 & ONE):
+    sides = sides_of(cone, last)
+    if sides == 2 or (sides == 3 and word_1 & ONE):
         return last + n_half
     return last
 
 
 @inlined
-def draw_direction(
-    field, settings, scratch, n, i, cone_row, two_sided, limit, stream, step, purpose
-):
+def propose(field, scratch, n, i, total, where, which):
+    """Draw a direction from the patches that touch the cone around direction i.
+
+    Returns the direction of the half set, its sides in the cone (0 for a miss), its amplitude and
+    a lower bound of the cone's mass.
+    """
+    n_patches = field.cone.shape[1]
+    goal = np.float32(where >> BITS_8) * UNIT_24 * total
+    patch = np.int64(0)
+    for group in range(scratch.running.shape[0]):
+        patch += np.int64(count_at_most(scratch.running, group, goal))
+    patch = min(patch, n_patches - 1)  # rounded up to the total
+    bits = field.cone[i, patch]
+    share = np.float32(which >> BITS_8) * UNIT_24
+    if n == 1:
+        lane, amplitude, mass = draw_lane_near(
+            field.levels, scratch.rows, scratch.scales, patch, share, bits
+        )
+    else:
+        lane, amplitude, mass = draw_lane_mixed(
+            field.levels, scratch.rows, scratch.scales, patch, share, bits
+        )
+    pair = bits >> np.uint32(lane & LAST_LANE)
+    sides = (pair & BIT) | ((pair >> (PAIR - BIT)) & np.uint32(2))
+    if lane == LANES:
+        sides = np.uint32(0)
+    return patch * LANES + np.int64(lane), sides, amplitude, mass
+
+
+@inlined
+def draw_direction(field, settings, scratch, n, i, two_sided, limit, stream, step, purpose):
     """Draw the next direction; minus a stop reason where there is none.
 
-    `i` is the current direction, `limit` the cone mass at or below which to stop.
+    `i` is the current direction, or n_directions where any may follow; `limit` the cone mass at or
+    below which to stop.
     """
-    n_half = field.alias.shape[1]
+    n_half = field.directions.shape[0] // 2
     floor = settings.min_amplitude
-    need = max(floor, limit)
-    total = scratch.total[0]
+    total = ZERO
+    for group in range(scratch.running.shape[0]):
+        bits = field.cover[i, group]
+        if n == 1:
+            total = sum_patches_near(
+                field.sums, scratch.rows, scratch.scales, group, bits, total, scratch.running
+            )
+        else:
+            total = sum_patches_mixed(
+                field.sums, scratch.rows, scratch.scales, group, bits, total, scratch.running
+            )
+    c0, c1, c3 = np.uint64(stream), np.uint64(step), np.uint64(purpose)
+    k0, k1 = settings.key_0, settings.key_1
     for block in range(DRAW_BLOCKS):
-        r0, r1, r2, r3 = philox_block(
-            np.uint64(stream),
-            np.uint64(step),
-            np.uint64(block),
-            np.uint64(purpose),
-            settings.key_0,
-            settings.key_1,
-        )
+        r0, r1, r2, r3 = philox_block(c0, c1, np.uint64(block), c3, k0, k1)
         for attempt in range(2):
             where, which = (r0, r1) if attempt == 0 else (r2, r3)
-            k = 0
-            if n > 1:
-                target = np.float32(where >> BITS_8) * UNIT_24 * total
-                while k < n - 1 and scratch.cumulative[k] <= target:
-                    k += 1
-            j = draw_alias(field, scratch.rows[k], which)
-            side = cone_row[j]
-            if side == 0:
+            j, sides, amplitude, mass = propose(field, scratch, n, i, total, where, which)
+            if two_sided:  # draw from the full sphere: a random sign first, then the cone
+                sides = sides & (np.uint32(2) if where & ONE else BIT)
+            if not ((sides != 0) & (amplitude >= floor) & (amplitude > ZERO)):
                 continue
-            flip = side == 2
-            if two_sided:
-                # Draw from the full sphere: a random sign first, then the cone.
-                flip = (where & ONE) == ONE
-                if not side & (2 if flip else 1):
-                    continue
-            amplitude = ZERO
-            for q in range(n):
-                amplitude += scratch.weights[q] * field.amplitudes[scratch.rows[q], j]
-                if amplitude > need:
-                    break
-            if amplitude < floor:
-                continue
-            # The amplitude is part of the cone's mass: only a small one needs the whole mass.
-            if amplitude <= limit and mixed_cone_mass(field, scratch, n, i) <= limit:
+            # Mostly what the cone holds of one patch is more than enough.
+            if mass <= MARGIN * limit and is_cone_poor(field, scratch, n, i, limit):
                 return -LOW_PROBABILITY
-            return j + n_half if flip else j
-    mix(field, scratch, n)
-    r0, r1, r2, r3 = philox_block(
-        np.uint64(stream),
-        np.uint64(step),
-        np.uint64(DRAW_BLOCKS),
-        np.uint64(purpose),
-        settings.key_0,
-        settings.key_1,
-    )
-    j = scan_draw(scratch, cone_row, floor, r0, r1)
+            return j if sides & BIT else j + n_half
+    r0, r1, r2, r3 = philox_block(c0, c1, np.uint64(DRAW_BLOCKS), c3, k0, k1)
+    j = scan_draw(field, scratch, n, i, floor, r0, r1)
     if j < 0:
         return -LOW_AMPLITUDE
-    if limit >= ZERO and mixed_cone_mass(field, scratch, n, i) <= limit:
+    if limit >= ZERO and is_cone_poor(field, scratch, n, i, limit):
         return -LOW_PROBABILITY
     return j
 
 
+@inlined
+def largest_in_patch(field, scratch, n, patch, bits):
+    """Return the largest interpolated amplitude of a patch within a cone and its direction."""
+    bits = bits | (bits >> PAIR)
+    if n == 1:
+        value, lane = largest_lane_near(field.levels, scratch.rows, scratch.scales, patch, bits)
+    else:
+        value, lane = largest_lane_mixed(field.levels, scratch.rows, scratch.scales, patch, bits)
+    return value, patch * LANES + np.int64(lane)
+
+
 @compiled
-def largest_mixed(scratch, cone_row):
+def largest_mixed(field, scratch, n, i):
     """Return the half-set direction of the largest interpolated amplitude in a cone, or -1.
 
-    Of equal amplitudes the first counts.
+    Of equal amplitudes the first counts. The patch of direction i comes first, because it mostly
+    holds the largest; others are passed over where they cannot hold a larger one.
     """
-    mixed, lane_value, lane_index = scratch.mixed, scratch.lane_value, scratch.lane_index
-    # A maximum a lane, which compilers turn into vectors, where one maximum in all they do not.
-    for lane in range(LANES):
-        lane_value[lane] = np.float32(-1)
-        lane_index[lane] = np.int32(-1)
-    whole = mixed.shape[0] // LANES * LANES
-    for first in range(0, whole, LANES):
-        for lane in range(LANES):
-            amplitude = mixed[first + lane]
-            value = lane_value[lane]
-            index = lane_index[lane]
-            larger = (cone_row[first + lane] != 0) & (amplitude > value)
-            lane_value[lane] = amplitude if larger else value
-            lane_index[lane] = np.int32(first + lane) if larger else index
-    best = -1
+    cone = field.cone[i]
+    n_half = field.directions.shape[0] // 2
+    own = (i - n_half if i >= n_half else i) >> LANE_BITS
+    best = np.int64(-1)
     largest = np.float32(-1)
-    for lane in range(LANES):
-        value, index = lane_value[lane], np.int64(lane_index[lane])
-        if index >= 0 and (value > largest or (value == largest and index < best)):
-            largest = value
-            best = index
-    for j in range(whole, mixed.shape[0]):
-        if cone_row[j] and mixed[j] > largest:
-            largest = mixed[j]
-            best = j
-    return best
-
-
-@inlined
-def in_cone(field, i, j):
-    """Return which of half-set direction j and its antipode lies in the cone around i.
-
-    Of two that do, the one on the side of i.
-    """
-    side = field.cone[i, j]
-    if side == 3:
-        a, b = field.directions[i], field.directions[j]
-        side = 1 if a[0] * b[0] + a[1] * b[1] + a[2] * b[2] >= ZERO else 2
-    return j + field.alias.shape[1] if side == 2 else j
-
-
-@inlined
-def largest_in_voxel(field, row, i):
-    """Return the direction of the largest amplitude in the cone around i, computing it once."""
-    n_half = field.amplitudes.shape[1]
-    folded = field.n_mass == n_half and i >= n_half
-    column = i - n_half if folded else i
-    known = np.int64(field.best[row, column])
-    if known == 0:
-        best = -1
-        largest = np.float32(-1)
-        for j in range(n_half):
-            if field.cone[column, j] and field.amplitudes[row, j] > largest:
-                largest = field.amplitudes[row, j]
-                best = j
-        if best < 0:
-            return -1
-        known = np.int64(in_cone(field, column, best) + 1)
-        field.best[row, column] = known
-    j = known - 1
-    if folded:
-        j = j - n_half if j >= n_half else j + n_half
-    return j
+    if own < cone.shape[0]:
+        largest, best = largest_in_patch(field, scratch, n, own, cone[own])
+    for group in range(field.tops.shape[1]):
+        if n == 1:
+            left = lanes_at_least_near(field.tops, scratch.rows, scratch.scales, group, largest)
+        else:
+            left = lanes_at_least_mixed(field.tops, scratch.rows, scratch.scales, group, largest)
+        while left:
+            lane = lowest_bit(left)
+            left &= left - BIT
+            patch = group * LANES + lane
+            if patch >= cone.shape[0]:
+                break
+            if patch == own or cone[patch] == 0:
+                continue
+            value, j = largest_in_patch(field, scratch, n, patch, cone[patch])
+            if value > largest or (value == largest and j < best):
+                largest, best = value, j
+    return best if largest >= ZERO else np.int64(-1)
 
 
 @inlined
 def best_direction(field, settings, scratch, n, i, limit):
     """Return the direction of the largest amplitude in the cone; minus a stop reason without."""
-    n_half = field.alias.shape[1]
-    if settings.interpolation == NEAREST:
-        j = largest_in_voxel(field, scratch.rows[0], i)
-        if j < 0:
-            return -LOW_AMPLITUDE
-        amplitude = field.amplitudes[scratch.rows[0], j % n_half]
+    n_half = field.directions.shape[0] // 2
+    known = scratch.known
+    if n == 1 and known[0] == scratch.rows[0] and known[1] == i:
+        j = known[2]
     else:
-        mix(field, scratch, n)
-        half = largest_mixed(scratch, field.cone[i])
-        if half < 0:
-            return -LOW_AMPLITUDE
-        amplitude = scratch.mixed[half]
-        j = in_cone(field, i, half)
+        j = np.int64(largest_mixed(field, scratch, n, i))
+        known[0], known[1], known[2] = scratch.rows[0] if n == 1 else -1, i, j
+    if j < 0:
+        return -LOW_AMPLITUDE
+    amplitude = mixed_amplitude(field, scratch, n, j)
     if amplitude < settings.min_amplitude or not amplitude > ZERO:
         return -LOW_AMPLITUDE
-    if amplitude <= limit and mixed_cone_mass(field, scratch, n, i) <= limit:
+    if amplitude <= limit and is_cone_poor(field, scratch, n, i, limit):
         return -LOW_PROBABILITY
-    return j
+    sides = sides_of(field.cone[i], j)
+    if sides == 3:  # of two in the cone the one on the side of i
+        a, b = field.directions[i], field.directions[j]
+        sides = 1 if a[0] * b[0] + a[1] * b[1] + a[2] * b[2] >= ZERO else 2
+    return j + n_half if sides == 2 else j
 
 
 @compiled
 def start_direction(field, settings, scratch, n, stream):
-    """Return a first direction at the seed, or -1."""
-    n_half = field.alias.shape[1]
+    """Return a first direction at the seed, or a negative number."""
+    n_directions = field.directions.shape[0]
     if settings.start == START_SAMPLED:
         return draw_direction(
             field,
             settings,
             scratch,
             n,
-            0,
-            field.everywhere,
+            n_directions,
             True,
             np.float32(-1),
             stream,
             0,
             PURPOSE_START,
         )
-    mix(field, scratch, n)
-    j = largest_mixed(scratch, field.everywhere)
-    if scratch.mixed[j] < settings.min_amplitude or not scratch.mixed[j] > ZERO:
+    j = largest_mixed(field, scratch, n, n_directions)
+    amplitude = mixed_amplitude(field, scratch, n, max(j, 0))
+    if amplitude < settings.min_amplitude or not amplitude > ZERO:
         return -1
     r0, _, _, _ = philox_block(
         np.uint64(stream),
@@ -410,4 +401,4 @@ def start_direction(field, settings, scratch, n, stream):
         settings.key_0,
         settings.key_1,
     )
-    return j + n_half if r0 & ONE else j
+    return j + n_directions // 2 if r0 & ONE else j

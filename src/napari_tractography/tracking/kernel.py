@@ -51,7 +51,15 @@ from .draw import (
 from .langevin import turn_direction
 
 # All that is compiled into the kernel.
-SOURCES = ("borders.py", "codes.py", "draw.py", "kernel.py", "langevin.py", "philox.py")
+SOURCES = (
+    "borders.py",
+    "codes.py",
+    "draw.py",
+    "kernel.py",
+    "lanes.py",
+    "langevin.py",
+    "philox.py",
+)
 
 
 @inlined
@@ -90,19 +98,8 @@ def walk(
                     field, settings, scratch, n, i, ux, uy, uz, limit, stream, steps, purpose
                 )
             elif settings.algorithm == PROBABILISTIC:
-                cone = field.cone[i]
                 i = draw_direction(
-                    field,
-                    settings,
-                    scratch,
-                    n,
-                    i,
-                    cone,
-                    field.two_sided,
-                    limit,
-                    stream,
-                    steps,
-                    purpose,
+                    field, settings, scratch, n, i, field.two_sided, limit, stream, steps, purpose
                 )
             else:
                 i = best_direction(field, settings, scratch, n, i, limit)
@@ -167,7 +164,7 @@ def track_streamline(field, settings, regions, scratch, out, x, y, z, given, str
             scratch.downs[half, q] = q - 1
     if regions.roles.shape[0] and visit_regions(regions, scratch, 0, True, x, y, z) == EXCLUDED:
         return 0, ZERO, EXCLUDED, EXCLUDED
-    n_half = field.alias.shape[1]
+    n_half = field.directions.shape[0] // 2
     opposite = i - n_half if i >= n_half else i + n_half
     forced = settings.start != START_GIVEN
     ahead, ahead_steps, ahead_length, ahead_reason = 0, 0, ZERO, SEED

@@ -28,7 +28,7 @@ from .codes import (
     compiled,
     inlined,
 )
-from .draw import HALF, UNIT_24, ZERO, mixed_cone_mass, philox_block
+from .draw import HALF, UNIT_24, ZERO, is_cone_poor, mixed_amplitude, philox_block
 
 ONE_F = np.float32(1)
 TWO_PI = np.float32(2.0 * math.pi)
@@ -56,14 +56,10 @@ def nearest_index(field, i, ux, uy, uz):
 
 
 @inlined
-def mixed_amplitude(field, scratch, n, i):
+def amplitude_of(field, scratch, n, i):
     """Return the interpolated amplitude of one direction of the full set."""
-    n_half = field.amplitudes.shape[1]
-    j = i - n_half if i >= n_half else i
-    amplitude = ZERO
-    for k in range(n):
-        amplitude += scratch.weights[k] * field.amplitudes[scratch.rows[k], j]
-    return amplitude
+    n_half = field.directions.shape[0] // 2
+    return mixed_amplitude(field, scratch, n, i - n_half if i >= n_half else i)
 
 
 @compiled
@@ -72,10 +68,10 @@ def tabulated_fod(field, scratch, n, i, ux, uy, uz):
 
     To second order; the gradient is that of a function of space which agrees on the sphere.
     """
-    centre = mixed_amplitude(field, scratch, n, i)
+    centre = amplitude_of(field, scratch, n, i)
     fa, fb, faa, fab, fbb = ZERO, ZERO, ZERO, ZERO, ZERO
     for m in range(N_NEIGHBOURS):
-        difference = mixed_amplitude(field, scratch, n, field.neighbours[i, m]) - centre
+        difference = amplitude_of(field, scratch, n, np.int64(field.neighbours[i, m])) - centre
         fa += field.slopes[i, m, 0] * difference
         fb += field.slopes[i, m, 1] * difference
         faa += field.slopes[i, m, 2] * difference
@@ -191,10 +187,7 @@ def turn_direction(field, settings, scratch, n, i, ux, uy, uz, limit, stream, st
     length = settings.step
     if value < settings.min_amplitude or not value > ZERO:
         return -LOW_AMPLITUDE, ux, uy, uz, length
-    if (
-        mixed_amplitude(field, scratch, n, i) <= limit
-        and mixed_cone_mass(field, scratch, n, i) <= limit
-    ):
+    if amplitude_of(field, scratch, n, i) <= limit and is_cone_poor(field, scratch, n, i, limit):
         return -LOW_PROBABILITY, ux, uy, uz, length
     along = gx * ux + gy * uy + gz * uz
     dx, dy, dz = (gx - along * ux) / value, (gy - along * uy) / value, (gz - along * uz) / value

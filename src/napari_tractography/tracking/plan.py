@@ -90,18 +90,16 @@ def kernel_field(
     to_frame = fod.grid.axes.T if fod.frame == "voxel" else np.eye(3)
     return codes.Field(
         voxel_rows=_read_only(table.voxel_rows),
-        amplitudes=table.amplitudes,
-        alias=table.alias,
+        levels=table.levels,
+        sums=table.sums,
+        tops=table.tops,
+        scales=table.scales,
         totals=table.totals,
         directions=_read_only(table.directions),
         to_voxel=table.to_voxel,
-        alias_bits=np.uint64(table.alias_bits),
         cone=_read_only(cones.cone),
-        everywhere=_read_only(np.full(table.n_half, 3, np.uint8)),
+        cover=_read_only(cones.cover),
         two_sided=cones.two_sided,
-        n_mass=cones.n_mass,
-        cone_mass=cones.cone_mass,
-        best=cones.best,
         mask=_read_only(
             np.zeros((0, 0, 0), np.uint8)
             if mask is None

@@ -1,7 +1,6 @@
 """What a backend reads: the FOD tabulated over directions, ready for drawing in O(1).
 
 Built once on the CPU and uploaded to devices as it is, so that every backend reads the same bits.
-All sums run in a fixed order without fused multiply-add, so that machines agree too.
 """
 
 from __future__ import annotations
@@ -20,40 +19,48 @@ from numpy.typing import NDArray
 
 from ..directions import angle_cone, direction_set
 from ..fod import SOFTPLUS_SHARPNESS, Fod
+from .codes import LANES
 
 ROWS_A_BLOCK = 2048
+LEVELS = 65535.0  # of the largest amplitude in a voxel
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class FodTable:
     """The FOD of every non-empty voxel over the half set of directions.
 
+    Small, because reading it is what tracking waits for: amplitudes are whole numbers of levels,
+    the largest of a voxel having ``LEVELS``. A direction is drawn by two running sums, over patches
+    of `LANES` neighbouring directions and within one.
+
     Attributes
     ----------
     voxel_rows : (x, y, z) int32
         Row of each voxel in the arrays below, -1 where it is empty.
-    amplitudes : (n_rows, n_half) float32
-        Non-negative FOD amplitudes.
-    alias : (n_rows, n_half) uint32
-        Walker's alias tables (Walker 1977; built by Vose, IEEE Trans. Softw. Eng. 17, 1991):
-        the alias in the low `alias_bits`, the threshold in the others.
+    levels : (n_rows, n_patches, LANES) uint16
+        Non-negative FOD amplitudes over `scales`; the last patch is filled up with zeros.
+    sums : (n_rows, n_groups, LANES) float32
+        Sum of the levels of each patch, filled up with zeros.
+    tops : (n_rows, n_groups, LANES) uint16
+        Largest level of each patch, filled up with zeros.
+    scales : (n_rows,) float32
+        Amplitude of one level.
     totals : (n_rows,) float32
         Sum of the amplitudes over the full set, twice that over the half.
     directions : (n_directions, 3) float32
         Unit vectors, RAS+.
     to_voxel : (3, 4) float32
         RAS+ mm to voxel coordinates.
-    alias_bits : int
-        Number of bits that hold an alias.
     """
 
     voxel_rows: NDArray[np.int32]
-    amplitudes: NDArray[np.float32]
-    alias: NDArray[np.uint32]
+    levels: NDArray[np.uint16]
+    sums: NDArray[np.float32]
+    tops: NDArray[np.uint16]
+    scales: NDArray[np.float32]
     totals: NDArray[np.float32]
     directions: NDArray[np.float32]
     to_voxel: NDArray[np.float32]
-    alias_bits: int
 
     @property
     def n_directions(self) -> int:
@@ -66,61 +73,58 @@ class FodTable:
         return len(self.directions) // 2
 
     @property
+    def n_patches(self) -> int:
+        """Number of patches of the half set."""
+        return int(self.levels.shape[1])
+
+    def amplitudes(self) -> NDArray[np.float32]:
+        """Return the (n_rows, n_half) amplitudes that are tracked in."""
+        levels = self.levels.reshape(len(self.levels), -1)[:, : self.n_half]
+        return levels * self.scales[:, None]
+
+    @property
     def n_bytes(self) -> int:
         """Memory of the table in bytes."""
-        arrays = (self.voxel_rows, self.amplitudes, self.alias, self.totals)
+        arrays = (self.voxel_rows, self.levels, self.sums, self.tops, self.scales, self.totals)
         return sum(array.nbytes for array in arrays)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConeTable:
-    """Which directions may follow which, and what is known of the FOD's mass in each cone.
-
-    `cone_mass` and `best` start as zeros, which the operating system hands out without touching
-    memory, and are filled where streamlines pass. Threads may fill the same entry: each writes
-    the same value.
+    """Which directions may follow which.
 
     Attributes
     ----------
-    cone : (n_directions, n_half) uint8
-        See :func:`napari_tractography.directions.angle_cone`.
+    cone : (n_directions + 1, n_patches) uint32
+        For each current direction, two bits for each direction of a patch: bit k where direction k
+        lies in the cone, bit LANES + k where its antipode does. The last row has all set.
+    cover : (n_directions + 1, n_groups) uint32
+        A bit for each patch of a group that touches the cone.
     two_sided : bool
         Whether some cone holds a direction together with its antipode.
-    n_mass : int
-        Columns of the tables below: n_half where the cones of antipodes are antipodes, else
-        n_directions.
-    cone_mass : (n_rows, n_mass) float32
-        Sum of the amplitudes in the cone; 0 where unknown, -1 where it is zero.
-    best : (n_rows, n_mass) uint16
-        One plus the direction of the largest amplitude in the cone; 0 where unknown.
     """
 
-    cone: NDArray[np.uint8]
+    cone: NDArray[np.uint32]
+    cover: NDArray[np.uint32]
     two_sided: bool
-    n_mass: int
-    cone_mass: NDArray[np.float32]
-    best: NDArray[np.uint16]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def build_rows(  # type: ignore[no-untyped-def]
-    first, last, values, matrix, sharpness, alias_bits, amplitudes, alias, totals
+    first, last, values, matrix, sharpness, levels, sums, tops, scales, totals
 ):
     """Fill rows `first` to `last`; `matrix` is (n_coefficients, n_half); sharpness 0 clips."""
     n_half = matrix.shape[1]
-    scaled = np.empty(n_half, np.float64)
-    small = np.empty(n_half, np.int64)
-    large = np.empty(n_half, np.int64)
-    levels = np.float64(1 << (32 - alias_bits))
+    n_patches = levels.shape[1] // LANES
+    target = np.empty(n_half, np.float32)
     for row in range(first, last):
-        target = amplitudes[row]
         target[:] = np.float32(0)
         for k in range(values.shape[1]):
             coefficient = values[row, k]
             weights = matrix[k]
             for j in range(n_half):
                 target[j] += coefficient * weights[j]
-        total = 0.0
+        largest = np.float32(0)
         for j in range(n_half):
             amplitude = target[j]
             if sharpness > 0:
@@ -130,37 +134,23 @@ def build_rows(  # type: ignore[no-untyped-def]
             elif not amplitude > 0:
                 amplitude = np.float32(0)
             target[j] = amplitude
-            total += np.float64(amplitude)
-        totals[row] = np.float32(2.0 * total)
-        if not total > 0:
-            for j in range(n_half):
-                alias[row, j] = np.uint32(j)
-            continue
-        n_small = 0
-        n_large = 0
-        for j in range(n_half):
-            scaled[j] = target[j] * n_half / total
-            if scaled[j] < 1.0:
-                small[n_small] = j
-                n_small += 1
-            else:
-                large[n_large] = j
-                n_large += 1
-        while n_small and n_large:
-            n_small -= 1
-            j = small[n_small]
-            other = large[n_large - 1]
-            threshold = np.uint32(min(scaled[j] * levels, levels - 1.0))
-            alias[row, j] = (threshold << np.uint32(alias_bits)) | np.uint32(other)
-            scaled[other] = (scaled[other] + scaled[j]) - 1.0
-            if scaled[other] < 1.0:
-                n_large -= 1
-                small[n_small] = other
-                n_small += 1
-        for n in range(n_small):  # left over by rounding: as good as one
-            alias[row, small[n]] = np.uint32(small[n])
-        for n in range(n_large):
-            alias[row, large[n]] = np.uint32(large[n])
+            largest = max(largest, amplitude)
+        factor = LEVELS / np.float64(largest) if largest > 0 else 0.0
+        for j in range(levels.shape[1]):
+            levels[row, j] = np.uint16(target[j] * factor + 0.5) if j < n_half else np.uint16(0)
+        total = 0
+        for patch in range(n_patches):
+            mass, top = 0, 0
+            for j in range(patch * LANES, (patch + 1) * LANES):
+                level = int(levels[row, j])
+                mass += level
+                top = max(top, level)
+            sums[row, patch] = np.float32(mass)
+            tops[row, patch] = np.uint16(top)
+            total += mass
+        scale = np.float32(np.float64(largest) / LEVELS)
+        scales[row] = scale
+        totals[row] = np.float32(2.0 * np.float64(total) * np.float64(scale))
 
 
 def cpu_count() -> int:
@@ -193,17 +183,16 @@ def build_table(
     half = n_directions // 2
     matrix = np.ascontiguousarray(fod.sample_matrix(directions[:half]).T, dtype=np.float32)
     n_rows = fod.n_voxels
-    amplitudes = np.empty((n_rows, half), np.float32)
-    alias = np.empty((n_rows, half), np.uint32)
-    totals = np.empty(n_rows, np.float32)
-    alias_bits = max(1, (half - 1).bit_length())
+    n_patches = -(-half // LANES)
+    levels = np.empty((n_rows, n_patches * LANES), np.uint16)
+    sums = np.zeros((n_rows, -(-n_patches // LANES) * LANES), np.float32)
+    tops = np.zeros(sums.shape, np.uint16)
+    scales, totals = np.empty(n_rows, np.float32), np.empty(n_rows, np.float32)
     sharpness = SOFTPLUS_SHARPNESS if positivity == "softplus" else 0.0
 
     def build(first: int) -> int:
         last = min(first + ROWS_A_BLOCK, n_rows)
-        build_rows(
-            first, last, fod.values, matrix, sharpness, alias_bits, amplitudes, alias, totals
-        )
+        build_rows(first, last, fod.values, matrix, sharpness, levels, sums, tops, scales, totals)
         return last - first
 
     done = 0
@@ -217,28 +206,30 @@ def build_table(
         pool.shutdown(cancel_futures=True)
     return FodTable(
         voxel_rows=fod.voxel_rows,
-        amplitudes=amplitudes,
-        alias=alias,
+        levels=levels.reshape(n_rows, n_patches, LANES),
+        sums=sums.reshape(n_rows, -1, LANES),
+        tops=tops.reshape(n_rows, -1, LANES),
+        scales=scales,
         totals=totals,
         directions=directions,
         to_voxel=np.ascontiguousarray(fod.grid.inverse[:3], dtype=np.float32),
-        alias_bits=alias_bits,
     )
 
 
 def build_cone(table: FodTable, cone: NDArray[np.uint8]) -> ConeTable:
-    """Set up the tables that depend on the cone; they fill up as streamlines pass."""
-    half = table.n_half
-    flipped = np.array([0, 2, 1, 3], np.uint8)[cone[:half]]
-    n_mass = half if np.array_equal(flipped, cone[half:]) else table.n_directions
-    shape = (len(table.totals), n_mass)
-    return ConeTable(
-        cone=cone,
-        two_sided=bool((cone == 3).any()),
-        n_mass=n_mass,
-        cone_mass=np.zeros(shape, np.float32),
-        best=np.zeros(shape, np.uint16),
-    )
+    """Pack a cone matrix, see :func:`napari_tractography.directions.angle_cone`."""
+    sides = np.full((table.n_directions + 1, table.n_half), 3, np.uint8)
+    sides[:-1] = cone
+    packed = _packed(sides & 1) | _packed(sides >> 1) << np.uint32(LANES)
+    return ConeTable(cone=packed, cover=_packed(packed != 0), two_sided=bool((cone == 3).any()))
+
+
+def _packed(bits: NDArray[Any]) -> NDArray[np.uint32]:
+    """Return zeros and ones of (m, n) as the low LANES bits of (m, whole LANES) numbers."""
+    whole = np.zeros((len(bits), -(-bits.shape[1] // LANES) * LANES), bool)
+    whole[:, : bits.shape[1]] = bits
+    eights = np.packbits(whole, axis=1, bitorder="little")
+    return eights.view("<u2").astype(np.uint32)
 
 
 class _Newest:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 # No fused multiply-add: the CPU has none, and bits must agree.
-OPTIONS = ("--std=c++14", "--fmad=false")
+OPTIONS = ("--std=c++14", "--fmad=false", "--maxrregcount=168")
 TILE = 256  # as in codes.h
 NAMES = (
     "count_streamlines",
@@ -31,22 +31,22 @@ NAMES = (
     "write_endpoints",
 )
 
-# What the kernels read, and what they fill on the way.
 TABLES = (
     "voxel_rows",
-    "amplitudes",
-    "alias",
+    "levels",
+    "sums",
+    "tops",
+    "scales",
     "totals",
     "directions",
     "cone",
-    "everywhere",
+    "cover",
     "mask",
     "neighbours",
     "slopes",
     "tangents",
     "harmonics",
 )
-MEMOS = ("cone_mass", "best")
 REGION_TABLES = ("roles", "shapes", "orders", "geometry", "extents", "voxels")
 
 _TYPES = {
@@ -108,10 +108,10 @@ def pack_field(field: codes.Field, addresses: Mapping[str, int]) -> NDArray[np.v
             "nx": nx,
             "ny": ny,
             "nz": nz,
-            "n_half": field.amplitudes.shape[1],
-            "n_mass": field.n_mass,
+            "n_half": len(field.directions) // 2,
+            "n_patches": field.levels.shape[1],
+            "n_groups": field.sums.shape[1],
             "n_coefficients": field.harmonics.shape[1],
-            "alias_bits": int(field.alias_bits),
             "two_sided": field.two_sided,
             "lmax": field.lmax,
             "to_voxel": np.ravel(field.to_voxel),

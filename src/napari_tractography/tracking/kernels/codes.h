@@ -11,6 +11,8 @@
 
 enum {
     DRAW_BLOCKS = 8,  // of two draws each
+    LANES = 16,       // directions of a patch, patches of a group
+    MAX_GROUPS = 8,   // of the largest set of directions
     MAX_INCLUDES = 16,
     N_NEIGHBOURS = 8,
     TILE = 256,  // seeds that one thread adds up
@@ -66,14 +68,14 @@ enum {
 // The FOD, its cones and the mask; see tables.py.
 struct Field {
     const int* voxel_rows;            // (nx, ny, nz)
-    const float* amplitudes;          // (n_rows, n_half)
-    const unsigned int* alias;        // (n_rows, n_half)
+    const unsigned short* levels;     // (n_rows, n_patches, LANES)
+    const float* sums;                // (n_rows, n_groups, LANES)
+    const unsigned short* tops;       // (n_rows, n_groups, LANES)
+    const float* scales;              // (n_rows,)
     const float* totals;              // (n_rows,)
     const float* directions;          // (n_directions, 3)
-    const unsigned char* cone;        // (n_directions, n_half)
-    const unsigned char* everywhere;  // (n_half,): the cone of a start, both signs allowed
-    float* cone_mass;                 // (n_rows, n_mass): filled on the way
-    unsigned short* best;             // (n_rows, n_mass): filled on the way
+    const unsigned int* cone;         // (n_directions + 1, n_patches); the last: all directions
+    const unsigned int* cover;        // (n_directions + 1, n_groups)
     const unsigned char* mask;        // (nx, ny, nz), or null without a mask
     const int* neighbours;            // (n_directions, N_NEIGHBOURS)
     const float* slopes;              // (n_directions, N_NEIGHBOURS, 5)
@@ -83,9 +85,9 @@ struct Field {
     int ny;
     int nz;
     int n_half;
-    int n_mass;
+    int n_patches;
+    int n_groups;
     int n_coefficients;
-    int alias_bits;
     int two_sided;
     int lmax;
     float to_voxel[12];               // (3, 4): RAS+ mm to voxel coordinates
@@ -158,17 +160,19 @@ struct Batch {
 
 // The voxels whose FODs mix at a position, the eight corners in the order of their bits.
 struct Corners {
-    int rows[8];       // -1 where there is no FOD
-    float weights[8];  // 0 for those without mass
+    int rows[8];
+    float scales[8];  // amplitude that one level of each row adds; 0 where there is no FOD
 };
 
 // What one thread knows of the place it is at.
 struct Scratch {
     Corners corners;
+    float weights[8];  // of the corners, 0 where there is no FOD
     float corner_totals[8];
+    float corner_scales[8];
     int cell[3];  // the voxels the corners belong to
-    float cumulative[8];
     float total;
+    int known_row, known_i, known_j;  // the largest in a voxel's cone, found last
 };
 
 // Which regions a streamline has met.

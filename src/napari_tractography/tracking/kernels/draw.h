@@ -1,9 +1,9 @@
-// Drawing directions: random numbers, where a point lies, and the exact draw in O(1).
+// Drawing directions: random numbers, where a point lies, and the exact draw.
 //
-// Twin of draw.py, where the method is explained. Corners are not compacted, so that they stay in
-// registers: one without mass has the weight zero and is passed over, which changes no bit.
+// Twin of draw.py, where the method is explained, and of lanes.py, whose order of additions it keeps.
 
 #define UNIT_24 5.9604644775390625e-8f  // 2^-24
+#define MARGIN 1.0001f
 
 struct Words {
     unsigned int r0, r1, r2, r3;
@@ -26,21 +26,6 @@ DEVICE Words philox_block(unsigned int c0, unsigned int c1, unsigned int c2, uns
     }
     Words words = {c0, c1, c2, c3};
     return words;
-}
-
-DEVICE const float* amplitudes_of(const Field& field, int row)
-{
-    return field.amplitudes + (long long)row * field.n_half;
-}
-
-// Draw a direction of the half set from the FOD of one voxel with one random word.
-DEVICE int draw_alias(const Field& field, int row, unsigned int word)
-{
-    unsigned long long product = (unsigned long long)word * (unsigned int)field.n_half;
-    unsigned int cell = (unsigned int)(product >> 32);
-    unsigned int entry = field.alias[(long long)row * field.n_half + cell];
-    if (((unsigned int)product >> field.alias_bits) < (entry >> field.alias_bits)) return (int)cell;
-    return (int)(entry & ((1u << field.alias_bits) - 1u));
 }
 
 // Map RAS+ mm to the voxel coordinates of a (3, 4) matrix.
@@ -85,21 +70,23 @@ DEVICE bool locate(const Field& field, int interpolation, Scratch& scratch, floa
                    float vz)
 {
     if (interpolation == NEAREST) {
-        int row = field.voxel_rows[voxel_index(field, nearest_voxel(vx), nearest_voxel(vy),
-                                               nearest_voxel(vz))];
-        if (row < 0) return false;
-        float total = field.totals[row];
-        if (!(total > 0.0f)) return false;
-        scratch.corners.rows[0] = row;
-        scratch.corners.weights[0] = 1.0f;
-        scratch.cumulative[0] = total;
-        scratch.total = total;
-        return true;
+        int ix = nearest_voxel(vx), iy = nearest_voxel(vy), iz = nearest_voxel(vz);
+        if (ix != scratch.cell[0] || iy != scratch.cell[1] || iz != scratch.cell[2]) {
+            scratch.cell[0] = ix;  // small steps stay for long
+            scratch.cell[1] = iy;
+            scratch.cell[2] = iz;
+            int row = field.voxel_rows[voxel_index(field, ix, iy, iz)];
+            scratch.corners.rows[0] = row >= 0 ? row : 0;
+            scratch.total = row >= 0 ? field.totals[row] : 0.0f;
+            scratch.corners.scales[0] = row >= 0 ? field.scales[row] : 0.0f;
+            scratch.weights[0] = 1.0f;
+        }
+        return scratch.total > 0.0f;
     }
     float fx = floorf(vx), fy = floorf(vy), fz = floorf(vz);
     int ix = floor_to_int(vx), iy = floor_to_int(vy), iz = floor_to_int(vz);
     if (ix != scratch.cell[0] || iy != scratch.cell[1] || iz != scratch.cell[2]) {
-        scratch.cell[0] = ix;  // small steps stay in a cell for long
+        scratch.cell[0] = ix;
         scratch.cell[1] = iy;
         scratch.cell[2] = iz;
 #pragma unroll
@@ -108,12 +95,9 @@ DEVICE bool locate(const Field& field, int interpolation, Scratch& scratch, floa
             int row = -1;
             if (cx >= 0 && cy >= 0 && cz >= 0 && cx < field.nx && cy < field.ny && cz < field.nz)
                 row = field.voxel_rows[voxel_index(field, cx, cy, cz)];
-            scratch.corners.rows[k] = row;
-        }
-#pragma unroll
-        for (int k = 0; k < 8; k++) {
-            int row = scratch.corners.rows[k];
+            scratch.corners.rows[k] = row >= 0 ? row : 0;
             scratch.corner_totals[k] = row >= 0 ? field.totals[row] : 0.0f;
+            scratch.corner_scales[k] = row >= 0 ? field.scales[row] : 0.0f;
         }
     }
     float wx = vx - fx, wy = vy - fy, wz = vz - fz;
@@ -123,11 +107,9 @@ DEVICE bool locate(const Field& field, int interpolation, Scratch& scratch, floa
         float weight = (k >> 2) ? wx : 1.0f - wx;
         weight = weight * (((k >> 1) & 1) ? wy : 1.0f - wy);
         weight = weight * ((k & 1) ? wz : 1.0f - wz);
-        float mass = weight * scratch.corner_totals[k];
-        bool counts = mass > 0.0f;
-        if (counts) total = total + mass;
-        scratch.corners.weights[k] = counts ? weight : 0.0f;
-        scratch.cumulative[k] = total;
+        total = total + weight * scratch.corner_totals[k];
+        scratch.weights[k] = scratch.corner_totals[k] > 0.0f ? weight : 0.0f;
+        scratch.corners.scales[k] = weight * scratch.corner_scales[k];
     }
     scratch.total = total;
     return total > 0.0f;
@@ -139,251 +121,269 @@ DEVICE int n_corners(const Settings& settings)
     return settings.interpolation == NEAREST ? 1 : 8;
 }
 
-// Add up the mass of a cone in one voxel and keep it; -1 stands for zero, as 0 for unknown.
-SELDOM float add_cone_mass(float* place, const unsigned char* cone_row, const float* amplitudes,
-                           int n_half)
+// Interpolate one number of a table with `width` numbers a row: pairs, then pairs of pairs.
+template <typename Number>
+DEVICE float mixed(const Number* table, int width, const Corners& corners, int n, int at)
 {
-    float known = 0.0f;
-    for (int j = 0; j < n_half; j++) {
-        unsigned char side = cone_row[j];
-        if (side) {
-            float amplitude = amplitudes[j];
-            known += amplitude;
-            if (side == 3) known += amplitude;
-        }
+    if (n == 1) return corners.scales[0] * (float)table[(long long)corners.rows[0] * width + at];
+    float terms[8];
+#pragma unroll
+    for (int k = 0; k < 8; k++)
+        terms[k] = corners.scales[k] > 0.0f
+                       ? corners.scales[k] * (float)table[(long long)corners.rows[k] * width + at]
+                       : 0.0f;
+    return ((terms[0] + terms[1]) + (terms[2] + terms[3])) +
+           ((terms[4] + terms[5]) + (terms[6] + terms[7]));
+}
+
+// Interpolate LANES numbers of a table in a row.
+template <typename Number>
+DEVICE void mix(const Number* table, int width, const Corners& corners, int n, int first,
+                float* values)
+{
+#pragma unroll
+    for (int lane = 0; lane < LANES; lane++)
+        values[lane] = mixed(table, width, corners, n, first + lane);
+}
+
+// Turn values into their running sum, in the order of Hillis and Steele.
+DEVICE void add_up(float* values)
+{
+#pragma unroll
+    for (int by = 1; by < LANES; by *= 2) {
+#pragma unroll
+        for (int lane = LANES - 1; lane >= by; lane--) values[lane] += values[lane - by];
     }
-    if (known == 0.0f) known = -1.0f;
-    *place = known;  // whichever thread comes first: all write the same
-    return known;
 }
 
-// The mass of the cone around direction i in one voxel, computed once.
-DEVICE float cone_mass_of(const Field& field, int row, int i)
+// The sum of the values whose bit is set.
+DEVICE float sum_where(const float* values, unsigned int bits)
 {
-    int column = field.n_mass > field.n_half || i < field.n_half ? i : i - field.n_half;
-    float* place = field.cone_mass + (long long)row * field.n_mass + column;
-    float known = *place;
-    if (known == 0.0f)
-        known = add_cone_mass(place, field.cone + (long long)i * field.n_half,
-                              amplitudes_of(field, row), field.n_half);
-    return known > 0.0f ? known : 0.0f;
+    float left[LANES];
+#pragma unroll
+    for (int lane = 0; lane < LANES; lane++)
+        left[lane] = (bits >> lane) & 1u ? values[lane] : 0.0f;
+#pragma unroll
+    for (int by = LANES / 2; by > 0; by /= 2) {
+#pragma unroll
+        for (int lane = 0; lane < by; lane++) left[lane] += left[lane + by];
+    }
+    return left[0];
 }
 
-// The mass of the cone around direction i at a position.
-DEVICE float mixed_cone_mass(const Field& field, const Settings& settings, const Scratch& scratch,
-                             int i)
+// The mass of the directions of a patch whose bit is set.
+SELDOM float mass_in_patch(const unsigned short* levels, int n_patches, Corners corners, int n,
+                           int patch, unsigned int bits)
+{
+    float values[LANES];
+    mix(levels, n_patches * LANES, corners, n, patch * LANES, values);
+    return sum_where(values, bits);
+}
+
+// Tell whether the mass of a cone is at most `limit`.
+SELDOM bool is_cone_poor(const unsigned short* levels, int n_patches, Corners corners, int n,
+                         const unsigned int* cone, float limit)
 {
     float mass = 0.0f;
-#pragma unroll
-    for (int k = 0; k < 8; k++) {
-        if (k < n_corners(settings) && scratch.corners.weights[k] > 0.0f)
-            mass += scratch.corners.weights[k] * cone_mass_of(field, scratch.corners.rows[k], i);
+    for (int patch = 0; patch < n_patches; patch++) {
+        unsigned int bits = cone[patch];
+        if (!bits) continue;
+        float values[LANES];
+        mix(levels, n_patches * LANES, corners, n, patch * LANES, values);
+        mass += sum_where(values, bits) + sum_where(values, bits >> LANES);
+        if (mass > limit) return false;
     }
-    return mass;
+    return true;
 }
 
-// The interpolated amplitude of a direction of the half set: what `mix` makes of all at once.
-DEVICE float mixed(const float* amplitudes, int n_half, const Corners& corners, int n, int j)
+DEVICE const unsigned int* cone_of(const Field& field, int i)
 {
-    float amplitude = 0.0f;
-#pragma unroll
-    for (int k = 0; k < 8; k++) {
-        if (k < n && corners.weights[k] > 0.0f)
-            amplitude += corners.weights[k] * amplitudes[(long long)corners.rows[k] * n_half + j];
-    }
-    return amplitude;
+    return field.cone + (long long)i * field.n_patches;
+}
+
+DEVICE bool is_poor(const Field& field, const Settings& settings, const Scratch& scratch, int i,
+                    float limit)
+{
+    return is_cone_poor(field.levels, field.n_patches, scratch.corners, n_corners(settings),
+                        cone_of(field, i), limit);
+}
+
+// Bit 0 where half-set direction j lies in a cone, bit 1 where its antipode does.
+DEVICE int sides_of(const unsigned int* cone, int j)
+{
+    unsigned int pair = cone[j / LANES] >> (j % LANES);
+    return (int)((pair & 1u) | ((pair >> (LANES - 1)) & 2u));
 }
 
 // Draw from the interpolated FOD within a cone by its cumulative sum; -1 where it is empty.
-SELDOM int scan_draw(const float* amplitudes, int n_half, Corners corners, int n,
-                     const unsigned char* cone_row, float min_amplitude, unsigned int word_0,
+SELDOM int scan_draw(const unsigned short* levels, int n_patches, int n_half, Corners corners,
+                     int n, const unsigned int* cone, float min_amplitude, unsigned int word_0,
                      unsigned int word_1)
 {
     float mass = 0.0f;
     for (int j = 0; j < n_half; j++) {
-        unsigned char side = cone_row[j];
-        if (!side) continue;
-        float amplitude = mixed(amplitudes, n_half, corners, n, j);
+        int sides = sides_of(cone, j);
+        if (!sides) continue;
+        float amplitude = mixed(levels, n_patches * LANES, corners, n, j);
         if (!(amplitude >= min_amplitude)) continue;
         mass += amplitude;
-        if (side == 3) mass += amplitude;
+        if (sides == 3) mass += amplitude;
     }
     if (!(mass > 0.0f)) return -1;
     float target = (float)(word_0 >> 8) * UNIT_24 * mass;
     mass = 0.0f;
     int last = -1;
     for (int j = 0; j < n_half; j++) {
-        unsigned char side = cone_row[j];
-        if (!side) continue;
-        float amplitude = mixed(amplitudes, n_half, corners, n, j);
+        int sides = sides_of(cone, j);
+        if (!sides) continue;
+        float amplitude = mixed(levels, n_patches * LANES, corners, n, j);
         if (!(amplitude >= min_amplitude) || !(amplitude > 0.0f)) continue;
         last = j;
         mass += amplitude;
-        if (side == 3) mass += amplitude;
+        if (sides == 3) mass += amplitude;
         if (mass > target) break;
     }
-    if (cone_row[last] == 2 || (cone_row[last] == 3 && (word_1 & 1u))) return last + n_half;
+    int sides = sides_of(cone, last);
+    if (sides == 2 || (sides == 3 && (word_1 & 1u))) return last + n_half;
     return last;
 }
 
 // Draw the next direction; minus a stop reason where there is none.
 //
-// `i` is the current direction, `limit` the cone mass at or below which to stop.
+// `i` is the current direction, or n_directions where any may follow; `limit` the cone mass at or
+// below which to stop.
 DEVICE int draw_direction(const Field& field, const Settings& settings, const Scratch& scratch,
-                          int i, const unsigned char* cone_row, bool two_sided, float limit,
-                          unsigned int stream, unsigned int step, unsigned int purpose)
+                          int i, bool two_sided, float limit, unsigned int stream,
+                          unsigned int step, unsigned int purpose)
 {
-    float lowest = settings.min_amplitude;
-    float need = lowest > limit ? lowest : limit;
-    float total = scratch.total;
+    int n = n_corners(settings), n_patches = field.n_patches;
+    const unsigned int* cone = cone_of(field, i);
+    const unsigned int* cover = field.cover + (long long)i * field.n_groups;
+    float running[MAX_GROUPS * LANES];
+    float total = 0.0f;
+    for (int group = 0; group < field.n_groups; group++) {
+        float values[LANES];
+#pragma unroll
+        for (int lane = 0; lane < LANES; lane++)
+            values[lane] = (cover[group] >> lane) & 1u
+                               ? mixed(field.sums, field.n_groups * LANES, scratch.corners, n,
+                                       group * LANES + lane)
+                               : 0.0f;
+        add_up(values);
+#pragma unroll
+        for (int lane = 0; lane < LANES; lane++)
+            running[group * LANES + lane] = total + values[lane];
+        total = total + values[LANES - 1];
+    }
     for (unsigned int block = 0; block < DRAW_BLOCKS; block++) {
         Words words = philox_block(stream, step, block, purpose, settings.key_0, settings.key_1);
-#pragma unroll
+#pragma unroll 1
         for (int attempt = 0; attempt < 2; attempt++) {
             unsigned int where = attempt == 0 ? words.r0 : words.r2;
             unsigned int which = attempt == 0 ? words.r1 : words.r3;
-            int row = scratch.corners.rows[0];
-            if (settings.interpolation != NEAREST) {
-                float target = (float)(where >> 8) * UNIT_24 * total;
-                bool found = false;  // the first corner beyond the target, else the last with mass
+            float goal = (float)(where >> 8) * UNIT_24 * total;
+            int patch = 0;
+            for (int at = 0; at < field.n_groups * LANES; at++) patch += running[at] <= goal;
+            if (patch > n_patches - 1) patch = n_patches - 1;  // rounded up to the total
+            unsigned int bits = cone[patch];
+            float sums[LANES];
+            mix(field.levels, n_patches * LANES, scratch.corners, n, patch * LANES, sums);
+            add_up(sums);
+            goal = (float)(which >> 8) * UNIT_24 * sums[LANES - 1];
+            int drawn = 0;
 #pragma unroll
-                for (int k = 0; k < 8; k++) {
-                    if (!found && scratch.corners.weights[k] > 0.0f) {
-                        row = scratch.corners.rows[k];
-                        found = scratch.cumulative[k] > target;
-                    }
-                }
-            }
-            int j = draw_alias(field, row, which);
-            unsigned char side = cone_row[j];
-            if (side == 0) continue;
-            bool flip = side == 2;
-            if (two_sided) {
-                // Draw from the full sphere: a random sign first, then the cone.
-                flip = (where & 1u) == 1u;
-                if (!(side & (flip ? 2 : 1))) continue;
-            }
-            float amplitude = 0.0f;
-#pragma unroll
-            for (int k = 0; k < 8; k++) {
-                if (k < n_corners(settings) && scratch.corners.weights[k] > 0.0f && !(amplitude > need))
-                    amplitude += scratch.corners.weights[k] * amplitudes_of(field, scratch.corners.rows[k])[j];
-            }
-            if (amplitude < lowest) continue;
-            // The amplitude is part of the cone's mass: only a small one needs the whole mass.
-            if (amplitude <= limit && mixed_cone_mass(field, settings, scratch, i) <= limit)
+            for (int lane = 0; lane < LANES; lane++) drawn += sums[lane] <= goal;
+            if (drawn == LANES) continue;  // rounded up to the whole
+            int j = patch * LANES + drawn;
+            float amplitude = mixed(field.levels, n_patches * LANES, scratch.corners, n, j);
+            int sides = sides_of(cone, j);
+            // Draw from the full sphere: a random sign first, then the cone.
+            if (two_sided) sides &= (where & 1u) ? 2 : 1;
+            if (!sides || !(amplitude >= settings.min_amplitude) || !(amplitude > 0.0f)) continue;
+            // Mostly what the cone holds of one direction or patch is more than enough.
+            if (amplitude <= MARGIN * limit &&
+                mass_in_patch(field.levels, n_patches, scratch.corners, n, patch,
+                              bits | (bits >> LANES)) <= MARGIN * limit &&
+                is_poor(field, settings, scratch, i, limit))
                 return -LOW_PROBABILITY;
-            return flip ? j + field.n_half : j;
+            return (sides & 1) ? j : j + field.n_half;
         }
     }
     Words words = philox_block(stream, step, DRAW_BLOCKS, purpose, settings.key_0, settings.key_1);
-    int j = scan_draw(field.amplitudes, field.n_half, scratch.corners, n_corners(settings), cone_row,
-                      lowest, words.r0, words.r1);
+    int j = scan_draw(field.levels, n_patches, field.n_half, scratch.corners, n, cone,
+                      settings.min_amplitude, words.r0, words.r1);
     if (j < 0) return -LOW_AMPLITUDE;
-    if (limit >= 0.0f && mixed_cone_mass(field, settings, scratch, i) <= limit)
-        return -LOW_PROBABILITY;
+    if (limit >= 0.0f && is_poor(field, settings, scratch, i, limit)) return -LOW_PROBABILITY;
     return j;
 }
 
 // The half-set direction of the largest interpolated amplitude in a cone, or -1.
 //
-// Of equal amplitudes the first counts.
-DEVICE int largest_mixed(const float* amplitudes, int n_half, const Corners& corners, int n,
-                         const unsigned char* cone_row, float& largest)
+// Of equal amplitudes the first counts. The patch `own` comes first, because it mostly holds the
+// largest; others are passed over where they cannot hold a larger one.
+DEVICE int largest_mixed(const unsigned short* levels, const unsigned short* tops, int n_patches,
+                         int n_groups, const Corners& corners, int n, const unsigned int* cone,
+                         int own, float& largest)
 {
     int best = -1;
     largest = -1.0f;
-    for (int j = 0; j < n_half; j++) {
-        if (!cone_row[j]) continue;
-        float amplitude = mixed(amplitudes, n_half, corners, n, j);
-        if (amplitude > largest) {
-            largest = amplitude;
-            best = j;
+    for (int turn = own < n_patches ? -1 : 0; turn < n_patches; turn++) {
+        int patch = turn < 0 ? own : turn;
+        unsigned int bits = cone[patch] | (cone[patch] >> LANES);
+        if (!(bits & 0xFFFFu) || (turn >= 0 && patch == own)) continue;
+        if (turn >= 0 && mixed(tops, n_groups * LANES, corners, n, patch) < largest) continue;
+        for (int lane = 0; lane < LANES; lane++) {
+            if (!((bits >> lane) & 1u)) continue;
+            int j = patch * LANES + lane;
+            float amplitude = mixed(levels, n_patches * LANES, corners, n, j);
+            if (amplitude > largest || (amplitude == largest && j < best)) {
+                largest = amplitude;
+                best = j;
+            }
         }
     }
     return best;
 }
 
-// Which of half-set direction j and its antipode lies in the cone around i.
-//
-// Of two that do, the one on the side of i.
-DEVICE int in_cone(const unsigned char* cone_row, const float* directions, int n_half, int i, int j)
-{
-    int side = cone_row[j];
-    if (side == 3) {
-        const float* a = directions + 3 * i;
-        const float* b = directions + 3 * j;
-        side = a[0] * b[0] + a[1] * b[1] + a[2] * b[2] >= 0.0f ? 1 : 2;
-    }
-    return side == 2 ? j + n_half : j;
-}
-
-// Find the direction of the largest amplitude in the cone around i in one voxel, and keep it plus
-// one; 0 without.
-SELDOM int find_largest(unsigned short* place, const unsigned char* cone_row,
-                        const float* directions, const float* amplitudes, int n_half, int i)
-{
-    int best = -1;
-    float largest = -1.0f;
-    for (int j = 0; j < n_half; j++) {
-        if (cone_row[j] && amplitudes[j] > largest) {
-            largest = amplitudes[j];
-            best = j;
-        }
-    }
-    if (best < 0) return 0;
-    int known = in_cone(cone_row, directions, n_half, i, best) + 1;
-    *place = (unsigned short)known;
-    return known;
-}
-
-// The direction of the largest amplitude in the cone around i in one voxel, computed once.
-DEVICE int largest_in_voxel(const Field& field, int row, int i)
-{
-    int n_half = field.n_half;
-    bool folded = field.n_mass == n_half && i >= n_half;
-    int column = folded ? i - n_half : i;
-    unsigned short* place = field.best + (long long)row * field.n_mass + column;
-    int known = *place;
-    if (known == 0)
-        known = find_largest(place, field.cone + (long long)column * n_half, field.directions,
-                             amplitudes_of(field, row), n_half, column);
-    if (known == 0) return -1;
-    int j = known - 1;
-    if (folded) j = j >= n_half ? j - n_half : j + n_half;
-    return j;
-}
-
 // The direction of the largest amplitude in the cone; minus a stop reason without.
-DEVICE int best_direction(const Field& field, const Settings& settings, const Scratch& scratch,
-                          int i, float limit)
+DEVICE int best_direction(const Field& field, const Settings& settings, Scratch& scratch, int i,
+                          float limit)
 {
-    int n_half = field.n_half;
+    int n_half = field.n_half, n = n_corners(settings);
+    const unsigned int* cone = cone_of(field, i);
     int j;
     float amplitude;
-    if (settings.interpolation == NEAREST) {
-        j = largest_in_voxel(field, scratch.corners.rows[0], i);
-        if (j < 0) return -LOW_AMPLITUDE;
-        amplitude = amplitudes_of(field, scratch.corners.rows[0])[j >= n_half ? j - n_half : j];
+    if (n == 1 && scratch.known_row == scratch.corners.rows[0] && scratch.known_i == i) {
+        j = scratch.known_j;
     } else {
-        const unsigned char* cone_row = field.cone + (long long)i * n_half;
-        int half = largest_mixed(field.amplitudes, n_half, scratch.corners, n_corners(settings),
-                                 cone_row, amplitude);
-        if (half < 0) return -LOW_AMPLITUDE;
-        j = in_cone(cone_row, field.directions, n_half, i, half);
+        j = largest_mixed(field.levels, field.tops, field.n_patches, field.n_groups,
+                          scratch.corners, n, cone, (i >= n_half ? i - n_half : i) / LANES,
+                          amplitude);
+        scratch.known_row = n == 1 ? scratch.corners.rows[0] : -1;
+        scratch.known_i = i;
+        scratch.known_j = j;
     }
+    if (j < 0) return -LOW_AMPLITUDE;
+    amplitude = mixed(field.levels, field.n_patches * LANES, scratch.corners, n, j);
     if (amplitude < settings.min_amplitude || !(amplitude > 0.0f)) return -LOW_AMPLITUDE;
-    if (amplitude <= limit && mixed_cone_mass(field, settings, scratch, i) <= limit)
-        return -LOW_PROBABILITY;
-    return j;
+    if (amplitude <= limit && is_poor(field, settings, scratch, i, limit)) return -LOW_PROBABILITY;
+    int sides = sides_of(cone, j);
+    if (sides == 3) {  // of two in the cone the one on the side of i
+        const float* a = field.directions + 3 * i;
+        const float* b = field.directions + 3 * j;
+        sides = a[0] * b[0] + a[1] * b[1] + a[2] * b[2] >= 0.0f ? 1 : 2;
+    }
+    return sides == 2 ? j + n_half : j;
 }
 
 // The direction of the largest amplitude of all, its sign drawn; -1 where it is too small.
-SELDOM int largest_start(const float* amplitudes, int n_half, Corners corners, int n,
-                         const unsigned char* everywhere, float min_amplitude, unsigned int word)
+SELDOM int largest_start(const unsigned short* levels, const unsigned short* tops, int n_patches,
+                         int n_groups, Corners corners, int n, const unsigned int* everywhere,
+                         int n_half, float min_amplitude, unsigned int word)
 {
     float largest;
-    int j = largest_mixed(amplitudes, n_half, corners, n, everywhere, largest);
+    int j = largest_mixed(levels, tops, n_patches, n_groups, corners, n, everywhere, n_patches,
+                          largest);
     if (largest < min_amplitude || !(largest > 0.0f)) return -1;
     return (word & 1u) ? j + n_half : j;
 }
@@ -393,9 +393,10 @@ DEVICE int start_direction(const Field& field, const Settings& settings, const S
                            unsigned int stream)
 {
     if (settings.start == START_SAMPLED)
-        return draw_direction(field, settings, scratch, 0, field.everywhere, true, -1.0f, stream, 0,
+        return draw_direction(field, settings, scratch, 2 * field.n_half, true, -1.0f, stream, 0,
                               PURPOSE_START);
     Words words = philox_block(stream, 0, 0, PURPOSE_START, settings.key_0, settings.key_1);
-    return largest_start(field.amplitudes, field.n_half, scratch.corners, n_corners(settings),
-                         field.everywhere, settings.min_amplitude, words.r0);
+    return largest_start(field.levels, field.tops, field.n_patches, field.n_groups,
+                         scratch.corners, n_corners(settings), cone_of(field, 2 * field.n_half),
+                         field.n_half, settings.min_amplitude, words.r0);
 }

@@ -33,10 +33,10 @@ DEVICE int nearest_index(const Field& field, int i, float ux, float uy, float uz
 }
 
 // The interpolated amplitude of one direction of the full set.
-DEVICE float mixed_amplitude(const Field& field, const Settings& settings, const Scratch& scratch,
+DEVICE float amplitude_of(const Field& field, const Settings& settings, const Scratch& scratch,
                              int i)
 {
-    return mixed(field.amplitudes, field.n_half, scratch.corners, n_corners(settings),
+    return mixed(field.levels, field.n_patches * LANES, scratch.corners, n_corners(settings),
                  i >= field.n_half ? i - field.n_half : i);
 }
 
@@ -44,11 +44,11 @@ DEVICE float mixed_amplitude(const Field& field, const Settings& settings, const
 DEVICE Slope tabulated_fod(const Field& field, const Settings& settings, const Scratch& scratch,
                            int i, float ux, float uy, float uz)
 {
-    float centre = mixed_amplitude(field, settings, scratch, i);
+    float centre = amplitude_of(field, settings, scratch, i);
     float fa = 0.0f, fb = 0.0f, faa = 0.0f, fab = 0.0f, fbb = 0.0f;
     for (int m = 0; m < N_NEIGHBOURS; m++) {
         int neighbour = field.neighbours[i * N_NEIGHBOURS + m];
-        float difference = mixed_amplitude(field, settings, scratch, neighbour) - centre;
+        float difference = amplitude_of(field, settings, scratch, neighbour) - centre;
         const float* slopes = field.slopes + (i * N_NEIGHBOURS + m) * 5;
         fa += slopes[0] * difference;
         fb += slopes[1] * difference;
@@ -77,8 +77,8 @@ DEVICE float mixed_harmonic(const Field& field, const Settings& settings, const 
     float total = 0.0f;
 #pragma unroll
     for (int k = 0; k < 8; k++) {
-        if (k < n_corners(settings) && scratch.corners.weights[k] > 0.0f)
-            total += scratch.corners.weights[k] *
+        if (k < n_corners(settings) && scratch.weights[k] > 0.0f)
+            total += scratch.weights[k] *
                      field.harmonics[(long long)scratch.corners.rows[k] * field.n_coefficients + c];
     }
     return total;
@@ -187,8 +187,8 @@ DEVICE int turn_direction(const Field& field, const Settings& settings, const Sc
     float value = slope.value, gx = slope.gx, gy = slope.gy, gz = slope.gz;
     length = settings.step;
     if (value < settings.min_amplitude || !(value > 0.0f)) return -LOW_AMPLITUDE;
-    if (mixed_amplitude(field, settings, scratch, i) <= limit &&
-        mixed_cone_mass(field, settings, scratch, i) <= limit)
+    if (amplitude_of(field, settings, scratch, i) <= limit &&
+        is_poor(field, settings, scratch, i, limit))
         return -LOW_PROBABILITY;
     float along = gx * ux + gy * uy + gz * uz;
     float dx = (gx - along * ux) / value, dy = (gy - along * uy) / value,

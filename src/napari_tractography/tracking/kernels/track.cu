@@ -107,9 +107,8 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
             i = turn_direction(field, settings, scratch, walk.i, walk.ux, walk.uy, walk.uz,
                                walk.step, limit, stream, walk.steps, purpose);
         } else if (settings.algorithm == PROBABILISTIC) {
-            i = draw_direction(field, settings, scratch, walk.i,
-                               field.cone + (long long)walk.i * field.n_half, field.two_sided != 0,
-                               limit, stream, walk.steps, purpose);
+            i = draw_direction(field, settings, scratch, walk.i, field.two_sided != 0, limit, stream,
+                               walk.steps, purpose);
         } else {
             i = best_direction(field, settings, scratch, walk.i, limit);
         }
@@ -261,6 +260,7 @@ extern "C" __global__ void count_streamlines(const Field field, Settings setting
     Scratch scratch = {};
     Visits visits = {};
     scratch.cell[0] = scratch.cell[1] = scratch.cell[2] = -2147483647;
+    scratch.known_row = -1;
     Walk walk = {};
     Halves halves = {};
     int seed = -1;
@@ -292,6 +292,7 @@ extern "C" __global__ void write_streamlines(const Field field, Settings setting
     Scratch scratch = {};
     Visits visits = {};
     scratch.cell[0] = scratch.cell[1] = scratch.cell[2] = -2147483647;
+    scratch.known_row = -1;
     Walk walk = {};
     int seed = -1;
     int until = 0;             // steps until the next point is kept
