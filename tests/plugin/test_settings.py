@@ -81,6 +81,14 @@ def test_preferences_reach_a_panel_that_is_open(reopen: Any) -> None:
     assert panel.memory.values["tracking"]["max_angle_deg"] == 30.0
 
 
+def test_what_is_set_in_one_panel_leaves_another_alone(open_model: Any) -> None:
+    panel, other = open_model(prepared=False), open_model(prepared=False)
+    panel.set_parameters(step_mm=0.3)
+    close(panel)
+    assert get_plugin_settings(PLUGIN).tracking.step_mm == 0.3
+    assert other.memory.values == defaults()
+
+
 @pytest.mark.parametrize(
     ("content", "kept"),
     [

@@ -108,6 +108,8 @@ class Memory(QObject):  # type: ignore[misc]
         Otherwise nothing is read or written.
     """
 
+    writing = False  # some panel's own: what is set in one leaves the others alone
+
     def __init__(self, panel: TractographyPanel, *, keep: bool = True) -> None:
         super().__init__(panel)
         self._panel = panel
@@ -124,7 +126,6 @@ class Memory(QObject):  # type: ignore[misc]
         self._sections = panel.findChildren(Section)
         self._open_at_first = self._open_sections()
         self._settings = _settings() if keep else None
-        self._writing = False
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(WAIT_MS)
@@ -205,7 +206,7 @@ class Memory(QObject):  # type: ignore[misc]
         self.restore(kept)
 
     def _write(self) -> None:
-        self._writing = True
+        Memory.writing = True
         try:
             for key, values in self.values.items():
                 for name, value in values.items():
@@ -216,10 +217,10 @@ class Memory(QObject):  # type: ignore[misc]
         except OSError as error:
             _tell_once(f"Settings of the panel are not kept: {error}")
         finally:
-            self._writing = False
+            Memory.writing = False
 
     def _on_preferences(self, _event: Any) -> None:
-        if not self._writing and not self._timer.isActive():
+        if not Memory.writing and not self._timer.isActive():
             self._read()
 
 
