@@ -165,7 +165,10 @@ def test_streamlines_start_in_a_mask_and_in_the_whole_fod(
     inside = np.asarray(phantom_mask("cross"), dtype=bool).copy()
     inside[: fod.grid.shape[0] // 2] = False
     panel = open_model(fod)
-    panel.set_parameters(source="mask", n_total=60)
+    assert "Shift-click" in panel.results.label.text()
+    panel.set_parameters(source="whole FOD", n_total=60)
+    assert "press Run" in panel.results.label.text()
+    panel.set_parameters(source="mask")
     panel.run_button.click()
     assert notes[0].startswith("error: There is no mask to start from; choose one")
     viewer, session = panel.viewer, panel.session

@@ -372,6 +372,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         except TractographyError as error:
             self.results.tell(str(error))
             return
+        self._show_hint()
         self.session.changed()
 
     def run(self) -> None:
