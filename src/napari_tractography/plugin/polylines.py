@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
-BLOCK_POINTS = 32
+BLOCK_POINTS = 16
 
 
 def joined_to_next(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -222,7 +222,7 @@ class Blocks:
         within : float
             Largest distance from the ray.
         """
-        flat = (self.centres - np.asarray(origin, np.float32)) @ basis.T.astype(np.float32)
+        flat = _across(self.centres - np.asarray(origin, np.float32), basis)
         near = np.flatnonzero(np.einsum("ij,ij->i", flat, flat) <= (self.radii + within) ** 2)
         counts = self.starts[near + 1] - self.starts[near]
         shift = self.starts[near] - (np.cumsum(counts) - counts)
@@ -267,12 +267,20 @@ def first_on_ray(
     if slab is not None:
         away = np.abs(ends.mean(axis=0)[:, slab.axis] - np.float32(slab.position))
         start, ends = start[away <= slab.half_mm], ends[:, away <= slab.half_mm]
-    flat = ends @ basis.T.astype(np.float32) - (basis @ origin).astype(np.float32)
+    flat = _across(ends, basis) - (basis @ origin).astype(np.float32)
     hit = _distance_to_origin(flat[0], flat[1]) <= within
     if not hit.any():
         return None
     depth = (ends[0] + ends[1])[hit] @ sight
     return int(start[hit][np.argmin(depth)])
+
+
+def _across(xyz: Floats, basis: NDArray[np.floating]) -> Floats:
+    """Coordinates of (..., 3) points along two directions, (..., 2).
+
+    Not a matrix product: that wakes the threads of BLAS, which spin on.
+    """
+    return np.asarray(np.einsum("...j,kj->...k", xyz, basis.astype(np.float32)))
 
 
 def _distance_to_origin(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.floating]:
