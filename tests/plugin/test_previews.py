@@ -10,6 +10,7 @@ import pytest
 from hands import WAIT_MS, Mouse, tracking_threads
 
 from napari_tractography import Seeds, TrackingParameters, track
+from napari_tractography.plugin import runs
 from napari_tractography.plugin.previews import FEWEST, FIRST_GUESS, MOST, Pace, track_preview
 from napari_tractography.tracking.engine import make_plan
 
@@ -146,3 +147,40 @@ def test_a_seed_is_dragged_live_and_all_is_tracked_when_it_is_let_go(
     wanted = track(cross, Seeds.in_sphere(place, 2.0, FIRST_GUESS), session.parameters)
     assert session.tractogram.digest() == wanted.digest()
     assert sum(not preview for preview, _ in finished) == 1
+
+
+def test_each_preview_is_shown_though_the_hand_seems_to_rest_before_it_is_there(
+    open_model: Any, cross: Any, qtbot: Any, settle: Any, monkeypatch: Any
+) -> None:
+    """As in a window that draws slowly: the time to rest is over at each move."""
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(PLACES[:1])
+    panel.set_parameters(n_per_seed=2 * FIRST_GUESS)
+    session._settle.setInterval(3_600_000)
+    session.pace.learn = lambda n, seconds: None
+    gate, track_in_thread = threading.Semaphore(0), runs._preview
+
+    def held(run: Any) -> Any:
+        gate.acquire(timeout=60)
+        return track_in_thread(run)
+
+    monkeypatch.setattr(runs, "_preview", held)
+    finished: list[tuple[bool, float]] = []
+    session.run_finished.connect(
+        lambda run: finished.append((run.request.preview, run.request.starts.positions_mm[0, 0]))
+    )
+    panel.live.setChecked(True)
+    for n, x in enumerate((2.0, 4.0, 6.0), start=1):
+        session.move_seed(0, np.array([0.0, 0.0, x]))
+        session._run_settled()
+        assert session.run.request.preview  # it goes on
+        session.move_seed(0, np.array([0.0, 0.0, x + 1]))  # and the next comes in between
+        gate.release()
+        qtbot.waitUntil(lambda n=n: len(finished) == n, timeout=WAIT_MS)
+    session._run_settled()
+    gate.release()
+    settle(panel)
+    assert [preview for preview, _ in finished] == [True] * 4 + [False]
+    assert [x for _, x in finished[-2:]] == [7.0, 7.0]
+    assert session.tractogram.n_seeds == 2 * FIRST_GUESS

@@ -97,6 +97,7 @@ class Session:
         self._changed_at = 0.0  # when what the next preview follows changed
         self._outdated = False  # whether something changed since the preview under way began
         self._settled = False  # whether the last run gave all that was asked for
+        self._full_due = False  # whether all is tracked once the preview under way is shown
         self._workers: set[Any] = set()
         self._settle = QTimer()
         self._settle.setSingleShot(True)
@@ -275,6 +276,7 @@ class Session:
         """Start a run; the one under way is given up. Failures go to the signal `failed`."""
         self._settle.stop()
         self._abandon()
+        self._full_due &= preview
         try:
             request = self.request(preview=preview)
         except TractographyError as error:
@@ -336,6 +338,7 @@ class Session:
         if not self.live or self.fod is None or not self.has_starts:
             return
         self._changed_at = time.perf_counter()
+        self._full_due = False
         if self.run is not None and self.run.request.preview:
             self._outdated = True
         else:
@@ -349,11 +352,23 @@ class Session:
             self._run_settled()
 
     def _run_settled(self) -> None:
+        """Track all, after the preview under way: where drawing is slow none would be seen."""
         run = self.run
-        everything = self._settled if run is None else run.request.whole
-        if everything or not self.live:
-            return  # the preview was everything
-        self.start()
+        if not self.live:
+            return
+        if run is not None and run.request.preview:
+            self._full_due = True
+        elif not (self._settled if run is None else run.request.whole):
+            self.start()
+
+    def _go_on(self) -> None:
+        """Follow a preview that ended with what has to come next."""
+        if self._outdated and self.live:
+            if self.start(preview=True) is None or not self._full_due:
+                self._settle.start()
+        elif self._full_due:
+            self._full_due = False
+            self._run_settled()
 
     def _abandon(self) -> None:
         if self.run is not None:
@@ -364,6 +379,7 @@ class Session:
         self._workers.discard(worker)
         if self.run is run:  # it ended without a word
             self.run = None
+            self._go_on()
 
     def _on_yield(self, run: Run, item: Tractogram | Finished | Failure) -> None:
         if self._ending is run and isinstance(item, Finished):
@@ -378,6 +394,8 @@ class Session:
             self.run = None
             self._keep(run)
             self.failed.emit(item.message, run.request.preview)
+            if run.request.preview:
+                self._go_on()
         elif isinstance(item, Finished):
             self.run = None
             self._settled = run.request.whole
@@ -388,9 +406,8 @@ class Session:
             if run.request.preview and not run.table_progress[1]:  # tables are made only once
                 self.pace.learn(run.request.n_seeds, run.seconds)
             self.run_finished.emit(run)
-            if self._outdated and self.live and run.request.preview:
-                self.start(preview=True)
-                self._settle.start()
+            if run.request.preview:
+                self._go_on()
         else:
             run.take(item)
             if not run.request.preview and run.is_redraw_due():
