@@ -9,7 +9,7 @@ from typing import Any
 
 import napari.settings
 import pytest
-from hands import CHUNK, FEW, WAIT_MS, fod_layer, tracking_threads
+from hands import CHUNK, FEW, WAIT_MS, fod_layer, lie_still, tracking_threads
 from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
 
@@ -32,10 +32,18 @@ def no_look_at_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "LOOK_AFTER_MS", 3_600_000)
 
 
+@pytest.fixture
+def settings_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the settings of the test are kept: not where it looks at what was written."""
+    return tmp_path_factory.mktemp("settings")
+
+
 @pytest.fixture(autouse=True)
-def fresh_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[], None]]:
-    """Keep the settings of plugins in the folder of the test; a call reads them anew."""
-    monkeypatch.setattr(napari.settings, "_CFG_PATH", str(tmp_path / "settings.yaml"))
+def fresh_settings(
+    monkeypatch: pytest.MonkeyPatch, settings_folder: Path
+) -> Iterator[Callable[[], None]]:
+    """Keep the settings of plugins in a folder of the test's own; a call reads them anew."""
+    monkeypatch.setattr(napari.settings, "_CFG_PATH", str(settings_folder / "settings.yaml"))
     monkeypatch.setattr(settings, "_told", set())
     forget = napari.settings._clear_plugin_settings_cache
     forget()
@@ -122,7 +130,7 @@ def open_window(make_napari_viewer: Any, qtbot: Any) -> Iterator[Callable[..., T
         panel.set_parameters(n_per_seed=FEW, max_length_mm=80.0)
         for fod in fods:
             viewer.add_layer(fod_layer(fod))
-        qtbot.wait(50)
+        lie_still(panel)
         viewer.reset_view()  # into the canvas that the dock leaves
         return panel
 

@@ -13,7 +13,7 @@ from napari.layers import Layer
 from qtpy.QtCore import QEvent, QPointF, Qt
 from qtpy.QtGui import QEnterEvent, QMouseEvent
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication
+from qtpy.QtWidgets import QApplication, QWidget
 
 from napari_tractography.fod import Fod
 from napari_tractography.plugin.volumes import fod_layer_data
@@ -46,6 +46,21 @@ def save_fod(fod: Fod, path: Path, *, axes: str = "RAS") -> Path:
 def tracking_threads() -> list[str]:
     """Names of the engine's threads."""
     return [t.name for t in threading.enumerate() if t.name.startswith("tractography")]
+
+
+def lie_still(panel: QWidget) -> None:
+    """Let the loop of events turn until everything in the window of a panel has its place."""
+
+    def places() -> list[Any]:
+        widgets = [panel.window(), *panel.window().findChildren(QWidget)]
+        return [(w.geometry(), w.isVisible()) for w in widgets]
+
+    before, n_same = places(), 0
+    while n_same < 3:
+        QTest.qWait(10)
+        now = places()
+        n_same = n_same + 1 if now == before else 0
+        before = now
 
 
 class Mouse:

@@ -12,7 +12,16 @@ import imageio.v3 as imageio
 import nibabel as nib
 import numpy as np
 import pytest
-from hands import MANY, OBLIQUE, WAIT_MS, fod_layer, save_fod, tracking_threads
+from hands import (
+    CHUNK,
+    MANY,
+    OBLIQUE,
+    WAIT_MS,
+    fod_layer,
+    lie_still,
+    save_fod,
+    tracking_threads,
+)
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import (
     QAbstractButton,
@@ -147,7 +156,7 @@ def test_zero_streamlines_say_why_and_what_to_change(
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_nothing_is_cut_off_at_1280_by_800(
-    open_window: Any, cross: Any, settle: Any, qtbot: Any, theme: str
+    open_window: Any, cross: Any, settle: Any, theme: str
 ) -> None:
     panel = open_window(cross, size=(1280, 800))
     panel.viewer.theme = theme
@@ -156,7 +165,7 @@ def test_nothing_is_cut_off_at_1280_by_800(
         section.header.setChecked(True)
     panel.run()
     settle(panel)
-    qtbot.wait(100)
+    lie_still(panel)
     assert panel.window().height() <= 800
     assert panel.visibleRegion().boundingRect().height() == panel.height()
     for control in panel.findChildren((QComboBox, QAbstractButton, QAbstractSpinBox, QLabel)):
@@ -186,14 +195,13 @@ def test_nothing_is_cut_off_at_1280_by_800(
     assert len(starts) == 1  # one label column
 
 
-def test_the_result_does_not_jump(open_window: Any, cross: Any, settle: Any, qtbot: Any) -> None:
+def test_the_result_does_not_jump(open_window: Any, cross: Any, settle: Any) -> None:
     panel = open_window(cross, size=(1280, 800))
-    qtbot.wait(50)
     before = panel.run_button.mapTo(panel, panel.run_button.rect().topLeft())
     panel.session.add_seeds_mm(MIDDLE)
     panel.run()
     settle(panel)
-    qtbot.wait(50)
+    lie_still(panel)
     assert panel.run_button.mapTo(panel, panel.run_button.rect().topLeft()) == before
 
 
@@ -226,25 +234,33 @@ def test_the_volume_is_a_ghost_in_3d_and_each_view_keeps_its_opacity(
 
 
 @pytest.mark.usefixtures("long_runs")
-def test_the_window_never_blocks(open_window: Any, cross: Any, settle: Any) -> None:
-    """A timer of 10 ms goes on ticking between the chunks of a run."""
+def test_the_window_never_blocks(
+    open_window: Any, cross: Any, settle: Any, monkeypatch: Any
+) -> None:
+    """A timer of the window goes on ticking while a run waits for it before each chunk."""
     panel = open_window(cross)
     panel.session.add_seeds_mm(MIDDLE)
-    panel.run()
-    settle(panel)  # compiled
     panel.set_parameters(n_per_seed=MANY)
-    ticks = [0]
-    between: list[int] = []
+    slowly, ticks, n_chunks = runs.iter_track, threading.Semaphore(0), []
+
+    def waiting(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
+        for chunk in slowly(*args, **kwargs):
+            if not ticks.acquire(timeout=30):
+                raise TimeoutError
+            n_chunks.append(1)
+            yield chunk
+
+    monkeypatch.setattr(runs, "iter_track", waiting)
     timer = QTimer()
-    timer.setInterval(10)
-    timer.timeout.connect(lambda: ticks.__setitem__(0, ticks[0] + 1))
-    panel.session.run_advanced.connect(lambda run: between.append(ticks[0]))
+    timer.setInterval(1)
+    timer.timeout.connect(ticks.release)
     timer.start()
     panel.run_button.click()
-    assert ticks[0] == 0  # Run comes back at once
+    assert panel.session.run is not None  # Run comes back at once
     settle(panel)
     timer.stop()
-    assert len(set(between)) >= 3  # chunks arrive between different ticks
+    assert len(n_chunks) == MANY // CHUNK
+    assert panel.session.tractogram.n_seeds == MANY
 
 
 @pytest.mark.usefixtures("long_runs")
@@ -373,10 +389,14 @@ def test_errors_of_a_moving_hand_are_not_told_again_and_again(
 ) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm([[500.0, 0, 0]])
+    panel.session._settle.setInterval(3_600_000)
     panel.live.setChecked(True)
     for step in range(10):
         panel.session.move_seed(0, np.array([0.0, 0.0, 500.0 + step]))
         qtbot.wait(5)
+    settle(panel)
+    assert not notes
+    panel.session.released()
     assert "lie outside" in panel.results.label.text() or panel.session.run is not None
     qtbot.waitUntil(lambda: bool(notes), timeout=WAIT_MS)
     settle(panel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from qtpy.QtCore import QEvent, Qt
+from qtpy.QtCore import QEvent, Qt, QTimer
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 from napari_tractography.plugin.presence import Presence
@@ -78,5 +78,7 @@ def test_a_person_may_refuse_to_close(
     stage.presence.eventFilter(stage.window, ClosedByHand())
     if not refused:
         stage.window.hide()
-    qtbot.wait(20)
+    looked: list[bool] = []
+    QTimer.singleShot(0, lambda: looked.append(True))  # after that of the presence
+    qtbot.waitUntil(lambda: bool(looked))
     assert stage.told == told

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hands import LEFT_HANDED, OBLIQUE, WAIT_MS, Mouse
+from hands import LEFT_HANDED, OBLIQUE, WAIT_MS, Mouse, lie_still
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QFileDialog
@@ -342,7 +342,7 @@ def test_the_section_of_regions_fits(open_window: Any, cross: Any) -> None:
     section.header.setChecked(True)
     for _ in range(6):
         panel.regions.add_ball.click()
-    QTest.qWait(50)
+    lie_still(panel)
     table = panel.regions.table
     assert table.horizontalHeader().length() <= table.viewport().width()
     for row in range(table.rowCount()):

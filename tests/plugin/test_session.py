@@ -148,16 +148,22 @@ def test_a_new_run_takes_the_place_of_the_one_under_way(
 
 
 def test_live_follows_the_hand_and_queues_nothing(
-    open_model: Any, cross: Any, qtbot: Any, settle: Any
+    open_model: Any, cross: Any, settle: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """60 moves in a row: few runs, a preview first, and all streamlines from the last place."""
+    """60 moves during one preview: one more follows, and all streamlines from the last place."""
     panel = open_model(cross)
     session = panel.session
     session.add_seeds_mm(MIDDLE)
     session.pace.learn = lambda n, seconds: None  # the same number at any speed
+    session._settle.setInterval(3_600_000)
     panel.set_parameters(n_per_seed=3 * FIRST_GUESS, radius_mm=1.0)
-    panel.run()
-    settle(panel)  # compiled
+    gate, track_in_thread = threading.Event(), runs._preview
+
+    def held(run: Any) -> Tractogram:
+        gate.wait(60)
+        return track_in_thread(run)
+
+    monkeypatch.setattr(runs, "_preview", held)
     finished: list[tuple[bool, int]] = []
     session.run_finished.connect(
         lambda run: finished.append((run.request.preview, session.tractogram.n_seeds))
@@ -166,14 +172,12 @@ def test_live_follows_the_hand_and_queues_nothing(
     last = np.array([0.0, 3.4, 12.0])
     for share in np.linspace(0, 1, 60):
         session.move_seed(0, share * last)
-        qtbot.wait(4)
-    qtbot.waitUntil(lambda: finished and not finished[-1][0], timeout=WAIT_MS)
+    gate.set()
     settle(panel)
-    previews = [n for preview, n in finished if preview]
-    assert 1 <= len(previews) < 60
-    assert set(previews) == {FIRST_GUESS}
-    assert finished[-1] == (False, 3 * FIRST_GUESS)
-    assert sum(not preview for preview, _ in finished) == 1
+    assert finished == [(True, FIRST_GUESS)] * 2
+    session.released()
+    settle(panel)
+    assert finished[2:] == [(False, 3 * FIRST_GUESS)]
     wanted = track(cross, Seeds.in_sphere(last[::-1], 1.0, 3 * FIRST_GUESS), session.parameters)
     assert session.tractogram.digest() == wanted.digest()
 
@@ -188,6 +192,7 @@ def test_a_hand_that_never_rests_sees_previews_too(
     finished: list[Any] = []
     session.run_finished.connect(finished.append)
     rng = np.random.default_rng(1)
+    session._settle.setInterval(3_600_000)
     panel.live.setChecked(True)
     deadline = time.monotonic() + WAIT_MS / 1000  # the first may have to compile
     while len(finished) < 3 and time.monotonic() < deadline:
@@ -204,10 +209,12 @@ def test_live_with_few_streamlines_tracks_once(
     panel = open_model(cross)
     session = panel.session
     session.add_seeds_mm(MIDDLE)
+    session._settle.setInterval(5)
     log = Log(session)
     panel.live.setChecked(True)
     settle(panel)
-    qtbot.wait(2 * session._settle.interval())
+    qtbot.waitUntil(lambda: not session._settle.isActive())
+    settle(panel)
     assert log.count("run_started") == 1
 
 
@@ -223,14 +230,18 @@ def test_live_follows_parameters(open_model: Any, cross: Any, qtbot: Any) -> Non
     qtbot.waitUntil(lambda: bool(finished) and finished[-1] == 20.0, timeout=WAIT_MS)
 
 
-def test_live_off_stops_what_was_to_come(open_model: Any, cross: Any, qtbot: Any) -> None:
+def test_live_off_stops_what_was_to_come(
+    open_model: Any, cross: Any, qtbot: Any, settle: Any
+) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
     panel.set_parameters(n_per_seed=2 * FIRST_GUESS)
     log = Log(panel.session)
     panel.live.setChecked(True)
     panel.live.setChecked(False)
-    qtbot.wait(2 * panel.session._settle.interval())
+    panel.session._settle.setInterval(5)
+    qtbot.waitUntil(lambda: not panel.session._settle.isActive())
+    settle(panel)
     assert log.count("run_started") == 1
 
 

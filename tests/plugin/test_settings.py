@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,9 +104,9 @@ def test_what_is_set_in_one_panel_leaves_another_alone(open_model: Any) -> None:
     ],
 )
 def test_a_spoilt_file_gives_defaults_and_is_told_once(
-    reopen: Any, notes: list[str], tmp_path: Any, content: str, kept: dict[str, Any]
+    reopen: Any, notes: list[str], settings_folder: Path, content: str, kept: dict[str, Any]
 ) -> None:
-    (tmp_path / f"{PLUGIN}.yaml").write_text(content)
+    (settings_folder / f"{PLUGIN}.yaml").write_text(content)
     panel = reopen()
     assert panel.memory.values == merged(kept)
     reopen()
@@ -116,18 +117,16 @@ def test_a_spoilt_file_gives_defaults_and_is_told_once(
 
 
 def test_without_napari_knowing_the_plugin_nothing_is_kept(
-    open_model: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+    open_model: Any, monkeypatch: pytest.MonkeyPatch, settings_folder: Path
 ) -> None:
     monkeypatch.setattr(settings, "PLUGIN", "of-another-name")
     panel = open_model()
     panel.set_parameters(step_mm=0.3)
     close(panel)
-    assert not list(tmp_path.glob("*.yaml"))
+    assert not list(settings_folder.glob("*.yaml"))
 
 
-def test_a_panel_that_is_not_to_remember_reads_and_writes_nothing(
-    open_model: Any, tmp_path: Any
-) -> None:
+def test_a_panel_that_is_not_to_remember_reads_and_writes_nothing(open_model: Any) -> None:
     panel = open_model()
     memory = Memory(panel, keep=False)
     memory.restore(CHANGED)
