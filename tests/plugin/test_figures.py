@@ -102,6 +102,22 @@ def test_a_turntable_turns_once_and_comes_back(make_napari_viewer, tmp_path, lin
     assert np.abs(frames[0].astype(int) - frames[1]).max() > 50
 
 
+def test_a_larger_movie_shows_the_same(make_napari_viewer, tmp_path, lines):
+    viewer = make_napari_viewer(show=True)
+    viewer.add_layer(tubes_layer(lines, SPACE))
+    viewer.dims.ndisplay = 3
+    viewer.reset_view()
+    shares = []
+    for scale in (1, 2):
+        path = tmp_path / f"turn{scale}.gif"
+        list(turntable(viewer, path, n_frames=1, scale=scale))
+        frame = imageio.imread(path, index=0)
+        shares.append(((frame.max(axis=2) > 50).mean(), frame.shape[1]))
+    (small, width), (large, large_width) = shares
+    assert large_width > 1.8 * width
+    assert large == pytest.approx(small, rel=0.1)
+
+
 def test_a_cancelled_movie_leaves_no_file_and_the_camera_as_it_was(
     make_napari_viewer, tmp_path, lines
 ):

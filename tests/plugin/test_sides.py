@@ -5,14 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from napari.layers import Points
-from qtpy.QtCore import QEvent, QSize
-from qtpy.QtGui import QResizeEvent
+from qtpy.QtCore import QEvent, QPointF, QSize
+from qtpy.QtGui import QColor, QImage, QPainter, QResizeEvent
 from qtpy.QtWidgets import QApplication, QWidget
 
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.display import UNITS, orient_camera
 from napari_tractography.plugin.handedness import orient
-from napari_tractography.plugin.sides import VIEW_HELP, VIEWS, SideLetters, edge_letters, show_view
+from napari_tractography.plugin.sides import (
+    VIEW_HELP,
+    VIEWS,
+    SideLetters,
+    draw_letter,
+    edge_letters,
+    show_view,
+)
 from napari_tractography.plugin.volumes import fod_layer_data
 
 # A bead of each letter's colour, display (z, y, x) mm from the middle.
@@ -134,6 +141,19 @@ def test_letters_lie_at_the_edges_and_follow_size_and_view(viewer, qtbot):
     show_view(viewer, "axial")
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     assert not canvas.findChildren(QWidget)
+
+
+@pytest.mark.parametrize("ground", ["white", "black", "#ffd166"])
+def test_letters_stand_out_on_any_ground(ground):
+    image = QImage(40, 40, QImage.Format.Format_RGB32)
+    image.fill(QColor(ground))
+    painter = QPainter(image)
+    draw_letter(painter, QPointF(20, 20), "R")
+    painter.end()
+    grey = [QColor(image.pixel(x, y)).lightness() for x in range(40) for y in range(40)]
+    behind = QColor(ground).lightness()
+    assert sum(abs(value - behind) > 100 for value in grey) > 30  # pixels
+    assert max(grey) - min(grey) > 100
 
 
 def test_an_empty_viewer_has_no_letters(make_napari_viewer):

@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from ..errors import FileError
 from ..files.paths import check_writable, written_whole
+from .screenshots import enlarged
 
 ENDINGS = (".gif", ".mp4")
 N_FRAMES = 90
@@ -63,10 +64,9 @@ def turntable(
         for i in range(n_frames):
             turn = Rotation.from_rotvec(2 * np.pi * i / n_frames * np.array([1.0, 0.0, 0.0]))
             camera.set_view_direction(tuple(turn.apply(direction)), tuple(turn.apply(up)))
-            picture = viewer.screenshot(canvas_only=True, flash=False, scale=scale, size=size)[
-                ..., :3
-            ]
-            frames.append(_cropped(picture))
+            with enlarged(viewer, scale):
+                picture = viewer.screenshot(canvas_only=True, flash=False, scale=scale, size=size)
+            frames.append(_cropped(picture[..., :3]))
             yield i + 1
     finally:
         camera.set_view_direction(tuple(direction), tuple(up))

@@ -11,8 +11,8 @@ import numpy as np
 from imageio.v3 import imwrite
 from napari.utils.notifications import show_error, show_info
 from numpy.typing import NDArray
-from qtpy.QtCore import QRectF, Qt
-from qtpy.QtGui import QColor, QFont, QImage, QPainter
+from qtpy.QtCore import QPointF
+from qtpy.QtGui import QImage, QPainter
 from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QWidget
 from superqt.utils import qimage_to_array
 
@@ -20,7 +20,7 @@ from ..errors import FileError, TractographyError
 from ..files.paths import check_writable, written_whole
 from ..parameters import ParameterSpec
 from .controls import parameter_controls, values_of
-from .sides import MARGIN, edge_letters
+from .sides import LETTER_PIXELS, MARGIN, draw_letter, edge_letters
 from .streamlines import Streamlines
 
 PICTURE_SPECS = (
@@ -49,7 +49,6 @@ PICTURE_SPECS = (
     ),
 )
 SCALE_WIDTH = 72
-LETTER_COLOUR, LETTER_PIXELS = "#ffd166", 16
 LARGEST_SIDE = 16_384  # pixels: what most graphics cards can draw
 
 
@@ -106,7 +105,7 @@ def canvas_picture(
             f"A picture of {size[1]} x {size[0]} pixels is too large; choose a smaller scale or "
             "make the window smaller."
         )
-    with _enlarged(viewer, scale):
+    with enlarged(viewer, scale):
         if transparent:
             picture = _seen_through(*(_on(viewer, ground, scale) for ground in ("black", "white")))
         else:
@@ -144,28 +143,22 @@ def lettered(
     opaque = np.full((height, width, 1), 255, np.uint8)
     data = np.concatenate([picture, opaque], axis=2)[..., :4].tobytes()
     image = QImage(data, width, height, 4 * width, QImage.Format.Format_RGBA8888).copy()
-    font = QFont()
-    font.setBold(True)
-    font.setPixelSize(round(LETTER_PIXELS * scale))
-    margin = MARGIN * scale
-    inside = QRectF(margin, margin, width - 2 * margin, height - 2 * margin)
-    flags = {
-        "left": Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter,
-        "right": Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter,
-        "top": Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignHCenter,
-        "bottom": Qt.AlignmentFlag.AlignBottom | Qt.AlignmentFlag.AlignHCenter,
+    margin = (MARGIN + LETTER_PIXELS / 2) * scale
+    middles = {
+        "left": QPointF(margin, height / 2),
+        "right": QPointF(width - margin, height / 2),
+        "top": QPointF(width / 2, margin),
+        "bottom": QPointF(width / 2, height - margin),
     }
     painter = QPainter(image)
-    painter.setFont(font)
-    painter.setPen(QColor(LETTER_COLOUR))
     for edge, letter in letters.items():
-        painter.drawText(inside, flags[edge], letter)
+        draw_letter(painter, middles[edge], letter, scale)
     painter.end()
     return np.asarray(qimage_to_array(image), dtype=np.uint8)
 
 
 @contextlib.contextmanager
-def _enlarged(viewer: Any, scale: float) -> Iterator[None]:
+def enlarged(viewer: Any, scale: float) -> Iterator[None]:
     """Enlarge what is measured in pixels, which napari's scale leaves as it is: zoom and lines."""
     camera = viewer.scene.camera
     zoom = camera.zoom

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from qtpy.QtCore import QEvent, QObject, Qt, QTimer
+from qtpy.QtCore import QEvent, QObject, QPointF, QRectF, Qt, QTimer
+from qtpy.QtGui import QColor, QFont, QPainter, QPainterPath, QPaintEvent, QPen
 from qtpy.QtWidgets import QLabel, QWidget
 
 VIEWS = ("axial", "coronal", "sagittal", "3-D")
@@ -25,7 +26,9 @@ ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
 LETTERS = (("I", "S"), ("P", "A"), ("L", "R"))  # where z, y, x decrease and increase
 SHARE = 0.35  # of the screen: an axis that runs less along an edge gives it no letter
 MARGIN = 6
-STYLE = "color: #ffd166; font-weight: bold; font-size: 15px; background: transparent;"
+LETTER_COLOUR, EDGE_COLOUR = "#ffd166", "#202020"
+LETTER_PIXELS = 16
+EDGE_SHARE = 0.22  # of the height of a letter: its dark edge, seen on white too
 
 
 def show_view(viewer: Any, name: str) -> None:
@@ -74,6 +77,37 @@ def edge_letters(viewer: Any) -> dict[str, str]:
     return letters
 
 
+def draw_letter(painter: QPainter, middle: QPointF, letter: str, scale: float = 1.0) -> None:
+    """Draw a letter around a point, with a dark edge, so that it is seen on any ground."""
+    font = QFont()
+    font.setBold(True)
+    font.setPixelSize(round(LETTER_PIXELS * scale))
+    shape = QPainterPath()
+    shape.addText(0, 0, font, letter)
+    shape.translate(middle - shape.boundingRect().center())
+    edge = QPen(QColor(EDGE_COLOUR), EDGE_SHARE * font.pixelSize())
+    edge.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.strokePath(shape, edge)
+    painter.fillPath(shape, QColor(LETTER_COLOUR))
+
+
+class _Letter(QLabel):  # type: ignore[misc]
+    """One letter on the canvas."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setStyleSheet("background: transparent;")
+        self.resize(LETTER_PIXELS + 4, LETTER_PIXELS + 4)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
+        """Draw the letter."""
+        painter = QPainter(self)
+        draw_letter(painter, QRectF(self.rect()).center(), self.text())
+        painter.end()
+
+
 class SideLetters(QObject):  # type: ignore[misc]
     """The letters at the edges of a canvas, kept up to date.
 
@@ -90,10 +124,7 @@ class SideLetters(QObject):  # type: ignore[misc]
         self.canvas = canvas
         self.labels = {}
         for edge in ("left", "right", "top", "bottom"):
-            label = QLabel(canvas)
-            label.setStyleSheet(STYLE)
-            label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-            self.labels[edge] = label
+            self.labels[edge] = _Letter(canvas)
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.setInterval(0)
@@ -135,7 +166,6 @@ class SideLetters(QObject):  # type: ignore[misc]
         width, height = self.canvas.width(), self.canvas.height()
         for edge, label in self.labels.items():
             label.setText(letters[edge])
-            label.adjustSize()
             w, h = label.width(), label.height()
             x = {"left": MARGIN, "right": width - w - MARGIN}.get(edge, (width - w) // 2)
             y = {"top": MARGIN, "bottom": height - h - MARGIN}.get(edge, (height - h) // 2)
