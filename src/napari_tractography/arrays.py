@@ -1,17 +1,78 @@
-"""Arrays of other libraries, brought to the host.
+"""Arrays of other libraries: NumPy's and those on the host become NumPy's, those on a GPU CuPy's.
 
-FODs, masks and seeds may come as NumPy, CuPy, PyTorch or JAX arrays; tables are built on the CPU,
-so that every backend reads the same bits, and so what lies on a GPU is copied once.
+FODs, masks and seeds may come as NumPy, CuPy, PyTorch or JAX arrays. Neither way copies. What lies
+on a GPU stays there, and is copied to the host once, when something on the host asks for it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-ON_HOST = (1, 3)  # DLPack's numbers of plain and of pinned host memory
+from .errors import BackendError
+
+ON_GPU = (2, 13)  # DLPack's numbers of CUDA's own and of managed memory
+
+
+def on_gpu(array: Any) -> bool:
+    """Tell whether an array lies in the memory of an NVIDIA GPU."""
+    if isinstance(array, np.ndarray):
+        return False
+    device = getattr(array, "__dlpack_device__", None)
+    if device is not None:
+        return int(device()[0]) in ON_GPU
+    return hasattr(array, "__cuda_array_interface__")
+
+
+def gpu_of(array: Any) -> int | None:
+    """Return the number of the GPU that a NumPy or CuPy array lies on, None for the host."""
+    return None if isinstance(array, np.ndarray) else int(array.device.id)
+
+
+def library_of(array: Any) -> Any:
+    """Return the module `numpy` or `cupy` that a NumPy or CuPy array is of."""
+    return np if isinstance(array, np.ndarray) else _cupy()
+
+
+def on_its_device(array: Any) -> contextlib.AbstractContextManager[Any]:
+    """Make the GPU that a NumPy or CuPy array lies on, if any, the current one."""
+    return contextlib.nullcontext() if isinstance(array, np.ndarray) else array.device
+
+
+def taken(array: Any) -> Any:
+    """Return an array as NumPy's, or as CuPy's where it lies on a GPU, without a copy.
+
+    Parameters
+    ----------
+    array : array_like
+        NumPy, CuPy, PyTorch, JAX or anything with ``__cuda_array_interface__`` or ``__dlpack__``
+        or that NumPy takes.
+
+    Raises
+    ------
+    BackendError
+        When it lies on a GPU and CuPy cannot take it; without CuPy it is copied to the host.
+    """
+    if not on_gpu(array):
+        return host_array(array)
+    cupy = _cupy()
+    if cupy is None:
+        return host_array(array)
+    if isinstance(array, cupy.ndarray):
+        return array
+    try:
+        if hasattr(array, "__dlpack__"):
+            return cupy.from_dlpack(array)
+        return cupy.asarray(array)
+    except (BufferError, TypeError, ValueError, RuntimeError, NotImplementedError) as error:
+        raise BackendError(
+            f"CuPy cannot take this {type(array).__name__} on a GPU ({error}); detach it from "
+            "gradients, give another dtype, or copy it to the host."
+        ) from error
 
 
 def host_array(array: Any) -> NDArray[Any]:
@@ -22,11 +83,61 @@ def host_array(array: Any) -> NDArray[Any]:
     array : array_like
         NumPy, CuPy, PyTorch, JAX or anything that NumPy takes.
     """
-    device = getattr(array, "__dlpack_device__", None)
-    if isinstance(array, np.ndarray) or device is None or device()[0] in ON_HOST:
-        return np.asarray(array)
-    for to_host in ("get", "cpu"):  # CuPy's name, PyTorch's name
-        method = getattr(array, to_host, None)
-        if method is not None:
-            return np.asarray(method())
+    if on_gpu(array):
+        for to_host in ("get", "cpu", "copy_to_host"):  # CuPy's, PyTorch's, Numba's name
+            method = getattr(array, to_host, None)
+            if method is not None:
+                return np.asarray(method())
     return np.asarray(array)  # JAX copies by itself
+
+
+def settle(array: Any) -> None:
+    """Wait until an array of a GPU is there for all streams to read."""
+    if not isinstance(array, np.ndarray):
+        with array.device:
+            _cupy().cuda.get_current_stream().synchronize()
+
+
+class Held:
+    """A read-only array, on the host or on a GPU, and in that case its copy on the host as well,
+    from the moment that one is asked for.
+
+    Attributes
+    ----------
+    nearest : numpy.ndarray or cupy.ndarray
+        Where it was given.
+    """
+
+    __slots__ = ("_host", "nearest")
+
+    def __init__(self, array: Any) -> None:
+        settle(array)
+        self.nearest = array
+        self._host: NDArray[Any] | None = None
+        if isinstance(array, np.ndarray):
+            self._host = array.view()  # the caller's own stays as it is
+            self._host.flags.writeable = False
+
+    @property
+    def host(self) -> NDArray[Any]:
+        """The array on the host."""
+        if self._host is None:
+            with on_its_device(self.nearest):
+                host = host_array(self.nearest)
+            host.flags.writeable = False
+            self._host = host
+        return self._host
+
+    def __len__(self) -> int:
+        return len(self.nearest)
+
+    def __reduce__(self) -> tuple[type[Held], tuple[NDArray[Any]]]:
+        return Held, (self.host,)  # another process may have no GPU
+
+
+def _cupy() -> Any:
+    """Return CuPy, or None where it does not load."""
+    try:
+        return importlib.import_module("cupy")
+    except ImportError:
+        return None

@@ -14,6 +14,7 @@ import numpy as np
 from dipy.reconst.shm import real_sh_descoteaux, real_sh_tournier
 from numpy.typing import ArrayLike, NDArray
 
+from .arrays import Held, library_of, on_its_device, taken
 from .errors import InvalidFodError, InvalidParameterError
 from .grid import Grid
 
@@ -94,7 +95,8 @@ class Fod:
     ----------
     coefficients : (x, y, z, n_coefficients) array_like
         SH coefficients; n_coefficients is 1, 6, 15, 28, 45, 66, 91, ... Voxels with a NaN or
-        infinite coefficient count as empty.
+        infinite coefficient count as empty. An array on a GPU (CuPy, PyTorch, JAX) stays there,
+        and is copied to the host when something there asks for it.
     grid : Grid or (4, 4) array_like
         The voxel grid, or just its affine.
     basis : str
@@ -116,11 +118,11 @@ class Fod:
         "basis",
         "frame",
         "grid",
+        "held_rows",
+        "held_values",
         "lmax",
         "n_invalid_voxels",
         "name",
-        "values",
-        "voxel_rows",
     )
 
     def __init__(
@@ -132,7 +134,7 @@ class Fod:
         frame: str | None = None,
         name: str = "FOD",
     ) -> None:
-        data = np.asarray(coefficients)
+        data = taken(coefficients)
         check_fod_shape(data.shape, name)
         if basis not in BASES:
             raise InvalidParameterError(
@@ -143,13 +145,9 @@ class Fod:
             raise InvalidParameterError(
                 f"frame = {frame!r} is unknown; choose one of {', '.join(FRAMES)}."
             )
-        finite = np.ones(data.shape[:3], dtype=bool)
-        nonzero = np.zeros(data.shape[:3], dtype=bool)
-        for k in range(data.shape[3]):  # a volume at a time: no temporary of the whole size
-            finite &= np.isfinite(data[..., k])
-            nonzero |= data[..., k] != 0
-        used = finite & nonzero
-        if not used.any():
+        with on_its_device(data):
+            values, rows, n_invalid = _used_voxels(data)
+        if not len(values):
             raise InvalidFodError(
                 f"{name} has no voxel with finite, non-zero coefficients; "
                 "check that it is an FOD and not an empty image."
@@ -163,20 +161,25 @@ class Fod:
         self.basis = basis
         self.frame = frame
         self.name = name
-        self.n_invalid_voxels = int(np.count_nonzero(~finite))
-        if self.n_invalid_voxels:
+        self.n_invalid_voxels = n_invalid
+        if n_invalid:
             logger.warning("%s", self.invalid_voxels_message)
-        self.values: NDArray[np.float32] = np.ascontiguousarray(data[used], dtype=np.float32)
-        self.values.flags.writeable = False
-        rows = np.full(self.grid.shape, -1, dtype=np.int32)
-        rows[used] = np.arange(len(self.values), dtype=np.int32)
-        rows.flags.writeable = False
-        self.voxel_rows: NDArray[np.int32] = rows
+        self.held_values, self.held_rows = Held(values), Held(rows)
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """(n_voxels, n_coefficients) float32: the coefficients of voxels that hold an FOD."""
+        return self.held_values.host
+
+    @property
+    def voxel_rows(self) -> NDArray[np.int32]:
+        """(x, y, z) int32: the row of each voxel in `values`, -1 where it is empty."""
+        return self.held_rows.host
 
     @property
     def n_voxels(self) -> int:
         """Number of voxels that hold an FOD."""
-        return len(self.values)
+        return len(self.held_values)
 
     @property
     def invalid_voxels_message(self) -> str:
@@ -251,3 +254,18 @@ class Fod:
             f"Fod({self.name!r}, {self.grid!r}, lmax={self.lmax}, {self.basis}, "
             f"{self.frame} axes, {self.n_voxels} voxels)"
         )
+
+
+def _used_voxels(data: Any) -> tuple[Any, Any, int]:
+    """Return values and rows of the voxels in use, and how many are not finite, where they lie."""
+    library = library_of(data)
+    finite = library.ones(data.shape[:3], dtype=bool)
+    nonzero = library.zeros(data.shape[:3], dtype=bool)
+    for k in range(data.shape[3]):  # a volume at a time: no temporary of the whole size
+        finite &= library.isfinite(data[..., k])
+        nonzero |= data[..., k] != 0
+    used = finite & nonzero
+    values = library.ascontiguousarray(data[used], dtype=np.float32)
+    counted = library.cumsum(used.ravel(), dtype=np.int32).reshape(used.shape)
+    rows = library.where(used, counted - 1, -1).astype(np.int32)
+    return values, rows, used.size - int(finite.sum())

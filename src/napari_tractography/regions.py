@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .arrays import host_array
 from .errors import InvalidParameterError, InvalidRegionError
 from .grid import Grid
 from .seeds import Seeds
@@ -106,7 +107,7 @@ class Region:
         InvalidRegionError
             When it is not 3-D or holds no voxel.
         """
-        array = np.asarray(labels)
+        array = host_array(labels)
         if array.ndim != 3:
             raise InvalidRegionError(f"Region {name} has shape {array.shape}; give a 3-D mask.")
         if label is None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .arrays import Held, host_array, library_of, on_its_device, taken
 from .errors import InvalidMaskError, InvalidSeedsError
 from .grid import Grid
 from .tracking.philox import Purpose, uniforms
@@ -32,7 +33,8 @@ class Seeds:
     Parameters
     ----------
     positions_mm : (n, 3) array_like
-        RAS+ mm.
+        RAS+ mm. An array on a GPU (CuPy, PyTorch, JAX) stays there, and is copied to the host when
+        something there asks for it.
     directions : (n, 3) array_like, optional
         Start directions in RAS+ axes, of any length but zero; used when ``start="given"``.
 
@@ -42,27 +44,30 @@ class Seeds:
         When there are none, or a number is not finite.
     """
 
-    __slots__ = ("directions", "positions_mm")
+    __slots__ = ("directions", "held_positions")
 
     def __init__(self, positions_mm: ArrayLike, directions: ArrayLike | None = None) -> None:
-        positions = np.atleast_2d(np.asarray(positions_mm, dtype=np.float32))
+        given = taken(positions_mm)
+        library = library_of(given)
+        with on_its_device(given):
+            positions = library.atleast_2d(library.ascontiguousarray(given, dtype=np.float32))
+            n_bad = 0
+            if positions.ndim == 2:
+                n_bad = int((~library.isfinite(positions)).any(axis=1).sum())
         if positions.size == 0:
             raise InvalidSeedsError("There are no seeds; place at least one.")
         if positions.ndim != 2 or positions.shape[1] != 3:
             raise InvalidSeedsError(
                 f"Seeds have shape {positions.shape}; give (n, 3) positions in RAS+ mm."
             )
-        if not np.isfinite(positions).all():
-            raise InvalidSeedsError(
-                f"{int((~np.isfinite(positions)).any(axis=1).sum())} seeds have NaN or infinite "
-                "positions; remove them."
-            )
+        if n_bad:
+            raise InvalidSeedsError(f"{n_bad} seeds have NaN or infinite positions; remove them.")
         if len(positions) > MAX_SEEDS:
             raise InvalidSeedsError(f"{len(positions)} seeds are too many; give at most 2^32.")
-        self.positions_mm: NDArray[np.float32] = np.ascontiguousarray(positions)
+        self.held_positions = Held(positions)
         self.directions: NDArray[np.float32] | None = None
         if directions is not None:
-            units = np.atleast_2d(np.asarray(directions, dtype=np.float64))
+            units = np.atleast_2d(np.asarray(host_array(directions), dtype=np.float64))
             norms = np.linalg.norm(units, axis=-1, keepdims=True)
             if units.shape != positions.shape or not ((norms > 0) & np.isfinite(norms)).all():
                 raise InvalidSeedsError(
@@ -70,6 +75,11 @@ class Seeds:
                     "one finite, non-zero vector a seed."
                 )
             self.directions = np.ascontiguousarray(units / norms, dtype=np.float32)
+
+    @property
+    def positions_mm(self) -> NDArray[np.float32]:
+        """(n, 3) float32: where streamlines start, RAS+ mm."""
+        return self.held_positions.host
 
     @classmethod
     def at(cls, points_mm: ArrayLike, directions: ArrayLike | None = None) -> Seeds:
@@ -127,7 +137,7 @@ class Seeds:
         InvalidMaskError
             When the mask is empty, not 3-D or of another shape than its grid.
         """
-        inside = np.asarray(mask)
+        inside = host_array(mask)
         if inside.ndim != 3:
             raise InvalidMaskError(f"A seed mask is 3-D, not of shape {inside.shape}.")
         grid = affine if isinstance(affine, Grid) else Grid(inside.shape, affine)
@@ -154,7 +164,8 @@ class Seeds:
         no seeds. Within a voxel seeds are uniform.
         """
         count = _count(n)
-        weights = np.maximum(fod.values[:, 0].astype(np.float64), 0.0)
+        averages = host_array(fod.held_values.nearest[:, 0])  # no more than these from a GPU
+        weights = np.maximum(averages.astype(np.float64), 0.0)
         cumulative = np.cumsum(weights)
         if not cumulative[-1] > 0:
             raise InvalidSeedsError(
@@ -177,11 +188,12 @@ class Seeds:
         )
 
     def __len__(self) -> int:
-        return len(self.positions_mm)
+        return len(self.held_positions)
 
     def __getitem__(self, index: slice) -> Seeds:
         return Seeds(
-            self.positions_mm[index], None if self.directions is None else self.directions[index]
+            self.held_positions.nearest[index],
+            None if self.directions is None else self.directions[index],
         )
 
     def __repr__(self) -> str:

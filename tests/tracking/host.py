@@ -22,15 +22,15 @@ from napari_tractography.tractogram import Tractogram, tally_from_counts
 FLAGS = ("-std=c++14", "-O2", "-ffp-contract=off", "-fno-fast-math", "-shared", "-fPIC")
 
 
-def compile_for_host(folder: Path, *defines: str) -> ctypes.CDLL:
+def compile_for_host(folder: Path, *defines: str, entry: str = "host_entry.cpp") -> ctypes.CDLL:
     """Compile the kernels; skips the test where there is no g++."""
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("no g++ to compile the CUDA source with")
-    library = folder / "kernels.so"
+    library = folder / entry.replace(".cpp", ".so")
     here = Path(__file__).parent
     command = [compiler, *FLAGS, *defines, f"-I{kernels.FOLDER}", f"-I{here}"]
-    subprocess.run([*command, str(here / "host_entry.cpp"), "-o", str(library)], check=True)
+    subprocess.run([*command, str(here / entry), "-o", str(library)], check=True)
     return ctypes.CDLL(str(library))
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from napari_tractography.tracking import kernels
+from napari_tractography.tracking import cuda_tables, kernels
 
 SPECIAL = [
     pytest.param((), id="for everything"),
@@ -36,9 +36,9 @@ def nvrtc():
     return module
 
 
-def compiled(nvrtc, architecture: str, *options: str) -> tuple[bytes, str]:
+def compiled(nvrtc, architecture: str, *options: str, name="track.cu") -> tuple[bytes, str]:
     """Return the machine code and what the assembler says of it."""
-    program = nvrtc.createProgram(kernels.source(), "track.cu", (), ())
+    program = nvrtc.createProgram(kernels.source(name), name, (), ())
     flags = (*kernels.OPTIONS, f"--gpu-architecture={architecture}", "--ptxas-options=-v", *options)
     try:
         nvrtc.compileProgram(program, flags)
@@ -68,16 +68,30 @@ def test_kernels_compile_and_spill_nothing(nvrtc, architecture, options):
     assert max(registers) <= MAX_REGISTERS
 
 
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_the_kernels_of_tables_compile_and_spill_nothing(nvrtc, architecture):
+    code, log = compiled(nvrtc, architecture, name=cuda_tables.SOURCE)
+    assert code.startswith(b"\x7fELF")
+    entries = re.findall(rf"Compiling entry function '(\w+)' for '{architecture}'", log)
+    assert set(entries) == set(cuda_tables.NAMES)
+    spilled = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
+    assert set(spilled) == {("0", "0")}
+    # The amplitudes of a patch are in registers, not in memory.
+    assert set(re.findall(r"(\d+) bytes stack frame", log)) == {"0"}
+
+
 def test_no_multiplication_is_fused_with_an_addition(nvrtc):
     """It would round once where the CPU rounds twice."""
 
-    def assembly(*options: str) -> str:
-        program = nvrtc.createProgram(kernels.source(), "track.cu", (), ())
+    def assembly(*options: str, name="track.cu") -> str:
+        program = nvrtc.createProgram(kernels.source(name), name, (), ())
         nvrtc.compileProgram(program, ("--gpu-architecture=compute_80", "-DALGORITHM=0", *options))
         return str(nvrtc.getPTX(program))
 
     assert "fma.rn.f32" in assembly("--std=c++14")  # so that the line below can fail
     assert "fma.rn.f32" not in assembly(*kernels.OPTIONS)
+    assert "fma.rn.f32" in assembly("--std=c++14", name=cuda_tables.SOURCE)
+    assert "fma.rn.f32" not in assembly(*kernels.OPTIONS, name=cuda_tables.SOURCE)
 
 
 def test_a_wrong_source_is_refused(nvrtc):

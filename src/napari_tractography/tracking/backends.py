@@ -11,6 +11,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..arrays import gpu_of
 from ..errors import BackendError
 from ..tractogram import Tractogram
 from . import costs, cpu, cuda, devices
@@ -73,6 +74,11 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
+def may_take_a_gpu(backend: str) -> bool:
+    """Tell whether a run by this backend can be one on a GPU."""
+    return (os.environ.get(VARIABLE, "") or backend) != "cpu"
+
+
 def choose(backend: str, plan: Plan, n_threads: int | None = None) -> Choice:
     """Return the backend that a name, the environment or the costs stand for.
 
@@ -92,6 +98,9 @@ def choose(backend: str, plan: Plan, n_threads: int | None = None) -> Choice:
 def _choose(backend: str, plan: Plan, n_threads: int) -> Choice:
     if backend == "cpu":
         return Choice()
+    home = gpu_of(plan.table.levels)
+    if backend in ("auto", "cuda") and home is not None:
+        return Choice((home,), reason="the FOD lies on it")
     if backend.startswith("cuda"):
         return Choice(devices.choose_gpus(backend))
     if backend != "auto":
@@ -146,7 +155,7 @@ def iter_chunks(
                 choice = Choice()
                 report.backend, report.reason = choice.name, str(failure.error)
                 spent.clear()
-        chunks = cpu.iter_chunks(plan, n_threads=n_threads, block=block)
+        chunks = cpu.iter_chunks(plan.on_host(), n_threads=n_threads, block=block)
         yield from _measured(chunks, choice, plan, spent, n_threads or cpu_count())
     finally:
         report.seconds |= {what: spent[what] for what in TIMED if what in spent}
@@ -166,8 +175,12 @@ def track_on_device(backend: str, plan: Plan, memory_limit: float) -> cuda.Devic
             f"backend = {backend!r} has no arrays on one device; with device_arrays choose cuda or "
             "cuda:0, cuda:1, ..."
         )
-    gpus = devices.choose_gpus("cuda" if backend == "auto" else backend)
-    return cuda.track_on_device(plan, gpu=gpus[0], memory_limit=memory_limit)
+    home = gpu_of(plan.table.levels)
+    if backend in ("auto", "cuda") and home is not None:
+        gpu = home
+    else:
+        gpu = devices.choose_gpus("cuda" if backend == "auto" else backend)[0]
+    return cuda.track_on_device(plan, gpu=gpu, memory_limit=memory_limit)
 
 
 def warm_up(algorithm: int = 0, interpolation: int = 1, evaluation: int = 0) -> threading.Thread:

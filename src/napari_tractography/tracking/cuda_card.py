@@ -1,6 +1,7 @@
 """A GPU as the launcher drives it: kernels, tables, streams and memory, through CuPy.
 
-Tables are uploaded once and kept on the card for as long as they live on the host; kernels are
+Tables are uploaded once and kept on the card for as long as they live on the host, unless they were
+made on a card in the first place; kernels are
 compiled once a device and algorithm (CuPy also keeps them on disk). Two slots, each with a stream
 and pinned host memory of its own, let the copy of one batch hide behind the tracking of the next.
 """
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import gpu_of
 from ..errors import BackendError, InvalidParameterError
 from ..tractogram import Tractogram, tally_from_counts
 from . import kernels
@@ -52,7 +54,8 @@ _uploads = Uploads()
 
 def is_uploaded(gpu: int, plan: Plan) -> bool:
     """Tell whether a GPU already holds the tables of a plan."""
-    return _uploads.holds(gpu, plan.table.levels)
+    levels = plan.table.levels
+    return gpu_of(levels) == gpu or _uploads.holds(gpu, levels)
 
 
 def warm_up(gpu: int, algorithm: int, interpolation: int, evaluation: int) -> None:
@@ -157,6 +160,14 @@ class _Slot:
         self.pinned.clear()
 
 
+def _fill(target: Any, source: Any, stream: Any = None) -> None:
+    """Queue a copy from the host, or from where an array lies on any device."""
+    if isinstance(source, np.ndarray):
+        target.set(np.ascontiguousarray(source), stream=stream)
+    else:
+        target.data.copy_from_device_async(source.data, source.nbytes, stream)
+
+
 class CudaCard:
     """A GPU, set up for one run; see :class:`napari_tractography.tracking.launcher.Card`.
 
@@ -220,8 +231,8 @@ class CudaCard:
             shapes = kernels.batch_arrays(n, endpoints=self._plan.settings.endpoints)
             arrays = {name: held.reserve(name, *shape) for name, shape in shapes.items()}
             held.first, held.n = first, n
-            arrays["positions"].set(self._plan.positions_mm[first:last], stream=held.stream)
-            arrays["given"].set(self._plan.given[first:last], stream=held.stream)
+            _fill(arrays["positions"], self._plan.positions_mm[first:last], held.stream)
+            _fill(arrays["given"], self._plan.given[first:last], held.stream)
             for name in ("next", "tally"):
                 arrays[name].data.memset_async(0, arrays[name].nbytes, held.stream)
             batch = self._batch(held, None)
@@ -359,13 +370,15 @@ class CudaCard:
         )
 
     def _uploaded(self, gpu: int, array: NDArray[Any]) -> Any:
+        if gpu_of(array) == gpu:
+            return array
         return _uploads.get(gpu, array, lambda: self._copy(array))
 
     def _copy(self, array: NDArray[Any]) -> Any:
         target = self._cupy.empty(array.shape, array.dtype)
         self.uploaded_bytes += array.nbytes
         if array.size:
-            target.set(np.ascontiguousarray(array))
+            _fill(target, array)
         return target
 
     def _launch(self, name: str, n: int, *arguments: Any, persistent: bool = False) -> None:

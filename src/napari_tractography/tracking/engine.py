@@ -9,23 +9,24 @@ import logging
 import math
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import host_array
+from ..arrays import gpu_of, host_array, library_of, on_its_device, settle, taken
 from ..directions import ConeFunction, function_cone, nearest_direction
 from ..errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError
 from ..fod import Fod
+from ..grid import Grid
 from ..parameters import MAX_DIRECTIONS, TrackingParameters
 from ..regions import INCLUDE_RULES, Region, check_regions
 from ..seeds import Seeds
 from ..tractogram import Tractogram
-from . import backends, codes, cuda
+from . import backends, codes, cuda, cuda_tables
 from .harmonics import polynomial_coefficients
 from .plan import Plan, kernel_field, kernel_regions, kernel_settings
-from .tables import build_cone, cone_table, fod_table
+from .tables import build_cone, build_table, cone_table, fod_table
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +101,7 @@ def iter_track(
         include_rule=include_rule,
         cone=cone,
         progress=progress,
+        on_gpu=backends.may_take_a_gpu(backend),
     )
     if report is not None:
         report.seconds["tables"] = time.perf_counter() - begun
@@ -174,6 +176,7 @@ def track(
             regions=regions,
             include_rule=include_rule,
             cone=cone,
+            on_gpu=True,
         )
         return backends.track_on_device(backend, plan, memory_limit)
     chunks = iter_track(
@@ -205,14 +208,17 @@ def make_plan(
     include_rule: str = "all",
     cone: ConeFunction | None = None,
     progress: Callable[[int, int], None] | None = None,
+    on_gpu: bool = False,
 ) -> Plan:
     """Check the input and bring it into the form that kernels read.
+
+    With `on_gpu`, what lies on a GPU stays there; without, all of it is brought to the host.
 
     Raises
     ------
     TractographyError
     """
-    inside = check_mask(mask, fod)
+    inside = check_mask(mask if on_gpu or mask is None else host_array(mask), fod)
     check_seeds(seeds, fod, parameters)
     if include_rule not in INCLUDE_RULES:
         raise InvalidParameterError(
@@ -225,7 +231,14 @@ def make_plan(
         raise InvalidParameterError(
             f"{flat.n_includes} include regions are too many; give at most {codes.MAX_INCLUDES}."
         )
-    table = fod_table(fod, parameters.n_directions, parameters.positivity, progress)
+    there = on_gpu and gpu_of(fod.held_values.nearest) is not None
+    table = fod_table(
+        fod,
+        parameters.n_directions,
+        parameters.positivity,
+        progress,
+        cuda_tables.build_table if there else build_table,
+    )
     if cone is None:
         check_cone(parameters)
         cones = cone_table(table, parameters.max_angle_deg)
@@ -238,7 +251,7 @@ def make_plan(
     if parameters.is_langevin and parameters.evaluation == "direct":
         harmonics = polynomial_coefficients(fod)
     return Plan(
-        positions_mm=seeds.positions_mm,
+        positions_mm=seeds.held_positions.nearest if on_gpu else seeds.positions_mm,
         given=given,
         table=table,
         cones=cones,
@@ -264,8 +277,8 @@ def check_cone(parameters: TrackingParameters) -> None:
         )
 
 
-def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.bool_] | None:
-    """Return the mask as booleans.
+def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.uint8] | None:
+    """Return the mask as zeros and ones, where it lies.
 
     Raises
     ------
@@ -274,18 +287,22 @@ def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.bool_] | None:
     """
     if mask is None:
         return None
-    array = host_array(mask)
+    array = taken(mask)
     if array.shape != fod.grid.shape:
         raise InvalidMaskError(
             f"The mask has shape {array.shape} but {fod.name} has {fod.grid.shape}; "
             "resample the mask to the FOD's grid (mrgrid mask regrid -template fod)."
         )
-    inside = np.nan_to_num(array) != 0
-    if not inside.any():
+    with on_its_device(array):
+        inside = (array != 0) & (array == array)  # NaN counts as outside
+        n_inside = int(inside.sum())
+        voxels: NDArray[np.uint8] = library_of(array).ascontiguousarray(inside, dtype=np.uint8)
+    if not n_inside:
         raise InvalidMaskError(
             f"The mask of shape {array.shape} is empty; choose or paint another, or track without."
         )
-    return np.asarray(inside)
+    settle(voxels)
+    return voxels
 
 
 def check_seeds(seeds: Seeds, fod: Fod, parameters: TrackingParameters) -> None:
@@ -298,7 +315,7 @@ def check_seeds(seeds: Seeds, fod: Fod, parameters: TrackingParameters) -> None:
     """
     if not len(seeds):
         raise InvalidSeedsError("There are no seeds; place at least one.")
-    if not fod.grid.contains(seeds.positions_mm).any():
+    if not _any_inside(seeds.held_positions.nearest, fod.grid):
         position = ", ".join(f"{x:.1f}" for x in seeds.positions_mm[0])
         low, high = (corner.round(1).tolist() for corner in fod.grid.bounds_mm())
         raise InvalidSeedsError(
@@ -310,3 +327,16 @@ def check_seeds(seeds: Seeds, fod: Fod, parameters: TrackingParameters) -> None:
             'start = "given" needs a direction with every seed; give Seeds.at(points, directions) '
             'or choose start = "sampled".'
         )
+
+
+def _any_inside(positions: Any, grid: Grid) -> bool:
+    """Tell whether any of (n, 3) positions lies inside an image, without moving them."""
+    if isinstance(positions, np.ndarray):
+        return bool(grid.contains(positions).any())
+    with on_its_device(positions):
+        x, y, z = (positions[:, k].astype(np.float64) for k in range(3))
+        inside: Any = True
+        for (a, b, c, d), n in zip(grid.inverse[:3].tolist(), grid.shape, strict=True):
+            vox = a * x + b * y + c * z + d
+            inside = inside & (vox >= -0.5) & (vox < n - 0.5)
+        return bool(inside.any())

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import host_array
 from ..directions import neighbour_table
 from ..fod import Fod
 from ..parameters import TrackingParameters
@@ -48,6 +49,8 @@ RULES = dict(zip(INCLUDE_RULES, (codes.RULE_ALL, codes.RULE_ANY, codes.RULE_ORDE
 class Plan:
     """A run.
 
+    Positions, mask and what there is a row of in the table may lie on a GPU, see :meth:`on_host`.
+
     Attributes
     ----------
     positions_mm : (n_seeds, 3) float32
@@ -76,12 +79,18 @@ class Plan:
         """Number of seeds."""
         return len(self.positions_mm)
 
+    def on_host(self) -> Plan:
+        """Return the plan with positions and mask on the host, as the CPU reads them."""
+        mask = _read_only(host_array(self.field.mask))
+        positions = host_array(self.positions_mm)
+        return replace(self, positions_mm=positions, field=self.field._replace(mask=mask))
+
 
 def kernel_field(
     fod: Fod,
     table: FodTable,
     cones: ConeTable,
-    mask: NDArray[np.bool_] | None,
+    mask: NDArray[np.uint8] | None,
     harmonics: NDArray[np.float32] | None = None,
 ) -> codes.Field:
     """Put tables, mask and, for direct evaluation, harmonics into the kernel's form."""
@@ -100,11 +109,7 @@ def kernel_field(
         cone=_read_only(cones.cone),
         cover=_read_only(cones.cover),
         two_sided=cones.two_sided,
-        mask=_read_only(
-            np.zeros((0, 0, 0), np.uint8)
-            if mask is None
-            else np.ascontiguousarray(mask, dtype=np.uint8)
-        ),
+        mask=_read_only(np.zeros((0, 0, 0), np.uint8) if mask is None else mask),
         neighbours=neighbours,
         slopes=slopes,
         tangents=tangents,
@@ -177,11 +182,13 @@ def kernel_regions(regions: Sequence[Region], rule: str) -> codes.Regions:
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a read-only view.
+    """Return a read-only view; as it is where it lies on a GPU.
 
     Numba compiles a kernel once more for each mix of read-only and other arrays; inputs come as
     both (what Dask unpacks is read-only, what pickle does is not).
     """
+    if not isinstance(array, np.ndarray):
+        return array
     view = array.view()  # the caller's own stays as it is
     view.flags.writeable = False
     return view

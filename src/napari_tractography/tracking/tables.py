@@ -1,6 +1,8 @@
 """What a backend reads: the FOD tabulated over directions, ready for drawing in O(1).
 
 Built once on the CPU and uploaded to devices as it is, so that every backend reads the same bits.
+Where the coefficients lie on a GPU, it is built there by
+:mod:`napari_tractography.tracking.cuda_tables`.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class FodTable:
     """The FOD of every non-empty voxel over the half set of directions.
 
     Small, because reading it is what tracking waits for: amplitudes are whole numbers of levels,
-    the largest of a voxel having ``LEVELS``. A direction is drawn by two running sums, over patches
+    the largest of a voxel having ``LEVELS``, so that they are off by 1/131070 of it at most. A
+    direction is drawn by two running sums, over patches
     of `LANES` neighbouring directions and within one.
 
     Attributes
@@ -160,6 +163,22 @@ def cpu_count() -> int:
     return os.cpu_count() or 1
 
 
+def sampling_matrix(fod: Fod, n_directions: int) -> NDArray[np.float32]:
+    """Return the (n_coefficients, n_half) matrix that gives amplitudes over the half set."""
+    half = direction_set(n_directions)[: n_directions // 2]
+    return np.ascontiguousarray(fod.sample_matrix(half).T, dtype=np.float32)
+
+
+def sharpness_of(positivity: str) -> float:
+    """Return the sharpness of "softplus", 0 for "clip"."""
+    return SOFTPLUS_SHARPNESS if positivity == "softplus" else 0.0
+
+
+def to_voxel_matrix(fod: Fod) -> NDArray[np.float32]:
+    """Return the (3, 4) matrix from RAS+ mm to voxels."""
+    return np.ascontiguousarray(fod.grid.inverse[:3], dtype=np.float32)
+
+
 def build_table(
     fod: Fod,
     *,
@@ -179,20 +198,19 @@ def build_table(
     progress : callable, optional
         Called with (rows done, rows in all) from this thread; it may raise to give up.
     """
-    directions = direction_set(n_directions)
     half = n_directions // 2
-    matrix = np.ascontiguousarray(fod.sample_matrix(directions[:half]).T, dtype=np.float32)
+    matrix = sampling_matrix(fod, n_directions)
     n_rows = fod.n_voxels
     n_patches = -(-half // LANES)
     levels = np.empty((n_rows, n_patches * LANES), np.uint16)
     sums = np.zeros((n_rows, -(-n_patches // LANES) * LANES), np.float32)
     tops = np.zeros(sums.shape, np.uint16)
     scales, totals = np.empty(n_rows, np.float32), np.empty(n_rows, np.float32)
-    sharpness = SOFTPLUS_SHARPNESS if positivity == "softplus" else 0.0
+    values, sharpness = fod.values, sharpness_of(positivity)
 
     def build(first: int) -> int:
         last = min(first + ROWS_A_BLOCK, n_rows)
-        build_rows(first, last, fod.values, matrix, sharpness, levels, sums, tops, scales, totals)
+        build_rows(first, last, values, matrix, sharpness, levels, sums, tops, scales, totals)
         return last - first
 
     done = 0
@@ -211,8 +229,8 @@ def build_table(
         tops=tops.reshape(n_rows, -1, LANES),
         scales=scales,
         totals=totals,
-        directions=directions,
-        to_voxel=np.ascontiguousarray(fod.grid.inverse[:3], dtype=np.float32),
+        directions=direction_set(n_directions),
+        to_voxel=to_voxel_matrix(fod),
     )
 
 
@@ -259,13 +277,14 @@ def fod_table(
     n_directions: int,
     positivity: str,
     progress: Callable[[int, int], None] | None = None,
+    build: Callable[..., FodTable] = build_table,
 ) -> FodTable:
     """Return the table of an FOD: the one kept from the last call where it fits, else a new one."""
 
     def make() -> FodTable:
-        return build_table(fod, n_directions=n_directions, positivity=positivity, progress=progress)
+        return build(fod, n_directions=n_directions, positivity=positivity, progress=progress)
 
-    table: FodTable = _tables.get(fod, (n_directions, positivity), make)
+    table: FodTable = _tables.get(fod, (n_directions, positivity, build), make)
     return table
 
 

@@ -58,13 +58,13 @@ _TYPES = {
 
 
 @cache
-def source() -> str:
-    """Return ``track.cu`` with the headers that it includes put in their places."""
+def source(name: str = "track.cu") -> str:
+    """Return a source with the headers that it includes put in their places."""
 
     def header(match: re.Match[str]) -> str:
         return (FOLDER / match[1]).read_text("utf-8")
 
-    text = (FOLDER / "track.cu").read_text("utf-8")
+    text = (FOLDER / name).read_text("utf-8")
     return re.sub(r'^#include "(\w+\.h)"$', header, text, flags=re.MULTILINE)
 
 
