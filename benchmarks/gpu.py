@@ -30,10 +30,13 @@ MAX_STEPS = 2000
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
 REPEATS = 3
 # A step of the nearest-voxel kernel at the least: one draw, and that accepted. Reads, each a sector
-# of 32 bytes: row, total, alias entry, cone, amplitude, direction; writes: 12 bytes of a point.
-SECTOR_READS, SECTOR = 6, 32
-# Philox's ten rounds of eight operations, and what surrounds them, counted in the source.
-OPERATIONS = 10 * 8 + 60
+# of 32 bytes: row, sums of 23 patches (3), cover, cone, levels of a patch, direction; writes: 12
+# bytes of a point.
+SECTOR_READS, SECTOR = 8, 32
+# Counted in the source: Philox's ten rounds of eight operations; for two groups of sums a product,
+# a choice, a comparison and an addition each, and 49 additions of the running sum; for a patch 16
+# products and comparisons and 49 additions; what surrounds them.
+OPERATIONS = 10 * 8 + 2 * (4 * 16 + 49) + 2 * 16 + 49 + 60
 
 
 def main() -> None:
