@@ -70,35 +70,29 @@ def edges_on_screen(viewer):
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("axial", {"left": "L", "right": "R", "top": "A", "bottom": "P"}),
-        ("coronal", {"left": "L", "right": "R", "top": "S", "bottom": "I"}),
-        ("sagittal", {"left": "P", "right": "A", "top": "S", "bottom": "I"}),
-    ],
-)
-def test_slices_are_the_right_way_round(viewer, name, expected):
-    show_view(viewer, name)
-    assert edge_letters(viewer) == expected
-    assert edges_on_screen(viewer) == expected
+def test_slices_are_the_right_way_round(viewer):
+    for name, expected in {
+        "axial": {"left": "L", "right": "R", "top": "A", "bottom": "P"},
+        "coronal": {"left": "L", "right": "R", "top": "S", "bottom": "I"},
+        "sagittal": {"left": "P", "right": "A", "top": "S", "bottom": "I"},
+    }.items():
+        show_view(viewer, name)
+        assert edge_letters(viewer) == expected, name
+        assert edges_on_screen(viewer) == expected, name
 
 
-@pytest.mark.parametrize(
-    "direction",
-    [
-        pytest.param((-1, 0, 0), id="from above"),
-        pytest.param((0, -1, 0), id="from the front"),
-        pytest.param((0, 1, 0), id="from behind"),
-        pytest.param((0, 0, 1), id="from the left"),
-        pytest.param((0, 0, -1), id="from the right"),
-    ],
-)
-def test_letters_in_3d_are_those_of_the_picture(viewer, direction):
+def test_letters_in_3d_are_those_of_the_picture(viewer):
     show_view(viewer, "3-D")
-    up = (0, 1, 0) if direction[0] else (1, 0, 0)
-    viewer.scene.camera.set_view_direction(direction, up)
-    assert edge_letters(viewer) == edges_on_screen(viewer)
+    for side, direction in {
+        "above": (-1, 0, 0),
+        "front": (0, -1, 0),
+        "behind": (0, 1, 0),
+        "left": (0, 0, 1),
+        "right": (0, 0, -1),
+    }.items():
+        up = (0, 1, 0) if direction[0] else (1, 0, 0)
+        viewer.scene.camera.set_view_direction(direction, up)
+        assert edge_letters(viewer) == edges_on_screen(viewer), side
 
 
 @pytest.mark.parametrize("name", ["coronal", "sagittal"])
