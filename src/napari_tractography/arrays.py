@@ -88,6 +88,8 @@ def host_array(array: Any) -> NDArray[Any]:
             method = getattr(array, to_host, None)
             if method is not None:
                 return np.asarray(method())
+    if hasattr(array, "__dlpack__") and not hasattr(array, "__array__"):
+        return np.from_dlpack(array)
     return np.asarray(array)  # JAX copies by itself
 
 

@@ -12,7 +12,7 @@ import weakref
 import numpy as np
 from host import pointer
 
-from napari_tractography.tracking import kernels
+from napari_tractography.tracking import cuda_tables, kernels
 
 __version__ = "0"
 
@@ -48,32 +48,72 @@ class Memory:
         assert stream is self.machine.stream
         self.host.view(np.uint8).reshape(-1)[:size] = value
 
+    def copy_from_device_async(self, source, size, stream=None):
+        assert stream is self.machine.stream
+        assert source.host.flags.c_contiguous
+        self.host.view(np.uint8).reshape(-1)[:size] = source.host.view(np.uint8).reshape(-1)
 
-class Array:
+
+class Array(np.lib.mixins.NDArrayOperatorsMixin):
     """A cupy.ndarray, as far as it goes; views share the memory."""
 
-    def __init__(self, host, machine):
-        self.host, self.machine = host, machine
+    def __init__(self, host, machine, *, gpu=None, base=None):
+        self.host, self.machine, self.base = host, machine, base
         self.data = Memory(host, machine)
+        self.gpu = machine.gpu if gpu is None else gpu
 
     shape = property(lambda self: self.host.shape)
+    ndim = property(lambda self: self.host.ndim)
     dtype = property(lambda self: self.host.dtype)
     nbytes = property(lambda self: self.host.nbytes)
     size = property(lambda self: self.host.size)
+    device = property(lambda self: Device(self.machine, self.gpu))
 
     def __len__(self):
         return len(self.host)
 
+    def __dlpack_device__(self):
+        return 2, self.gpu
+
     def __getitem__(self, index):
-        return Array(self.host[index], self.machine)
+        if isinstance(index, Array):
+            return self.machine.lift(np.ndarray.__getitem__, self, index)
+        base = self if self.base is None else self.base
+        return Array(self.host[index], self.machine, gpu=self.gpu, base=base)
+
+    def __array__(self, *_, **__):
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **more):
+        out = more.pop("out", ())
+        result = self.machine.lift(getattr(ufunc, method), *inputs, **more)
+        if not out:
+            return result
+        out[0].host[...] = result.host
+        return out[0]
+
+    def __getattr__(self, name):
+        if name not in ("any", "sum", "astype", "ravel", "reshape"):
+            raise AttributeError(name)
+        method = getattr(np.ndarray, name)
+        return lambda *more, **named: self.machine.lift(method, self, *more, **named)
+
+    def __int__(self):
+        assert self.shape == ()  # what comes to the host is a number
+        return int(self.host)
+
+    def __bool__(self):
+        return bool(int(self))
 
     def set(self, array, stream=None):
         assert array.shape == self.shape
         assert array.dtype == self.dtype
         assert isinstance(array, np.ndarray)
+        self.machine.uploads.append(array.nbytes)
         self.host[:] = array
 
     def get(self, stream=None, out=None, blocking=True):
+        self.machine.downloads.append(self.nbytes)
         if out is None:
             return self.host.copy()
         assert out.shape == self.shape
@@ -81,6 +121,21 @@ class Array:
         assert stream is self.machine.stream
         out[:] = self.host
         return out
+
+
+class Foreign:
+    """An array of another library on a GPU, of which one gets hold by one protocol only."""
+
+    def __init__(self, host, protocol, gpu=0):
+        self.host, self.gpu = host, gpu
+        if protocol == "dlpack":
+            self.__dlpack__ = lambda **_: self
+            self.__dlpack_device__ = lambda: (2, gpu)
+        else:
+            self.__cuda_array_interface__ = {}
+
+    def __array__(self, *_, **__):
+        raise TypeError("can't convert a tensor on a GPU to numpy.")
 
 
 class _Current:
@@ -139,6 +194,12 @@ class Kernel:
         assert self.machine.device is not None
         assert self.machine.stream is not None
         self.machine.launches.append((self.name, grid, block))
+        if self.name in cuda_tables.NAMES:
+            (rows,) = arguments
+            assert rows.dtype == kernels.layout_in("Rows", kernels.source(cuda_tables.SOURCE))
+            which = cuda_tables.NAMES.index(self.name)
+            self.machine.tables.launch_tables(which, grid[0], block[0], pointer(rows))
+            return
         if block[0] > self.max_threads_per_block:
             raise CUDADriverError(1, "CUDA_ERROR_INVALID_VALUE: invalid argument")
         if self.machine.fails_at == self.name:
@@ -160,17 +221,20 @@ class Machine:
 
     __version__ = "0"
 
-    def __init__(self, library, *, limit=10**9, n_gpus=1):
-        self.library, self.limit, self.n_gpus = library, limit, n_gpus
+    def __init__(self, library, *, tables=None, limit=10**9, n_gpus=1):
+        self.library, self.tables, self.limit, self.n_gpus = library, tables, limit, n_gpus
+        self.ndarray = Array
         self.used = self.most = 0
         self._entered = threading.local()  # devices and streams, as CuPy has them
         self._lock = threading.RLock()  # memory is freed at any moment
         self.fails_at = ""
         self.log, self.launches, self.modules = [], [], []
+        self.uploads, self.downloads = [], []  # bytes of each
         errors = {"CUDARuntimeError": CUDARuntimeError}
         self.cuda = types.SimpleNamespace(
             Device=lambda index=0: Device(self, index),
             Stream=lambda non_blocking=False: Stream(self, non_blocking),
+            get_current_stream=lambda: self.stream or Stream(self),
             Event=Event,
             get_elapsed_time=self._elapsed,
             alloc_pinned_memory=bytearray,
@@ -195,6 +259,34 @@ class Machine:
     device = property(lambda self: (self.current("device") or [None])[-1])
     stream = property(lambda self: (self.current("stream") or [None])[-1])
 
+    @property
+    def gpu(self):
+        return 0 if self.device is None else self.device.id
+
+    def lift(self, function, *arguments, **named):
+        """Call NumPy; on arrays of the current GPU and numbers, as CuPy's functions ask for."""
+        held = []
+        for argument in arguments:
+            assert not isinstance(argument, np.ndarray)
+            if isinstance(argument, Array):
+                assert argument.gpu == self.gpu
+                argument = argument.host
+            held.append(argument)
+        return Array(np.asarray(function(*held, **named)), self)
+
+    def __getattr__(self, name):
+        if name not in ("isfinite", "ascontiguousarray", "atleast_2d", "cumsum", "where", "ones"):
+            raise AttributeError(name)
+        return lambda *more, **named: self.lift(getattr(np, name), *more, **named)
+
+    def from_dlpack(self, array):
+        array.__dlpack__(stream=1)
+        return Array(array.host, self, gpu=array.gpu)
+
+    def asarray(self, array):
+        assert array.__cuda_array_interface__ is not None
+        return Array(array.host, self, gpu=array.gpu)
+
     def empty(self, shape, kind):
         host = np.full(shape, 85, kind)  # what memory holds before it is written
         if self.used + host.nbytes > self.limit:
@@ -205,8 +297,8 @@ class Machine:
         weakref.finalize(host, self._freed, host.nbytes)
         return Array(host, self)
 
-    def zeros(self, shape, kind):
-        array = self.empty(shape, kind)
+    def zeros(self, shape, dtype):
+        array = self.empty(shape, dtype)
         array.host[...] = 0
         return array
 
@@ -221,7 +313,7 @@ class Machine:
 
     def RawModule(self, code, options, backend):  # noqa: N802
         self.modules.append(options)
-        assert code == kernels.source()
+        assert code in (kernels.source(), kernels.source(cuda_tables.SOURCE))
         return types.SimpleNamespace(get_function=lambda name: Kernel(self, name))
 
     def get_default_memory_pool(self):

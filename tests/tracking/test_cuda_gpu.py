@@ -54,7 +54,7 @@ def runs(gpu, tmp_path_factory):
     pytest.importorskip("numba", reason=f"no Numba to make runs with; name a file by {VARIABLE}")
     phantoms = importlib.import_module("napari_tractography.phantoms")
     path = tmp_path_factory.mktemp("bundle") / "bundle.npz"
-    bundle.export(path, phantoms.make_phantom("crossing"))
+    bundle.export(path, phantoms.make_phantom("cross"))
     return bundle.read(path)
 
 
@@ -113,6 +113,56 @@ def test_streamlines_stay_on_the_device(gpu, runs):
         assert isinstance(found.points, cupy.ndarray)
         assert isinstance(found.offsets, cupy.ndarray)
         assert found.to_host().digest() == runs[name].expected["digest"]
+
+
+@pytest.fixture
+def fod():
+    """An FOD, where there is what makes one."""
+    pytest.importorskip("numba", reason="no Numba to track with on the CPU")
+    from napari_tractography.phantoms import make_phantom
+
+    return make_phantom("cross")
+
+
+def moved(array, through: str, gpu: int):
+    """Return an array on the GPU, of CuPy or of PyTorch."""
+    if through == "torch":
+        torch = pytest.importorskip("torch", reason="torch is not installed")
+        return torch.from_numpy(array.copy()).to(f"cuda:{gpu}")
+    cupy = devices.import_cupy()
+    with cupy.cuda.Device(gpu):
+        return cupy.asarray(array)
+
+
+@pytest.mark.parametrize("positivity", ["clip", "softplus"])
+def test_tables_made_on_the_device_are_those_of_the_cpu(gpu, fod, positivity):
+    from napari_tractography.fod import Fod
+    from napari_tractography.tracking import cuda_tables, tables
+
+    given = Fod(moved(fod.coefficients, "cupy", gpu), fod.grid)
+    found = cuda_tables.build_table(given, positivity=positivity)
+    wanted = tables.build_table(fod, positivity=positivity)
+    assert (found.voxel_rows.get() == wanted.voxel_rows).all()
+    if positivity == "softplus":
+        assert abs(found.levels.get().astype(int) - wanted.levels).max() <= 1
+        return
+    for name in ("levels", "sums", "tops", "scales", "totals"):
+        assert (getattr(found, name).get() == getattr(wanted, name)).all(), name
+
+
+@pytest.mark.parametrize("through", ["cupy", "torch"])
+def test_what_is_given_on_the_device_gives_the_streamlines_of_the_cpu(gpu, fod, through):
+    from napari_tractography import Fod, Seeds, track
+
+    seeds = Seeds.from_fod(fod, 2000)
+    wanted = track(fod, seeds, mask=fod.support, backend="cpu")
+    found = track(
+        Fod(moved(fod.coefficients, through, gpu), fod.grid),
+        Seeds.at(moved(seeds.positions_mm, through, gpu)),
+        mask=moved(fod.support, through, gpu),
+        device_arrays=True,
+    )
+    assert found.to_host().digest() == wanted.digest()
 
 
 def test_memory_is_given_back_when_a_run_ends_or_is_cancelled(gpu, run):
