@@ -67,7 +67,7 @@ def load(path: Path | None) -> Any:
     from napari_tractography.files.fods import load_fod
     from napari_tractography.phantoms import make_phantom
 
-    return make_phantom("crossing") if path is None else load_fod(path)
+    return make_phantom("cross") if path is None else load_fod(path)
 
 
 def measure(runs: dict[str, Run], gpu: int, sizes: list[int]) -> dict[str, Any]:

@@ -333,6 +333,7 @@ WRONG = {
     "no directions given": ([*SEEDED, "--start", "given"], ["given"]),
     "unknown backend": ([*SEEDED, "--backend", "abacus"], ["'abacus'", "cpu"]),
     "no threads": ([*SEEDED, "--threads", "0"], ["--threads 0"]),
+    "no memory": ([*SEEDED, "--memory-limit", "0"], ["memory_limit = 0", "0.8"]),
     "unknown flag": ([*SEEDED, "--stride", "1"], ["--stride", "--help"]),
     "region of words": ([*SEEDED, "--include", "a,b,c,d"], ["'a,b,c,d'"]),
     "missing region": ([*SEEDED, "--include", "absent.nii"], ["absent.nii does not exist"]),
@@ -366,6 +367,24 @@ WRONG = {
     "replay of something else": (["replay", "other.json"], ["other.json is no recipe"]),
     "replay of nothing": (["replay", "absent.json"], ["absent.json does not exist"]),
 }  # fmt: skip
+
+
+def test_where_and_with_how_much_memory_to_track_is_handed_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from napari_tractography.tracking import engine
+
+    asked = []
+    track = engine.iter_track
+
+    def noted(*given: Any, **more: Any) -> Any:
+        asked.append((more["backend"], more["memory_limit"]))
+        return track(*given, **{**more, "backend": "cpu"})
+
+    monkeypatch.setattr(engine, "iter_track", noted)
+    for limit in ([], ["--memory-limit", "0.25"]):
+        assert cli.main([*SEEDED, "--n-seeds", "5", "--backend", "cuda:all", *limit]) == 0
+    assert asked == [("cuda:all", 0.8), ("cuda:all", 0.25)]
 
 
 @pytest.mark.parametrize(("arguments", "words"), WRONG.values(), ids=WRONG)

@@ -44,10 +44,23 @@ def add_fod(parser: argparse.ArgumentParser) -> None:
 
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
     """Add where and how loudly to track."""
+    from .tracking.cuda import MEMORY_LIMIT
+
     parser.add_argument(
-        "--backend", default="auto", help="auto, cpu, cuda or cuda:N (default auto)"
+        "--backend",
+        default="auto",
+        help="auto, cpu, cuda for the GPU with most free memory, cuda:N for another, or cuda:all "
+        "(default auto)",
     )
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads; all by default")
+    parser.add_argument(
+        "--memory-limit",
+        type=float,
+        default=MEMORY_LIMIT,
+        metavar="X",
+        help="what to take of each GPU: up to 1 the share of its free memory, above it bytes "
+        f"(default {MEMORY_LIMIT})",
+    )
     parser.add_argument("--quiet", action="store_true", help="print neither progress nor summary")
 
 
@@ -60,9 +73,11 @@ def load(options: argparse.Namespace) -> Fod:
 
 def track_with_progress(options: argparse.Namespace, inputs: Inputs) -> Tractogram:
     """Track, and tell on a terminal how far it is."""
+    from .tracking.cuda_card import memory_budget
     from .tracking.engine import iter_track
     from .tractogram import Tractogram
 
+    memory_budget(0, options.memory_limit)  # refuses what is none, also where no GPU is asked for
     if options.threads is not None and options.threads < 1:
         raise InvalidParameterError(
             f"--threads {options.threads} makes no sense; give a number from 1."
@@ -78,6 +93,7 @@ def track_with_progress(options: argparse.Namespace, inputs: Inputs) -> Tractogr
         include_rule=inputs.include_rule,
         backend=options.backend,
         n_threads=options.threads,
+        memory_limit=options.memory_limit,
     ):
         chunks.append(chunk)
         done += chunk.n_seeds
