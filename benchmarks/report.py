@@ -94,6 +94,8 @@ def main() -> None:
         f"{volume.N_VOXELS:,} hold fibres, lmax {volume.LMAX}, nearest voxel, made by code; fresh "
         "processes, compiled code on disk (`python benchmarks/volume.py`).",
         volume.table(sizes),
+        "## GPUs",
+        "Measured by a command of its own, see [GPUs](gpu.md#speed).",
         "## Targets",
         verdict(figures["rows"], sizes),
     ]
