@@ -38,6 +38,7 @@ class SliceControl:
         self.native = QWidget()
         self.native.setToolTip(self.tooltip)
         self.slider = QSlider(Qt.Orientation.Horizontal)
+        self.native.setFocusProxy(self.slider)
         self.text = QLabel()
         self.text.setMinimumWidth(self.text.fontMetrics().horizontalAdvance("-000.0"))
         layout = QHBoxLayout(self.native)

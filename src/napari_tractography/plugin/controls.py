@@ -158,7 +158,7 @@ def form(controls: Sequence[Any], *, extra: Sequence[QWidget | None] = ()) -> QW
     for row, control in enumerate(controls):
         text = QLabel(control.label)
         text.setToolTip(control.tooltip)
-        text.setBuddy(control.native)
+        text.setBuddy(getattr(control, "box", control.native))
         grid.addWidget(text, row, 0)
         more = extra[row] if row < len(extra) else None
         grid.addWidget(control.native, row, 1, 1, 2 if more is None else 1)

@@ -45,7 +45,7 @@ from .runs import Run
 from .scene import Scene
 from .screenshots import Pictures
 from .scripts import PATH_KEY
-from .sections import Section, button, row
+from .sections import FOCUS_STYLE, Section, button, row
 from .seed_section import SeedSection
 from .selection import Selection
 from .session import Session
@@ -191,6 +191,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         foot_layout.addWidget(Section("Results", self.results, output, self.pictures))
         outer.addWidget(foot)
         self.setMinimumWidth(MIN_WIDTH)
+        self.setStyleSheet(FOCUS_STYLE)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
         """Align the labels, now that they have the font of the window."""

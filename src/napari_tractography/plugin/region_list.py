@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,11 @@ class RegionList(QWidget):  # type: ignore[misc]
             box = self._size_box(entry) if isinstance(entry.layer, Spheres) else _label_box(entry)
             box.valueChanged.connect(lambda value, entry=entry: self._on_number(entry, value))
             self.table.setCellWidget(number, 2, box)
+        reached = [
+            self.table.cellWidget(n, column) for n in range(len(entries)) for column in (1, 2)
+        ]
+        for before, after in pairwise([self.table, *reached, self.rule.native, self.paint]):
+            QWidget.setTabOrder(before, after)
         self.table.fit()
 
     def _show(self, number: int, entry: Entry) -> None:

@@ -193,7 +193,7 @@ class Pictures(QWidget):  # type: ignore[misc]
         scale, *switches = self.controls
         text = QLabel(scale.label)
         text.setToolTip(scale.tooltip)
-        text.setBuddy(scale.native)
+        text.setBuddy(scale.box)
         scale.box.setFixedWidth(SCALE_WIDTH)
         layout.addWidget(text)
         layout.addWidget(scale.native)

@@ -11,6 +11,15 @@ QPushButton, QPushButton:checked, QPushButton:hover {
 QPushButton:focus { text-decoration: underline; }
 """
 
+# What has the focus, which napari's style does not show; nothing changes its size.
+FOCUS_STYLE = """
+QPushButton:focus { border: 1px solid #5b8def; padding: 3px; }
+QComboBox:focus { border: 1px solid #5b8def; padding: 2px 9px 2px 7px; }
+QAbstractSpinBox:focus { border: 1px solid #5b8def; padding: 0px 9px; }
+QCheckBox::indicator:focus { border: 1px solid #5b8def; width: 14px; height: 14px; }
+QSlider::handle:horizontal:focus { background-color: #5b8def; }
+"""
+
 
 class Section(QWidget):  # type: ignore[misc]
     """A title that shows and hides what is below it.
