@@ -51,6 +51,7 @@ class Memory:
     def copy_from_device_async(self, source, size, stream=None):
         assert stream is self.machine.stream
         assert source.host.flags.c_contiguous
+        self.machine.moves.append(size)
         self.host.view(np.uint8).reshape(-1)[:size] = source.host.view(np.uint8).reshape(-1)
 
 
@@ -229,7 +230,8 @@ class Machine:
         self._lock = threading.RLock()  # memory is freed at any moment
         self.fails_at = ""
         self.log, self.launches, self.modules = [], [], []
-        self.uploads, self.downloads = [], []  # bytes of each
+        # Bytes of each copy: from the host, to it, and from device to device.
+        self.uploads, self.downloads, self.moves = [], [], []
         errors = {"CUDARuntimeError": CUDARuntimeError}
         self.cuda = types.SimpleNamespace(
             Device=lambda index=0: Device(self, index),

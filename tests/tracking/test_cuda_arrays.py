@@ -90,6 +90,7 @@ def test_nothing_that_is_given_on_a_gpu_passes_the_host(machine, data, kind, bac
     assert found.points.gpu == 1  # where the FOD lies
     assert {name for name, _, _ in machine.launches} >= set(cuda_tables.NAMES)
     assert sum(machine.downloads) == OWN
+    assert machine.moves == [positions.nbytes]  # into the batch; tables are read where they are
     table = cuda_tables.table_arrays(fod.n_voxels, 724)
     sizes = {int(np.prod(shape)) * np.dtype(kind).itemsize for shape, kind in table.values()}
     held = (coefficients, fod.values, fod.voxel_rows, positions, mask, mask != 0)
