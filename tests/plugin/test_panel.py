@@ -17,12 +17,13 @@ from hands import (
     MANY,
     OBLIQUE,
     WAIT_MS,
+    Mouse,
     fod_layer,
     lie_still,
     save_fod,
     tracking_threads,
 )
-from qtpy.QtCore import QTimer
+from qtpy.QtCore import Qt, QTimer
 from qtpy.QtWidgets import (
     QAbstractButton,
     QAbstractSpinBox,
@@ -33,7 +34,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_tractography import Tractogram
+from napari_tractography import Tractogram, track
 from napari_tractography.files.tractograms import load_tractogram
 from napari_tractography.parameters import parameter_specs
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
@@ -596,6 +597,36 @@ def test_two_viewers_do_not_know_of_each_other(open_model: Any, cross: Any, sett
     two.run()
     settle(two)
     assert two.session.tractogram.n_seeds == 2 * 40
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_two_windows_run_at_once_and_closing_one_leaves_the_other_alone(
+    open_window: Any, cross: Any, settle: Any, qtbot: Any, notes: list[str]
+) -> None:
+    """Each has its own mouse, run and result."""
+    one, two = open_window(cross), open_window(make_phantom("letter", lmax=4))
+    one.set_parameters(n_per_seed=4 * CHUNK)
+    two.set_parameters(n_per_seed=50 * MANY)
+    shift = Qt.KeyboardModifier.ShiftModifier
+    Mouse(one.viewer).click((0, 0, 0), shift)
+    Mouse(two.viewer).click(two.session.space.to_display(phantom_seeds_mm("letter"))[0], shift)
+    for panel in (one, two):
+        qtbot.waitUntil(lambda panel=panel: len(panel.session.seeds) == 1, timeout=WAIT_MS)
+    two.run_button.click()
+    one.run_button.click()
+    assert one.cancel_button.isEnabled()
+    for panel in (one, two):
+        qtbot.waitUntil(
+            lambda panel=panel: panel.session.streamlines_layer is not None, timeout=WAIT_MS
+        )
+    two.viewer.close()
+    assert two.session.run is None
+    settle(one)
+    assert one.session.tractogram.n_seeds == 4 * CHUNK
+    wanted = track(cross, one.session.request().seeds(), one.session.parameters)
+    assert one.session.streamlines_layer.tractogram.digest() == wanted.digest()
+    qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
+    assert not notes
 
 
 def test_napari_opens_it_from_the_plugins_menu(
