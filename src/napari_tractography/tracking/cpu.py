@@ -25,7 +25,7 @@ from .tables import cpu_count
 # preview is not cut into more pieces than the threads need.
 FIRST_BLOCK_MIN, FIRST_BLOCK_MAX = 32, 256
 MAX_BLOCK = 1 << 16
-BLOCK_SECONDS = 0.02  # short: cancels at once, stays in caches; long: hides what a block costs
+BLOCK_SECONDS = 0.08  # short enough to cancel at once, long enough to hide what a block costs
 POINTS_A_BUFFER = 1 << 17
 
 
