@@ -55,6 +55,19 @@ def test_ticks_bring_and_take_glyphs_and_peaks(scene):
     assert names(scene) == ["cross"]
 
 
+def test_peaks_follow_the_smallest_amplitude_and_leave_the_active_layer(scene, qtbot):
+    scene.peaks_box.click()
+    scene.glyphs_box.click()
+    assert scene.session.viewer.layers.selection.active is scene.session.fod_layer
+    (floor,) = [control for control in scene.controls if control.name == "glyph_floor"]
+    n_before, layer = len(scene.peaks.data), scene.peaks
+    for value, wanted in ((0.3, range(1, n_before)), (10.0, (0,)), (0.05, (n_before,))):
+        floor.value = value
+        qtbot.waitUntil(lambda wanted=wanted: len(layer.data) in wanted, timeout=20_000)
+        assert len(layer.edge_color) == len(layer.data)
+    assert scene.peaks is layer
+
+
 def test_removed_layers_take_their_ticks_along(scene):
     scene.glyphs_box.click()
     scene.peaks_box.click()

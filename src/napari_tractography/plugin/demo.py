@@ -32,6 +32,7 @@ N_STREAMLINES = 6000  # in all
 WINDOW = (1400, 860)
 TIMEOUT_SECONDS = 600
 SETTLE_SECONDS = 0.5  # for the last frame to be drawn
+SEED_SHARE = 0.5  # of a seed's usual size: there are many
 VOLUME_OPACITY = 0.25  # a hint of the volume behind the streamlines
 THIN_VOXELS = 8  # a volume with fewer slices is shown from above
 # Where the eye looks, axes (z, y, x): from the front, the left and above; more from the left at
@@ -86,6 +87,8 @@ def run_demo(fod_path: str | None, output: Path | None) -> int:
         )
     panel.set_parameters(radius_mm=radius_mm, n_per_seed=N_STREAMLINES // len(seeds_mm))
     panel.session.add_seeds_mm(seeds_mm)
+    seeds = panel.session.ensure_seeds_layer()
+    seeds.size = SEED_SHARE * np.asarray(seeds.size)
     show_in_3d(viewer, fod)
     panel.session.run_finished.connect(lambda _run: fit_view(viewer, panel))
     panel.session.start()

@@ -18,6 +18,7 @@ from ..directions import direction_set
 from ..fod import Fod
 from ..maps.peaks import fod_peaks
 from .display import UNITS, DisplaySpace
+from .layer_list import insert_beside
 
 MAX_GLYPHS = 1500
 GLYPH_DIRECTIONS = 162
@@ -144,7 +145,7 @@ class FodGlyphs:
             scale=space.scale,  # in voxels: sliders keep the steps of the volume
             translate=space.translate,
         )
-        viewer.add_layer(self.layer)
+        insert_beside(viewer, self.layer)
         self.update = qthrottled(self._update, timeout=UPDATE_MS)
         dims = viewer.dims.events
         for event in (dims.current_step, dims.ndisplay, dims.order):
@@ -268,7 +269,7 @@ def peaks_layer(
     return Vectors(
         vectors,
         name="FOD peaks",
-        edge_color=colours,
+        edge_color=colours if len(colours) else "white",  # napari takes no empty ones
         edge_width=0.12,
         opacity=1.0,
         length=1.0,

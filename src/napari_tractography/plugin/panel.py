@@ -133,7 +133,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         tracking = form(self.tracking)
         self.more = parameter_controls(s for s in parameter_specs() if s.section == "more")
         more = form(self.more)
-        self._forms = [data, *self.seeds.forms, self.regions.form, tracking, more]
+        # Not those of Data: beside its short labels the names of files have room.
+        self._forms = [*self.seeds.forms, self.regions.form, tracking, more]
         self.run_button = button("Run", "Track from every seed.")
         self.cancel_button = button("Cancel", "Stop tracking and keep what has arrived.")
         self.cancel_button.setEnabled(False)

@@ -18,6 +18,7 @@ from psygnal import Signal
 from ..errors import InvalidSeedsError
 from ..parameters import SeedingParameters, seeding_specs
 from .display import UNITS, DisplaySpace
+from .layer_list import insert_beside
 from .starts import Balls
 
 SEEDS_KEY = "seeds_in"  # layer.metadata[SEEDS_KEY] is the display space of a layer of seeds
@@ -161,10 +162,7 @@ class PlacedSeeds:
             )
             self._place(layer, np.empty((0, 3)))
             layer.current_size = seed_size_voxels(self.space)
-            active = self.viewer.layers.selection.active
-            self.viewer.add_layer(layer)
-            if active is not None:  # the contrast of the image stays at hand
-                self.viewer.layers.selection.active = active
+            insert_beside(self.viewer, layer)
             self._take(layer)
         assert self.layer is not None
         return self.layer

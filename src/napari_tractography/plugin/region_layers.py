@@ -21,6 +21,7 @@ from qtpy.QtCore import QTimer
 from ..errors import InvalidRegionError
 from ..regions import ROLES, Region
 from .display import DisplaySpace
+from .layer_list import insert_beside
 from .placed_seeds import SEEDS_KEY
 from .spheres import Spheres
 from .streamlines import Streamlines
@@ -129,7 +130,7 @@ class Regions:
         nothing = np.ascontiguousarray(self.space.volume(np.zeros(grid.shape, np.uint8)))
         layer = Labels(nothing, name="Region", opacity=PAINTED_OPACITY, **self.space.layer_kwargs)
         layer.metadata[PAINTED_KEY] = True
-        self._insert(layer)
+        self.viewer.layers.insert(self._ceiling(), layer)
         entry = self.add_labels(layer, role)
         self.viewer.layers.selection.active = layer
         self.viewer.dims.ndisplay = 2  # there is no painting into the void in 3-D
@@ -143,10 +144,7 @@ class Regions:
         """Make a ball around a display position, (z, y, x) mm."""
         layer = Spheres(np.asarray(centre_zyx, dtype=float)[None], radius_mm, name="Sphere")
         layer.metadata[SPACE_KEY] = self.space
-        active = self.viewer.layers.selection.active
-        self._insert(layer)
-        if active is not None:
-            self.viewer.layers.selection.active = active
+        insert_beside(self.viewer, layer, self._ceiling())
         entry = Entry(layer, role)
         self._append(entry)
         self._tell()
@@ -257,9 +255,6 @@ class Regions:
                 layer.colormap = DirectLabelColormap(color_dict={None: colour, 0: "transparent"})
         self.listed.emit()
         self.changed.emit()
-
-    def _insert(self, layer: Layer) -> None:
-        self.viewer.layers.insert(self._ceiling(), layer)
 
     def _lower(self, layer: Layer) -> None:
         """Move a layer below streamlines and seeds."""

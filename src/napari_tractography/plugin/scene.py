@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from napari.layers import Layer
+from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QCheckBox, QSizePolicy, QVBoxLayout, QWidget
 
 from ..parameters import ParameterSpec
 from .controls import form, on_change, parameter_controls, values_of
 from .glyphs import MAX_GLYPHS, FodGlyphs, peaks_layer
+from .layer_list import insert_beside
 from .sections import button, row
 from .session import Session
 from .sides import VIEW_HELP, VIEWS, SideLetters, show_view
 
 NARROW = 48  # pixels
+PEAKS_MS = 200  # after the last move of the slider
 
 GLYPH_SPECS = (
     ParameterSpec(
@@ -73,6 +76,11 @@ class Scene(QWidget):  # type: ignore[misc]
         self.glyphs_box.toggled.connect(self._on_glyphs)
         self.peaks_box.toggled.connect(self._on_peaks)
         on_change(self.controls, self._on_controls)
+        self._peaks_floor = 0.0  # that the peaks were found with
+        self._later = QTimer(self)  # finding peaks takes longer than a slider moves
+        self._later.setSingleShot(True)
+        self._later.setInterval(PEAKS_MS)
+        self._later.timeout.connect(self._follow_floor)
 
     def open(self) -> None:
         """Put the letters on the canvas of the viewer, when it has one."""
@@ -88,6 +96,7 @@ class Scene(QWidget):  # type: ignore[misc]
         if self.letters is not None:
             self.letters.close()
             self.letters = None
+        self._later.stop()
         self.glyphs_box.setChecked(False)
 
     def fod_changed(self) -> None:
@@ -121,9 +130,9 @@ class Scene(QWidget):  # type: ignore[misc]
             if layer in self.session.viewer.layers:
                 self.session.viewer.layers.remove(layer)
         if on and fod is not None:
-            floor = values_of(self.controls)["glyph_floor"]
-            self.peaks = peaks_layer(fod, self.session.space, min_amplitude=floor)
-            self.session.viewer.add_layer(self.peaks)
+            self._peaks_floor = values_of(self.controls)["glyph_floor"]
+            self.peaks = peaks_layer(fod, self.session.space, min_amplitude=self._peaks_floor)
+            insert_beside(self.session.viewer, self.peaks)
         elif on:
             self.peaks_box.setChecked(False)
 
@@ -131,6 +140,18 @@ class Scene(QWidget):  # type: ignore[misc]
         if self.glyphs is not None:
             values = values_of(self.controls)
             self.glyphs.set_look(values["glyph_scale"], values["glyph_floor"])
+        if self.peaks is not None:
+            self._later.start()
+
+    def _follow_floor(self) -> None:
+        fod, floor = self.session.fod, values_of(self.controls)["glyph_floor"]
+        if self.peaks is None or fod is None or floor == self._peaks_floor:
+            return
+        self._peaks_floor = floor
+        now = peaks_layer(fod, self.session.space, min_amplitude=floor)
+        self.peaks.data = now.data
+        if len(now.data):
+            self.peaks.edge_color = now.edge_color
 
     def _on_removed(self, event: Any) -> None:
         """Take the ticks away with the layers."""

@@ -21,6 +21,7 @@ from ..fod import Fod
 from ..parameters import SeedingParameters, TrackingParameters
 from ..tractogram import Tractogram
 from .display import DisplaySpace
+from .layer_list import insert_beside
 from .placed_seeds import PlacedSeeds
 from .previews import Pace
 from .region_layers import Regions
@@ -445,11 +446,8 @@ class Session:
         if layer is None:
             layer = Streamlines(space=self.space, name="Streamlines")
             self._shown_run = None
-            active = self.viewer.layers.selection.active
             seeds, layers = self.seeds_layer, self.viewer.layers
-            layers.insert(layers.index(seeds) if seeds in layers else len(layers), layer)
-            if active is not None:
-                self.viewer.layers.selection.active = active
+            insert_beside(self.viewer, layer, layers.index(seeds) if seeds in layers else None)
             self.streamlines_layer = layer
             layer.editor.edited.connect(self._on_edited)
             self.layer_made.emit(layer)

@@ -1,0 +1,19 @@
+"""The layer list of a viewer: layers come without taking the place of the active one.
+
+Its contrast and its tools stay at hand. Called by whatever shows something beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from napari.layers import Layer
+
+
+def insert_beside(viewer: Any, layer: Layer, at: int | None = None) -> None:
+    """Insert a layer, on top by default; the layer that is active stays active."""
+    layers = viewer.layers
+    active = layers.selection.active
+    layers.insert(len(layers) if at is None else at, layer)
+    if active is not None:
+        layers.selection.active = active
