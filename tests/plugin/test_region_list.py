@@ -15,7 +15,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography import track
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.scripts import as_command, as_python
 from napari_tractography.plugin.sections import Section
 
@@ -226,6 +226,28 @@ def test_a_sphere_shows_in_each_slice_that_cuts_it(open_window: Any, cross: Any)
         assert layer.get_value((height, 0, radius + 0.1), world=True) is None
     panel.viewer.dims.set_point(0, 7.0)
     assert layer.get_value((7.0, 0, 0), world=True) is None
+
+
+@pytest.mark.parametrize("affine", [OBLIQUE, LEFT_HANDED])
+def test_the_slices_turn_to_the_region_that_is_selected(
+    open_model: Any, affine: np.ndarray
+) -> None:
+    panel = open_model(make_phantom("cross", affine=affine, lmax=2))
+    viewer, regions, table = panel.viewer, panel.session.regions, panel.regions.table
+    space = panel.session.space
+    in_phantom = phantom_seeds_mm("cross", affine=affine)
+    place = np.asarray(space.to_display(in_phantom))[0]
+    sphere = regions.add_sphere(place, 4.0)
+    painted = regions.add_painting("exclude")
+    painted.layer.data[3:6, 2:5, 7:8] = 1
+    painted.layer.refresh()
+    regions.frozen()  # takes note of what no event told
+    centre = painted.layer.data_to_world((4, 3, 7))
+    for entry, wanted in ((sphere, place), (painted, centre), (sphere, place)):
+        viewer.dims.set_point((0, 1, 2), (0.0, 0.0, 0.0))
+        table.selectRow(regions.entries.index(entry))
+        steps = [step for _, _, step in viewer.dims.range]
+        assert (np.abs(np.asarray(viewer.dims.point) - wanted) <= steps).all()
 
 
 @pytest.mark.parametrize("affine", [OBLIQUE, LEFT_HANDED])

@@ -29,8 +29,9 @@ from qtpy.QtWidgets import (
 
 from ..errors import TractographyError
 from ..files.volumes import save_volume
-from ..regions import INCLUDE_RULES, ROLE_HELP
+from ..regions import INCLUDE_RULES, ROLE_HELP, Region
 from .controls import form
+from .display import DisplaySpace
 from .region_layers import ROLE_COLOURS, SPHERE_RADIUS_MM, STEERING, Entry
 from .scripts import PATH_KEY
 from .sections import button, row
@@ -96,6 +97,7 @@ class RegionList(QWidget):  # type: ignore[misc]
         self.save_button.clicked.connect(self._save)
         self.remove.clicked.connect(self.remove_selected)
         self.table.itemSelectionChanged.connect(self._on_selection)
+        self.table.itemSelectionChanged.connect(self._go_there)
         self.rule.changed.connect(session.regions.set_rule)
         session.regions.listed.connect(self.refresh)
         self.refresh()
@@ -144,6 +146,15 @@ class RegionList(QWidget):  # type: ignore[misc]
         self.remove.setEnabled(bool(chosen))
         one = len(chosen) == 1
         self.save_button.setEnabled(one and isinstance(chosen[0].layer, Labels))
+
+    def _go_there(self) -> None:
+        """Turn the slices of the viewer to the middle of the region that is selected."""
+        chosen = self._selected()
+        regions = self.session.regions.of(chosen[0]) if len(chosen) == 1 else []
+        if not regions:
+            return
+        dims, place = self.session.viewer.dims, middle_of(regions[0], self.session.space)
+        dims.set_point(range(dims.ndim - 3, dims.ndim), place)
 
     # -- the table -----------------------------------------------------------------------------
 
@@ -240,7 +251,10 @@ class _Table(QTableWidget):  # type: ignore[misc]
         self.setHorizontalHeaderLabels(TITLES)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setTabKeyNavigation(False)
-        self.setToolTip("Regions that steer streamlines, and what each is for.")
+        self.setToolTip(
+            "Regions that steer streamlines, and what each is for; the slices turn to the one "
+            "that is selected."
+        )
         self.verticalHeader().hide()
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
@@ -267,6 +281,17 @@ def _label_box(entry: Entry) -> QSpinBox:
     box.setSpecialValueText("any label")
     box.setToolTip("The label that counts; 0 for every label.")
     return box
+
+
+def middle_of(region: Region, space: DisplaySpace) -> np.ndarray:
+    """Return where a region is, as a display position (z, y, x) in mm."""
+    place = region.center_mm
+    if place is None:
+        assert region.grid is not None
+        assert region.voxels is not None
+        place = region.grid.to_mm(np.argwhere(region.voxels).mean(axis=0))
+    (middle,) = np.asarray(space.to_display(place[None]), dtype=float)
+    return np.asarray(middle)
 
 
 def view_centre(viewer: Any) -> np.ndarray:
