@@ -132,7 +132,9 @@ def parameter_control(spec: ParameterSpec) -> Any:
     if spec.choices:
         return widgets.ComboBox(choices=spec.choices, **common)
     if isinstance(spec.default, bool):
-        return widgets.CheckBox(text="", **common)
+        box = widgets.CheckBox(**common)
+        box.native.setText("")  # its label stands at the left
+        return box
     return widgets.SpinBox(min=spec.minimum, max=spec.maximum, step=spec.increment, **common)
 
 

@@ -20,6 +20,7 @@ from .runs import Request
 from .scripts import as_command, as_python
 from .session import Session
 from .streamlines import Streamlines
+from .waiting import GivenUpError, wait_for
 
 MAX_TUBES = 400
 WHICH = "The selected streamlines, or up to {} of all,"
@@ -71,12 +72,11 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         fod = self.session.fod
         if fod is None:
             raise InvalidFodError("There is no FOD to check; open one or choose its layer.")
-        QApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
         try:
-            verdict = coherence(fod).verdict
-        finally:
-            QApplication.restoreOverrideCursor()
-        show_info(verdict)
+            found = wait_for(lambda: coherence(fod), "Checking the FOD", self)
+        except GivenUpError:
+            return
+        show_info(found.verdict)
 
     def write_movie(self, path: str | Path, *, n_frames: int = N_FRAMES) -> bool:
         """Write a turntable movie, with progress; return whether it was not cancelled."""

@@ -9,15 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from magicgui import widgets
-from napari.layers import Layer
 from napari.utils.notifications import show_error, show_info, show_warning
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QCheckBox, QFileDialog, QScrollArea, QVBoxLayout, QWidget
 
 from ..errors import TractographyError
-from ..files.fods import load_fod, load_mask
 from ..files.tractograms import FORMATS
 from ..parameters import (
     SeedingParameters,
@@ -34,6 +31,7 @@ from .controls import (
     set_values,
     values_of,
 )
+from .data_section import DataSection
 from .device import DeviceSection
 from .handedness import orient
 from .output import OutputMenu
@@ -44,22 +42,18 @@ from .results import Results
 from .runs import Run
 from .scene import Scene
 from .screenshots import Pictures
-from .scripts import PATH_KEY
 from .sections import FOCUS_STYLE, Section, button, row
 from .seed_section import SeedSection
 from .selection import Selection
 from .session import Session
 from .settings import Memory
-from .volumes import fod_layer_data, fod_layers, fod_of, mask_layer_data, mask_layers
+from .waiting import wait_for
 
 if TYPE_CHECKING:
     import napari
 
-FOD_FILTER = "FOD (*.nii *.nii.gz *.mif *.mif.gz *.mih)"
-MASK_FILTER = "Mask (*.nii *.nii.gz *.mif *.mif.gz *.mih)"
 POLL_MS = 100
 MIN_WIDTH = 360
-VOLUME_OPACITY = 0.3
 # (an FOD is chosen, there are seeds) -> what to do next
 NEXT_STEP = {
     (False, False): "No streamlines yet: open an FOD volume, then Shift-click in it, then Run.",
@@ -98,7 +92,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._mouse = SeedMouse(self.session, show_warning)
         self._on_press = self._mouse.on_press  # one bound method, so that it can be removed
         self._attached = False
-        self._opacity = {2: 1.0, 3: VOLUME_OPACITY}  # of the volume, in slices and in 3-D
         self._build()
         self._connect()
         self.memory = Memory(self, keep=remember)
@@ -108,23 +101,10 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     # -- what is on it -------------------------------------------------------------------------
 
     def _build(self) -> None:
-        self.fod_choice = widgets.ComboBox(
-            name="fod",
-            label="FOD",
-            nullable=True,
-            choices=self._fod_choices,
-            tooltip="The FOD volume to track in, shown as its l = 0 map.",
-        )
-        self.mask_choice = widgets.ComboBox(
-            name="mask",
-            label="Mask",
-            nullable=True,
-            choices=self._mask_choices,
-            tooltip="Streamlines stay where this layer is not zero; none tracks everywhere.",
-        )
-        self.open_fod = button("Open...", "Open an FOD volume from a file.")
-        self.open_mask = button("Open...", "Open a mask on the FOD's grid from a file.")
-        data = form([self.fod_choice, self.mask_choice], extra=[self.open_fod, self.open_mask])
+        self.data = DataSection(self.session, lambda: self.scene.fod_changed())
+        self.fod_choice, self.mask_choice = self.data.fod_choice, self.data.mask_choice
+        self.add_fod, self.add_mask = self.data.add_fod, self.data.add_mask
+        self.open_fod, self.open_mask = self.data.open_fod, self.data.open_mask
         self.seeds = SeedSection(self.session, show_warning)
         self.seeding, self.hint_label = self.seeds.controls, self.seeds.hint
         self.clear_seeds = self.seeds.clear
@@ -133,7 +113,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         tracking = form(self.tracking)
         self.more = parameter_controls(s for s in parameter_specs() if s.section == "more")
         more = form(self.more)
-        # Not those of Data: beside its short labels the names of files have room.
         self._forms = [*self.seeds.forms, self.regions.form, tracking, more]
         self.run_button = button("Run", "Track from every seed.")
         self.cancel_button = button("Cancel", "Stop tracking and keep what has arrived.")
@@ -161,7 +140,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         layout = QVBoxLayout(inside)
         layout.setContentsMargins(8, 0, 8, 4)
         layout.setSpacing(2)
-        layout.addWidget(Section("Data", data))
+        layout.addWidget(Section("Data", self.data))
         layout.addWidget(Section("Seeds", self.seeds))
         layout.addWidget(Section("Regions", self.regions, is_open=False))
         layout.addWidget(Section("Tracking", tracking))
@@ -200,12 +179,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         super().showEvent(event)
 
     def _connect(self) -> None:
-        self.fod_choice.changed.connect(self._on_fod)
-        self.mask_choice.changed.connect(self._on_mask)
         for controls in (self.seeding, self.tracking, self.more):
             on_change(controls, self._on_parameters)
-        self.open_fod.clicked.connect(self._open_fod)
-        self.open_mask.clicked.connect(self._open_mask)
         self.run_button.clicked.connect(self.run)
         self.cancel_button.clicked.connect(self.session.cancel)
         self.live.toggled.connect(self._on_live)
@@ -236,7 +211,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.session.live = self.live.isChecked()
         for event in self._events:
             event.connect(self._refresh_layers)
-        self.viewer.dims.events.ndisplay.connect(self._on_ndisplay)
+        self.data.open()
         self.viewer.dims.events.order.connect(self._on_order)
         orient(self.viewer)
         self.scene.open()
@@ -254,7 +229,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._attached = False
         for event in self._events:
             event.disconnect(self._refresh_layers)
-        self.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
+        self.data.close_section()
         self.viewer.dims.events.order.disconnect(self._on_order)
         if self._on_press in self.viewer.mouse_drag_callbacks:
             self.viewer.mouse_drag_callbacks.remove(self._on_press)
@@ -273,81 +248,14 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     # -- layers --------------------------------------------------------------------------------
 
-    def _fod_choices(self, _widget: Any) -> list[Layer]:
-        return fod_layers(self.viewer.layers)
-
-    def _mask_choices(self, _widget: Any) -> list[Layer]:
-        return mask_layers(self.viewer.layers)
-
     def _refresh_layers(self, _event: Any = None) -> None:
-        known = fod_of(self.fod_choice.value) is not None
-        self.fod_choice.reset_choices()
-        self.mask_choice.reset_choices()
+        self.data.refresh_layers()
         self.seeds.refresh_layers()
         self.appearance.refresh_layers()
-        fods = fod_layers(self.viewer.layers)
-        if not known and fods:
-            self.fod_choice.value = fods[-1]
-        self._on_fod(self.fod_choice.value)
-        self._on_mask(self.mask_choice.value)
         self._show_hint()
-
-    def _on_fod(self, layer: Layer | None) -> None:
-        if layer is self.session.fod_layer:
-            return
-        self.session.choose_fod(layer)
-        self.scene.fod_changed()
-        if layer is not None and self.viewer.dims.ndisplay == 3:
-            layer.opacity = self._opacity[3]
-
-    def _on_ndisplay(self, _event: Any) -> None:
-        """Make the volume a ghost in 3-D; each view keeps the opacity that it was given."""
-        layer, now = self.session.fod_layer, self.viewer.dims.ndisplay
-        if layer is not None:
-            self._opacity[5 - now] = layer.opacity
-            layer.opacity = self._opacity[now]
 
     def _on_order(self, _event: Any) -> None:
         orient(self.viewer)
-
-    def _on_mask(self, layer: Layer | None) -> None:
-        if layer is not self.session.mask_layer:
-            self.session.mask_layer = layer
-            self.session.changed()
-
-    def _open_fod(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open an FOD volume", "", FOD_FILTER)
-        if path:
-            self.add_fod(path)
-
-    def add_fod(self, path: str | Path) -> None:
-        """Open an FOD volume as a layer and choose it."""
-        try:
-            fod = load_fod(path)
-        except TractographyError as error:
-            show_error(str(error))
-            return
-        layer = Layer.create(*fod_layer_data(fod))
-        layer.metadata[PATH_KEY] = str(path)
-        self.fod_choice.value = self.viewer.add_layer(layer)
-        if fod.n_invalid_voxels:
-            show_info(fod.invalid_voxels_message)
-
-    def _open_mask(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open a mask", "", MASK_FILTER)
-        if path:
-            self.add_mask(path)
-
-    def add_mask(self, path: str | Path) -> None:
-        """Open a mask as a labels layer and choose it."""
-        try:
-            mask, grid = load_mask(path)
-        except TractographyError as error:
-            show_error(str(error))
-            return
-        layer = Layer.create(*mask_layer_data(mask, grid, Path(path).name))
-        layer.metadata[PATH_KEY] = str(path)
-        self.mask_choice.value = self.viewer.add_layer(layer)
 
     # -- parameters and running ----------------------------------------------------------------
 
@@ -453,7 +361,12 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             show_error("There are no streamlines to save; run tracking first.")
             return
         try:
-            tractogram.save(path, reference=fod)
+            wait_for(
+                lambda: tractogram.save(path, reference=fod),
+                f"Saving {Path(path).name}",
+                self,
+                can_cancel=False,  # a file that is half written is none
+            )
         except TractographyError as error:
             show_error(str(error))
             return
