@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+import gpu_cuslines
 from gpu_bundle import SPEED, Run, beginnings_agree, export, lengths_agree, read, with_seeds
 from napari_tractography.tracking import cuda, kernels
 from napari_tractography.tracking.cuda_card import CudaCard
@@ -54,6 +55,7 @@ def main() -> None:
         return
     runs = read(options.bundle)
     report = measure(runs, options.gpu, options.sizes)
+    report["cuslines"] = gpu_cuslines.beside(options.bundle)
     text = json.dumps(report, indent=1)
     if options.json:
         options.json.write_text(text + "\n")
@@ -315,6 +317,16 @@ def table(report: dict[str, Any]) -> str:
                 lines.append(
                     f"| {name}, {output}, {part} | {mine:.3g} | {other:.3g} | {mine / other:.1f} |"
                 )
+    peer = report["cuslines"]
+    if "skipped" in peer:
+        lines += ["", f"cuslines' CUDA tracker: skipped, {peer['skipped']}"]
+    else:
+        mine = report["ours"]["probabilistic, trilinear"]["streamlines_whole_steps_per_s"]
+        other = peer["whole_steps_per_s"]
+        lines.append(
+            f"| probabilistic, trilinear, whole, beside cuslines' CUDA tracker | {mine:.3g} "
+            f"| {other:.3g} | {mine / other:.1f} |"
+        )
     lines += ["", f"differing from the CPU: {', '.join(report['differing']) or 'none'}"]
     lines += ["", "| streamlines | GPU, s | CPU, s |", "|---|---|---|"]
     lines += [

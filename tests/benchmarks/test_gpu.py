@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -27,7 +29,7 @@ def modules():
     try:
         return {
             name: importlib.import_module(name)
-            for name in ("gpu", "gpu_bundle", "host", "fake_cupy")
+            for name in ("gpu", "gpu_bundle", "gpu_cuslines", "host", "fake_cupy")
         }
     finally:
         for folder in folders:
@@ -177,7 +179,13 @@ def test_the_report_is_made_of_measurements(modules, runs, tmp_path, monkeypatch
     assert all(row["gpu_s"] > 0 and row["cpu_s"] > 0 for row in report["sizes"])
     mine = report["ours"]["probabilistic, nearest"]
     assert mine["streamlines_kernel_steps_per_s"] > mine["streamlines_whole_steps_per_s"] > 0
+    report["cuslines"] = {"skipped": "it is not there"}
+    assert "cuslines' CUDA tracker: skipped, it is not there" in gpu.table(report)
+    whole = report["ours"]["probabilistic, trilinear"]["streamlines_whole_steps_per_s"]
+    report["cuslines"] = {"whole_steps_per_s": whole / 4}
     text = gpu.table(report)
+    assert "beside cuslines' CUDA tracker" in text
+    assert "| 4.0 |" in text
     assert "| probabilistic, nearest, streamlines, kernel |" in text
     assert "differing from the CPU: none" in text
     changed = dict(runs)
@@ -187,3 +195,52 @@ def test_the_report_is_made_of_measurements(modules, runs, tmp_path, monkeypatch
     )
     monkeypatch.setattr(gpu, "import_cupy", lambda: machine)
     assert gpu.differing(changed, 0) == [name]
+
+
+class FakeTracker:
+    """Takes what cuslines' takes; each seed gives one streamline of 11 points."""
+
+    made: ClassVar[list[FakeTracker]] = []
+
+    def __init__(self, getter, data, mask, threshold, vertices, edges, **settings):
+        self.getter, self.data, self.mask, self.settings = getter, data, mask, settings
+        self.vertices, self.seeds = vertices, []
+        self.seed_propagator = self
+        self.made.append(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def propagate(self, seeds):
+        self.seeds.append(seeds)
+        self.nSlines = np.array([len(seeds)])
+        self.sline_lens = [np.full(len(seeds) + 5, 11)]  # more than there are
+
+
+def test_cuslines_gets_the_same_fod_and_seeds(modules, runs, fod, monkeypatch):
+    module = modules["gpu_cuslines"]
+    monkeypatch.setattr(module, "SEEDS_A_CHUNK", 128)
+    run = runs[module.SPEED_RUN]
+    peer = SimpleNamespace(GPUTracker=FakeTracker, ProbDirectionGetter=lambda: "getter")
+    vertices = direction_set(100).astype(float)
+    found = module.measure(run, peer, vertices, np.zeros((0, 2), np.int32))
+    (tracker,) = FakeTracker.made
+    wanted = np.maximum(fod.amplitudes(vertices), 0)
+    # From the nearest of our directions, a few degrees away.
+    assert np.corrcoef(tracker.data.ravel(), wanted.ravel())[0, 1] > 0.97
+    assert tracker.mask.all()
+    assert tracker.settings["step_size"] == pytest.approx(0.125 / 2.0)
+    n = run.plan.n_seeds
+    per_run = tracker.seeds[: -(-n // 128)]
+    np.testing.assert_allclose(
+        np.concatenate(per_run), fod.grid.to_voxel(run.plan.positions_mm), atol=1e-4
+    )
+    assert found["whole_steps_per_s"] == pytest.approx(10 * found["streamlines_per_s"])
+
+
+def test_a_peer_that_does_not_run_is_named(modules, tmp_path):
+    found = modules["gpu_cuslines"].beside(tmp_path / "missing.npz")
+    assert "Error" in found["skipped"]

@@ -1,0 +1,101 @@
+"""cuslines' CUDA tracker on the FOD, the seeds and the settings of a bundle, for `gpu.py`.
+
+    python benchmarks/gpu_cuslines.py bundle.npz      prints one JSON; needs cuslines, DIPY, a GPU
+
+In a process of its own: cuslines makes a CUDA context for itself, beside which CuPy's would not go
+on. Its copy to the host is part of every run, so that it stands beside our end to end.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpu_bundle import SPEED, Run, read
+
+SPEED_RUN = "speed: probabilistic, trilinear"  # cuslines always interpolates
+SEEDS_A_CHUNK = 25_000
+REPEATS = 3
+TIMEOUT_S = 600
+
+
+def measure(run: Run, module: Any, vertices: np.ndarray, edges: np.ndarray) -> dict[str, float]:
+    """Return the speed of the tracker of `module`, as ``cuslines.cuda_python`` has it.
+
+    Parameters
+    ----------
+    run : Run
+    module : module
+        With `GPUTracker` and `ProbDirectionGetter`.
+    vertices : (n, 3) array
+        Unit vectors over the whole sphere.
+    edges : (m, 2) array
+        Which of them are neighbours.
+    """
+    field = run.plan.field
+    n_half = len(field.directions) // 2
+    nearest = np.argmax(vertices @ field.directions.T.astype(float), axis=1) % n_half
+    used = field.voxel_rows >= 0
+    amplitudes = field.levels.reshape(len(field.levels), -1) * field.scales[:, None]
+    volume = np.zeros((*used.shape, len(vertices)), np.float32)
+    volume[used] = amplitudes[field.voxel_rows[used]][:, nearest]
+    to_voxel = np.asarray(field.to_voxel, float)
+    seeds = run.plan.positions_mm @ to_voxel[:, :3].T + to_voxel[:, 3]
+    voxel_mm = float(np.mean(np.linalg.norm(np.linalg.inv(to_voxel[:, :3]), axis=0)))
+    best, n_steps, n_lines = np.inf, 0, 0
+    with module.GPUTracker(
+        module.ProbDirectionGetter(),
+        volume,
+        used.astype(np.float32),
+        0.5,
+        vertices,
+        edges,
+        sphere_symm=True,
+        max_angle=np.deg2rad(SPEED["max_angle_deg"]),
+        step_size=SPEED["step_mm"] / voxel_mm,
+        rng_seed=1,
+        chunk_size=SEEDS_A_CHUNK,
+    ) as tracker:
+        for _ in range(REPEATS + 1):  # the first compiles
+            n_steps = n_lines = 0
+            begun = time.perf_counter()
+            for first in range(0, len(seeds), SEEDS_A_CHUNK):
+                found = tracker.seed_propagator
+                found.propagate(seeds[first : first + SEEDS_A_CHUNK].astype(np.float32))
+                for lengths, n in zip(found.sline_lens, found.nSlines, strict=True):
+                    n_steps += int((lengths[:n] - 1).sum())
+                    n_lines += int(n)
+            best = min(best, time.perf_counter() - begun)
+    return {"whole_steps_per_s": n_steps / best, "streamlines_per_s": n_lines / best}
+
+
+def beside(bundle: Path) -> dict[str, Any]:
+    """Run this file in a process of its own; return its figures, or why there are none."""
+    command = [sys.executable, str(Path(__file__)), str(bundle)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        return {"skipped": f"it took more than {TIMEOUT_S} s"}
+    if done.returncode:
+        return {"skipped": (done.stderr.strip().splitlines() or ["it ended"])[-1]}
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    """Run the command line."""
+    module = importlib.import_module("cuslines.cuda_python")
+    sphere = importlib.import_module("dipy.data").default_sphere
+    run = read(Path(sys.argv[1]))[SPEED_RUN]
+    print(json.dumps(measure(run, module, sphere.vertices, sphere.edges)))
+
+
+if __name__ == "__main__":
+    main()
