@@ -95,7 +95,7 @@ def main() -> None:
         "processes, compiled code on disk (`python benchmarks/volume.py`).",
         volume.table(sizes),
         "## GPUs",
-        "Measured by a command of its own, see [GPUs](gpu.md#speed).",
+        "Not measured yet, for want of a card; by a command of its own, see [GPUs](gpu.md#speed).",
         "## Targets",
         verdict(figures["rows"], sizes),
     ]
