@@ -74,33 +74,39 @@ def test_a_file_is_opened_while_the_window_goes_on(
     assert len(panel.viewer.layers) == (0 if cancel else 1)
 
 
-def test_a_file_that_is_being_written_is_written_to_the_end(
+@pytest.mark.parametrize("ending", ["tck", "trk", "trx", "vtk"])
+@pytest.mark.parametrize("cancel", [False, True])
+def test_a_file_that_nobody_waits_for_does_not_appear(
     open_model: Any,
     settle: Any,
     monkeypatch: pytest.MonkeyPatch,
     when_it_waits: Any,
     notes: list[str],
+    qtbot: Any,
     tmp_path: Path,
+    cancel: bool,
+    ending: str,
 ) -> None:
     panel = open_model(FOD)
     panel.session.add_seeds_mm([[0.0, 0.0, 0.0]])
     panel.run()
     settle(panel)
-    gate, buttons, save = threading.Event(), [], Tractogram.save
+    gate, save = threading.Event(), Tractogram.save
 
     def slow(*args: Any, **kwargs: Any) -> None:
         assert gate.wait(60)
         save(*args, **kwargs)
 
     def react(dialog: QProgressDialog) -> None:
-        buttons.append([b for b in dialog.findChildren(QPushButton) if b.isVisible()])
-        dialog.cancel()  # as Escape does
+        if cancel:
+            dialog.findChild(QPushButton).click()
         gate.set()
 
     monkeypatch.setattr(Tractogram, "save", slow)
     when_it_waits(react)
-    path = tmp_path / "bundle.tck"
-    panel.save(path)
-    assert buttons == [[]]
-    assert path.exists()
-    assert notes[0].startswith("info: Saved")
+    folder = tmp_path / "files"
+    folder.mkdir()
+    panel.save(folder / f"bundle.{ending}")
+    qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
+    assert [path.name for path in folder.iterdir()] == ([] if cancel else [f"bundle.{ending}"])
+    assert [note.partition(" ")[0] for note in notes] == ([] if cancel else ["info:"])

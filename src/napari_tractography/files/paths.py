@@ -8,11 +8,29 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import threading
 from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from os import PathLike
 from pathlib import Path
 
 from ..errors import FileError
+
+_given_up: ContextVar[threading.Event | None] = ContextVar("given_up", default=None)
+
+
+class GivenUpError(Exception):
+    """Nobody wants the file any more that was being written."""
+
+
+@contextlib.contextmanager
+def dropped_after(given_up: threading.Event) -> Iterator[None]:
+    """Put no file in place, in this thread, once an event is set: what was written is deleted."""
+    token = _given_up.set(given_up)
+    try:
+        yield
+    finally:
+        _given_up.reset(token)
 
 
 def ending_of(path: Path, known: Iterable[str], what: str) -> str:
@@ -91,6 +109,8 @@ def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
     ------
     FileError
         When the folder is missing or cannot be written, or the disk is full.
+    GivenUpError
+        When it is no longer wanted, see :func:`dropped_after`.
     """
     wanted = Path(os.path.expanduser(path))
     try:
@@ -106,6 +126,9 @@ def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
     temporary = target.with_name(f".{secrets.token_hex(4)}-{target.name}")
     try:
         yield temporary
+        given_up = _given_up.get()
+        if given_up is not None and given_up.is_set():
+            raise GivenUpError(wanted.name)
         os.replace(temporary, target)
     except FileError:
         raise

@@ -16,12 +16,13 @@ from qtpy.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
 from ..errors import TractographyError
 from ..files.fods import load_fod, load_mask
+from ..files.paths import GivenUpError
 from .controls import form
 from .scripts import PATH_KEY
 from .sections import button
 from .session import Session
 from .volumes import fod_layer_data, fod_layers, fod_of, mask_layer_data, mask_layers
-from .waiting import GivenUpError, wait_for
+from .waiting import wait_for
 
 FOD_FILTER = "FOD (*.nii *.nii.gz *.mif *.mif.gz *.mih)"
 MASK_FILTER = "Mask (*.nii *.nii.gz *.mif *.mif.gz *.mih)"

@@ -11,6 +11,7 @@ from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QApplication, QFileDialog, QMenu, QProgressDialog, QPushButton, QWidget
 
 from ..errors import InvalidFodError, InvalidTractogramError, TractographyError
+from ..files.paths import GivenUpError
 from ..maps.coherence import coherence
 from ..tractogram import Tractogram
 from .edit_scripts import same_streamlines, with_edits
@@ -20,7 +21,7 @@ from .runs import Request
 from .scripts import as_command, as_python
 from .session import Session
 from .streamlines import Streamlines
-from .waiting import GivenUpError, wait_for
+from .waiting import wait_for
 
 MAX_TUBES = 400
 WHICH = "The selected streamlines, or up to {} of all,"

@@ -15,6 +15,7 @@ from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QCheckBox, QFileDialog, QScrollArea, QVBoxLayout, QWidget
 
 from ..errors import TractographyError
+from ..files.paths import GivenUpError
 from ..files.tractograms import FORMATS
 from ..parameters import (
     SeedingParameters,
@@ -365,8 +366,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
                 lambda: tractogram.save(path, reference=fod),
                 f"Saving {Path(path).name}",
                 self,
-                can_cancel=False,  # a file that is half written is none
             )
+        except GivenUpError:
+            return
         except TractographyError as error:
             show_error(str(error))
             return
