@@ -27,7 +27,7 @@ demo:
 	fi
 
 test: lint
-	@QT_API=pyqt6 PYTEST_QT_API=pyqt6 $(HEADLESS) $(PYTHON_BIN) -m pytest -p no:xvfb $(ARGS)
+	@scripts/tests.sh $(ARGS)
 
 lint:
 	@scripts/setup.sh test
