@@ -9,8 +9,8 @@ success the cone is scanned, which draws from the same distribution.
 
 A direction of a voxel is drawn by inverting two running sums of whole numbers, over patches of
 neighbouring directions and within one. Alias tables need a single look-up, but one that is anywhere
-in a table twice as large: on processors, where a step waits for memory and hardly for anything
-else, that was half as fast. Here a draw that leads out of the cone ends with the patch, and those
+in a table three times as large: where a step waits for memory, that gave half the speed (trilinear)
+or two thirds (nearest). Here a draw that leads out of the cone ends with the patch, and those
 within it stay with few patches, that is, cache lines.
 """
 # mypy: ignore-errors
