@@ -2,8 +2,8 @@
 
 Written for LLVM, which brings them to whatever vectors a processor has. As loops they were not
 turned into vectors (LLVM cannot know that the arrays do not overlap) and a deterministic trilinear
-step took three times as long. They read a patch of a table of levels, (n_rows, n_patches, LANES), or a group of one of the
-running sums, (n_rows, n_groups, LANES).
+step took three times as long. They read a patch of a table of levels, (n_rows, n_patches, LANES),
+or a group of the sums, (n_rows, n_groups, LANES).
 """
 # mypy: ignore-errors
 
