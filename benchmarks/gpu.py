@@ -30,14 +30,12 @@ N_BASELINE_DIRECTIONS = 401
 MAX_STEPS = 2000
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
 REPEATS = 3
-# A step of the nearest-voxel kernel at the least: one draw, and that accepted. Reads, each a sector
-# of 32 bytes: row, sums of 23 patches (3), cover, cone, levels of a patch, direction; writes: 12
-# bytes of a point.
-SECTOR_READS, SECTOR = 8, 32
-# Counted in the source: Philox's ten rounds of eight operations; for two groups of sums a product,
-# a choice, a comparison and an addition each, and 49 additions of the running sum; for a patch 16
-# products and comparisons and 49 additions; what surrounds them.
-OPERATIONS = 10 * 8 + 2 * (4 * 16 + 49) + 2 * 16 + 49 + 60
+# A step of the nearest-voxel kernel at the least: one try, and that accepted. Reads, each a sector
+# of 32 bytes: row, alias entry, cone, levels of a patch, direction; writes: 12 bytes of a point.
+SECTOR_READS, SECTOR = 5, 32
+# Counted in the source: Philox's ten rounds of eight operations; for a patch 16 additions of its
+# sum, and 16 additions, comparisons and counts of the running sum; what surrounds them.
+OPERATIONS = 10 * 8 + 4 * 16 + 60
 
 
 def main() -> None:

@@ -14,12 +14,7 @@ from hypothesis import strategies as st
 
 from napari_tractography.errors import InvalidTractogramError
 from napari_tractography.stop import N_REASONS, StopReason
-from napari_tractography.tractogram import (
-    HUGE_PAGES_FROM,
-    GrowingArray,
-    Tractogram,
-    tally_from_counts,
-)
+from napari_tractography.tractogram import Tractogram, tally_from_counts
 
 counts_lists = st.lists(st.integers(0, 6), max_size=8)
 
@@ -192,33 +187,29 @@ def test_tally_from_counts_leaves_zeros_out():
     assert tally_from_counts(counts) == {StopReason.MAX_LENGTH: 4}
 
 
-# ------------------------------------------------------------------------------- growing, joining
+# ---------------------------------------------------------------------------------------- joining
 
 
-def test_array_grows_by_what_is_appended() -> None:
-    rng = np.random.default_rng(1)
-    rows = HUGE_PAGES_FROM // 12  # three float32: the second block passes that size
-    blocks = [rng.random((n, 3), np.float32) for n in (0, 1, rows - 2, 5, 0, rows, 7)]
-    expected = np.concatenate(blocks)
-    array = GrowingArray((3,), np.float32)
-    for block in blocks:
-        array.append(block)
-        block[:] = -1  # what is appended is copied
-    grown = array.finish()
-    assert grown.dtype == np.float32
-    np.testing.assert_array_equal(grown, expected)
+def test_parts_of_an_iterator_are_let_go_while_they_are_joined() -> None:
+    log: list[str] = []
 
-
-def test_parts_are_joined_as_they_come_without_keeping_them() -> None:
-    alive: list[weakref.ref[np.ndarray]] = []
+    class Told(Tractogram):
+        @property
+        def lengths_mm(self) -> np.ndarray:
+            log.append(f"{self.points[0, 0]:g} joined")
+            return super().lengths_mm
 
     def parts() -> Iterator[Tractogram]:
-        for k in range(4):
-            assert sum(ref() is not None for ref in alive) <= 1
-            part = Tractogram(np.full((3, 3), k), [0, 1, 3], seed_index=[k, k + 10])
-            alive.append(weakref.ref(part.points))
+        for k in range(3):
+            part = Told(
+                np.full((3, 3), k), [0, 1, 3], seed_index=[k, k + 10], lengths_mm=[k, k + 0.5]
+            )
+            weakref.finalize(part.points, log.append, f"{k} gone")
             yield part
 
     joined = Tractogram.concatenate(parts())
-    assert joined.offsets.tolist() == [0, 1, 3, 4, 6, 7, 9, 10, 12]
-    assert joined.seed_index.tolist() == [0, 10, 1, 11, 2, 12, 3, 13]
+    assert log == ["0 joined", "0 gone", "1 joined", "1 gone", "2 joined", "2 gone"]
+    assert joined.points[:, 1].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert joined.offsets.tolist() == [0, 1, 3, 4, 6, 7, 9]
+    assert joined.seed_index.tolist() == [0, 10, 1, 11, 2, 12]
+    assert joined.lengths_mm.tolist() == [0, 0.5, 1, 1.5, 2, 2.5]

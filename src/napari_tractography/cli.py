@@ -179,6 +179,7 @@ def _track(options: argparse.Namespace) -> int:
     from .files.sources import VolumeSource
     from .files.tractograms import check_target
     from .recipe import FodSource, Recipe
+    from .tracking.backends import Report
 
     parameters = parameters_from(options)
     check_target(options.out)  # before the work, not after it
@@ -198,7 +199,8 @@ def _track(options: argparse.Namespace) -> int:
     )
     inputs = recipe.inputs()
     begun = time.perf_counter()
-    tractogram = track_with_progress(options, inputs)
+    report = Report()
+    tractogram = track_with_progress(options, inputs, report)
     seconds = time.perf_counter() - begun
     if not len(tractogram):
         raise InvalidSeedsError(tractogram.why_empty() + " Nothing was written.")
@@ -208,7 +210,7 @@ def _track(options: argparse.Namespace) -> int:
         recipe.with_result(tractogram).save(recipe_path)
         written.append(f"recipe {recipe_path}")
     if not options.quiet:
-        print_result(tractogram, parameters, seconds)
+        print_result(tractogram, parameters, seconds, report)
         print(f"written to {', '.join(written)}")
     return 0
 

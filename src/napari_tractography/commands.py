@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .errors import InvalidParameterError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .maps.coherence import Coherence
     from .parameters import TrackingParameters
     from .recipe import Inputs
+    from .tracking.backends import Report
     from .tractogram import Tractogram
 
 PROGRAM = "napari-tractography"
@@ -71,7 +73,9 @@ def load(options: argparse.Namespace) -> Fod:
     return load_fod(options.fod, basis=options.basis, frame=options.frame)
 
 
-def track_with_progress(options: argparse.Namespace, inputs: Inputs) -> Tractogram:
+def track_with_progress(
+    options: argparse.Namespace, inputs: Inputs, report: Report | None = None
+) -> Tractogram:
     """Track, and tell on a terminal how far it is."""
     from .tracking.cuda_card import memory_budget
     from .tracking.engine import iter_track
@@ -82,9 +86,7 @@ def track_with_progress(options: argparse.Namespace, inputs: Inputs) -> Tractogr
         raise InvalidParameterError(
             f"--threads {options.threads} makes no sense; give a number from 1."
         )
-    shows = sys.stderr.isatty() and not options.quiet
-    chunks, done, told = [], 0, 0.0
-    for chunk in iter_track(
+    chunks: Iterator[Tractogram] = iter_track(
         inputs.fod,
         inputs.seeds,
         inputs.parameters,
@@ -94,23 +96,33 @@ def track_with_progress(options: argparse.Namespace, inputs: Inputs) -> Tractogr
         backend=options.backend,
         n_threads=options.threads,
         memory_limit=options.memory_limit,
-    ):
-        chunks.append(chunk)
-        done += chunk.n_seeds
-        if shows and time.perf_counter() - told > PROGRESS_SECONDS:
-            told = time.perf_counter()
-            share = 100 * done // len(inputs.seeds)
-            print(f"\r{share:3d} %  {done} of {len(inputs.seeds)} seeds", end="", file=sys.stderr)
-    if shows:
-        print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
+        report=report,
+    )
+    if sys.stderr.isatty() and not options.quiet:
+        chunks = _telling(chunks, len(inputs.seeds))
     return Tractogram.concatenate(chunks)
 
 
-def print_result(tractogram: Tractogram, parameters: TrackingParameters, seconds: float) -> None:
+def _telling(chunks: Iterator[Tractogram], n_seeds: int) -> Iterator[Tractogram]:
+    """Hand chunks on, and tell how far they are."""
+    done, told = 0, 0.0
+    for chunk in chunks:
+        done += chunk.n_seeds
+        if time.perf_counter() - told > PROGRESS_SECONDS:
+            told = time.perf_counter()
+            share = 100 * done // n_seeds
+            print(f"\r{share:3d} %  {done} of {n_seeds} seeds", end="", file=sys.stderr)
+        yield chunk
+    print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
+
+
+def print_result(
+    tractogram: Tractogram, parameters: TrackingParameters, seconds: float, report: Report
+) -> None:
     """Print what a run gave, and how fast."""
     print(tractogram.summary())
     steps = float(tractogram.lengths_mm.sum()) / parameters.step_mm
-    print(f"{seconds:.2f} s, {steps / seconds / 1e6:.2f} million steps/s")
+    print(report.speed(steps, seconds))
     print(f"digest {tractogram.digest()}")
 
 
@@ -271,19 +283,21 @@ def add_replay(commands: Any) -> None:
 def _replay(options: argparse.Namespace) -> int:
     from .files.tractograms import check_target
     from .recipe import Recipe
+    from .tracking.backends import Report
 
     if options.out:
         check_target(options.out)
     recipe = Recipe.load(options.recipe)
     inputs = recipe.inputs()
     begun = time.perf_counter()
-    tractogram = track_with_progress(options, inputs)
+    report = Report()
+    tractogram = track_with_progress(options, inputs, report)
     seconds = time.perf_counter() - begun
     same = recipe.check(tractogram)
     if options.out:
         tractogram.save(options.out, reference=inputs.fod)
     if not options.quiet:
-        print_result(tractogram, recipe.parameters, seconds)
+        print_result(tractogram, recipe.parameters, seconds, report)
         if recipe.digest:
             print(
                 "the same streamlines as the recipe's" if same else "not the recipe's streamlines"

@@ -6,12 +6,13 @@ Made by the engine and by the readers; taken by the layer, the writers and the m
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .errors import InvalidTractogramError
 from .stop import StopReason
@@ -19,45 +20,6 @@ from .stop import StopReason
 if TYPE_CHECKING:
     from .fod import Fod
     from .grid import Grid
-
-
-HUGE_PAGES_FROM = 1 << 22  # bytes: from this size NumPy asks the system for huge pages
-
-
-class GrowingArray:
-    """An array that grows at its end.
-
-    The allocator moves the pages of a large block rather than its contents, so that growing
-    neither copies nor needs the memory twice, as joining a list of arrays does.
-
-    Parameters
-    ----------
-    row_shape : tuple of int
-        Shape of one row.
-    dtype : dtype
-    """
-
-    __slots__ = ("_array",)
-
-    def __init__(self, row_shape: tuple[int, ...], dtype: DTypeLike) -> None:
-        self._array: NDArray[Any] = np.empty((0, *row_shape), dtype)
-
-    def append(self, rows: NDArray[Any]) -> None:
-        """Add (n, ...) rows."""
-        first = len(self._array)
-        shape = (first + len(rows), *self._array.shape[1:])
-        grown = self._array.nbytes + rows.nbytes
-        if self._array.nbytes < HUGE_PAGES_FROM <= grown:
-            # NumPy asks for huge pages when it makes an array, not when it grows one.
-            small, self._array = self._array, np.empty(shape, self._array.dtype)
-            self._array[:first] = small
-        else:
-            self._array.resize(shape, refcheck=False)
-        self._array[first:] = rows
-
-    def finish(self) -> NDArray[Any]:
-        """Return the array; nothing may be added afterwards."""
-        return self._array
 
 
 class Tractogram:
@@ -174,31 +136,38 @@ class Tractogram:
     def concatenate(cls, parts: Iterable[Tractogram]) -> Tractogram:
         """Join tractograms, such as the chunks of a run, in the order given.
 
-        An iterator is used up one part at a time: what is joined is never held twice.
+        What an iterator gives is let go part by part while it is copied, so that the points are
+        hardly ever held twice.
         """
-        points = GrowingArray((3,), np.float32)
-        counts: list[NDArray[np.int64]] = []
+        held = deque(parts)
+        if not held:
+            return cls.empty()
+        # Made in one piece: the system then gives huge pages, without which the first touch of
+        # every page takes longer than tracking what is on it.
+        points = np.empty((sum(part.n_points for part in held), 3), np.float32)
+        offsets = np.zeros(sum(part.n_streamlines for part in held) + 1, np.int64)
         seed_index: list[NDArray[np.int64]] = []
         stop_reasons: list[NDArray[np.uint8]] = []
         lengths: list[NDArray[np.float32]] = []
         tally: dict[StopReason, int] = {}
-        known = False
-        n_seeds = 0
-        for part in parts:
-            points.append(part.points)
-            counts.append(np.diff(part.offsets))
+        known = any(part._lengths_mm is not None for part in held)
+        n_points = n_lines = n_seeds = 0
+        while held:
+            part = held.popleft()
+            points[n_points : n_points + part.n_points] = part.points
+            offsets[n_lines + 1 : n_lines + 1 + len(part)] = part.offsets[1:] + n_points
             seed_index.append(part.seed_index)
             stop_reasons.append(part.stop_reasons)
-            known = known or part._lengths_mm is not None
-            lengths.append(part.lengths_mm)
+            if known:
+                lengths.append(part.lengths_mm)
+            n_points += part.n_points
+            n_lines += len(part)
             n_seeds += part.n_seeds
             for reason, count in part.tally.items():
                 tally[reason] = tally.get(reason, 0) + count
-        if not counts:
-            return cls.empty()
         return cls(
-            points.finish(),
-            np.cumsum(np.concatenate([np.zeros(1, np.int64), *counts])),
+            points,
+            offsets,
             seed_index=np.concatenate(seed_index),
             stop_reasons=np.concatenate(stop_reasons),
             lengths_mm=np.concatenate(lengths) if known else None,

@@ -14,7 +14,7 @@ from toys import random_fod
 from napari_tractography.errors import BackendError
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.seeds import Seeds
-from napari_tractography.tracking import backends, cuda_card
+from napari_tractography.tracking import backends, codes, cpu, cuda_card, kernel
 from napari_tractography.tracking.costs import Cost, CostBook
 from napari_tractography.tracking.engine import iter_track, make_plan, track
 from napari_tractography.tracking.uploads import Uploads
@@ -141,6 +141,7 @@ def test_a_gpu_that_was_not_asked_for_gives_way_when_it_fails(machine, fod, seed
     [("cpu", {"tables", "tracking"}), ("cuda:1", {"tables", "upload", "tracking", "download"})],
 )
 def test_a_run_reports_what_tracked_it_and_where_the_time_went(machine, fod, seeds, backend, parts):
+    cpu.make_ready(make_plan(fod, seeds, SHORT))
     report = backends.Report()
     chunks = iter_track(fod, seeds, SHORT, backend=backend, report=report)
     assert sum(chunk.n_seeds for chunk in chunks) == len(seeds)
@@ -150,7 +151,31 @@ def test_a_run_reports_what_tracked_it_and_where_the_time_went(machine, fod, see
     assert report.seconds["tracking"] > 0
 
 
+def test_the_first_run_of_a_process_reports_what_compiling_took(monkeypatch, fod, seeds):
+    monkeypatch.setattr(cpu, "make_ready", lambda plan: True)
+    report = backends.Report()
+    list(iter_track(fod, seeds, SHORT, backend="cpu", report=report))
+    assert set(report.seconds) == {"tables", "start", "tracking"}
+
+
+def test_a_kernel_is_made_ready_once(fod, seeds):
+    plan = make_plan(fod, seeds, SHORT)
+    cpu.make_ready(plan)
+    assert kernel.block_kernel(codes.PROBABILISTIC, codes.TRILINEAR).signatures
+    assert not cpu.make_ready(plan)
+
+
+def test_the_speed_leaves_out_what_is_done_once():
+    warm = backends.Report(seconds={"tables": 0.1, "tracking": 1.9})
+    assert warm.speed(3.8e6, 2.0) == "2.00 s, 2.00 million steps/s"
+    cold = backends.Report(seconds={"tables": 0.5, "start": 7.5, "tracking": 2.0})
+    told = "10.00 s, of which 8.00 s to get ready; then 2.00 million steps/s"
+    assert cold.speed(4e6, 10.0) == told
+    assert "inf" not in cold.speed(4e6, 0.0)  # a clock that stood still
+
+
 def test_a_run_that_went_over_to_the_cpu_reports_why(machine, fod, seeds):
+    cpu.make_ready(make_plan(fod, seeds, SHORT))
     knows(make_plan(fod, seeds, SHORT), cpu=SLOW, gpu=FAST)
     machine.fails_at = "count_streamlines"
     report = backends.Report()

@@ -20,15 +20,6 @@ from napari_tractography.tracking.engine import make_plan, track
 from napari_tractography.tracking.philox import philox4x32
 
 
-@njit
-def lane_drawn(field, scratch, patch, share):
-    """Lane of a patch of one voxel, and its amplitude."""
-    lane, amplitude, _ = draw.draw_lane_near(
-        field.levels, scratch.rows, scratch.scales, patch, share, np.uint32(0)
-    )
-    return lane, amplitude
-
-
 def philox_in_kernel(counter, key):
     words = draw.philox_block(*(np.uint64(word) for word in (*counter, *key)))
     return [int(word) for word in words]
@@ -67,27 +58,6 @@ def test_philox_equals_its_specification():
         assert philox_in_kernel(counter, key) == wanted.tolist()
 
 
-def test_a_direction_without_amplitude_is_drawn_by_no_random_word():
-    """The words at which a running sum steps are the ones that could."""
-    fod = random_fod(8)
-    plan = make_plan(fod, Seeds.at([1.5, 1.5, 1.5]), TrackingParameters())
-    levels = plan.table.levels
-    scratch = codes.new_scratch(plan.table.n_patches, 0, 0, 10)
-    scratch.scales[0] = 1.0
-    n_zero = 0
-    for row in range(fod.n_voxels):
-        scratch.rows[0] = row
-        for patch in range(plan.table.n_patches):
-            n_zero += int((levels[row, patch] == 0).sum())
-            steps = np.cumsum(levels[row, patch]) / max(int(levels[row, patch].sum()), 1)
-            words = (np.append(0.0, steps) * 2**24).astype(np.int64)[:, None] + [-1, 0, 1]
-            for word in np.unique(words.clip(0, 2**24 - 1)):
-                share = np.float32(word * 2.0**-24)
-                lane, amplitude = lane_drawn(plan.field, scratch, patch, share)
-                assert lane == codes.LANES or levels[row, patch, lane] == amplitude > 0
-    assert n_zero > 1000
-
-
 def test_reference_counting_is_off_in_all_of_the_kernel():
     dispatchers = {
         name: value
@@ -95,7 +65,8 @@ def test_reference_counting_is_off_in_all_of_the_kernel():
         for name, value in vars(module).items()
         if isinstance(value, Dispatcher)
     }
-    assert {"track_block", "draw_direction", "visit_regions"} <= dispatchers.keys()
+    dispatchers["track_block"] = the_kernel()
+    assert {"walk", "draw_direction", "visit_regions"} <= dispatchers.keys()
     assert [n for n, d in dispatchers.items() if d.targetoptions.get("_nrt", True)] == []
 
 
@@ -114,15 +85,32 @@ def test_numba_still_heeds_that_reference_counting_is_off():
     assert "NRT_incref" in code()  # so that the line above can fail
 
 
+def the_kernel():
+    """The kernel of the defaults."""
+    return kernel.block_kernel(codes.PROBABILISTIC, codes.TRILINEAR)
+
+
 def signature_of_the_kernel():
-    if not kernel.track_block.signatures:
+    if not the_kernel().signatures:
         track(random_fod(2), Seeds.at([1.5, 1.5, 1.5]))
-    return kernel.track_block.signatures[0]
+    return the_kernel().signatures[0]
+
+
+def test_there_is_a_kernel_for_each_kind_of_step_and_interpolation():
+    kernels = {
+        (algorithm, interpolation): kernel.block_kernel(algorithm, interpolation)
+        for algorithm in range(4)
+        for interpolation in range(2)
+    }
+    assert len(set(kernels.values())) == 6
+    for interpolation in range(2):
+        diffusion = kernels[codes.DIFFUSION, interpolation]
+        assert diffusion is kernels[codes.TRANSPORT, interpolation]
 
 
 def test_one_compiled_form_serves_every_input():
     """Numba compiles again, for many seconds, when a type or just a flag of an array differs."""
-    known = len(kernel.track_block.signatures)
+    known = len(the_kernel().signatures)
     fod = random_fod(4)
     thawed = pickle.loads(pickle.dumps(fod.coefficients))
     frozen = np.full((3, 3), 1.5, np.float32)
@@ -140,11 +128,11 @@ def test_one_compiled_form_serves_every_input():
             fod, seeds, short, regions=[ball, Region.mask(np.ones((4, 4, 4)), np.eye(4), "stop")]
         ),
         lambda: track(fod, seeds, short, cone=lambda current, units: units @ current > 0.5),
-        lambda: track(fod, seeds, short.replace(algorithm="deterministic", output="endpoints")),
+        lambda: track(fod, seeds, short.replace(direction="forward", output="endpoints")),
         lambda: track(fod, Seeds.at(frozen, frozen), short.replace(start="given", step_mm=1)),
         lambda: track(fod, seeds[1:], short.replace(random_seed=2**62, min_length_mm=1)),
         lambda: list(iter_chunks(make_plan(fod, seeds, short), first_stream=2**31, block=1)),
     ):
         run()
         # Other tests may have compiled it before, for inputs of theirs.
-        assert len(kernel.track_block.signatures) <= max(known, 1)
+        assert len(the_kernel().signatures) <= max(known, 1)

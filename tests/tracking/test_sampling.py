@@ -136,7 +136,7 @@ def test_the_scan_after_many_misses_draws_from_the_same_distribution(interpolati
     inside = truth.cone(current, 8.0)
     floor = between(truth.amplitudes[inside], floor_quantile)
     # A draw covers both signs: the chance of a miss is 1 - 2 * share.
-    assert (1 - 2 * shares.min()) ** (2 * codes.DRAW_BLOCKS) > 0.8
+    assert (1 - 2 * shares.min()) ** (codes.TRIES) > 0.8
     drawn, _ = draw_steps(
         fod,
         position,
@@ -206,7 +206,7 @@ def test_a_two_sided_cone_function_is_sampled_exactly(interpolation, width, n_di
     half = n_directions // 2
     assert (inside[:half] & inside[half:]).any()  # some axis is allowed both ways
     if width < 0.1:
-        assert (1 - truth.share(inside)) ** (2 * codes.DRAW_BLOCKS) > 0.5
+        assert (1 - truth.share(inside)) ** (codes.TRIES) > 0.5
     else:
         assert (inside[:half] != inside[half:]).any()  # and some only one way
     drawn, _ = draw_steps(

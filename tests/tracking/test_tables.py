@@ -11,12 +11,13 @@ from toys import random_fod
 
 from napari_tractography.directions import direction_set, function_cone
 from napari_tractography.fod import Fod
-from napari_tractography.tracking import tables
+from napari_tractography.tracking import codes, tables
 from napari_tractography.tracking.tables import (
     build_cone,
     build_rows,
     build_table,
     cone_table,
+    fill_alias,
     fod_table,
 )
 
@@ -37,16 +38,57 @@ def test_levels_stand_for_the_amplitudes(n_directions, positivity):
 
 
 @pytest.mark.parametrize("n_directions", [32, 66, 724, 4096])
-def test_sums_and_tops_are_those_of_the_patches(n_directions):
+def test_tops_are_those_of_the_patches(n_directions):
     table = build_table(random_fod(8, seed=1), n_directions=n_directions)
-    flat = table.sums.reshape(len(table.sums), -1)
     tops = table.tops.reshape(len(table.tops), -1)
     n = table.n_patches
     assert n == -(-n_directions // 32)
-    np.testing.assert_array_equal(flat[:, :n], table.levels.astype(np.int64).sum(axis=2))
     np.testing.assert_array_equal(tops[:, :n], table.levels.max(axis=2))
-    assert not flat[:, n:].any()
     assert not tops[:, n:].any()
+
+
+def chances(alias: np.ndarray) -> np.ndarray:
+    """(n,) float64: how likely an alias table of n columns gives each of them."""
+    own = (alias >> codes.ALIAS_BITS) / 2.0 ** (32 - codes.ALIAS_BITS)
+    other = alias & ((1 << codes.ALIAS_BITS) - 1)
+    found = np.zeros(len(alias))
+    np.add.at(found, np.arange(len(alias)), own)
+    np.add.at(found, other, 1 - own)
+    return found / len(alias)
+
+
+@pytest.mark.parametrize("n_directions", [32, 66, 724, 4096])
+@pytest.mark.parametrize("positivity", ["clip", "softplus"])
+def test_the_alias_table_gives_patches_by_their_mass(n_directions, positivity):
+    fod = random_fod(8, seed=1)
+    table = build_table(fod, n_directions=n_directions, positivity=positivity)
+    masses = table.levels.astype(np.int64).sum(axis=2)
+    assert table.alias.shape == masses.shape
+    for alias, mass in zip(table.alias, masses, strict=True):
+        found = chances(alias)
+        np.testing.assert_allclose(found, mass / mass.sum(), atol=2.0**-24, rtol=0)
+        assert (found[mass == 0] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "masses",
+    [
+        pytest.param([7], id="one"),
+        pytest.param([5, 5, 5, 5], id="equal"),
+        pytest.param([0, 0, 0, 2**20 - 1, 0], id="one of many"),
+        pytest.param([2**20 - 1] * 256, id="the most there are"),
+        pytest.param([1, *[0] * 254, 2**20 - 1], id="very unequal"),
+        pytest.param([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9], id="several"),
+        pytest.param(list(range(200, 0, -1)), id="heavy ones first"),
+        pytest.param(list(range(200)), id="light ones first"),
+    ],
+)
+def test_an_alias_table_of_any_masses_is_exact(masses):
+    alias = np.empty(len(masses), np.uint32)
+    fill_alias(np.array(masses, np.int64), sum(masses), alias)
+    found = chances(alias)
+    np.testing.assert_allclose(found, np.array(masses) / sum(masses), atol=2.0**-24, rtol=0)
+    assert (found[np.array(masses) == 0] == 0).all()
 
 
 def test_a_direction_alone_has_all_levels():
@@ -54,12 +96,13 @@ def test_a_direction_alone_has_all_levels():
     lone = np.zeros((1, 362), np.float32)
     lone[:, 17] = 0.25
     levels = np.empty((1, 368), np.uint16)
-    sums, tops = np.zeros((1, 32), np.float32), np.zeros((1, 32), np.uint16)
+    alias, tops = np.zeros((1, 23), np.uint32), np.zeros((1, 32), np.uint16)
     scales, totals = np.empty(1, np.float32), np.empty(1, np.float32)
     identity = np.eye(362, dtype=np.float32)
-    build_rows(0, 1, lone, identity, 0.0, levels, sums, tops, scales, totals)
+    build_rows(0, 1, lone, identity, 0.0, levels, alias, tops, scales, totals)
     assert np.flatnonzero(levels) == [17]
-    assert np.flatnonzero(sums) == np.flatnonzero(tops) == [1]
+    assert np.flatnonzero(tops) == [1]
+    assert chances(alias[0])[1] == 1
     assert levels[0, 17] * scales[0] == pytest.approx(0.25, rel=1e-6)
     assert totals[0] == pytest.approx(0.5, rel=1e-6)
 
@@ -109,7 +152,7 @@ def test_rows_do_not_depend_on_the_block_they_are_built_in(monkeypatch):
     monkeypatch.setattr(tables, "ROWS_A_BLOCK", 5)
     progress = []
     pieces = build_table(fod, progress=lambda done, n: progress.append((done, n)))
-    for name in ("levels", "sums", "tops", "scales", "totals"):
+    for name in ("levels", "alias", "tops", "scales", "totals"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(pieces, name))
     assert progress[-1] == (fod.n_voxels, fod.n_voxels)
     assert len(progress) == -(-fod.n_voxels // 5)
@@ -169,6 +212,3 @@ def test_cones_are_packed_two_bits_a_direction(n_directions, allowed, two_sided)
     patch, lane = np.divmod(np.arange(half), 16)
     pairs = packed.cone[:, patch] >> lane.astype(np.uint32)
     np.testing.assert_array_equal((pairs & 1) | ((pairs >> 16 & 1) << 1), [*cone, [3] * half])
-    group, place = np.divmod(np.arange(table.n_patches), 16)
-    touched = packed.cover[:, group] >> place.astype(np.uint32) & 1
-    np.testing.assert_array_equal(touched, packed.cone != 0)

@@ -19,6 +19,7 @@ from qtpy.QtCore import QTimer
 from ..errors import InvalidFodError, InvalidSeedsError, TractographyError
 from ..fod import Fod
 from ..parameters import SeedingParameters, TrackingParameters
+from ..tracking.backends import Report
 from ..tractogram import Tractogram
 from .display import DisplaySpace
 from .layer_list import insert_beside
@@ -86,6 +87,7 @@ class Session:
         self.tractogram: Tractogram | None = None
         self.result_request: Request | None = None  # that gave what is shown, before it was edited
         self.seconds = 0.0  # that the last result took
+        self.report = Report()
         self.step_mm = self.parameters.step_mm  # that it was tracked with
         self.streamlines_layer: Streamlines | None = None
         self.run: Run | None = None
@@ -437,7 +439,7 @@ class Session:
         self.result_request = run.request
         layer.tractogram = self.tractogram
         self._shown_run = None
-        self.seconds = run.seconds
+        self.seconds, self.report = run.seconds, run.report
         self.step_mm = run.request.parameters.step_mm
 
     def _ensure_streamlines_layer(self) -> Streamlines:
@@ -463,5 +465,4 @@ class Session:
         if self.tractogram is None:
             return ""
         steps = float(self.tractogram.lengths_mm.sum()) / self.step_mm
-        rate = steps / max(self.seconds, 1e-9) / 1e6
-        return f"{self.seconds:.2f} s, {rate:.2f} million steps/s"
+        return self.report.speed(steps, self.seconds)

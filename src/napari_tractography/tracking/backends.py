@@ -27,8 +27,10 @@ VARIABLE = "NAPARI_TRACTOGRAPHY_BACKEND"
 NAMES = "auto, cpu, cuda, cuda:0, cuda:1, ..., cuda:all"
 MEASURED_SECONDS = 0.05  # shorter runs measure nothing
 MEASURED_BYTES = 1e6
-TIMED = ("upload", "tracking", "download")
+TIMED = ("start", "upload", "tracking", "download")
+ONCE = ("tables", "start")  # what the next run need not do again
 book = CostBook()
+ONCE_SHOWN = 0.2  # share of a run
 _started: set[int] = set()  # GPUs used in this process
 
 
@@ -65,13 +67,29 @@ class Report:
     backend, reason : str
         What tracks, such as "cpu" or "cuda:0", and why.
     seconds : dict of str to float
-        Where the time went: "tables" and "tracking"; on a GPU also "upload" and "download". What
-        runs side by side is counted in each.
+        Where the time went: "tables" and "tracking"; on the CPU "start", where code had to be
+        compiled or loaded; on a GPU also "upload" and "download". What runs side by side is counted
+        in each.
     """
 
     backend: str = ""
     reason: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
+
+    def speed(self, n_steps: float, seconds: float) -> str:
+        """Say how long a run took, and how fast it was besides what is done once.
+
+        Parameters
+        ----------
+        n_steps : float
+        seconds : float
+            Of the whole run.
+        """
+        once = min(sum(self.seconds.get(what, 0.0) for what in ONCE), seconds)
+        rate = f"{n_steps / max(seconds - once, 1e-9) / 1e6:.2f} million steps/s"
+        if once < ONCE_SHOWN * seconds:
+            return f"{seconds:.2f} s, {rate}"
+        return f"{seconds:.2f} s, of which {once:.2f} s to get ready; then {rate}"
 
 
 def may_take_a_gpu(backend: str) -> bool:
@@ -155,7 +173,11 @@ def iter_chunks(
                 choice = Choice()
                 report.backend, report.reason = choice.name, str(failure.error)
                 spent.clear()
-        chunks = cpu.iter_chunks(plan.on_host(), n_threads=n_threads, block=block)
+        begun = time.perf_counter()
+        plan = plan.on_host()
+        if cpu.make_ready(plan):
+            spent["start"] = time.perf_counter() - begun
+        chunks = cpu.iter_chunks(plan, n_threads=n_threads, block=block)
         yield from _measured(chunks, choice, plan, spent, n_threads or cpu_count())
     finally:
         report.seconds |= {what: spent[what] for what in TIMED if what in spent}

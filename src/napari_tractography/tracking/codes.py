@@ -15,9 +15,11 @@ from .. import directions, parameters
 from ..stop import StopReason
 from .philox import Purpose
 
-DRAW_BLOCKS = 8  # of two draws each
+TRIES = 4  # draws before the cone is scanned
+WORDS_NEAR, WORDS_MIXED = 2, 3  # random numbers of a try
+ALIAS_BITS = 8  # of a number of a patch
 LANES = directions.PATCH
-MAX_GROUPS = -(-parameters.MAX_DIRECTIONS // (2 * LANES * LANES))
+assert parameters.MAX_DIRECTIONS <= 2 * LANES << ALIAS_BITS
 MAX_INCLUDES = 16
 
 PROBABILISTIC, DETERMINISTIC, DIFFUSION, TRANSPORT = 0, 1, 2, 3
@@ -64,14 +66,13 @@ class Field(NamedTuple):
 
     voxel_rows: np.ndarray  # (x, y, z) int32
     levels: np.ndarray  # (n_rows, n_patches, LANES) uint16
-    sums: np.ndarray  # (n_rows, n_groups, LANES) float32
+    alias: np.ndarray  # (n_rows, n_patches) uint32
     tops: np.ndarray  # (n_rows, n_groups, LANES) uint16
     scales: np.ndarray  # (n_rows,) float32
     totals: np.ndarray  # (n_rows,) float32
     directions: np.ndarray  # (n_directions, 3) float32
     to_voxel: np.ndarray  # (3, 4) float32
     cone: np.ndarray  # (n_directions + 1, n_patches) uint32; the last: all directions
-    cover: np.ndarray  # (n_directions + 1, n_groups) uint32
     two_sided: bool
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
     neighbours: np.ndarray  # (n_directions, N_NEIGHBOURS) int32
@@ -132,8 +133,11 @@ class Scratch(NamedTuple):
     weights: np.ndarray  # (8,) float32: of the corners
     scales: np.ndarray  # (8,) float32: amplitude that one level of each row adds
     total: np.ndarray  # (1,) float32
-    running: np.ndarray  # (n_groups, LANES) float32: running sum over patches that touch the cone
-    mixed: np.ndarray  # (n_patches * LANES,) float32: interpolated amplitudes
+    running: np.ndarray  # (8,) float32: running sum of the corners' totals
+    masses: np.ndarray  # (n_patches,) float32: what a cone holds of each patch
+    words: np.ndarray  # (12, LANES) uint32: random numbers of LANES steps
+    drawn: np.ndarray  # (TRIES,) int32: half-set directions
+    ahead: np.ndarray  # (1,) int64: which steps they are of
     known: np.ndarray  # (3,) int64: row, direction and the largest in its cone, found last
     inside: np.ndarray  # (n_regions,) uint8: was the last point in the region
     visited: np.ndarray  # (1,) int64: bits of the include regions
@@ -156,8 +160,11 @@ def new_scratch(
         weights=np.zeros(8, np.float32),
         scales=np.zeros(8, np.float32),
         total=np.zeros(1, np.float32),
-        running=np.zeros((-(-n_patches // LANES), LANES), np.float32),
-        mixed=np.zeros(n_patches * LANES, np.float32),
+        running=np.zeros(8, np.float32),
+        masses=np.zeros(n_patches, np.float32),
+        words=np.zeros((TRIES * WORDS_MIXED, LANES), np.uint32),
+        drawn=np.zeros(TRIES, np.int32),
+        ahead=np.full(1, -1, np.int64),
         known=np.full(3, -1, np.int64),
         inside=np.zeros(n_regions, np.uint8),
         visited=np.zeros(1, np.int64),

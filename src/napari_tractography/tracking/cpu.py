@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 
 from ..stop import N_REASONS
-from ..tractogram import GrowingArray, Tractogram, tally_from_counts
+from ..tractogram import Tractogram, tally_from_counts
 from . import codes, kernel
 from .plan import Plan
 from .tables import cpu_count
@@ -82,6 +82,17 @@ def iter_chunks(
         pool.shutdown(cancel_futures=True)
 
 
+def make_ready(plan: Plan) -> bool:
+    """Compile the kernel of a plan or load it from the disk; tell whether that was yet to be done.
+
+    In this thread, so that a run that waits for it is not timed as tracking.
+    """
+    if kernel.block_kernel(plan.settings.algorithm, plan.settings.interpolation).signatures:
+        return False
+    track_range(plan, 0, 0, 0, np.zeros(1, np.uint8), _Worker())
+    return True
+
+
 def track_range(
     plan: Plan, first: int, last: int, first_stream: int, cancelled: np.ndarray, worker: _Worker
 ) -> tuple[Tractogram, float]:
@@ -101,11 +112,12 @@ def track_range(
     counts, lengths = np.empty(n, np.int64), np.empty(n, np.float32)
     reasons, sources = np.empty((n, 2), np.uint8), np.empty(n, np.int64)
     tally = np.zeros(N_REASONS, np.int64)
-    points = GrowingArray((3,), np.float32)
+    track_block = kernel.block_kernel(plan.settings.algorithm, plan.settings.interpolation)
     done = 0
+    n_points = 0
     seed = first
-    while seed < last and not cancelled[0]:
-        seed, n_lines, n_points = kernel.track_block(
+    while True:
+        seed, n_lines, n_more = track_block(
             plan.field,
             plan.settings,
             plan.regions,
@@ -116,19 +128,24 @@ def track_range(
             last,
             first_stream,
             cancelled,
-            worker.points,
+            worker.points[n_points:],
             counts[done:],
             lengths[done:],
             reasons[done:],
             sources[done:],
             tally,
         )
-        points.append(worker.points[:n_points])
         done += n_lines
+        n_points += n_more
+        if seed >= last or cancelled[0]:
+            break
+        larger = np.empty((2 * len(worker.points), 3), np.float32)
+        larger[:n_points] = worker.points[:n_points]
+        worker.points = larger
     offsets = np.zeros(done + 1, np.int64)
     np.cumsum(counts[:done], out=offsets[1:])
     chunk = Tractogram(
-        points.finish(),
+        worker.points[:n_points].copy(),
         offsets,
         seed_index=sources[:done] + first_stream,
         stop_reasons=reasons[:done],

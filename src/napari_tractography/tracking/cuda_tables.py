@@ -46,7 +46,7 @@ def table_arrays(n_rows: int, n_directions: int) -> dict[str, tuple[tuple[int, .
     n_groups = -(-n_patches // LANES)
     return {
         "levels": ((n_rows, n_patches, LANES), "u2"),
-        "sums": ((n_rows, n_groups, LANES), "f4"),
+        "alias": ((n_rows, n_patches), "u4"),
         "tops": ((n_rows, n_groups, LANES), "u2"),
         "scales": ((n_rows,), "f4"),
         "totals": ((n_rows,), "f4"),
@@ -60,6 +60,7 @@ def pack_rows(
     n_patches = -(-n_half // LANES)
     values = {
         **addresses,
+        "largest": addresses["alias"],
         "n_rows": n_rows,
         "n_coefficients": n_coefficients,
         "n_half": n_half,

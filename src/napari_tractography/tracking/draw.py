@@ -4,14 +4,13 @@ The interpolated FOD at a point is a mixture of the FODs of the voxels around it
 the weight w_k T_k (trilinear weight times total mass). So a direction is drawn by picking a voxel
 with that weight and then a direction from the voxel's own FOD, and it is accepted when it lies in
 the cone and its interpolated amplitude reaches the floor: accepted draws have exactly the
-distribution of the FOD restricted to those directions. After `DRAW_BLOCKS` random blocks without
-success the cone is scanned, which draws from the same distribution.
+distribution of the FOD restricted to those directions. After `TRIES` without success the cone is
+scanned, which draws from the same distribution.
 
-A direction of a voxel is drawn by inverting two running sums of whole numbers, over patches of
-neighbouring directions and within one. Alias tables need a single look-up, but one that is anywhere
-in a table three times as large: where a step waits for memory, that gave half the speed (trilinear)
-or two thirds (nearest). Here a draw that leads out of the cone ends with the patch, and those
-within it stay with few patches, that is, cache lines.
+A direction of a voxel is drawn by an alias table over patches of neighbouring directions and by
+inverting a running sum within the patch, both of whole numbers. An alias table over all directions
+would need no running sum, but it is half again as large as the rest, and a look-up in it may be
+anywhere, so that with it a step mostly waited for memory.
 """
 # mypy: ignore-errors
 
@@ -20,31 +19,36 @@ from __future__ import annotations
 import numpy as np
 
 from .codes import (
-    DRAW_BLOCKS,
     LANES,
     LEFT_IMAGE,
     LEFT_MASK,
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
-    NEAREST,
     PURPOSE_START,
     START_SAMPLED,
+    TRIES,
+    WORDS_MIXED,
+    WORDS_NEAR,
     compiled,
     inlined,
 )
 from .lanes import (
-    count_at_most,
-    draw_lane_mixed,
-    draw_lane_near,
+    TOGETHER,
+    draw_tries_mixed,
+    draw_tries_near,
+    draw_weighed_mixed,
+    draw_weighed_near,
     lanes_at_least_mixed,
     lanes_at_least_near,
     largest_lane_mixed,
     largest_lane_near,
+    levels_in_patch,
     lowest_bit,
     mass_in_patch_mixed,
     mass_in_patch_near,
-    sum_patches_mixed,
-    sum_patches_near,
+    philox_lanes,
+    weigh_corners,
+    weigh_lane,
 )
 from .philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
 
@@ -54,7 +58,7 @@ BUMP_0 = np.uint64(WEYL_0)
 BUMP_1 = np.uint64(WEYL_1)
 LOW_32 = np.uint64(0xFFFFFFFF)
 BITS_32 = np.uint64(32)
-BITS_8 = np.uint64(8)
+BITS_8 = np.uint32(8)
 ONE = np.uint64(1)
 ZERO = np.float32(0)
 HALF = np.float32(0.5)
@@ -63,6 +67,7 @@ BIT = np.uint32(1)
 PAIR = np.uint32(LANES)
 LAST_LANE = LANES - 1
 LANE_BITS = LAST_LANE.bit_length()
+TRIED = np.uint32((1 << TOGETHER) - 1)
 UNIT_24 = np.float32(2.0**-24)
 
 
@@ -109,10 +114,10 @@ def place(field, vx, vy, vz):
 
 
 @inlined
-def locate(field, interpolation, scratch, vx, vy, vz):
-    """Find the voxels whose FODs mix at a position, with weights; return how many, 1 or 8, or 0."""
+def locate(field, n, scratch, vx, vy, vz):
+    """Find the n voxels whose FODs mix at a position, with weights; tell whether there are any."""
     cell = scratch.cell
-    if interpolation == NEAREST:
+    if n == 1:
         ix, iy, iz = nearest_voxel(vx), nearest_voxel(vy), nearest_voxel(vz)
         if ix != cell[0] or iy != cell[1] or iz != cell[2]:  # small steps stay for long
             cell[0], cell[1], cell[2] = ix, iy, iz
@@ -121,7 +126,7 @@ def locate(field, interpolation, scratch, vx, vy, vz):
             scratch.total[0] = field.totals[row] if row >= 0 else ZERO
             scratch.scales[0] = field.scales[row] if row >= 0 else ZERO
             scratch.weights[0] = np.float32(1)
-        return 1 if scratch.total[0] > ZERO else 0
+        return scratch.total[0] > ZERO
     fx, fy, fz = np.floor(vx), np.floor(vy), np.floor(vz)
     ix, iy, iz = np.int64(fx), np.int64(fy), np.int64(fz)
     if ix != cell[0] or iy != cell[1] or iz != cell[2]:
@@ -135,18 +140,18 @@ def locate(field, interpolation, scratch, vx, vy, vz):
             scratch.rows[k] = max(row, 0)
             scratch.corner_totals[k] = field.totals[row] if row >= 0 else ZERO
             scratch.corner_scales[k] = field.scales[row] if row >= 0 else ZERO
-    one = np.float32(1)
-    wx, wy, wz = vx - fx, vy - fy, vz - fz
-    total = ZERO
-    for k in range(8):
-        weight = wx if k >> 2 else one - wx
-        weight = weight * (wy if (k >> 1) & 1 else one - wy)
-        weight = weight * (wz if k & 1 else one - wz)
-        total = total + weight * scratch.corner_totals[k]
-        scratch.weights[k] = weight if scratch.corner_totals[k] > ZERO else ZERO
-        scratch.scales[k] = weight * scratch.corner_scales[k]
+    total = weigh_corners(
+        vx - fx,
+        vy - fy,
+        vz - fz,
+        scratch.corner_totals,
+        scratch.corner_scales,
+        scratch.weights,
+        scratch.scales,
+        scratch.running,
+    )
     scratch.total[0] = total
-    return 8 if total > ZERO else 0
+    return total > ZERO
 
 
 @inlined
@@ -173,6 +178,14 @@ def mixed_amplitude(field, scratch, n, j):
     return amplitude
 
 
+@inlined
+def mass_in_patch(field, scratch, n, patch, bits, floor):
+    """Return the mass of a patch in a cone, from `floor` on, twice what is on both sides."""
+    if n == 1:
+        return mass_in_patch_near(field.levels, scratch.rows, scratch.scales, patch, bits, floor)
+    return mass_in_patch_mixed(field.levels, scratch.rows, scratch.scales, patch, bits, floor)
+
+
 @compiled
 def is_cone_poor(field, scratch, n, i, limit):
     """Tell whether the mass of the cone around direction i is at most `limit`."""
@@ -180,10 +193,7 @@ def is_cone_poor(field, scratch, n, i, limit):
     for patch in range(field.cone.shape[1]):
         bits = field.cone[i, patch]
         if bits:
-            if n == 1:
-                mass += mass_in_patch_near(field.levels, scratch.rows, scratch.scales, patch, bits)
-            else:
-                mass += mass_in_patch_mixed(field.levels, scratch.rows, scratch.scales, patch, bits)
+            mass += mass_in_patch(field, scratch, n, patch, bits, ZERO)
             if mass > limit:
                 return False
     return True
@@ -197,67 +207,114 @@ def sides_of(cone, j):
 
 
 @compiled
-def scan_draw(field, scratch, n, i, min_amplitude, word_0, word_1):
-    """Draw from the interpolated FOD within a cone by its cumulative sum; -1 where it is empty."""
-    cone, mixed = field.cone[i], scratch.mixed
+def scan_draw(field, scratch, n, i, floor, limit, word_0, word_1):
+    """Draw from the interpolated FOD within a cone by its cumulative sum; minus a stop reason."""
+    cone, masses = field.cone[i], scratch.masses
     n_half = field.directions.shape[0] // 2
-    mass = ZERO
-    for j in range(n_half):
-        sides = sides_of(cone, j)
-        if sides:
-            mixed[j] = mixed_amplitude(field, scratch, n, j)
-            if mixed[j] >= min_amplitude:
-                mass += mixed[j]
-                if sides == 3:
-                    mass += mixed[j]
-    if not mass > ZERO:
-        return -1
-    target = np.float32(word_0 >> BITS_8) * UNIT_24 * mass
-    mass = ZERO
-    last = -1
-    for j in range(n_half):
-        sides = sides_of(cone, j)
-        if sides and mixed[j] >= min_amplitude and mixed[j] > ZERO:
-            last = j
-            mass += mixed[j]
-            if sides == 3:
-                mass += mixed[j]
-            if mass > target:
+    total = ZERO
+    for patch in range(cone.shape[0]):
+        masses[patch] = ZERO
+        if cone[patch]:
+            masses[patch] = mass_in_patch(field, scratch, n, patch, cone[patch], floor)
+            total += masses[patch]
+    if not total > ZERO:
+        return -LOW_AMPLITUDE
+    if total <= MARGIN * limit and is_cone_poor(field, scratch, n, i, limit):
+        return -LOW_PROBABILITY
+    left = np.float32(word_0 >> BITS_8) * UNIT_24 * total
+    drawn, goal = 0, ZERO
+    for patch in range(cone.shape[0]):
+        if masses[patch] > ZERO:
+            drawn, goal = patch, left
+            if left < masses[patch]:
                 break
-    sides = sides_of(cone, last)
-    if sides == 2 or (sides == 3 and word_1 & ONE):
-        return last + n_half
-    return last
+            left -= masses[patch]
+    bits = cone[drawn]
+    if n == 1:
+        lane = draw_weighed_near(
+            field.levels, scratch.rows, scratch.scales, drawn, bits, floor, goal
+        )
+    else:
+        lane = draw_weighed_mixed(
+            field.levels, scratch.rows, scratch.scales, drawn, bits, floor, goal
+        )
+    j = np.int64(drawn) * LANES + np.int64(lane)
+    sides = sides_of(cone, j)
+    if sides == 2 or (sides == 3 and word_1 & BIT):
+        return j + n_half
+    return j
 
 
 @inlined
-def propose(field, scratch, n, i, total, where, which):
-    """Draw a direction from the patches that touch the cone around direction i.
+def random_words(settings, scratch, n, stream, step, purpose):
+    """Make the random numbers of a step, and of those that follow it; return its column."""
+    steps = (((np.int64(stream) << 2) + purpose) << 28) + (step >> LANE_BITS)
+    if steps != scratch.ahead[0]:
+        scratch.ahead[0] = steps
+        first = np.uint32(step & ~LAST_LANE)
+        for block in range(TRIES * (WORDS_NEAR if n == 1 else WORDS_MIXED) // 4):
+            philox_lanes(
+                np.uint32(stream),
+                first,
+                np.uint32(block),
+                np.uint32(purpose),
+                np.uint32(settings.key_0),
+                np.uint32(settings.key_1),
+                scratch.words,
+                4 * block,
+            )
+    return step & LAST_LANE
 
-    Returns the direction of the half set, its sides in the cone (0 for a miss), its amplitude and
-    a lower bound of the cone's mass.
+
+@inlined
+def draw_tries(field, scratch, n, column, first_try, i, two_sided):
+    """Draw several directions: a bit for each that lies in the cone, see lanes.py.
+
+    At once and without a branch, because which of them succeeds cannot be foreseen, and a wrong
+    guess takes longer than what is not needed.
     """
-    n_patches = field.cone.shape[1]
-    goal = np.float32(where >> BITS_8) * UNIT_24 * total
-    patch = np.int64(0)
-    for group in range(scratch.running.shape[0]):
-        patch += np.int64(count_at_most(scratch.running, group, goal))
-    patch = min(patch, n_patches - 1)  # rounded up to the total
-    bits = field.cone[i, patch]
-    share = np.float32(which >> BITS_8) * UNIT_24
     if n == 1:
-        lane, amplitude, mass = draw_lane_near(
-            field.levels, scratch.rows, scratch.scales, patch, share, bits
+        return draw_tries_near(
+            field.alias,
+            field.levels,
+            field.cone,
+            scratch.rows,
+            scratch.scales,
+            scratch.running,
+            scratch.words,
+            column,
+            first_try,
+            i,
+            two_sided,
+            scratch.drawn,
         )
-    else:
-        lane, amplitude, mass = draw_lane_mixed(
-            field.levels, scratch.rows, scratch.scales, patch, share, bits
-        )
-    pair = bits >> np.uint32(lane & LAST_LANE)
-    sides = (pair & BIT) | ((pair >> (PAIR - BIT)) & np.uint32(2))
-    if lane == LANES:
-        sides = np.uint32(0)
-    return patch * LANES + np.int64(lane), sides, amplitude, mass
+    return draw_tries_mixed(
+        field.alias,
+        field.levels,
+        field.cone,
+        scratch.rows,
+        scratch.scales,
+        scratch.running,
+        scratch.words,
+        column,
+        first_try,
+        i,
+        two_sided,
+        scratch.drawn,
+    )
+
+
+@inlined
+def weigh_draw(field, scratch, n, i, j):
+    """Return the amplitude of direction j of the half set and its patch's mass in the cone."""
+    patch, lane = j >> LANE_BITS, np.int32(j & LAST_LANE)
+    bits = field.cone[i, patch]
+    bits |= bits >> PAIR
+    if n == 1:
+        row, scale = scratch.rows[0], scratch.scales[0]
+        amplitude = scale * np.float32(np.int32(field.levels[row, patch, lane]))
+        return amplitude, scale * np.float32(levels_in_patch(field.levels, row, patch, bits))
+    return weigh_lane(field.levels, scratch.rows, scratch.scales, patch, lane, bits)
 
 
 @inlined
@@ -269,39 +326,31 @@ def draw_direction(field, settings, scratch, n, i, two_sided, limit, stream, ste
     """
     n_half = field.directions.shape[0] // 2
     floor = settings.min_amplitude
-    total = ZERO
-    for group in range(scratch.running.shape[0]):
-        bits = field.cover[i, group]
-        if n == 1:
-            total = sum_patches_near(
-                field.sums, scratch.rows, scratch.scales, group, bits, total, scratch.running
-            )
-        else:
-            total = sum_patches_mixed(
-                field.sums, scratch.rows, scratch.scales, group, bits, total, scratch.running
-            )
-    c0, c1, c3 = np.uint64(stream), np.uint64(step), np.uint64(purpose)
-    k0, k1 = settings.key_0, settings.key_1
-    for block in range(DRAW_BLOCKS):
-        r0, r1, r2, r3 = philox_block(c0, c1, np.uint64(block), c3, k0, k1)
-        for attempt in range(2):
-            where, which = (r0, r1) if attempt == 0 else (r2, r3)
-            j, sides, amplitude, mass = propose(field, scratch, n, i, total, where, which)
-            if two_sided:  # draw from the full sphere: a random sign first, then the cone
-                sides = sides & (np.uint32(2) if where & ONE else BIT)
-            if not ((sides != 0) & (amplitude >= floor) & (amplitude > ZERO)):
+    column = random_words(settings, scratch, n, stream, step, purpose)
+    for first_try in range(0, TRIES, TOGETHER):
+        left = draw_tries(field, scratch, n, column, first_try, i, two_sided)
+        behind = left >> np.uint32(TOGETHER)
+        left &= TRIED
+        while left:
+            attempt = lowest_bit(left)
+            left &= left - BIT
+            j = np.int64(scratch.drawn[attempt])
+            amplitude, mass = weigh_draw(field, scratch, n, i, j)
+            if not ((amplitude >= floor) & (amplitude > ZERO)):
                 continue
             # Mostly what the cone holds of one patch is more than enough.
             if mass <= MARGIN * limit and is_cone_poor(field, scratch, n, i, limit):
                 return -LOW_PROBABILITY
-            return j if sides & BIT else j + n_half
-    r0, r1, r2, r3 = philox_block(c0, c1, np.uint64(DRAW_BLOCKS), c3, k0, k1)
-    j = scan_draw(field, scratch, n, i, floor, r0, r1)
-    if j < 0:
-        return -LOW_AMPLITUDE
-    if limit >= ZERO and is_cone_poor(field, scratch, n, i, limit):
-        return -LOW_PROBABILITY
-    return j
+            return j + n_half if (behind >> np.uint32(attempt)) & BIT else j
+    r0, r1, _, _ = philox_block(
+        np.uint64(stream),
+        np.uint64(step),
+        np.uint64(TRIES),
+        np.uint64(purpose),
+        settings.key_0,
+        settings.key_1,
+    )
+    return scan_draw(field, scratch, n, i, floor, limit, np.uint32(r0), np.uint32(r1))
 
 
 @inlined

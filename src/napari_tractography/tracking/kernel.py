@@ -9,6 +9,7 @@ threads at once, without the GIL.
 from __future__ import annotations
 
 import zlib
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,13 @@ from .borders import includes_met, visit_regions
 from .codes import (
     BACKWARD,
     DETERMINISTIC,
+    DIFFUSION,
     END_REGION,
     EXCLUDED,
     FORWARD,
     LEFT_IMAGE,
     MAX_LENGTH,
+    NEAREST,
     NO_FOD,
     NOT_ENDED,
     NOT_INCLUDED,
@@ -36,7 +39,6 @@ from .codes import (
     SEED_WITHOUT_FOD,
     START_GIVEN,
     TOO_SHORT,
-    compiled,
     inlined,
 )
 from .draw import (
@@ -64,7 +66,22 @@ SOURCES = (
 
 @inlined
 def walk(
-    field, settings, regions, scratch, out, x, y, z, i, forced, half, max_steps, max_length, stream
+    field,
+    settings,
+    regions,
+    scratch,
+    algorithm,
+    n,
+    out,
+    x,
+    y,
+    z,
+    i,
+    forced,
+    half,
+    max_steps,
+    max_length,
+    stream,
 ):
     """Track one half of a streamline from its seed; the seed itself is not written.
 
@@ -88,16 +105,15 @@ def walk(
     reason = MAX_LENGTH
     while steps < max_steps:
         if not (forced and steps == 0):
-            n = locate(field, settings.interpolation, scratch, vx, vy, vz)
-            if n == 0:
+            if not locate(field, n, scratch, vx, vy, vz):
                 reason = NO_FOD
                 break
             limit = settings.min_probability * scratch.total[0]
-            if settings.algorithm > DETERMINISTIC:
+            if algorithm > DETERMINISTIC:
                 i, ux, uy, uz, step = turn_direction(
                     field, settings, scratch, n, i, ux, uy, uz, limit, stream, steps, purpose
                 )
-            elif settings.algorithm == PROBABILISTIC:
+            elif algorithm == PROBABILISTIC:
                 i = draw_direction(
                     field, settings, scratch, n, i, field.two_sided, limit, stream, steps, purpose
                 )
@@ -106,7 +122,7 @@ def walk(
             if i < 0:
                 reason = -i
                 break
-            if settings.algorithm <= DETERMINISTIC:
+            if algorithm <= DETERMINISTIC:
                 ux, uy, uz = field.directions[i, 0], field.directions[i, 1], field.directions[i, 2]
         if settings.adaptive and length + step > max_length:
             break
@@ -137,8 +153,8 @@ def walk(
     return n_points, steps, length, reason
 
 
-@compiled
-def track_streamline(field, settings, regions, scratch, out, x, y, z, given, stream):
+@inlined
+def track_streamline(field, settings, regions, scratch, algorithm, n, out, x, y, z, given, stream):
     """Track one streamline into `out`.
 
     Returns the number of points (0 where there is no streamline), its length, and the reasons of
@@ -149,8 +165,7 @@ def track_streamline(field, settings, regions, scratch, out, x, y, z, given, str
     if left:
         reason = SEED_OUTSIDE_IMAGE if left == LEFT_IMAGE else SEED_OUTSIDE_MASK
         return 0, ZERO, reason, reason
-    n = locate(field, settings.interpolation, scratch, vx, vy, vz)
-    if n == 0:
+    if not locate(field, n, scratch, vx, vy, vz):
         return 0, ZERO, SEED_WITHOUT_FOD, SEED_WITHOUT_FOD
     i = given
     if settings.start != START_GIVEN:
@@ -175,6 +190,8 @@ def track_streamline(field, settings, regions, scratch, out, x, y, z, given, str
             settings,
             regions,
             scratch,
+            algorithm,
+            n,
             scratch.forward,
             x,
             y,
@@ -194,6 +211,8 @@ def track_streamline(field, settings, regions, scratch, out, x, y, z, given, str
             settings,
             regions,
             scratch,
+            algorithm,
+            n,
             out,
             x,
             y,
@@ -240,7 +259,19 @@ def _content_of(sources):
     return zlib.crc32(b"".join((folder / name).read_bytes() for name in sources))
 
 
-def _cached(content):
+@cache
+def block_kernel(algorithm, interpolation):
+    """Return the kernel of an algorithm and an interpolation: see `track_block` in here.
+
+    Each is compiled when it is first asked for, in a third of the time that all would take
+    together, and without the others' code in its loop a deterministic step takes two thirds.
+    """
+    n = 1 if interpolation == NEAREST else 8
+    return _cached(_content_of(SOURCES), min(algorithm, DIFFUSION), n)
+
+
+@cache
+def _cached(content, algorithm, n):
     """Compile the outermost function, and keep the code on disk for as long as it is valid.
 
     Numba drops cached code when the function's own file changes, but not when another file does
@@ -304,6 +335,8 @@ def _cached(content):
                 settings,
                 regions,
                 scratch,
+                algorithm,
+                n,
                 points[n_points:],
                 positions[seed, 0],
                 positions[seed, 1],
@@ -325,6 +358,3 @@ def _cached(content):
         return last, n_lines, n_points
 
     return track_block
-
-
-track_block = _cached(_content_of(SOURCES))

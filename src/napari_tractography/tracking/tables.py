@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..directions import angle_cone, direction_set
 from ..fod import SOFTPLUS_SHARPNESS, Fod
-from .codes import LANES
+from .codes import ALIAS_BITS, LANES
 
 ROWS_A_BLOCK = 2048
 LEVELS = 65535.0  # of the largest amplitude in a voxel
@@ -33,8 +33,8 @@ class FodTable:
 
     Small, because reading it is what tracking waits for: amplitudes are whole numbers of levels,
     the largest of a voxel having ``LEVELS``, so that they are off by 1/131070 of it at most. A
-    direction is drawn by two running sums, over patches
-    of `LANES` neighbouring directions and within one.
+    direction is drawn by an alias table over patches of `LANES` neighbouring directions and a
+    running sum within one.
 
     Attributes
     ----------
@@ -42,8 +42,8 @@ class FodTable:
         Row of each voxel in the arrays below, -1 where it is empty.
     levels : (n_rows, n_patches, LANES) uint16
         Non-negative FOD amplitudes over `scales`; the last patch is filled up with zeros.
-    sums : (n_rows, n_groups, LANES) float32
-        Sum of the levels of each patch, filled up with zeros.
+    alias : (n_rows, n_patches) uint32
+        Patches to be drawn by their mass, see :func:`fill_alias`.
     tops : (n_rows, n_groups, LANES) uint16
         Largest level of each patch, filled up with zeros.
     scales : (n_rows,) float32
@@ -58,7 +58,7 @@ class FodTable:
 
     voxel_rows: NDArray[np.int32]
     levels: NDArray[np.uint16]
-    sums: NDArray[np.float32]
+    alias: NDArray[np.uint32]
     tops: NDArray[np.uint16]
     scales: NDArray[np.float32]
     totals: NDArray[np.float32]
@@ -88,7 +88,7 @@ class FodTable:
     @property
     def n_bytes(self) -> int:
         """Memory of the table in bytes."""
-        arrays = (self.voxel_rows, self.levels, self.sums, self.tops, self.scales, self.totals)
+        arrays = (self.voxel_rows, self.levels, self.alias, self.tops, self.scales, self.totals)
         return sum(array.nbytes for array in arrays)
 
 
@@ -101,25 +101,75 @@ class ConeTable:
     cone : (n_directions + 1, n_patches) uint32
         For each current direction, two bits for each direction of a patch: bit k where direction k
         lies in the cone, bit LANES + k where its antipode does. The last row has all set.
-    cover : (n_directions + 1, n_groups) uint32
-        A bit for each patch of a group that touches the cone.
     two_sided : bool
         Whether some cone holds a direction together with its antipode.
     """
 
     cone: NDArray[np.uint32]
-    cover: NDArray[np.uint32]
     two_sided: bool
+
+
+@njit(nogil=True, error_model="numpy")
+def fill_alias(masses, total, alias):  # type: ignore[no-untyped-def]
+    """Make an alias table of whole numbers, after Walker, in one sweep.
+
+    Column c has `total` to give: the share in the high bits of entry c is that of c itself, the
+    rest belongs to the column in its low ALIAS_BITS bits. Columns are worth `n` times their mass;
+    those that have less than a column's worth are filled up by the next that has more (the sweep of
+    Huebschle-Schneider and Sanders, "Parallel weighted random sampling", 2019).
+
+    Parameters
+    ----------
+    masses : (n,) int64
+        Below 2^20.
+    total : int
+        Their sum.
+    alias : (n,) uint32
+        What is written.
+    """
+    n = len(masses)
+    for column in range(n):
+        alias[column] = column
+    light, heavy = 0, 0
+    while light < n and masses[light] * n > total:
+        light += 1
+    while heavy < n and masses[heavy] * n <= total:
+        heavy += 1
+    left = masses[heavy] * n if heavy < n else 0
+    while heavy < n:
+        if left > total:  # fills up a light one
+            own = masses[light] * n
+            alias[light] = share_of(own, total) | heavy
+            left -= total - own
+            light += 1
+            while light < n and masses[light] * n > total:
+                light += 1
+        else:  # is light itself by now
+            following = heavy + 1
+            while following < n and masses[following] * n <= total:
+                following += 1
+            if following < n:
+                alias[heavy] = share_of(left, total) | following
+                left += masses[following] * n - total
+            heavy = following
+
+
+@njit(nogil=True, error_model="numpy")
+def share_of(own, total):  # type: ignore[no-untyped-def]
+    """Return a share of a column in the high bits of a 32-bit number, the low ones being zero."""
+    most = (1 << (32 - ALIAS_BITS)) - 1
+    return min(((own << (32 - ALIAS_BITS)) + total // 2) // total, most) << ALIAS_BITS
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def build_rows(  # type: ignore[no-untyped-def]
-    first, last, values, matrix, sharpness, levels, sums, tops, scales, totals
+    first, last, values, matrix, sharpness, levels, alias, tops, scales, totals
 ):
     """Fill rows `first` to `last`; `matrix` is (n_coefficients, n_half); sharpness 0 clips."""
     n_half = matrix.shape[1]
     n_patches = levels.shape[1] // LANES
     target = np.empty(n_half, np.float32)
+    masses = np.empty(n_patches, np.int64)
     for row in range(first, last):
         target[:] = np.float32(0)
         for k in range(values.shape[1]):
@@ -148,9 +198,10 @@ def build_rows(  # type: ignore[no-untyped-def]
                 level = int(levels[row, j])
                 mass += level
                 top = max(top, level)
-            sums[row, patch] = np.float32(mass)
+            masses[patch] = mass
             tops[row, patch] = np.uint16(top)
             total += mass
+        fill_alias(masses, total, alias[row])
         scale = np.float32(np.float64(largest) / LEVELS)
         scales[row] = scale
         totals[row] = np.float32(2.0 * np.float64(total) * np.float64(scale))
@@ -203,14 +254,14 @@ def build_table(
     n_rows = fod.n_voxels
     n_patches = -(-half // LANES)
     levels = np.empty((n_rows, n_patches * LANES), np.uint16)
-    sums = np.zeros((n_rows, -(-n_patches // LANES) * LANES), np.float32)
-    tops = np.zeros(sums.shape, np.uint16)
+    alias = np.empty((n_rows, n_patches), np.uint32)
+    tops = np.zeros((n_rows, -(-n_patches // LANES) * LANES), np.uint16)
     scales, totals = np.empty(n_rows, np.float32), np.empty(n_rows, np.float32)
     values, sharpness = fod.values, sharpness_of(positivity)
 
     def build(first: int) -> int:
         last = min(first + ROWS_A_BLOCK, n_rows)
-        build_rows(first, last, values, matrix, sharpness, levels, sums, tops, scales, totals)
+        build_rows(first, last, values, matrix, sharpness, levels, alias, tops, scales, totals)
         return last - first
 
     done = 0
@@ -225,7 +276,7 @@ def build_table(
     return FodTable(
         voxel_rows=fod.voxel_rows,
         levels=levels.reshape(n_rows, n_patches, LANES),
-        sums=sums.reshape(n_rows, -1, LANES),
+        alias=alias,
         tops=tops.reshape(n_rows, -1, LANES),
         scales=scales,
         totals=totals,
@@ -239,7 +290,7 @@ def build_cone(table: FodTable, cone: NDArray[np.uint8]) -> ConeTable:
     sides = np.full((table.n_directions + 1, table.n_half), 3, np.uint8)
     sides[:-1] = cone
     packed = _packed(sides & 1) | _packed(sides >> 1) << np.uint32(LANES)
-    return ConeTable(cone=packed, cover=_packed(packed != 0), two_sided=bool((cone == 3).any()))
+    return ConeTable(cone=packed, two_sided=bool((cone == 3).any()))
 
 
 def _packed(bits: NDArray[Any]) -> NDArray[np.uint32]:

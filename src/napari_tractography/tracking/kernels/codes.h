@@ -10,9 +10,11 @@
 #define SELDOM static __device__ __noinline__
 
 enum {
-    DRAW_BLOCKS = 8,  // of two draws each
+    TRIES = 4,        // draws before the cone is scanned
+    WORDS_NEAR = 2,   // random numbers of a try
+    WORDS_MIXED = 3,
+    ALIAS_BITS = 8,   // of a number of a patch
     LANES = 16,       // directions of a patch, patches of a group
-    MAX_GROUPS = 8,   // of the largest set of directions
     MAX_INCLUDES = 16,
     N_NEIGHBOURS = 8,
     TILE = 256,  // seeds that one thread adds up
@@ -69,13 +71,12 @@ enum {
 struct Field {
     const int* voxel_rows;            // (nx, ny, nz)
     const unsigned short* levels;     // (n_rows, n_patches, LANES)
-    const float* sums;                // (n_rows, n_groups, LANES)
+    const unsigned int* alias;        // (n_rows, n_patches)
     const unsigned short* tops;       // (n_rows, n_groups, LANES)
     const float* scales;              // (n_rows,)
     const float* totals;              // (n_rows,)
     const float* directions;          // (n_directions, 3)
     const unsigned int* cone;         // (n_directions + 1, n_patches); the last: all directions
-    const unsigned int* cover;        // (n_directions + 1, n_groups)
     const unsigned char* mask;        // (nx, ny, nz), or null without a mask
     const int* neighbours;            // (n_directions, N_NEIGHBOURS)
     const float* slopes;              // (n_directions, N_NEIGHBOURS, 5)
@@ -170,6 +171,7 @@ struct Scratch {
     float weights[8];  // of the corners, 0 where there is no FOD
     float corner_totals[8];
     float corner_scales[8];
+    float running[8];  // running sum of weights times totals
     int cell[3];  // the voxels the corners belong to
     float total;
     int known_row, known_i, known_j;  // the largest in a voxel's cone, found last

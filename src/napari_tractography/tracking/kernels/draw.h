@@ -65,6 +65,17 @@ DEVICE int place(const Field& field, float vx, float vy, float vz)
     return 0;
 }
 
+// Turn values into their running sum, in the order of Hillis and Steele.
+template <int N>
+DEVICE void add_up(float* values)
+{
+#pragma unroll
+    for (int by = 1; by < N; by *= 2) {
+#pragma unroll
+        for (int lane = N - 1; lane >= by; lane--) values[lane] += values[lane - by];
+    }
+}
+
 // Find the voxels whose FODs mix at a position, with weights; tell whether there are any.
 DEVICE bool locate(const Field& field, int interpolation, Scratch& scratch, float vx, float vy,
                    float vz)
@@ -101,18 +112,18 @@ DEVICE bool locate(const Field& field, int interpolation, Scratch& scratch, floa
         }
     }
     float wx = vx - fx, wy = vy - fy, wz = vz - fz;
-    float total = 0.0f;
 #pragma unroll
     for (int k = 0; k < 8; k++) {
         float weight = (k >> 2) ? wx : 1.0f - wx;
         weight = weight * (((k >> 1) & 1) ? wy : 1.0f - wy);
         weight = weight * ((k & 1) ? wz : 1.0f - wz);
-        total = total + weight * scratch.corner_totals[k];
+        scratch.running[k] = weight * scratch.corner_totals[k];
         scratch.weights[k] = scratch.corner_totals[k] > 0.0f ? weight : 0.0f;
         scratch.corners.scales[k] = weight * scratch.corner_scales[k];
     }
-    scratch.total = total;
-    return total > 0.0f;
+    add_up<8>(scratch.running);
+    scratch.total = scratch.running[7];
+    return scratch.total > 0.0f;
 }
 
 // How many corners there are to go through: a constant in a kernel compiled for one interpolation.
@@ -146,38 +157,30 @@ DEVICE void mix(const Number* table, int width, const Corners& corners, int n, i
         values[lane] = mixed(table, width, corners, n, first + lane);
 }
 
-// Turn values into their running sum, in the order of Hillis and Steele.
-DEVICE void add_up(float* values)
+// Keep the values from `floor` on that are in a cone, twice what is on both sides; zeros elsewhere.
+DEVICE void keep_in_cone(float* values, unsigned int bits, float floor)
 {
 #pragma unroll
-    for (int by = 1; by < LANES; by *= 2) {
-#pragma unroll
-        for (int lane = LANES - 1; lane >= by; lane--) values[lane] += values[lane - by];
+    for (int lane = 0; lane < LANES; lane++) {
+        float value = values[lane] >= floor ? values[lane] : 0.0f;
+        values[lane] = ((bits >> lane) & 1u ? value : 0.0f) +
+                       ((bits >> (LANES + lane)) & 1u ? value : 0.0f);
     }
 }
 
-// The sum of the values whose bit is set.
-DEVICE float sum_where(const float* values, unsigned int bits)
-{
-    float left[LANES];
-#pragma unroll
-    for (int lane = 0; lane < LANES; lane++)
-        left[lane] = (bits >> lane) & 1u ? values[lane] : 0.0f;
-#pragma unroll
-    for (int by = LANES / 2; by > 0; by /= 2) {
-#pragma unroll
-        for (int lane = 0; lane < by; lane++) left[lane] += left[lane + by];
-    }
-    return left[0];
-}
-
-// The mass of the directions of a patch whose bit is set.
+// The mass of a patch in a cone, from `floor` on.
 SELDOM float mass_in_patch(const unsigned short* levels, int n_patches, Corners corners, int n,
-                           int patch, unsigned int bits)
+                           int patch, unsigned int bits, float floor)
 {
     float values[LANES];
     mix(levels, n_patches * LANES, corners, n, patch * LANES, values);
-    return sum_where(values, bits);
+    keep_in_cone(values, bits, floor);
+#pragma unroll
+    for (int by = LANES / 2; by > 0; by /= 2) {
+#pragma unroll
+        for (int lane = 0; lane < by; lane++) values[lane] += values[lane + by];
+    }
+    return values[0];
 }
 
 // Tell whether the mass of a cone is at most `limit`.
@@ -186,11 +189,8 @@ SELDOM bool is_cone_poor(const unsigned short* levels, int n_patches, Corners co
 {
     float mass = 0.0f;
     for (int patch = 0; patch < n_patches; patch++) {
-        unsigned int bits = cone[patch];
-        if (!bits) continue;
-        float values[LANES];
-        mix(levels, n_patches * LANES, corners, n, patch * LANES, values);
-        mass += sum_where(values, bits) + sum_where(values, bits >> LANES);
+        if (!cone[patch]) continue;
+        mass += mass_in_patch(levels, n_patches, corners, n, patch, cone[patch], 0.0f);
         if (mass > limit) return false;
     }
     return true;
@@ -215,37 +215,65 @@ DEVICE int sides_of(const unsigned int* cone, int j)
     return (int)((pair & 1u) | ((pair >> (LANES - 1)) & 2u));
 }
 
-// Draw from the interpolated FOD within a cone by its cumulative sum; -1 where it is empty.
+// Draw from the interpolated FOD within a cone by its cumulative sum; minus a stop reason.
 SELDOM int scan_draw(const unsigned short* levels, int n_patches, int n_half, Corners corners,
-                     int n, const unsigned int* cone, float min_amplitude, unsigned int word_0,
-                     unsigned int word_1)
+                     int n, const unsigned int* cone, float floor, float limit,
+                     unsigned int word_0, unsigned int word_1)
 {
-    float mass = 0.0f;
-    for (int j = 0; j < n_half; j++) {
-        int sides = sides_of(cone, j);
-        if (!sides) continue;
-        float amplitude = mixed(levels, n_patches * LANES, corners, n, j);
-        if (!(amplitude >= min_amplitude)) continue;
-        mass += amplitude;
-        if (sides == 3) mass += amplitude;
+    float total = 0.0f;
+    for (int patch = 0; patch < n_patches; patch++)
+        if (cone[patch])
+            total += mass_in_patch(levels, n_patches, corners, n, patch, cone[patch], floor);
+    if (!(total > 0.0f)) return -LOW_AMPLITUDE;
+    if (total <= MARGIN * limit && is_cone_poor(levels, n_patches, corners, n, cone, limit))
+        return -LOW_PROBABILITY;
+    float left = (float)(word_0 >> 8) * UNIT_24 * total;
+    int drawn = 0;
+    float goal = 0.0f;
+    for (int patch = 0; patch < n_patches; patch++) {
+        if (!cone[patch]) continue;
+        float mass = mass_in_patch(levels, n_patches, corners, n, patch, cone[patch], floor);
+        if (!(mass > 0.0f)) continue;
+        drawn = patch;
+        goal = left;
+        if (left < mass) break;
+        left -= mass;
     }
-    if (!(mass > 0.0f)) return -1;
-    float target = (float)(word_0 >> 8) * UNIT_24 * mass;
-    mass = 0.0f;
-    int last = -1;
-    for (int j = 0; j < n_half; j++) {
-        int sides = sides_of(cone, j);
-        if (!sides) continue;
-        float amplitude = mixed(levels, n_patches * LANES, corners, n, j);
-        if (!(amplitude >= min_amplitude) || !(amplitude > 0.0f)) continue;
-        last = j;
-        mass += amplitude;
-        if (sides == 3) mass += amplitude;
-        if (mass > target) break;
+    float values[LANES];
+    mix(levels, n_patches * LANES, corners, n, drawn * LANES, values);
+    keep_in_cone(values, cone[drawn], floor);
+    int last = 0;
+#pragma unroll
+    for (int k = 0; k < LANES; k++)
+        if (values[k] > 0.0f) last = k;
+    add_up<LANES>(values);
+    int lane = 0;
+#pragma unroll
+    for (int k = 0; k < LANES; k++) lane += values[k] <= goal;
+    int j = drawn * LANES + (lane > last ? last : lane);  // rounding may lead beyond the last
+    int sides = sides_of(cone, j);
+    if (sides == 2 || (sides == 3 && (word_1 & 1u))) return j + n_half;
+    return j;
+}
+
+// The random numbers of one step, made four at a time.
+struct Dice {
+    unsigned int stream, step, purpose, block;
+    Words words;
+};
+
+DEVICE unsigned int word_of(Dice& dice, const Settings& settings, unsigned int at)
+{
+    if (at / 4 != dice.block) {
+        dice.block = at / 4;
+        dice.words = philox_block(dice.stream, dice.step, dice.block, dice.purpose,
+                                  settings.key_0, settings.key_1);
     }
-    int sides = sides_of(cone, last);
-    if (sides == 2 || (sides == 3 && (word_1 & 1u))) return last + n_half;
-    return last;
+    unsigned int k = at % 4;
+    return k == 0   ? dice.words.r0
+           : k == 1 ? dice.words.r1
+           : k == 2 ? dice.words.r2
+                    : dice.words.r3;
 }
 
 // Draw the next direction; minus a stop reason where there is none.
@@ -258,63 +286,68 @@ DEVICE int draw_direction(const Field& field, const Settings& settings, const Sc
 {
     int n = n_corners(settings), n_patches = field.n_patches;
     const unsigned int* cone = cone_of(field, i);
-    const unsigned int* cover = field.cover + (long long)i * field.n_groups;
-    float running[MAX_GROUPS * LANES];
-    float total = 0.0f;
-    for (int group = 0; group < field.n_groups; group++) {
-        float values[LANES];
-#pragma unroll
-        for (int lane = 0; lane < LANES; lane++)
-            values[lane] = (cover[group] >> lane) & 1u
-                               ? mixed(field.sums, field.n_groups * LANES, scratch.corners, n,
-                                       group * LANES + lane)
-                               : 0.0f;
-        add_up(values);
-#pragma unroll
-        for (int lane = 0; lane < LANES; lane++)
-            running[group * LANES + lane] = total + values[lane];
-        total = total + values[LANES - 1];
-    }
-    for (unsigned int block = 0; block < DRAW_BLOCKS; block++) {
-        Words words = philox_block(stream, step, block, purpose, settings.key_0, settings.key_1);
+    Dice dice = {stream, step, purpose, 0xFFFFFFFFu, {0, 0, 0, 0}};
 #pragma unroll 1
-        for (int attempt = 0; attempt < 2; attempt++) {
-            unsigned int where = attempt == 0 ? words.r0 : words.r2;
-            unsigned int which = attempt == 0 ? words.r1 : words.r3;
-            float goal = (float)(where >> 8) * UNIT_24 * total;
-            int patch = 0;
-            for (int at = 0; at < field.n_groups * LANES; at++) patch += running[at] <= goal;
-            if (patch > n_patches - 1) patch = n_patches - 1;  // rounded up to the total
-            unsigned int bits = cone[patch];
-            float sums[LANES];
-            mix(field.levels, n_patches * LANES, scratch.corners, n, patch * LANES, sums);
-            add_up(sums);
-            goal = (float)(which >> 8) * UNIT_24 * sums[LANES - 1];
-            int drawn = 0;
+    for (unsigned int attempt = 0; attempt < TRIES; attempt++) {
+        unsigned int at = attempt * (n == 1 ? WORDS_NEAR : WORDS_MIXED);
+        unsigned int of_patch = word_of(dice, settings, at);
+        unsigned int of_lane = word_of(dice, settings, at + 1);
+        int row = scratch.corners.rows[0];
+        float scale = scratch.corners.scales[0];
+        if (n > 1) {
+            float goal = (float)(word_of(dice, settings, at + 2) >> 8) * UNIT_24 * scratch.total;
+            int corner = 0;
 #pragma unroll
-            for (int lane = 0; lane < LANES; lane++) drawn += sums[lane] <= goal;
-            if (drawn == LANES) continue;  // rounded up to the whole
-            int j = patch * LANES + drawn;
-            float amplitude = mixed(field.levels, n_patches * LANES, scratch.corners, n, j);
-            int sides = sides_of(cone, j);
-            // Draw from the full sphere: a random sign first, then the cone.
-            if (two_sided) sides &= (where & 1u) ? 2 : 1;
-            if (!sides || !(amplitude >= settings.min_amplitude) || !(amplitude > 0.0f)) continue;
-            // Mostly what the cone holds of one direction or patch is more than enough.
-            if (amplitude <= MARGIN * limit &&
-                mass_in_patch(field.levels, n_patches, scratch.corners, n, patch,
-                              bits | (bits >> LANES)) <= MARGIN * limit &&
-                is_poor(field, settings, scratch, i, limit))
-                return -LOW_PROBABILITY;
-            return (sides & 1) ? j : j + field.n_half;
+            for (int k = 0; k < 8; k++) corner += scratch.running[k] <= goal;
+            corner &= 7;
+#pragma unroll
+            for (int k = 1; k < 8; k++) {
+                row = k == corner ? scratch.corners.rows[k] : row;
+                scale = k == corner ? scratch.corners.scales[k] : scale;
+            }
+            // Rounding may lead beyond the last, or to one of weight zero.
+            if (!(scale > 0.0f)) continue;
         }
+        unsigned long long product = (unsigned long long)of_patch * (unsigned int)n_patches;
+        int patch = (int)(product >> 32);
+        unsigned int entry = field.alias[(long long)row * n_patches + patch];
+        if (((unsigned int)product >> ALIAS_BITS) >= (entry >> ALIAS_BITS))
+            patch = (int)(entry & ((1u << ALIAS_BITS) - 1u));
+        unsigned int bits = cone[patch];
+        if (!bits) continue;
+        const unsigned short* levels =
+            field.levels + ((long long)row * n_patches + patch) * LANES;
+        unsigned int whole = 0;
+#pragma unroll
+        for (int k = 0; k < LANES; k++) whole += levels[k];
+        unsigned int goal = (unsigned int)(((unsigned long long)of_lane * whole) >> 32);
+        unsigned int running = 0;
+        int lane = 0;
+#pragma unroll
+        for (int k = 0; k < LANES; k++) {
+            running += levels[k];
+            lane += running <= goal;
+        }
+        int j = patch * LANES + lane;
+        int sides = sides_of(cone, j);
+        // Draw from the full sphere: a random sign, then the cone.
+        if (two_sided) sides &= (of_lane & 1u) ? 2 : 1;
+        if (!sides) continue;
+        // Mostly what the cone holds of one voxel, direction or patch is more than enough.
+        float amplitude = scale * (float)levels[lane];
+        if (n > 1 && !(amplitude >= settings.min_amplitude && amplitude > MARGIN * limit))
+            amplitude = mixed(field.levels, n_patches * LANES, scratch.corners, n, j);
+        if (!(amplitude >= settings.min_amplitude) || !(amplitude > 0.0f)) continue;
+        if (amplitude <= MARGIN * limit &&
+            mass_in_patch(field.levels, n_patches, scratch.corners, n, patch,
+                          (bits | (bits >> LANES)) & 0xFFFFu, 0.0f) <= MARGIN * limit &&
+            is_poor(field, settings, scratch, i, limit))
+            return -LOW_PROBABILITY;
+        return (sides & 1) ? j : j + field.n_half;
     }
-    Words words = philox_block(stream, step, DRAW_BLOCKS, purpose, settings.key_0, settings.key_1);
-    int j = scan_draw(field.levels, n_patches, field.n_half, scratch.corners, n, cone,
-                      settings.min_amplitude, words.r0, words.r1);
-    if (j < 0) return -LOW_AMPLITUDE;
-    if (limit >= 0.0f && is_poor(field, settings, scratch, i, limit)) return -LOW_PROBABILITY;
-    return j;
+    Words words = philox_block(stream, step, TRIES, purpose, settings.key_0, settings.key_1);
+    return scan_draw(field.levels, n_patches, field.n_half, scratch.corners, n, cone,
+                     settings.min_amplitude, limit, words.r0, words.r1);
 }
 
 // The half-set direction of the largest interpolated amplitude in a cone, or -1.

@@ -11,7 +11,8 @@ struct Rows {
     const float* values;  // (n_rows, n_coefficients)
     const float* matrix;  // (n_coefficients, n_half)
     unsigned short* levels;
-    float* sums;  // until the levels are there: the largest amplitude of each patch
+    unsigned int* alias;
+    float* largest;  // of each patch: where the alias table will be
     unsigned short* tops;
     float* scales;  // until the levels are there: the largest amplitude of the row
     float* totals;
@@ -72,14 +73,14 @@ extern "C" __global__ void find_largest(Rows rows)
     float largest = 0.0f;
 #pragma unroll
     for (int j = 0; j < LANES; j++) largest = amplitudes[j] > largest ? amplitudes[j] : largest;
-    rows.sums[row * rows.n_groups * LANES + patch] = largest;
+    rows.largest[index] = largest;
 }
 
 extern "C" __global__ void keep_largest(Rows rows)
 {
     long long row = item();
     if (row >= rows.n_rows) return;
-    const float* of_patches = rows.sums + row * rows.n_groups * LANES;
+    const float* of_patches = rows.largest + row * rows.n_patches;
     float largest = 0.0f;
     for (int patch = 0; patch < rows.n_patches; patch++)
         largest = of_patches[patch] > largest ? of_patches[patch] : largest;
@@ -97,25 +98,74 @@ extern "C" __global__ void write_levels(Rows rows)
     float largest = rows.scales[row];
     double factor = largest > 0.0f ? LEVELS / (double)largest : 0.0;
     unsigned short* levels = rows.levels + index * LANES;
-    unsigned int mass = 0, top = 0;
+    unsigned int top = 0;
 #pragma unroll
     for (int j = 0; j < LANES; j++) {
         unsigned int level = (unsigned int)((double)amplitudes[j] * factor + 0.5);
         levels[j] = (unsigned short)level;
-        mass += level;
         top = level > top ? level : top;
     }
-    rows.sums[row * rows.n_groups * LANES + patch] = (float)mass;
     rows.tops[row * rows.n_groups * LANES + patch] = (unsigned short)top;
+}
+
+DEVICE long long mass_of(const Rows& rows, long long row, int patch)
+{
+    const unsigned short* levels = rows.levels + (row * rows.n_patches + patch) * LANES;
+    unsigned int mass = 0;
+#pragma unroll
+    for (int j = 0; j < LANES; j++) mass += levels[j];
+    return (long long)mass;
+}
+
+// A share of a column in the high bits of a 32-bit number, the low ones being zero.
+DEVICE unsigned int share_of(long long own, long long total)
+{
+    const int bits = 32 - ALIAS_BITS;
+    long long most = (1ll << bits) - 1, share = ((own << bits) + total / 2) / total;
+    return (unsigned int)(share < most ? share : most) << ALIAS_BITS;
+}
+
+// The next patch from `patch` on whose mass is at least a column's worth, or is not.
+DEVICE int next_of(const Rows& rows, long long row, int patch, bool heavy, long long total)
+{
+    while (patch < rows.n_patches &&
+           (mass_of(rows, row, patch) * rows.n_patches > total) != heavy)
+        patch++;
+    return patch;
+}
+
+// The alias table of a row, by the sweep of fill_alias in tables.py.
+DEVICE void fill_alias(const Rows& rows, long long row, long long total)
+{
+    int n = rows.n_patches;
+    unsigned int* alias = rows.alias + row * n;
+    for (int column = 0; column < n; column++) alias[column] = (unsigned int)column;
+    int light = next_of(rows, row, 0, false, total), heavy = next_of(rows, row, 0, true, total);
+    long long left = heavy < n ? mass_of(rows, row, heavy) * n : 0;
+    while (heavy < n) {
+        if (left > total) {
+            long long own = mass_of(rows, row, light) * n;
+            alias[light] = share_of(own, total) | (unsigned int)heavy;
+            left -= total - own;
+            light = next_of(rows, row, light + 1, false, total);
+        } else {
+            int following = next_of(rows, row, heavy + 1, true, total);
+            if (following < n) {
+                alias[heavy] = share_of(left, total) | (unsigned int)following;
+                left += mass_of(rows, row, following) * n - total;
+            }
+            heavy = following;
+        }
+    }
 }
 
 extern "C" __global__ void add_levels(Rows rows)
 {
     long long row = item();
     if (row >= rows.n_rows) return;
-    const float* sums = rows.sums + row * rows.n_groups * LANES;
-    long long total = 0;  // of whole numbers below 2^24
-    for (int patch = 0; patch < rows.n_patches; patch++) total += (long long)sums[patch];
+    long long total = 0;
+    for (int patch = 0; patch < rows.n_patches; patch++) total += mass_of(rows, row, patch);
+    fill_alias(rows, row, total);
     float scale = (float)((double)rows.scales[row] / LEVELS);
     rows.scales[row] = scale;
     rows.totals[row] = (float)(2.0 * (double)total * (double)scale);
