@@ -6,8 +6,7 @@ Made by the engine and by the readers; taken by the layer, the writers and the m
 from __future__ import annotations
 
 import hashlib
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InvalidTractogramError
+from .memory import memory
 from .stop import StopReason
 
 if TYPE_CHECKING:
@@ -136,38 +136,37 @@ class Tractogram:
     def concatenate(cls, parts: Iterable[Tractogram]) -> Tractogram:
         """Join tractograms, such as the chunks of a run, in the order given.
 
-        What an iterator gives is let go part by part while it is copied, so that the points are
-        hardly ever held twice.
+        An iterator is used up one part at a time: what is joined is not held twice.
         """
-        held = deque(parts)
-        if not held:
-            return cls.empty()
-        # Made in one piece: the system then gives huge pages, without which the first touch of
-        # every page takes longer than tracking what is on it.
-        points = np.empty((sum(part.n_points for part in held), 3), np.float32)
-        offsets = np.zeros(sum(part.n_streamlines for part in held) + 1, np.int64)
+        held = list(parts) if isinstance(parts, Sequence) else []
+        points = memory.points(sum(part.n_points for part in held))
+        counts: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
         seed_index: list[NDArray[np.int64]] = []
         stop_reasons: list[NDArray[np.uint8]] = []
         lengths: list[NDArray[np.float32]] = []
         tally: dict[StopReason, int] = {}
-        known = any(part._lengths_mm is not None for part in held)
-        n_points = n_lines = n_seeds = 0
-        while held:
-            part = held.popleft()
-            points[n_points : n_points + part.n_points] = part.points
-            offsets[n_lines + 1 : n_lines + 1 + len(part)] = part.offsets[1:] + n_points
+        known = False
+        n_points = n_seeds = 0
+        for part in held or parts:
+            first, n_points = n_points, n_points + part.n_points
+            if n_points > len(points):
+                fewer, points = points, memory.points(max(n_points, 2 * len(points)))
+                points[:first] = fewer[:first]
+                del fewer
+            points[first:n_points] = part.points
+            counts.append(np.diff(part.offsets))
             seed_index.append(part.seed_index)
             stop_reasons.append(part.stop_reasons)
-            if known:
-                lengths.append(part.lengths_mm)
-            n_points += part.n_points
-            n_lines += len(part)
+            known = known or part._lengths_mm is not None
+            lengths.append(part.lengths_mm)
             n_seeds += part.n_seeds
             for reason, count in part.tally.items():
                 tally[reason] = tally.get(reason, 0) + count
+        if not seed_index:
+            return cls.empty()
         return cls(
-            points,
-            offsets,
+            points[:n_points],
+            np.cumsum(np.concatenate(counts)),
             seed_index=np.concatenate(seed_index),
             stop_reasons=np.concatenate(stop_reasons),
             lengths_mm=np.concatenate(lengths) if known else None,

@@ -212,3 +212,10 @@ def test_cones_are_packed_two_bits_a_direction(n_directions, allowed, two_sided)
     patch, lane = np.divmod(np.arange(half), 16)
     pairs = packed.cone[:, patch] >> lane.astype(np.uint32)
     np.testing.assert_array_equal((pairs & 1) | ((pairs >> 16 & 1) << 1), [*cone, [3] * half])
+
+
+@pytest.mark.parametrize("n_directions", [724, 2048])
+@pytest.mark.parametrize(("angle", "tries"), [(5, 0), (15, 0), (30, 4), (45, 4), (180, 4)])
+def test_narrow_cones_are_scanned_without_tries(n_directions, angle, tries):
+    table = build_table(random_fod(2), n_directions=n_directions)
+    assert cone_table(table, float(angle)).tries == tries

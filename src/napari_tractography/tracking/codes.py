@@ -15,7 +15,7 @@ from .. import directions, parameters
 from ..stop import StopReason
 from .philox import Purpose
 
-TRIES = 4  # draws before the cone is scanned
+TRIES = 4  # draws before the cone is scanned; none in a narrow one
 WORDS_NEAR, WORDS_MIXED = 2, 3  # random numbers of a try
 ALIAS_BITS = 8  # of a number of a patch
 LANES = directions.PATCH
@@ -74,6 +74,7 @@ class Field(NamedTuple):
     to_voxel: np.ndarray  # (3, 4) float32
     cone: np.ndarray  # (n_directions + 1, n_patches) uint32; the last: all directions
     two_sided: bool
+    tries: int  # TRIES or 0
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
     neighbours: np.ndarray  # (n_directions, N_NEIGHBOURS) int32
     slopes: np.ndarray  # (n_directions, N_NEIGHBOURS, 5) float32

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
+from ..memory import memory
 from ..stop import N_REASONS
 from ..tractogram import Tractogram, tally_from_counts
 from . import codes, kernel
@@ -107,7 +108,7 @@ def track_range(
             room,
             plan.field.lmax,
         )
-        worker.points = np.empty((max(POINTS_A_BUFFER, room), 3), np.float32)
+        worker.points = memory.points(max(POINTS_A_BUFFER, room))
     n = last - first
     counts, lengths = np.empty(n, np.int64), np.empty(n, np.float32)
     reasons, sources = np.empty((n, 2), np.uint8), np.empty(n, np.int64)
@@ -139,13 +140,15 @@ def track_range(
         n_points += n_more
         if seed >= last or cancelled[0]:
             break
-        larger = np.empty((2 * len(worker.points), 3), np.float32)
+        larger = memory.points(2 * len(worker.points))
         larger[:n_points] = worker.points[:n_points]
         worker.points = larger
     offsets = np.zeros(done + 1, np.int64)
     np.cumsum(counts[:done], out=offsets[1:])
+    points = memory.points(n_points)
+    points[:] = worker.points[:n_points]
     chunk = Tractogram(
-        worker.points[:n_points].copy(),
+        points,
         offsets,
         seed_index=sources[:done] + first_stream,
         stop_reasons=reasons[:done],

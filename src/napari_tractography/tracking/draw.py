@@ -4,8 +4,8 @@ The interpolated FOD at a point is a mixture of the FODs of the voxels around it
 the weight w_k T_k (trilinear weight times total mass). So a direction is drawn by picking a voxel
 with that weight and then a direction from the voxel's own FOD, and it is accepted when it lies in
 the cone and its interpolated amplitude reaches the floor: accepted draws have exactly the
-distribution of the FOD restricted to those directions. After `TRIES` without success the cone is
-scanned, which draws from the same distribution.
+distribution of the FOD restricted to those directions. After `TRIES` without success, and in narrow
+cones at once, the cone is scanned, which draws from the same distribution.
 
 A direction of a voxel is drawn by an alias table over patches of neighbouring directions and by
 inverting a running sum within the patch, both of whole numbers. An alias table over all directions
@@ -326,8 +326,12 @@ def draw_direction(field, settings, scratch, n, i, two_sided, limit, stream, ste
     """
     n_half = field.directions.shape[0] // 2
     floor = settings.min_amplitude
-    column = random_words(settings, scratch, n, stream, step, purpose)
-    for first_try in range(0, TRIES, TOGETHER):
+    # At a start all directions are allowed, whatever the cone.
+    tries = TRIES if i == field.directions.shape[0] else field.tries
+    column = 0
+    if tries:
+        column = random_words(settings, scratch, n, stream, step, purpose)
+    for first_try in range(0, tries, TOGETHER):
         left = draw_tries(field, scratch, n, column, first_try, i, two_sided)
         behind = left >> np.uint32(TOGETHER)
         left &= TRIED

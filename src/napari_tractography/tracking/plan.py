@@ -108,6 +108,7 @@ def kernel_field(
         to_voxel=table.to_voxel,
         cone=_read_only(cones.cone),
         two_sided=cones.two_sided,
+        tries=cones.tries,
         mask=_read_only(np.zeros((0, 0, 0), np.uint8) if mask is None else mask),
         neighbours=neighbours,
         slopes=slopes,

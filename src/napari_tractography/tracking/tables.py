@@ -21,10 +21,13 @@ from numpy.typing import NDArray
 
 from ..directions import angle_cone, direction_set
 from ..fod import SOFTPLUS_SHARPNESS, Fod
-from .codes import ALIAS_BITS, LANES
+from .codes import ALIAS_BITS, LANES, TRIES
 
 ROWS_A_BLOCK = 2048
 LEVELS = 65535.0  # of the largest amplitude in a voxel
+# Share of the axes in a cone from which on tries pay: at 15 degrees scanning at once is 1.1 times
+# (nearest) to 1.5 times (trilinear) as fast, at 25 degrees, a tenth of the axes, it is no faster.
+TRIED_FROM = 0.08
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -103,10 +106,14 @@ class ConeTable:
         lies in the cone, bit LANES + k where its antipode does. The last row has all set.
     two_sided : bool
         Whether some cone holds a direction together with its antipode.
+    tries : int
+        How often to draw from the whole FOD before the cone is scanned: not at all where cones are
+        so narrow that most draws would miss them.
     """
 
     cone: NDArray[np.uint32]
     two_sided: bool
+    tries: int
 
 
 @njit(nogil=True, error_model="numpy")
@@ -290,7 +297,8 @@ def build_cone(table: FodTable, cone: NDArray[np.uint8]) -> ConeTable:
     sides = np.full((table.n_directions + 1, table.n_half), 3, np.uint8)
     sides[:-1] = cone
     packed = _packed(sides & 1) | _packed(sides >> 1) << np.uint32(LANES)
-    return ConeTable(cone=packed, two_sided=bool((cone == 3).any()))
+    tries = TRIES if np.count_nonzero(cone) >= TRIED_FROM * cone.size else 0
+    return ConeTable(cone=packed, two_sided=bool((cone == 3).any()), tries=tries)
 
 
 def _packed(bits: NDArray[Any]) -> NDArray[np.uint32]:

@@ -112,6 +112,7 @@ def pack_field(field: codes.Field, addresses: Mapping[str, int]) -> NDArray[np.v
             "n_groups": field.tops.shape[1],
             "n_coefficients": field.harmonics.shape[1],
             "two_sided": field.two_sided,
+            "tries": field.tries,
             "lmax": field.lmax,
             "to_voxel": np.ravel(field.to_voxel),
             "to_frame": np.ravel(field.to_frame),

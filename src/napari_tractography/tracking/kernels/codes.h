@@ -10,7 +10,7 @@
 #define SELDOM static __device__ __noinline__
 
 enum {
-    TRIES = 4,        // draws before the cone is scanned
+    TRIES = 4,        // draws before the cone is scanned; none in a narrow one
     WORDS_NEAR = 2,   // random numbers of a try
     WORDS_MIXED = 3,
     ALIAS_BITS = 8,   // of a number of a patch
@@ -90,6 +90,7 @@ struct Field {
     int n_groups;
     int n_coefficients;
     int two_sided;
+    int tries;                        // TRIES or 0
     int lmax;
     float to_voxel[12];               // (3, 4): RAS+ mm to voxel coordinates
     float to_frame[9];                // (3, 3): RAS+ axes to those of the harmonics

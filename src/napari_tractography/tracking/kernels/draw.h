@@ -286,9 +286,11 @@ DEVICE int draw_direction(const Field& field, const Settings& settings, const Sc
 {
     int n = n_corners(settings), n_patches = field.n_patches;
     const unsigned int* cone = cone_of(field, i);
+    // At a start all directions are allowed, whatever the cone.
+    unsigned int tries = i == 2 * field.n_half ? TRIES : (unsigned int)field.tries;
     Dice dice = {stream, step, purpose, 0xFFFFFFFFu, {0, 0, 0, 0}};
 #pragma unroll 1
-    for (unsigned int attempt = 0; attempt < TRIES; attempt++) {
+    for (unsigned int attempt = 0; attempt < tries; attempt++) {
         unsigned int at = attempt * (n == 1 ? WORDS_NEAR : WORDS_MIXED);
         unsigned int of_patch = word_of(dice, settings, at);
         unsigned int of_lane = word_of(dice, settings, at + 1);
