@@ -184,48 +184,33 @@ def track_streamline(field, settings, regions, scratch, algorithm, n, out, x, y,
     forced = settings.start != START_GIVEN
     ahead, ahead_steps, ahead_length, ahead_reason = 0, 0, ZERO, SEED
     back, back_steps, back_length, back_reason = 0, 0, ZERO, SEED
-    if settings.direction != BACKWARD:
-        ahead, ahead_steps, ahead_length, ahead_reason = walk(
+    for half in range(2):  # in one place, since all of the draw is compiled into it
+        if settings.direction == (BACKWARD if half == 0 else FORWARD):
+            continue
+        points, steps, length, reason = walk(
             field,
             settings,
             regions,
             scratch,
             algorithm,
             n,
-            scratch.forward,
+            scratch.forward if half == 0 else out,
             x,
             y,
             z,
-            i,
-            forced,
-            0,
-            settings.max_steps,
-            settings.max_length,
-            stream,
-        )
-        if ahead_reason == EXCLUDED:
-            return 0, ZERO, EXCLUDED, EXCLUDED
-    if settings.direction != FORWARD:
-        back, back_steps, back_length, back_reason = walk(
-            field,
-            settings,
-            regions,
-            scratch,
-            algorithm,
-            n,
-            out,
-            x,
-            y,
-            z,
-            opposite,
-            forced and settings.direction == BACKWARD,
-            1,
+            i if half == 0 else opposite,
+            forced and (half == 0 or settings.direction == BACKWARD),
+            half,
             settings.max_steps - ahead_steps,
             settings.max_length - ahead_length,
             stream,
         )
-        if back_reason == EXCLUDED:
+        if reason == EXCLUDED:
             return 0, ZERO, EXCLUDED, EXCLUDED
+        if half == 0:
+            ahead, ahead_steps, ahead_length, ahead_reason = points, steps, length, reason
+        else:
+            back, back_steps, back_length, back_reason = points, steps, length, reason
     steps = ahead_steps + back_steps
     length = ahead_length + back_length if settings.adaptive else np.float32(steps) * settings.step
     if steps == 0:
@@ -263,8 +248,8 @@ def _content_of(sources):
 def block_kernel(algorithm, interpolation):
     """Return the kernel of an algorithm and an interpolation: see `track_block` in here.
 
-    Each is compiled when it is first asked for, in a third of the time that all would take
-    together, and without the others' code in its loop a deterministic step takes two thirds.
+    Each is compiled when it is first asked for, since without the others' code in its loop a
+    deterministic step takes two thirds of the time.
     """
     n = 1 if interpolation == NEAREST else 8
     return _cached(_content_of(SOURCES), min(algorithm, DIFFUSION), n)
