@@ -204,3 +204,17 @@ def test_parts_are_joined_as_they_come_without_keeping_them() -> None:
     assert joined.points[:, 1].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert joined.offsets.tolist() == [0, 1, 3, 4, 6, 7, 9, 10, 12]
     assert joined.seed_index.tolist() == [0, 10, 1, 11, 2, 12, 3, 13]
+
+
+@pytest.mark.parametrize("n_seeds", [None, 1, 40, 10**4])
+def test_joining_does_not_depend_on_how_many_seeds_are_expected(n_seeds: int | None) -> None:
+    parts = [make([3, 0, 5], seed=k)[: k % 4] for k in range(12)]
+    wanted = np.concatenate([part.points for part in parts])
+    joined = Tractogram.concatenate(iter(parts), n_seeds=n_seeds)
+    np.testing.assert_array_equal(joined.points, wanted)
+    assert joined.n_seeds == sum(part.n_seeds for part in parts)
+    assert_same(Tractogram.concatenate(parts), joined)
+
+
+def test_an_iterator_without_parts_gives_no_streamlines() -> None:
+    assert Tractogram.concatenate(iter([]), n_seeds=5).n_streamlines == 0

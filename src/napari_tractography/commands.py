@@ -100,7 +100,7 @@ def track_with_progress(
     )
     if sys.stderr.isatty() and not options.quiet:
         chunks = _telling(chunks, len(inputs.seeds))
-    return Tractogram.concatenate(chunks)
+    return Tractogram.concatenate(chunks, n_seeds=len(inputs.seeds))
 
 
 def _telling(chunks: Iterator[Tractogram], n_seeds: int) -> Iterator[Tractogram]:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from .grid import Grid
 
 
+MARGIN = 1.1  # of memory for points that are yet to come
+GROWTH = 8  # at most at a time: the first few seeds tell little
+
+
 class Tractogram:
     """Streamlines in space.
 
@@ -133,10 +137,17 @@ class Tractogram:
         return cls(np.concatenate(lines), offsets)
 
     @classmethod
-    def concatenate(cls, parts: Iterable[Tractogram]) -> Tractogram:
+    def concatenate(cls, parts: Iterable[Tractogram], *, n_seeds: int | None = None) -> Tractogram:
         """Join tractograms, such as the chunks of a run, in the order given.
 
         An iterator is used up one part at a time: what is joined is not held twice.
+
+        Parameters
+        ----------
+        parts : iterable of Tractogram
+        n_seeds : int, optional
+            How many seeds an iterator will have tried in the end: memory is made for as many, and
+            not in steps.
         """
         held = list(parts) if isinstance(parts, Sequence) else []
         points = memory.points(sum(part.n_points for part in held))
@@ -146,11 +157,15 @@ class Tractogram:
         lengths: list[NDArray[np.float32]] = []
         tally: dict[StopReason, int] = {}
         known = False
-        n_points = n_seeds = 0
+        n_points = n_tried = 0
         for part in held or parts:
             first, n_points = n_points, n_points + part.n_points
             if n_points > len(points):
-                fewer, points = points, memory.points(max(n_points, 2 * len(points)))
+                expected = 2 * n_points
+                if n_seeds and n_tried + part.n_seeds:
+                    expected = int(MARGIN * n_points * n_seeds / (n_tried + part.n_seeds))
+                expected = min(max(expected, n_points), GROWTH * n_points)
+                fewer, points = points, memory.points(expected)
                 points[:first] = fewer[:first]
                 del fewer
             points[first:n_points] = part.points
@@ -159,7 +174,7 @@ class Tractogram:
             stop_reasons.append(part.stop_reasons)
             known = known or part._lengths_mm is not None
             lengths.append(part.lengths_mm)
-            n_seeds += part.n_seeds
+            n_tried += part.n_seeds
             for reason, count in part.tally.items():
                 tally[reason] = tally.get(reason, 0) + count
         if not seed_index:
@@ -171,7 +186,7 @@ class Tractogram:
             stop_reasons=np.concatenate(stop_reasons),
             lengths_mm=np.concatenate(lengths) if known else None,
             tally=tally,
-            n_seeds=n_seeds,
+            n_seeds=n_tried,
         )
 
     @property

@@ -192,7 +192,7 @@ def track(
         block=block,
         memory_limit=memory_limit,
     )
-    tractogram = Tractogram.concatenate(chunks)
+    tractogram = Tractogram.concatenate(chunks, n_seeds=len(seeds))
     if not len(tractogram):
         logger.warning("%s", tractogram.why_empty())
     return tractogram
