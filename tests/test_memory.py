@@ -73,6 +73,17 @@ def test_no_more_waits_than_is_said():
     assert nothing.n_bytes == 0
 
 
+def test_those_that_waited_longest_make_room():
+    memory = PointMemory(kept=int(6.5 * LARGE * POINT))
+    arrays = [memory.points(n * LARGE) for n in (1, 2, 4)]
+    place = address(arrays[2])
+    while arrays:
+        arrays.pop(0)
+    assert memory.n_bytes >= 4 * LARGE * POINT
+    memory.points(9 * LARGE)  # more than may wait: gone at once, and takes nothing with it
+    assert address(memory.points(4 * LARGE)) == place
+
+
 def test_a_block_is_not_wasted_on_a_few_points():
     memory = PointMemory()
     memory.points(40 * LARGE)

@@ -36,7 +36,7 @@ class PointMemory:
     Parameters
     ----------
     kept : int
-        Bytes that may wait; what exceeds them is freed.
+        Bytes that may wait; beyond them those that waited longest are freed.
     """
 
     def __init__(self, kept: int = KEPT) -> None:
@@ -68,13 +68,26 @@ class PointMemory:
             if found is None:
                 step = 1 << max(n.bit_length() - 3, 0)  # so that the next run's sizes are the same
                 return np.empty((-(-n // step) * step, 3), np.float32)
-            while (block := self._waiting.popleft()) is not found:
+            for _ in range(len(self._waiting)):
+                block = self._oldest()
+                if block is None or block is found:
+                    break
                 self._waiting.append(block)
-            return found
+            return found  # ours alone, also where another thread has just let go of it
+
+    def _oldest(self) -> NDArray[np.float32] | None:
+        try:
+            return self._waiting.popleft()
+        except IndexError:
+            return None
 
     def _take_back(self, block: NDArray[np.float32]) -> None:
-        if self.n_bytes + block.nbytes <= self._kept:
-            self._waiting.append(block)
+        """Keep a block, and let go of those that waited longest while all are too much."""
+        if block.nbytes > self._kept:
+            return
+        self._waiting.append(block)
+        while self.n_bytes > self._kept:
+            self._oldest()
 
 
 memory = PointMemory()
