@@ -9,8 +9,8 @@ cones at once, the cone is scanned, which draws from the same distribution.
 
 A direction of a voxel is drawn by an alias table over patches of neighbouring directions and by
 inverting a running sum within the patch, both of whole numbers. An alias table over all directions
-would need no running sum, but it is larger than all the rest (1.4 beside 0.8 kB), and a look-up in it
-may be anywhere, so that with it a step mostly waited for memory.
+would need no running sum, but it is larger than all the rest (1.4 beside 0.8 kB), and a look-up in
+it may be anywhere, so that with it a step mostly waited for memory.
 """
 # mypy: ignore-errors
 
