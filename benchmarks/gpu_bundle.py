@@ -234,7 +234,9 @@ def read(path: Path) -> dict[str, Run]:
             levels=field.levels,
             n_patches=field.levels.shape[1],
             n_bytes=field.voxel_rows.nbytes
-            + sum(getattr(field, name).nbytes for name in ("levels", "alias", "tops")),
+            + sum(
+                getattr(field, name).nbytes for name in ("levels", "alias", "lane_alias", "tops")
+            ),
         )
         positions = found(held["positions"])
         plan = SimpleNamespace(

@@ -146,7 +146,7 @@ def test_tables_made_on_the_device_are_those_of_the_cpu(gpu, fod, positivity):
     if positivity == "softplus":
         assert abs(found.levels.get().astype(int) - wanted.levels).max() <= 1
         return
-    for name in ("levels", "alias", "tops", "scales", "totals"):
+    for name in ("levels", "alias", "lane_alias", "shares", "tops", "scales", "totals"):
         assert (getattr(found, name).get() == getattr(wanted, name)).all(), name
 
 

@@ -25,7 +25,7 @@ def built(library, fod, n_directions, positivity):
     given = {**arrays, "values": fod.values, "matrix": matrix}
     addresses = {name: array.ctypes.data for name, array in given.items()}
     rows = cuda_tables.pack_rows(addresses, fod.n_voxels, *matrix.shape, sharpness_of(positivity))
-    for which in range(4):
+    for which in range(len(cuda_tables.NAMES)):
         n = arrays["levels"].size  # more threads than there is to do
         library.launch_tables(which, -(-n // 7), 7, pointer(rows))
     return arrays

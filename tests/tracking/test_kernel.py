@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from numba import float32, njit
+from numba import int64, njit
 from numba.core.dispatcher import Dispatcher
 from toys import random_fod
 
@@ -14,7 +14,17 @@ from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.regions import Region
 from napari_tractography.seeds import Seeds
-from napari_tractography.tracking import borders, codes, draw, harmonics, kernel, langevin
+from napari_tractography.tracking import (
+    borders,
+    codes,
+    draw,
+    halves,
+    harmonics,
+    kernel,
+    langevin,
+    strides,
+    tries,
+)
 from napari_tractography.tracking.cpu import iter_chunks
 from napari_tractography.tracking.engine import make_plan, track
 from napari_tractography.tracking.philox import philox4x32
@@ -61,24 +71,24 @@ def test_philox_equals_its_specification():
 def test_reference_counting_is_off_in_all_of_the_kernel():
     dispatchers = {
         name: value
-        for module in (borders, draw, harmonics, kernel, langevin)
+        for module in (borders, draw, halves, harmonics, langevin, strides, tries)
         for name, value in vars(module).items()
         if isinstance(value, Dispatcher)
     }
     dispatchers["track_block"] = the_kernel()
-    assert {"walk", "draw_direction", "visit_regions"} <= dispatchers.keys()
+    assert {"walk", "draw_near", "step_on", "visit_regions"} <= dispatchers.keys()
     assert [n for n, d in dispatchers.items() if d.targetoptions.get("_nrt", True)] == []
 
 
 def test_numba_still_heeds_that_reference_counting_is_off():
     """`_nrt` is private: a new Numba that drops it would make the kernel ten times slower."""
-    field = signature_of_the_kernel()[0]
+    field, walkers = signature_of_the_kernel()[0], signature_of_the_kernel()[4]
     options = {**codes.OPTIONS}
     assert options.pop("_nrt") is False
 
     def code(**more):
-        fresh = njit(**options, **more)(draw.place.py_func)
-        fresh.compile((field, float32, float32, float32))
+        fresh = njit(**options, **more)(halves.enter_voxel.py_func)
+        fresh.compile((field, walkers, int64, int64))
         return fresh.inspect_llvm(fresh.signatures[0])
 
     assert "NRT_incref" not in code(_nrt=False)

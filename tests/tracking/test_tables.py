@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from toys import random_fod
 
-from napari_tractography.directions import direction_set, function_cone
+from napari_tractography.directions import angle_cone, direction_set, function_cone
+from napari_tractography.errors import InvalidParameterError
 from napari_tractography.fod import Fod
 from napari_tractography.tracking import codes, tables
 from napari_tractography.tracking.tables import (
@@ -18,6 +19,7 @@ from napari_tractography.tracking.tables import (
     build_table,
     cone_table,
     fill_alias,
+    fill_lane_alias,
     fod_table,
 )
 
@@ -91,18 +93,82 @@ def test_an_alias_table_of_any_masses_is_exact(masses):
     assert (found[np.array(masses) == 0] == 0).all()
 
 
+def chances_in_patch(lane_alias: np.ndarray) -> np.ndarray:
+    """(LANES,) float64: how likely the alias table of a patch gives each of its directions."""
+    own = (lane_alias >> codes.LANE_BITS) / 2.0**codes.SHARE_BITS
+    found = own.copy()
+    np.add.at(found, lane_alias & (codes.LANES - 1), 1 - own)
+    return found / codes.LANES
+
+
+@pytest.mark.parametrize("n_directions", [32, 66, 724, 4096])
+def test_the_alias_tables_of_patches_give_directions_by_their_level(n_directions):
+    table = build_table(random_fod(8, seed=1), n_directions=n_directions)
+    levels = table.levels.reshape(-1, codes.LANES).astype(np.int64)
+    masses = levels.sum(axis=1)
+    assert (masses > 0).sum() > 10
+    for lane_alias, level, mass in zip(
+        table.lane_alias.reshape(levels.shape), levels, masses, strict=True
+    ):
+        if mass:
+            found = chances_in_patch(lane_alias)
+            np.testing.assert_allclose(found, level / mass, atol=1 / 65536, rtol=0)
+            assert (found[level == 0] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        pytest.param([0] * 15 + [1], id="one"),
+        pytest.param([65535] * 16, id="all"),
+        pytest.param([65535] + [1] * 15, id="very unequal"),
+        pytest.param([0, 65535] * 8, id="every other"),
+        pytest.param(list(range(16)), id="rising"),
+        pytest.param([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3], id="several"),
+    ],
+)
+def test_an_alias_table_of_a_patch_is_off_by_less_than_a_65536th(levels):
+    lane_alias = np.empty(codes.LANES, np.uint16)
+    units, entries = np.empty(codes.LANES, np.int64), np.empty(codes.LANES, np.uint32)
+    fill_lane_alias(np.array(levels, np.uint16), sum(levels), units, entries, lane_alias)
+    found = chances_in_patch(lane_alias)
+    np.testing.assert_allclose(found, np.array(levels) / sum(levels), atol=1 / 65536, rtol=0)
+    assert (found[np.array(levels) == 0] == 0).all()
+
+
+def test_shares_are_those_of_the_patches_rounded_down():
+    table = build_table(random_fod(8, seed=1))
+    masses = table.levels.astype(float).sum(axis=2)
+    wanted = masses / (2 * masses.sum(axis=1, keepdims=True))
+    off = wanted - table.shares / codes.SHARES
+    assert (off >= 0).all()
+    assert (off < 1 / codes.SHARES).all()
+    assert wanted.max() > 0.05
+
+
+def test_tables_of_more_amplitudes_than_can_be_numbered_are_refused(monkeypatch):
+    fod = random_fod(4, seed=1)
+    monkeypatch.setattr(tables, "MOST_LEVELS", 23 * 16 * fod.n_voxels)
+    build_table(fod)
+    with pytest.raises(InvalidParameterError, match=r"n_directions = 752 .* lower n_directions"):
+        build_table(fod, n_directions=736 + 16)
+
+
 def test_a_direction_alone_has_all_levels():
     """Through the builder, with the identity in place of the spherical harmonics."""
     lone = np.zeros((1, 362), np.float32)
     lone[:, 17] = 0.25
-    levels = np.empty((1, 368), np.uint16)
-    alias, tops = np.zeros((1, 23), np.uint32), np.zeros((1, 32), np.uint16)
+    levels, lane_alias = np.empty((1, 368), np.uint16), np.empty((1, 368), np.uint16)
+    alias, shares = np.zeros((1, 23), np.uint32), np.zeros((1, 23), np.uint16)
+    tops = np.zeros((1, 32), np.uint16)
     scales, totals = np.empty(1, np.float32), np.empty(1, np.float32)
     identity = np.eye(362, dtype=np.float32)
-    build_rows(0, 1, lone, identity, 0.0, levels, alias, tops, scales, totals)
+    build_rows(0, 1, lone, identity, 0.0, levels, alias, lane_alias, shares, tops, scales, totals)
     assert np.flatnonzero(levels) == [17]
     assert np.flatnonzero(tops) == [1]
+    assert np.flatnonzero(shares) == [1]
     assert chances(alias[0])[1] == 1
+    assert chances_in_patch(lane_alias[0, 16:32])[1] == 1
     assert levels[0, 17] * scales[0] == pytest.approx(0.25, rel=1e-6)
     assert totals[0] == pytest.approx(0.5, rel=1e-6)
 
@@ -152,7 +218,7 @@ def test_rows_do_not_depend_on_the_block_they_are_built_in(monkeypatch):
     monkeypatch.setattr(tables, "ROWS_A_BLOCK", 5)
     progress = []
     pieces = build_table(fod, progress=lambda done, n: progress.append((done, n)))
-    for name in ("levels", "alias", "tops", "scales", "totals"):
+    for name in ("levels", "alias", "lane_alias", "shares", "tops", "scales", "totals"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(pieces, name))
     assert progress[-1] == (fod.n_voxels, fod.n_voxels)
     assert len(progress) == -(-fod.n_voxels // 5)
@@ -215,7 +281,22 @@ def test_cones_are_packed_two_bits_a_direction(n_directions, allowed, two_sided)
 
 
 @pytest.mark.parametrize("n_directions", [724, 2048])
-@pytest.mark.parametrize(("angle", "tries"), [(5, 0), (15, 0), (30, 4), (45, 4), (180, 4)])
-def test_narrow_cones_are_scanned_without_tries(n_directions, angle, tries):
+@pytest.mark.parametrize(("angle", "tried"), [(5, 0), (15, 0), (30, 1), (45, 1), (180, 1)])
+def test_narrow_cones_are_scanned_without_tries(n_directions, angle, tried):
     table = build_table(random_fod(2), n_directions=n_directions)
-    assert cone_table(table, float(angle)).tries == tries
+    assert cone_table(table, float(angle)).tries == tried * codes.TRIES
+
+
+@pytest.mark.parametrize(("angle", "how_many"), [(5.0, "none"), (30.0, "some"), (90.0, "all")])
+def test_cores_lie_in_the_cone_as_a_whole(angle, how_many):
+    table = build_table(random_fod(4, seed=1))
+    cone = angle_cone(724, angle)
+    cones = build_cone(table, cone)
+    assert cones.cores.shape == (725,)
+    for i, core in enumerate(cones.cores[:-1]):
+        if core >= 0:
+            sides = cone[i, core * codes.LANES : (core + 1) * codes.LANES]
+            assert (sides & 1).all() or (sides & 2).all()
+    there = cones.cores[:-1] >= 0
+    assert there.any() == (how_many != "none")
+    assert there.all() == (how_many == "all")

@@ -15,10 +15,13 @@ from .. import directions, parameters
 from ..stop import StopReason
 from .philox import Purpose
 
-TRIES = 4  # draws before the cone is scanned; none in a narrow one
-WORDS_NEAR, WORDS_MIXED = 2, 3  # random numbers of a try
-ALIAS_BITS = 8  # of a number of a patch
+TRIES = 8  # draws before the cone is scanned; none in a narrow one
+ALIAS_BITS = 8  # of the number of a patch
 LANES = directions.PATCH
+LANE_BITS = 4  # of the number of a direction in its patch
+assert LANES == 1 << LANE_BITS
+SHARE_BITS = 16 - LANE_BITS  # of a column's share in the alias table of a patch
+SHARES = 65536  # that the mass of a voxel, of both signs, is cut into
 assert parameters.MAX_DIRECTIONS <= 2 * LANES << ALIAS_BITS
 MAX_INCLUDES = 16
 
@@ -67,12 +70,15 @@ class Field(NamedTuple):
     voxel_rows: np.ndarray  # (x, y, z) int32
     levels: np.ndarray  # (n_rows, n_patches, LANES) uint16
     alias: np.ndarray  # (n_rows, n_patches) uint32
+    lane_alias: np.ndarray  # (n_rows, n_patches, LANES) uint16
+    shares: np.ndarray  # (n_rows, n_patches) uint16
     tops: np.ndarray  # (n_rows, n_groups, LANES) uint16
     scales: np.ndarray  # (n_rows,) float32
     totals: np.ndarray  # (n_rows,) float32
     directions: np.ndarray  # (n_directions, 3) float32
     to_voxel: np.ndarray  # (3, 4) float32
     cone: np.ndarray  # (n_directions + 1, n_patches) uint32; the last: all directions
+    cores: np.ndarray  # (n_directions + 1,) int32
     two_sided: bool
     tries: int  # TRIES or 0
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
@@ -125,53 +131,23 @@ class Regions(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What one thread keeps between steps."""
+    """The place of one streamline, for what is done for one after the other."""
 
-    cell: np.ndarray  # (3,) int64: the voxels that the corners below belong to
-    rows: np.ndarray  # (8,) int64: the voxels whose FODs mix, in the order of the corners' bits
-    corner_totals: np.ndarray  # (8,) float32, 0 where there is no FOD
-    corner_scales: np.ndarray  # (8,) float32, 0 where there is no FOD
     weights: np.ndarray  # (8,) float32: of the corners
     scales: np.ndarray  # (8,) float32: amplitude that one level of each row adds
     total: np.ndarray  # (1,) float32
-    running: np.ndarray  # (8,) float32: running sum of the corners' totals
     masses: np.ndarray  # (n_patches,) float32: what a cone holds of each patch
-    words: np.ndarray  # (12, LANES) uint32: random numbers of LANES steps
-    drawn: np.ndarray  # (TRIES,) int32: half-set directions
-    ahead: np.ndarray  # (1,) int64: which steps they are of
-    known: np.ndarray  # (3,) int64: row, direction and the largest in its cone, found last
-    inside: np.ndarray  # (n_regions,) uint8: was the last point in the region
-    visited: np.ndarray  # (1,) int64: bits of the include regions
-    ups: np.ndarray  # (2, n_includes + 1) int64: ordered visits going out, a row a half
-    downs: np.ndarray  # (2, n_includes + 1) int64
-    forward: np.ndarray  # (n_points, 3) float32: points of the forward half
     coefficients: np.ndarray  # (n_coefficients,) float32: interpolated harmonics
     legendre: np.ndarray  # (2, lmax + 2) float32
 
 
-def new_scratch(
-    n_patches: int, n_regions: int, n_includes: int, n_points: int, lmax: int = 0
-) -> Scratch:
+def new_scratch(n_patches: int, lmax: int = 0) -> Scratch:
     """Allocate the scratch of one thread."""
     return Scratch(
-        cell=np.full(3, -(2**31), np.int64),
-        rows=np.zeros(8, np.int64),
-        corner_totals=np.zeros(8, np.float32),
-        corner_scales=np.zeros(8, np.float32),
         weights=np.zeros(8, np.float32),
         scales=np.zeros(8, np.float32),
         total=np.zeros(1, np.float32),
-        running=np.zeros(8, np.float32),
         masses=np.zeros(n_patches, np.float32),
-        words=np.zeros((TRIES * WORDS_MIXED, LANES), np.uint32),
-        drawn=np.zeros(TRIES, np.int32),
-        ahead=np.full(1, -1, np.int64),
-        known=np.full(3, -1, np.int64),
-        inside=np.zeros(n_regions, np.uint8),
-        visited=np.zeros(1, np.int64),
-        ups=np.zeros((2, n_includes + 1), np.int64),
-        downs=np.zeros((2, n_includes + 1), np.int64),
-        forward=np.empty((n_points, 3), np.float32),
         coefficients=np.zeros((lmax + 1) * (lmax + 2) // 2, np.float32),
         legendre=np.zeros((2, lmax + 2), np.float32),
     )

@@ -18,9 +18,10 @@ import numpy as np
 from ..memory import memory
 from ..stop import N_REASONS
 from ..tractogram import Tractogram, tally_from_counts
-from . import codes, kernel
+from . import codes, kernel, walkers
 from .plan import Plan
 from .tables import cpu_count
+from .vectors import WALKERS
 
 # Seeds: few, so that the first streamlines show at once; an eighth of a small run, so that a
 # preview is not cut into more pieces than the threads need.
@@ -34,6 +35,7 @@ class _Worker(threading.local):
     """What each thread of a pool keeps from block to block."""
 
     scratch: codes.Scratch | None = None
+    walkers: walkers.Walkers | None = None
     points: np.ndarray | None = None
 
 
@@ -99,61 +101,58 @@ def track_range(
 ) -> tuple[Tractogram, float]:
     """Track seeds `first` to `last` in this thread; return the streamlines and the seconds."""
     begun = time.perf_counter()
-    room = plan.settings.max_steps + 2
-    if worker.scratch is None or worker.points is None:
-        worker.scratch = codes.new_scratch(
-            plan.table.n_patches,
-            len(plan.regions.roles),
-            plan.regions.n_includes,
-            room,
-            plan.field.lmax,
-        )
-        worker.points = memory.points(max(POINTS_A_BUFFER, room))
+    settings = plan.settings
+    if worker.scratch is None or worker.walkers is None or worker.points is None:
+        every = settings.max_steps if settings.endpoints else settings.record_every
+        room = -(-settings.max_steps // every)
+        worker.scratch = codes.new_scratch(plan.table.n_patches, plan.field.lmax)
+        worker.walkers = walkers.new_walkers(len(plan.regions.roles), plan.regions.n_includes, room)
+        worker.points = memory.points(max(POINTS_A_BUFFER, 2 * WALKERS * (2 * room + 1)))
     n = last - first
-    counts, lengths = np.empty(n, np.int64), np.empty(n, np.float32)
-    reasons, sources = np.empty((n, 2), np.uint8), np.empty(n, np.int64)
+    firsts, counts = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    lengths, reasons = np.empty(n, np.float32), np.empty((n, 2), np.uint8)
     tally = np.zeros(N_REASONS, np.int64)
-    track_block = kernel.block_kernel(plan.settings.algorithm, plan.settings.interpolation)
-    done = 0
-    n_points = 0
-    seed = first
-    while True:
-        seed, n_lines, n_more = track_block(
-            plan.field,
-            plan.settings,
-            plan.regions,
-            worker.scratch,
-            plan.positions_mm,
-            plan.given,
-            seed,
-            last,
-            first_stream,
-            cancelled,
-            worker.points[n_points:],
-            counts[done:],
-            lengths[done:],
-            reasons[done:],
-            sources[done:],
-            tally,
-        )
-        done += n_lines
-        n_points += n_more
-        if seed >= last or cancelled[0]:
+    track_block = kernel.block_kernel(settings.algorithm, settings.interpolation)
+    common = worker.walkers.common
+    common[:] = 0
+    common[walkers.NEXT_SEED] = first
+    while not track_block(
+        plan.field,
+        settings,
+        plan.regions,
+        worker.scratch,
+        worker.walkers,
+        plan.positions_mm,
+        plan.given,
+        first,
+        last,
+        first_stream,
+        cancelled,
+        worker.points,
+        firsts,
+        counts,
+        lengths,
+        reasons,
+        tally,
+    ):
+        if cancelled[0]:
             break
+        n_points = int(common[walkers.N_POINTS])
         larger = memory.points(2 * len(worker.points))
         larger[:n_points] = worker.points[:n_points]
         worker.points = larger
-    offsets = np.zeros(done + 1, np.int64)
-    np.cumsum(counts[:done], out=offsets[1:])
-    points = memory.points(n_points)
-    points[:] = worker.points[:n_points]
+    kept = np.flatnonzero(counts)
+    offsets = np.zeros(len(kept) + 1, np.int64)
+    np.cumsum(counts[kept], out=offsets[1:])
+    points = memory.points(int(offsets[-1]))
+    kernel.in_order(worker.points, firsts, counts, points)
     chunk = Tractogram(
         points,
         offsets,
-        seed_index=sources[:done] + first_stream,
-        stop_reasons=reasons[:done],
-        lengths_mm=lengths[:done],
+        seed_index=kept + (first + first_stream),
+        stop_reasons=reasons[kept],
+        lengths_mm=lengths[kept],
         tally=tally_from_counts(tally),
-        n_seeds=seed - first,
+        n_seeds=int(common[walkers.NEXT_SEED]) - first - int(common[walkers.BUSY]).bit_count(),
     )
     return chunk, time.perf_counter() - begun

@@ -26,8 +26,9 @@ from .launcher import OutOfDeviceMemoryError
 from .tables import FodTable, sampling_matrix, sharpness_of, to_voxel_matrix
 
 SOURCE = "tables.cu"
-PER_PATCH = ("find_largest", "write_levels")
-NAMES = ("find_largest", "keep_largest", "write_levels", "add_levels")  # in this order
+PER_PATCH = ("find_largest", "write_levels", "fill_lanes")
+# In this order.
+NAMES = ("find_largest", "keep_largest", "write_levels", "add_levels", "fill_lanes")
 BLOCK = 128  # threads
 
 
@@ -47,6 +48,8 @@ def table_arrays(n_rows: int, n_directions: int) -> dict[str, tuple[tuple[int, .
     return {
         "levels": ((n_rows, n_patches, LANES), "u2"),
         "alias": ((n_rows, n_patches), "u4"),
+        "lane_alias": ((n_rows, n_patches, LANES), "u2"),
+        "shares": ((n_rows, n_patches), "u2"),
         "tops": ((n_rows, n_groups, LANES), "u2"),
         "scales": ((n_rows,), "f4"),
         "totals": ((n_rows,), "f4"),

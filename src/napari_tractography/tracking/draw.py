@@ -4,13 +4,13 @@ The interpolated FOD at a point is a mixture of the FODs of the voxels around it
 the weight w_k T_k (trilinear weight times total mass). So a direction is drawn by picking a voxel
 with that weight and then a direction from the voxel's own FOD, and it is accepted when it lies in
 the cone and its interpolated amplitude reaches the floor: accepted draws have exactly the
-distribution of the FOD restricted to those directions. After `TRIES` without success, and in narrow
-cones at once, the cone is scanned, which draws from the same distribution.
+distribution of the FOD restricted to those directions. These tries are in tries.py. After `TRIES`
+without success, and in narrow cones at once, the cone is scanned, which draws from the same
+distribution.
 
-A direction of a voxel is drawn by an alias table over patches of neighbouring directions and by
-inverting a running sum within the patch, both of whole numbers. An alias table over all directions
-would need no running sum, but it is larger than all the rest (1.4 beside 0.8 kB), and a look-up in
-it may be anywhere, so that with it a step mostly waited for memory.
+A direction of a voxel is drawn by an alias table over patches of neighbouring directions and
+another over those of the patch. A single one over all directions would need one look-up less, but
+that may be anywhere in 1.4 kB, while most patches are drawn seldom.
 """
 # mypy: ignore-errors
 
@@ -19,36 +19,25 @@ from __future__ import annotations
 import numpy as np
 
 from .codes import (
+    LANE_BITS,
     LANES,
-    LEFT_IMAGE,
-    LEFT_MASK,
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
     PURPOSE_START,
-    START_SAMPLED,
-    TRIES,
-    WORDS_MIXED,
-    WORDS_NEAR,
     compiled,
     inlined,
 )
 from .lanes import (
-    TOGETHER,
-    draw_tries_mixed,
-    draw_tries_near,
     draw_weighed_mixed,
     draw_weighed_near,
     lanes_at_least_mixed,
     lanes_at_least_near,
     largest_lane_mixed,
     largest_lane_near,
-    levels_in_patch,
     lowest_bit,
     mass_in_patch_mixed,
     mass_in_patch_near,
-    philox_lanes,
     weigh_corners,
-    weigh_lane,
 )
 from .philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
 
@@ -66,8 +55,6 @@ MARGIN = np.float32(1.0001)  # far above the rounding of a sum of eight
 BIT = np.uint32(1)
 PAIR = np.uint32(LANES)
 LAST_LANE = LANES - 1
-LANE_BITS = LAST_LANE.bit_length()
-TRIED = np.uint32((1 << TOGETHER) - 1)
 UNIT_24 = np.float32(2.0**-24)
 
 
@@ -96,104 +83,93 @@ def to_voxel(matrix, x, y, z):
 
 
 @inlined
-def nearest_voxel(v):
-    """Return the voxel that a voxel coordinate belongs to."""
+def nearest(v):
+    """Return the voxel that a voxel coordinate belongs to, along its axis."""
     return np.int64(np.floor(v + HALF))
 
 
-@inlined
-def place(field, vx, vy, vz):
-    """Tell whether a voxel position may be on a streamline: 0, LEFT_IMAGE or LEFT_MASK."""
+@compiled
+def enter_cell(field, walkers, lane, vx, vy, vz):
+    """Find the eight voxels whose FODs mix at voxel coordinates where a walker is."""
+    ix, iy, iz = np.int64(np.floor(vx)), np.int64(np.floor(vy)), np.int64(np.floor(vz))
+    walkers.cells[0, lane], walkers.cells[1, lane], walkers.cells[2, lane] = ix, iy, iz
     nx, ny, nz = field.voxel_rows.shape
-    ix, iy, iz = nearest_voxel(vx), nearest_voxel(vy), nearest_voxel(vz)
-    if ix < 0 or iy < 0 or iz < 0 or ix >= nx or iy >= ny or iz >= nz:
-        return LEFT_IMAGE
-    if field.mask.size and not field.mask[ix, iy, iz]:
-        return LEFT_MASK
-    return 0
+    for k in range(8):
+        cx, cy, cz = ix + (k >> 2), iy + ((k >> 1) & 1), iz + (k & 1)
+        row = np.int64(-1)
+        if 0 <= cx < nx and 0 <= cy < ny and 0 <= cz < nz:
+            row = np.int64(field.voxel_rows[cx, cy, cz])
+        total = field.totals[row] if row >= 0 else ZERO
+        scale = field.scales[row] if row >= 0 else ZERO
+        row = max(row, 0)
+        walkers.corner_rows[k, lane] = walkers.own_rows[lane, k] = row
+        walkers.corner_totals[k, lane] = walkers.own_totals[lane, k] = total
+        walkers.corner_scales[k, lane] = walkers.own_scales[lane, k] = scale
 
 
 @inlined
-def locate(field, n, scratch, vx, vy, vz):
-    """Find the n voxels whose FODs mix at a position, with weights; tell whether there are any."""
-    cell = scratch.cell
+def locate(field, n, scratch, walkers, lane, vx, vy, vz):
+    """Weigh the n voxels whose FODs mix where a walker is; tell whether there are any.
+
+    They are `walkers.own_rows` of it; the rest is in `scratch`.
+    """
     if n == 1:
-        ix, iy, iz = nearest_voxel(vx), nearest_voxel(vy), nearest_voxel(vz)
-        if ix != cell[0] or iy != cell[1] or iz != cell[2]:  # small steps stay for long
-            cell[0], cell[1], cell[2] = ix, iy, iz
-            row = np.int64(field.voxel_rows[ix, iy, iz])
-            scratch.rows[0] = max(row, 0)
-            scratch.total[0] = field.totals[row] if row >= 0 else ZERO
-            scratch.scales[0] = field.scales[row] if row >= 0 else ZERO
-            scratch.weights[0] = np.float32(1)
+        row = np.int64(walkers.row[lane])
+        walkers.own_rows[lane, 0] = max(row, 0)
+        scratch.total[0] = field.totals[row] if row >= 0 else ZERO
+        scratch.scales[0] = field.scales[row] if row >= 0 else ZERO
+        scratch.weights[0] = np.float32(1)
         return scratch.total[0] > ZERO
     fx, fy, fz = np.floor(vx), np.floor(vy), np.floor(vz)
     ix, iy, iz = np.int64(fx), np.int64(fy), np.int64(fz)
-    if ix != cell[0] or iy != cell[1] or iz != cell[2]:
-        cell[0], cell[1], cell[2] = ix, iy, iz
-        nx, ny, nz = field.voxel_rows.shape
-        for k in range(8):
-            cx, cy, cz = ix + (k >> 2), iy + ((k >> 1) & 1), iz + (k & 1)
-            row = np.int64(-1)
-            if 0 <= cx < nx and 0 <= cy < ny and 0 <= cz < nz:
-                row = np.int64(field.voxel_rows[cx, cy, cz])
-            scratch.rows[k] = max(row, 0)
-            scratch.corner_totals[k] = field.totals[row] if row >= 0 else ZERO
-            scratch.corner_scales[k] = field.scales[row] if row >= 0 else ZERO
+    cells = walkers.cells
+    if ix != cells[0, lane] or iy != cells[1, lane] or iz != cells[2, lane]:
+        enter_cell(field, walkers, lane, vx, vy, vz)
     total = weigh_corners(
         vx - fx,
         vy - fy,
         vz - fz,
-        scratch.corner_totals,
-        scratch.corner_scales,
+        walkers.own_totals[lane],
+        walkers.own_scales[lane],
         scratch.weights,
         scratch.scales,
-        scratch.running,
     )
     scratch.total[0] = total
     return total > ZERO
 
 
 @inlined
-def mixed_amplitude(field, scratch, n, j):
+def mixed_amplitude(field, rows, scales, n, j):
     """Return the interpolated amplitude of a direction of the half set."""
     patch, lane = j >> LANE_BITS, j & LAST_LANE
-    if n == 1:
-        level = field.levels[scratch.rows[0], patch, lane]
-        return scratch.scales[0] * np.float32(np.int32(level))
     amplitude = ZERO
-    for half in range(2):  # in the order of lanes.py: pairs, then pairs of pairs
-        q = 4 * half
-        a = scratch.scales[q] * np.float32(np.int32(field.levels[scratch.rows[q], patch, lane]))
-        b = scratch.scales[q + 1] * np.float32(
-            np.int32(field.levels[scratch.rows[q + 1], patch, lane])
-        )
-        c = scratch.scales[q + 2] * np.float32(
-            np.int32(field.levels[scratch.rows[q + 2], patch, lane])
-        )
-        d = scratch.scales[q + 3] * np.float32(
-            np.int32(field.levels[scratch.rows[q + 3], patch, lane])
-        )
+    for k in range(0, n, 4):  # in the order of lanes.py: pairs, then pairs of pairs
+        a = scales[k] * np.float32(np.int32(field.levels[rows[k], patch, lane]))
+        if n == 1:
+            return a
+        b = scales[k + 1] * np.float32(np.int32(field.levels[rows[k + 1], patch, lane]))
+        c = scales[k + 2] * np.float32(np.int32(field.levels[rows[k + 2], patch, lane]))
+        d = scales[k + 3] * np.float32(np.int32(field.levels[rows[k + 3], patch, lane]))
         amplitude += (a + b) + (c + d)
     return amplitude
 
 
 @inlined
-def mass_in_patch(field, scratch, n, patch, bits, floor):
+def mass_in_patch(field, rows, scales, n, patch, bits, floor):
     """Return the mass of a patch in a cone, from `floor` on, twice what is on both sides."""
     if n == 1:
-        return mass_in_patch_near(field.levels, scratch.rows, scratch.scales, patch, bits, floor)
-    return mass_in_patch_mixed(field.levels, scratch.rows, scratch.scales, patch, bits, floor)
+        return mass_in_patch_near(field.levels, rows, scales, patch, bits, floor)
+    return mass_in_patch_mixed(field.levels, rows, scales, patch, bits, floor)
 
 
 @compiled
-def is_cone_poor(field, scratch, n, i, limit):
+def is_cone_poor(field, rows, scales, n, i, limit):
     """Tell whether the mass of the cone around direction i is at most `limit`."""
     mass = ZERO
     for patch in range(field.cone.shape[1]):
         bits = field.cone[i, patch]
         if bits:
-            mass += mass_in_patch(field, scratch, n, patch, bits, ZERO)
+            mass += mass_in_patch(field, rows, scales, n, patch, bits, ZERO)
             if mass > limit:
                 return False
     return True
@@ -207,19 +183,19 @@ def sides_of(cone, j):
 
 
 @compiled
-def scan_draw(field, scratch, n, i, floor, limit, word_0, word_1):
+def scan_draw(field, masses, rows, scales, n, i, floor, limit, word_0, word_1):
     """Draw from the interpolated FOD within a cone by its cumulative sum; minus a stop reason."""
-    cone, masses = field.cone[i], scratch.masses
+    cone = field.cone[i]
     n_half = field.directions.shape[0] // 2
     total = ZERO
     for patch in range(cone.shape[0]):
         masses[patch] = ZERO
         if cone[patch]:
-            masses[patch] = mass_in_patch(field, scratch, n, patch, cone[patch], floor)
+            masses[patch] = mass_in_patch(field, rows, scales, n, patch, cone[patch], floor)
             total += masses[patch]
     if not total > ZERO:
         return -LOW_AMPLITUDE
-    if total <= MARGIN * limit and is_cone_poor(field, scratch, n, i, limit):
+    if total <= MARGIN * limit and is_cone_poor(field, rows, scales, n, i, limit):
         return -LOW_PROBABILITY
     left = np.float32(word_0 >> BITS_8) * UNIT_24 * total
     drawn, goal = 0, ZERO
@@ -231,13 +207,9 @@ def scan_draw(field, scratch, n, i, floor, limit, word_0, word_1):
             left -= masses[patch]
     bits = cone[drawn]
     if n == 1:
-        lane = draw_weighed_near(
-            field.levels, scratch.rows, scratch.scales, drawn, bits, floor, goal
-        )
+        lane = draw_weighed_near(field.levels, rows, scales, drawn, bits, floor, goal)
     else:
-        lane = draw_weighed_mixed(
-            field.levels, scratch.rows, scratch.scales, drawn, bits, floor, goal
-        )
+        lane = draw_weighed_mixed(field.levels, rows, scales, drawn, bits, floor, goal)
     j = np.int64(drawn) * LANES + np.int64(lane)
     sides = sides_of(cone, j)
     if sides == 2 or (sides == 3 and word_1 & BIT):
@@ -246,130 +218,18 @@ def scan_draw(field, scratch, n, i, floor, limit, word_0, word_1):
 
 
 @inlined
-def random_words(settings, scratch, n, stream, step, purpose):
-    """Make the random numbers of a step, and of those that follow it; return its column."""
-    steps = (((np.int64(stream) << 2) + purpose) << 28) + (step >> LANE_BITS)
-    if steps != scratch.ahead[0]:
-        scratch.ahead[0] = steps
-        first = np.uint32(step & ~LAST_LANE)
-        for block in range(TRIES * (WORDS_NEAR if n == 1 else WORDS_MIXED) // 4):
-            philox_lanes(
-                np.uint32(stream),
-                first,
-                np.uint32(block),
-                np.uint32(purpose),
-                np.uint32(settings.key_0),
-                np.uint32(settings.key_1),
-                scratch.words,
-                4 * block,
-            )
-    return step & LAST_LANE
-
-
-@inlined
-def draw_tries(field, scratch, n, column, first_try, i, two_sided):
-    """Draw several directions: a bit for each that lies in the cone, see lanes.py.
-
-    At once and without a branch, because which of them succeeds cannot be foreseen, and a wrong
-    guess takes longer than what is not needed.
-    """
-    if n == 1:
-        return draw_tries_near(
-            field.alias,
-            field.levels,
-            field.cone,
-            scratch.rows,
-            scratch.scales,
-            scratch.running,
-            scratch.words,
-            column,
-            first_try,
-            i,
-            two_sided,
-            scratch.drawn,
-        )
-    return draw_tries_mixed(
-        field.alias,
-        field.levels,
-        field.cone,
-        scratch.rows,
-        scratch.scales,
-        scratch.running,
-        scratch.words,
-        column,
-        first_try,
-        i,
-        two_sided,
-        scratch.drawn,
-    )
-
-
-@inlined
-def weigh_draw(field, scratch, n, i, j):
-    """Return the amplitude of direction j of the half set and its patch's mass in the cone."""
-    patch, lane = j >> LANE_BITS, np.int32(j & LAST_LANE)
-    bits = field.cone[i, patch]
-    bits |= bits >> PAIR
-    if n == 1:
-        row, scale = scratch.rows[0], scratch.scales[0]
-        amplitude = scale * np.float32(np.int32(field.levels[row, patch, lane]))
-        return amplitude, scale * np.float32(levels_in_patch(field.levels, row, patch, bits))
-    return weigh_lane(field.levels, scratch.rows, scratch.scales, patch, lane, bits)
-
-
-@inlined
-def draw_direction(field, settings, scratch, n, i, two_sided, limit, stream, step, purpose):
-    """Draw the next direction; minus a stop reason where there is none.
-
-    `i` is the current direction, or n_directions where any may follow; `limit` the cone mass at or
-    below which to stop.
-    """
-    n_half = field.directions.shape[0] // 2
-    floor = settings.min_amplitude
-    # At a start all directions are allowed, whatever the cone.
-    tries = TRIES if i == field.directions.shape[0] else field.tries
-    column = 0
-    if tries:
-        column = random_words(settings, scratch, n, stream, step, purpose)
-    for first_try in range(0, tries, TOGETHER):
-        left = draw_tries(field, scratch, n, column, first_try, i, two_sided)
-        behind = left >> np.uint32(TOGETHER)
-        left &= TRIED
-        while left:
-            attempt = lowest_bit(left)
-            left &= left - BIT
-            j = np.int64(scratch.drawn[attempt])
-            amplitude, mass = weigh_draw(field, scratch, n, i, j)
-            if not ((amplitude >= floor) & (amplitude > ZERO)):
-                continue
-            # Mostly what the cone holds of one patch is more than enough.
-            if mass <= MARGIN * limit and is_cone_poor(field, scratch, n, i, limit):
-                return -LOW_PROBABILITY
-            return j + n_half if (behind >> np.uint32(attempt)) & BIT else j
-    r0, r1, _, _ = philox_block(
-        np.uint64(stream),
-        np.uint64(step),
-        np.uint64(TRIES),
-        np.uint64(purpose),
-        settings.key_0,
-        settings.key_1,
-    )
-    return scan_draw(field, scratch, n, i, floor, limit, np.uint32(r0), np.uint32(r1))
-
-
-@inlined
-def largest_in_patch(field, scratch, n, patch, bits):
+def largest_in_patch(field, rows, scales, n, patch, bits):
     """Return the largest interpolated amplitude of a patch within a cone and its direction."""
     bits = bits | (bits >> PAIR)
     if n == 1:
-        value, lane = largest_lane_near(field.levels, scratch.rows, scratch.scales, patch, bits)
+        value, lane = largest_lane_near(field.levels, rows, scales, patch, bits)
     else:
-        value, lane = largest_lane_mixed(field.levels, scratch.rows, scratch.scales, patch, bits)
+        value, lane = largest_lane_mixed(field.levels, rows, scales, patch, bits)
     return value, patch * LANES + np.int64(lane)
 
 
-@compiled
-def largest_mixed(field, scratch, n, i):
+@inlined
+def largest_mixed(field, rows, scales, n, i):
     """Return the half-set direction of the largest interpolated amplitude in a cone, or -1.
 
     Of equal amplitudes the first counts. The patch of direction i comes first, because it mostly
@@ -381,12 +241,12 @@ def largest_mixed(field, scratch, n, i):
     best = np.int64(-1)
     largest = np.float32(-1)
     if own < cone.shape[0]:
-        largest, best = largest_in_patch(field, scratch, n, own, cone[own])
+        largest, best = largest_in_patch(field, rows, scales, n, own, cone[own])
     for group in range(field.tops.shape[1]):
         if n == 1:
-            left = lanes_at_least_near(field.tops, scratch.rows, scratch.scales, group, largest)
+            left = lanes_at_least_near(field.tops, rows, scales, group, largest)
         else:
-            left = lanes_at_least_mixed(field.tops, scratch.rows, scratch.scales, group, largest)
+            left = lanes_at_least_mixed(field.tops, rows, scales, group, largest)
         while left:
             lane = lowest_bit(left)
             left &= left - BIT
@@ -395,28 +255,23 @@ def largest_mixed(field, scratch, n, i):
                 break
             if patch == own or cone[patch] == 0:
                 continue
-            value, j = largest_in_patch(field, scratch, n, patch, cone[patch])
+            value, j = largest_in_patch(field, rows, scales, n, patch, cone[patch])
             if value > largest or (value == largest and j < best):
                 largest, best = value, j
     return best if largest >= ZERO else np.int64(-1)
 
 
 @inlined
-def best_direction(field, settings, scratch, n, i, limit):
+def best_direction(field, settings, rows, scales, n, i, limit):
     """Return the direction of the largest amplitude in the cone; minus a stop reason without."""
     n_half = field.directions.shape[0] // 2
-    known = scratch.known
-    if n == 1 and known[0] == scratch.rows[0] and known[1] == i:
-        j = known[2]
-    else:
-        j = np.int64(largest_mixed(field, scratch, n, i))
-        known[0], known[1], known[2] = scratch.rows[0] if n == 1 else -1, i, j
+    j = np.int64(largest_mixed(field, rows, scales, n, i))
     if j < 0:
         return -LOW_AMPLITUDE
-    amplitude = mixed_amplitude(field, scratch, n, j)
+    amplitude = mixed_amplitude(field, rows, scales, n, j)
     if amplitude < settings.min_amplitude or not amplitude > ZERO:
         return -LOW_AMPLITUDE
-    if amplitude <= limit and is_cone_poor(field, scratch, n, i, limit):
+    if amplitude <= limit and is_cone_poor(field, rows, scales, n, i, limit):
         return -LOW_PROBABILITY
     sides = sides_of(field.cone[i], j)
     if sides == 3:  # of two in the cone the one on the side of i
@@ -426,24 +281,11 @@ def best_direction(field, settings, scratch, n, i, limit):
 
 
 @compiled
-def start_direction(field, settings, scratch, n, stream):
-    """Return a first direction at the seed, or a negative number."""
+def largest_start(field, settings, rows, scales, n, stream):
+    """Return the direction of the largest amplitude at a seed, or a negative number."""
     n_directions = field.directions.shape[0]
-    if settings.start == START_SAMPLED:
-        return draw_direction(
-            field,
-            settings,
-            scratch,
-            n,
-            n_directions,
-            True,
-            np.float32(-1),
-            stream,
-            0,
-            PURPOSE_START,
-        )
-    j = largest_mixed(field, scratch, n, n_directions)
-    amplitude = mixed_amplitude(field, scratch, n, max(j, 0))
+    j = largest_mixed(field, rows, scales, n, n_directions)
+    amplitude = mixed_amplitude(field, rows, scales, n, max(j, 0))
     if amplitude < settings.min_amplitude or not amplitude > ZERO:
         return -1
     r0, _, _, _ = philox_block(

@@ -13,20 +13,13 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from .codes import ALIAS_BITS, LANES, TRIES, WORDS_MIXED, WORDS_NEAR
-from .philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
-
-TOGETHER = 2  # tries; of all four half are mostly in vain
-assert TRIES % TOGETHER == 0
+from .codes import LANES
 
 INT = ir.IntType(32)
-LONG = ir.IntType(64)
 FLOAT = ir.FloatType()
 MASK = ir.IntType(LANES)
 LANE_OF_INT = ir.VectorType(INT, LANES)
-LANE_OF_LONG = ir.VectorType(LONG, LANES)
 LANE_OF_FLOAT = ir.VectorType(FLOAT, LANES)
-EVERY_LANE = list(range(LANES))
 LANE_OF_BIT = ir.VectorType(ir.IntType(1), LANES)
 
 
@@ -129,10 +122,6 @@ def _running_sum(builder, vector, add):
     return vector
 
 
-def _lane(builder, vector, lane):
-    return builder.extract_element(vector, lane)
-
-
 def _where(builder, bits, vector, otherwise=0.0):
     """Return a vector with lanes replaced where the low bits of a number are not set."""
     return builder.select(
@@ -153,209 +142,10 @@ def _from(builder, vector, floor):
 
 
 @intrinsic
-def philox_lanes(typing_context, stream, first_step, block, purpose, key_0, key_1, words, row):
-    """Write a random block of each of LANES steps to four rows of (n, LANES) words.
-
-    See philox.py for the specification.
-    """
-
-    def generate(context, builder, signature, arguments):
-        *given, words, row = arguments
-        stream, first_step, block, purpose, key_0, key_1 = given
-        steps = builder.add(_fill(builder, first_step), ir.Constant(LANE_OF_INT, EVERY_LANE))
-        low = ir.Constant(LANE_OF_LONG, [0xFFFFFFFF] * LANES)
-        half = ir.Constant(LANE_OF_LONG, [32] * LANES)
-
-        def wide(vector):
-            return builder.zext(vector, LANE_OF_LONG)
-
-        def product(factor, vector):
-            return builder.mul(
-                builder.and_(vector, low), ir.Constant(LANE_OF_LONG, [factor] * LANES)
-            )
-
-        # In 64 bits each, of which only the low half counts.
-        c0, c1 = wide(_fill(builder, stream)), wide(steps)
-        c2, c3 = wide(_fill(builder, block)), wide(_fill(builder, purpose))
-        for _ in range(ROUNDS):
-            product_0, product_1 = product(MULTIPLIER_0, c0), product(MULTIPLIER_1, c2)
-            c0 = builder.xor(builder.lshr(product_1, half), c1)
-            c0 = builder.xor(c0, wide(_fill(builder, key_0)))
-            c2 = builder.xor(builder.lshr(product_0, half), c3)
-            c2 = builder.xor(c2, wide(_fill(builder, key_1)))
-            c1, c3 = product_1, product_0
-            key_0 = builder.add(key_0, ir.Constant(INT, WEYL_0))
-            key_1 = builder.add(key_1, ir.Constant(INT, WEYL_1))
-        for k, vector in enumerate((c0, c1, c2, c3)):
-            at = builder.add(row, context.get_constant(types.intp, k))
-            place = _lanes_of(context, builder, signature.args[6], words, [at])
-            builder.store(builder.trunc(vector, LANE_OF_INT), place, align=4)
-        return context.get_dummy_value()
-
-    word = types.uint32
-    return types.void(word, word, word, word, word, word, words, types.intp), generate
-
-
-def _whole(value):
-    return ir.Constant(INT, value)
-
-
-def _at(builder, pointer, index):
-    """Load what lies `index` items from a pointer."""
-    if isinstance(index, int):
-        index = ir.Constant(LONG, index)
-    return builder.load(builder.gep(pointer, [index]))
-
-
-def _scaled(builder, word, by):
-    """Multiply a random word, a fraction of 2^32, by a 64-bit number: the whole part, the rest."""
-    product = builder.mul(builder.zext(word, LONG), by)
-    return builder.lshr(product, ir.Constant(LONG, 32)), builder.trunc(product, INT)
-
-
-def _draw_corner(builder, running, scales, word):
-    """Draw a corner by the running sums of their totals; tell whether there is an FOD in it."""
-    kind = ir.VectorType(FLOAT, 8)
-    share = builder.sitofp(builder.lshr(word, _whole(8)), FLOAT)
-    share = builder.fmul(share, ir.Constant(FLOAT, 2.0**-24))
-    goal = builder.fmul(share, _at(builder, running, 7))
-    sums = builder.load(builder.bitcast(running, kind.as_pointer()), align=4)
-    beyond = builder.fcmp_ordered("<=", sums, _fill(builder, goal, 8))
-    corner = builder.zext(builder.ctpop(builder.bitcast(beyond, ir.IntType(8))), LONG)
-    corner = builder.and_(corner, ir.Constant(LONG, 7))
-    # Rounding may lead beyond the last, or to one of weight zero.
-    scale = _at(builder, scales, corner)
-    return corner, builder.fcmp_ordered(">", scale, ir.Constant(FLOAT, 0.0))
-
-
-def _draw_patch(builder, alias, first, n_patches, word):
-    """Draw a patch by the alias table of a row, see fill_alias in tables.py."""
-    column, rest = _scaled(builder, word, n_patches)
-    entry = _at(builder, alias, builder.add(first, column))
-    shift = _whole(ALIAS_BITS)
-    own = builder.icmp_unsigned("<", builder.lshr(rest, shift), builder.lshr(entry, shift))
-    other = builder.zext(builder.and_(entry, _whole((1 << ALIAS_BITS) - 1)), LONG)
-    return builder.select(own, column, other)
-
-
-def _draw_lane(builder, levels, patch, word):
-    """Draw a lane of a patch, the patch-th from a pointer on, with its levels as weights."""
-    kind = ir.VectorType(ir.IntType(16), LANES).as_pointer()
-    first = builder.gep(levels, [builder.mul(patch, ir.Constant(LONG, LANES))])
-    vector = builder.load(builder.bitcast(first, kind), align=2)
-    running = _running_sum(builder, builder.zext(vector, LANE_OF_INT), builder.add)
-    goal, _ = _scaled(builder, word, builder.zext(_lane(builder, running, _whole(LANES - 1)), LONG))
-    goal = _fill(builder, builder.trunc(goal, INT))
-    return _count(builder, builder.icmp_unsigned("<=", running, goal))
-
-
-def _draw_tries_of(n):
-    n_words = WORDS_NEAR if n == 1 else WORDS_MIXED
-
-    @intrinsic
-    def draw_tries(
-        typing_context,
-        alias,
-        levels,
-        cone,
-        rows,
-        scales,
-        running,
-        words,
-        column,
-        first_try,
-        i,
-        two_sided,
-        drawn,
-    ):
-        """Draw TOGETHER directions, and write the half-set ones to `drawn`.
-
-        Returns a bit for each that lies in the cone around direction i, and, TOGETHER further on, a
-        bit for each that does so as its antipode. `running` are the running sums of the corners'
-        totals.
-        """
-        arrays = (alias, levels, cone, rows, scales, running, words)
-        whole = types.intp
-
-        def generate(context, builder, signature, arguments):
-            alias, levels, cone, rows, scales, running, words, drawn = (
-                context.make_array(signature.args[k])(context, builder, arguments[k])
-                for k in (*range(len(arrays)), -1)
-            )
-            column, first_try, i, two_sided = arguments[len(arrays) : -1]
-            n_patches = builder.extract_value(alias.shape, 1)
-            skipped = builder.mul(first_try, ir.Constant(LONG, n_words * LANES))
-            words = builder.gep(words.data, [builder.add(column, skipped)])
-            in_cone = builder.gep(cone.data, [builder.mul(i, n_patches)])
-            either = builder.select(two_sided, _whole(0), _whole(1))
-            found = behind = _whole(0)
-            for attempt in range(TOGETHER):
-                of_patch, of_lane, *of_corner = (
-                    _at(builder, words, LANES * (n_words * attempt + k)) for k in range(n_words)
-                )
-                corner, possible = ir.Constant(LONG, 0), ir.Constant(ir.IntType(1), 1)
-                if n > 1:
-                    corner, possible = _draw_corner(
-                        builder, running.data, scales.data, of_corner[0]
-                    )
-                first = builder.mul(_at(builder, rows.data, corner), n_patches)
-                patch = _draw_patch(builder, alias.data, first, n_patches, of_patch)
-                lane = _draw_lane(builder, levels.data, builder.add(first, patch), of_lane)
-                # Draw from the full sphere: a random sign, then the cone.
-                pair = builder.lshr(_at(builder, in_cone, patch), lane)
-                back = builder.lshr(pair, _whole(LANES))
-                ahead = builder.and_(pair, builder.or_(builder.not_(of_lane), either))
-                back = builder.and_(back, builder.or_(of_lane, either))
-                inside = builder.and_(builder.or_(ahead, back), builder.zext(possible, INT))
-                back = builder.and_(back, _whole(1))
-                found = builder.or_(found, builder.shl(inside, _whole(attempt)))
-                behind = builder.or_(behind, builder.shl(back, _whole(TOGETHER + attempt)))
-                j = builder.mul(builder.trunc(patch, INT), _whole(LANES))
-                j = builder.add(j, lane)
-                builder.store(j, builder.gep(drawn.data, [ir.Constant(LONG, attempt)]))
-            return builder.or_(found, behind)
-
-        return types.uint32(*arrays, whole, whole, whole, types.boolean, drawn), generate
-
-    return draw_tries
-
-
-@intrinsic
-def levels_in_patch(typing_context, levels, row, patch, bits):
-    """Return the sum of the levels of a patch whose bit is set."""
-
-    def generate(context, builder, signature, arguments):
-        levels, row, patch, bits = arguments
-        kind = signature.args[0]
-        vector = _load_whole(context, builder, kind, levels, row, patch)
-        kept = builder.select(_mask(builder, bits), vector, ir.Constant(LANE_OF_INT, [0] * LANES))
-        return _in_all(builder, kept, builder.add)
-
-    return types.int32(levels, types.intp, types.intp, types.uint32), generate
-
-
-@intrinsic
-def weigh_lane(typing_context, levels, rows, scales, patch, lane, bits):
-    """Return the interpolated amplitude of a lane, and the mass of its patch whose bit is set."""
-    result = types.Tuple((types.float32, types.float32))
-
-    def generate(context, builder, signature, arguments):
-        levels, rows, scales, patch, lane, bits = arguments
-        kinds = signature.args
-        mixed = _mix(context, builder, 8, kinds[0], levels, kinds[1], rows, kinds[2], scales, patch)
-        mass = _in_all(builder, _where(builder, bits, mixed), builder.fadd)
-        return context.make_tuple(builder, result, [_lane(builder, mixed, lane), mass])
-
-    arguments = (levels, rows, scales, types.intp, types.int32, types.uint32)
-    return result(*arguments), generate
-
-
-@intrinsic
-def weigh_corners(typing_context, wx, wy, wz, totals, scales, weights, weighed, running):
+def weigh_corners(typing_context, wx, wy, wz, totals, scales, weights, weighed):
     """Write the trilinear weights of eight corners, and them times the scales.
 
-    Where the total is zero the weight is, too. Writes and returns the running sum of weights times
-    totals.
+    Where the total is zero the weight is, too. Returns the sum of weights times totals.
     """
     kind = ir.VectorType(FLOAT, 8)
 
@@ -377,14 +167,18 @@ def weigh_corners(typing_context, wx, wy, wz, totals, scales, weights, weighed, 
         totals, scales = builder.load(totals, align=4), builder.load(scales, align=4)
         zeros = ir.Constant(kind, [0.0] * 8)
         some = builder.select(builder.fcmp_ordered(">", totals, zeros), weight, zeros)
-        running = _running_sum(builder, builder.fmul(weight, totals), builder.fadd)
-        values = (some, builder.fmul(weight, scales), running)
+        values = (some, builder.fmul(weight, scales))
         for pointer, value in zip(written, values, strict=True):
             builder.store(value, pointer, align=4)
-        return builder.extract_element(running, ir.Constant(INT, 7))
+        masses = builder.fmul(weight, totals)
+        total = builder.extract_element(masses, ir.Constant(INT, 0))
+        for k in range(1, 8):  # in the order of tries.py
+            mass = builder.extract_element(masses, ir.Constant(INT, k))
+            total = builder.fadd(total, mass)
+        return total
 
     number = types.float32
-    arrays = (totals, scales, weights, weighed, running)
+    arrays = (totals, scales, weights, weighed)
     return number(number, number, number, *arrays), generate
 
 
@@ -487,7 +281,6 @@ def _at_least_of(n):
     return lanes_at_least
 
 
-draw_tries_near, draw_tries_mixed = _draw_tries_of(1), _draw_tries_of(8)
 draw_weighed_near, draw_weighed_mixed = _draw_weighed_of(1), _draw_weighed_of(8)
 mass_in_patch_near, mass_in_patch_mixed = _mass_of(1), _mass_of(8)
 largest_lane_near, largest_lane_mixed = _largest_of(1), _largest_of(8)

@@ -56,22 +56,23 @@ def nearest_index(field, i, ux, uy, uz):
 
 
 @inlined
-def amplitude_of(field, scratch, n, i):
+def amplitude_of(field, rows, scales, n, i):
     """Return the interpolated amplitude of one direction of the full set."""
     n_half = field.directions.shape[0] // 2
-    return mixed_amplitude(field, scratch, n, i - n_half if i >= n_half else i)
+    j = i - n_half if i >= n_half else i
+    return mixed_amplitude(field, rows, scales, n, j)
 
 
 @compiled
-def tabulated_fod(field, scratch, n, i, ux, uy, uz):
+def tabulated_fod(field, rows, scales, n, i, ux, uy, uz):
     """Return FOD and gradient at a unit vector near direction i, from the table.
 
     To second order; the gradient is that of a function of space which agrees on the sphere.
     """
-    centre = amplitude_of(field, scratch, n, i)
+    centre = amplitude_of(field, rows, scales, n, i)
     fa, fb, faa, fab, fbb = ZERO, ZERO, ZERO, ZERO, ZERO
     for m in range(N_NEIGHBOURS):
-        difference = amplitude_of(field, scratch, n, np.int64(field.neighbours[i, m])) - centre
+        difference = amplitude_of(field, rows, scales, n, np.int64(field.neighbours[i, m])) - centre
         fa += field.slopes[i, m, 0] * difference
         fb += field.slopes[i, m, 1] * difference
         faa += field.slopes[i, m, 2] * difference
@@ -131,13 +132,13 @@ def evaluate_harmonics(coefficients, lmax, legendre, x, y, z):
 
 
 @compiled
-def direct_fod(field, settings, scratch, n, ux, uy, uz):
+def direct_fod(field, settings, scratch, rows, n, ux, uy, uz):
     """Return FOD and gradient at a unit vector from the interpolated SH coefficients."""
     mixed = scratch.coefficients
     for c in range(mixed.shape[0]):
         total = ZERO
         for k in range(n):
-            total += scratch.weights[k] * field.harmonics[scratch.rows[k], c]
+            total += scratch.weights[k] * field.harmonics[rows[k], c]
         mixed[c] = total
     turn = field.to_frame
     vx = turn[0, 0] * ux + turn[0, 1] * uy + turn[0, 2] * uz
@@ -174,20 +175,23 @@ def gaussians(settings, stream, step, purpose):
 
 
 @compiled
-def turn_direction(field, settings, scratch, n, i, ux, uy, uz, limit, stream, step, purpose):
+def turn_direction(field, settings, scratch, rows, n, i, ux, uy, uz, limit, stream, step, purpose):
     """Turn the direction by one step of the dynamics.
 
     Returns the nearest direction of the set, or minus a stop reason; the new unit vector; and the
     length of the step.
     """
+    scales = scratch.scales
     if settings.evaluation == DIRECT:
-        value, gx, gy, gz = direct_fod(field, settings, scratch, n, ux, uy, uz)
+        value, gx, gy, gz = direct_fod(field, settings, scratch, rows, n, ux, uy, uz)
     else:
-        value, gx, gy, gz = tabulated_fod(field, scratch, n, i, ux, uy, uz)
+        value, gx, gy, gz = tabulated_fod(field, rows, scales, n, i, ux, uy, uz)
     length = settings.step
     if value < settings.min_amplitude or not value > ZERO:
         return -LOW_AMPLITUDE, ux, uy, uz, length
-    if amplitude_of(field, scratch, n, i) <= limit and is_cone_poor(field, scratch, n, i, limit):
+    if amplitude_of(field, rows, scales, n, i) <= limit and is_cone_poor(
+        field, rows, scales, n, i, limit
+    ):
         return -LOW_PROBABILITY, ux, uy, uz, length
     along = gx * ux + gy * uy + gz * uz
     dx, dy, dz = (gx - along * ux) / value, (gy - along * uy) / value, (gz - along * uz) / value

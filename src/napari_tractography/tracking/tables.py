@@ -20,11 +20,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ..directions import angle_cone, direction_set
+from ..errors import InvalidParameterError
 from ..fod import SOFTPLUS_SHARPNESS, Fod
-from .codes import ALIAS_BITS, LANES, TRIES
+from .codes import ALIAS_BITS, LANE_BITS, LANES, SHARE_BITS, SHARES, TRIES
 
 ROWS_A_BLOCK = 2048
+MOST_LEVELS = 1 << 32  # of all voxels: numbers of them have 32 bits
 LEVELS = 65535.0  # of the largest amplitude in a voxel
+UNITS = LANES << SHARE_BITS  # that the mass of a patch is cut into, in its alias table
 # Share of the axes in a cone from which on tries pay: at 15 degrees scanning at once is 1.1 times
 # (nearest) to 1.5 times (trilinear) as fast, at 25 degrees, a tenth of the axes, it is no faster.
 TRIED_FROM = 0.08
@@ -47,6 +50,10 @@ class FodTable:
         Non-negative FOD amplitudes over `scales`; the last patch is filled up with zeros.
     alias : (n_rows, n_patches) uint32
         Patches to be drawn by their mass, see :func:`fill_alias`.
+    lane_alias : (n_rows, n_patches, LANES) uint16
+        Directions of a patch to be drawn by their level, see :func:`fill_lane_alias`.
+    shares : (n_rows, n_patches) uint16
+        Mass of each patch over that of the voxel, of both signs, in 65536ths, rounded down.
     tops : (n_rows, n_groups, LANES) uint16
         Largest level of each patch, filled up with zeros.
     scales : (n_rows,) float32
@@ -62,6 +69,8 @@ class FodTable:
     voxel_rows: NDArray[np.int32]
     levels: NDArray[np.uint16]
     alias: NDArray[np.uint32]
+    lane_alias: NDArray[np.uint16]
+    shares: NDArray[np.uint16]
     tops: NDArray[np.uint16]
     scales: NDArray[np.float32]
     totals: NDArray[np.float32]
@@ -91,7 +100,16 @@ class FodTable:
     @property
     def n_bytes(self) -> int:
         """Memory of the table in bytes."""
-        arrays = (self.voxel_rows, self.levels, self.alias, self.tops, self.scales, self.totals)
+        arrays = (
+            self.voxel_rows,
+            self.levels,
+            self.alias,
+            self.lane_alias,
+            self.shares,
+            self.tops,
+            self.scales,
+            self.totals,
+        )
         return sum(array.nbytes for array in arrays)
 
 
@@ -104,6 +122,9 @@ class ConeTable:
     cone : (n_directions + 1, n_patches) uint32
         For each current direction, two bits for each direction of a patch: bit k where direction k
         lies in the cone, bit LANES + k where its antipode does. The last row has all set.
+    cores : (n_directions + 1,) int32
+        A patch that lies in the cone as a whole, on either side, -1 where there is none: mostly
+        its share is more than enough for the cone to hold what it must.
     two_sided : bool
         Whether some cone holds a direction together with its antipode.
     tries : int
@@ -112,6 +133,7 @@ class ConeTable:
     """
 
     cone: NDArray[np.uint32]
+    cores: NDArray[np.int32]
     two_sided: bool
     tries: int
 
@@ -137,6 +159,8 @@ def fill_alias(masses, total, alias):  # type: ignore[no-untyped-def]
     n = len(masses)
     for column in range(n):
         alias[column] = column
+    if total == 0:
+        return
     light, heavy = 0, 0
     while light < n and masses[light] * n > total:
         light += 1
@@ -146,7 +170,8 @@ def fill_alias(masses, total, alias):  # type: ignore[no-untyped-def]
     while heavy < n:
         if left > total:  # fills up a light one
             own = masses[light] * n
-            alias[light] = share_of(own, total) | heavy
+            if own < total:
+                alias[light] = share_of(own, total) | heavy
             left -= total - own
             light += 1
             while light < n and masses[light] * n > total:
@@ -156,7 +181,8 @@ def fill_alias(masses, total, alias):  # type: ignore[no-untyped-def]
             while following < n and masses[following] * n <= total:
                 following += 1
             if following < n:
-                alias[heavy] = share_of(left, total) | following
+                if left < total:
+                    alias[heavy] = share_of(left, total) | following
                 left += masses[following] * n - total
             heavy = following
 
@@ -168,15 +194,48 @@ def share_of(own, total):  # type: ignore[no-untyped-def]
     return min(((own << (32 - ALIAS_BITS)) + total // 2) // total, most) << ALIAS_BITS
 
 
+@njit(nogil=True, error_model="numpy")
+def fill_lane_alias(levels, mass, units, entries, lane_alias):  # type: ignore[no-untyped-def]
+    """Make the alias table of the directions of a patch.
+
+    A direction counts a whole number of 65536ths of the patch, rounded in the running sum, so that
+    it is off by less than one of them; what is zero stays zero. The share of a column, in 4096ths,
+    is in the high bits of its entry.
+
+    Parameters
+    ----------
+    levels : (LANES,) uint16
+    mass : int
+        Their sum.
+    units : (LANES,) int64
+    entries : (LANES,) uint32
+        Both scratch.
+    lane_alias : (LANES,) uint16
+        What is written.
+    """
+    running, below = 0, 0
+    for lane in range(LANES):
+        running += int(levels[lane])
+        upto = (2 * UNITS * running + mass) // (2 * mass) if mass else 0
+        units[lane] = upto - below
+        below = upto
+    fill_alias(units, UNITS if mass else 0, entries)
+    for lane in range(LANES):
+        share = entries[lane] >> np.uint32(32 - SHARE_BITS)
+        other = entries[lane] & np.uint32(LANES - 1)
+        lane_alias[lane] = np.uint16((share << np.uint32(LANE_BITS)) | other)
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def build_rows(  # type: ignore[no-untyped-def]
-    first, last, values, matrix, sharpness, levels, alias, tops, scales, totals
+    first, last, values, matrix, sharpness, levels, alias, lane_alias, shares, tops, scales, totals
 ):
     """Fill rows `first` to `last`; `matrix` is (n_coefficients, n_half); sharpness 0 clips."""
     n_half = matrix.shape[1]
     n_patches = levels.shape[1] // LANES
     target = np.empty(n_half, np.float32)
     masses = np.empty(n_patches, np.int64)
+    units, entries = np.empty(LANES, np.int64), np.empty(LANES, np.uint32)
     for row in range(first, last):
         target[:] = np.float32(0)
         for k in range(values.shape[1]):
@@ -208,7 +267,11 @@ def build_rows(  # type: ignore[no-untyped-def]
             masses[patch] = mass
             tops[row, patch] = np.uint16(top)
             total += mass
+            inside = slice(patch * LANES, (patch + 1) * LANES)
+            fill_lane_alias(levels[row, inside], mass, units, entries, lane_alias[row, inside])
         fill_alias(masses, total, alias[row])
+        for patch in range(n_patches):
+            shares[row, patch] = np.uint16(masses[patch] * SHARES // (2 * total) if total else 0)
         scale = np.float32(np.float64(largest) / LEVELS)
         scales[row] = scale
         totals[row] = np.float32(2.0 * np.float64(total) * np.float64(scale))
@@ -255,20 +318,45 @@ def build_table(
         "clip" or "softplus".
     progress : callable, optional
         Called with (rows done, rows in all) from this thread; it may raise to give up.
+
+    Raises
+    ------
+    InvalidParameterError
+        When there are too many voxels for so many directions.
     """
     half = n_directions // 2
     matrix = sampling_matrix(fod, n_directions)
     n_rows = fod.n_voxels
     n_patches = -(-half // LANES)
+    if n_rows * n_patches * LANES > MOST_LEVELS:
+        raise InvalidParameterError(
+            f"n_directions = {n_directions} for {n_rows} voxels makes tables of more than "
+            f"{MOST_LEVELS:.1g} amplitudes; lower n_directions or crop the FOD."
+        )
     levels = np.empty((n_rows, n_patches * LANES), np.uint16)
     alias = np.empty((n_rows, n_patches), np.uint32)
+    lane_alias = np.empty_like(levels)
+    shares = np.empty((n_rows, n_patches), np.uint16)
     tops = np.zeros((n_rows, -(-n_patches // LANES) * LANES), np.uint16)
     scales, totals = np.empty(n_rows, np.float32), np.empty(n_rows, np.float32)
     values, sharpness = fod.values, sharpness_of(positivity)
 
     def build(first: int) -> int:
         last = min(first + ROWS_A_BLOCK, n_rows)
-        build_rows(first, last, values, matrix, sharpness, levels, alias, tops, scales, totals)
+        build_rows(
+            first,
+            last,
+            values,
+            matrix,
+            sharpness,
+            levels,
+            alias,
+            lane_alias,
+            shares,
+            tops,
+            scales,
+            totals,
+        )
         return last - first
 
     done = 0
@@ -284,6 +372,8 @@ def build_table(
         voxel_rows=fod.voxel_rows,
         levels=levels.reshape(n_rows, n_patches, LANES),
         alias=alias,
+        lane_alias=lane_alias.reshape(n_rows, n_patches, LANES),
+        shares=shares,
         tops=tops.reshape(n_rows, -1, LANES),
         scales=scales,
         totals=totals,
@@ -298,7 +388,21 @@ def build_cone(table: FodTable, cone: NDArray[np.uint8]) -> ConeTable:
     sides[:-1] = cone
     packed = _packed(sides & 1) | _packed(sides >> 1) << np.uint32(LANES)
     tries = TRIES if np.count_nonzero(cone) >= TRIED_FROM * cone.size else 0
-    return ConeTable(cone=packed, two_sided=bool((cone == 3).any()), tries=tries)
+    return ConeTable(
+        cone=packed, cores=_cores(cone), two_sided=bool((cone == 3).any()), tries=tries
+    )
+
+
+def _cores(cone: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Return a patch within each cone, that of the direction itself where it is one."""
+    n_directions, n_half = cone.shape
+    first = np.arange(0, n_half, LANES)
+    ahead = np.bitwise_and.reduceat(cone, first, axis=1)
+    whole = ahead > 0  # all on one side, or all on the other
+    own = np.arange(n_directions) % n_half // LANES
+    own_is_whole = whole[np.arange(n_directions), own]
+    cores = np.where(own_is_whole, own, np.where(whole.any(axis=1), whole.argmax(axis=1), -1))
+    return np.append(cores, 0).astype(np.int32)
 
 
 def _packed(bits: NDArray[Any]) -> NDArray[np.uint32]:

@@ -35,6 +35,7 @@ TABLES = (
     "voxel_rows",
     "levels",
     "alias",
+    "lane_alias",
     "tops",
     "scales",
     "totals",

@@ -10,11 +10,12 @@
 #define SELDOM static __device__ __noinline__
 
 enum {
-    TRIES = 4,        // draws before the cone is scanned; none in a narrow one
-    WORDS_NEAR = 2,   // random numbers of a try
-    WORDS_MIXED = 3,
-    ALIAS_BITS = 8,   // of a number of a patch
+    TRIES = 8,        // draws before the cone is scanned; none in a narrow one
+    ALIAS_BITS = 8,   // of the number of a patch
     LANES = 16,       // directions of a patch, patches of a group
+    LANE_BITS = 4,    // of the number of a direction in its patch
+    SHARE_BITS = 12,  // of a column's share in the alias table of a patch
+    SHARES = 65536,   // that the mass of a voxel, of both signs, is cut into
     MAX_INCLUDES = 16,
     N_NEIGHBOURS = 8,
     TILE = 256,  // seeds that one thread adds up
@@ -72,6 +73,7 @@ struct Field {
     const int* voxel_rows;            // (nx, ny, nz)
     const unsigned short* levels;     // (n_rows, n_patches, LANES)
     const unsigned int* alias;        // (n_rows, n_patches)
+    const unsigned short* lane_alias; // (n_rows, n_patches, LANES)
     const unsigned short* tops;       // (n_rows, n_groups, LANES)
     const float* scales;              // (n_rows,)
     const float* totals;              // (n_rows,)
@@ -172,7 +174,7 @@ struct Scratch {
     float weights[8];  // of the corners, 0 where there is no FOD
     float corner_totals[8];
     float corner_scales[8];
-    float running[8];  // running sum of weights times totals
+    float masses[8];  // weights times totals
     int cell[3];  // the voxels the corners belong to
     float total;
     int known_row, known_i, known_j;  // the largest in a voxel's cone, found last

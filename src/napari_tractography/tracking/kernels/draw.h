@@ -1,6 +1,7 @@
 // Drawing directions: random numbers, where a point lies, and the exact draw.
 //
-// Twin of draw.py, where the method is explained, and of lanes.py, whose order of additions it keeps.
+// Twin of draw.py, where the method is explained, of tries.py and of lanes.py, whose order of
+// additions it keeps.
 
 #define UNIT_24 5.9604644775390625e-8f  // 2^-24
 #define MARGIN 1.0001f
@@ -117,12 +118,13 @@ DEVICE bool locate(const Field& field, int interpolation, Scratch& scratch, floa
         float weight = (k >> 2) ? wx : 1.0f - wx;
         weight = weight * (((k >> 1) & 1) ? wy : 1.0f - wy);
         weight = weight * ((k & 1) ? wz : 1.0f - wz);
-        scratch.running[k] = weight * scratch.corner_totals[k];
+        scratch.masses[k] = weight * scratch.corner_totals[k];
         scratch.weights[k] = scratch.corner_totals[k] > 0.0f ? weight : 0.0f;
         scratch.corners.scales[k] = weight * scratch.corner_scales[k];
     }
-    add_up<8>(scratch.running);
-    scratch.total = scratch.running[7];
+    scratch.total = scratch.masses[0];
+#pragma unroll
+    for (int k = 1; k < 8; k++) scratch.total += scratch.masses[k];
     return scratch.total > 0.0f;
 }
 
@@ -256,26 +258,6 @@ SELDOM int scan_draw(const unsigned short* levels, int n_patches, int n_half, Co
     return j;
 }
 
-// The random numbers of one step, made four at a time.
-struct Dice {
-    unsigned int stream, step, purpose, block;
-    Words words;
-};
-
-DEVICE unsigned int word_of(Dice& dice, const Settings& settings, unsigned int at)
-{
-    if (at / 4 != dice.block) {
-        dice.block = at / 4;
-        dice.words = philox_block(dice.stream, dice.step, dice.block, dice.purpose,
-                                  settings.key_0, settings.key_1);
-    }
-    unsigned int k = at % 4;
-    return k == 0   ? dice.words.r0
-           : k == 1 ? dice.words.r1
-           : k == 2 ? dice.words.r2
-                    : dice.words.r3;
-}
-
 // Draw the next direction; minus a stop reason where there is none.
 //
 // `i` is the current direction, or n_directions where any may follow; `limit` the cone mass at or
@@ -288,27 +270,30 @@ DEVICE int draw_direction(const Field& field, const Settings& settings, const Sc
     const unsigned int* cone = cone_of(field, i);
     // At a start all directions are allowed, whatever the cone.
     unsigned int tries = i == 2 * field.n_half ? TRIES : (unsigned int)field.tries;
-    Dice dice = {stream, step, purpose, 0xFFFFFFFFu, {0, 0, 0, 0}};
+    Words words = {0, 0, 0, 0};
 #pragma unroll 1
     for (unsigned int attempt = 0; attempt < tries; attempt++) {
-        unsigned int at = attempt * (n == 1 ? WORDS_NEAR : WORDS_MIXED);
-        unsigned int of_patch = word_of(dice, settings, at);
-        unsigned int of_lane = word_of(dice, settings, at + 1);
+        // In a nearest voxel one block of random numbers serves two tries.
+        bool again = n == 1 && (attempt & 1u);
+        if (!again)
+            words = philox_block(stream, step, n == 1 ? attempt / 2 : attempt, purpose,
+                                 settings.key_0, settings.key_1);
+        unsigned int of_patch = again ? words.r2 : words.r0;
+        unsigned int of_lane = again ? words.r3 : words.r1;
         int row = scratch.corners.rows[0];
         float scale = scratch.corners.scales[0];
         if (n > 1) {
-            float goal = (float)(word_of(dice, settings, at + 2) >> 8) * UNIT_24 * scratch.total;
-            int corner = 0;
-#pragma unroll
-            for (int k = 0; k < 8; k++) corner += scratch.running[k] <= goal;
-            corner &= 7;
+            float goal = (float)(words.r2 >> 8) * UNIT_24 * scratch.total;
+            float mass = scratch.masses[0], running = scratch.masses[0];
 #pragma unroll
             for (int k = 1; k < 8; k++) {
-                row = k == corner ? scratch.corners.rows[k] : row;
-                scale = k == corner ? scratch.corners.scales[k] : scale;
+                bool past = running <= goal;
+                row = past ? scratch.corners.rows[k] : row;
+                scale = past ? scratch.corners.scales[k] : scale;
+                mass = past ? scratch.masses[k] : mass;
+                running += scratch.masses[k];
             }
-            // Rounding may lead beyond the last, or to one of weight zero.
-            if (!(scale > 0.0f)) continue;
+            if (!(mass > 0.0f)) continue;  // rounding may lead to a corner of weight zero
         }
         unsigned long long product = (unsigned long long)of_patch * (unsigned int)n_patches;
         int patch = (int)(product >> 32);
@@ -317,26 +302,18 @@ DEVICE int draw_direction(const Field& field, const Settings& settings, const Sc
             patch = (int)(entry & ((1u << ALIAS_BITS) - 1u));
         unsigned int bits = cone[patch];
         if (!bits) continue;
-        const unsigned short* levels =
-            field.levels + ((long long)row * n_patches + patch) * LANES;
-        unsigned int whole = 0;
-#pragma unroll
-        for (int k = 0; k < LANES; k++) whole += levels[k];
-        unsigned int goal = (unsigned int)(((unsigned long long)of_lane * whole) >> 32);
-        unsigned int running = 0;
-        int lane = 0;
-#pragma unroll
-        for (int k = 0; k < LANES; k++) {
-            running += levels[k];
-            lane += running <= goal;
-        }
+        long long first = ((long long)row * n_patches + patch) * LANES;
+        int lane = (int)(of_lane >> (32 - LANE_BITS));
+        unsigned int rest = (of_lane >> (32 - LANE_BITS - SHARE_BITS)) & ((1u << SHARE_BITS) - 1u);
+        unsigned int of_column = field.lane_alias[first + lane];
+        if (rest >= (of_column >> LANE_BITS)) lane = (int)(of_column & (LANES - 1u));
         int j = patch * LANES + lane;
         int sides = sides_of(cone, j);
         // Draw from the full sphere: a random sign, then the cone.
         if (two_sided) sides &= (of_lane & 1u) ? 2 : 1;
         if (!sides) continue;
         // Mostly what the cone holds of one voxel, direction or patch is more than enough.
-        float amplitude = scale * (float)levels[lane];
+        float amplitude = scale * (float)field.levels[first + lane];
         if (n > 1 && !(amplitude >= settings.min_amplitude && amplitude > MARGIN * limit))
             amplitude = mixed(field.levels, n_patches * LANES, scratch.corners, n, j);
         if (!(amplitude >= settings.min_amplitude) || !(amplitude > 0.0f)) continue;
@@ -347,7 +324,7 @@ DEVICE int draw_direction(const Field& field, const Settings& settings, const Sc
             return -LOW_PROBABILITY;
         return (sides & 1) ? j : j + field.n_half;
     }
-    Words words = philox_block(stream, step, TRIES, purpose, settings.key_0, settings.key_1);
+    words = philox_block(stream, step, TRIES, purpose, settings.key_0, settings.key_1);
     return scan_draw(field.levels, n_patches, field.n_half, scratch.corners, n, cone,
                      settings.min_amplitude, limit, words.r0, words.r1);
 }
