@@ -116,12 +116,12 @@ def near(field, settings, walkers, one_sided):
 @njit
 def mixed(field, settings, walkers, one_sided):
     enter_cells(field, walkers, np.uint32(0xFFFFFFFF))
-    j, found, faint, unsure, there = draw_mixed(
+    j, found, second, faint, unsure, there = draw_mixed(
         field, settings, walkers, vectors.load(walkers.current), vectors.truths_of(one_sided)
     )
     vectors.store(walkers.drawn, j)
     bits = vectors.bits_of
-    return bits(found), bits(faint), bits(unsure), bits(there)
+    return bits(found), bits(second), bits(faint), bits(unsure), bits(there)
 
 
 CONES = pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_near_tries_take_the_first_of_two_that_may_be(cone, floor):
 def test_mixed_tries_draw_a_corner_first(cone, floor):
     scene = Scene("trilinear", floor=floor, cone=cone)
     w, half = scene.walkers, len(scene.field.directions) // 2
-    n_found = n_faint = n_corners = 0
+    n_found = n_second = n_faint = n_corners = 0
     for tried in range(codes.TRIES):
         w.tried[:] = tried
-        found, faint, unsure, there = map(
+        found, second, faint, unsure, there = map(
             from_bits, mixed(scene.field, scene.settings, w, scene.one_sided)
         )
         for k in range(WALKERS):
@@ -183,17 +183,25 @@ def test_mixed_tries_draw_a_corner_first(cone, floor):
             assert there[k] == (running[-1] > 0)
             if not there[k]:
                 continue
-            of_patch, of_lane, of_corner, _ = scene.words(k, tried)
-            goal = np.float32(of_corner >> 8) * np.float32(2.0**-24) * running[-1]
-            corner = int((running[:-1] <= goal).sum())
-            j, inside, back = scene.attempt(k, rows[corner], of_patch, of_lane)
-            assert found[k] == (inside and masses[corner] > 0)
-            n_corners += corner
+            drawn = []
+            for attempt in range(tried, min(tried + 2, codes.TRIES)):
+                of_patch, of_lane, of_corner, _ = scene.words(k, attempt)
+                goal = np.float32(of_corner >> 8) * np.float32(2.0**-24) * running[-1]
+                corner = int((running[:-1] <= goal).sum())
+                j, inside, back = scene.attempt(k, rows[corner], of_patch, of_lane)
+                drawn.append((inside and masses[corner] > 0, j + half * back, j, corner))
+                n_corners += corner
+            good = [hit for hit, *_ in drawn]
+            assert found[k] == any(good)
             np.testing.assert_array_equal(w.corner_weighed[:, k], scales)
             if found[k]:
-                assert w.drawn[k] == j + half * back
-                alone = scene.amplitude([rows[corner]], [scales[corner]], j)
+                which = good.index(True)
+                assert second[k] == (which == 1)
+                _, j, of_half, corner = drawn[which]
+                assert w.drawn[k] == j
+                alone = scene.amplitude([rows[corner]], [scales[corner]], of_half)
                 assert faint[k] == (alone < floor)
+                n_second += second[k]
             n_found, n_faint = n_found + found[k], n_faint + faint[k]
             if not unsure[k]:  # then the patch of the largest corner alone holds more than enough
                 largest = int(np.argmax(masses))
@@ -201,6 +209,7 @@ def test_mixed_tries_draw_a_corner_first(cone, floor):
                 share = levels[scene.field.cores[w.current[k]]].sum() / (2 * levels.sum())
                 assert share * masses[largest] > 0.02 * running[-1]
     assert n_corners > codes.TRIES * WALKERS
+    assert 0 < n_second < n_found
     assert 0 < n_found < codes.TRIES * WALKERS
     assert (n_faint > 0) == (floor > 0)
     assert 0 < unsure.sum() < WALKERS

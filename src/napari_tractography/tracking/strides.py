@@ -113,30 +113,32 @@ def draw_directions(field, settings, scratch, walkers, n, drawing):
     current, tried = load(walkers.current), load(walkers.tried)
     starting = current == field.directions.shape[0]  # there all directions are allowed
     one_sided = ~starting & truths_of(NONE if field.two_sided else EVERY)
-    tries = select(starting, tried ^ tried | np.uint32(TRIES), np.uint32(field.tries))
-    trying = drawing & bits_of(tried < tries)
+    may_try = EVERY if field.tries else bits_of(starting)
+    trying = drawing & may_try & bits_of(tried < np.uint32(TRIES))
     drawn, ended = NONE, NONE
     if trying:
         if n == 1:
             j, found, unsure, there = draw_near(field, settings, walkers, current, one_sided)
         else:
             enter_cells(field, walkers, trying)
-            j, found, faint, unsure, there = draw_mixed(
+            j, found, second, faint, unsure, there = draw_mixed(
                 field, settings, walkers, current, one_sided
             )
         store(walkers.drawn, j)
         drawn = trying & bits_of(found & there)
+        tried = select(truths_of(trying), tried + np.uint32(TOGETHER), tried)
+        store(walkers.tried, tried)
         if n > 1:
-            left = drawn & bits_of(faint)
+            left, first = drawn & bits_of(faint), ~bits_of(second)
             while left:
                 lane = lowest_bit(left)
                 left &= left - BIT
                 if is_faint(field, settings, walkers, lane):
                     drawn &= ~(BIT << np.uint32(lane))
+                    if (first >> np.uint32(lane)) & BIT:
+                        walkers.tried[lane] -= np.uint32(1)  # the second draw is yet to count
         ended = trying & ~bits_of(there)
         store(walkers.reason, select(truths_of(ended), np.int32(NO_FOD), load(walkers.reason)))
-        tried = select(truths_of(trying), tried + np.uint32(TOGETHER if n == 1 else 1), tried)
-        store(walkers.tried, tried)
         left = drawn & bits_of(unsure & ~starting)
         while left:
             lane = lowest_bit(left)
@@ -145,7 +147,8 @@ def draw_directions(field, settings, scratch, walkers, n, drawing):
                 walkers.reason[lane] = LOW_PROBABILITY
                 drawn &= ~(BIT << np.uint32(lane))
                 ended |= BIT << np.uint32(lane)
-    left = drawing & ~(drawn | ended) & bits_of(tried >= tries)
+    missed = bits_of(load(walkers.tried) >= np.uint32(TRIES)) | ~may_try
+    left = drawing & missed & ~(drawn | ended)
     while left:
         lane = lowest_bit(left)
         left &= left - BIT

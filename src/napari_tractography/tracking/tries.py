@@ -21,7 +21,7 @@ from .vectors import (
     to_floats,
 )
 
-TOGETHER = 2  # draws of a walker in a nearest voxel: one block of random numbers serves both
+TOGETHER = 2  # draws of a walker
 assert TRIES % TOGETHER == 0
 PATCH_MASK = (1 << ALIAS_BITS) - 1
 SHARE_MASK = (1 << SHARE_BITS) - 1
@@ -57,6 +57,12 @@ def try_direction(field, first, cone, of_patch, of_lane, one_sided):
 
 
 @inlined
+def level_at(field, at):
+    """Return the levels of directions, as FLOATS, by their places among all."""
+    return to_floats(gather(field.levels, at))
+
+
+@inlined
 def draw_near(field, settings, walkers, current, one_sided):
     """Draw for walkers in the voxels of `walkers.row`, twice.
 
@@ -89,10 +95,9 @@ def draw_near(field, settings, walkers, current, one_sided):
     other_j, other_level, other, other_behind = try_direction(field, first, cone, w2, w3, one_sided)
     if floor > ZERO:
         scale = load(walkers.scale)
-        either = gather(field.levels, select(found, level, other_level))
-        high = scale * to_floats(either) >= floor
+        high = scale * level_at(field, select(found, level, other_level)) >= floor
         if bits_of(found & other & ~high):
-            other &= scale * to_floats(gather(field.levels, other_level)) >= floor
+            other &= scale * level_at(field, other_level) >= floor
         other &= found | high
         found &= high
     j = select(found, j, other_j)
@@ -113,8 +118,44 @@ def corner_weight(k, wx, wy, wz):
 
 
 @inlined
+def draw_corner(walkers, of_corner, wx, wy, wz, total):
+    """Draw a corner by what it adds to the FOD's mass; return its row, its mass and scale."""
+    goal = to_floats(as_ints(of_corner >> 8)) * UNIT_24 * total
+    weight = corner_weight(0, wx, wy, wz)
+    row, scale = load(walkers.corner_rows[0]), load(walkers.corner_weighed[0])
+    mass = weight * load(walkers.corner_totals[0])
+    running = mass
+    for k in range(1, 8):
+        past = running <= goal
+        mass_here = corner_weight(k, wx, wy, wz) * load(walkers.corner_totals[k])
+        row = select(past, load(walkers.corner_rows[k]), row)
+        scale = select(past, load(walkers.corner_weighed[k]), scale)
+        mass = select(past, mass_here, mass)
+        running = running + mass_here
+    return row, mass, scale
+
+
+@inlined
+def try_mixed(field, settings, walkers, tried, cone, one_sided, wx, wy, wz, total):
+    """Draw a corner and a direction there; see `draw_mixed`."""
+    of_patch, of_lane, of_corner, _ = philox(
+        load(walkers.stream),
+        as_words(load(walkers.steps)),
+        tried,
+        load(walkers.purpose),
+        np.uint32(settings.key_0),
+        np.uint32(settings.key_1),
+    )
+    row, mass, scale = draw_corner(walkers, of_corner, wx, wy, wz, total)
+    first = row * field.alias.shape[1]
+    j, level, found, behind = try_direction(field, first, cone, of_patch, of_lane, one_sided)
+    found &= mass > ZERO  # rounding may lead to a corner of weight zero
+    return j, level, found, behind, scale
+
+
+@inlined
 def draw_mixed(field, settings, walkers, current, one_sided):
-    """Draw for walkers amid the corners of their cells, once.
+    """Draw for walkers amid the corners of their cells, twice.
 
     Returns
     -------
@@ -122,8 +163,10 @@ def draw_mixed(field, settings, walkers, current, one_sided):
         Directions of the full set.
     found : TRUTHS
         Which of them lie in the cone.
+    second : TRUTHS
+        Which of them are of the second draw.
     faint : TRUTHS
-        Which of these may be below the floor.
+        Which of them may be below the floor.
     unsure : TRUTHS
         Which walkers' cones may hold too little.
     there : TRUTHS
@@ -133,45 +176,34 @@ def draw_mixed(field, settings, walkers, current, one_sided):
     n_patches = field.alias.shape[1]
     vx, vy, vz = to_voxel(field.to_voxel, load(walkers.x), load(walkers.y), load(walkers.z))
     wx, wy, wz = vx - floors(vx), vy - floors(vy), vz - floors(vz)
-    total = corner_weight(0, wx, wy, wz) * load(walkers.corner_totals[0])
-    for k in range(1, 8):
-        total = total + corner_weight(k, wx, wy, wz) * load(walkers.corner_totals[k])
-    of_patch, of_lane, of_corner, _ = philox(
-        load(walkers.stream),
-        as_words(load(walkers.steps)),
-        load(walkers.tried),
-        load(walkers.purpose),
-        np.uint32(settings.key_0),
-        np.uint32(settings.key_1),
-    )
-    goal = to_floats(as_ints(of_corner >> 8)) * UNIT_24 * total
     weight = corner_weight(0, wx, wy, wz)
-    row, scale = load(walkers.corner_rows[0]), weight * load(walkers.corner_scales[0])
-    mass = weight * load(walkers.corner_totals[0])
-    running = largest = mass
-    largest_row = row
-    store(walkers.corner_weighed[0], scale)
+    total = weight * load(walkers.corner_totals[0])
+    store(walkers.corner_weighed[0], weight * load(walkers.corner_scales[0]))
+    largest, largest_row = total, load(walkers.corner_rows[0])
     for k in range(1, 8):
-        past = running <= goal
         weight = corner_weight(k, wx, wy, wz)
-        row_here, mass_here = load(walkers.corner_rows[k]), weight * load(walkers.corner_totals[k])
-        scale_here = weight * load(walkers.corner_scales[k])
-        store(walkers.corner_weighed[k], scale_here)
-        row = select(past, row_here, row)
-        scale = select(past, scale_here, scale)
-        mass = select(past, mass_here, mass)
-        running = running + mass_here
-        larger = mass_here > largest
-        largest_row = select(larger, row_here, largest_row)
-        largest = select(larger, mass_here, largest)
-    first, cone = row * n_patches, current * n_patches
-    j, level, found, behind = try_direction(field, first, cone, of_patch, of_lane, one_sided)
-    found &= mass > ZERO  # rounding may lead to a corner of weight zero
-    faint = mass < ZERO
-    if floor > ZERO:
-        faint = found & (scale * to_floats(gather(field.levels, level)) < floor)
+        mass = weight * load(walkers.corner_totals[k])
+        store(walkers.corner_weighed[k], weight * load(walkers.corner_scales[k]))
+        total = total + mass
+        larger = mass > largest
+        largest_row = select(larger, load(walkers.corner_rows[k]), largest_row)
+        largest = select(larger, mass, largest)
+    tried, cone = load(walkers.tried), current * n_patches
+    found = second = behind = faint = total < ZERO  # nowhere
+    j = cone
+    for attempt in range(TOGETHER):
+        this, level, hit, back, scale = try_mixed(
+            field, settings, walkers, tried + np.uint32(attempt), cone, one_sided, wx, wy, wz, total
+        )
+        hit = hit & ~found & (tried < np.uint32(TRIES - attempt))
+        if floor > ZERO:
+            faint = faint | (hit & (scale * level_at(field, level) < floor))
+        j = select(hit, this, j)
+        behind = behind | (hit & back)
+        second = hit
+        found = found | hit
     core = gather(field.cores, current)
     share = gather(field.shares, largest_row * n_patches + select(core >= 0, core, 0))
     needed = settings.min_probability * MARGIN * ALL
     unsure = (core < 0) | (largest * to_floats(share) <= needed * total)
-    return select(behind, j + n_half, j), found, faint, unsure, total > ZERO
+    return select(behind, j + n_half, j), found, second, faint, unsure, total > ZERO

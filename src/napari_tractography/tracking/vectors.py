@@ -108,6 +108,7 @@ ARITHMETIC = {
     operator.and_: _arithmetic("", "and_"),
     operator.iand: _arithmetic("", "and_"),
     operator.or_: _arithmetic("", "or_"),
+    operator.ior: _arithmetic("", "or_"),
     operator.xor: _arithmetic("", "xor"),
     operator.lshift: _arithmetic("", "shl"),
     operator.rshift: _right,
