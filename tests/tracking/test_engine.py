@@ -330,3 +330,14 @@ def test_deterministic_lines_of_real_data_stay_in_the_mask_and_replay(shared_dat
     assert visits(tractogram.points, fod.grid).sum() == tractogram.n_points
     assert not visits(tractogram.points, fod.grid)[~mask].any()
     assert track(fod, seeds, parameters, mask=mask, block=3).digest() == tractogram.digest()
+
+
+def test_seeds_that_lie_close_together_follow_each_other():
+    rng = np.random.default_rng(3)
+    positions = rng.uniform(0, 30, (500, 3)).astype(np.float32)
+    order = cpu.near_order(positions, np.eye(4, dtype=np.float32)[:3])
+    assert sorted(order) == list(range(500))
+    strides = np.linalg.norm(np.diff(positions[order], axis=0), axis=1)
+    assert np.median(strides) < 0.4 * np.median(np.linalg.norm(np.diff(positions, axis=0), axis=1))
+    beyond = np.array([[-1e30, 0, 0], [1e30, 0, 0], [0, 1e9, 0]], np.float32)
+    assert sorted(cpu.near_order(beyond, np.eye(4, dtype=np.float32)[:3])) == [0, 1, 2]

@@ -34,7 +34,7 @@ from .halves import begin_halves, begin_streamline, end_half, keep_points, walk
 from .lanes import lowest_bit
 from .strides import EVERY, NONE, draw_directions, step_on
 from .vectors import WALKERS, bits_of, copy_points, load
-from .walkers import BUSY, FORCED, N_POINTS, NEXT_SEED
+from .walkers import BUSY, FORCED, N_BEGUN, N_POINTS
 
 BIT = np.uint32(1)
 
@@ -89,8 +89,7 @@ def _cached(content, algorithm, n):
         walkers,
         positions,
         given,
-        first,
-        last,
+        order,
         first_stream,
         cancelled,
         points,
@@ -100,7 +99,7 @@ def _cached(content, algorithm, n):
         reasons,
         tally,
     ):
-        """Track seeds `first` to `last`, or on from there; return whether they are all done.
+        """Track seeds, or go on with them; return whether they are all done.
 
         They are not when there is no room for more points or when they are cancelled.
 
@@ -111,28 +110,32 @@ def _cached(content, algorithm, n):
         positions : (n_seeds, 3) float32
         given : (n_seeds,) int32
             Start directions, read when they are given.
+        order : (n_seeds,) int64
+            Which seed after which.
         first_stream : int
             Streamline id of seed 0.
         cancelled : (1,) uint8
             Set by another thread to end early.
         points : (capacity, 3) float32
             Filled in the order in which streamlines are done.
-        firsts, counts : (last - first,) int64
+        firsts, counts : (n_seeds,) int64
             Where in `points` the streamline of each seed begins, and how many it has, 0 without.
-        lengths : (last - first,) float32
-        reasons : (last - first, 2) uint8
+        lengths : (n_seeds,) float32
+        reasons : (n_seeds, 2) uint8
         tally : (N_REASONS,) int64
             Counts of reasons: both ends of each half-streamline, once for what rejects a whole.
         """
         common = walkers.common
-        busy, seed, n_points = np.uint32(common[BUSY]), common[NEXT_SEED], common[N_POINTS]
+        busy, n_begun, n_points = np.uint32(common[BUSY]), common[N_BEGUN], common[N_POINTS]
         room = points.shape[0] - WALKERS * walkers.points.shape[1]
         if content < 0:  # never; see above
             room = 0
         while True:
             idle = EVERY & ~busy
             ended = NONE
-            while idle and seed < last:
+            while idle and n_begun < order.shape[0]:
+                seed = order[n_begun]
+                n_begun += 1
                 lane = lowest_bit(idle)
                 walkers.seed[lane] = seed
                 reason = begin_streamline(
@@ -148,7 +151,6 @@ def _cached(content, algorithm, n):
                     given[seed],
                     first_stream + seed,
                 )
-                seed += 1
                 if reason:
                     tally[reason] += 1
                     continue
@@ -224,13 +226,13 @@ def _cached(content, algorithm, n):
                 tally[ahead] += 1
                 if count or back != ahead:
                     tally[back] += 1
-                firsts[this - first] = n_points
-                counts[this - first] = count
-                lengths[this - first] = length
-                reasons[this - first, 0] = back
-                reasons[this - first, 1] = ahead
+                firsts[this] = n_points
+                counts[this] = count
+                lengths[this] = length
+                reasons[this, 0] = back
+                reasons[this, 1] = ahead
                 n_points += count
-        common[BUSY], common[NEXT_SEED], common[N_POINTS] = busy, seed, n_points
+        common[BUSY], common[N_BEGUN], common[N_POINTS] = busy, n_begun, n_points
         return not busy
 
     return track_block

@@ -57,8 +57,8 @@ class Walkers(NamedTuple):
 
 
 # What `Walkers.common` holds: bits of the walkers that are on their way, and of those whose next
-# step is given; the next seed; the number of points of streamlines that are done.
-BUSY, FORCED, NEXT_SEED, N_POINTS = range(4)
+# step is given; the numbers of seeds that were begun and of points of streamlines that are done.
+BUSY, FORCED, N_BEGUN, N_POINTS = range(4)
 
 
 def new_walkers(n_regions: int, n_includes: int, n_points: int) -> Walkers:
