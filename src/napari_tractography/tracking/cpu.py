@@ -104,7 +104,7 @@ def near_order(
     """Return an order in which seeds that lie close together follow each other.
 
     That of a Z-order curve through the voxels (Morton, 1966): streamlines side by side then read
-    the same lines of the tables, and trilinear steps of two threads take three quarters of the time.
+    the same lines of the tables, and trilinear steps take three quarters of the time.
     """
     voxels = np.rint(positions_mm @ to_voxel[:, :3].T + to_voxel[:, 3])
     voxels = np.clip(voxels, 0, (1 << CURVE_BITS) - 1).astype(np.int64)
