@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from napari_tractography.memory import POINT, SMALLEST, PointMemory
+from napari_tractography.memory import POINT, SMALLEST, PointMemory, bytes_to_keep
 
 LARGE = SMALLEST // POINT + 1  # points
 
@@ -122,3 +122,13 @@ def test_threads_never_share_a_block():
         thread.join()
     assert not wrong
     assert 0 < memory.n_bytes <= 4 * 1.25 * LARGE * POINT
+
+
+def test_a_tenth_of_the_memory_may_wait(monkeypatch):
+    whole = {"SC_PHYS_PAGES": 3 << 20, "SC_PAGE_SIZE": 1 << 12}
+    monkeypatch.setattr("os.sysconf", whole.__getitem__, raising=False)
+    assert bytes_to_keep() == (3 << 32) // 10
+    whole["SC_PHYS_PAGES"] = 1 << 16
+    assert bytes_to_keep() == 1 << 29
+    monkeypatch.delattr("os.sysconf")
+    assert bytes_to_keep() == 1 << 29

@@ -8,6 +8,7 @@ was a quarter faster (deterministic, nearest voxel).
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections import deque
@@ -17,8 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 SMALLEST = 1 << 20  # bytes: what is smaller an allocator keeps by itself
-KEPT = 1 << 29  # bytes that may wait to be used again
 POINT = 12  # bytes
+
+
+def bytes_to_keep() -> int:
+    """Return how many bytes may wait to be used again: a tenth of the memory, 0.5 GB at least."""
+    try:
+        whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # as on Windows
+        whole = 0
+    return max(1 << 29, whole // 10)
 
 
 class _Lease:
@@ -35,12 +44,13 @@ class PointMemory:
 
     Parameters
     ----------
-    kept : int
-        Bytes that may wait; beyond them those that waited longest are freed.
+    kept : int, optional
+        Bytes that may wait; beyond them those that waited longest are freed. By default
+        :func:`bytes_to_keep`.
     """
 
-    def __init__(self, kept: int = KEPT) -> None:
-        self._kept = kept
+    def __init__(self, kept: int | None = None) -> None:
+        self._kept = bytes_to_keep() if kept is None else kept
         self._lock = threading.Lock()
         # Blocks come back whenever Python lets go of an array, in any thread and even amid
         # `points`, hence without the lock: appending is atomic.
