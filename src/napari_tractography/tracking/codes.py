@@ -15,7 +15,7 @@ from .. import directions, parameters
 from ..stop import StopReason
 from .philox import Purpose
 
-TRIES = 8  # draws before the cone is scanned; none in a narrow one
+TRIES = 12  # draws before the cone is scanned; none in a narrow one
 ALIAS_BITS = 8  # of the number of a patch
 LANES = directions.PATCH
 LANE_BITS = 4  # of the number of a direction in its patch

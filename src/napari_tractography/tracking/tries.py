@@ -180,6 +180,7 @@ def draw_mixed(field, settings, walkers, current, one_sided):
     total = weight * load(walkers.corner_totals[0])
     store(walkers.corner_weighed[0], weight * load(walkers.corner_scales[0]))
     largest, largest_row = total, load(walkers.corner_rows[0])
+    largest_scale = load(walkers.corner_weighed[0])
     for k in range(1, 8):
         weight = corner_weight(k, wx, wy, wz)
         mass = weight * load(walkers.corner_totals[k])
@@ -187,6 +188,7 @@ def draw_mixed(field, settings, walkers, current, one_sided):
         total = total + mass
         larger = mass > largest
         largest_row = select(larger, load(walkers.corner_rows[k]), largest_row)
+        largest_scale = select(larger, load(walkers.corner_weighed[k]), largest_scale)
         largest = select(larger, mass, largest)
     tried, cone = load(walkers.tried), current * n_patches
     found = second = behind = faint = total < ZERO  # nowhere
@@ -197,7 +199,12 @@ def draw_mixed(field, settings, walkers, current, one_sided):
         )
         hit = hit & ~found & (tried < np.uint32(TRIES - attempt))
         if floor > ZERO:
-            faint = faint | (hit & (scale * level_at(field, level) < floor))
+            # Mostly two of the eight corners are enough.
+            amplitude = scale * level_at(field, level)
+            beside = (largest_row * n_patches << LANE_BITS) + this
+            beside = largest_scale * level_at(field, beside)
+            amplitude = select(beside == amplitude, amplitude, amplitude + beside)
+            faint = faint | (hit & (amplitude < floor * MARGIN))
         j = select(hit, this, j)
         behind = behind | (hit & back)
         second = hit

@@ -10,7 +10,7 @@
 #define SELDOM static __device__ __noinline__
 
 enum {
-    TRIES = 8,        // draws before the cone is scanned; none in a narrow one
+    TRIES = 12,       // draws before the cone is scanned; none in a narrow one
     ALIAS_BITS = 8,   // of the number of a patch
     LANES = 16,       // directions of a patch, patches of a group
     LANE_BITS = 4,    // of the number of a direction in its patch
