@@ -5,6 +5,7 @@ What differs on a GPU is only the machine code; that it compiles for one is test
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
@@ -97,8 +98,8 @@ def test_bits_agree(library, fod, seeds, algorithm, interpolation, changes):
 
 def test_these_comparisons_see_every_reason_that_a_field_alone_can_give(library, fod, seeds):
     seen: set[StopReason] = set()
-    for case in EXACT:
-        parameters = short(**case.values[0])
+    for case, interpolation in itertools.product(EXACT, ("nearest", "trilinear")):
+        parameters = short(interpolation=interpolation, **case.values[0])
         seen |= set(track_on_host(library, make_plan(fod, seeds, parameters)).tally)
     assert {
         StopReason.LEFT_IMAGE,
