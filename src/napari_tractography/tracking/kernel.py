@@ -1,9 +1,10 @@
 """The Numba kernel: WALKERS streamlines side by side.
 
-Each thread has as many walkers as there are numbers in a vector register. All of them draw and
-step at once, whatever streamline each is on; one whose draw was in vain draws again while others
-go on, and one that is done goes on with the next seed. What happens seldom is done for one after
-the other. A streamline depends on nothing but its seed and id.
+A thread's walkers draw and step at once, by vector instructions, whatever streamline each is on:
+one whose draw was in vain draws again while others go on, and one that is done goes on with the
+next seed. What happens seldom is done for one after the other, and so are algorithms that do not
+draw: a search that is like that of the step before is cheap, for all that branches is foreseen.
+A streamline depends on nothing but its seed and id.
 
 Its twin is ``kernels/track.cu``, with a thread for each walker: the same order of float32
 operations, no fused multiply-add, hence the same bits. Called by
@@ -64,8 +65,7 @@ def _content_of(sources):
 def block_kernel(algorithm, interpolation):
     """Return the kernel of an algorithm and an interpolation: see `track_block` in here.
 
-    Each is compiled when it is first asked for, since without the others' code in its loop a
-    deterministic step takes two thirds of the time.
+    Each is compiled when it is first asked for, and holds what it needs and no more.
     """
     n = 1 if interpolation == NEAREST else 8
     return _cached(_content_of(SOURCES), min(algorithm, DIFFUSION), n)

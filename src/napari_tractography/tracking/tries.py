@@ -21,7 +21,7 @@ from .vectors import (
     to_floats,
 )
 
-TOGETHER = 2  # draws of a walker
+TOGETHER = 2  # draws of a walker: of more, most would be in vain
 assert TRIES % TOGETHER == 0
 PATCH_MASK = (1 << ALIAS_BITS) - 1
 SHARE_MASK = (1 << SHARE_BITS) - 1

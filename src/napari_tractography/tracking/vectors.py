@@ -17,7 +17,9 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 
 from .philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
 
-WALKERS = 32  # streamlines side by side: what the widest registers hold of 32-bit numbers
+# Streamlines side by side: two registers' worth where these are widest, so that the look-ups of
+# one half hide behind those of the other (trilinear steps took a seventh less time than with 16).
+WALKERS = 32
 
 INT = ir.IntType(32)
 LONG = ir.IntType(64)
