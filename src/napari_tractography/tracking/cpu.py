@@ -135,7 +135,7 @@ def track_range(
     common = worker.walkers.common
     common[:] = 0
     seeds = slice(first, last)
-    order = near_order(plan.positions_mm[seeds], plan.table.to_voxel)
+    order = near_order(plan.positions_mm[seeds], plan.field.to_voxel)
     while not track_block(
         plan.field,
         settings,
