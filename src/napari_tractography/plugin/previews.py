@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from ..tracking import cpu
 from ..tracking.plan import Plan
 from ..tracking.tables import cpu_count
+from ..tracking.vectors import WALKERS
 from ..tractogram import Tractogram
 
 TARGET_SECONDS = 0.035  # from the change to the layer; half of the previews take less
 FEWEST, MOST = 200, 20_000  # streamlines
 FIRST_GUESS = 1000  # before anything is measured
 REMEMBERED = 3  # previews: one that was held up changes nothing
-BLOCKS_A_THREAD = 8  # so that all threads end at about the same time
+SMALLEST_BLOCK = 2 * WALKERS  # seeds: in fewer, most walkers of a thread would soon be idle
 THREAD_NAMES = "tractography-preview"
 
 
@@ -62,7 +63,7 @@ def track_preview(
     cancelled: threading.Event,
     n_threads: int | None = None,
 ) -> Tractogram:
-    """Track all seeds of a plan in blocks of even length.
+    """Track all seeds of a plan, each thread a block.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def track_preview(
         By default one a processor.
     """
     n_workers = n_threads or cpu_count()
-    size = -(-plan.n_seeds // (BLOCKS_A_THREAD * n_workers))
+    size = max(-(-plan.n_seeds // n_workers), SMALLEST_BLOCK)
     stop = np.zeros(1, np.uint8)
     worker = cpu._Worker()
     with ThreadPoolExecutor(n_workers, thread_name_prefix=THREAD_NAMES) as pool:

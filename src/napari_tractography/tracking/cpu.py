@@ -26,7 +26,7 @@ from .vectors import WALKERS
 
 # Seeds: few, so that the first streamlines show at once; an eighth of a small run, so that a
 # preview is not cut into more pieces than the threads need.
-FIRST_BLOCK_MIN, FIRST_BLOCK_MAX = 32, 256
+FIRST_BLOCK_MIN, FIRST_BLOCK_MAX = 2 * WALKERS, 256
 MAX_BLOCK = 1 << 16
 BLOCK_SECONDS = 0.08  # short enough to cancel at once, long enough to hide what a block costs
 POINTS_A_BUFFER = 1 << 17
