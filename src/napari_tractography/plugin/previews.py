@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 from ..tracking import cpu
 from ..tracking.plan import Plan
 from ..tracking.tables import cpu_count
-from ..tracking.vectors import WALKERS
 from ..tractogram import Tractogram
 
 TARGET_SECONDS = 0.035  # from the change to the layer; half of the previews take less
 FEWEST, MOST = 200, 20_000  # streamlines
 FIRST_GUESS = 1000  # before anything is measured
 REMEMBERED = 3  # previews: one that was held up changes nothing
-SMALLEST_BLOCK = 2 * WALKERS  # seeds: in fewer, most walkers of a thread would soon be idle
 THREAD_NAMES = "tractography-preview"
 
 
@@ -79,7 +77,7 @@ def track_preview(
         By default one a processor.
     """
     n_workers = n_threads or cpu_count()
-    size = max(-(-plan.n_seeds // n_workers), SMALLEST_BLOCK)
+    size = max(-(-plan.n_seeds // n_workers), cpu.FIRST_BLOCK_MIN)
     stop = np.zeros(1, np.uint8)
     worker = cpu._Worker()
     with ThreadPoolExecutor(n_workers, thread_name_prefix=THREAD_NAMES) as pool:

@@ -22,10 +22,10 @@ from ..tractogram import Tractogram, tally_from_counts
 from . import codes, kernel, walkers
 from .plan import Plan
 from .tables import cpu_count
-from .vectors import WALKERS
+from .vectors import WALKERS, in_order
 
-# Seeds: few, so that the first streamlines show at once; an eighth of a small run, so that a
-# preview is not cut into more pieces than the threads need.
+# Seeds: few, so that the first streamlines show at once, and an eighth of a small run; in fewer
+# than twice the walkers of a thread, most of them would soon be idle.
 FIRST_BLOCK_MIN, FIRST_BLOCK_MAX = 2 * WALKERS, 256
 MAX_BLOCK = 1 << 16
 BLOCK_SECONDS = 0.08  # short enough to cancel at once, long enough to hide what a block costs
@@ -164,7 +164,7 @@ def track_range(
     offsets = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(counts[kept], out=offsets[1:])
     points = memory.points(int(offsets[-1]))
-    kernel.in_order(worker.points, firsts, counts, points)
+    in_order(worker.points, firsts, counts, points)
     chunk = Tractogram(
         points,
         offsets,

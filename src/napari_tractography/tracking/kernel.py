@@ -34,7 +34,7 @@ from .draw import ZERO
 from .halves import begin_halves, begin_streamline, end_half, keep_points, walk
 from .lanes import lowest_bit
 from .strides import EVERY, NONE, draw_directions, step_on
-from .vectors import WALKERS, bits_of, copy_points, load
+from .vectors import WALKERS, bits_of, load
 from .walkers import BUSY, FORCED, N_BEGUN, N_POINTS
 
 BIT = np.uint32(1)
@@ -236,12 +236,3 @@ def _cached(content, algorithm, n):
         return not busy
 
     return track_block
-
-
-@njit(cache=True, nogil=True)
-def in_order(points, firsts, counts, ordered):
-    """Copy the points of streamlines in the order of their seeds, from `points` to `ordered`."""
-    at = 0
-    for seed in range(len(counts)):
-        copy_points(points, firsts[seed], ordered, at, counts[seed])
-        at += counts[seed]

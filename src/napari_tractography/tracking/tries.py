@@ -30,6 +30,19 @@ ALL = np.float32(SHARES)
 
 
 @inlined
+def words_of(settings, walkers, block):
+    """Return four random words of every walker's next step."""
+    return philox(
+        load(walkers.stream),
+        as_words(load(walkers.steps)),
+        block,
+        load(walkers.purpose),
+        np.uint32(settings.key_0),
+        np.uint32(settings.key_1),
+    )
+
+
+@inlined
 def try_direction(field, first, cone, of_patch, of_lane, one_sided):
     """Draw a direction of voxels, and look whether it lies in the cone.
 
@@ -43,17 +56,16 @@ def try_direction(field, first, cone, of_patch, of_lane, one_sided):
     own = (rest >> ALIAS_BITS) < (entry >> ALIAS_BITS)
     patch = as_ints(select(own, column, entry & PATCH_MASK))
     lane = as_ints(of_lane >> (32 - LANE_BITS))
-    level = ((first + patch) << LANE_BITS) + lane
+    at = (first + patch) << LANE_BITS
     rest = as_ints((of_lane >> (32 - LANE_BITS - SHARE_BITS)) & SHARE_MASK)
-    entry = gather(field.lane_alias, level)
+    entry = gather(field.lane_alias, at + lane)
     lane = select(rest < (entry >> LANE_BITS), lane, entry & (LANES - 1))
     # Draw from the full sphere: a random sign, then the cone.
     pair = gather(field.cone, cone + patch) >> as_words(lane)
     odd = (of_lane & 1) != 0
     ahead = ((pair & 1) != 0) & (one_sided | ~odd)
     behind = (((pair >> LANES) & 1) != 0) & (one_sided | odd)
-    j = (patch << LANE_BITS) + lane
-    return j, ((first + patch) << LANE_BITS) + lane, ahead | behind, behind
+    return (patch << LANE_BITS) + lane, at + lane, ahead | behind, behind
 
 
 @inlined
@@ -83,14 +95,7 @@ def draw_near(field, settings, walkers, current, one_sided):
     there = row >= 0
     row = select(there, row, 0)
     first, cone = row * n_patches, current * n_patches
-    w0, w1, w2, w3 = philox(
-        load(walkers.stream),
-        as_words(load(walkers.steps)),
-        load(walkers.tried) >> 1,
-        load(walkers.purpose),
-        np.uint32(settings.key_0),
-        np.uint32(settings.key_1),
-    )
+    w0, w1, w2, w3 = words_of(settings, walkers, load(walkers.tried) >> 1)
     j, level, found, behind = try_direction(field, first, cone, w0, w1, one_sided)
     other_j, other_level, other, other_behind = try_direction(field, first, cone, w2, w3, one_sided)
     if floor > ZERO:
@@ -138,14 +143,7 @@ def draw_corner(walkers, of_corner, wx, wy, wz, total):
 @inlined
 def try_mixed(field, settings, walkers, tried, cone, one_sided, wx, wy, wz, total):
     """Draw a corner and a direction there; see `draw_mixed`."""
-    of_patch, of_lane, of_corner, _ = philox(
-        load(walkers.stream),
-        as_words(load(walkers.steps)),
-        tried,
-        load(walkers.purpose),
-        np.uint32(settings.key_0),
-        np.uint32(settings.key_1),
-    )
+    of_patch, of_lane, of_corner, _ = words_of(settings, walkers, tried)
     row, mass, scale = draw_corner(walkers, of_corner, wx, wy, wz, total)
     first = row * field.alias.shape[1]
     j, level, found, behind = try_direction(field, first, cone, of_patch, of_lane, one_sided)

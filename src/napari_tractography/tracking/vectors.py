@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 
 from llvmlite import ir
+from numba import njit
 from numba.core import cgutils, types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
@@ -379,6 +380,15 @@ def copy_points(typing_context, source, first, target, at, n):
 
     whole = types.int64
     return types.void(source, whole, target, whole, whole), generate
+
+
+@njit(cache=True, nogil=True)
+def in_order(points, firsts, counts, ordered):
+    """Copy the points of streamlines in the order of their seeds, from `points` to `ordered`."""
+    at = 0
+    for seed in range(len(counts)):
+        copy_points(points, firsts[seed], ordered, at, counts[seed])
+        at += counts[seed]
 
 
 # ------------------------------------------------------------------------------------ random words
