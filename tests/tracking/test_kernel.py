@@ -29,9 +29,11 @@ from napari_tractography.tracking.cpu import iter_chunks
 from napari_tractography.tracking.engine import make_plan, track
 from napari_tractography.tracking.philox import philox4x32
 
+philox_block = njit(draw.philox_block.py_func)
+
 
 def philox_in_kernel(counter, key):
-    words = draw.philox_block(*(np.uint64(word) for word in (*counter, *key)))
+    words = philox_block(*(np.uint64(word) for word in (*counter, *key)))
     return [int(word) for word in words]
 
 
