@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hands import WAIT_MS, tracking_threads
 
+from napari_tractography.parameters import TrackingParameters
 from napari_tractography.plugin import device
 from napari_tractography.plugin.device import Found
-from napari_tractography.tracking import backends
+from napari_tractography.tracking import engine
 from napari_tractography.tracking.backends import Report
 from napari_tractography.tracking.devices import Device
 
@@ -23,23 +24,16 @@ LARGE = Device("cuda:1", "A large one", 60_000_000_000, 80_000_000_000)
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch, qtbot: Any) -> Any:
-    """Let a section find what is given, and count how often the GPU is warmed up."""
-    warmed: list[threading.Thread] = []
+    """Let a section find what is given; return what it has made ready so far."""
+    warmed: list[TrackingParameters] = []
+    monkeypatch.setattr(engine, "warm_up", warmed.append)
 
-    def warm_up() -> threading.Thread:
-        thread = threading.Thread(target=lambda: None)
-        thread.start()
-        warmed.append(thread)
-        return thread
-
-    monkeypatch.setattr(backends, "warm_up", warm_up)
-
-    def look(section: Any, found: Found) -> int:
+    def look(section: Any, found: Found) -> list[TrackingParameters]:
         monkeypatch.setattr(device, "find", lambda: found)
         section.look()
         qtbot.waitUntil(lambda: not section._poll.isActive(), timeout=WAIT_MS)
         qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
-        return len(warmed)
+        return warmed
 
     return look
 
@@ -47,8 +41,9 @@ def looks(monkeypatch: pytest.MonkeyPatch, qtbot: Any) -> Any:
 def test_without_a_gpu_it_says_why_and_offers_the_cpu(
     open_model: Any, looks: Any, notes: list[str]
 ) -> None:
-    section = open_model().device
-    assert looks(section, Found((HOST,), NO_GPU)) == 0
+    panel = open_model()
+    section = panel.device
+    assert looks(section, Found((HOST,), NO_GPU)) == [panel.session.parameters]
     assert section.problem.text() == NO_GPU
     assert not section.problem.isHidden()
     assert section.memory.isHidden()
@@ -60,7 +55,7 @@ def test_gpus_can_be_chosen_and_show_how_full_they_are(open_model: Any, looks: A
     panel = open_model()
     section = panel.device
     found = Found((HOST, SMALL, LARGE))
-    assert looks(section, found) == 1
+    assert len(looks(section, found)) == 1
     assert section.problem.isHidden()
     assert section.backend.choices == ("auto", "cpu", "cuda:0", "cuda:1")
     assert section.memory.format() == "20.0 of 80.0 GB used"  # what auto would take
@@ -70,7 +65,7 @@ def test_gpus_can_be_chosen_and_show_how_full_they_are(open_model: Any, looks: A
     assert section.memory.format() == "1.0 of 4.0 GB used, 12 % busy"
     section.backend.value = "cpu"
     assert section.memory.isHidden()
-    assert looks(section, found) == 1  # warm already
+    assert len(looks(section, found)) == 1  # all is ready
     assert section.backend.value == "cpu"
 
 
@@ -122,6 +117,7 @@ def test_a_panel_looks_by_itself_and_closing_does_not_wait(
         return Found((HOST,), NO_GPU)
 
     monkeypatch.setattr(device, "find", slow)
+    monkeypatch.setattr(engine, "warm_up", lambda parameters: None)
     panel = open_model()
     qtbot.waitUntil(asked.is_set, timeout=WAIT_MS)
     assert panel.device.found == Found()  # the window is there all the while

@@ -14,7 +14,7 @@ from toys import random_fod
 from napari_tractography.errors import BackendError
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.seeds import Seeds
-from napari_tractography.tracking import backends, codes, cpu, cuda_card, kernel
+from napari_tractography.tracking import backends, codes, cpu, cuda_card, engine, kernel
 from napari_tractography.tracking.costs import Cost, CostBook
 from napari_tractography.tracking.engine import iter_track, make_plan, track
 from napari_tractography.tracking.uploads import Uploads
@@ -235,12 +235,17 @@ def test_streamlines_stay_on_the_device(machine, fod, seeds):
 
 
 def test_warming_up_compiles_what_the_first_run_needs(machine, fod, seeds):
-    backends.warm_up().join()
+    parameters = SHORT.replace(algorithm="diffusion", evaluation="direct")
+    engine.warm_up(parameters)
     assert len(machine.modules) == 1
+    assert kernel.block_kernel(codes.DIFFUSION, codes.TRILINEAR).signatures
     assert backends._started
     gpu = next(iter(backends._started))
-    track(fod, seeds[:5], SHORT, backend=f"cuda:{gpu}")
+    track(fod, seeds[:5], parameters, backend=f"cuda:{gpu}")
     assert len(machine.modules) == 1
+    report = backends.Report()
+    list(iter_track(fod, seeds[:5], parameters, backend="cpu", report=report))
+    assert "start" not in report.seconds
 
 
 @pytest.mark.parametrize("broken", ["no GPU", "no memory"])
@@ -250,7 +255,7 @@ def test_warming_up_where_it_cannot_is_silent(machine, broken, caplog):
     else:
         machine.limit = 0
     with caplog.at_level(logging.INFO):
-        backends.warm_up().join()
+        engine.warm_up()
     assert not backends._started
     assert not caplog.records
 

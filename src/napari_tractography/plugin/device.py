@@ -1,6 +1,7 @@
 """The Device section of the panel: what tracks, how full it is, and where the last run's time went.
 
-GPUs are asked in a thread: finding them may take seconds, and the window does not wait for it.
+GPUs are asked and kernels are made ready in a thread: either may take seconds, and the window does
+not wait for it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from qtpy.QtCore import Qt, QTimer
 from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
 from ..parameters import ParameterSpec
-from ..tracking import backends, devices
+from ..tracking import devices, engine
 from ..tracking.backends import Report
 from ..tracking.devices import Device
 from ..tracking.tables import cpu_count
@@ -121,7 +122,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
     # -- coming and going ----------------------------------------------------------------------
 
     def open(self) -> None:
-        """Look for GPUs soon, and warm up what is found."""
+        """Look for GPUs soon, and make ready what will track: the first click need not wait."""
         self._later.start(LOOK_AFTER_MS)
 
     def close_section(self) -> None:
@@ -130,18 +131,18 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self._poll.stop()
 
     def look(self) -> None:
-        """Ask for devices and their memory, in a thread."""
+        """Ask for devices and their memory, in a thread; the first time, make the kernels ready."""
         if self._thread is not None and self._thread.is_alive():
             return
         answer: list[Found] = []
-        warm_up = not self._warm
+        parameters = None if self._warm else self.session.parameters
         self._answer, self._warm = answer, True
 
         def ask() -> None:
             found = find()
             answer.append(found)
-            if warm_up and not found.problem:
-                backends.warm_up().join()
+            if parameters is not None:
+                engine.warm_up(parameters)
 
         self._thread = threading.Thread(target=ask, name=THREAD_NAME, daemon=True)
         self._thread.start()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import platform
-import threading
 import time
 from collections.abc import Generator
 from dataclasses import dataclass, field
@@ -205,23 +204,16 @@ def track_on_device(backend: str, plan: Plan, memory_limit: float) -> cuda.Devic
     return cuda.track_on_device(plan, gpu=gpu, memory_limit=memory_limit)
 
 
-def warm_up(algorithm: int = 0, interpolation: int = 1, evaluation: int = 0) -> threading.Thread:
-    """Start the GPU and compile its kernels in the background, for codes of :mod:`codes`.
-
-    So that the first run is as fast as the next. Does nothing where there is no GPU.
-    """
-
-    def work() -> None:
-        try:
-            (gpu,) = devices.choose_gpus("cuda")
-            cuda.warm_up(gpu, algorithm, interpolation, evaluation)
-            _started.add(gpu)
-        except BackendError as error:
-            logger.debug("%s", error)
-
-    thread = threading.Thread(target=work, name="tractography-warm-up", daemon=True)
-    thread.start()
-    return thread
+def warm_up(plan: Plan) -> None:
+    """Load or compile what tracks a plan, on the CPU and, where there is one, on a GPU."""
+    cpu.make_ready(plan.on_host())
+    settings = plan.settings
+    try:
+        (gpu,) = devices.choose_gpus("cuda")
+        cuda.warm_up(gpu, settings.algorithm, settings.interpolation, settings.evaluation)
+        _started.add(gpu)
+    except BackendError as error:
+        logger.debug("%s", error)
 
 
 class _NothingYetError(Exception):

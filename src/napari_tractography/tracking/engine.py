@@ -198,6 +198,21 @@ def track(
     return tractogram
 
 
+def warm_up(parameters: TrackingParameters | None = None) -> None:
+    """Load what tracks with these parameters, and compile what is not on the disk yet.
+
+    A run after it starts at once. Takes about a second; the first time on a machine, or with
+    another algorithm or interpolation, half a minute. Done for the CPU and, where there is one,
+    for the GPU with most free memory.
+    """
+    given = parameters or TrackingParameters()
+    kind = TrackingParameters(
+        algorithm=given.algorithm, interpolation=given.interpolation, evaluation=given.evaluation
+    )
+    fod = Fod(np.ones((2, 2, 2, 1)), np.eye(4))
+    backends.warm_up(make_plan(fod, Seeds.at(np.zeros(3)), kind))
+
+
 def make_plan(
     fod: Fod,
     seeds: Seeds,
