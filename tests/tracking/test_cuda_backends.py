@@ -165,13 +165,30 @@ def test_a_kernel_is_made_ready_once(fod, seeds):
     assert not cpu.make_ready(plan)
 
 
-def test_the_speed_leaves_out_what_is_done_once():
-    warm = backends.Report(seconds={"tables": 0.1, "tracking": 1.9})
-    assert warm.speed(3.8e6, 2.0) == "2.00 s, 2.00 million steps/s"
-    cold = backends.Report(seconds={"tables": 0.5, "start": 7.5, "tracking": 2.0})
-    told = "10.00 s, of which 8.00 s to get ready; then 2.00 million steps/s"
-    assert cold.speed(4e6, 10.0) == told
-    assert "inf" not in cold.speed(4e6, 0.0)  # a clock that stood still
+def test_the_speed_leaves_out_what_is_not_tracking():
+    def said(seconds, **parts):
+        return backends.Report(seconds=parts).speed(3.8e6, seconds)
+
+    assert said(2.0, tables=0.1, tracking=1.9) == "2.00 s, 2.00 million steps/s"
+    assert said(10.0, tables=0.5, start=7.6, tracking=1.9) == (
+        "10.00 s, of which 8.10 s to get ready and 1.90 s to track: 2.00 million steps/s"
+    )
+    # What the screen takes is not the engine's.
+    assert said(1.0, tables=0.1, tracking=0.1) == (
+        "1.00 s, of which 0.10 s to track: 38.00 million steps/s"
+    )
+    assert said(1.9) == "1.90 s, 2.00 million steps/s"
+    assert "inf" not in said(0.0, tracking=0.0)  # a clock that stood still
+
+
+@pytest.mark.parametrize(("block", "wanted"), [(20, 0.5 * 15 / 2), (300, 0.5)])
+def test_the_time_of_tracking_is_that_of_the_threads(fod, seeds, monkeypatch, block, wanted):
+    """Not what passes until somebody takes the chunks."""
+    track_range = cpu.track_range
+    monkeypatch.setattr(cpu, "track_range", lambda *given: (track_range(*given)[0], 0.5))
+    report = backends.Report()
+    list(iter_track(fod, seeds, SHORT, backend="cpu", block=block, n_threads=2, report=report))
+    assert report.seconds["tracking"] == pytest.approx(wanted)
 
 
 def test_a_run_that_went_over_to_the_cpu_reports_why(machine, fod, seeds):

@@ -29,7 +29,7 @@ MEASURED_BYTES = 1e6
 TIMED = ("start", "upload", "tracking", "download")
 ONCE = ("tables", "start")  # what the next run need not do again
 book = CostBook()
-ONCE_SHOWN = 0.2  # share of a run
+PART_SHOWN = 0.2  # share of a run
 _started: set[int] = set()  # GPUs used in this process
 
 
@@ -68,7 +68,7 @@ class Report:
     seconds : dict of str to float
         Where the time went: "tables" and "tracking"; on the CPU "start", where code had to be
         compiled or loaded; on a GPU also "upload" and "download". What runs side by side is counted
-        in each.
+        in each. "tracking" leaves out what a run waits for whoever takes its chunks.
     """
 
     backend: str = ""
@@ -76,7 +76,7 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def speed(self, n_steps: float, seconds: float) -> str:
-        """Say how long a run took, and how fast it was besides what is done once.
+        """Say how long a run took, and how fast it was besides what is not tracking.
 
         Parameters
         ----------
@@ -85,10 +85,16 @@ class Report:
             Of the whole run.
         """
         once = min(sum(self.seconds.get(what, 0.0) for what in ONCE), seconds)
-        rate = f"{n_steps / max(seconds - once, 1e-9) / 1e6:.2f} million steps/s"
-        if once < ONCE_SHOWN * seconds:
-            return f"{seconds:.2f} s, {rate}"
-        return f"{seconds:.2f} s, of which {once:.2f} s to get ready; then {rate}"
+        tracking = self.seconds.get("tracking", seconds - once)
+        rate = f"{n_steps / max(tracking, 1e-9) / 1e6:.2f} million steps/s"
+        parts = []
+        if once >= PART_SHOWN * seconds:
+            parts.append(f"{once:.2f} s to get ready")
+        if seconds - tracking >= PART_SHOWN * seconds:
+            parts.append(f"{tracking:.2f} s to track")
+        if parts:
+            return f"{seconds:.2f} s, of which {' and '.join(parts)}: {rate}"
+        return f"{seconds:.2f} s, {rate}"
 
 
 def may_take_a_gpu(backend: str) -> bool:
@@ -176,7 +182,7 @@ def iter_chunks(
         plan = plan.on_host()
         if cpu.make_ready(plan):
             spent["start"] = time.perf_counter() - begun
-        chunks = cpu.iter_chunks(plan, n_threads=n_threads, block=block)
+        chunks = cpu.iter_chunks(plan, n_threads=n_threads, block=block, spent=spent)
         yield from _measured(chunks, choice, plan, spent, n_threads or cpu_count())
     finally:
         report.seconds |= {what: spent[what] for what in TIMED if what in spent}
@@ -248,8 +254,6 @@ def _measured(
                     raise
                 raise _NothingYetError(error) from error
             seconds += time.perf_counter() - begun
-            if not choice.gpus:
-                spent["tracking"] = seconds
             n_chunks += 1
             n_seeds += chunk.n_seeds
             mm += float(chunk.lengths_mm.sum(dtype=float))

@@ -42,7 +42,12 @@ class _Worker(threading.local):
 
 
 def iter_chunks(
-    plan: Plan, *, n_threads: int | None = None, first_stream: int = 0, block: int | None = None
+    plan: Plan,
+    *,
+    n_threads: int | None = None,
+    first_stream: int = 0,
+    block: int | None = None,
+    spent: dict[str, float] | None = None,
 ) -> Generator[Tractogram, None, None]:
     """Track the seeds of a plan; yield chunks in seed order.
 
@@ -55,6 +60,8 @@ def iter_chunks(
         Streamline id of the first seed: its random numbers and `seed_index` go by it.
     block : int, optional
         Seeds a block; by default adapted to the speed. The streamlines do not depend on it.
+    spent : dict, optional
+        Filled: seconds of "tracking", as if all threads were busy from the first block to the last.
 
     Yields
     ------
@@ -66,7 +73,8 @@ def iter_chunks(
     worker = _Worker()
     share = plan.n_seeds // (4 * n_workers)
     size = block or min(max(share, FIRST_BLOCK_MIN), FIRST_BLOCK_MAX)
-    next_seed = 0
+    next_seed = n_blocks = 0
+    busy_seconds = 0.0
     pending: deque[Future[tuple[Tractogram, float]]] = deque()
     pool = ThreadPoolExecutor(n_workers, thread_name_prefix="tractography")
     try:
@@ -78,6 +86,10 @@ def iter_chunks(
                 )
                 next_seed = last
             chunk, seconds = pending.popleft().result()
+            n_blocks += 1
+            busy_seconds += seconds
+            if spent is not None:
+                spent["tracking"] = busy_seconds / min(n_blocks, n_workers)
             if block is None:
                 wanted = chunk.n_seeds * BLOCK_SECONDS / max(seconds, 1e-6)
                 size = int(min(max(wanted, 1), 4 * size, MAX_BLOCK))
