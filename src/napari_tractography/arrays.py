@@ -93,6 +93,23 @@ def host_array(array: Any) -> NDArray[Any]:
     return np.asarray(array)  # JAX copies by itself
 
 
+def mapped(matrix: NDArray[np.float64], points: Any) -> list[Any]:
+    """Map points by an affine matrix, where they lie.
+
+    Parameters
+    ----------
+    matrix : (3 or 4, 4) float64
+    points : (n, 3) numpy.ndarray or cupy.ndarray
+
+    Returns
+    -------
+    list of three (n,) float64
+        Coordinates, an axis each: added one by one, so that they are the same on all devices.
+    """
+    x, y, z = (points[:, axis].astype(np.float64) for axis in range(3))
+    return [a * x + b * y + c * z + d for a, b, c, d in matrix[:3].tolist()]
+
+
 def settle(array: Any) -> None:
     """Wait until an array of a GPU is there for all streams to read."""
     if not isinstance(array, np.ndarray):

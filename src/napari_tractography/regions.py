@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import host_array
+from .arrays import Held, library_of, mapped, on_its_device, taken
 from .errors import InvalidParameterError, InvalidRegionError
 from .grid import Grid
 from .seeds import Seeds
@@ -40,8 +41,8 @@ class Region:
         Of a sphere, RAS+ mm.
     radius_mm : float
         Of a sphere.
-    voxels : (x, y, z) uint8 or None
-        Of a mask, 1 inside.
+    held_voxels : Held or None
+        Of a mask, (x, y, z) uint8, 1 inside; where it was given, on the host or on a GPU.
     grid : Grid or None
         Of a mask.
     name : str
@@ -51,9 +52,14 @@ class Region:
     role: str
     center_mm: NDArray[np.float64] | None
     radius_mm: float
-    voxels: NDArray[np.uint8] | None
+    held_voxels: Held | None
     grid: Grid | None
     name: str
+
+    @property
+    def voxels(self) -> NDArray[np.uint8] | None:
+        """(x, y, z) uint8 or None: of a mask, 1 inside."""
+        return None if self.held_voxels is None else self.held_voxels.host
 
     @classmethod
     def sphere(
@@ -93,6 +99,7 @@ class Region:
         Parameters
         ----------
         labels : (x, y, z) array_like
+            An array on a GPU (CuPy, PyTorch, JAX) stays there.
         affine : (4, 4) array_like or Grid
             Of the mask itself, voxel to RAS+ mm; it need not be that of the FOD.
         role : str
@@ -107,14 +114,15 @@ class Region:
         InvalidRegionError
             When it is not 3-D or holds no voxel.
         """
-        array = host_array(labels)
+        array = taken(labels)
         if array.ndim != 3:
             raise InvalidRegionError(f"Region {name} has shape {array.shape}; give a 3-D mask.")
-        if label is None:
-            inside = (np.nan_to_num(array) if array.dtype.kind in "fc" else array) != 0
-        else:
-            inside = array == label
-        if not inside.any():
+        with on_its_device(array):
+            # NaN counts as outside.
+            inside = (array != 0) & (array == array) if label is None else array == label
+            is_empty = not inside.any()
+            voxels = library_of(array).ascontiguousarray(inside, dtype=np.uint8)
+        if is_empty:
             what = "no voxel" if label is None else f"no voxel with label {label}"
             raise InvalidRegionError(f"Region {name} has {what}; paint it or choose another label.")
         grid = affine if isinstance(affine, Grid) else Grid(array.shape, affine)
@@ -122,8 +130,7 @@ class Region:
             raise InvalidRegionError(
                 f"Region {name} has shape {array.shape} but its grid has {grid.shape}."
             )
-        voxels = np.ascontiguousarray(inside, dtype=np.uint8)
-        return cls(_role(role), None, 0.0, voxels, grid, name)
+        return cls(_role(role), None, 0.0, Held(voxels), grid, name)
 
     def contains(self, points_mm: ArrayLike) -> NDArray[np.bool_]:
         """Tell which of (n, 3) RAS+ mm points lie inside, as (n,) bool."""
@@ -141,23 +148,27 @@ class Region:
         """Tell whether any of the region can lie inside an image's grid."""
         if self.grid is not None and self.grid.same_space(grid):
             return True  # without looking at each voxel
-        if self.grid is None or self.voxels is None:
+        if self.grid is None or self.held_voxels is None:
             assert self.center_mm is not None
             vox = grid.to_voxel(self.center_mm)
             nearest = grid.to_mm(np.clip(vox, -0.5, np.array(grid.shape) - 0.5))
             return bool(np.linalg.norm(nearest - self.center_mm) <= self.radius_mm)
-        centres = self.grid.to_mm(np.argwhere(self.voxels))
-        reach = 0.5 * np.abs(grid.inverse[:3, :3] @ self.grid.affine[:3, :3]).sum(axis=1)
-        vox = grid.to_voxel(centres)
-        far = (vox < -0.5 - reach) | (vox > np.array(grid.shape) - 0.5 + reach)
-        return bool((~far.any(axis=1)).any())
+        voxels = self.held_voxels.nearest
+        to_other = grid.inverse @ self.grid.affine
+        reach = 0.5 * np.abs(to_other[:3, :3]).sum(axis=1)
+        with on_its_device(voxels):
+            centres = mapped(to_other, library_of(voxels).argwhere(voxels))
+            near: Any = True
+            for vox, n, far in zip(centres, grid.shape, reach.tolist(), strict=True):
+                near = near & (vox >= -0.5 - far) & (vox <= n - 0.5 + far)
+            return bool(near.any())
 
     def seeds(self, n: int, *, random_seed: int = 0) -> Seeds:
         """Draw `n` seeds uniformly in the region."""
-        if self.grid is None or self.voxels is None:
+        if self.grid is None or self.held_voxels is None:
             assert self.center_mm is not None
             return Seeds.in_sphere(self.center_mm, self.radius_mm, n, random_seed=random_seed)
-        return Seeds.in_mask(self.voxels, self.grid, n, random_seed=random_seed)
+        return Seeds.in_mask(self.held_voxels.nearest, self.grid, n, random_seed=random_seed)
 
 
 def check_regions(regions: Sequence[Region], grid: Grid) -> list[str]:

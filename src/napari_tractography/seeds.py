@@ -34,7 +34,7 @@ class Seeds:
     ----------
     positions_mm : (n, 3) array_like
         RAS+ mm. An array on a GPU (CuPy, PyTorch, JAX) stays there, and is copied to the host when
-        something there asks for it.
+        something there asks for it, and so do directions.
     directions : (n, 3) array_like, optional
         Start directions in RAS+ axes, of any length but zero; used when ``start="given"``.
 
@@ -44,7 +44,7 @@ class Seeds:
         When there are none, or a number is not finite.
     """
 
-    __slots__ = ("directions", "held_positions")
+    __slots__ = ("held_directions", "held_positions")
 
     def __init__(self, positions_mm: ArrayLike, directions: ArrayLike | None = None) -> None:
         given = taken(positions_mm)
@@ -65,21 +65,17 @@ class Seeds:
         if len(positions) > MAX_SEEDS:
             raise InvalidSeedsError(f"{len(positions)} seeds are too many; give at most 2^32.")
         self.held_positions = Held(positions)
-        self.directions: NDArray[np.float32] | None = None
-        if directions is not None:
-            units = np.atleast_2d(np.asarray(host_array(directions), dtype=np.float64))
-            norms = np.linalg.norm(units, axis=-1, keepdims=True)
-            if units.shape != positions.shape or not ((norms > 0) & np.isfinite(norms)).all():
-                raise InvalidSeedsError(
-                    f"Start directions have shape {units.shape} for {len(positions)} seeds; give "
-                    "one finite, non-zero vector a seed."
-                )
-            self.directions = np.ascontiguousarray(units / norms, dtype=np.float32)
+        self.held_directions = None if directions is None else _units(directions, len(positions))
 
     @property
     def positions_mm(self) -> NDArray[np.float32]:
         """(n, 3) float32: where streamlines start, RAS+ mm."""
         return self.held_positions.host
+
+    @property
+    def directions(self) -> NDArray[np.float32] | None:
+        """(n, 3) float32 or None: start directions, unit vectors in RAS+ axes."""
+        return None if self.held_directions is None else self.held_directions.host
 
     @classmethod
     def at(cls, points_mm: ArrayLike, directions: ArrayLike | None = None) -> Seeds:
@@ -124,7 +120,8 @@ class Seeds:
         Parameters
         ----------
         mask : (x, y, z) array_like
-            Non-zero where seeds may lie.
+            Non-zero where seeds may lie. One on a GPU stays there: only where the seeds are comes
+            to the host.
         affine : (4, 4) array_like or Grid
             Of the mask, voxel to RAS+ mm.
         n : int
@@ -137,44 +134,59 @@ class Seeds:
         InvalidMaskError
             When the mask is empty, not 3-D or of another shape than its grid.
         """
-        inside = host_array(mask)
-        if inside.ndim != 3:
-            raise InvalidMaskError(f"A seed mask is 3-D, not of shape {inside.shape}.")
-        grid = affine if isinstance(affine, Grid) else Grid(inside.shape, affine)
-        if grid.shape != inside.shape:
+        array = taken(mask)
+        if array.ndim != 3:
+            raise InvalidMaskError(f"A seed mask is 3-D, not of shape {array.shape}.")
+        grid = affine if isinstance(affine, Grid) else Grid(array.shape, affine)
+        if grid.shape != array.shape:
             raise InvalidMaskError(
-                f"The seed mask has shape {inside.shape} but its grid has {grid.shape}."
+                f"The seed mask has shape {array.shape} but its grid has {grid.shape}."
             )
-        voxels = np.argwhere(np.nan_to_num(inside) != 0)
-        if not len(voxels):
+        library = library_of(array)
+        with on_its_device(array):
+            places = library.flatnonzero((array != 0) & (array == array))  # NaN counts as outside
+        if not len(places):
             raise InvalidMaskError(
-                f"The seed mask of shape {inside.shape} is empty; paint or choose another."
+                f"The seed mask of shape {array.shape} is empty; paint or choose another."
             )
-        count = _count(n)
-        ids = np.arange(count)
+        ids = np.arange(_count(n))
         pick = uniforms(ids, 0, Purpose.SEED_VOXEL, random_seed)[:, 0]
-        chosen = voxels[np.minimum((pick * len(voxels)).astype(np.int64), len(voxels) - 1)]
-        return cls(grid.to_mm(chosen + _in_unit_cube(ids, random_seed)))
+        index = np.minimum((pick * len(places)).astype(np.int64), len(places) - 1)
+        with on_its_device(array):
+            chosen = host_array(places[library.asarray(index)])
+        return cls._in_voxels(grid, chosen, random_seed)
 
     @classmethod
     def from_fod(cls, fod: Fod, n: int, *, random_seed: int = 0) -> Seeds:
         """Draw `n` seeds with a density in proportion to the FOD's integral over directions.
 
         The integral is sqrt(4 pi) times the l = 0 coefficient; voxels where it is negative get
-        no seeds. Within a voxel seeds are uniform.
+        no seeds. It is rounded to a 2^32nd of the largest, so that sums of it are exact, and the
+        same on every device. Within a voxel seeds are uniform.
         """
-        count = _count(n)
-        averages = host_array(fod.held_values.nearest[:, 0])  # no more than these from a GPU
-        weights = np.maximum(averages.astype(np.float64), 0.0)
-        cumulative = np.cumsum(weights)
-        if not cumulative[-1] > 0:
-            raise InvalidSeedsError(
-                f"{fod.name} is nowhere positive on average; seed from a mask or from points."
-            )
-        ids = np.arange(count)
-        pick = uniforms(ids, 0, Purpose.SEED_VOXEL, random_seed)[:, 0] * cumulative[-1]
-        chosen = np.argwhere(fod.support)[np.searchsorted(cumulative, pick, side="right")]
-        return cls(fod.grid.to_mm(chosen + _in_unit_cube(ids, random_seed)))
+        ids = np.arange(_count(n))
+        pick = uniforms(ids, 0, Purpose.SEED_VOXEL, random_seed)[:, 0]
+        values, rows = fod.held_values.nearest, fod.held_rows.nearest
+        library = library_of(values)
+        with on_its_device(values):
+            averages = values[:, 0].astype(np.float64)
+            largest = float(averages.max())
+            if not largest > 0:
+                raise InvalidSeedsError(
+                    f"{fod.name} is nowhere positive on average; seed from a mask or from points."
+                )
+            weights = (averages * (averages > 0) / largest * 2.0**32).astype(np.int64)
+            cumulative = library.cumsum(weights)
+            goals = library.asarray((pick * float(cumulative[-1])).astype(np.int64))
+            row = library.searchsorted(cumulative, goals, side="right")
+            chosen = host_array(library.flatnonzero(rows >= 0)[row])
+        return cls._in_voxels(fod.grid, chosen, random_seed)
+
+    @classmethod
+    def _in_voxels(cls, grid: Grid, places: NDArray[np.int64], random_seed: int) -> Seeds:
+        """Draw a seed uniformly in each of the voxels at (n,) places, in C order."""
+        voxels = np.stack(np.unravel_index(places, grid.shape), axis=1)
+        return cls(grid.to_mm(voxels + _in_unit_cube(np.arange(len(places)), random_seed)))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Seeds]) -> Seeds:
@@ -191,14 +203,39 @@ class Seeds:
         return len(self.held_positions)
 
     def __getitem__(self, index: slice) -> Seeds:
+        held = self.held_directions
         return Seeds(
-            self.held_positions.nearest[index],
-            None if self.directions is None else self.directions[index],
+            self.held_positions.nearest[index], None if held is None else held.nearest[index]
         )
 
     def __repr__(self) -> str:
-        given = "" if self.directions is None else " with directions"
+        given = "" if self.held_directions is None else " with directions"
         return f"Seeds({len(self)}{given})"
+
+
+def _units(directions: ArrayLike, n: int) -> Held:
+    """Return (n, 3) float32 unit vectors along directions.
+
+    Raises
+    ------
+    InvalidSeedsError
+    """
+    given = taken(directions)
+    library = library_of(given)
+    with on_its_device(given):
+        vectors = library.atleast_2d(library.ascontiguousarray(given, dtype=np.float64))
+        usable = vectors.shape == (n, 3)
+        if usable:
+            x, y, z = (vectors[:, axis : axis + 1] for axis in range(3))
+            norms = library.sqrt(x * x + y * y + z * z)
+            usable = bool(((norms > 0) & library.isfinite(norms)).all())
+        if not usable:
+            raise InvalidSeedsError(
+                f"Start directions have shape {vectors.shape} for {n} seeds; give one finite, "
+                "non-zero vector a seed."
+            )
+        units = library.ascontiguousarray(vectors / norms, dtype=np.float32)
+    return Held(units)
 
 
 def _count(n: int) -> int:

@@ -17,6 +17,11 @@ from napari_tractography.tracking import cuda_tables, kernels
 __version__ = "0"
 
 
+# NumPy's functions that CuPy has, too, as far as they are used.
+LIFTED = {"argwhere", "ascontiguousarray", "atleast_2d", "concatenate", "cumsum", "flatnonzero"}
+LIFTED |= {"isfinite", "ones", "searchsorted", "sqrt", "where"}
+
+
 class OutOfMemoryError(MemoryError):
     pass
 
@@ -79,8 +84,10 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     def __getitem__(self, index):
         if isinstance(index, Array):
             return self.machine.lift(np.ndarray.__getitem__, self, index)
+        if isinstance(index, tuple) and isinstance(index[-1], Array):
+            return self.machine.lift(lambda a, last: a[*index[:-1], last], self, index[-1])
         base = self if self.base is None else self.base
-        return Array(self.host[index], self.machine, gpu=self.gpu, base=base)
+        return Array(np.asarray(self.host[index]), self.machine, gpu=self.gpu, base=base)
 
     def __array__(self, *_, **__):
         raise TypeError("Implicit conversion to a NumPy array is not allowed.")
@@ -94,7 +101,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         return out[0]
 
     def __getattr__(self, name):
-        if name not in ("any", "sum", "astype", "ravel", "reshape"):
+        if name not in ("all", "any", "max", "sum", "astype", "ravel", "reshape"):
             raise AttributeError(name)
         method = getattr(np.ndarray, name)
         return lambda *more, **named: self.machine.lift(method, self, *more, **named)
@@ -102,6 +109,10 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     def __int__(self):
         assert self.shape == ()  # what comes to the host is a number
         return int(self.host)
+
+    def __float__(self):
+        assert self.shape == ()
+        return float(self.host)
 
     def __bool__(self):
         return bool(int(self))
@@ -267,17 +278,21 @@ class Machine:
 
     def lift(self, function, *arguments, **named):
         """Call NumPy; on arrays of the current GPU and numbers, as CuPy's functions ask for."""
-        held = []
-        for argument in arguments:
+
+        def lowered(argument):
             assert not isinstance(argument, np.ndarray)
+            if isinstance(argument, list):
+                return [lowered(one) for one in argument]
             if isinstance(argument, Array):
                 assert argument.gpu == self.gpu
-                argument = argument.host
-            held.append(argument)
+                return argument.host
+            return argument
+
+        held = [lowered(argument) for argument in arguments]
         return Array(np.asarray(function(*held, **named)), self)
 
     def __getattr__(self, name):
-        if name not in ("isfinite", "ascontiguousarray", "atleast_2d", "cumsum", "where", "ones"):
+        if name not in LIFTED:
             raise AttributeError(name)
         return lambda *more, **named: self.lift(getattr(np, name), *more, **named)
 
@@ -286,6 +301,9 @@ class Machine:
         return Array(array.host, self, gpu=array.gpu)
 
     def asarray(self, array):
+        if isinstance(array, np.ndarray):
+            self.uploads.append(array.nbytes)
+            return Array(array.copy(), self)
         assert array.__cuda_array_interface__ is not None
         return Array(array.host, self, gpu=array.gpu)
 

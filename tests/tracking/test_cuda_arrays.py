@@ -13,10 +13,12 @@ from host import compile_for_host
 from toys import SKEWED, random_fod
 
 from napari_tractography.arrays import host_array, on_gpu, taken
+from napari_tractography.directions import direction_set, nearest_direction
 from napari_tractography.errors import (
     BackendError,
     InvalidFodError,
     InvalidMaskError,
+    InvalidRegionError,
     InvalidSeedsError,
 )
 from napari_tractography.fod import Fod
@@ -147,35 +149,130 @@ def test_another_gpu_gets_a_copy_once(machine, data):
 
 
 @pytest.mark.parametrize("positivity", ["clip", "softplus"])
-def test_regions_and_given_directions_go_through_the_host(machine, data, positivity):
+@pytest.mark.parametrize("kind", KINDS)
+def test_regions_and_given_directions_stay_there(machine, data, positivity, kind):
     fod, coefficients, positions, _mask = data
     parameters = SHORT.replace(start="given", positivity=positivity)
-    directions = np.tile([0.0, 1.0, 0.0], (300, 1))
-    region = Region.mask(there(machine, fod.support), fod.grid, "include")
-    seeds = Seeds.at(there(machine, positions), there(machine, directions))
-    found = track(Fod(there(machine, coefficients), SKEWED), seeds, parameters, regions=[region])
-    wanted = track(
-        fod,
-        Seeds.at(positions, directions),
-        parameters,
-        regions=[Region.mask(fod.support, fod.grid, "include")],
-        backend="cpu",
-    )
+    directions = np.random.default_rng(4).normal(size=(300, 3))
+    labels = np.where(fod.support, 3, 0)
+    labels[:3] = 5
+    inside, ball = fod.support.astype(float), fod.grid.centre_mm
+    inside[0, 0, 0] = np.nan
+    other = np.ones((2, 2, 2), np.uint8)  # on a grid of its own
+
+    def regions(lie):
+        return [
+            Region.mask(lie(inside), fod.grid, "include"),
+            Region.sphere(ball, 40.0, "include"),
+            Region.mask(lie(labels), fod.grid, "stop", label=3),
+            Region.mask(lie(other), fod.grid.affine @ np.diag([1.5, 1.5, 1.5, 1]), "include"),
+        ]
+
+    def lie(array):
+        return there(machine, array, kind)
+
+    given = Fod(lie(coefficients), SKEWED)
+    seeds = Seeds.at(lie(positions), lie(directions))
+    there_too = regions(lie)
+    machine.uploads.clear()
+    machine.downloads.clear()
+    found = track(given, seeds, parameters, regions=there_too, device_arrays=True)
+    assert sum(machine.downloads) == OWN
+    passing = {300 * 4, directions.nbytes, directions.nbytes // 2, inside.size, other.size}
+    assert not (passing | {2 * inside.size + other.size}) & set(machine.uploads)
+    on_host = Seeds.at(positions, directions)
+    wanted = track(fod, on_host, parameters, regions=regions(np.array), backend="cpu")
+    assert 20 < len(wanted) < 280
     if positivity == "clip":
-        assert found.digest() == wanted.digest()
-    assert abs(len(found) - len(wanted)) <= 0.02 * len(wanted)
+        assert found.to_host().digest() == wanted.digest()
+    assert abs(len(found.lengths_mm) - len(wanted)) <= 0.02 * len(wanted)
+    # The CPU tracks the same, and has its copies from then on.
+    machine.downloads.clear()
+    again = track(given, seeds, parameters, regions=there_too, backend="cpu")
+    assert abs(len(again) - len(wanted)) <= 0.02 * len(wanted)
+    if positivity == "clip":
+        assert again.digest() == wanted.digest()
+    np.testing.assert_array_equal(seeds.directions, on_host.directions)
+    assert machine.downloads.count(inside.size) == 2
+
+
+def test_masks_of_regions_may_lie_anywhere(machine, data):
+    fod, _coefficients, positions, _mask = data
+    lower, upper = fod.support.copy(), fod.support.copy()
+    lower[2:], upper[:3] = False, False
+
+    def run(first, second, backend):
+        regions = [
+            Region.mask(first, fod.grid, "include"),
+            Region.mask(second, fod.grid, "include"),
+        ]
+        return track(fod, Seeds.at(positions), SHORT, regions=regions, backend=backend).digest()
+
+    wanted = run(lower, upper, "cpu")
+    assert run(there(machine, lower, gpu=1), there(machine, upper), "cuda:0") == wanted
+    assert run(lower, there(machine, upper), "cuda:1") == wanted
+    assert run(there(machine, lower), upper, "cuda:all") == wanted
+    assert run(there(machine, lower), upper, "cpu") == wanted
+
+
+def test_a_region_on_a_gpu_that_no_streamline_can_meet_is_named(machine, data, caplog):
+    fod, coefficients, positions, _mask = data
+    given = Fod(there(machine, coefficients), SKEWED)
+    away = np.eye(4)
+    away[:3, 3] = 1e4
+    far = Region.mask(there(machine, np.ones((2, 2, 2))), away, "exclude", name="far")
+    machine.downloads.clear()
+    track(given, Seeds.at(positions), SHORT, regions=[far], device_arrays=True)
+    assert "Region far (exclude) does not overlap the FOD" in caplog.text
+    assert sum(machine.downloads) == OWN
+    with pytest.raises(InvalidRegionError, match="no voxel with label 9"):
+        Region.mask(there(machine, np.ones((2, 2, 2))), np.eye(4), "stop", label=9)
+    with pytest.raises(InvalidRegionError, match="give a 3-D mask"):
+        Region.mask(there(machine, np.ones((2, 2))), np.eye(4), "stop")
+    near = Region.mask(there(machine, fod.support), fod.grid, "include")
+    on_host = Region.mask(fod.support, fod.grid, "include")
+    np.testing.assert_array_equal(near.contains(positions), on_host.contains(positions))
+
+
+def test_what_is_evaluated_directly_stays_there(machine, data):
+    fod, coefficients, positions, _mask = data
+    parameters = SHORT.replace(algorithm="transport", evaluation="direct")
+    given = Fod(there(machine, coefficients), SKEWED)
+    machine.uploads.clear()
+    machine.downloads.clear()
+    found = track(given, Seeds.at(positions), parameters, device_arrays=True)
+    assert sum(machine.downloads) == OWN
+    assert fod.values.nbytes not in machine.uploads
+    wanted = track(fod, Seeds.at(positions), parameters, backend="cuda:1")
+    assert found.to_host().digest() == wanted.digest()
+    assert fod.values.nbytes in machine.uploads
+    again = track(given, Seeds.at(positions), parameters, backend="cpu")
+    assert again.digest() == track(fod, Seeds.at(positions), parameters, backend="cpu").digest()
+
+
+@pytest.mark.parametrize("n_directions", [60, 724])
+def test_directions_have_the_same_neighbours_on_a_gpu(machine, n_directions):
+    directions = np.random.default_rng(9).normal(size=(4000, 3))
+    directions[:n_directions] = direction_set(n_directions)
+    units = Seeds.at(np.zeros((4000, 3)), directions).directions
+    found = nearest_direction(there(machine, units), n_directions)
+    cosines = units.astype(float) @ direction_set(n_directions).astype(float).T
+    np.testing.assert_array_equal(found.host, cosines.argmax(axis=1))
+    np.testing.assert_array_equal(found.host, nearest_direction(units, n_directions))
 
 
 def test_seeds_are_drawn_from_what_lies_on_a_gpu(machine, data):
     fod, coefficients, _, mask = data
     given = Fod(there(machine, coefficients), SKEWED)
+    region = Region.mask(there(machine, fod.support), fod.grid, "seed")
     machine.downloads.clear()
-    found = Seeds.from_fod(given, 50)
-    assert machine.downloads == [4 * fod.n_voxels, 4 * fod.voxel_rows.size]  # l = 0, and where
-    np.testing.assert_array_equal(found.positions_mm, Seeds.from_fod(fod, 50).positions_mm)
-    in_mask = Seeds.in_mask(there(machine, mask), fod.grid, 50)
-    wanted = Seeds.in_mask(mask, fod.grid, 50)
-    np.testing.assert_array_equal(in_mask.positions_mm, wanted.positions_mm)
+    for found, wanted in (
+        (Seeds.from_fod(given, 50), Seeds.from_fod(fod, 50)),
+        (Seeds.in_mask(there(machine, mask), fod.grid, 50), Seeds.in_mask(mask, fod.grid, 50)),
+        (region.seeds(50), Seeds.in_mask(fod.support, fod.grid, 50)),
+    ):
+        np.testing.assert_array_equal(found.positions_mm, wanted.positions_mm)
+    assert machine.downloads == [50 * 8] * 3  # the voxels that they are in
 
 
 def test_wrong_input_on_a_gpu_is_refused_as_on_the_host(machine, data):

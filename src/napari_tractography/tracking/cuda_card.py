@@ -352,7 +352,7 @@ class CudaCard:
                 name: self._uploaded(gpu, array) for name, array in tables.items() if array.size
             }
             self._region_tables = {
-                name: self._copy(getattr(regions, name)) for name in kernels.REGION_TABLES
+                name: self._near(gpu, getattr(regions, name)) for name in kernels.REGION_TABLES
             }
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise BackendError(
@@ -373,6 +373,9 @@ class CudaCard:
         if gpu_of(array) == gpu:
             return array
         return _uploads.get(gpu, array, lambda: self._copy(array))
+
+    def _near(self, gpu: int, array: NDArray[Any]) -> Any:
+        return array if gpu_of(array) == gpu else self._copy(array)
 
     def _copy(self, array: NDArray[Any]) -> Any:
         target = self._cupy.empty(array.shape, array.dtype)

@@ -14,7 +14,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import gpu_of, host_array, library_of, on_its_device, settle, taken
+from ..arrays import gpu_of, host_array, library_of, mapped, on_its_device, settle, taken
 from ..directions import ConeFunction, function_cone, nearest_direction
 from ..errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError
 from ..fod import Fod
@@ -241,7 +241,7 @@ def make_plan(
         )
     for warning in check_regions(regions, fod.grid):
         logger.warning("%s", warning)
-    flat = kernel_regions(regions, include_rule)
+    flat = kernel_regions(regions, include_rule, on_gpu=on_gpu)
     if flat.n_includes > codes.MAX_INCLUDES:
         raise InvalidParameterError(
             f"{flat.n_includes} include regions are too many; give at most {codes.MAX_INCLUDES}."
@@ -260,11 +260,12 @@ def make_plan(
     else:
         cones = build_cone(table, function_cone(parameters.n_directions, cone))
     given = np.zeros(len(seeds), np.int32)
-    if parameters.start == "given" and seeds.directions is not None:
-        given = nearest_direction(seeds.directions, parameters.n_directions)
+    if parameters.start == "given" and seeds.held_directions is not None:
+        held = seeds.held_directions
+        given = nearest_direction(held.nearest if on_gpu else held.host, parameters.n_directions)
     harmonics = None
     if parameters.is_langevin and parameters.evaluation == "direct":
-        harmonics = polynomial_coefficients(fod)
+        harmonics = polynomial_coefficients(fod, on_gpu=on_gpu)
     return Plan(
         positions_mm=seeds.held_positions.nearest if on_gpu else seeds.positions_mm,
         given=given,
@@ -337,7 +338,7 @@ def check_seeds(seeds: Seeds, fod: Fod, parameters: TrackingParameters) -> None:
             f"All {len(seeds)} seeds lie outside {fod.name}, the first at ({position}) mm; "
             f"its volume spans {low} to {high} mm (RAS+)."
         )
-    if parameters.start == "given" and seeds.directions is None:
+    if parameters.start == "given" and seeds.held_directions is None:
         raise InvalidSeedsError(
             'start = "given" needs a direction with every seed; give Seeds.at(points, directions) '
             'or choose start = "sampled".'
@@ -349,9 +350,7 @@ def _any_inside(positions: Any, grid: Grid) -> bool:
     if isinstance(positions, np.ndarray):
         return bool(grid.contains(positions).any())
     with on_its_device(positions):
-        x, y, z = (positions[:, k].astype(np.float64) for k in range(3))
         inside: Any = True
-        for (a, b, c, d), n in zip(grid.inverse[:3].tolist(), grid.shape, strict=True):
-            vox = a * x + b * y + c * z + d
+        for vox, n in zip(mapped(grid.inverse, positions), grid.shape, strict=True):
             inside = inside & (vox >= -0.5) & (vox < n - 0.5)
         return bool(inside.any())

@@ -8,9 +8,12 @@ l (l + 1) / 2 - m, where Q(l, m) is the m-th derivative of the Legendre polynomi
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import library_of, on_its_device, settle
 from ..directions import direction_set
 from ..fod import Fod, sh_matrix
 
@@ -48,11 +51,12 @@ def polynomial_matrix(units: ArrayLike, lmax: int) -> NDArray[np.float64]:
     return matrix
 
 
-def polynomial_coefficients(fod: Fod) -> NDArray[np.float32]:
+def polynomial_coefficients(fod: Fod, *, on_gpu: bool = False) -> Any:
     """Return the FOD's coefficients in the polynomial basis, (n_voxels, n_coefficients) float32.
 
     The change of basis is solved for on a set of directions, so that DIPY remains the one source
-    of the conventions; it is diagonal but for the order of m.
+    of the conventions; it is a factor for each coefficient, and another order of m. With `on_gpu`
+    the result lies where the FOD does.
     """
     units = direction_set(FIT_DIRECTIONS).astype(np.float64)
     units /= np.linalg.norm(units, axis=1, keepdims=True)
@@ -60,4 +64,12 @@ def polynomial_coefficients(fod: Fod) -> NDArray[np.float32]:
     scale = np.linalg.norm(polynomials, axis=0)
     harmonics = sh_matrix(units, fod.lmax, fod.basis)
     change = np.linalg.lstsq(polynomials / scale, harmonics, rcond=None)[0] / scale[:, None]
-    return np.asarray(fod.values @ change.T.astype(np.float32), dtype=np.float32)
+    order = np.abs(change).argmax(axis=1)
+    factors = change[np.arange(len(change)), order].astype(np.float32)
+    values = fod.held_values.nearest if on_gpu else fod.values
+    library = library_of(values)
+    with on_its_device(values):
+        result = library.ascontiguousarray(values[:, library.asarray(order)])
+        result *= library.asarray(factors)
+    settle(result)
+    return result

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import host_array
+from ..arrays import Held, gpu_of, host_array, library_of, on_its_device, settle
 from ..directions import neighbour_table
 from ..fod import Fod
 from ..parameters import TrackingParameters
@@ -49,7 +49,8 @@ RULES = dict(zip(INCLUDE_RULES, (codes.RULE_ALL, codes.RULE_ANY, codes.RULE_ORDE
 class Plan:
     """A run.
 
-    Positions, mask and what there is a row of in the table may lie on a GPU, see :meth:`on_host`.
+    Positions, start directions, masks and what there is a row of for each voxel may lie on a GPU,
+    see :meth:`on_host`.
 
     Attributes
     ----------
@@ -80,10 +81,18 @@ class Plan:
         return len(self.positions_mm)
 
     def on_host(self) -> Plan:
-        """Return the plan with positions and mask on the host, as the CPU reads them."""
-        mask = _read_only(host_array(self.field.mask))
-        positions = host_array(self.positions_mm)
-        return replace(self, positions_mm=positions, field=self.field._replace(mask=mask))
+        """Return the plan with what was given on the host, as the CPU reads it."""
+        field, regions = self.field, self.regions
+        return replace(
+            self,
+            positions_mm=host_array(self.positions_mm),
+            given=host_array(self.given),
+            field=field._replace(
+                mask=_read_only(host_array(field.mask)),
+                harmonics=_read_only(host_array(field.harmonics)),
+            ),
+            regions=regions._replace(voxels=host_array(regions.voxels)),
+        )
 
 
 def kernel_field(
@@ -149,16 +158,16 @@ def kernel_settings(parameters: TrackingParameters) -> codes.Settings:
     )
 
 
-def kernel_regions(regions: Sequence[Region], rule: str) -> codes.Regions:
-    """Flatten regions into arrays."""
+def kernel_regions(regions: Sequence[Region], rule: str, *, on_gpu: bool = False) -> codes.Regions:
+    """Flatten regions into arrays; with `on_gpu` masks stay on the GPU that the first lies on."""
     n = len(regions)
     geometry = np.zeros((n, 12), np.float32)
     extents = np.zeros((n, 4), np.int64)
     shapes = np.zeros(n, np.int32)
-    voxels: list[NDArray[np.uint8]] = []
+    masks: list[Held] = []
     used = 0
     for index, region in enumerate(regions):
-        if region.voxels is None or region.grid is None:
+        if region.held_voxels is None or region.grid is None:
             assert region.center_mm is not None
             shapes[index] = codes.SHAPE_SPHERE
             geometry[index, :3] = region.center_mm
@@ -167,8 +176,8 @@ def kernel_regions(regions: Sequence[Region], rule: str) -> codes.Regions:
             shapes[index] = codes.SHAPE_MASK
             geometry[index] = region.grid.inverse[:3].ravel()
             extents[index] = (*region.grid.shape, used)
-            voxels.append(region.voxels.ravel())
-            used += region.voxels.size
+            masks.append(region.held_voxels)
+            used += region.held_voxels.nearest.size
     roles = np.array([ROLES[region.role] for region in regions], np.int32)
     is_include = roles == codes.ROLE_INCLUDE
     return codes.Regions(
@@ -177,11 +186,27 @@ def kernel_regions(regions: Sequence[Region], rule: str) -> codes.Regions:
         orders=(np.cumsum(is_include) - 1).astype(np.int32),
         geometry=geometry,
         extents=extents,
-        voxels=np.concatenate(voxels) if voxels else np.zeros(0, np.uint8),
+        voxels=_one_after_the_other(masks, on_gpu),
         rule=RULES[rule],
         n_includes=int(is_include.sum()),
         n_ends=int((roles == codes.ROLE_END).sum()),
     )
+
+
+def _one_after_the_other(masks: Sequence[Held], on_gpu: bool) -> Any:
+    """Join masks, on the GPU that the first lies on, or else on the host."""
+    if not masks:
+        return np.zeros(0, np.uint8)
+    home = masks[0].nearest if on_gpu else masks[0].host
+    library = library_of(home)
+    with on_its_device(home):
+        near = [
+            mask.nearest if gpu_of(mask.nearest) == gpu_of(home) else library.asarray(mask.host)
+            for mask in masks
+        ]
+        voxels = library.concatenate([mask.ravel() for mask in near])
+    settle(voxels)
+    return voxels
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
