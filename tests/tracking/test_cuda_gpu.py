@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from napari_tractography.errors import BackendError
@@ -163,6 +164,32 @@ def test_what_is_given_on_the_device_gives_the_streamlines_of_the_cpu(gpu, fod, 
         device_arrays=True,
     )
     assert found.to_host().digest() == wanted.digest()
+
+
+@pytest.mark.parametrize("through", ["cupy", "torch"])
+def test_regions_directions_and_drawn_seeds_are_taken_from_the_device(gpu, fod, through):
+    from napari_tractography import Fod, Region, Seeds, TrackingParameters, track
+
+    def there(array):
+        return moved(array, through, gpu)
+
+    given = Fod(there(fod.coefficients), fod.grid)
+    used = fod.support.astype(np.uint8)
+    seeds = Seeds.from_fod(fod, 2000)
+    assert (Seeds.from_fod(given, 2000).positions_mm == seeds.positions_mm).all()
+    drawn = Seeds.in_mask(there(used), fod.grid, 2000)
+    assert (drawn.positions_mm == Seeds.in_mask(used, fod.grid, 2000).positions_mm).all()
+    directions = np.random.default_rng(3).normal(size=(2000, 3))
+    used[: len(used) // 2] = 0
+
+    def run(lie, fod, **more):
+        starts = Seeds.at(lie(seeds.positions_mm), lie(directions))
+        stops = [Region.mask(lie(used), fod.grid, "stop")]
+        return track(fod, starts, TrackingParameters(start="given"), regions=stops, **more)
+
+    wanted = run(np.array, fod, backend="cpu")
+    assert run(there, given, device_arrays=True).to_host().digest() == wanted.digest()
+    assert 0 < len(wanted) < 2000
 
 
 def test_memory_is_given_back_when_a_run_ends_or_is_cancelled(gpu, run):
