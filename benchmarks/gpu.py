@@ -31,8 +31,9 @@ MAX_STEPS = 2000
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
 REPEATS = 3
 # A step of the nearest-voxel kernel at the least: one try, and that accepted. Reads, each a sector
-# of 32 bytes: row, both alias entries, cone, level, direction; writes: 12 bytes of a point.
-SECTOR_READS, SECTOR = 6, 32
+# of 32 bytes: row, both alias entries, cone, level, core and its share, direction; writes: 12 bytes
+# of a point.
+SECTOR_READS, SECTOR = 8, 32
 # Counted in the source: Philox's ten rounds of eight operations, ten for each look-up in an alias
 # table, what surrounds them.
 OPERATIONS = 10 * 8 + 2 * 10 + 60

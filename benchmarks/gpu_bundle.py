@@ -235,7 +235,8 @@ def read(path: Path) -> dict[str, Run]:
             n_patches=field.levels.shape[1],
             n_bytes=field.voxel_rows.nbytes
             + sum(
-                getattr(field, name).nbytes for name in ("levels", "alias", "lane_alias", "tops")
+                getattr(field, name).nbytes
+                for name in ("levels", "alias", "lane_alias", "shares", "tops")
             ),
         )
         positions = found(held["positions"])

@@ -136,8 +136,8 @@ class HostCard:
         self.slots = [{}, {}]
 
 
-def track_on_host(library, plan, *, first_stream=0, batch=1000) -> Tractogram:
+def track_on_host(library, plan, *, batch=1000, **card) -> Tractogram:
     """Track a plan by the host-compiled kernels."""
-    card = HostCard(library, plan, first_stream=first_stream)
+    card = HostCard(library, plan, **card)
     sizing = Sizing(2**62, 1, n=batch, largest=batch)
     return Tractogram.concatenate(list(run_cards([card], plan.n_seeds, [sizing])))

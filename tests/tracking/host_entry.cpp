@@ -6,8 +6,7 @@
 template <class Kernel> static void launch(unsigned int grid, unsigned int block, Kernel kernel)
 {
     blockDim.x = block;
-    for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++)
-        for (threadIdx.x = 0; threadIdx.x < block; threadIdx.x++) kernel();
+    for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++) run_block(block, kernel);
 }
 
 extern "C" void launch_tracking(int second, unsigned int grid, unsigned int block,
@@ -45,3 +44,13 @@ extern "C" void philox(const unsigned int* counter, const unsigned int* key, uns
     answer[2] = words.r2;
     answer[3] = words.r3;
 }
+
+#ifdef WARP
+// How often a warp has gone round its loop since the last call, and how often a lane of one.
+extern "C" void count_rounds(unsigned long long* counts)
+{
+    counts[0] = n_rounds;
+    counts[1] = n_votes;
+    n_rounds = n_votes = 0;
+}
+#endif

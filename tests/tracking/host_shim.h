@@ -7,6 +7,10 @@
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
 
+struct __attribute__((may_alias)) uint4 {
+    unsigned int x, y, z, w;
+};
+
 struct Index {
     unsigned int x;
 };
@@ -31,3 +35,95 @@ template <class T> static T atomicAdd(T* place, T more)
     *place += more;
     return before;
 }
+
+static int __popc(unsigned int word)
+{
+    return __builtin_popcount(word);
+}
+
+#ifndef WARP
+
+// A warp of one lane.
+static unsigned int __activemask()
+{
+    return 1;
+}
+
+static unsigned int __ballot_sync(unsigned int mask, bool truth)
+{
+    return mask & (truth ? 1 : 0);
+}
+
+template <class Kernel> static void run_block(unsigned int block, Kernel kernel)
+{
+    for (threadIdx.x = 0; threadIdx.x < block; threadIdx.x++) kernel();
+}
+
+#else
+
+// A warp of 32 lanes, each a context of its own; all wait for each other where they vote.
+#include <ucontext.h>
+
+#include <functional>
+#include <vector>
+
+static const unsigned int N_LANES = 32;
+static std::function<void()> the_kernel;
+static ucontext_t scheduler, contexts[N_LANES];
+static unsigned int alive, votes, voting, first_lane;
+static unsigned long long n_rounds, n_votes;
+
+static unsigned int the_lane()
+{
+    return threadIdx.x - first_lane;
+}
+
+static unsigned int __activemask()
+{
+    return alive;
+}
+
+static unsigned int __ballot_sync(unsigned int mask, bool truth)
+{
+    if (truth) voting |= 1u << the_lane();
+    n_votes++;
+    swapcontext(&contexts[the_lane()], &scheduler);
+    return mask & votes;
+}
+
+static void run_lane()
+{
+    the_kernel();
+    alive &= ~(1u << the_lane());
+    setcontext(&scheduler);
+}
+
+template <class Kernel> static void run_block(unsigned int block, Kernel kernel)
+{
+    static std::vector<char> stacks[N_LANES];
+    the_kernel = kernel;
+    for (first_lane = 0; first_lane < block; first_lane += N_LANES) {
+        unsigned int n = block - first_lane < N_LANES ? block - first_lane : N_LANES;
+        for (unsigned int lane = 0; lane < n; lane++) {
+            stacks[lane].resize(1 << 17);
+            getcontext(&contexts[lane]);
+            contexts[lane].uc_stack.ss_sp = stacks[lane].data();
+            contexts[lane].uc_stack.ss_size = stacks[lane].size();
+            contexts[lane].uc_link = 0;
+            makecontext(&contexts[lane], run_lane, 0);
+            alive |= 1u << lane;
+        }
+        while (alive) {
+            n_rounds++;
+            voting = 0;
+            for (unsigned int lane = 0; lane < n; lane++) {
+                if (!((alive >> lane) & 1u)) continue;
+                threadIdx.x = first_lane + lane;
+                swapcontext(&scheduler, &contexts[lane]);
+            }
+            votes = voting;
+        }
+    }
+}
+
+#endif

@@ -20,7 +20,8 @@ SPECIAL = [
     ),
     pytest.param(("-DALGORITHM=2", "-DINTERPOLATION=1", "-DEVALUATION=1"), id="direct diffusion"),
 ]
-MAX_REGISTERS = 168  # of 64 K on a multiprocessor: 12 warps
+# Of 64 K on a multiprocessor: 20 warps in nearest voxels, 11 amid corners.
+MAX_REGISTERS = {"-DINTERPOLATION=0": 96, "-DINTERPOLATION=1": 176}
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +62,11 @@ def test_kernels_compile_and_spill_nothing(nvrtc, architecture, options):
     assert all(name.encode() in code for name in kernels.NAMES)
     spilled = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
     assert len(spilled) >= len(kernels.NAMES)
-    if options:  # what runs; the source as it stands is for all at once
-        assert set(spilled) == {("0", "0")}
     registers = [int(n) for n in re.findall(r"Used (\d+) registers", log)]
     assert len(registers) == len(kernels.NAMES)
-    assert max(registers) <= MAX_REGISTERS
+    if options:  # what runs; the source as it stands is for all at once
+        assert set(spilled) == {("0", "0")}
+        assert max(registers) <= MAX_REGISTERS[options[1]]
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])

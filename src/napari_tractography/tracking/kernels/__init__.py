@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 # No fused multiply-add: the CPU has none, and bits must agree.
-OPTIONS = ("--std=c++14", "--fmad=false", "--maxrregcount=168")
+OPTIONS = ("--std=c++14", "--fmad=false")
 TILE = 256  # as in codes.h
 NAMES = (
     "count_streamlines",
@@ -36,11 +36,13 @@ TABLES = (
     "levels",
     "alias",
     "lane_alias",
+    "shares",
     "tops",
     "scales",
     "totals",
     "directions",
     "cone",
+    "cores",
     "mask",
     "neighbours",
     "slopes",

@@ -19,6 +19,8 @@ enum {
     MAX_INCLUDES = 16,
     N_NEIGHBOURS = 8,
     TILE = 256,  // seeds that one thread adds up
+    SEVERAL = 8,  // lanes of a warp that do together what takes long
+    AGAIN = -999,  // instead of a direction or a reason: none yet
 
     PROBABILISTIC = 0,
     DETERMINISTIC = 1,
@@ -74,11 +76,13 @@ struct Field {
     const unsigned short* levels;     // (n_rows, n_patches, LANES)
     const unsigned int* alias;        // (n_rows, n_patches)
     const unsigned short* lane_alias; // (n_rows, n_patches, LANES)
+    const unsigned short* shares;     // (n_rows, n_patches)
     const unsigned short* tops;       // (n_rows, n_groups, LANES)
     const float* scales;              // (n_rows,)
     const float* totals;              // (n_rows,)
     const float* directions;          // (n_directions, 3)
     const unsigned int* cone;         // (n_directions + 1, n_patches); the last: all directions
+    const int* cores;                 // (n_directions + 1,): a patch that is all in the cone, or -1
     const unsigned char* mask;        // (nx, ny, nz), or null without a mask
     const int* neighbours;            // (n_directions, N_NEIGHBOURS)
     const float* slopes;              // (n_directions, N_NEIGHBOURS, 5)

@@ -10,6 +10,12 @@ struct Words {
     unsigned int r0, r1, r2, r3;
 };
 
+// The largest amplitude so far, and its direction of the half set, or -1.
+struct Largest {
+    float amplitude;
+    int direction;
+};
+
 // Four random numbers; see philox.py for the specification.
 DEVICE Words philox_block(unsigned int c0, unsigned int c1, unsigned int c2, unsigned int c3,
                           unsigned int k0, unsigned int k1)
@@ -134,7 +140,14 @@ DEVICE int n_corners(const Settings& settings)
     return settings.interpolation == NEAREST ? 1 : 8;
 }
 
-// Interpolate one number of a table with `width` numbers a row: pairs, then pairs of pairs.
+// Add up what the corners give: pairs, then pairs of pairs.
+DEVICE float sum_of_corners(const float* terms)
+{
+    return ((terms[0] + terms[1]) + (terms[2] + terms[3])) +
+           ((terms[4] + terms[5]) + (terms[6] + terms[7]));
+}
+
+// Interpolate one number of a table with `width` numbers a row.
 template <typename Number>
 DEVICE float mixed(const Number* table, int width, const Corners& corners, int n, int at)
 {
@@ -145,18 +158,39 @@ DEVICE float mixed(const Number* table, int width, const Corners& corners, int n
         terms[k] = corners.scales[k] > 0.0f
                        ? corners.scales[k] * (float)table[(long long)corners.rows[k] * width + at]
                        : 0.0f;
-    return ((terms[0] + terms[1]) + (terms[2] + terms[3])) +
-           ((terms[4] + terms[5]) + (terms[6] + terms[7]));
+    return sum_of_corners(terms);
 }
 
-// Interpolate LANES numbers of a table in a row.
-template <typename Number>
-DEVICE void mix(const Number* table, int width, const Corners& corners, int n, int first,
-                float* values)
+// Interpolate the levels of a patch.
+DEVICE void mix(const unsigned short* levels, int n_patches, const Corners& corners, int n,
+                int patch, float* values)
 {
+    if (n == 1) {  // read sixteen bytes at a time
+        long long first = ((long long)corners.rows[0] * n_patches + patch) * LANES;
+        const uint4* source = (const uint4*)(levels + first);
+        uint4 low = source[0], high = source[1];
+        unsigned int words[LANES / 2] = {low.x,  low.y,  low.z,  low.w,
+                                         high.x, high.y, high.z, high.w};
 #pragma unroll
-    for (int lane = 0; lane < LANES; lane++)
-        values[lane] = mixed(table, width, corners, n, first + lane);
+        for (int word = 0; word < LANES / 2; word++) {
+            values[2 * word] = corners.scales[0] * (float)(words[word] & 0xFFFFu);
+            values[2 * word + 1] = corners.scales[0] * (float)(words[word] >> 16);
+        }
+        return;
+    }
+#pragma unroll
+    for (int word = 0; word < LANES / 2; word++) {  // whole words, for the sake of registers
+        float even[8], odd[8];
+#pragma unroll
+        for (int k = 0; k < 8; k++) {
+            long long first = ((long long)corners.rows[k] * n_patches + patch) * LANES;
+            unsigned int both = ((const unsigned int*)(levels + first))[word];
+            even[k] = corners.scales[k] * (float)(both & 0xFFFFu);
+            odd[k] = corners.scales[k] * (float)(both >> 16);
+        }
+        values[2 * word] = sum_of_corners(even);
+        values[2 * word + 1] = sum_of_corners(odd);
+    }
 }
 
 // Keep the values from `floor` on that are in a cone, twice what is on both sides; zeros elsewhere.
@@ -175,7 +209,7 @@ SELDOM float mass_in_patch(const unsigned short* levels, int n_patches, Corners 
                            int patch, unsigned int bits, float floor)
 {
     float values[LANES];
-    mix(levels, n_patches * LANES, corners, n, patch * LANES, values);
+    mix(levels, n_patches, corners, n, patch, values);
     keep_in_cone(values, bits, floor);
 #pragma unroll
     for (int by = LANES / 2; by > 0; by /= 2) {
@@ -242,7 +276,7 @@ SELDOM int scan_draw(const unsigned short* levels, int n_patches, int n_half, Co
         left -= mass;
     }
     float values[LANES];
-    mix(levels, n_patches * LANES, corners, n, drawn * LANES, values);
+    mix(levels, n_patches, corners, n, drawn, values);
     keep_in_cone(values, cone[drawn], floor);
     int last = 0;
 #pragma unroll
@@ -258,43 +292,48 @@ SELDOM int scan_draw(const unsigned short* levels, int n_patches, int n_half, Co
     return j;
 }
 
-// Draw the next direction; minus a stop reason where there is none.
+// How many blocks of random numbers there are to try with: one serves two tries in a nearest voxel.
+DEVICE unsigned int n_blocks(const Field& field, const Settings& settings, int i)
+{
+    // At a start all directions are allowed, whatever the cone.
+    unsigned int tries = i == 2 * field.n_half ? (unsigned int)TRIES : (unsigned int)field.tries;
+    return n_corners(settings) == 1 ? tries / 2 : tries;
+}
+
+// Try to draw the next direction by one block of random numbers; minus a stop reason where there is
+// none, AGAIN where that was in vain.
 //
 // `i` is the current direction, or n_directions where any may follow; `limit` the cone mass at or
 // below which to stop.
-DEVICE int draw_direction(const Field& field, const Settings& settings, const Scratch& scratch,
-                          int i, bool two_sided, float limit, unsigned int stream,
-                          unsigned int step, unsigned int purpose)
+DEVICE int try_direction(const Field& field, const Settings& settings, const Scratch& scratch,
+                         int i, bool two_sided, float limit, unsigned int stream,
+                         unsigned int step, unsigned int block, unsigned int purpose)
 {
     int n = n_corners(settings), n_patches = field.n_patches;
     const unsigned int* cone = cone_of(field, i);
-    // At a start all directions are allowed, whatever the cone.
-    unsigned int tries = i == 2 * field.n_half ? TRIES : (unsigned int)field.tries;
-    Words words = {0, 0, 0, 0};
-#pragma unroll 1
-    for (unsigned int attempt = 0; attempt < tries; attempt++) {
-        // In a nearest voxel one block of random numbers serves two tries.
-        bool again = n == 1 && (attempt & 1u);
-        if (!again)
-            words = philox_block(stream, step, n == 1 ? attempt / 2 : attempt, purpose,
-                                 settings.key_0, settings.key_1);
-        unsigned int of_patch = again ? words.r2 : words.r0;
-        unsigned int of_lane = again ? words.r3 : words.r1;
-        int row = scratch.corners.rows[0];
-        float scale = scratch.corners.scales[0];
-        if (n > 1) {
-            float goal = (float)(words.r2 >> 8) * UNIT_24 * scratch.total;
-            float mass = scratch.masses[0], running = scratch.masses[0];
+    Words words = philox_block(stream, step, block, purpose, settings.key_0, settings.key_1);
+    int row = scratch.corners.rows[0], main_row = row;
+    float scale = scratch.corners.scales[0];
+    float main_mass = n == 1 ? scratch.total : scratch.masses[0];
+    if (n > 1) {
+        float goal = (float)(words.r2 >> 8) * UNIT_24 * scratch.total;
+        float mass = scratch.masses[0], running = scratch.masses[0];
 #pragma unroll
-            for (int k = 1; k < 8; k++) {
-                bool past = running <= goal;
-                row = past ? scratch.corners.rows[k] : row;
-                scale = past ? scratch.corners.scales[k] : scale;
-                mass = past ? scratch.masses[k] : mass;
-                running += scratch.masses[k];
-            }
-            if (!(mass > 0.0f)) continue;  // rounding may lead to a corner of weight zero
+        for (int k = 1; k < 8; k++) {
+            bool past = running <= goal, larger = scratch.masses[k] > main_mass;
+            row = past ? scratch.corners.rows[k] : row;
+            scale = past ? scratch.corners.scales[k] : scale;
+            mass = past ? scratch.masses[k] : mass;
+            running += scratch.masses[k];
+            main_row = larger ? scratch.corners.rows[k] : main_row;
+            main_mass = larger ? scratch.masses[k] : main_mass;
         }
+        if (!(mass > 0.0f)) return AGAIN;  // rounding may lead to a corner of weight zero
+    }
+#pragma unroll 1
+    for (int turn = 0; turn < (n == 1 ? 2 : 1); turn++) {
+        unsigned int of_patch = turn ? words.r2 : words.r0;
+        unsigned int of_lane = turn ? words.r3 : words.r1;
         unsigned long long product = (unsigned long long)of_patch * (unsigned int)n_patches;
         int patch = (int)(product >> 32);
         unsigned int entry = field.alias[(long long)row * n_patches + patch];
@@ -312,49 +351,91 @@ DEVICE int draw_direction(const Field& field, const Settings& settings, const Sc
         // Draw from the full sphere: a random sign, then the cone.
         if (two_sided) sides &= (of_lane & 1u) ? 2 : 1;
         if (!sides) continue;
-        // Mostly what the cone holds of one voxel, direction or patch is more than enough.
+        // Mostly what one corner holds is enough.
         float amplitude = scale * (float)field.levels[first + lane];
-        if (n > 1 && !(amplitude >= settings.min_amplitude && amplitude > MARGIN * limit))
+        if (n > 1 && !(amplitude >= settings.min_amplitude))
             amplitude = mixed(field.levels, n_patches * LANES, scratch.corners, n, j);
         if (!(amplitude >= settings.min_amplitude) || !(amplitude > 0.0f)) continue;
-        if (amplitude <= MARGIN * limit &&
+        // Mostly what the cone holds of one voxel, patch and direction is more than enough.
+        int core = field.cores[i];
+        float held = core < 0 ? 0.0f
+                              : main_mass * (float)field.shares[(long long)main_row * n_patches +
+                                                                core];
+        if (held <= MARGIN * limit * (float)SHARES && amplitude <= MARGIN * limit &&
             mass_in_patch(field.levels, n_patches, scratch.corners, n, patch,
                           (bits | (bits >> LANES)) & 0xFFFFu, 0.0f) <= MARGIN * limit &&
             is_poor(field, settings, scratch, i, limit))
             return -LOW_PROBABILITY;
         return (sides & 1) ? j : j + field.n_half;
     }
-    words = philox_block(stream, step, TRIES, purpose, settings.key_0, settings.key_1);
-    return scan_draw(field.levels, n_patches, field.n_half, scratch.corners, n, cone,
-                     settings.min_amplitude, limit, words.r0, words.r1);
+    return AGAIN;
+}
+
+// Draw the next direction by a scan of the cone; minus a stop reason where there is none.
+DEVICE int scan_direction(const Field& field, const Settings& settings, const Scratch& scratch,
+                          int i, float limit, unsigned int stream, unsigned int step,
+                          unsigned int purpose)
+{
+    Words words = philox_block(stream, step, TRIES, purpose, settings.key_0, settings.key_1);
+    return scan_draw(field.levels, field.n_patches, field.n_half, scratch.corners,
+                     n_corners(settings), cone_of(field, i), settings.min_amplitude, limit,
+                     words.r0, words.r1);
+}
+
+// Tell whether to put off what takes long until other lanes of the warp want it as well.
+//
+// A warp waits for the slowest of its lanes: one of 32 scans a cone at every fourth step.
+DEVICE bool is_put_off(bool wanted)
+{
+    unsigned int lanes = __activemask();
+    unsigned int wanting = __ballot_sync(lanes, wanted);
+    return wanted && wanting != lanes && __popc(wanting) < SEVERAL;
+}
+
+// Look for an amplitude of a patch, where bits are set, that is larger than the largest so far; of
+// equal ones the first counts.
+SELDOM Largest largest_in_patch(const unsigned short* levels, int n_patches, Corners corners, int n,
+                                int patch, unsigned int bits, Largest found)
+{
+    float values[LANES];
+    mix(levels, n_patches, corners, n, patch, values);
+#pragma unroll
+    for (int lane = 0; lane < LANES; lane++) {
+        int j = patch * LANES + lane;
+        bool better = values[lane] > found.amplitude ||
+                      (values[lane] == found.amplitude && j < found.direction);
+        better = better && ((bits >> lane) & 1u);
+        found.direction = better ? j : found.direction;
+        found.amplitude = better ? values[lane] : found.amplitude;
+    }
+    return found;
 }
 
 // The half-set direction of the largest interpolated amplitude in a cone, or -1.
 //
-// Of equal amplitudes the first counts. The patch `own` comes first, because it mostly holds the
-// largest; others are passed over where they cannot hold a larger one.
-DEVICE int largest_mixed(const unsigned short* levels, const unsigned short* tops, int n_patches,
-                         int n_groups, const Corners& corners, int n, const unsigned int* cone,
-                         int own, float& largest)
+// The patch `own` comes first, because it mostly holds the largest; others are passed over where
+// they cannot hold a larger one.
+DEVICE Largest largest_mixed(const unsigned short* levels, const unsigned short* tops,
+                             int n_patches, int n_groups, const Corners& corners, int n,
+                             const unsigned int* cone, int own)
 {
-    int best = -1;
-    largest = -1.0f;
+    Largest found = {-1.0f, -1};
     for (int turn = own < n_patches ? -1 : 0; turn < n_patches; turn++) {
         int patch = turn < 0 ? own : turn;
-        unsigned int bits = cone[patch] | (cone[patch] >> LANES);
-        if (!(bits & 0xFFFFu) || (turn >= 0 && patch == own)) continue;
-        if (turn >= 0 && mixed(tops, n_groups * LANES, corners, n, patch) < largest) continue;
-        for (int lane = 0; lane < LANES; lane++) {
-            if (!((bits >> lane) & 1u)) continue;
-            int j = patch * LANES + lane;
-            float amplitude = mixed(levels, n_patches * LANES, corners, n, j);
-            if (amplitude > largest || (amplitude == largest && j < best)) {
-                largest = amplitude;
-                best = j;
-            }
-        }
+        unsigned int bits = (cone[patch] | (cone[patch] >> LANES)) & 0xFFFFu;
+        if (!bits || (turn >= 0 && patch == own)) continue;
+        if (turn >= 0 && mixed(tops, n_groups * LANES, corners, n, patch) < found.amplitude)
+            continue;
+        found = largest_in_patch(levels, n_patches, corners, n, patch, bits, found);
     }
-    return best;
+    return found;
+}
+
+// Tell whether the last search was in the same voxel and cone.
+DEVICE bool is_known(const Settings& settings, const Scratch& scratch, int i)
+{
+    return n_corners(settings) == 1 && scratch.known_row == scratch.corners.rows[0] &&
+           scratch.known_i == i;
 }
 
 // The direction of the largest amplitude in the cone; minus a stop reason without.
@@ -363,20 +444,17 @@ DEVICE int best_direction(const Field& field, const Settings& settings, Scratch&
 {
     int n_half = field.n_half, n = n_corners(settings);
     const unsigned int* cone = cone_of(field, i);
-    int j;
-    float amplitude;
-    if (n == 1 && scratch.known_row == scratch.corners.rows[0] && scratch.known_i == i) {
-        j = scratch.known_j;
-    } else {
+    int j = scratch.known_j;
+    if (!is_known(settings, scratch, i)) {
         j = largest_mixed(field.levels, field.tops, field.n_patches, field.n_groups,
-                          scratch.corners, n, cone, (i >= n_half ? i - n_half : i) / LANES,
-                          amplitude);
+                          scratch.corners, n, cone, (i >= n_half ? i - n_half : i) / LANES)
+                .direction;
         scratch.known_row = n == 1 ? scratch.corners.rows[0] : -1;
         scratch.known_i = i;
         scratch.known_j = j;
     }
     if (j < 0) return -LOW_AMPLITUDE;
-    amplitude = mixed(field.levels, field.n_patches * LANES, scratch.corners, n, j);
+    float amplitude = mixed(field.levels, field.n_patches * LANES, scratch.corners, n, j);
     if (amplitude < settings.min_amplitude || !(amplitude > 0.0f)) return -LOW_AMPLITUDE;
     if (amplitude <= limit && is_poor(field, settings, scratch, i, limit)) return -LOW_PROBABILITY;
     int sides = sides_of(cone, j);
@@ -393,20 +471,24 @@ SELDOM int largest_start(const unsigned short* levels, const unsigned short* top
                          int n_groups, Corners corners, int n, const unsigned int* everywhere,
                          int n_half, float min_amplitude, unsigned int word)
 {
-    float largest;
-    int j = largest_mixed(levels, tops, n_patches, n_groups, corners, n, everywhere, n_patches,
-                          largest);
-    if (largest < min_amplitude || !(largest > 0.0f)) return -1;
-    return (word & 1u) ? j + n_half : j;
+    Largest found =
+        largest_mixed(levels, tops, n_patches, n_groups, corners, n, everywhere, n_patches);
+    if (found.amplitude < min_amplitude || !(found.amplitude > 0.0f)) return -1;
+    return (word & 1u) ? found.direction + n_half : found.direction;
 }
 
 // A first direction at the seed, or a negative number.
 DEVICE int start_direction(const Field& field, const Settings& settings, const Scratch& scratch,
                            unsigned int stream)
 {
-    if (settings.start == START_SAMPLED)
-        return draw_direction(field, settings, scratch, 2 * field.n_half, true, -1.0f, stream, 0,
+    if (settings.start == START_SAMPLED) {
+        int any = 2 * field.n_half, j = AGAIN;
+        for (unsigned int block = 0; j == AGAIN && block < n_blocks(field, settings, any); block++)
+            j = try_direction(field, settings, scratch, any, true, -1.0f, stream, 0, block,
                               PURPOSE_START);
+        if (j != AGAIN) return j;
+        return scan_direction(field, settings, scratch, any, -1.0f, stream, 0, PURPOSE_START);
+    }
     Words words = philox_block(stream, 0, 0, PURPOSE_START, settings.key_0, settings.key_1);
     return largest_start(field.levels, field.tops, field.n_patches, field.n_groups,
                          scratch.corners, n_corners(settings), cone_of(field, 2 * field.n_half),

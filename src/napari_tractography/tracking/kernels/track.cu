@@ -3,7 +3,9 @@
 // The same names, the same order of float32 operations and no fused multiply-add (--fmad=false),
 // hence the same bits. A first pass counts the points of every streamline; because random numbers
 // replay, a second one writes them where they belong. A thread that is done with a streamline
-// takes the next seed, so that no lane waits for the longest streamline of its warp.
+// takes the next seed, so that no lane waits for the longest streamline of its warp; one whose draw
+// was in vain draws again while others step on, and what takes long is put off until several lanes
+// of the warp want it.
 //
 // Plain C: the same source also compiles for the host, which is how it is tested without a GPU.
 // ALGORITHM, INTERPOLATION and EVALUATION may be defined, so that a kernel holds what it needs
@@ -42,6 +44,7 @@ struct Walk {
     int half;
     int steps;
     int max_steps;
+    unsigned int tried;  // blocks of random numbers that the next step was drawn by in vain
     bool forced;  // the first step goes along direction i
 };
 
@@ -83,13 +86,15 @@ DEVICE void begin_half(const Field& field, const Settings& settings, const Regio
     walk.step = settings.step;
     walk.length = 0.0f;
     walk.steps = 0;
+    walk.tried = 0;
     walk.half = half;
     walk.max_steps = max_steps;
     walk.max_length = max_length;
     walk.forced = settings.start != START_GIVEN && (half == 0 || settings.direction == BACKWARD);
 }
 
-// Take one step; return 0, or the reason why the half ends.
+// Take one step; return 0, or the reason why the half ends, or AGAIN where it is yet to be taken:
+// a lane whose draw was in vain tries again while others of its warp go on.
 //
 // A replay takes the steps that are known to be there, so it asks for no reason to stop: with a
 // negative limit every draw ends as it did.
@@ -107,9 +112,21 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
             i = turn_direction(field, settings, scratch, walk.i, walk.ux, walk.uy, walk.uz,
                                walk.step, limit, stream, walk.steps, purpose);
         } else if (settings.algorithm == PROBABILISTIC) {
-            i = draw_direction(field, settings, scratch, walk.i, field.two_sided != 0, limit, stream,
-                               walk.steps, purpose);
+            bool scans = walk.tried >= n_blocks(field, settings, walk.i);
+            if (is_put_off(scans && field.tries)) return AGAIN;
+            i = scans ? scan_direction(field, settings, scratch, walk.i, limit, stream, walk.steps,
+                                       purpose)
+                      : try_direction(field, settings, scratch, walk.i, field.two_sided != 0, limit,
+                                      stream, walk.steps, walk.tried, purpose);
+            if (i == AGAIN) {
+                walk.tried++;
+                return AGAIN;
+            }
+            walk.tried = 0;
         } else {
+            if (settings.interpolation == NEAREST &&
+                is_put_off(!is_known(settings, scratch, walk.i)))
+                return AGAIN;
             i = best_direction(field, settings, scratch, walk.i, limit);
         }
         if (i < 0) return -i;
@@ -277,6 +294,7 @@ extern "C" __global__ void count_streamlines(const Field field, Settings setting
         } else {
             int reason = advance(field, settings, regions, scratch, visits, walk,
                                  batch.first_stream + seed, false);
+            if (reason == AGAIN) continue;
             if (reason && end_half(field, settings, regions, batch, visits, walk, halves, seed,
                                    reason))
                 seed = -1;
@@ -315,8 +333,9 @@ extern "C" __global__ void write_streamlines(const Field field, Settings setting
                            half == 0 ? ahead : back, 0.0f, true);
             }
         } else {
-            advance(field, settings, regions, scratch, visits, walk, batch.first_stream + seed,
-                    true);
+            int reason = advance(field, settings, regions, scratch, visits, walk,
+                                 batch.first_stream + seed, true);
+            if (reason == AGAIN) continue;
             until--;
             bool done = walk.steps == walk.max_steps;
             if (until == 0 || done) {
