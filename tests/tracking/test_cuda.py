@@ -118,7 +118,7 @@ def test_tables_are_uploaded_once_and_freed_with_the_fod(machine, seeds):
         if seed == 0:
             once = machine.used
     plan = make_plan(fod, seeds, short())
-    n_bytes = plan.table.n_bytes - plan.table.shares.nbytes + plan.cones.cone.nbytes
+    n_bytes = plan.table.n_bytes + plan.cones.cone.nbytes + plan.cones.cores.nbytes
     assert machine.used == once > n_bytes
     del fod, plan
     gc.collect()
