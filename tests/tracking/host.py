@@ -45,10 +45,13 @@ def pointer(array: np.ndarray) -> ctypes.c_void_p:
 class HostCard:
     """A card whose device is this machine; `memory` is what a batch may take, in bytes."""
 
-    def __init__(self, library, plan, *, first_stream=0, memory=2**62, grid=2, block=3):
+    def __init__(
+        self, library, plan, *, first_stream=0, memory=2**62, grid=2, block=3, n_jots=None
+    ):
         self.name = "host"
         self.library, self.plan, self.first_stream = library, plan, first_stream
         self.memory, self.shape = memory, (grid, block)
+        self.n_jots = kernels.n_jots(plan.settings) if n_jots is None else n_jots
         field = plan.field
 
         tables = {name: getattr(field, name) for name in kernels.TABLES}
@@ -65,7 +68,8 @@ class HostCard:
     def count(self, slot, first, last):
         self.log.append(("count", slot, first, last))
         n = last - first
-        shapes = kernels.batch_arrays(n, endpoints=self.plan.settings.endpoints)
+        endpoints = self.plan.settings.endpoints
+        shapes = kernels.batch_arrays(n, endpoints=endpoints, n_jots=self.n_jots)
         arrays = {name: np.zeros(shape, kind) for name, (shape, kind) in shapes.items()}
         if sum(array.nbytes for array in arrays.values()) > self.memory:
             raise OutOfDeviceMemoryError("seeds")
@@ -85,6 +89,7 @@ class HostCard:
                 **{name: address(array) for name, array in arrays.items()},
                 "first_stream": self.first_stream + self.first(slot),
                 "n": len(arrays["counts"]),
+                "n_jots": self.n_jots,
             },
         )
 

@@ -16,7 +16,7 @@ from toys import SKEWED, arc_fod, random_fod, straight_fod
 from napari_tractography.directions import N_NEIGHBOURS
 from napari_tractography.files.fods import load_fod
 from napari_tractography.fod import SOFTPLUS_SHARPNESS, Fod
-from napari_tractography.parameters import TrackingParameters
+from napari_tractography.parameters import MAX_DIRECTIONS, TrackingParameters
 from napari_tractography.regions import INCLUDE_RULES, Region
 from napari_tractography.seeds import Seeds
 from napari_tractography.stop import N_REASONS, StopReason
@@ -94,6 +94,31 @@ def test_bits_agree(library, fod, seeds, algorithm, interpolation, changes):
     wanted = on_cpu(plan)
     assert_same(track_on_host(library, plan), wanted)
     assert len(wanted.tally) > 1
+
+
+@pytest.mark.parametrize("n_jots", [0, 1, 20])
+@pytest.mark.parametrize("direction", ["both", "backward"])
+@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
+@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+def test_steps_for_which_there_was_no_room_are_drawn_again(
+    library, fod, seeds, algorithm, interpolation, direction, n_jots
+):
+    """The second pass follows what the first jotted down, and goes on from there."""
+    parameters = short(algorithm=algorithm, interpolation=interpolation, direction=direction)
+    plan = make_plan(fod, seeds, parameters)
+    assert kernels.n_jots(plan.settings) == parameters.max_steps == 75
+    wanted = on_cpu(plan)
+    assert (np.diff(wanted.offsets) > 21).mean() > 0.2
+    assert_same(track_on_host(library, plan, n_jots=n_jots), wanted)
+
+
+def test_only_what_is_drawn_again_is_jotted_down(fod, seeds):
+    def n_jots(**changes):
+        return kernels.n_jots(make_plan(fod, seeds, short(**changes)).settings)
+
+    assert n_jots(step_mm=0.01) == kernels.MOST_JOTS
+    assert n_jots(output="endpoints") == n_jots(algorithm="diffusion") == 0
+    assert MAX_DIRECTIONS <= 2**16  # two bytes each
 
 
 def test_these_comparisons_see_every_reason_that_a_field_alone_can_give(library, fod, seeds):

@@ -189,6 +189,7 @@ class CudaCard:
         self._plan = plan
         self._first_stream = first_stream
         self._settings = kernels.pack_settings(plan.settings)
+        self._n_jots = kernels.n_jots(plan.settings)
         self._device = self._cupy.cuda.Device(gpu)
         self._n_multiprocessors = 0
         self._shapes: dict[str, tuple[int, int]] = {}  # kernel: threads a block, most blocks
@@ -210,7 +211,7 @@ class CudaCard:
         """Return how large batches may be: what is free now, shared among the slots."""
         with explained(self.name), self._device:
             free = self._device.mem_info[0] + self._cupy.get_default_memory_pool().free_bytes()
-        arrays = kernels.batch_arrays(kernels.TILE, endpoints=self._plan.settings.endpoints)
+        arrays = self._batch_arrays(kernels.TILE)
         each = sum(int(np.prod(shape)) * np.dtype(kind).itemsize for shape, kind in arrays.values())
         sizing = Sizing(
             budget=memory_budget(free, memory_limit) // SLOTS,
@@ -228,7 +229,7 @@ class CudaCard:
         n = last - first
         held = self._slots[slot]
         with explained(self.name), self._device, held.stream:
-            shapes = kernels.batch_arrays(n, endpoints=self._plan.settings.endpoints)
+            shapes = self._batch_arrays(n)
             arrays = {name: held.reserve(name, *shape) for name, shape in shapes.items()}
             held.first, held.n = first, n
             _fill(arrays["positions"], self._plan.positions_mm[first:last], held.stream)
@@ -334,6 +335,9 @@ class CudaCard:
         else:
             self._launch("write_streamlines", held.n, *self._world, batch, persistent=True)
 
+    def _batch_arrays(self, n: int) -> dict[str, tuple[tuple[int, ...], str]]:
+        return kernels.batch_arrays(n, endpoints=self._plan.settings.endpoints, n_jots=self._n_jots)
+
     def _batch(self, held: _Slot, points: Any) -> NDArray[np.void]:
         addresses = {
             name: array.data.ptr for name, array in held.device.items() if name != "points"
@@ -341,7 +345,8 @@ class CudaCard:
         if points is not None:
             addresses["points"] = points.data.ptr
         first = (self._first_stream + held.first) & 0xFFFFFFFF
-        return kernels.pack("Batch", {**addresses, "first_stream": first, "n": held.n})
+        numbers = {"first_stream": first, "n": held.n, "n_jots": self._n_jots}
+        return kernels.pack("Batch", {**addresses, **numbers})
 
     def _upload(self, gpu: int, plan: Plan) -> None:
         field, regions = plan.field, plan.regions

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 # No fused multiply-add: the CPU has none, and bits must agree.
 OPTIONS = ("--std=c++14", "--fmad=false")
-TILE = 256  # as in codes.h
+TILE, DETERMINISTIC = 256, 1  # as in codes.h
+# Steps of a streamline that the second pass need not draw again, for at most 1 kB a seed.
+MOST_JOTS = 512
 NAMES = (
     "count_streamlines",
     "add_tiles",
@@ -53,6 +55,7 @@ REGION_TABLES = ("roles", "shapes", "orders", "geometry", "extents", "voxels")
 
 _TYPES = {
     "int": "i4",
+    "unsigned short": "u2",
     "unsigned int": "u4",
     "long long": "i8",
     "float": "f4",
@@ -142,7 +145,16 @@ def pack_regions(regions: codes.Regions, addresses: Mapping[str, int]) -> NDArra
     )
 
 
-def batch_arrays(n: int, *, endpoints: bool) -> dict[str, tuple[tuple[int, ...], str]]:
+def n_jots(settings: codes.Settings) -> int:
+    """Return how many directions of a streamline the first pass jots down for the second."""
+    if settings.endpoints or settings.algorithm > DETERMINISTIC:
+        return 0
+    return min(MOST_JOTS, settings.max_steps)
+
+
+def batch_arrays(
+    n: int, *, endpoints: bool, n_jots: int = 0
+) -> dict[str, tuple[tuple[int, ...], str]]:
     """Return shape and dtype of every array of a ``Batch`` of n seeds, but for its points."""
     n_tiles = -(-n // TILE)
     return {
@@ -150,6 +162,7 @@ def batch_arrays(n: int, *, endpoints: bool) -> dict[str, tuple[tuple[int, ...],
         "given": ((n,), "i4"),
         "next": ((1,), "u4"),
         "starts": ((n,), "i4"),
+        "jots": ((n, n_jots), "u2"),
         "steps": ((n, 2), "i4"),
         "counts": ((n,), "i4"),
         "lengths": ((n,), "f4"),

@@ -147,6 +147,7 @@ struct Batch {
     const int* given;               // (n,): start directions, read when they are given
     unsigned int* next;             // (1,): next seed that no thread has taken
     int* starts;                    // (n,): first directions
+    unsigned short* jots;           // (n, n_jots): directions of the first steps, for the second pass
     int* steps;                     // (n, 2): of the half ahead and of the half back
     int* counts;                    // (n,): points of each seed's streamline, 0 without one
     float* lengths;                 // (n,)
@@ -164,6 +165,7 @@ struct Batch {
     float* points;                  // (n_points, 3)
     unsigned int first_stream;      // streamline id of seed 0
     int n;
+    int n_jots;
 };
 
 // The voxels whose FODs mix at a position, the eight corners in the order of their bits.

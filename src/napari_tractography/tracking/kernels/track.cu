@@ -2,7 +2,8 @@
 //
 // The same names, the same order of float32 operations and no fused multiply-add (--fmad=false),
 // hence the same bits. A first pass counts the points of every streamline; because random numbers
-// replay, a second one writes them where they belong. A thread that is done with a streamline
+// replay, a second one writes them where they belong: along directions that the first jotted down
+// and, where a streamline has more steps than there is room for, by drawing them again. A thread that is done with a streamline
 // takes the next seed, so that no lane waits for the longest streamline of its warp; one whose draw
 // was in vain draws again while others step on, and what takes long is put off until several lanes
 // of the warp want it.
@@ -44,6 +45,8 @@ struct Walk {
     int half;
     int steps;
     int max_steps;
+    unsigned short* jot;  // of the next step, over both halves
+    int jots_left;
     unsigned int tried;  // blocks of random numbers that the next step was drawn by in vain
     bool forced;  // the first step goes along direction i
 };
@@ -67,6 +70,21 @@ DEVICE void put(float* target, float x, float y, float z)
     target[2] = z;
 }
 
+DEVICE void face(const Field& field, Walk& walk, int i)
+{
+    const float* unit = field.directions + 3 * i;
+    walk.i = i;
+    walk.ux = unit[0];
+    walk.uy = unit[1];
+    walk.uz = unit[2];
+}
+
+DEVICE void begin_jots(const Batch& batch, Walk& walk, int seed)
+{
+    walk.jot = batch.jots + (long long)seed * batch.n_jots;
+    walk.jots_left = batch.n_jots;
+}
+
 DEVICE void begin_half(const Field& field, const Settings& settings, const Regions& regions,
                        const Batch& batch, Visits& visits, Walk& walk, int seed, int half,
                        int max_steps, float max_length, bool replay)
@@ -78,11 +96,7 @@ DEVICE void begin_half(const Field& field, const Settings& settings, const Regio
     to_voxel(field.to_voxel, walk.x, walk.y, walk.z, walk.vx, walk.vy, walk.vz);
     if (!replay && regions.n)
         visit_regions(regions, visits, half, true, walk.x, walk.y, walk.z, 0.0f, 0.0f, 0.0f);
-    walk.i = half == 0 ? batch.starts[seed] : opposite(field, batch.starts[seed]);
-    const float* unit = field.directions + 3 * walk.i;
-    walk.ux = unit[0];
-    walk.uy = unit[1];
-    walk.uz = unit[2];
+    face(field, walk, half == 0 ? batch.starts[seed] : opposite(field, batch.starts[seed]));
     walk.step = settings.step;
     walk.length = 0.0f;
     walk.steps = 0;
@@ -103,7 +117,10 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
 {
     if (walk.steps >= walk.max_steps) return MAX_LENGTH;
     unsigned int purpose = walk.half == 0 ? PURPOSE_FORWARD : PURPOSE_BACKWARD;
-    if (!(walk.forced && walk.steps == 0)) {
+    bool jots = settings.algorithm <= DETERMINISTIC && walk.jots_left > 0;
+    if (replay && jots) {
+        face(field, walk, *walk.jot);
+    } else if (!(walk.forced && walk.steps == 0)) {
         if (!locate(field, settings.interpolation, scratch, walk.vx, walk.vy, walk.vz))
             return NO_FOD;
         float limit = replay ? -1.0f : settings.min_probability * scratch.total;
@@ -131,12 +148,7 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
         }
         if (i < 0) return -i;
         walk.i = i;
-        if (settings.algorithm <= DETERMINISTIC) {
-            const float* unit = field.directions + 3 * i;
-            walk.ux = unit[0];
-            walk.uy = unit[1];
-            walk.uz = unit[2];
-        }
+        if (settings.algorithm <= DETERMINISTIC) face(field, walk, i);
     }
     if (!replay && settings.adaptive && walk.length + walk.step > walk.max_length)
         return MAX_LENGTH;
@@ -157,6 +169,11 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
     walk.z = new_z;
     walk.steps++;
     walk.length += walk.step;
+    if (jots) {
+        if (!replay) *walk.jot = (unsigned short)walk.i;
+        walk.jot++;
+        walk.jots_left--;
+    }
     return reason;
 }
 
@@ -200,6 +217,7 @@ DEVICE int begin_streamline(const Field& field, const Settings& settings, const 
         put(batch.ends + 6ll * seed, x, y, z);
         put(batch.ends + 6ll * seed + 3, x, y, z);
     }
+    begin_jots(batch, walk, seed);
     begin_half(field, settings, regions, batch, visits, walk, seed,
                settings.direction == BACKWARD ? 1 : 0, settings.max_steps, settings.max_length,
                false);
@@ -329,6 +347,7 @@ extern "C" __global__ void write_streamlines(const Field field, Settings setting
                 int half = ahead > 0 ? 0 : 1;
                 target += half == 0 ? 3 : -3;
                 until = settings.record_every;
+                begin_jots(batch, walk, seed);
                 begin_half(field, settings, regions, batch, visits, walk, seed, half,
                            half == 0 ? ahead : back, 0.0f, true);
             }
