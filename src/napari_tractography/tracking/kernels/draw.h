@@ -300,6 +300,18 @@ DEVICE unsigned int n_blocks(const Field& field, const Settings& settings, int i
     return n_corners(settings) == 1 ? tries / 2 : tries;
 }
 
+// At least how much of the mass amid corners a patch holds, in parts of SHARES.
+DEVICE float held_in_corners(const Field& field, const Scratch& scratch, int patch)
+{
+    float held = 0.0f;
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+        long long at = (long long)scratch.corners.rows[k] * field.n_patches + patch;
+        held += scratch.masses[k] * (float)field.shares[at];
+    }
+    return held;
+}
+
 // Try to draw the next direction by one block of random numbers; minus a stop reason where there is
 // none, AGAIN where that was in vain.
 //
@@ -356,12 +368,14 @@ DEVICE int try_direction(const Field& field, const Settings& settings, const Scr
         if (n > 1 && !(amplitude >= settings.min_amplitude))
             amplitude = mixed(field.levels, n_patches * LANES, scratch.corners, n, j);
         if (!(amplitude >= settings.min_amplitude) || !(amplitude > 0.0f)) continue;
-        // Mostly what the cone holds of one voxel, patch and direction is more than enough.
+        // Mostly a patch of the cone in one voxel holds more than enough, or that in all corners.
+        float needed = MARGIN * limit * (float)SHARES, held = 0.0f;
         int core = field.cores[i];
-        float held = core < 0 ? 0.0f
-                              : main_mass * (float)field.shares[(long long)main_row * n_patches +
-                                                                core];
-        if (held <= MARGIN * limit * (float)SHARES && amplitude <= MARGIN * limit &&
+        if (core >= 0) {
+            held = main_mass * (float)field.shares[(long long)main_row * n_patches + core];
+            if (n > 1 && held <= needed) held = held_in_corners(field, scratch, core);
+        }
+        if (held <= needed && amplitude <= MARGIN * limit &&
             mass_in_patch(field.levels, n_patches, scratch.corners, n, patch,
                           (bits | (bits >> LANES)) & 0xFFFFu, 0.0f) <= MARGIN * limit &&
             is_poor(field, settings, scratch, i, limit))
