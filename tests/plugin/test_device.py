@@ -101,8 +101,11 @@ def test_choices_reach_the_run_and_the_run_says_what_it_took(
     assert section.took.text() == "cpu: asked for."
     assert section.spent.text().startswith("Last run: tables 0.")
     assert ", tracking " in section.spent.text()
-    section._show_report(Report("cuda:0", "faster", {"upload": 0.5, "tracking": 2, "download": 1}))
-    assert section.spent.text() == "Last run: upload 0.50 s, tracking 2.00 s, download 1.00 s."
+    spent = {"upload": 0.5, "tracking": 2, "download": 1}
+    section._show_report(Report("cuda:0", "faster", spent, held_bytes=420_000_000))
+    assert section.spent.text() == (
+        "Last run: upload 0.50 s, tracking 2.00 s, download 1.00 s. 0.42 GB stay on it."
+    )
 
 
 def test_a_panel_looks_by_itself_and_closing_does_not_wait(

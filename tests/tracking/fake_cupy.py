@@ -337,6 +337,8 @@ class Machine:
         return types.SimpleNamespace(get_function=lambda name: Kernel(self, name))
 
     def get_default_memory_pool(self):
-        return types.SimpleNamespace(free_bytes=lambda: 0, free_all_blocks=lambda: None)
+        return types.SimpleNamespace(
+            free_bytes=lambda: 0, free_all_blocks=lambda: None, total_bytes=lambda: self.used
+        )
 
     get_default_pinned_memory_pool = get_default_memory_pool

@@ -149,6 +149,8 @@ def test_a_run_reports_what_tracked_it_and_where_the_time_went(machine, fod, see
     assert set(report.seconds) == parts
     assert all(seconds >= 0 for seconds in report.seconds.values())
     assert report.seconds["tracking"] > 0
+    assert report.held_bytes == (0 if backend == "cpu" else machine.used)
+    assert (report.held_bytes > 0) == (backend != "cpu")
 
 
 def test_the_first_run_of_a_process_reports_what_compiling_took(monkeypatch, fod, seeds):

@@ -195,7 +195,8 @@ class DeviceSection(QWidget):  # type: ignore[misc]
     def _show_report(self, report: Report) -> None:
         _tell(self.took, f"{report.backend}: {report.reason}." if report.backend else "")
         parts = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in report.seconds.items())
-        _tell(self.spent, f"Last run: {parts}." if parts else "")
+        held = f" {report.held_bytes / 1e9:.2f} GB stay on it." if report.held_bytes else ""
+        _tell(self.spent, f"Last run: {parts}.{held}" if parts else "")
 
     def _show(self) -> None:
         _tell(self.problem, self.found.problem)

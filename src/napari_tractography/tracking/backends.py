@@ -69,11 +69,14 @@ class Report:
         Where the time went: "tables" and "tracking"; on the CPU "start", where code had to be
         compiled or loaded; on a GPU also "upload" and "download". What runs side by side is counted
         in each. "tracking" leaves out what a run waits for whoever takes its chunks.
+    held_bytes : int
+        What stays on GPUs for the next run: tables.
     """
 
     backend: str = ""
     reason: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
+    held_bytes: int = 0
 
     def speed(self, n_steps: float, seconds: float) -> str:
         """Say how long a run took, and how fast it was besides what is not tracking.
@@ -186,6 +189,7 @@ def iter_chunks(
         yield from _measured(chunks, choice, plan, spent, n_threads or cpu_count())
     finally:
         report.seconds |= {what: spent[what] for what in TIMED if what in spent}
+        report.held_bytes = int(spent.get("held_bytes", 0))
 
 
 def track_on_device(backend: str, plan: Plan, memory_limit: float) -> cuda.DeviceTractogram:

@@ -52,7 +52,8 @@ def iter_chunks(
     threads_a_block : int, optional
         Of the kernels; by default whatever keeps the GPU fullest.
     spent : dict, optional
-        Filled in the end: seconds of "upload", "tracking" and "download", and "upload_bytes".
+        Filled in the end: seconds of "upload", "tracking" and "download", "upload_bytes", and
+        "held_bytes" of tables that stay on the GPUs.
 
     Yields
     ------
@@ -78,6 +79,7 @@ def iter_chunks(
             for what in ("upload", "tracking", "download"):
                 spent[what] = sum(card.seconds[what] for card in cards)
             spent["upload_bytes"] = sum(card.uploaded_bytes for card in cards)
+            spent["held_bytes"] = sum(card.held_bytes for card in cards)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

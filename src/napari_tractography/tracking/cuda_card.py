@@ -177,6 +177,8 @@ class CudaCard:
         Time spent so far on "upload", "tracking" and "download".
     uploaded_bytes : int
         Size of the tables that were not yet on the device.
+    held_bytes : int
+        What CuPy's pool holds of the device since the last release: tables that stay there.
     """
 
     def __init__(
@@ -184,7 +186,7 @@ class CudaCard:
     ) -> None:
         self.name = f"cuda:{gpu}"
         self.seconds = dict.fromkeys(("upload", "tracking", "download"), 0.0)
-        self.uploaded_bytes = 0
+        self.uploaded_bytes = self.held_bytes = 0
         self._cupy = import_cupy()
         self._plan = plan
         self._first_stream = first_stream
@@ -295,7 +297,9 @@ class CudaCard:
         with explained(self.name), self._device:
             for held in self._slots:
                 held.forget()
-            self._cupy.get_default_memory_pool().free_all_blocks()
+            pool = self._cupy.get_default_memory_pool()
+            pool.free_all_blocks()
+            self.held_bytes = int(pool.total_bytes())
             self._cupy.get_default_pinned_memory_pool().free_all_blocks()
 
     def close(self) -> None:
@@ -304,9 +308,8 @@ class CudaCard:
             self.release()
         except (BackendError, OutOfDeviceMemoryError) as error:
             logger.warning("%s", error)
-        logger.info(
-            "%s: %s", self.name, ", ".join(f"{k} {v:.3f} s" for k, v in self.seconds.items())
-        )
+        spent = ", ".join(f"{k} {v:.3f} s" for k, v in self.seconds.items())
+        logger.info("%s: %s; %.3f GB stay there", self.name, spent, self.held_bytes / 1e9)
 
     def keep(self, slot: int) -> dict[str, Any]:
         """Run the second pass; return the arrays, which this card then forgets.
