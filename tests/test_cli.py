@@ -87,6 +87,27 @@ def test_track_says_what_it_made_and_where(
     assert "b.json" in told
 
 
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_terminal_is_told_what_goes_on_and_left_tidy(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: bool,
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    place = ["--seed-sphere", "9999,0,0,1"] if wrong else ["--seed-fod"]
+    arguments = [a for a in RUN if a != "--quiet"]
+    assert cli.main(["track", "fod.nii.gz", "-o", "b.tck", *place, *arguments]) == 2 * wrong
+    *told, last = capsys.readouterr().err.split("\r")
+    assert told[1].startswith("Preparing the engine")
+    assert told[-1].isspace()  # over what was there
+    if wrong:
+        assert "seeds lie outside" in last
+    else:
+        assert "100 %  50 of 50 seeds" in told[-3]
+        assert last == ""
+
+
 def test_several_balls_give_their_seeds_each(folder: Path, drawing: nt.Fod) -> None:
     x, y, z = drawing.grid.centre_mm
     balls = [f"--seed-sphere={x},{y},{z},{r}" for r in (8, 9)]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PROGRAM = "napari-tractography"
 EXIT_NOT_THE_SAME = 1
 PROGRESS_SECONDS = 0.2
+PROGRESS_WIDTH = 79
 SHOWN_READINGS = 10
 
 
@@ -78,7 +79,7 @@ def track_with_progress(
 ) -> Tractogram:
     """Track, and tell on a terminal how far it is."""
     from .tracking.cuda_card import memory_budget
-    from .tracking.engine import iter_track
+    from .tracking.engine import PREPARING, iter_track
     from .tractogram import Tractogram
 
     memory_budget(0, options.memory_limit)  # refuses what is none, also where no GPU is asked for
@@ -86,21 +87,28 @@ def track_with_progress(
         raise InvalidParameterError(
             f"--threads {options.threads} makes no sense; give a number from 1."
         )
-    chunks: Iterator[Tractogram] = iter_track(
-        inputs.fod,
-        inputs.seeds,
-        inputs.parameters,
-        mask=inputs.mask,
-        regions=inputs.regions,
-        include_rule=inputs.include_rule,
-        backend=options.backend,
-        n_threads=options.threads,
-        memory_limit=options.memory_limit,
-        report=report,
-    )
-    if sys.stderr.isatty() and not options.quiet:
-        chunks = _telling(chunks, len(inputs.seeds))
-    return Tractogram.concatenate(chunks, n_seeds=len(inputs.seeds))
+    telling = sys.stderr.isatty() and not options.quiet
+    try:
+        if telling:
+            _tell(PREPARING)
+        chunks: Iterator[Tractogram] = iter_track(
+            inputs.fod,
+            inputs.seeds,
+            inputs.parameters,
+            mask=inputs.mask,
+            regions=inputs.regions,
+            include_rule=inputs.include_rule,
+            backend=options.backend,
+            n_threads=options.threads,
+            memory_limit=options.memory_limit,
+            report=report,
+        )
+        if telling:
+            chunks = _telling(chunks, len(inputs.seeds))
+        return Tractogram.concatenate(chunks, n_seeds=len(inputs.seeds))
+    finally:
+        if telling:
+            _tell("")
 
 
 def _telling(chunks: Iterator[Tractogram], n_seeds: int) -> Iterator[Tractogram]:
@@ -111,9 +119,13 @@ def _telling(chunks: Iterator[Tractogram], n_seeds: int) -> Iterator[Tractogram]
         if time.perf_counter() - told > PROGRESS_SECONDS:
             told = time.perf_counter()
             share = 100 * done // n_seeds
-            print(f"\r{share:3d} %  {done} of {n_seeds} seeds", end="", file=sys.stderr)
+            _tell(f"{share:3d} %  {done} of {n_seeds} seeds")
         yield chunk
-    print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
+
+
+def _tell(text: str) -> None:
+    """Show a line in the place of the last one."""
+    print(f"\r{text:<{PROGRESS_WIDTH}}\r", end="", file=sys.stderr, flush=True)
 
 
 def print_result(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QLabel, QProgressBar, QVBoxLayout, QWidget
 
+from ..tracking.engine import PREPARING
 from ..tractogram import Tractogram
 from .runs import Run
 from .session import Session
@@ -12,7 +13,6 @@ from .session import Session
 PROGRESS_STEPS = 1000
 LINES = 5  # room for the usual result, so that the panel does not jump
 REASONS_SHOWN = 3
-PREPARING = "Preparing the engine; the first run on a machine takes up to a minute."
 
 
 class Results(QWidget):  # type: ignore[misc]

@@ -30,6 +30,8 @@ from .tables import build_cone, build_table, cone_table, fod_table
 
 logger = logging.getLogger(__name__)
 
+# For whoever shows what a run is doing, until the first streamlines come.
+PREPARING = "Preparing the engine; the first run on a machine takes up to a minute."
 FEWEST_IN_CONE = 7  # directions: one and those around it
 
 
