@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hands import FEW, WAIT_MS, Mouse
+from hands import FEW, WAIT_MS, Mouse, lie_still
 from qtpy.QtCore import QDeadlineTimer, Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QLineEdit, QTableView
@@ -89,6 +89,23 @@ def test_a_position_may_be_typed(open_window: Any, cross: Any) -> None:
     type_into(panel.seeds.table, 1, POSITION, "4, -2.5 1")
     np.testing.assert_allclose(panel.session.seed_positions_mm()[1], [4, -2.5, 1], atol=1e-4)
     assert cell(panel.seeds.table, 1, POSITION) == "4.0, -2.5, 1.0"
+
+
+def test_no_position_is_cut_off(open_window: Any, cross: Any) -> None:
+    panel = open_window(cross, size=(1280, 800))
+    table = panel.seeds.table
+    far = np.array([[-123.4, 150.0, -88.8], [-77.7, -66.6, -88.8], [99.96, -99.94, 5.0]])
+    panel.session.add_seeds_mm(np.concatenate([far, np.zeros((20, 3))]))  # and a scroll bar
+    lie_still(panel)
+    assert [cell(table, row, POSITION) for row in range(3)] == [
+        "-123, 150, -88.8",
+        "-77.7, -66.6, -88.8",
+        "100, -99.9, 5.0",
+    ]
+    model = table.model()
+    assert model.data(model.index(0, POSITION), Qt.ItemDataRole.EditRole) == "-123.4, 150.0, -88.8"
+    assert table.verticalScrollBar().isVisible()
+    assert table.sizeHintForColumn(POSITION) <= table.columnWidth(POSITION)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def run_demo(fod_path: str | None, output: Path | None) -> int:
         radius_mm = PHANTOM_RADIUS_MM
     else:
         seeds_mm = spread_seeds_mm(fod, N_SEEDS)
-        radius_mm = float(fod.grid.voxel_sizes_mm.max())
+        radius_mm = round(float(fod.grid.voxel_sizes_mm.max()), 1)
         panel.set_parameters(
             step_mm=round(STEP_VOXELS * float(fod.grid.voxel_sizes_mm.min()), 2),
             max_length_mm=MAX_LENGTH_MM,

@@ -28,9 +28,10 @@ from .session import Session
 
 ROWS = 4  # that are seen at once
 POSITION = "Position (mm)"
-SHORT_TITLES = {"n_per_seed": "Streamlines", "radius_mm": "Radius (mm)"}
+SHORT_TITLES = {"n_per_seed": "Number", "radius_mm": "Radius (mm)"}
 POSITION_HELP = "Where the seed is: right, anterior, superior."
 TITLES = (POSITION, *(SHORT_TITLES[spec.name] for spec in OWN_SPECS))
+WHOLE = 99.95  # mm from which on places are shown without a decimal
 FAINT = 150  # of 255: how strongly what is common to all is written
 EDITABLE = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
 Role = Qt.ItemDataRole
@@ -97,8 +98,10 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
             return None
         row, column = index.row(), index.column()
         if column == 0:
-            text = ", ".join(f"{x:.1f}" for x in self._positions[row])
-            return text if role in (Role.DisplayRole, Role.EditRole) else None
+            place = self._positions[row]
+            if role == Role.DisplayRole:  # three digits, for which there is room
+                return ", ".join(f"{x:.{1 if abs(x) < WHOLE else 0}f}" for x in place)
+            return ", ".join(f"{x:.1f}" for x in place) if role == Role.EditRole else None
         name = OWN_SPECS[column - 1].name
         own = self._own[name][row]
         if not np.isnan(own):
