@@ -22,6 +22,7 @@ import numpy as np
 import gpu_cuslines
 from gpu_bundle import SPEED, Run, beginnings_agree, export, lengths_agree, read, with_seeds
 from napari_tractography.tracking import cuda, kernels
+from napari_tractography.tracking.costs import SHORT_SECONDS, Cost, Work, crossing_seeds
 from napari_tractography.tracking.cuda_card import CudaCard
 from napari_tractography.tracking.devices import devices, import_cupy
 
@@ -30,6 +31,8 @@ N_BASELINE_DIRECTIONS = 401
 MAX_STEPS = 2000
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
 REPEATS = 3
+# Streamlines a second on an A100, by Tractography.jl's documentation (docs/src/gpu.md at 0d15e82).
+DOCUMENTED = {"probabilistic": 1.0e6, "deterministic": 2.2e6}
 # A step of the nearest-voxel kernel at the least: one try, and that accepted. Reads, each a sector
 # of 32 bytes: row, both alias entries, cone, level, core and its share, direction; writes: 12 bytes
 # of a point.
@@ -89,6 +92,7 @@ def measure(runs: dict[str, Run], gpu: int, sizes: list[int]) -> dict[str, Any]:
         report["baseline"] = baseline(cupy, speed["probabilistic, nearest"].plan)
         report["floor"] = floor(cupy)
         report["sizes"] = by_size(speed["probabilistic, nearest"], gpu, sizes)
+        report["crossing"] = crossing(report["sizes"])
     return report
 
 
@@ -292,6 +296,29 @@ def by_size(run: Run, gpu: int, sizes: list[int]) -> list[dict[str, float]]:
     return rows
 
 
+def crossing(rows: list[dict[str, float]]) -> dict[str, float] | None:
+    """Return from how many streamlines on the GPU is faster, and from how many "auto" takes it.
+
+    By the cost model that "auto" uses, through the smallest and the largest run of both; None
+    where there are no two.
+    """
+    both = [row for row in rows if "cpu_s" in row]
+    if len(both) < 2:
+        return None
+    small, large = both[0], both[-1]
+
+    def cost(seconds: str) -> Cost:
+        n = small["n_streamlines"]
+        each = (large[seconds] - small[seconds]) / (large["n_streamlines"] - n)
+        return Cost(max(small[seconds] - n * each, 0.0), 0.0, max(each, 1e-12), mm_per_seed=1.0)
+
+    cpu, gpu = cost("cpu_s"), cost("gpu_s")
+    faster = crossing_seeds(Work(n_seeds=1, step_mm=1.0), cpu, gpu)  # a streamline for a step
+    if not np.isfinite(faster):
+        return None
+    return {"faster_from": faster, "auto_from": max(faster, SHORT_SECONDS / cpu.s_per_step)}
+
+
 def consume(chunks: Any) -> None:
     """Take all chunks and keep none."""
     for _ in chunks:
@@ -326,13 +353,56 @@ def table(report: dict[str, Any]) -> str:
             f"| probabilistic, trilinear, whole, beside cuslines' CUDA tracker | {mine:.3g} "
             f"| {other:.3g} | {mine / other:.1f} |"
         )
+    lines += ["", *streamline_rates(report)]
     lines += ["", f"differing from the CPU: {', '.join(report['differing']) or 'none'}"]
+    lines += ["", *floor_lines(report)]
     lines += ["", "| streamlines | GPU, s | CPU, s |", "|---|---|---|"]
     lines += [
         f"| {row['n_streamlines']:,} | {row['gpu_s']:.3g} | {row.get('cpu_s', float('nan')):.3g} |"
         for row in report["sizes"]
     ]
+    turn = report["crossing"]
+    if turn:
+        lines += [
+            "",
+            f"faster on the GPU from {turn['faster_from']:,.0f} streamlines on; auto takes it from "
+            f"{turn['auto_from']:,.0f}",
+        ]
     return "\n".join(lines)
+
+
+def streamline_rates(report: dict[str, Any]) -> list[str]:
+    """Return a table of streamlines a second, beside what Tractography.jl documents."""
+    lines = [
+        "| streamlines/s, whole | ours | baseline | Tractography.jl's documentation, A100 |",
+        "|---|---|---|---|",
+    ]
+    for name, found in report["ours"].items():
+        algorithm, _, interpolation = name.partition(", ")
+        if interpolation != "nearest":
+            continue
+        for output in ("streamlines", "endpoints"):
+            mine = found[f"{output}_streamlines_per_s"]
+            other = report["baseline"][f"{algorithm}_{output}_streamlines_per_s"]
+            theirs = f"{DOCUMENTED[algorithm]:.2g}" if output == "streamlines" else ""
+            lines.append(f"| {algorithm}, {output} | {mine:.3g} | {other:.3g} | {theirs} |")
+    return lines
+
+
+def floor_lines(report: dict[str, Any]) -> list[str]:
+    """Return what a step takes at the least on this card, and how far from it we are."""
+    low, found = report["floor"], report["ours"]["probabilistic, nearest"]
+    best = min(low["steps_per_s_by_bandwidth"], low["steps_per_s_by_operations"])
+    shares = ", ".join(
+        f"{output} {100 * found[f'{output}_kernel_steps_per_s'] / best:.1f} %"
+        for output in ("streamlines", "endpoints")
+    )
+    return [
+        f"floor: {low['bandwidth_gb_per_s']:.0f} GB/s and {low['operations_per_s']:.3g} "
+        f"operations/s measured; a step takes {low['bytes_a_step']:.0f} bytes and "
+        f"{low['operations_a_step']:.0f} operations at the least, so {best:.3g} steps/s at best; "
+        f"kernels of probabilistic, nearest reach of that: {shares}",
+    ]
 
 
 if __name__ == "__main__":

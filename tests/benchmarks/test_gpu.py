@@ -162,6 +162,23 @@ def test_the_baseline_walks_through_the_cones_of_its_table(modules, baseline, ru
     assert (along.min() > nearest - 1e-3) if deterministic else (along.mean() > 0.8)
 
 
+def test_the_crossing_point_is_that_of_the_cost_model(modules):
+    gpu = modules["gpu"]
+    rows = [
+        {"n_streamlines": 1000, "gpu_s": 0.31, "cpu_s": 0.01},  # 0.3 s to begin with
+        {"n_streamlines": 10_000, "gpu_s": 0.9, "cpu_s": 0.9},  # between: not looked at
+        {"n_streamlines": 100_000, "gpu_s": 1.3, "cpu_s": 1.0},
+        {"n_streamlines": 10**6, "gpu_s": 10.3},
+    ]
+    assert gpu.crossing(rows) is None  # both take 10 microseconds each
+    rows[2]["cpu_s"] = 10.0  # but for 0.1 milliseconds the CPU
+    found = gpu.crossing(rows)
+    each = 9.99 / 99_000 - 0.99 / 99_000
+    assert found["faster_from"] == pytest.approx((0.31 - 0.01) / each)
+    assert found["auto_from"] == pytest.approx(0.5 / (9.99 / 99_000))  # SHORT_SECONDS of the CPU
+    assert gpu.crossing(rows[3:]) is None
+
+
 def test_the_report_is_made_of_measurements(modules, runs, tmp_path, monkeypatch):
     """On the stand-in, whose clock says a millisecond whatever happens."""
     gpu, fake = modules["gpu"], modules["fake_cupy"]
@@ -171,13 +188,23 @@ def test_the_report_is_made_of_measurements(modules, runs, tmp_path, monkeypatch
     for module in (cuda_card, devices, gpu):
         monkeypatch.setattr(module, "import_cupy", lambda: machine)
     cuda_card.load_kernels.cache_clear()
-    monkeypatch.setattr(gpu, "floor", lambda cupy: {"steps_per_s_by_bandwidth": 1.0})
+    low = {
+        "bandwidth_gb_per_s": 4000.0,
+        "operations_per_s": 2e13,
+        "bytes_a_step": 268,
+        "operations_a_step": 160,
+        "steps_per_s_by_bandwidth": 2e7,
+        "steps_per_s_by_operations": 1e7,
+    }
+    monkeypatch.setattr(gpu, "floor", lambda cupy: low)
     rates = {
         f"{algorithm}_{output}_{part}_steps_per_s": 10.0
         for algorithm in ("probabilistic", "deterministic")
         for output in ("streamlines", "endpoints")
         for part in ("kernel", "whole")
     }
+    for name in list(rates):
+        rates[name.replace("whole_steps", "streamlines")] = 4321.0
     monkeypatch.setattr(gpu, "baseline", lambda cupy, plan: rates)
     machine.cuda.runtime.runtimeGetVersion = lambda: 12090
     report = gpu.measure(runs, 0, [100, 500])
@@ -197,6 +224,13 @@ def test_the_report_is_made_of_measurements(modules, runs, tmp_path, monkeypatch
     assert "| 4.0 |" in text
     assert "| probabilistic, nearest, streamlines, kernel |" in text
     assert "differing from the CPU: none" in text
+    rate = mine["streamlines_streamlines_per_s"]
+    assert f"| probabilistic, streamlines | {rate:.3g} | 4.32e+03 | 1e+06 |" in text
+    assert "| 4.32e+03 | 2.2e+06 |" in text
+    assert "floor: 4000 GB/s and 2e+13 operations/s measured; a step takes 268 bytes" in text
+    share = 100 * mine["endpoints_kernel_steps_per_s"] / 1e7
+    assert "so 1e+07 steps/s at best; kernels of" in text
+    assert f"endpoints {share:.1f} %" in text
     changed = dict(runs)
     name = next(iter(modules["gpu_bundle"].EXACT))
     changed[name] = modules["gpu_bundle"].Run(

@@ -253,6 +253,19 @@ def test_streamlines_stay_on_the_device(machine, fod, seeds):
             track(fod, seeds, SHORT, backend=backend, device_arrays=True)
 
 
+def test_the_threads_of_a_block_can_be_chosen(machine, fod, seeds):
+    wanted = track(fod, seeds, SHORT, backend="cpu").digest()
+    assert track(fod, seeds, SHORT, backend="cuda:0", threads_a_block=64).digest() == wanted
+    found = track(fod, seeds, SHORT, backend="cuda:0", threads_a_block=32, device_arrays=True)
+    assert found.to_host().digest() == wanted
+    assert [block for name, _, block in machine.launches if name == "count_streamlines"] == [
+        (64,),
+        (32,),
+    ]
+    with pytest.raises(BackendError, match="choose a smaller threads_a_block"):
+        track(fod, seeds, SHORT, backend="cuda:0", threads_a_block=1024)
+
+
 def test_warming_up_compiles_what_the_first_run_needs(machine, fod, seeds):
     parameters = SHORT.replace(algorithm="diffusion", evaluation="direct")
     engine.warm_up(parameters)

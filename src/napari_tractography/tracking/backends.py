@@ -157,6 +157,7 @@ def iter_chunks(
     n_threads: int | None = None,
     block: int | None = None,
     memory_limit: float = cuda.MEMORY_LIMIT,
+    threads_a_block: int | None = None,
     report: Report | None = None,
 ) -> Generator[Tractogram, None, None]:
     """Track by the chosen backend; measure what it costs.
@@ -169,7 +170,12 @@ def iter_chunks(
     try:
         if choice.gpus:
             chunks = cuda.iter_chunks(
-                plan, gpus=choice.gpus, block=block, memory_limit=memory_limit, spent=spent
+                plan,
+                gpus=choice.gpus,
+                block=block,
+                memory_limit=memory_limit,
+                threads_a_block=threads_a_block,
+                spent=spent,
             )
             try:
                 yield from _measured(chunks, choice, plan, spent, n_threads or cpu_count())
@@ -192,7 +198,9 @@ def iter_chunks(
         report.held_bytes = int(spent.get("held_bytes", 0))
 
 
-def track_on_device(backend: str, plan: Plan, memory_limit: float) -> cuda.DeviceTractogram:
+def track_on_device(
+    backend: str, plan: Plan, memory_limit: float, threads_a_block: int | None = None
+) -> cuda.DeviceTractogram:
     """Track on one GPU and leave the streamlines there.
 
     Raises
@@ -211,7 +219,9 @@ def track_on_device(backend: str, plan: Plan, memory_limit: float) -> cuda.Devic
         gpu = home
     else:
         gpu = devices.choose_gpus("cuda" if backend == "auto" else backend)[0]
-    return cuda.track_on_device(plan, gpu=gpu, memory_limit=memory_limit)
+    return cuda.track_on_device(
+        plan, gpu=gpu, memory_limit=memory_limit, threads_a_block=threads_a_block
+    )
 
 
 def warm_up(plan: Plan) -> None:

@@ -48,6 +48,7 @@ def iter_track(
     n_threads: int | None = None,
     block: int | None = None,
     memory_limit: float = cuda.MEMORY_LIMIT,
+    threads_a_block: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     report: backends.Report | None = None,
 ) -> Generator[Tractogram, None, None]:
@@ -78,6 +79,9 @@ def iter_track(
         Seeds a chunk, by default adapted to the speed. The streamlines do not depend on it.
     memory_limit : float
         What to take of each GPU: up to 1 the share of its free memory, above it bytes.
+    threads_a_block : int, optional
+        Of a GPU's kernels; by default whatever keeps it fullest. The streamlines do not depend on
+        it.
     progress : callable, optional
         Called with (rows done, rows in all) while the FOD is tabulated on first use.
     report : Report, optional
@@ -109,7 +113,13 @@ def iter_track(
         report.seconds["tables"] = time.perf_counter() - begun
     choice = backends.choose(backend, plan, n_threads)
     return backends.iter_chunks(
-        choice, plan, n_threads=n_threads, block=block, memory_limit=memory_limit, report=report
+        choice,
+        plan,
+        n_threads=n_threads,
+        block=block,
+        memory_limit=memory_limit,
+        threads_a_block=threads_a_block,
+        report=report,
     )
 
 
@@ -127,6 +137,7 @@ def track(
     n_threads: int | None = None,
     block: int | None = None,
     memory_limit: float = cuda.MEMORY_LIMIT,
+    threads_a_block: int | None = None,
     device_arrays: Literal[False] = False,
 ) -> Tractogram: ...
 
@@ -145,6 +156,7 @@ def track(
     n_threads: int | None = None,
     block: int | None = None,
     memory_limit: float = cuda.MEMORY_LIMIT,
+    threads_a_block: int | None = None,
     device_arrays: Literal[True],
 ) -> cuda.DeviceTractogram: ...
 
@@ -162,6 +174,7 @@ def track(
     n_threads: int | None = None,
     block: int | None = None,
     memory_limit: float = cuda.MEMORY_LIMIT,
+    threads_a_block: int | None = None,
     device_arrays: bool = False,
 ) -> Tractogram | cuda.DeviceTractogram:
     """Track streamlines and return them all; the parameters are those of :func:`iter_track`.
@@ -180,7 +193,7 @@ def track(
             cone=cone,
             on_gpu=True,
         )
-        return backends.track_on_device(backend, plan, memory_limit)
+        return backends.track_on_device(backend, plan, memory_limit, threads_a_block)
     chunks = iter_track(
         fod,
         seeds,
@@ -193,6 +206,7 @@ def track(
         n_threads=n_threads,
         block=block,
         memory_limit=memory_limit,
+        threads_a_block=threads_a_block,
     )
     tractogram = Tractogram.concatenate(chunks, n_seeds=len(seeds))
     if not len(tractogram):
