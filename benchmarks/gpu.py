@@ -24,7 +24,7 @@ from gpu_bundle import SPEED, Run, beginnings_agree, export, lengths_agree, read
 from napari_tractography.tracking import cuda, kernels
 from napari_tractography.tracking.costs import SHORT_SECONDS, Cost, Work, crossing_seeds
 from napari_tractography.tracking.cuda_card import CudaCard
-from napari_tractography.tracking.devices import devices, import_cupy
+from napari_tractography.tracking.devices import cuda_problem, devices, import_cupy
 
 HERE = Path(__file__).parent
 N_BASELINE_DIRECTIONS = 401
@@ -55,6 +55,9 @@ def main() -> None:
     if options.export:
         export(options.bundle, load(options.fod))
         return
+    problem = cuda_problem()
+    if problem:
+        sys.exit(f"gpu.py: {problem}")
     runs = read(options.bundle)
     report = measure(runs, options.gpu, options.sizes)
     report["cuslines"] = gpu_cuslines.beside(options.bundle)
