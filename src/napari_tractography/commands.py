@@ -6,10 +6,11 @@ Each imports what it needs when it runs, so that ``--help`` is quick.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .errors import InvalidParameterError
@@ -87,11 +88,9 @@ def track_with_progress(
         raise InvalidParameterError(
             f"--threads {options.threads} makes no sense; give a number from 1."
         )
-    telling = sys.stderr.isatty() and not options.quiet
-    try:
-        if telling:
-            _tell(PREPARING)
-        chunks: Iterator[Tractogram] = iter_track(
+    with _progress_line(sys.stderr.isatty() and not options.quiet) as tell:
+        tell(PREPARING)
+        chunks = iter_track(
             inputs.fod,
             inputs.seeds,
             inputs.parameters,
@@ -103,15 +102,13 @@ def track_with_progress(
             memory_limit=options.memory_limit,
             report=report,
         )
-        if telling:
-            chunks = _telling(chunks, len(inputs.seeds))
-        return Tractogram.concatenate(chunks, n_seeds=len(inputs.seeds))
-    finally:
-        if telling:
-            _tell("")
+        n_seeds = len(inputs.seeds)
+        return Tractogram.concatenate(_telling(chunks, n_seeds, tell), n_seeds=n_seeds)
 
 
-def _telling(chunks: Iterator[Tractogram], n_seeds: int) -> Iterator[Tractogram]:
+def _telling(
+    chunks: Iterator[Tractogram], n_seeds: int, tell: Callable[[str], None]
+) -> Iterator[Tractogram]:
     """Hand chunks on, and tell how far they are."""
     done, told = 0, 0.0
     for chunk in chunks:
@@ -119,13 +116,22 @@ def _telling(chunks: Iterator[Tractogram], n_seeds: int) -> Iterator[Tractogram]
         if time.perf_counter() - told > PROGRESS_SECONDS:
             told = time.perf_counter()
             share = 100 * done // n_seeds
-            _tell(f"{share:3d} %  {done} of {n_seeds} seeds")
+            tell(f"{share:3d} %  {done} of {n_seeds} seeds")
         yield chunk
 
 
-def _tell(text: str) -> None:
-    """Show a line in the place of the last one."""
-    print(f"\r{text:<{PROGRESS_WIDTH}}\r", end="", file=sys.stderr, flush=True)
+@contextlib.contextmanager
+def _progress_line(shown: bool) -> Iterator[Callable[[str], None]]:
+    """Yield what shows a line on the terminal in the place of the last one; clear it in the end."""
+
+    def tell(text: str) -> None:
+        if shown:
+            print(f"\r{text:<{PROGRESS_WIDTH}}\r", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield tell
+    finally:
+        tell("")
 
 
 def print_result(

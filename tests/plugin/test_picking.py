@@ -76,6 +76,7 @@ def test_a_plain_drag_still_moves_the_camera(open_window: Any, cross: Any, qtbot
     before = mouse.where((0, 0, 0))
     mouse.drag(at(panel, 15, 5, 4), at(panel, 20, 8, 4), n=1)
     qtbot.waitUntil(lambda: mouse.where((0, 0, 0)).x() > before.x() + 20)
+    assert not len(panel.session.seed_positions_mm())
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_bits_do_not_depend_on_who_waits_for_whom(warps, fod, algorithm, interpo
 @pytest.mark.parametrize(
     ("changes", "most"),
     [
-        # Rounds a step. One that waited for the slowest of 32 lanes would take three times as many.
+        # Rounds a step; a draw in vain, or a turn of waiting for others, is one more.
         pytest.param({"interpolation": "nearest"}, 1.6, id="nearest"),
         pytest.param({"interpolation": "trilinear"}, 2.0, id="trilinear"),
         pytest.param({"algorithm": "deterministic", "interpolation": "nearest"}, 1.3, id="largest"),

@@ -70,7 +70,7 @@ class Report:
         compiled or loaded; on a GPU also "upload" and "download". What runs side by side is counted
         in each. "tracking" leaves out what a run waits for whoever takes its chunks.
     held_bytes : int
-        What stays on GPUs for the next run: tables.
+        What CuPy's pools hold of the GPUs in the end: tables, and what the caller has there.
     """
 
     backend: str = ""

@@ -53,7 +53,8 @@ def iter_chunks(
         Of the kernels; by default whatever keeps the GPU fullest.
     spent : dict, optional
         Filled in the end: seconds of "upload", "tracking" and "download", "upload_bytes", and
-        "held_bytes" of tables that stay on the GPUs.
+        "held_bytes" of CuPy's pools. Tracking and downloading, which GPUs do at the same time, are
+        their mean.
 
     Yields
     ------
@@ -78,6 +79,8 @@ def iter_chunks(
         if spent is not None:
             for what in ("upload", "tracking", "download"):
                 spent[what] = sum(card.seconds[what] for card in cards)
+                if what != "upload" and cards:
+                    spent[what] /= len(cards)
             spent["upload_bytes"] = sum(card.uploaded_bytes for card in cards)
             spent["held_bytes"] = sum(card.held_bytes for card in cards)
 

@@ -178,7 +178,8 @@ class CudaCard:
     uploaded_bytes : int
         Size of the tables that were not yet on the device.
     held_bytes : int
-        What CuPy's pool holds of the device since the last release: tables that stay there.
+        What CuPy's pool holds of the device since the last release: tables, and what the caller
+        has there.
     """
 
     def __init__(

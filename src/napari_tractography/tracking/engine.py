@@ -363,8 +363,6 @@ def check_seeds(seeds: Seeds, fod: Fod, parameters: TrackingParameters) -> None:
 
 def _any_inside(positions: Any, grid: Grid) -> bool:
     """Tell whether any of (n, 3) positions lies inside an image, without moving them."""
-    if isinstance(positions, np.ndarray):
-        return bool(grid.contains(positions).any())
     with on_its_device(positions):
         inside: Any = True
         for vox, n in zip(mapped(grid.inverse, positions), grid.shape, strict=True):

@@ -55,7 +55,6 @@ REGION_TABLES = ("roles", "shapes", "orders", "geometry", "extents", "voxels")
 
 _TYPES = {
     "int": "i4",
-    "unsigned short": "u2",
     "unsigned int": "u4",
     "long long": "i8",
     "float": "f4",

@@ -3,10 +3,10 @@
 // The same names, the same order of float32 operations and no fused multiply-add (--fmad=false),
 // hence the same bits. A first pass counts the points of every streamline; because random numbers
 // replay, a second one writes them where they belong: along directions that the first jotted down
-// and, where a streamline has more steps than there is room for, by drawing them again. A thread that is done with a streamline
-// takes the next seed, so that no lane waits for the longest streamline of its warp; one whose draw
-// was in vain draws again while others step on, and what takes long is put off until several lanes
-// of the warp want it.
+// and, where a streamline has more steps than there is room for, by drawing them again. A thread
+// that is done with a streamline takes the next seed, so that no lane waits for the longest
+// streamline of its warp; one whose draw was in vain draws again while others step on, and what
+// takes long is put off until several lanes of the warp want it.
 //
 // Plain C: the same source also compiles for the host, which is how it is tested without a GPU.
 // ALGORITHM, INTERPOLATION and EVALUATION may be defined, so that a kernel holds what it needs
@@ -70,6 +70,7 @@ DEVICE void put(float* target, float x, float y, float z)
     target[2] = z;
 }
 
+// Turn into direction i.
 DEVICE void face(const Field& field, Walk& walk, int i)
 {
     const float* unit = field.directions + 3 * i;
@@ -79,6 +80,7 @@ DEVICE void face(const Field& field, Walk& walk, int i)
     walk.uz = unit[2];
 }
 
+// Go to the first of a seed's jots: both passes take its halves in the same order.
 DEVICE void begin_jots(const Batch& batch, Walk& walk, int seed)
 {
     walk.jot = batch.jots + (long long)seed * batch.n_jots;
@@ -147,8 +149,10 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
             i = best_direction(field, settings, scratch, walk.i, limit);
         }
         if (i < 0) return -i;
-        walk.i = i;
-        if (settings.algorithm <= DETERMINISTIC) face(field, walk, i);
+        if (settings.algorithm <= DETERMINISTIC)
+            face(field, walk, i);
+        else
+            walk.i = i;
     }
     if (!replay && settings.adaptive && walk.length + walk.step > walk.max_length)
         return MAX_LENGTH;
