@@ -94,13 +94,13 @@ def test_a_position_may_be_typed(open_window: Any, cross: Any) -> None:
 def test_no_position_is_cut_off(open_window: Any, cross: Any) -> None:
     panel = open_window(cross, size=(1280, 800))
     table = panel.seeds.table
-    far = np.array([[-123.4, 150.0, -88.8], [-77.7, -66.6, -88.8], [99.96, -99.94, 5.0]])
+    far = np.array([[-123.4, 150.0, -88.8], [-77.7, -66.6, -88.8], [99.96, -99.94, -0.01]])
     panel.session.add_seeds_mm(np.concatenate([far, np.zeros((20, 3))]))  # and a scroll bar
     lie_still(panel)
     assert [cell(table, row, POSITION) for row in range(3)] == [
         "-123, 150, -88.8",
         "-77.7, -66.6, -88.8",
-        "100, -99.9, 5.0",
+        "100, -99.9, 0.0",
     ]
     model = table.model()
     assert model.data(model.index(0, POSITION), Qt.ItemDataRole.EditRole) == "-123.4, 150.0, -88.8"

@@ -100,8 +100,8 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
         if column == 0:
             place = self._positions[row]
             if role == Role.DisplayRole:  # three digits, for which there is room
-                return ", ".join(f"{x:.{1 if abs(x) < WHOLE else 0}f}" for x in place)
-            return ", ".join(f"{x:.1f}" for x in place) if role == Role.EditRole else None
+                return ", ".join(f"{x:z.{1 if abs(x) < WHOLE else 0}f}" for x in place)
+            return ", ".join(f"{x:z.1f}" for x in place) if role == Role.EditRole else None
         name = OWN_SPECS[column - 1].name
         own = self._own[name][row]
         if not np.isnan(own):
