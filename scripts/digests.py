@@ -1,0 +1,148 @@
+"""Digests of streamlines over algorithms, interpolations, starts, regions and outputs.
+
+    python scripts/digests.py            compare with tests/digests.json; exit 1 where they differ
+    python scripts/digests.py --write    write that file anew, after a change that is meant
+
+A change of the code that is not meant to change streamlines leaves every digest as it is. Those of
+diffusion and transport hold for one machine only, since the last digits of sine and cosine are the
+library's; they are compared when asked for by `--all`, against a file of one's own (`--file`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import napari_tractography as nt
+from napari_tractography.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
+
+FILE = Path(__file__).resolve().parents[1] / "tests" / "digests.json"
+EXACT = ("probabilistic", "deterministic")
+INEXACT = ("diffusion", "transport")
+SPREAD_MM = 3.0
+
+
+def regions_of(fod: nt.Fod) -> dict[str, dict[str, Any]]:
+    """Return what to steer by: name -> keywords of `track`."""
+    here = phantom_seeds_mm(fod.name)
+    a, b = here[0] + [8.0, 0, 0], here[0] - [8.0, 0, 0]
+    slab = np.zeros(fod.grid.shape, np.uint8)
+    slab[:, : fod.grid.shape[1] // 2] = 1
+
+    def ball(place: Any, role: str) -> nt.Region:
+        return nt.Region.sphere(place, 6.0, role)
+
+    return {
+        "none": {},
+        "mask": {"mask": phantom_mask(fod.name)},
+        "all": {"regions": [ball(a, "include"), ball(b, "include")]},
+        "any": {"regions": [ball(a, "include"), ball(b, "include")], "include_rule": "any"},
+        "ordered": {
+            "regions": [ball(b, "include"), ball(here[0], "include"), ball(a, "include")],
+            "include_rule": "ordered",
+        },
+        "exclude": {"regions": [nt.Region.mask(slab, fod.grid, "exclude")]},
+        "stop": {"regions": [ball(a, "stop")]},
+        "end": {"regions": [ball(a, "end"), ball(b, "end")]},
+    }
+
+
+def cases(algorithms: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield (name, changed parameters, name of the regions)."""
+    interpolations, outputs = ("nearest", "trilinear"), ("streamlines", "endpoints")
+    starts = ("sampled", "max", "given")
+    steering = ("none", "mask", "all", "any", "ordered", "exclude", "stop", "end")
+    for a, i, s, r, o in itertools.product(algorithms, interpolations, starts, steering, outputs):
+        if (s == "sampled") or r in ("none", "ordered"):
+            changes = {"algorithm": a, "interpolation": i, "start": s, "output": o}
+            yield f"{a} {i} {s} {r} {o}", changes, r
+    more: dict[str, dict[str, Any]] = {
+        "forward": {"direction": "forward"},
+        "backward": {"direction": "backward"},
+        "narrow": {"max_angle_deg": 10.0},
+        "wide": {"max_angle_deg": 90.0},
+        "fine": {"n_directions": 1442},
+        "softplus": {"positivity": "softplus"},
+        "sparse": {"record_every": 7},
+        "short": {"min_length_mm": 20.0, "max_length_mm": 30.0},
+        "no floor": {"min_amplitude": 0.0, "min_probability": 0.0},
+        "seed": {"random_seed": 2**40 + 7},
+    }
+    for a, i in itertools.product(algorithms, interpolations):
+        for name, changes in more.items():
+            yield f"{a} {i} {name}", {"algorithm": a, "interpolation": i, **changes}, "none"
+        if a in INEXACT:
+            for name in ("direct", "adaptive"):
+                change = {"evaluation": "direct"} if name == "direct" else {"adaptive": True}
+                yield f"{a} {i} {name}", {"algorithm": a, "interpolation": i, **change}, "none"
+
+
+def digests(phantom: str, algorithms: tuple[str, ...] = EXACT, n: int = 40) -> dict[str, str]:
+    """Return the digest of each case, and of what the three ways to draw seeds give."""
+    fod = make_phantom(phantom, lmax=6)
+    random = np.random.default_rng(1)
+    places = np.repeat(phantom_seeds_mm(phantom), n, axis=0)
+    spread = random.uniform(-SPREAD_MM, SPREAD_MM, places.shape)
+    seeds = nt.Seeds.at(places + spread, random.normal(size=places.shape))
+    steering = regions_of(fod)
+    found = {}
+    for name, changes, region in cases(algorithms):
+        parameters = nt.TrackingParameters(**{"max_length_mm": 80.0, **changes})
+        result = nt.track(fod, seeds, parameters, backend="cpu", **steering[region])
+        ends = hashlib.sha256(result.stop_reasons.tobytes() + result.seed_index.tobytes())
+        found[f"{phantom}: {name}"] = f"{result.digest()} {ends.hexdigest()[:16]}"
+    mask = phantom_mask(phantom)
+    drawn = {
+        "sphere": nt.Seeds.in_sphere(places[0], 3.0, 100, random_seed=3),
+        "mask": nt.Seeds.in_mask(mask, fod.grid, 100, random_seed=3),
+        "fod": nt.Seeds.from_fod(fod, 100, random_seed=3),
+    }
+    for name, some in drawn.items():
+        found[f"{phantom}: seeds in {name}"] = hashlib.sha256(some.positions_mm).hexdigest()
+    return found
+
+
+def all_digests(algorithms: tuple[str, ...] = EXACT) -> dict[str, str]:
+    """Return the digests of all phantoms."""
+    found = {}
+    for phantom in ("arcs", "cross"):
+        found |= digests(phantom, algorithms)
+    return found
+
+
+def differences(found: dict[str, str], known: dict[str, str]) -> list[str]:
+    """Return the names of cases that differ, or that only one side has."""
+    return [name for name in {**known, **found} if found.get(name) != known.get(name)]
+
+
+def main() -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help="write the file anew")
+    parser.add_argument("--all", action="store_true", help="diffusion and transport as well")
+    parser.add_argument("--file", type=Path, default=FILE)
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)  # some cases are without streamlines on purpose
+    found = all_digests(EXACT + INEXACT if options.all else EXACT)
+    if options.write:
+        options.file.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        print(f"{len(found)} digests written to {options.file}")
+        return 0
+    others = differences(found, json.loads(options.file.read_text("utf-8")))
+    print(f"{len(found) - len(others)} of {len(found)} digests are the same")
+    for name in others:
+        print(f"  differs: {name}")
+    return 1 if others else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

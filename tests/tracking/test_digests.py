@@ -1,0 +1,39 @@
+"""Streamlines keep every bit: their digests are those that were written down.
+
+After a change that is meant to alter streamlines, ``python scripts/digests.py --write``, and a line
+in the changelog.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    """scripts/digests.py as a module."""
+    spec = importlib.util.spec_from_file_location("digests", ROOT / "scripts" / "digests.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("phantom", ["arcs", "cross"])
+def test_streamlines_are_those_that_were_written_down(script: ModuleType, phantom: str) -> None:
+    written = json.loads((ROOT / "tests" / "digests.json").read_text("utf-8"))
+    known = {name: digest for name, digest in written.items() if name.startswith(f"{phantom}:")}
+    assert len(known) > 100
+    assert script.differences(script.digests(phantom), known) == []
+
+
+def test_another_digest_is_noticed(script: ModuleType) -> None:
+    assert script.differences({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}) == ["b", "c"]
