@@ -21,9 +21,10 @@ import numpy as np
 
 import gpu_cuslines
 from gpu_bundle import SPEED, Run, beginnings_agree, export, lengths_agree, read, with_seeds
-from napari_tractography.tracking import cuda, kernels
 from napari_tractography.tracking.costs import SHORT_SECONDS, Cost, Work, crossing_seeds
-from napari_tractography.tracking.cuda_card import CudaCard
+from napari_tractography.tracking.cuda import run as cuda
+from napari_tractography.tracking.cuda import source as kernels
+from napari_tractography.tracking.cuda.device import CudaCard
 from napari_tractography.tracking.devices import cuda_problem, devices, import_cupy
 
 HERE = Path(__file__).parent
@@ -271,7 +272,7 @@ def floor(cupy: Any) -> dict[str, float]:
 def by_size(run: Run, gpu: int, sizes: list[int]) -> list[dict[str, float]]:
     """Return the time of runs of growing size, CPU beside GPU where Numba is here."""
     try:
-        from napari_tractography.tracking import cpu
+        from napari_tractography.tracking.cpu import run as cpu
     except ImportError:
         cpu = None
     rows = []

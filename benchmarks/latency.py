@@ -40,9 +40,9 @@ from napari_tractography.fod import Fod
 from napari_tractography.parameters import SeedingParameters, TrackingParameters
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.demo import spread_seeds_mm
-from napari_tractography.plugin.previews import MOST, Pace
-from napari_tractography.plugin.session import Session
-from napari_tractography.plugin.volumes import fod_layer_data
+from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.session.previews import MOST, Pace
+from napari_tractography.plugin.session.session import Session
 
 STEP_VOXELS = 0.25
 WARM_UP = 10

@@ -26,7 +26,7 @@ import napari
 import numpy as np
 
 from napari_tractography import Tractogram
-from napari_tractography.plugin.streamlines import Streamlines
+from napari_tractography.plugin.streamlines.layer import Streamlines
 
 N_POINTS = 100  # a streamline
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import volume
-from napari_tractography import bench
+from napari_tractography.benchmark import bench
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -22,9 +22,9 @@ import numpy as np
 import napari_tractography as nt
 import scoring
 from affines import affine_table
-from napari_tractography.bench import machine
+from napari_tractography.benchmark.bench import machine
+from napari_tractography.benchmark.peers import run_tckgen, write_fod
 from napari_tractography.parameters import parameter_specs
-from napari_tractography.peers import run_tckgen, write_fod
 from samplers import sampler_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -228,7 +228,7 @@ def brain_text(path: Path, n: int) -> str:
 
 
 def _support(fod: nt.Fod, path: Path) -> Path:
-    from napari_tractography.peers import write_mask
+    from napari_tractography.benchmark.peers import write_mask
 
     return write_mask(fod.support, fod, path)
 

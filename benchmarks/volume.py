@@ -46,7 +46,7 @@ NAMES = {
 def make_volume() -> Any:
     """Return the FOD."""
     from napari_tractography import Fod
-    from napari_tractography.fod import sh_matrix
+    from napari_tractography.fields.sh import sh_matrix
 
     middle = (np.array(SHAPE) - 1) / 2
     position = np.indices(SHAPE, dtype=np.float32).reshape(3, -1).T - middle.astype(np.float32)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from napari_tractography.cli import make_parser
+from napari_tractography.cli.command import make_parser
 from napari_tractography.parameters import ParameterSpec, parameter_specs
 from napari_tractography.stop import StopReason
 
@@ -137,14 +137,14 @@ def _cell(text: str) -> str:
 
 MANIFEST = "src/napari_tractography/napari.yaml"
 LARGEST = 2**31 - 1  # that napari's Preferences can show
-SETTINGS_HEAD = "  # What the panel remembers. Written by `make docs` from plugin/settings.py.\n"
+SETTINGS_HEAD = "  # What the panel remembers. Written by `make docs` from panel/settings.py.\n"
 
 
 def manifest_page() -> str:
     """Return the manifest with the settings of the panel as they should be."""
     import yaml
 
-    from napari_tractography.plugin.settings import KEPT, setting_name
+    from napari_tractography.plugin.panel.settings import KEPT, setting_name
 
     settings = {
         key: {"title": title, "properties": {setting_name(s.name): _setting(s) for s in specs}}

@@ -24,15 +24,15 @@ from qtpy.QtTest import QTest
 import napari_tractography as nt
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.demo import strong_amplitude
-from napari_tractography.plugin.display import DisplaySpace
-from napari_tractography.plugin.figures import tubes_layer
-from napari_tractography.plugin.glyphs import FodGlyphs
-from napari_tractography.plugin.handedness import orient
-from napari_tractography.plugin.panel import TractographyPanel
-from napari_tractography.plugin.screenshots import canvas_picture, lettered
-from napari_tractography.plugin.sides import edge_letters, show_view
-from napari_tractography.plugin.streamlines import Streamlines
-from napari_tractography.plugin.volumes import fod_layer_data
+from napari_tractography.plugin.export.screenshots import canvas_picture, lettered
+from napari_tractography.plugin.layers.figures import tubes_layer
+from napari_tractography.plugin.layers.glyphs import FodGlyphs
+from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.panel.panel import TractographyPanel
+from napari_tractography.plugin.space.camera import orient
+from napari_tractography.plugin.space.display import DisplaySpace
+from napari_tractography.plugin.space.orientation_labels import edge_letters, show_view
+from napari_tractography.plugin.streamlines.layer import Streamlines
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "gallery"

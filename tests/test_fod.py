@@ -12,8 +12,9 @@ from dipy.reconst.shm import real_sh_descoteaux, real_sh_tournier
 
 from napari_tractography.directions import direction_set
 from napari_tractography.errors import InvalidFodError, InvalidParameterError
+from napari_tractography.fields.sh import BASES, SH_COUNTS, sh_matrix
 from napari_tractography.files.fods import load_fod
-from napari_tractography.fod import BASES, SH_COUNTS, Fod, sh_matrix
+from napari_tractography.fod import Fod
 from napari_tractography.grid import Grid
 
 REAL_FODS = [("fibercup", "fibercup/fod.nii.gz"), ("brain", "brain/fod_template.mif.gz")]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .maps.connectome import connectome as connectome
     from .maps.density import density as density
     from .parameters import TrackingParameters as TrackingParameters
-    from .recipe import Recipe as Recipe
+    from .recipes.recipe import Recipe as Recipe
     from .regions import Region as Region
     from .seeds import Seeds as Seeds
     from .stop import StopReason as StopReason
@@ -30,7 +30,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Fod": "fod",
     "Grid": "grid",
-    "Recipe": "recipe",
+    "Recipe": "recipes.recipe",
     "Region": "regions",
     "Seeds": "seeds",
     "StopReason": "stop",

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from .errors import InvalidParameterError
-from .fod import MAX_LMAX, Fod, sh_matrix
+from .fields.sh import MAX_LMAX, sh_matrix
+from .fod import Fod
 from .grid import Grid
 
 Curve = NDArray[np.float64]

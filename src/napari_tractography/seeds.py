@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from .arrays import Held, host_array, library_of, on_its_device, taken
 from .errors import InvalidMaskError, InvalidSeedsError
 from .grid import Grid
-from .tracking.philox import Purpose, uniforms
+from .philox import Purpose, uniforms
 
 if TYPE_CHECKING:
     from .fod import Fod

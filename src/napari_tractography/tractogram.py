@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .buffers import memory
 from .errors import InvalidTractogramError
-from .memory import memory
 from .stop import StopReason
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from napari_tractography.directions import direction_set
-from napari_tractography.fod import Fod, sh_matrix
-from napari_tractography.tracking import kernels
+from napari_tractography.fields.sh import sh_matrix
+from napari_tractography.fod import Fod
+from napari_tractography.tracking.cuda import source as kernels
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -182,7 +183,8 @@ def test_the_crossing_point_is_that_of_the_cost_model(modules):
 def test_the_report_is_made_of_measurements(modules, runs, tmp_path, monkeypatch):
     """On the stand-in, whose clock says a millisecond whatever happens."""
     gpu, fake = modules["gpu"], modules["fake_cupy"]
-    from napari_tractography.tracking import cuda_card, devices
+    from napari_tractography.tracking import devices
+    from napari_tractography.tracking.cuda import device as cuda_card
 
     machine = fake.Machine(modules["host"].compile_for_host(tmp_path))
     for module in (cuda_card, devices, gpu):

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from napari_tractography.fod import Fod, sh_matrix
+from napari_tractography.fields.sh import sh_matrix
+from napari_tractography.fod import Fod
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "tractography_jl.py"
 N_DRAWS = 20_000

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 import napari_tractography as nt
 from napari_tractography.errors import InvalidFodError
-from napari_tractography.fod import BASES, Fod
+from napari_tractography.fields.sh import BASES
+from napari_tractography.fod import Fod
 from napari_tractography.grid import Grid
 from napari_tractography.maps.coherence import PERMUTATIONS, coherence
 from napari_tractography.maps.neighbours import half_offsets, voxel_blocks

@@ -6,8 +6,9 @@ import nibabel as nib
 import numpy as np
 import pytest
 
+from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.files.fods import load_fod
-from napari_tractography.fod import Fod, sh_matrix
+from napari_tractography.fod import Fod
 from napari_tractography.maps.peaks import fod_peaks
 
 

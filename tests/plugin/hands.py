@@ -16,7 +16,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QWidget
 
 from napari_tractography.fod import Fod
-from napari_tractography.plugin.volumes import fod_layer_data
+from napari_tractography.plugin.layers.volumes import fod_layer_data
 
 FEW = 40  # streamlines a seed
 CHUNK = 500  # streamlines, of a run made long

@@ -24,7 +24,7 @@ from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.seeds import Seeds
 from napari_tractography.stop import StopReason
-from napari_tractography.tracking import cpu
+from napari_tractography.tracking.cpu import run as cpu
 from napari_tractography.tracking.engine import iter_track, track
 from napari_tractography.tractogram import Tractogram
 

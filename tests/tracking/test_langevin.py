@@ -8,13 +8,14 @@ from numba import njit
 
 from napari_tractography.directions import N_NEIGHBOURS, direction_set, neighbour_table
 from napari_tractography.errors import InvalidParameterError
-from napari_tractography.fod import BASES, Fod, sh_matrix
+from napari_tractography.fields.polynomials import polynomial_coefficients
+from napari_tractography.fields.sh import BASES, sh_matrix
+from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.seeds import Seeds
 from napari_tractography.stop import StopReason
+from napari_tractography.tracking.cpu.langevin import evaluate_harmonics
 from napari_tractography.tracking.engine import track
-from napari_tractography.tracking.harmonics import polynomial_coefficients
-from napari_tractography.tracking.langevin import evaluate_harmonics
 
 UP = np.array([0.0, 0.0, 1.0])
 

@@ -12,7 +12,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from napari_tractography.directions import direction_set
-from napari_tractography.fod import Fod, sh_matrix
+from napari_tractography.fields.sh import sh_matrix
+from napari_tractography.fod import Fod
 
 POLE = int(direction_set(724)[:362, 2].argmax())  # the direction nearest to z
 

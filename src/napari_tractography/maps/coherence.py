@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from ..directions import direction_set
 from ..errors import InvalidFodError
-from ..fod import BASES, DEFAULT_FRAMES, FRAMES, Fod, sh_matrix
+from ..fields.sh import BASES, DEFAULT_FRAMES, FRAMES, sh_matrix
+from ..fod import Fod
 from .neighbours import half_offsets, voxel_blocks
 
 REACH_VOXELS = 3.0  # how far neighbours are compared: beyond, curved fibres have turned away

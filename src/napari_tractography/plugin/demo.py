@@ -21,9 +21,9 @@ from ..errors import BackendError, FileError
 from ..files.fods import load_fod
 from ..fod import Fod
 from ..phantoms import make_phantom, phantom_seeds_mm
-from .panel import TractographyPanel
-from .screenshots import save_screenshot
-from .volumes import fod_layer_data
+from .export.screenshots import save_screenshot
+from .layers.volumes import fod_layer_data
+from .panel.panel import TractographyPanel
 
 PHANTOM = "arcs"
 PHANTOM_RADIUS_MM = 4.0

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from ..arrays import gpu_of
 from ..errors import BackendError
 from ..tractogram import Tractogram
-from . import costs, cpu, cuda, devices
+from . import costs, devices
 from .costs import Cost, CostBook, Work
-from .tables import cpu_count
+from .cpu import run as cpu
+from .cuda import run as cuda
+from .tables.tables import cpu_count
 
 if TYPE_CHECKING:
     from .plan import Plan

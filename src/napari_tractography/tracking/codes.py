@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 
 from .. import directions, parameters
+from ..philox import Purpose
 from ..stop import StopReason
-from .philox import Purpose
 
 TRIES = 12  # draws before the cone is scanned; none in a narrow one
 ALIAS_BITS = 8  # of the number of a patch

@@ -17,16 +17,18 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import gpu_of, host_array, library_of, mapped, on_its_device, settle, taken
 from ..directions import ConeFunction, function_cone, nearest_direction
 from ..errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError
+from ..fields.polynomials import polynomial_coefficients
 from ..fod import Fod
 from ..grid import Grid
 from ..parameters import MAX_DIRECTIONS, TrackingParameters
 from ..regions import INCLUDE_RULES, Region, check_regions
 from ..seeds import Seeds
 from ..tractogram import Tractogram
-from . import backends, codes, cuda, cuda_tables
-from .harmonics import polynomial_coefficients
+from . import backends, codes
+from .cuda import run as cuda
+from .cuda import tables as cuda_tables
 from .plan import Plan, kernel_field, kernel_regions, kernel_settings
-from .tables import build_cone, build_table, cone_table, fod_table
+from .tables.tables import build_cone, build_table, cone_table, fod_table
 
 logger = logging.getLogger(__name__)
 
@@ -180,7 +182,7 @@ def track(
     """Track streamlines and return them all; the parameters are those of :func:`iter_track`.
 
     A run without a single streamline logs why as a warning. With `device_arrays` they stay on the
-    GPU, as CuPy arrays: see :class:`napari_tractography.tracking.cuda.DeviceTractogram`.
+    GPU, as CuPy arrays: see :class:`napari_tractography.tracking.cuda.run.DeviceTractogram`.
     """
     if device_arrays:
         plan = make_plan(

@@ -19,7 +19,7 @@ from ..fod import Fod
 from ..parameters import TrackingParameters
 from ..regions import INCLUDE_RULES, Region
 from . import codes
-from .tables import ConeTable, FodTable
+from .tables.tables import ConeTable, FodTable
 
 ALGORITHMS = {
     "probabilistic": codes.PROBABILISTIC,
@@ -60,7 +60,7 @@ class Plan:
         Start directions as indices; zeros unless ``start="given"``.
     table, cones : FodTable, ConeTable
     field, settings, regions : NamedTuple
-        What the kernels read, see :mod:`napari_tractography.tracking.kernel`.
+        What the kernels read, see :mod:`napari_tractography.tracking.cpu.kernel`.
     """
 
     positions_mm: NDArray[np.float32]

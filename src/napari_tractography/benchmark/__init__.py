@@ -1,0 +1,1 @@
+"""The command ``napari-tractography bench``: our speed beside other programs' in one run."""

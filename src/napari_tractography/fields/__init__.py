@@ -1,0 +1,1 @@
+"""Where orientations come from: each file gives what an Fod is made of."""

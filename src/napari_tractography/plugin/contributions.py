@@ -1,0 +1,119 @@
+"""Entry points for npe2: readers, the writer and the sample data. Thin; the work is elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import napari
+from napari.utils.notifications import show_info
+
+from ..errors import FileError, TractographyError
+from ..fields.sh import SH_COUNTS
+from ..files.fods import load_fod, load_volume, volume_shape
+from ..files.tractograms import load_tractogram, save_tractogram
+from ..phantoms import make_phantom
+from ..tractogram import Tractogram
+from .layers.volumes import LayerData, fod_layer_data, fod_layers, fod_of
+from .space.display import DisplaySpace
+from .streamlines.layer import Streamlines
+
+Reader = Callable[[str | list[str]], list[LayerData]]
+MRTRIX_ENDINGS = (".mif", ".mif.gz", ".mih")
+
+
+def read_fod(path: str | list[str]) -> Reader | None:
+    """Return a reader for FOD volumes, and for any 3-D MRtrix image; None for all else.
+
+    NIfTI files that are no FOD are left to other readers.
+    """
+    first = path[0] if isinstance(path, list) else path
+    is_mrtrix = first.lower().endswith(MRTRIX_ENDINGS)
+    try:
+        shape = volume_shape(first)
+    except TractographyError:
+        # Nobody else reads MRtrix images: say what is wrong with this one.
+        return _each(_fod_layer) if is_mrtrix else None
+    if len(shape) == 4 and shape[3] in SH_COUNTS:
+        return _each(_fod_layer)
+    if is_mrtrix:
+        return _each(_volume_layer if len(shape) == 3 else _fod_layer)
+    return None
+
+
+def read_tractogram(path: str | list[str]) -> Reader | None:
+    """Return a reader for trk, tck, trx and vtk."""
+    return _read_streamlines
+
+
+def write_streamlines(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
+    """Write a streamlines layer; the ending of the path decides the format."""
+    metadata = attributes.get("metadata", {})
+    tractogram = metadata.get("tractogram")
+    if not isinstance(tractogram, Tractogram):
+        raise FileError(  # napari would take a ValueError for "another writer, please"
+            f"The layer {attributes.get('name')!r} shows no tractogram; save a layer of "
+            "streamlines that this plugin made."
+        )
+    save_tractogram(tractogram, path, reference=metadata.get("grid"))
+    return [path]
+
+
+def sample_arcs() -> list[LayerData]:
+    """Return the phantom of crossing arcs."""
+    return [fod_layer_data(make_phantom("arcs"))]
+
+
+def sample_cross() -> list[LayerData]:
+    """Return the phantom of two bundles that cross."""
+    return [fod_layer_data(make_phantom("cross"))]
+
+
+def sample_letter() -> list[LayerData]:
+    """Return the phantom that tells left from right."""
+    return [fod_layer_data(make_phantom("letter"))]
+
+
+def _each(read: Callable[[str], LayerData]) -> Reader:
+    def read_all(path: str | list[str]) -> list[LayerData]:
+        return [read(p) for p in ([path] if isinstance(path, str) else path)]
+
+    return read_all
+
+
+def _fod_layer(path: str) -> LayerData:
+    fod = load_fod(path)
+    if fod.n_invalid_voxels:
+        show_info(fod.invalid_voxels_message)
+    viewer = napari.current_viewer()
+    for layer in () if viewer is None else viewer.layers:
+        if isinstance(layer, Streamlines) and layer.space.grid is None:
+            layer.space = DisplaySpace.of(fod.grid)  # they were opened without a volume
+    return fod_layer_data(fod)
+
+
+def _volume_layer(path: str) -> LayerData:
+    values, grid = load_volume(path)
+    space = DisplaySpace.of(grid)
+    kind = "labels" if values.dtype.kind in "iub" else "image"
+    return space.volume(values), {**space.layer_kwargs, "name": Path(path).name}, kind
+
+
+def _read_streamlines(path: str | list[str]) -> list[Any]:
+    """Add streamlines to the viewer in front; napari would make plain Tracks of a tuple."""
+    viewer = napari.current_viewer()
+    layers = []
+    for one in [path] if isinstance(path, str) else path:
+        tractogram = load_tractogram(one)
+        if not len(tractogram):
+            raise FileError(f"{one} holds no streamlines; there is nothing to show.")
+        fods = [] if viewer is None else fod_layers(viewer.layers)
+        fod = fod_of(fods[-1]) if fods else None
+        space = DisplaySpace.identity() if fod is None else DisplaySpace.of(fod.grid)
+        layers.append(Streamlines(tractogram, space=space, name=Path(one).name))
+    if viewer is None:
+        return [layer.as_layer_data_tuple() for layer in layers]
+    for layer in layers:
+        viewer.add_layer(layer)
+    return [(None,)]  # npe2's way to say: read, and nothing left to add

@@ -1,0 +1,1 @@
+"""What goes out of the window: scripts, pictures, movies."""

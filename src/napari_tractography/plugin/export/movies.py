@@ -1,0 +1,94 @@
+"""Turntable movies: the scene turns once around the vertical axis."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import imageio.v3 as imageio
+import imageio_ffmpeg
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from ...errors import FileError
+from ...files.paths import check_writable, written_whole
+from .screenshots import enlarged
+
+ENDINGS = (".gif", ".mp4")
+N_FRAMES = 90
+FRAMES_A_SECOND = 30
+BLOCK = 16  # pixels: what video players want sizes to be multiples of
+
+
+def turntable(
+    viewer: Any,
+    path: str | Path,
+    *,
+    n_frames: int = N_FRAMES,
+    scale: float = 1.0,
+) -> Generator[int, None, None]:
+    """Write a movie of one turn; yield the number of frames done after each.
+
+    The caller, in the main thread, decides between frames whether to go on: closing the generator
+    cancels and leaves no file. The camera ends where it began.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+        In 3-D.
+    path : path-like
+        Ends in .gif or .mp4.
+    n_frames : int
+        Of one turn.
+    scale : float
+        Pixels a screen pixel.
+
+    Raises
+    ------
+    FileError
+        When the ending is another, the view is 2-D or the file cannot be written.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in ENDINGS:
+        raise FileError(f"{target.name} does not end in {' or '.join(ENDINGS)}; movies do.")
+    if viewer.dims.ndisplay != 3:
+        raise FileError(f"{target.name} would not turn: the view is 2-D; switch to 3-D first.")
+    check_writable(target)
+    camera = viewer.scene.camera
+    direction, up = np.array(camera.view_direction), np.array(camera.up_direction)
+    size = tuple(viewer.canvas.size)  # of all frames, though the window may be laid out anew
+    frames: list[NDArray[np.uint8]] = []
+    try:
+        for i in range(n_frames):
+            turn = Rotation.from_rotvec(2 * np.pi * i / n_frames * np.array([1.0, 0.0, 0.0]))
+            camera.set_view_direction(tuple(turn.apply(direction)), tuple(turn.apply(up)))
+            with enlarged(viewer, scale):
+                picture = viewer.screenshot(canvas_only=True, flash=False, scale=scale, size=size)
+            frames.append(_cropped(picture[..., :3]))
+            yield i + 1
+    finally:
+        camera.set_view_direction(tuple(direction), tuple(up))
+    with written_whole(target) as temporary:
+        if target.suffix.lower() == ".gif":
+            duration = 1000 / FRAMES_A_SECOND
+            imageio.imwrite(temporary, frames, extension=".gif", duration=duration, loop=0)
+        else:
+            # Frame by frame, by the package that carries the encoder: imageio's own way to it
+            # leaves the encoder's pipes open.
+            height, width = frames[0].shape[:2]
+            writer = imageio_ffmpeg.write_frames(
+                str(temporary), (width, height), fps=FRAMES_A_SECOND
+            )
+            writer.send(None)
+            for frame in frames:
+                writer.send(np.ascontiguousarray(frame))
+            writer.close()
+
+
+def _cropped(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Cut a picture evenly to whole blocks."""
+    height, width = picture.shape[0] // BLOCK * BLOCK, picture.shape[1] // BLOCK * BLOCK
+    top, left = (picture.shape[0] - height) // 2, (picture.shape[1] - width) // 2
+    return picture[top : top + height, left : left + width]

@@ -1,0 +1,227 @@
+"""Pictures of the canvas, at any scale, also without a background."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from imageio.v3 import imwrite
+from napari.utils.notifications import show_error, show_info
+from numpy.typing import NDArray
+from qtpy.QtCore import QPointF
+from qtpy.QtGui import QImage, QPainter
+from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QWidget
+from superqt.utils import qimage_to_array
+
+from ...errors import FileError, TractographyError
+from ...files.paths import check_writable, written_whole
+from ...parameters import ParameterSpec
+from ..panel.widgets.controls import parameter_controls, values_of
+from ..space.orientation_labels import LETTER_PIXELS, MARGIN, draw_letter, edge_letters
+from ..streamlines.layer import Streamlines
+
+PICTURE_SPECS = (
+    ParameterSpec(
+        name="picture_scale",
+        label="Scale",
+        default=1.0,
+        unit="x",
+        minimum=1.0,
+        maximum=8.0,
+        increment=1.0,
+        help="Pixels of a screenshot for each pixel of the canvas, along each side; lines get as "
+        "much wider.",
+    ),
+    ParameterSpec(
+        name="transparent",
+        label="Transparent",
+        default=False,
+        help="Leave the background of a screenshot out.",
+    ),
+    ParameterSpec(
+        name="picture_letters",
+        label="Letters",
+        default=True,
+        help="Write R, L, A, P, S, I at the edges of a screenshot.",
+    ),
+)
+SCALE_WIDTH = 72
+LARGEST_SIDE = 16_384  # pixels: what most graphics cards can draw
+
+
+def save_screenshot(
+    viewer: Any,
+    path: str | Path,
+    *,
+    scale: float = 1.0,
+    canvas_only: bool = True,
+    transparent: bool = False,
+    letters: bool = False,
+) -> None:
+    """Write what a viewer shows as PNG, whole or not at all.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    path : path-like
+        Ends in .png.
+    scale : float
+        Pixels a screen pixel, of the canvas alone. Streamlines get as much wider.
+    canvas_only : bool
+        Leave out the window around the canvas.
+    transparent : bool
+        Leave out the background too.
+    letters : bool
+        Write at the edges which side of the body they look to.
+
+    Raises
+    ------
+    FileError
+        When the ending is another, the picture would be too large or the file cannot be written.
+    """
+    target = Path(path)
+    if target.suffix.lower() != ".png":
+        raise FileError(f"{target.name} does not end in .png; pictures are saved as PNG.")
+    check_writable(target)
+    picture = (
+        canvas_picture(viewer, scale=scale, transparent=transparent, letters=letters)
+        if canvas_only
+        else viewer.screenshot(canvas_only=False, flash=False)
+    )
+    with written_whole(target) as temporary:
+        imwrite(temporary, picture, extension=".png")
+
+
+def canvas_picture(
+    viewer: Any, *, scale: float = 1.0, transparent: bool = False, letters: bool = False
+) -> NDArray[np.uint8]:
+    """Return what the canvas shows, (height, width, 4) uint8; see :func:`save_screenshot`."""
+    size = [round(scale * n) for n in viewer.canvas.size]
+    if max(size) > LARGEST_SIDE:
+        raise FileError(
+            f"A picture of {size[1]} x {size[0]} pixels is too large; choose a smaller scale or "
+            "make the window smaller."
+        )
+    with enlarged(viewer, scale):
+        if transparent:
+            picture = _seen_through(*(_on(viewer, ground, scale) for ground in ("black", "white")))
+        else:
+            picture = np.array(viewer.screenshot(canvas_only=True, flash=False, scale=scale))
+    return lettered(picture, edge_letters(viewer), scale) if letters else picture
+
+
+def _seen_through(
+    on_black: NDArray[np.float32], on_white: NDArray[np.float32]
+) -> NDArray[np.uint8]:
+    # What differs between black and white behind it is what one sees through.
+    alpha = np.clip(255 - (on_white - on_black).mean(axis=2), 0, 255)
+    picture = np.empty((*alpha.shape, 4), np.uint8)
+    rgb = on_black * (255 / np.maximum(alpha, 1))[..., None]
+    picture[..., :3] = np.clip(np.rint(rgb), 0, 255)
+    picture[..., 3] = np.rint(alpha)
+    return picture
+
+
+def _on(viewer: Any, colour: str, scale: float) -> NDArray[np.float32]:
+    before = viewer.canvas.background_color_override
+    viewer.canvas.background_color_override = colour
+    try:
+        picture = viewer.screenshot(canvas_only=True, flash=False, scale=scale)
+    finally:
+        viewer.canvas.background_color_override = before
+    return np.asarray(picture[..., :3], dtype=np.float32)
+
+
+def lettered(
+    picture: NDArray[np.uint8], letters: dict[str, str], scale: float
+) -> NDArray[np.uint8]:
+    """Return an RGB or RGBA picture as RGBA, with letters of :func:`.sides.edge_letters` on it."""
+    height, width = picture.shape[:2]
+    opaque = np.full((height, width, 1), 255, np.uint8)
+    data = np.concatenate([picture, opaque], axis=2)[..., :4].tobytes()
+    image = QImage(data, width, height, 4 * width, QImage.Format.Format_RGBA8888).copy()
+    margin = (MARGIN + LETTER_PIXELS / 2) * scale
+    middles = {
+        "left": QPointF(margin, height / 2),
+        "right": QPointF(width - margin, height / 2),
+        "top": QPointF(width / 2, margin),
+        "bottom": QPointF(width / 2, height - margin),
+    }
+    painter = QPainter(image)
+    for edge, letter in letters.items():
+        draw_letter(painter, middles[edge], letter, scale)
+    painter.end()
+    return np.asarray(qimage_to_array(image), dtype=np.uint8)
+
+
+@contextlib.contextmanager
+def enlarged(viewer: Any, scale: float) -> Iterator[None]:
+    """Enlarge what is measured in pixels, which napari's scale leaves as it is: zoom and lines."""
+    camera = viewer.scene.camera
+    zoom = camera.zoom
+    layers = [layer for layer in viewer.layers if isinstance(layer, Streamlines)]
+    widths = [layer.width for layer in layers]
+    try:
+        if scale != 1:
+            camera.zoom = zoom * scale
+            for layer, width in zip(layers, widths, strict=True):
+                layer.width = width * scale
+        yield
+    finally:
+        camera.zoom = zoom
+        for layer, width in zip(layers, widths, strict=True):
+            layer.width = width
+
+
+class Pictures(QWidget):  # type: ignore[misc]
+    """How screenshots are taken: scale, background, letters.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    """
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.viewer = viewer
+        self.controls = parameter_controls(PICTURE_SPECS)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        scale, *switches = self.controls
+        text = QLabel(scale.label)
+        text.setToolTip(scale.tooltip)
+        text.setBuddy(scale.box)
+        scale.box.setFixedWidth(SCALE_WIDTH)
+        layout.addWidget(text)
+        layout.addWidget(scale.native)
+        for switch in switches:  # each says itself what it is
+            switch.native.setText(switch.label)
+            layout.addWidget(switch.native)
+        layout.addStretch(1)
+
+    def ask(self) -> None:
+        """Ask where to, and save a picture of the canvas."""
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Save a picture", "tractography.png", "PNG (*.png)"
+        )
+        if path:
+            self.save(path)
+
+    def save(self, path: str | Path) -> None:
+        """Save a picture of the canvas."""
+        chosen = values_of(self.controls)
+        try:
+            save_screenshot(
+                self.viewer,
+                path,
+                scale=chosen["picture_scale"],
+                transparent=chosen["transparent"],
+                letters=chosen["picture_letters"],
+            )
+        except TractographyError as error:
+            show_error(str(error))
+            return
+        show_info(f"Saved the picture to {path}.")

@@ -1,0 +1,282 @@
+"""What is on the screen as a script: Python, or one command, that gives the same digest.
+
+A mask or a region that is as its file says is read from there. One that was painted is written
+into the Python script, voxel by voxel; a command has no room for it. Called by the panel's Copy
+buttons.
+"""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from napari.layers import Layer
+from numpy.typing import NDArray
+
+from ...errors import InvalidFodError, InvalidMaskError, TractographyError
+from ...fields.sh import DEFAULT_FRAMES
+from ...files.fods import load_mask, load_volume
+from ...fod import Fod
+from ...grid import Grid
+from ...parameters import TrackingParameters, parameter_specs
+from ...phantoms import PHANTOMS
+from ...recipes.volumes import VolumeSource
+from ...regions import Region
+from ..session.runs import Request
+from ..session.seeding import Balls, InMask
+
+PATH_KEY = "path"  # layer.metadata[PATH_KEY]: the file that a layer was opened from
+LINE = 88  # characters of a painted mask
+
+FILES = "napari_tractography.files"
+
+
+def as_python(
+    request: Request,
+    fod_layer: Layer,
+    mask_layer: Layer | None = None,
+    *,
+    seed_layer: Layer | None = None,
+    region_layers: Sequence[tuple[Layer, int | None]] = (),
+) -> str:
+    """Return a Python script that tracks what a request asks for and prints the digest.
+
+    Parameters
+    ----------
+    request : Request
+    fod_layer, mask_layer, seed_layer : Layer
+        Where its FOD, its mask and the mask that it seeds from came from.
+    region_layers : sequence of (Layer, int or None)
+        Where its regions came from, in their order, and of which label they are.
+
+    Raises
+    ------
+    InvalidFodError
+        When the FOD did not come from a file and is no phantom.
+    """
+    fod = request.fod
+    imports: set[str] = set()
+    path = path_of(fod_layer)
+    if path is not None:
+        lines = [f"fod = nt.load_fod({path!r}{_reading(fod)})"]
+    elif fod.name in PHANTOMS:
+        imports.add("from napari_tractography.phantoms import make_phantom")
+        lines = [f"fod = make_phantom({fod.name!r})"]
+    else:
+        raise InvalidFodError(_no_file(fod_layer))
+    more = ""
+    if mask_layer is not None:
+        assert request.mask is not None
+        reading = _python_volume(mask_layer, request.mask, fod.grid, None, imports)
+        lines += [f"mask, _ = {reading}"]
+        more += ", mask=mask"
+    lines += [f"parameters = nt.TrackingParameters({_arguments(request.parameters)})"]
+    lines += _python_seeds(request, seed_layer, imports)
+    if request.regions:
+        lines += ["regions = ["]
+        for region, source in zip(request.regions, region_layers, strict=True):
+            lines += [f"    nt.Region.{_python_region(region, *source, imports)},"]
+        lines += ["]"]
+        more += f", regions=regions, include_rule={request.include_rule!r}"
+    lines += [
+        f"streamlines = nt.track(fod, seeds, parameters{more})",
+        "print(streamlines.digest())",
+    ]
+    return "\n".join(["import napari_tractography as nt", *sorted(imports), "", *lines]) + "\n"
+
+
+def as_command(
+    request: Request,
+    fod_layer: Layer,
+    mask_layer: Layer | None = None,
+    *,
+    seed_layer: Layer | None = None,
+    region_layers: Sequence[tuple[Layer, int | None]] = (),
+    out: str = "streamlines.trk",
+) -> str:
+    """Return a command that tracks what a request asks for; see :func:`as_python`.
+
+    Raises
+    ------
+    InvalidFodError, InvalidMaskError
+        When the FOD, a mask or a region is not as a file says.
+    """
+    path = path_of(fod_layer)
+    if path is None:
+        raise InvalidFodError(_no_file(fod_layer))
+    words = ["napari-tractography", "track", path, "-o", out]
+    fod, starts = request.fod, request.starts
+    if fod.basis != "tournier07":
+        words += ["--basis", fod.basis]
+    if fod.frame != DEFAULT_FRAMES[fod.basis]:
+        words += ["--frame", fod.frame]
+    if mask_layer is not None:
+        assert request.mask is not None
+        words += ["--mask", _file_of(mask_layer, request.mask, fod.grid)]
+    if isinstance(starts, Balls):
+        same = len(set(starts.n_each)) == 1
+        for point, radius, n in _balls(starts):
+            words += [f"--seed-sphere={_numbers(*point, radius)}" + ("" if same else f",{n}")]
+        words += ["--n-seeds", str(starts.n_each[0])] if same else []
+    else:
+        words += ["--n-seeds", str(starts.n_seeds)]
+        if isinstance(starts, InMask):
+            assert seed_layer is not None
+            words += ["--seed-mask", _file_of(seed_layer, starts.mask, starts.grid)]
+        else:
+            words += ["--seed-fod"]
+    for region, source in zip(request.regions, region_layers, strict=True):
+        words += [f"--{region.role}={_command_region(region, *source)}"]
+    if request.regions and request.include_rule != "all":
+        words += ["--include-rule", request.include_rule]
+    for spec in parameter_specs():
+        value = getattr(request.parameters, spec.name)
+        if value == spec.default:
+            continue
+        if isinstance(spec.default, bool):
+            words.append(spec.flag if value else f"--no-{spec.flag[2:]}")
+        else:
+            words += [spec.flag, str(value)]
+    return shlex.join(words)
+
+
+def path_of(layer: Layer) -> str | None:
+    """Return the file that a layer was opened from, or None."""
+    known: Any = layer.metadata.get(PATH_KEY) or layer.source.path
+    return None if known is None else str(known)
+
+
+# -- seeds and regions -------------------------------------------------------------------------
+
+
+def _python_seeds(request: Request, layer: Layer | None, imports: set[str]) -> list[str]:
+    starts = request.starts
+    key = f"random_seed={request.parameters.random_seed}"
+    if isinstance(starts, Balls):
+        return [
+            "balls = [  # centre and radius in mm, streamlines",
+            *(f"    ({point!r}, {radius!r}, {n})," for point, radius, n in _balls(starts)),
+            "]",
+            "seeds = nt.Seeds.concatenate(",
+            f"    [nt.Seeds.in_sphere(centre, radius, n, {key}) for centre, radius, n in balls]",
+            ")",
+        ]
+    if isinstance(starts, InMask):
+        assert layer is not None
+        volume = _python_volume(layer, starts.mask, starts.grid, None, imports)
+        return [
+            f"seed_mask, grid = {volume}",
+            f"seeds = nt.Seeds.in_mask(seed_mask, grid, {starts.n_seeds}, {key})",
+        ]
+    return [f"seeds = nt.Seeds.from_fod(fod, {starts.n_seeds}, {key})"]
+
+
+def _balls(starts: Balls) -> list[tuple[tuple[float, ...], float, int]]:
+    return list(
+        zip(
+            map(tuple, starts.positions_mm.tolist()),
+            starts.radii_mm.tolist(),
+            starts.n_each,
+            strict=True,
+        )
+    )
+
+
+def _python_region(region: Region, layer: Layer, label: int | None, imports: set[str]) -> str:
+    rest = f"{region.role!r}, name={region.name!r}"
+    if region.voxels is None or region.grid is None:
+        assert region.center_mm is not None
+        return f"sphere({tuple(region.center_mm.tolist())!r}, {region.radius_mm!r}, {rest})"
+    volume = _python_volume(layer, region.voxels, region.grid, label, imports)
+    if label is not None and "load_volume" in volume:
+        rest += f", label={label}"
+    return f"mask(*{volume}, {rest})"
+
+
+def _command_region(region: Region, layer: Layer, label: int | None) -> str:
+    if region.voxels is None or region.grid is None:
+        assert region.center_mm is not None
+        return _numbers(*region.center_mm.tolist(), region.radius_mm)
+    path = _file_of(layer, region.voxels, region.grid, label)
+    return path if label is None else f"{path}:{label}"
+
+
+def _numbers(*values: float) -> str:
+    return ",".join(repr(value) for value in values)
+
+
+# -- volumes -----------------------------------------------------------------------------------
+
+
+def _python_volume(
+    layer: Layer, voxels: NDArray[Any], grid: Grid, label: int | None, imports: set[str]
+) -> str:
+    """Return an expression for (array, grid): read from the file, or, if painted, held in it."""
+    path = path_of(layer)
+    if path is not None and _is_in_file(path, voxels, grid, label):
+        reader = "load_mask" if label is None else "load_volume"
+        imports.add(f"from {FILES}.fods import {reader}")
+        return f"{reader}({path!r})"
+    imports.add(f"from {FILES}.sources import VolumeSource")
+    held = VolumeSource.of_array(voxels, grid)
+    text = "\n".join(f"    {part!r}" for part in textwrap.wrap(held.voxels, LINE))
+    return (
+        f"VolumeSource(  # the voxels of {layer.name!r}\n    voxels=\n{text},\n"
+        f"    shape={held.shape!r},\n    affine={held.affine!r},\n).load()"
+    )
+
+
+def _file_of(layer: Layer, voxels: NDArray[Any], grid: Grid, label: int | None = None) -> str:
+    """Return the file of a layer.
+
+    Raises
+    ------
+    InvalidMaskError
+        When there is none or it holds something else.
+    """
+    path = path_of(layer)
+    if path is None:
+        raise InvalidMaskError(
+            f"The layer {layer.name!r} did not come from a file, which a command could read; save "
+            "it, a region in Regions, or take Copy as Python, which holds it."
+        )
+    if not _is_in_file(path, voxels, grid, label):
+        raise InvalidMaskError(
+            f"The layer {layer.name!r} is not what {path} holds, painted since or in another order "
+            "of axes; save it, a region in Regions, or take Copy as Python, which holds it."
+        )
+    return path
+
+
+def _is_in_file(path: str, voxels: NDArray[Any], grid: Grid, label: int | None) -> bool:
+    """Tell whether a file holds a mask, voxel by voxel in the same order and at the same place."""
+    try:
+        found, where = load_mask(path) if label is None else load_volume(path)
+    except TractographyError:
+        return False  # gone, or of a kind that scripts do not read
+    inside = found != 0 if label is None else found == label
+    same_place = where.shape == grid.shape and np.array_equal(where.affine, grid.affine)
+    return same_place and np.array_equal(inside, np.nan_to_num(voxels) != 0)
+
+
+def _reading(fod: Fod) -> str:
+    text = "" if fod.basis == "tournier07" else f", basis={fod.basis!r}"
+    return text if fod.frame == DEFAULT_FRAMES[fod.basis] else f"{text}, frame={fod.frame!r}"
+
+
+def _arguments(parameters: TrackingParameters) -> str:
+    return ", ".join(
+        f"{spec.name}={getattr(parameters, spec.name)!r}"
+        for spec in parameter_specs()
+        if getattr(parameters, spec.name) != spec.default
+    )
+
+
+def _no_file(layer: Layer) -> str:
+    return (
+        f"The layer {layer.name!r} did not come from a file, which a script could read; save it "
+        "and open it from there."
+    )

@@ -1,0 +1,1 @@
+"""The layers beside the streamlines: volumes, glyphs, peaks, spheres, figures."""

@@ -1,0 +1,132 @@
+"""Streamlines for figures: tubes, and paths that can be edited by hand.
+
+Called by the panel for selected streamlines; both are for a chosen few.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from dipy.tracking.streamline import set_number_of_points
+from napari.layers import Shapes, Surface
+from numpy.typing import NDArray
+
+from ...errors import InvalidTractogramError
+from ...tractogram import Tractogram
+from ..space.display import UNITS, DisplaySpace
+from ..streamlines.colours import direction_colours
+
+# napari's Shapes take about 10 ms a path in 3-D.
+MAX_PATHS = 200
+MAX_PATH_POINTS = 24
+MAX_TUBE_POINTS = 200_000
+TUBE_SIDES = 8
+# Where the light comes from, axes (z, y, x): above, in front, left. It stays with the brain.
+LIGHT = np.array([0.8, 0.45, -0.4], np.float32) / np.float32(1.0012)
+AMBIENT = 0.45
+
+
+def paths_layer(tractogram: Tractogram, space: DisplaySpace, *, name: str = "Paths") -> Shapes:
+    """Return streamlines as a Shapes layer of editable paths.
+
+    Each path has at most :data:`MAX_PATH_POINTS` points, evenly along the streamline.
+
+    Raises
+    ------
+    InvalidTractogramError
+        When there are none, or more than :data:`MAX_PATHS`.
+    """
+    n = len(tractogram)
+    if not 1 <= n <= MAX_PATHS:
+        raise InvalidTractogramError(
+            f"{n} streamlines cannot become editable paths, which are slow to draw; select 1 to "
+            f"{MAX_PATHS}."
+        )
+    paths = []
+    for line in tractogram:
+        count = min(len(line), MAX_PATH_POINTS)
+        thinned = line if count == len(line) else set_number_of_points(line, nb_points=count)
+        paths.append(space.to_display(thinned).astype(float))
+    colours = [_mean_colour(line) for line in tractogram]
+    return Shapes(
+        paths,
+        shape_type="path",
+        edge_color=np.array(colours),
+        face_color="transparent",
+        edge_width=0.3,
+        name=name,
+        units=UNITS,
+    )
+
+
+def tubes_layer(
+    tractogram: Tractogram, space: DisplaySpace, *, radius_mm: float = 0.4, name: str = "Tubes"
+) -> Surface:
+    """Return streamlines as tubes, coloured by direction.
+
+    Raises
+    ------
+    InvalidTractogramError
+        When there are none, or more points than :data:`MAX_TUBE_POINTS`.
+    """
+    if not len(tractogram) or tractogram.n_points > MAX_TUBE_POINTS:
+        raise InvalidTractogramError(
+            f"{len(tractogram)} streamlines with {tractogram.n_points} points cannot become "
+            f"tubes; select fewer, with at most {MAX_TUBE_POINTS} points in all."
+        )
+    vertices, triangles = tube_mesh(tractogram, space, radius_mm=radius_mm)
+    colours = np.repeat(direction_colours(tractogram).rgba, TUBE_SIDES, axis=0)
+    centres = np.repeat(space.to_display(tractogram.points), TUBE_SIDES, axis=0)
+    lit = np.clip((vertices - centres) @ LIGHT / radius_mm, 0.0, 1.0)
+    colours[:, :3] *= (AMBIENT + (1 - AMBIENT) * lit)[:, None]
+    return Surface(
+        (vertices, triangles),
+        vertex_colors=colours,
+        shading="none",  # napari's light comes from behind in the orientation that we use
+        name=name,
+        units=UNITS,
+    )
+
+
+def tube_mesh(
+    tractogram: Tractogram, space: DisplaySpace, *, radius_mm: float
+) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Return rings of vertices around all points, joined along each streamline.
+
+    The rings turn with the line as little as they can: each frame is the one before, carried
+    along (parallel transport).
+
+    Returns
+    -------
+    vertices : (n_points * TUBE_SIDES, 3) float32
+        Display mm, axes (z, y, x); the rings in the order of the points.
+    triangles : (n_triangles, 3) int32
+    """
+    corners = np.linspace(0, 2 * np.pi, TUBE_SIDES, endpoint=False)
+    ring = np.stack([np.cos(corners), np.sin(corners)], axis=1) * radius_mm
+    vertices = np.empty((tractogram.n_points, TUBE_SIDES, 3), np.float32)
+    for first, line in zip(tractogram.offsets, tractogram, strict=False):
+        points = space.to_display(line).astype(float)
+        tangents = np.gradient(points, axis=0) if len(points) > 1 else np.array([[0.0, 0.0, 1.0]])
+        tangents /= np.maximum(np.linalg.norm(tangents, axis=1, keepdims=True), 1e-12)
+        normal = np.cross(tangents[0], np.eye(3)[np.abs(tangents[0]).argmin()])
+        for i, tangent in enumerate(tangents):
+            normal = normal - (normal @ tangent) * tangent
+            normal /= max(float(np.linalg.norm(normal)), 1e-12)
+            frame = np.stack([normal, np.cross(tangent, normal)])
+            vertices[first + i] = points[i] + ring @ frame
+    inner = np.ones(max(tractogram.n_points, 1), dtype=bool)
+    inner[tractogram.offsets[1:] - 1] = False  # no ring follows the last of a streamline
+    starts = np.flatnonzero(inner[: tractogram.n_points])[:, None] * TUBE_SIDES
+    here = np.arange(TUBE_SIDES)
+    after = (here + 1) % TUBE_SIDES
+    a, b = starts + here, starts + after
+    c, d = a + TUBE_SIDES, b + TUBE_SIDES
+    triangles = np.stack([np.stack([a, c, b], -1), np.stack([b, c, d], -1)], axis=2)
+    return vertices.reshape(-1, 3), triangles.reshape(-1, 3).astype(np.int32)
+
+
+def _mean_colour(line: NDArray[Any]) -> NDArray[np.float64]:
+    along = np.abs(np.diff(line.astype(float), axis=0)).sum(axis=0)
+    return np.append(along / max(float(along.max()), 1e-12), 1.0)

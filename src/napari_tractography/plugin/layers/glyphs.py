@@ -1,0 +1,280 @@
+"""The FOD itself on the screen: glyphs of the slice in view, and peaks as vectors.
+
+Called by the panel. Glyphs follow the slice; there are never more than :data:`MAX_GLYPHS`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from napari.layers import Layer, Surface, Vectors
+from numpy.typing import NDArray
+from scipy.spatial import ConvexHull
+from superqt.utils import qthrottled
+
+from ...directions import direction_set
+from ...fod import Fod
+from ...maps.peaks import fod_peaks
+from ..space.display import UNITS, DisplaySpace
+from ..space.layer_list import insert_beside
+
+MAX_GLYPHS = 1500
+GLYPH_DIRECTIONS = 162
+GLYPH_SPAN = 0.5  # voxels: radius of a glyph of usual size
+USUAL_QUANTILE = 0.8  # of the largest amplitudes of the voxels in view
+LARGEST_GLYPH = 1.6  # of the usual size; a few voxels are far stronger than all others
+UPDATE_MS = 60
+PEAK_LENGTH_VOXELS = 0.8
+
+
+@lru_cache(maxsize=1)
+def glyph_sphere() -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Return directions (n, 3) and triangles (m, 3), which look outwards, of one glyph."""
+    units = direction_set(GLYPH_DIRECTIONS)
+    triangles = ConvexHull(units.astype(float)).simplices.astype(np.int32)
+    a, b, c = (units[triangles[:, i]] for i in range(3))
+    inward = (np.cross(b - a, c - a) * a).sum(axis=1) < 0
+    triangles[inward] = triangles[inward][:, ::-1]
+    return units, triangles
+
+
+def glyph_mesh(
+    fod: Fod,
+    space: DisplaySpace,
+    voxels: NDArray[np.int64],
+    *,
+    scale: float = 1.0,
+    min_amplitude: float = 0.0,
+    flat_axis: int | None = None,
+) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
+    """Return the glyphs of some voxels as one mesh.
+
+    Parameters
+    ----------
+    fod : Fod
+    space : DisplaySpace
+        In which the FOD is shown.
+    voxels : (n, 3) int64
+        Voxels with an FOD.
+    scale : float
+        1 makes a usual glyph as wide as a voxel.
+    min_amplitude : float
+        Amplitudes below count as zero.
+    flat_axis : int, optional
+        Axis (z, y, x) along which glyphs are flattened, for a slice view.
+
+    Returns
+    -------
+    vertices : (n_vertices, 3) float32
+        Display mm, axes (z, y, x).
+    triangles : (n_triangles, 3) int32
+    colours : (n_vertices, 4) float32
+        |x|, |y|, |z| of the direction in RAS+ as red, green and blue.
+    """
+    units, triangles = glyph_sphere()
+    rows = fod.voxel_rows[tuple(voxels.T)]
+    amplitudes = fod.values[rows] @ fod.sample_matrix(units).T.astype(np.float32)
+    amplitudes[amplitudes < max(min_amplitude, 0.0)] = 0.0
+    tops = amplitudes.max(axis=1, initial=0.0)
+    usual = float(np.quantile(tops[tops > 0], USUAL_QUANTILE)) if (tops > 0).any() else 1.0
+    amplitudes *= (LARGEST_GLYPH * usual / np.maximum(tops, LARGEST_GLYPH * usual))[:, None]
+    radius = scale * GLYPH_SPAN * float(fod.grid.voxel_sizes_mm.min()) / usual
+    turned = (units @ space.world_to_display[:3, :3].T)[:, ::-1]
+    centres = space.to_display(fod.grid.to_mm(voxels))
+    shape = (len(voxels), len(units), 3)
+    offsets = (radius * amplitudes)[:, :, None] * turned
+    faces = triangles
+    if flat_axis is not None:
+        faces = triangles[turned[triangles][:, :, flat_axis].mean(axis=1) >= 0]  # the near half
+        offsets[..., flat_axis] = 0.0
+    vertices = np.broadcast_to(centres[:, None], shape) + offsets
+    first = (np.arange(len(voxels), dtype=np.int32) * len(units))[:, None, None]
+    colours = np.ones((len(voxels), len(units), 4), np.float32)
+    colours[..., :3] = np.abs(units) / np.abs(units).max(axis=1, keepdims=True)
+    return (
+        np.asarray(vertices.reshape(-1, 3), dtype=np.float32),
+        (faces[None] + first).reshape(-1, 3),
+        colours.reshape(-1, 4),
+    )
+
+
+class FodGlyphs:
+    """Glyphs of the slice in view, kept up to date while slicing.
+
+    Parameters
+    ----------
+    viewer : napari.viewer.ViewerModel
+    fod : Fod
+    space : DisplaySpace
+    scale, min_amplitude : float
+        See :func:`glyph_mesh`.
+
+    Attributes
+    ----------
+    layer : napari.layers.Surface
+        In the viewer until it is removed there or by :meth:`close`.
+    n_shown, n_in_slice : int
+        How many glyphs are drawn, of how many voxels with an FOD in the slice.
+    """
+
+    def __init__(
+        self,
+        viewer: Any,
+        fod: Fod,
+        space: DisplaySpace,
+        *,
+        scale: float = 1.0,
+        min_amplitude: float = 0.05,
+    ) -> None:
+        self.viewer = viewer
+        self.fod = fod
+        self.space = space
+        self._scale = scale
+        self._min_amplitude = min_amplitude
+        self.n_shown = 0
+        self.n_in_slice = 0
+        mesh, colours = self._mesh()
+        self.layer = Surface(
+            mesh,
+            vertex_colors=colours,
+            name="FOD glyphs",
+            shading="none",
+            units=UNITS,
+            scale=space.scale,  # in voxels: sliders keep the steps of the volume
+            translate=space.translate,
+        )
+        insert_beside(viewer, self.layer)
+        self.update = qthrottled(self._update, timeout=UPDATE_MS)
+        dims = viewer.dims.events
+        for event in (dims.current_step, dims.ndisplay, dims.order):
+            event.connect(self._on_view)
+        viewer.layers.events.removed.connect(self._on_removed)
+
+    @property
+    def scale(self) -> float:
+        """Size; 1 makes a usual glyph in view as wide as a voxel."""
+        return self._scale
+
+    @scale.setter
+    def scale(self, value: float) -> None:
+        self._scale = value
+        self._update()
+
+    @property
+    def min_amplitude(self) -> float:
+        """Amplitudes below count as zero."""
+        return self._min_amplitude
+
+    @min_amplitude.setter
+    def min_amplitude(self, value: float) -> None:
+        self._min_amplitude = value
+        self._update()
+
+    def set_look(self, scale: float, min_amplitude: float) -> None:
+        """Set size and floor with one redraw."""
+        self._scale, self._min_amplitude = scale, min_amplitude
+        self._update()
+
+    def close(self) -> None:
+        """Take the glyphs off the screen."""
+        if self.layer in self.viewer.layers:
+            self.viewer.layers.remove(self.layer)
+        else:
+            self._disconnect()
+
+    def _on_removed(self, event: Any) -> None:
+        if event.value is self.layer:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        self.update.cancel()
+        dims = self.viewer.dims.events
+        for event in (dims.current_step, dims.ndisplay, dims.order):
+            event.disconnect(self._on_view)
+        self.viewer.layers.events.removed.disconnect(self._on_removed)
+
+    def _on_view(self, _event: Any = None) -> None:
+        self.update()
+
+    def _update(self) -> None:
+        mesh, colours = self._mesh()
+        with self.layer.events.data.blocker():  # one redraw, when all belongs together
+            self.layer.vertex_colors = None
+            self.layer.data = mesh
+        self.layer.vertex_colors = colours
+
+    def _mesh(
+        self,
+    ) -> tuple[tuple[NDArray[np.float32], NDArray[np.int32]], NDArray[np.float32]]:
+        axis = self.viewer.dims.order[-3:][0] - (self.viewer.dims.ndim - 3)
+        position = self.viewer.dims.point[-3:][axis]
+        voxels = self._voxels(axis, position)
+        flat = axis if self.viewer.dims.ndisplay == 2 else None
+        vertices, triangles, colours = glyph_mesh(
+            self.fod,
+            self.space,
+            voxels,
+            scale=self._scale,
+            min_amplitude=self._min_amplitude,
+            flat_axis=flat,
+        )
+        if flat is not None and len(vertices):
+            vertices[:, flat] = position  # exactly in the slice, or napari leaves them out
+        if not len(vertices):  # a surface cannot be empty: one triangle of no size
+            vertices = np.zeros((3, 3), np.float32)
+            triangles = np.array([[0, 1, 2]], np.int32)
+            colours = np.zeros((3, 4), np.float32)
+        in_voxels = (vertices - self.space.translate) / self.space.scale
+        return (in_voxels.astype(np.float32), triangles), colours
+
+    def _voxels(self, axis: int, position: float) -> NDArray[np.int64]:
+        """Return the voxels to draw: those of the slice, thinned evenly to the limit."""
+        rows = self.space.volume(self.fod.voxel_rows)
+        index = round((position - self.space.translate[axis]) / self.space.scale[axis])
+        if not 0 <= index < rows.shape[axis]:
+            self.n_shown = self.n_in_slice = 0
+            return np.empty((0, 3), np.int64)
+        in_slice = np.take(rows, index, axis=axis)
+        self.n_in_slice = int((in_slice >= 0).sum())
+        stride = 1
+        while (in_slice[::stride, ::stride] >= 0).sum() > MAX_GLYPHS:
+            stride += 1
+        chosen = in_slice[::stride, ::stride]
+        chosen = chosen[chosen >= 0]
+        self.n_shown = len(chosen)
+        return np.asarray(np.argwhere(self.fod.support)[np.sort(chosen)], dtype=np.int64)
+
+
+def peaks_layer(
+    fod: Fod, space: DisplaySpace, *, min_amplitude: float = 0.05, n_peaks: int = 3
+) -> Layer:
+    """Return the peaks of an FOD as a vectors layer, coloured by direction.
+
+    Lengths are in proportion to amplitudes, a usual one being most of a voxel.
+    """
+    peaks = fod_peaks(fod, n_peaks=n_peaks, min_amplitude=min_amplitude)
+    usual = float(np.quantile(peaks.amplitudes, USUAL_QUANTILE)) if len(peaks.amplitudes) else 1.0
+    lengths = np.minimum(peaks.amplitudes / usual, LARGEST_GLYPH / GLYPH_SPAN / 2)
+    lengths *= PEAK_LENGTH_VOXELS * fod.grid.voxel_sizes_mm.min()
+    turned = (peaks.directions @ space.world_to_display[:3, :3].T)[:, ::-1]
+    vectors = np.empty((len(lengths), 2, 3), np.float32)
+    vectors[:, 1] = turned * lengths[:, None]
+    vectors[:, 0] = space.to_display(fod.grid.to_mm(peaks.voxels)) - vectors[:, 1] / 2
+    vectors[:, 0] -= np.asarray(space.translate, dtype=np.float32)
+    vectors /= np.asarray(space.scale, dtype=np.float32)  # in voxels, as the volume
+    colours = np.ones((len(lengths), 4), np.float32)
+    colours[:, :3] = np.abs(peaks.directions)
+    return Vectors(
+        vectors,
+        name="FOD peaks",
+        edge_color=colours if len(colours) else "white",  # napari takes no empty ones
+        edge_width=0.12,
+        opacity=1.0,
+        length=1.0,
+        vector_style="line",
+        units=UNITS,
+        scale=space.scale,
+        translate=space.translate,
+    )

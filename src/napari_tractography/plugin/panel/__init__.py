@@ -1,0 +1,3 @@
+"""The dock widget and what it is made of."""
+
+from .panel import TractographyPanel as TractographyPanel

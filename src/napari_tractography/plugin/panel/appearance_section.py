@@ -1,0 +1,281 @@
+"""The Display section of the panel: colours, width, opacity and slab of the streamlines.
+
+What is set here holds for the session's streamlines layer, and for the next one when it is made
+anew.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from magicgui import widgets
+from napari.layers import Image, Layer
+from napari.utils.colormaps import ensure_colormap
+from numpy.typing import NDArray
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QImage, QPixmap
+from qtpy.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
+from scipy.ndimage import map_coordinates
+
+from ...maps.clusters import DISTANCE_MM
+from ...parameters import ParameterSpec
+from ...tractogram import Tractogram
+from ..session.seeding import Balls
+from ..session.session import Session
+from ..space.display import display_space_of_layer
+from ..streamlines.clustering import Clustering
+from ..streamlines.colouring import VALUES
+from ..streamlines.colours import MODES
+from ..streamlines.layer import MAX_VERTICES, Streamlines
+from .clip_controls import ClipControls
+from .widgets.controls import form, on_change, parameter_controls, values_of
+
+VOLUME = "a volume"
+CLUSTER = "cluster"
+SEED = "seed"
+SEEDS_NAMED = 8  # in the legend
+LEGEND_SIZE = (180, 10)
+
+DISPLAY_SPECS = (
+    ParameterSpec(
+        name="colour_by",
+        label="Colour by",
+        default="direction",
+        choices=(*MODES, CLUSTER, VOLUME),
+        help="What the colour of a streamline stands for; direction is |x|, |y|, |z| as red, "
+        "green, blue.",
+    ),
+    ParameterSpec(
+        name="cluster_mm",
+        label="Cluster distance",
+        default=DISTANCE_MM,
+        unit="mm",
+        minimum=1.0,
+        maximum=200.0,
+        increment=1.0,
+        slider=(2.0, 40.0),
+        help="Streamlines farther apart than this, on average along them, are in other clusters.",
+    ),
+    ParameterSpec(
+        name="width",
+        label="Width",
+        default=2.0,
+        unit="px",
+        minimum=0.5,
+        maximum=20.0,
+        increment=0.5,
+        slider=(0.5, 10.0),
+        help="Width of the lines on the screen.",
+    ),
+    ParameterSpec(
+        name="opacity",
+        label="Opacity",
+        default=1.0,
+        minimum=0.0,
+        maximum=1.0,
+        increment=0.05,
+        slider=(0.0, 1.0),
+        help="1 hides what is behind a line, 0 hides the line.",
+    ),
+    ParameterSpec(
+        name="slab_mm",
+        label="Slab",
+        default=4.0,
+        unit="mm",
+        minimum=0.1,
+        maximum=500.0,
+        increment=0.5,
+        slider=(0.5, 40.0),
+        help="Thickness of the slab around the slice in which a 2-D view shows streamlines, and "
+        "a clipped 3-D view.",
+    ),
+    ParameterSpec(
+        name="max_vertices",
+        label="Show at most",
+        default=MAX_VERTICES,
+        unit="pts",
+        minimum=1000,
+        maximum=100_000_000,
+        increment=100_000,
+        help="Of more points an even random part of the streamlines is shown; all are kept.",
+    ),
+)
+
+
+class Appearance(QWidget):  # type: ignore[misc]
+    """Controls of how the streamlines look, with a legend where colour means a number."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.controls = parameter_controls(DISPLAY_SPECS)
+        self.volume_choice = widgets.ComboBox(
+            name="volume",
+            label="Volume",
+            nullable=True,
+            choices=self._volume_choices,
+            tooltip="The image whose values colour the streamlines, sampled along them.",
+        )
+        # Long names of layers are not to widen the panel.
+        self.volume_choice.native.setSizePolicy(
+            QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed
+        )
+        self.legend = QLabel()
+        self.legend.setTextFormat(Qt.TextFormat.RichText)
+        self.gradient = QLabel()
+        self.clip = ClipControls(session)
+        self.form = form(
+            [self.controls[0], self.volume_choice, *self.controls[1:], *self.clip.controls]
+        )
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.form)
+        layout.addWidget(self.gradient)
+        layout.addWidget(self.legend)
+        self._slab = next(control for control in self.controls if control.name == "slab_mm")
+        self._slab_chosen = False
+        self._slab.changed.connect(self._on_slab)
+        self.clustering = Clustering()
+        self.clustering.coloured.connect(self.show_legend)
+        self._source: tuple[Any, Any] | None = None  # weak layer, and what colours it
+        self._distance = next(c for c in self.controls if c.name == "cluster_mm")
+        on_change([*self.controls, self.volume_choice], self.apply)
+        self._show_legend(None)
+
+    def open(self) -> None:
+        """Listen to the viewer."""
+        self.clip.open()
+
+    def close_appearance(self) -> None:
+        """Let go of the viewer and of what is coloured."""
+        self.clip.close()
+        self.clustering.stop()
+        self._source = None
+
+    def refresh_layers(self) -> None:
+        """Take up new, renamed and removed layers."""
+        self.volume_choice.reset_choices()
+
+    def adopt(self, layer: Streamlines) -> None:
+        """Give a new layer this look; its slab, made for its volume, stays until one is chosen."""
+        if not self._slab_chosen:
+            self._slab.value = layer.slab_mm
+            self._slab_chosen = False
+        self.apply_to(layer)
+
+    def _on_slab(self, _value: float) -> None:
+        self._slab_chosen = True
+
+    def apply(self) -> None:
+        """Give the streamlines layer the look that the controls say."""
+        layer = self.session.streamlines_layer
+        if layer is not None:
+            self.apply_to(layer)
+
+    def apply_to(self, layer: Streamlines) -> None:
+        """Give a layer the look that the controls say, changing only what differs."""
+        wanted = values_of(self.controls)
+        colour_by, cluster_mm = wanted.pop("colour_by"), wanted.pop("cluster_mm")
+        self._distance.native.setEnabled(colour_by == CLUSTER)
+        for name, value in wanted.items():
+            if getattr(layer, name) != value:
+                setattr(layer, name, value)
+        if colour_by != CLUSTER:
+            self.clustering.stop()
+        if colour_by not in (VOLUME, SEED):
+            self._source = None
+        if colour_by == CLUSTER:
+            self.clustering.colour(layer, cluster_mm)
+        elif colour_by == VOLUME:
+            self._by_volume(layer)
+        elif colour_by == SEED:
+            self._by_seed(layer)
+        elif layer.colour_by != colour_by:
+            layer.colour_by = colour_by
+        self.clip.apply_to(layer)
+        self._show_legend(layer)
+
+    def _by_volume(self, layer: Streamlines) -> None:
+        volume = self.volume_choice.value
+        if volume is not None and not self._is_coloured_by(layer, volume):
+            layer.colour_by_values(sampler(volume), label=volume.name)
+            self._source = weakref.ref(layer), volume
+
+    def _by_seed(self, layer: Streamlines) -> None:
+        if not self._is_coloured_by(layer, SEED):
+            layer.colour_by_kinds(self._placed_seeds, label="Seed", n_named=SEEDS_NAMED)
+            self._source = weakref.ref(layer), SEED
+
+    def _is_coloured_by(self, layer: Streamlines, source: Any) -> bool:
+        if self._source is None or layer.colour_by != VALUES:
+            return False
+        return self._source[0]() is layer and self._source[1] is source
+
+    def _placed_seeds(self, tractogram: Tractogram) -> NDArray[np.int64]:
+        """Return which of the placed seeds each streamline came from."""
+        request = self.session.result_request
+        if request is None or not isinstance(request.starts, Balls):
+            return tractogram.seed_index  # each starts from a seed of its own
+        ends = np.cumsum(request.starts.n_each)
+        return np.asarray(np.searchsorted(ends, tractogram.seed_index, side="right"))
+
+    def show_legend(self) -> None:
+        """Bring the legend up to date with the layer."""
+        self._show_legend(self.session.streamlines_layer)
+
+    def _show_legend(self, layer: Streamlines | None) -> None:
+        colours = None if layer is None else layer.colours
+        has_range = colours is not None and colours.limits is not None
+        self.gradient.setVisible(has_range)
+        self.legend.setVisible(has_range or bool(colours is not None and colours.categories))
+        if colours is None:
+            return
+        if colours.limits is not None:
+            low, high = colours.limits
+            unit = f" {colours.unit}" if colours.unit else ""
+            self.gradient.setPixmap(gradient_pixmap(colours.colormap))
+            self.legend.setText(f"{colours.label}: {low:.3g} to {high:.3g}{unit}")
+        elif colours.categories:
+            named = [
+                f"<font color='#{int(255 * r):02x}{int(255 * g):02x}{int(255 * b):02x}'>■</font> "
+                f"{name}"
+                for name, (r, g, b) in colours.categories
+            ]
+            self.legend.setText("<br>".join(named))
+
+    def _volume_choices(self, _widget: Any) -> list[Layer]:
+        return [
+            layer
+            for layer in self.session.viewer.layers
+            if isinstance(layer, Image) and layer.ndim == 3
+        ]
+
+
+def sampler(layer: Layer) -> Callable[[Tractogram], NDArray[np.float32]]:
+    """Return a function that samples a 3-D image layer along streamlines, linearly.
+
+    It gives (n_points,) float32, NaN outside the volume.
+    """
+
+    def sample(tractogram: Tractogram) -> NDArray[np.float32]:
+        space = display_space_of_layer(layer)
+        assert space.grid is not None
+        volume = space.from_volume(np.asarray(layer.data)).astype(np.float32, copy=False)
+        where = space.grid.to_voxel(tractogram.points).T
+        values = map_coordinates(volume, where, order=1, cval=np.nan, prefilter=False)
+        return np.asarray(values, dtype=np.float32)
+
+    return sample
+
+
+def gradient_pixmap(colormap: str) -> QPixmap:
+    """Return a picture of a colormap, from its low end to its high end."""
+    width, height = LEGEND_SIZE
+    rgba = ensure_colormap(colormap).map(np.linspace(0, 1, width))
+    line = np.ascontiguousarray((255 * rgba).astype(np.uint8))
+    picture = np.ascontiguousarray(np.broadcast_to(line, (height, width, 4)))
+    image = QImage(picture.data, width, height, 4 * width, QImage.Format.Format_RGBA8888)
+    return QPixmap.fromImage(image.copy())

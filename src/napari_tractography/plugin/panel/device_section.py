@@ -1,0 +1,228 @@
+"""The Device section of the panel: what tracks, how full it is, and where the last run's time went.
+
+GPUs are asked and kernels are made ready in a thread: either may take seconds, and the window does
+not wait for it.
+"""
+
+from __future__ import annotations
+
+import html
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from magicgui import widgets
+from qtpy.QtCore import Qt, QTimer
+from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
+
+from ...parameters import ParameterSpec
+from ...tracking import devices, engine
+from ...tracking.backends import Report
+from ...tracking.devices import Device
+from ...tracking.tables.tables import cpu_count
+from ..session.runs import Run
+from ..session.session import Session
+from .widgets.controls import form, parameter_control, tooltip
+
+LOOK_AFTER_MS = 1000  # the window is there first
+POLL_MS = 200
+THREAD_NAME = "tractography-devices"
+AUTO, CPU = "auto", "cpu"
+
+BACKEND_SPEC = ParameterSpec(
+    name="backend",
+    label="Track on",
+    default=AUTO,
+    help="auto takes what is likely to be done first, and says below what it took and why. The "
+    "streamlines are the same. Previews are tracked on the CPU.",
+)
+THREADS_SPEC = ParameterSpec(
+    name="n_threads",
+    label="CPU threads",
+    default=cpu_count(),
+    minimum=1,
+    maximum=cpu_count(),
+    increment=1,
+    help="How many threads track on the CPU; fewer leave processors to other programs.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is to track on.
+
+    Attributes
+    ----------
+    devices : tuple of Device
+        The CPU and all GPUs.
+    problem : str
+        One sentence on why there is no GPU, or "".
+    """
+
+    devices: tuple[Device, ...] = ()
+    problem: str = ""
+
+
+def find() -> Found:
+    """Ask for devices; may take seconds the first time."""
+    problem = devices.cuda_problem()
+    return Found(tuple(devices.devices()), problem)
+
+
+class DeviceSection(QWidget):  # type: ignore[misc]
+    """Choice of device and threads, memory of a GPU, time split of the last run.
+
+    Parameters
+    ----------
+    session : Session
+        Whose runs take what is chosen here.
+    """
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.found = Found()
+        self._wanted = AUTO  # may be a GPU that is yet to be found
+        self._answer: list[Found] = []  # of the thread that asks
+        self._thread: threading.Thread | None = None
+        self._warm = False
+        self.backend = widgets.ComboBox(
+            name=BACKEND_SPEC.name,
+            label=BACKEND_SPEC.label,
+            tooltip=tooltip(BACKEND_SPEC),
+            choices=[(AUTO, AUTO), (CPU, CPU)],
+            value=AUTO,
+        )
+        self.backend.native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.threads = parameter_control(THREADS_SPEC)
+        self.controls = [self.backend, self.threads]
+        self.form = form(self.controls)
+        self.memory = QProgressBar()
+        self.memory.setToolTip("Memory of the GPU that is in use, by all programs together.")
+        self.problem = _text("Why there is no GPU to choose.")
+        self.took = _text("What the last run was tracked on, and why.")
+        self.spent = _text(
+            "Seconds that the last run spent in each part; on a GPU parts run side by side."
+        )
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        for part in (self.form, self.memory, self.problem, self.took, self.spent):
+            layout.addWidget(part)
+        self.backend.changed.connect(self._on_backend)
+        self.threads.changed.connect(self._on_threads)
+        session.run_finished.connect(self._on_run_finished)
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.timeout.connect(self.look)
+        self._poll = QTimer(self)
+        self._poll.setInterval(POLL_MS)
+        self._poll.timeout.connect(self._take_answer)
+        self._show()
+
+    # -- coming and going ----------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Look for GPUs soon, and make ready what will track: the first click need not wait."""
+        self._later.start(LOOK_AFTER_MS)
+
+    def close_section(self) -> None:
+        """Ask no more; a thread that is asking ends by itself."""
+        self._later.stop()
+        self._poll.stop()
+
+    def look(self) -> None:
+        """Ask for devices and their memory, in a thread; the first time, make the kernels ready."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        answer: list[Found] = []
+        parameters = None if self._warm else self.session.parameters
+        self._answer, self._warm = answer, True
+
+        def ask() -> None:
+            found = find()
+            answer.append(found)
+            if parameters is not None:
+                engine.warm_up(parameters)
+
+        self._thread = threading.Thread(target=ask, name=THREAD_NAME, daemon=True)
+        self._thread.start()
+        self._poll.start()
+
+    def _take_answer(self) -> None:
+        if not self._answer:
+            if self._thread is None or not self._thread.is_alive():
+                self._poll.stop()
+            return
+        self._poll.stop()
+        self.found = self._answer.pop()
+        wanted, found = self._wanted, self.found.devices
+        gpus = [(f"{one.name}: {one.model}", one.name) for one in found if one.name != CPU]
+        self.backend.choices = [(AUTO, AUTO), (CPU, CPU), *gpus]
+        self.backend.value = wanted if wanted in self.backend.choices else AUTO
+        self._show()
+
+    # -- choosing ------------------------------------------------------------------------------
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What is chosen, by name."""
+        return {"backend": self._wanted, "n_threads": self.threads.value}
+
+    def set_values(self, backend: str = AUTO, n_threads: int | None = None) -> None:
+        """Choose; a GPU that is yet to be found is chosen when it is."""
+        self._wanted = backend
+        if backend in self.backend.choices:
+            self.backend.value = backend
+        self.threads.value = min(max(n_threads or cpu_count(), 1), cpu_count())
+        self.session.n_threads = self.threads.value
+
+    def _on_backend(self, value: str) -> None:
+        self._wanted = self.session.backend = value
+        self._show()
+
+    def _on_threads(self, value: int) -> None:
+        self.session.n_threads = int(value)
+
+    # -- showing -------------------------------------------------------------------------------
+
+    def _on_run_finished(self, run: Run) -> None:
+        if run.request.preview:
+            return
+        self._show_report(run.report)
+        if not self.found.problem and len(self.found.devices) > 1:
+            self.look()  # how full it is now
+
+    def _show_report(self, report: Report) -> None:
+        _tell(self.took, f"{report.backend}: {report.reason}." if report.backend else "")
+        parts = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in report.seconds.items())
+        held = f" {report.held_bytes / 1e9:.2f} GB stay on it." if report.held_bytes else ""
+        _tell(self.spent, f"Last run: {parts}.{held}" if parts else "")
+
+    def _show(self) -> None:
+        _tell(self.problem, self.found.problem)
+        gpus = [one for one in self.found.devices if one.name != CPU]
+        chosen = [one for one in gpus if one.name == self.backend.value]
+        if self.backend.value == AUTO and gpus:
+            chosen = [max(gpus, key=lambda one: one.free_bytes)]
+        self.memory.setVisible(bool(chosen and chosen[0].total_bytes))
+        if chosen and chosen[0].total_bytes:
+            gpu = chosen[0]
+            used, total = (gpu.total_bytes - gpu.free_bytes) / 1e9, gpu.total_bytes / 1e9
+            self.memory.setRange(0, 1000)
+            self.memory.setValue(round(1000 * used / total))
+            busy = "" if gpu.utilisation_percent is None else f", {gpu.utilisation_percent} % busy"
+            self.memory.setFormat(f"{used:.1f} of {total:.1f} GB used{busy}")
+
+
+def _text(tip: str) -> QLabel:
+    label = QLabel()
+    label.setWordWrap(True)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    label.setToolTip(tip)
+    label.setVisible(False)
+    return label
+
+
+def _tell(label: QLabel, text: str) -> None:
+    label.setText(html.escape(text, quote=False))
+    label.setVisible(bool(text))

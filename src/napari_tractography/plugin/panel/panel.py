@@ -1,0 +1,375 @@
+"""The dock widget: choose an FOD, place seeds, set parameters, run, look at the result, save.
+
+Built from the parameter descriptions; what the person does goes to the :class:`Session`, and
+what happens comes back through its signals.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from napari.utils.notifications import show_error, show_info, show_warning
+from qtpy.QtCore import Qt, QTimer
+from qtpy.QtGui import QShowEvent
+from qtpy.QtWidgets import QCheckBox, QFileDialog, QScrollArea, QVBoxLayout, QWidget
+
+from ...errors import TractographyError
+from ...files.paths import GivenUpError
+from ...files.tractograms import FORMATS
+from ...parameters import (
+    SeedingParameters,
+    TrackingParameters,
+    parameter_specs,
+)
+from ..export.screenshots import Pictures
+from ..session.runs import Run
+from ..session.seed_mouse import SeedMouse
+from ..session.session import Session
+from ..space.camera import orient
+from .appearance_section import Appearance
+from .data_section import DataSection
+from .device_section import DeviceSection
+from .output_menu import OutputMenu
+from .region_section import RegionList
+from .results import Results
+from .seed_section import SeedSection
+from .selection_section import Selection
+from .settings import Memory
+from .view_section import Scene
+from .widgets.busy_dialog import wait_for
+from .widgets.controls import (
+    IgnoreWheel,
+    align,
+    form,
+    on_change,
+    parameter_controls,
+    set_values,
+    values_of,
+)
+from .widgets.dock_watch import Presence
+from .widgets.sections import FOCUS_STYLE, Section, button, row
+
+if TYPE_CHECKING:
+    import napari
+
+POLL_MS = 100
+MIN_WIDTH = 360
+# (an FOD is chosen, there are seeds) -> what to do next
+NEXT_STEP = {
+    (False, False): "No streamlines yet: open an FOD volume, then Shift-click in it, then Run.",
+    (False, True): "No streamlines yet: open an FOD volume, then Run.",
+    (True, False): "No streamlines yet: Shift-click in the image, then Run.",
+    (True, True): "No streamlines yet: press Run, or switch on Live.",
+}
+
+
+class TractographyPanel(QWidget):  # type: ignore[misc]
+    """The tractography panel of one viewer.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    remember : bool
+        Take up what was set the last time, and keep what is set.
+
+    Attributes
+    ----------
+    session : Session
+        What the panel shows and changes.
+    """
+
+    def __init__(
+        self,
+        viewer: napari.viewer.Viewer,
+        parent: QWidget | None = None,
+        *,
+        remember: bool = True,
+    ) -> None:
+        super().__init__(parent)
+        # napari hands plugins a proxy, whose layers are not the layers that events bring.
+        self.viewer = viewer = getattr(viewer, "__wrapped__", viewer)
+        self.session = Session(viewer)
+        self._mouse = SeedMouse(self.session, show_warning)
+        self._on_press = self._mouse.on_press  # one bound method, so that it can be removed
+        self._attached = False
+        self._build()
+        self._connect()
+        self.memory = Memory(self, keep=remember)
+        self.open_session()
+        self._presence = Presence(self, came=self.open_session, went=self.close_session)
+
+    # -- what is on it -------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        self.data = DataSection(self.session, lambda: self.scene.fod_changed())
+        self.fod_choice, self.mask_choice = self.data.fod_choice, self.data.mask_choice
+        self.add_fod, self.add_mask = self.data.add_fod, self.data.add_mask
+        self.open_fod, self.open_mask = self.data.open_fod, self.data.open_mask
+        self.seeds = SeedSection(self.session, show_warning)
+        self.seeding, self.hint_label = self.seeds.controls, self.seeds.hint
+        self.clear_seeds = self.seeds.clear
+        self.regions = RegionList(self.session, show_warning)
+        self.tracking = parameter_controls(s for s in parameter_specs() if s.section == "main")
+        tracking = form(self.tracking)
+        self.more = parameter_controls(s for s in parameter_specs() if s.section == "more")
+        more = form(self.more)
+        self._forms = [*self.seeds.forms, self.regions.form, tracking, more]
+        self.run_button = button("Run", "Track from every seed.")
+        self.cancel_button = button("Cancel", "Stop tracking and keep what has arrived.")
+        self.cancel_button.setEnabled(False)
+        self.live = QCheckBox("Live")
+        self.live.setToolTip(
+            "Track again whenever a seed or a parameter changes: a preview at once, all "
+            "streamlines when the hand rests."
+        )
+        self.results = Results(self.session)
+        self.save_button = button("Save...", "Save the streamlines as tck, trk, trx or vtk.")
+        self.save_button.setEnabled(False)
+        self.screenshot_button = button("Screenshot...", "Save a picture of the canvas as PNG.")
+        self.pictures = Pictures(self.viewer)
+        self.output = OutputMenu(self.session)
+        reset = self.output.menu().addAction("Restore defaults")
+        reset.setToolTip("Set every control of the panel as it was at first; layers stay.")
+        reset.triggered.connect(lambda: self.memory.restore_defaults())
+        self.scene = Scene(self.session)
+        self.appearance = Appearance(self.session)
+        self.device = DeviceSection(self.session)
+        self.selection = Selection(self.session)
+
+        inside = QWidget()
+        layout = QVBoxLayout(inside)
+        layout.setContentsMargins(8, 0, 8, 4)
+        layout.setSpacing(2)
+        layout.addWidget(Section("Data", self.data))
+        layout.addWidget(Section("Seeds", self.seeds))
+        layout.addWidget(Section("Regions", self.regions, is_open=False))
+        layout.addWidget(Section("Tracking", tracking))
+        layout.addWidget(Section("More parameters", more, is_open=False))
+        layout.addWidget(Section("Display", self.appearance, is_open=False))
+        layout.addWidget(Section("Selection", self.selection, is_open=False))
+        layout.addWidget(Section("View", self.scene, is_open=False))
+        layout.addWidget(Section("Device", self.device, is_open=False))
+        self._forms += [self.appearance.form, self.scene.form, self.device.form]
+        layout.addStretch(1)
+        scroll = QScrollArea()
+        scroll.setWidget(inside)
+        scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
+        self._wheel = IgnoreWheel(self)
+        self._wheel.watch(inside)
+
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(scroll, 1)
+        foot = QWidget()
+        foot_layout = QVBoxLayout(foot)
+        foot_layout.setContentsMargins(8, 4, 8, 6)
+        foot_layout.addWidget(row(self.run_button, self.cancel_button, self.live))
+        foot_layout.addWidget(self.results.progress)
+        output = row(self.save_button, self.screenshot_button, self.output)
+        foot_layout.addWidget(Section("Results", self.results, output, self.pictures))
+        outer.addWidget(foot)
+        self.setMinimumWidth(MIN_WIDTH)
+        self.setStyleSheet(FOCUS_STYLE)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
+        """Align the labels, now that they have the font of the window."""
+        align(self._forms)
+        super().showEvent(event)
+
+    def _connect(self) -> None:
+        for controls in (self.seeding, self.tracking, self.more):
+            on_change(controls, self._on_parameters)
+        self.run_button.clicked.connect(self.run)
+        self.cancel_button.clicked.connect(self.session.cancel)
+        self.live.toggled.connect(self._on_live)
+        self.save_button.clicked.connect(self._save)
+        self.screenshot_button.clicked.connect(self.pictures.ask)
+        session = self.session
+        session.run_started.connect(self._on_run_started)
+        session.run_finished.connect(self._on_run_finished)
+        session.run_cancelled.connect(self._on_run_cancelled)
+        session.run_kept.connect(self._on_run_cancelled)
+        session.failed.connect(self._on_failed)
+        session.seeds_changed.connect(self._show_hint)
+        session.layer_made.connect(self.appearance.adopt)
+        session.edited.connect(self._on_edited)
+        self._poll = QTimer(self)
+        self._poll.setInterval(POLL_MS)
+        self._poll.timeout.connect(self._on_poll)
+        self.destroyed.connect(session.close)
+
+    # -- coming and going ----------------------------------------------------------------------
+
+    def open_session(self) -> None:
+        """Listen to the viewer."""
+        if self._attached:
+            return
+        self._attached = True
+        self.session.open()
+        self.session.live = self.live.isChecked()
+        for event in self._events:
+            event.connect(self._refresh_layers)
+        self.data.open()
+        self.viewer.dims.events.order.connect(self._on_order)
+        orient(self.viewer)
+        self.scene.open()
+        self.device.open()
+        self.memory.open()
+        self.selection.open()
+        self.appearance.open()
+        self.viewer.mouse_drag_callbacks.append(self._on_press)
+        self._refresh_layers()
+
+    def close_session(self) -> None:
+        """Give up what is under way and let go of the viewer."""
+        if not self._attached:
+            return
+        self._attached = False
+        for event in self._events:
+            event.disconnect(self._refresh_layers)
+        self.data.close_section()
+        self.viewer.dims.events.order.disconnect(self._on_order)
+        if self._on_press in self.viewer.mouse_drag_callbacks:
+            self.viewer.mouse_drag_callbacks.remove(self._on_press)
+        self.scene.close_scene()
+        self.device.close_section()
+        self.memory.close_memory()
+        self.selection.close_selection()
+        self.appearance.close_appearance()
+        self.session.close()
+        self._rest()
+
+    @property
+    def _events(self) -> tuple[Any, ...]:
+        layers = self.viewer.layers.events
+        return layers.inserted, layers.removed, layers.reordered, layers.renamed
+
+    # -- layers --------------------------------------------------------------------------------
+
+    def _refresh_layers(self, _event: Any = None) -> None:
+        self.data.refresh_layers()
+        self.seeds.refresh_layers()
+        self.appearance.refresh_layers()
+        self._show_hint()
+
+    def _on_order(self, _event: Any) -> None:
+        orient(self.viewer)
+
+    # -- parameters and running ----------------------------------------------------------------
+
+    def set_parameters(self, **values: Any) -> None:
+        """Set controls by parameter name."""
+        for controls in (self.seeding, self.tracking, self.more):
+            set_values(controls, values)
+
+    def _read_parameters(self) -> None:
+        """Take the parameters from the controls.
+
+        Raises
+        ------
+        InvalidParameterError
+            When they contradict each other.
+        """
+        seeding = SeedingParameters(**values_of(self.seeding))
+        tracking = TrackingParameters(**values_of(self.tracking), **values_of(self.more))
+        self.session.seeding, self.session.parameters = seeding, tracking
+
+    def _on_parameters(self) -> None:
+        try:
+            self._read_parameters()
+        except TractographyError as error:
+            self.results.tell(str(error))
+            return
+        self._show_hint()
+        self.session.changed()
+
+    def run(self) -> None:
+        """Track from every seed."""
+        try:
+            self._read_parameters()
+        except TractographyError as error:
+            self._on_failed(str(error), preview=False)
+            return
+        self.session.start()
+
+    def _on_live(self, on: bool) -> None:
+        self.session.live = on
+        self.session.changed()
+
+    def _on_run_started(self, run: Run) -> None:
+        self.cancel_button.setEnabled(True)
+        self._poll.start()
+        self.results.advance(run)
+
+    def _on_poll(self) -> None:
+        if self.session.run is not None:
+            self.results.advance(self.session.run)
+
+    def _on_run_finished(self, run: Run) -> None:
+        self._rest()
+        tractogram = self.session.tractogram
+        assert tractogram is not None
+        self.results.show_finished(run, tractogram)
+        self.appearance.show_legend()
+        if not len(tractogram) and not run.request.preview:
+            show_warning(tractogram.why_empty())
+
+    def _on_run_cancelled(self, run: Run) -> None:
+        self._rest()
+        self.results.show_cancelled(run)
+
+    def _on_edited(self) -> None:
+        layer = self.session.streamlines_layer
+        if layer is not None:
+            self.results.tell(layer.editor.summary())
+            self.save_button.setEnabled(layer.n_all > 0)
+
+    def _on_failed(self, message: str, preview: bool) -> None:
+        self._rest()
+        self.results.tell(message)
+        if not preview:  # a moving hand is not told again and again
+            show_error(message)
+
+    def _rest(self) -> None:
+        self._poll.stop()
+        self.results.rest()
+        self.cancel_button.setEnabled(False)
+        tractogram = self.session.tractogram
+        self.save_button.setEnabled(tractogram is not None and len(tractogram) > 0)
+
+    def _show_hint(self) -> None:
+        self.seeds.show_source()
+        if self.session.tractogram is None and self.session.run is None:
+            self.results.tell(NEXT_STEP[self.session.fod is not None, self.session.has_starts])
+
+    # -- output --------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        endings = " ".join(f"*{ending}" for ending in FORMATS)
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Save streamlines", "streamlines.trk", f"Tractogram ({endings})"
+        )
+        if path:
+            self.save(path)
+
+    def save(self, path: str | Path) -> None:
+        """Save the streamlines; the ending decides the format."""
+        tractogram, fod = self.session.tractogram, self.session.fod
+        if tractogram is None or not len(tractogram):
+            show_error("There are no streamlines to save; run tracking first.")
+            return
+        try:
+            wait_for(
+                lambda: tractogram.save(path, reference=fod),
+                f"Saving {Path(path).name}",
+                self,
+            )
+        except GivenUpError:
+            return
+        except TractographyError as error:
+            show_error(str(error))
+            return
+        show_info(f"Saved {len(tractogram):,} streamlines to {path}.")

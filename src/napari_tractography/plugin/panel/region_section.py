@@ -1,0 +1,302 @@
+"""The Regions section of the panel: what streamlines must pass, or where they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from magicgui import widgets
+from napari.layers import Labels, Layer
+from napari.utils.notifications import show_info
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QColor, QIcon, QKeyEvent, QPixmap
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QComboBox,
+    QDoubleSpinBox,
+    QFileDialog,
+    QHeaderView,
+    QMenu,
+    QSpinBox,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ...errors import TractographyError
+from ...files.volumes import save_volume
+from ...regions import INCLUDE_RULES, ROLE_HELP, Region
+from ..export.scripts import PATH_KEY
+from ..layers.spheres import Spheres
+from ..layers.volumes import mask_layers, voxels_of
+from ..session.region_layers import ROLE_COLOURS, SPHERE_RADIUS_MM, STEERING, Entry
+from ..session.session import Session
+from ..space.display import DisplaySpace
+from .widgets.controls import form
+from .widgets.sections import button, row
+
+MAX_ROWS = 4  # that are seen at once
+TITLES = ("Region", "Role", "Size or label")
+EMPTY = " (empty)"
+SWATCH = 10  # pixels
+LARGEST_LABEL = 2**31 - 1
+RULE_HELP = (
+    "Which include regions a streamline must pass: all, any, or all in the order of the list, from "
+    "one end to the other."
+)
+ROLES_HELP = " ".join(f"{role.capitalize()}: {ROLE_HELP[role].lower()}" for role in STEERING)
+
+
+class RegionList(QWidget):  # type: ignore[misc]
+    """The table of regions, what adds to it, and the rule of the include regions.
+
+    Parameters
+    ----------
+    session : Session
+    refused : callable
+        Takes a sentence that says why something cannot be.
+    """
+
+    def __init__(
+        self, session: Session, refused: Callable[[str], None], parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.session = session
+        self._refused = refused
+        self._shown: list[Entry] = []
+        self.table = _Table(self.remove_selected)
+        self.paint = button("Paint", "Paint a region: a new labels layer on the FOD's grid.")
+        self.add_ball = button(
+            "Sphere", "Put a sphere into the middle of the view; Ctrl-Shift-click puts it there."
+        )
+        self.add_layer = button("Labels", "Take a labels layer, or one label of it, as a region.")
+        self.menu = QMenu(self.add_layer)
+        self.menu.aboutToShow.connect(self._fill_menu)
+        self.add_layer.setMenu(self.menu)
+        self.save_button = button(
+            "Save...", "Save the labels of the selected region as NIfTI, for a copied command."
+        )
+        self.remove = button("Remove", "Take off the selected regions; so does Delete.")
+        self.rule = widgets.ComboBox(
+            name="include_rule", label="Include", choices=INCLUDE_RULES, tooltip=RULE_HELP
+        )
+        self.form = form([self.rule])
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(5)
+        layout.addWidget(self.table)
+        layout.addWidget(self.form)
+        layout.addWidget(row(self.paint, self.add_ball, self.add_layer))
+        layout.addWidget(row(self.save_button, self.remove))
+        self.paint.clicked.connect(lambda: self._try(self._paint))
+        self.add_ball.clicked.connect(self._add_ball)
+        self.save_button.clicked.connect(self._save)
+        self.remove.clicked.connect(self.remove_selected)
+        self.table.itemSelectionChanged.connect(self._on_selection)
+        self.table.itemSelectionChanged.connect(self._go_there)
+        self.rule.changed.connect(session.regions.set_rule)
+        session.regions.listed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the regions as they are."""
+        entries = self.session.regions.entries
+        if self._shown != entries:
+            self._build(list(entries))
+        for number, entry in enumerate(entries):
+            self._show(number, entry)
+        self.table.setVisible(bool(entries))
+        for made in (self.save_button, self.remove):
+            made.setVisible(bool(entries))
+        self._on_selection()
+        n_includes = sum(entry.role == "include" for entry in entries)
+        self.form.setVisible(n_includes > 1)
+        self.rule.value = self.session.regions.rule
+
+    def remove_selected(self) -> None:
+        """Take off the regions of the rows that are selected."""
+        for entry in self._selected():
+            self.session.regions.remove(entry)
+
+    def save(self, entry: Entry, path: str | Path) -> None:
+        """Save the layer of a region as NIfTI, so that commands can read it."""
+        voxels, grid = voxels_of(entry.layer, self.session.space)
+        save_volume(voxels, grid, path)
+        entry.layer.metadata[PATH_KEY] = str(path)
+        show_info(f"Saved {entry.layer.name} to {path}.")
+
+    def _save(self) -> None:
+        entry = self._selected()[0]
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Save a region", f"{entry.layer.name}.nii.gz", "NIfTI (*.nii *.nii.gz)"
+        )
+        if path:
+            self._try(self.save, entry, path)
+
+    def _selected(self) -> list[Entry]:
+        rows = {index.row() for index in self.table.selectionModel().selectedRows()}
+        return [self._shown[number] for number in sorted(rows) if number < len(self._shown)]
+
+    def _on_selection(self) -> None:
+        chosen = self._selected()
+        self.remove.setEnabled(bool(chosen))
+        one = len(chosen) == 1
+        self.save_button.setEnabled(one and isinstance(chosen[0].layer, Labels))
+
+    def _go_there(self) -> None:
+        """Turn the slices of the viewer to the middle of the region that is selected."""
+        chosen = self._selected()
+        regions = self.session.regions.of(chosen[0]) if len(chosen) == 1 else []
+        if not regions:
+            return
+        dims, place = self.session.viewer.dims, middle_of(regions[0], self.session.space)
+        dims.set_point(range(dims.ndim - 3, dims.ndim), place)
+
+    # -- the table -----------------------------------------------------------------------------
+
+    def _build(self, entries: list[Entry]) -> None:
+        self._shown = entries
+        self.table.setRowCount(0)
+        self.table.setRowCount(len(entries))
+        for number, entry in enumerate(entries):
+            name = QTableWidgetItem()
+            name.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable)
+            self.table.setItem(number, 0, name)
+            role = QComboBox()
+            role.addItems(STEERING)
+            role.setToolTip(f"<qt>{ROLES_HELP}</qt>")
+            role.currentTextChanged.connect(
+                lambda text, entry=entry: self.session.regions.set_role(entry, text)
+            )
+            self.table.setCellWidget(number, 1, role)
+            box = self._size_box(entry) if isinstance(entry.layer, Spheres) else _label_box(entry)
+            box.valueChanged.connect(lambda value, entry=entry: self._on_number(entry, value))
+            self.table.setCellWidget(number, 2, box)
+        reached = [
+            self.table.cellWidget(n, column) for n in range(len(entries)) for column in (1, 2)
+        ]
+        for before, after in pairwise([self.table, *reached, self.rule.native, self.paint]):
+            QWidget.setTabOrder(before, after)
+        self.table.fit()
+
+    def _show(self, number: int, entry: Entry) -> None:
+        name = self.table.item(number, 0)
+        regions = self.session.regions.of(entry)
+        text = entry.layer.name + ("" if regions else EMPTY)
+        swatch = QPixmap(SWATCH, SWATCH)
+        swatch.fill(QColor(ROLE_COLOURS[entry.role]))
+        name.setText(text)
+        name.setIcon(QIcon(swatch))
+        name.setToolTip(text if regions else f"{text}: not in use until it is painted.")
+        role, box = self.table.cellWidget(number, 1), self.table.cellWidget(number, 2)
+        for widget in (role, box):
+            widget.blockSignals(True)
+        role.setCurrentText(entry.role)
+        if not isinstance(entry.layer, Spheres):
+            box.setValue(entry.label or 0)
+        elif len(entry.layer.size):
+            box.setValue(float(entry.layer.size[0]) / 2)
+        for widget in (role, box):
+            widget.blockSignals(False)
+
+    def _size_box(self, entry: Entry) -> QDoubleSpinBox:
+        box = QDoubleSpinBox()
+        box.setRange(0.1, 500.0)
+        box.setDecimals(1)
+        box.setSuffix(" mm")
+        box.setToolTip("Radius of the sphere.")
+        return box
+
+    def _on_number(self, entry: Entry, value: float) -> None:
+        if isinstance(entry.layer, Spheres):
+            self.session.regions.set_radius(entry, float(value))
+        else:
+            self.session.regions.set_label(entry, int(value) or None)
+
+    # -- adding --------------------------------------------------------------------------------
+
+    def _paint(self) -> None:
+        self.session.regions.add_painting()
+
+    def _add_ball(self) -> None:
+        self.session.regions.add_sphere(view_centre(self.session.viewer), SPHERE_RADIUS_MM)
+
+    def _fill_menu(self) -> None:
+        self.menu.clear()
+        layers = [x for x in mask_layers(self.session.viewer.layers) if isinstance(x, Labels)]
+        for layer in reversed(layers):
+            action = self.menu.addAction(layer.name)
+            action.triggered.connect(lambda _checked=False, x=layer: self._try(self._take, x))
+        if not layers:
+            self.menu.addAction("No labels layer is open").setEnabled(False)
+
+    def _take(self, layer: Layer) -> None:
+        self.session.regions.add_labels(layer)
+
+    def _try(self, action: Callable[..., None], *arguments: Any) -> None:
+        try:
+            action(*arguments)
+        except TractographyError as error:
+            self._refused(str(error))
+
+
+class _Table(QTableWidget):  # type: ignore[misc]
+    def __init__(self, remove: Callable[[], None]) -> None:
+        super().__init__(0, len(TITLES))
+        self._remove = remove
+        self.setHorizontalHeaderLabels(TITLES)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setTabKeyNavigation(False)
+        self.setToolTip(
+            "Regions that steer streamlines, and what each is for; the slices turn to the one "
+            "that is selected."
+        )
+        self.verticalHeader().hide()
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+
+    def fit(self) -> None:
+        """Be as high as the rows, up to a few."""
+        self.resizeRowsToContents()
+        n = min(self.rowCount(), MAX_ROWS)
+        rows = sum(self.rowHeight(number) for number in range(n))
+        self.setFixedHeight(self.horizontalHeader().sizeHint().height() + rows + 4)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        """Remove the selected regions on Delete."""
+        if event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
+            self._remove()
+        else:
+            super().keyPressEvent(event)
+
+
+def _label_box(entry: Entry) -> QSpinBox:
+    box = QSpinBox()
+    box.setRange(0, LARGEST_LABEL)
+    box.setSpecialValueText("any label")
+    box.setToolTip("The label that counts; 0 for every label.")
+    return box
+
+
+def middle_of(region: Region, space: DisplaySpace) -> np.ndarray:
+    """Return where a region is, as a display position (z, y, x) in mm."""
+    place = region.center_mm
+    if place is None:
+        assert region.grid is not None
+        assert region.voxels is not None
+        place = region.grid.to_mm(np.argwhere(region.voxels).mean(axis=0))
+    (middle,) = np.asarray(space.to_display(place[None]), dtype=float)
+    return np.asarray(middle)
+
+
+def view_centre(viewer: Any) -> np.ndarray:
+    """Return the middle of the view, as a display position (z, y, x) in mm."""
+    position = np.array(viewer.dims.point, dtype=float)
+    shown = list(viewer.dims.displayed)
+    position[shown] = np.asarray(viewer.scene.camera.center, dtype=float)[-len(shown) :]
+    return position[-3:]

@@ -1,0 +1,106 @@
+"""The Seeds section of the panel: what streamlines start from, how many, and a table of seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from magicgui import widgets
+from napari.layers import Layer
+from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
+
+from ...parameters import SEED_SOURCES, seeding_specs
+from ..layers.volumes import mask_layers
+from ..session.session import Session
+from .seed_table import SeedTable
+from .widgets.controls import form, on_change, parameter_controls
+from .widgets.sections import button, row
+
+PLACED, MASK, _WHOLE = SEED_SOURCES
+HINTS = {
+    "mask": "Streamlines start in the voxels of the mask.",
+    "whole FOD": "Streamlines start everywhere, more where the FOD is larger.",
+}
+
+
+class SeedSection(QWidget):  # type: ignore[misc]
+    """What the Seeds section holds.
+
+    Parameters
+    ----------
+    session : Session
+    refused : callable
+        Takes a sentence that says why what was typed cannot be.
+
+    Attributes
+    ----------
+    controls : list
+        Of the seeding parameters.
+    """
+
+    def __init__(
+        self, session: Session, refused: Callable[[str], None], parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.controls = parameter_controls(seeding_specs())
+        named = {control.name: control for control in self.controls}
+        self.source = named["source"]
+        self.mask_choice = widgets.ComboBox(
+            name="seed_mask",
+            label="Seed mask",
+            nullable=True,
+            choices=lambda _widget: mask_layers(session.viewer.layers),
+            tooltip="Streamlines start where this layer is not zero; none takes the mask above.",
+        )
+        self.hint = QLabel()
+        self.hint.setWordWrap(True)
+        self.hint.setMinimumHeight(2 * self.hint.fontMetrics().lineSpacing() + 4)
+        self.clear = button("Remove all", "Remove all seeds.")
+        self.clear.clicked.connect(session.clear_seeds)
+        self.table = SeedTable(session, refused)
+        self._placed = form([named["n_per_seed"], named["radius_mm"]])
+        self._mask = form([self.mask_choice])
+        self._volume = form([named["n_total"]])
+        self.forms = [form([self.source]), self._placed, self._mask, self._volume]
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(5)
+        for part in (*self.forms, self.table, row(self.hint, self.clear, stretch_first=True)):
+            layout.addWidget(part)
+        self.source.changed.connect(self.show_source)
+        self.mask_choice.changed.connect(self._on_mask)
+        session.seeds_changed.connect(self.show_source)
+        on_change(self.controls, self.table.viewport().update)
+        self.show_source()
+
+    def refresh_layers(self) -> None:
+        """Take up new, renamed and removed layers."""
+        self.mask_choice.reset_choices()
+        self._on_mask(self.mask_choice.value)
+
+    def show_source(self, _value: Any = None) -> None:
+        """Show what belongs to the source that is chosen."""
+        source = self.source.value
+        n = len(self.session.seeds)
+        self._placed.setVisible(source == PLACED)
+        self._mask.setVisible(source == MASK)
+        self._volume.setVisible(source != PLACED)
+        self.table.setVisible(source == PLACED and n > 0)
+        self.clear.setVisible(source == PLACED)
+        self.clear.setEnabled(n > 0)
+        self.hint.setText(self._hint(source, n))
+
+    def _hint(self, source: str, n: int) -> str:
+        if self.session.fod is None:
+            return "First open an FOD volume; File > Open Sample has phantoms."
+        if source != PLACED:
+            return HINTS[source]
+        if n == 0:
+            return "Shift-click in the image to place a seed."
+        return f"{n:,} seed{'' if n == 1 else 's'}: drag to move, Ctrl-click to remove."
+
+    def _on_mask(self, layer: Layer | None) -> None:
+        if layer is not self.session.seed_mask_layer:
+            self.session.seed_mask_layer = layer
+            self.session.changed()

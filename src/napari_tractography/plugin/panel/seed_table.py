@@ -1,0 +1,241 @@
+"""A table of the seeds that were placed: where they are, their radius and number.
+
+Rows and the selected points of the layer go together. An empty cell stands for what all seeds
+have in common, which it shows. Called by the Seeds section of the panel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from qtpy.QtCore import (
+    QAbstractTableModel,
+    QEvent,
+    QItemSelection,
+    QItemSelectionModel,
+    QModelIndex,
+    Qt,
+)
+from qtpy.QtGui import QColor, QFont, QKeyEvent, QPalette
+from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+
+from ...errors import InvalidSeedsError, TractographyError
+from ..session.seed_layer import OWN_SPECS
+from ..session.session import Session
+from .widgets.controls import tooltip
+
+ROWS = 4  # that are seen at once
+POSITION = "Position (mm)"
+SHORT_TITLES = {"n_per_seed": "Number", "radius_mm": "Radius (mm)"}
+POSITION_HELP = "Where the seed is: right, anterior, superior."
+TITLES = (POSITION, *(SHORT_TITLES[spec.name] for spec in OWN_SPECS))
+WHOLE = 99.95  # mm from which on places are shown without a decimal
+FAINT = 150  # of 255: how strongly what is common to all is written
+EDITABLE = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
+Role = Qt.ItemDataRole
+
+
+class SeedModel(QAbstractTableModel):  # type: ignore[misc]
+    """The seeds of a session, a row each; what is typed goes to their layer.
+
+    Parameters
+    ----------
+    session : Session
+    refused : callable
+        Takes a sentence that says why what was typed cannot be.
+    """
+
+    def __init__(self, session: Session, refused: Callable[[str], None]) -> None:
+        super().__init__()
+        self._session = session
+        self._refused = refused
+        self.text_colour = QColor("grey")
+        self._positions = np.empty((0, 3))
+        self._own = session.seeds.own
+
+    def refresh(self) -> None:
+        """Take the seeds from their layer."""
+        seeds = self._session.seeds
+        same = len(seeds) == len(self._positions)
+        if not same:
+            self.beginResetModel()
+        self._positions, self._own = seeds.positions_mm, seeds.own
+        if not same:
+            self.endResetModel()
+        elif len(seeds):
+            last = self.index(len(seeds) - 1, len(TITLES) - 1)
+            self.dataChanged.emit(self.index(0, 0), last)
+
+    def rowCount(self, parent: QModelIndex | None = None) -> int:  # noqa: N802 - Qt's name
+        """Return the number of seeds."""
+        return 0 if parent is not None and parent.isValid() else len(self._positions)
+
+    def columnCount(self, parent: QModelIndex | None = None) -> int:  # noqa: N802 - Qt's name
+        """Return the number of columns."""
+        return 0 if parent is not None and parent.isValid() else len(TITLES)
+
+    def headerData(  # noqa: N802 - Qt's name
+        self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
+    ) -> Any:
+        """Return the title or the help of a column, the number of a row."""
+        if orientation == Qt.Orientation.Vertical:
+            return section + 1 if role == Role.DisplayRole else None
+        if role == Role.DisplayRole:
+            return TITLES[section]
+        if role == Role.ToolTipRole:
+            return tooltip(OWN_SPECS[section - 1]) if section else POSITION_HELP
+        return None
+
+    def flags(self, index: QModelIndex) -> Qt.ItemFlag:
+        """Return that all can be edited."""
+        return EDITABLE
+
+    def data(self, index: QModelIndex, role: int = Role.DisplayRole) -> Any:
+        """Return the text of a cell; what is common to all in a lighter, slanted hand."""
+        if role not in (Role.DisplayRole, Role.EditRole, Role.FontRole, Role.ForegroundRole):
+            return None
+        row, column = index.row(), index.column()
+        if column == 0:
+            place = self._positions[row]
+            if role == Role.DisplayRole:  # three digits, for which there is room
+                return ", ".join(f"{x:z.{1 if abs(x) < WHOLE else 0}f}" for x in place)
+            return ", ".join(f"{x:z.1f}" for x in place) if role == Role.EditRole else None
+        name = OWN_SPECS[column - 1].name
+        own = self._own[name][row]
+        if not np.isnan(own):
+            return f"{own:.10g}" if role in (Role.DisplayRole, Role.EditRole) else None
+        if role == Role.DisplayRole:
+            return f"{getattr(self._session.seeding, name):g}"
+        if role == Role.FontRole:
+            font = QFont()
+            font.setItalic(True)
+            return font
+        if role == Role.EditRole:
+            return ""
+        faint = QColor(self.text_colour)
+        faint.setAlpha(FAINT)
+        return faint
+
+    def setData(  # noqa: N802 - Qt's name
+        self, index: QModelIndex, value: Any, role: int = Role.EditRole
+    ) -> bool:
+        """Take what was typed."""
+        text = str(value).strip()
+        if role != Role.EditRole or text == self.data(index, Role.EditRole):
+            return False
+        try:
+            self._take(index.row(), index.column(), text)
+        except TractographyError as error:
+            self._refused(str(error))
+            return False
+        return True
+
+    def _take(self, row: int, column: int, text: str) -> None:
+        if column == 0:
+            self._session.move_seed(row, self._session.space.to_display(_point(text))[0])
+            return
+        spec = OWN_SPECS[column - 1]
+        try:
+            value = float(text) if text else None
+        except ValueError:
+            value = spec.check(text)  # says what it should be
+        self._session.seeds.set_own([row], spec.name, value)
+
+
+class SeedTable(QTableView):  # type: ignore[misc]
+    """The table; Delete removes the seeds of the rows that are selected."""
+
+    def __init__(
+        self, session: Session, refused: Callable[[str], None], parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._session = session
+        self._following = False  # whether one selection is taking over the other
+        self._layer: Any = None
+        self.seeds = SeedModel(session, refused)
+        self.setModel(self.seeds)
+        self.setToolTip(
+            "Each seed can have a radius and a number of its own; empty a cell for the value "
+            "above. Delete removes the selected."
+        )
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        height = self.fontMetrics().lineSpacing() + 6
+        self.verticalHeader().setDefaultSectionSize(height)
+        self.setFixedHeight(self.horizontalHeader().sizeHint().height() + ROWS * height + 4)
+        self.setTabKeyNavigation(False)  # Tab leads on through the panel
+        self.selectionModel().selectionChanged.connect(self._to_layer)
+        session.seeds_changed.connect(self.refresh)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the seeds as they are."""
+        layer = self._session.seeds_layer
+        if layer is not self._layer:
+            if self._layer is not None:
+                self._layer.selected_data.events.items_changed.disconnect(self._from_layer)
+            self._layer = layer
+            if layer is not None:
+                layer.selected_data.events.items_changed.connect(self._from_layer)
+        self.seeds.refresh()
+        self._from_layer()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
+        """Take up the colours of another theme."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.StyleChange):
+            self.seeds.text_colour = self.palette().color(QPalette.ColorRole.Text)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        """Remove the selected seeds on Delete."""
+        if event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
+            self._session.remove_seeds(self._rows())
+        else:
+            super().keyPressEvent(event)
+
+    def _rows(self) -> set[int]:
+        return {index.row() for index in self.selectionModel().selectedRows()}
+
+    def _to_layer(self, *_: Any) -> None:
+        if self._following or self._layer is None or self._rows() == self._layer.selected_data:
+            return
+        self._following = True
+        try:
+            self._layer.selected_data = self._rows()
+        finally:
+            self._following = False
+
+    def _from_layer(self, *_: Any) -> None:
+        wanted = set() if self._layer is None else {int(i) for i in self._layer.selected_data}
+        if self._following or wanted == self._rows():
+            return
+        chosen = QItemSelection()
+        for row in wanted:
+            if row < self.seeds.rowCount():
+                index = self.seeds.index(row, 0)
+                chosen.select(index, index)
+        flags = QItemSelectionModel.SelectionFlag
+        self._following = True
+        try:
+            self.selectionModel().select(chosen, flags.ClearAndSelect | flags.Rows)
+        finally:
+            self._following = False
+        if len(wanted) == 1:
+            self.scrollTo(self.seeds.index(min(wanted), 0))
+
+
+def _point(text: str) -> np.ndarray:
+    try:
+        x, y, z = (float(number) for number in text.replace(",", " ").split())
+    except ValueError:
+        raise InvalidSeedsError(
+            f"{text!r} is no position; type three numbers in mm such as -12, 4.5, 30."
+        ) from None
+    if not np.isfinite([x, y, z]).all():
+        raise InvalidSeedsError(f"The position {text!r} is not finite; type numbers in mm.")
+    return np.array([[x, y, z]])

@@ -1,0 +1,152 @@
+"""The Selection section of the panel: buttons for what the keys of a streamlines layer do.
+
+It also lets the mouse reach streamlines while another layer is selected: Alt-click selects, and
+the status bar tells which streamline is under the cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from napari.utils.interactions import Shortcut
+from qtpy.QtCore import Qt, QTimer
+from qtpy.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
+
+from ..session.session import Session
+from ..streamlines.layer import Streamlines
+from ..streamlines.selecting import COMMANDS, select_on_click
+from .widgets.sections import button, row
+
+BUTTONS_A_ROW = 3
+HOVER_MS = 50  # that the mouse rests: among millions of points a look takes as long
+HINT = "Alt-click a streamline to select it, Alt-Shift-click to select more."
+
+
+class Selection(QWidget):  # type: ignore[misc]
+    """What is selected, and what can be done with it.
+
+    Parameters
+    ----------
+    session : Session
+        Whose streamlines are meant, unless another streamlines layer is selected in the viewer.
+    """
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.viewer = session.viewer
+        self.layer: Streamlines | None = None
+        self._told: dict[str, str] = {}  # the status that we set, not to be taken for napari's
+        self._hover = QTimer(self)
+        self._hover.setSingleShot(True)
+        self._hover.setInterval(HOVER_MS)
+        self._hover.timeout.connect(self._tell)
+        self._on_press = self._alt_click  # one bound method, so that it can be removed
+        self.label = QLabel()
+        self.label.setWordWrap(True)
+        self.buttons = {}
+        for command in COMMANDS:
+            keys = " or ".join(Shortcut(key).platform for key in command.keys)
+            made = button(
+                command.name, f"{command.help} {keys} while the Streamlines layer is selected."
+            )
+            made.clicked.connect(lambda _checked=False, act=command.act: self._act(act))
+            self.buttons[command.name] = made
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.label)
+        buttons = list(self.buttons.values())
+        for first in range(0, len(buttons), BUTTONS_A_ROW):
+            layout.addWidget(row(*buttons[first : first + BUTTONS_A_ROW]))
+        self.refresh()
+
+    # -- coming and going ----------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Listen to the viewer."""
+        layers = self.viewer.layers
+        layers.selection.events.active.connect(self._on_layers)
+        layers.events.removed.connect(self._on_layers)
+        self.session.layer_made.connect(self._on_layers)
+        self.viewer.events.status.connect(self._on_status)
+        self.viewer.mouse_drag_callbacks.append(self._on_press)
+        self._on_layers()
+
+    def close_selection(self) -> None:
+        """Let go of the viewer and of the layer."""
+        layers = self.viewer.layers
+        layers.selection.events.active.disconnect(self._on_layers)
+        layers.events.removed.disconnect(self._on_layers)
+        self.session.layer_made.disconnect(self._on_layers)
+        self.viewer.events.status.disconnect(self._on_status)
+        if self._on_press in self.viewer.mouse_drag_callbacks:
+            self.viewer.mouse_drag_callbacks.remove(self._on_press)
+        self._hover.stop()
+        self._watch(None)
+
+    def _on_layers(self, _event: Any = None) -> None:
+        active = self.viewer.layers.selection.active
+        layer = active if isinstance(active, Streamlines) else self.session.streamlines_layer
+        self._watch(layer if layer in self.viewer.layers else None)
+
+    def _watch(self, layer: Streamlines | None) -> None:
+        if layer is not self.layer:
+            if self.layer is not None:
+                self.layer.editor.changed.disconnect(self.refresh)
+            self.layer = layer
+            if layer is not None:
+                layer.editor.changed.connect(self.refresh)
+        self.refresh()
+
+    # -- buttons -------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Say how many are selected, and enable what can be done."""
+        editor = None if self.layer is None else self.layer.editor
+        for command in COMMANDS:
+            possible = editor is not None and command.possible(editor)
+            self.buttons[command.name].setEnabled(possible)
+        if editor is None or not editor.n_selected:
+            self.label.setText(HINT)
+        else:
+            n = editor.layer.n_all
+            self.label.setText(f"<b>{editor.n_selected:,} of {n:,}</b> streamlines selected")
+
+    def _act(self, act: Any) -> None:
+        if self.layer is not None:
+            act(self.layer.editor)
+
+    # -- mouse ---------------------------------------------------------------------------------
+
+    def _alt_click(self, viewer: Any, event: Any) -> Iterator[None]:
+        layer = self.layer
+        if layer is None or layer is viewer.layers.selection.active:
+            return  # the layer itself selects
+        if "Alt" in event.modifiers and layer.visible:
+            yield from select_on_click(layer, event)
+
+    def _on_status(self, _event: Any = None) -> None:
+        if self.layer is not None and self.viewer.status != self._told:
+            self._hover.start()
+
+    def _tell(self) -> None:
+        """Tell in the status bar which streamline is under the cursor, after the other layer."""
+        viewer, layer = self.viewer, self.layer
+        status = viewer.status
+        if (
+            layer is None
+            or layer is viewer.layers.selection.active
+            or not isinstance(status, dict)
+            or QApplication.mouseButtons() != Qt.MouseButton.NoButton  # the camera moves
+        ):
+            return
+        shown = list(viewer.dims.displayed)
+        sight = None
+        if viewer.dims.ndisplay == 3:
+            sight = viewer.scene.camera.calculate_nd_view_direction(viewer.dims.ndim, shown)
+        number = layer.get_value(viewer.cursor.position, view_direction=sight, world=True)
+        if number is not None:
+            text = f"{status['coordinates']}; {layer.describe(number)}"
+            self._told = {**status, "coordinates": text}
+            viewer.status = self._told

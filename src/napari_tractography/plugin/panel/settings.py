@@ -1,0 +1,254 @@
+"""What the panel remembers from one session to the next, in napari's settings of this plugin.
+
+napari keeps them in a file of its own beside its other settings, and shows them in its
+Preferences. What there is to keep is told in the manifest, whose part is derived from
+:data:`KEPT` by ``scripts/docs.py``. Called by the panel.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import yaml  # type: ignore[import-untyped]
+from napari.settings import get_plugin_settings
+from napari.utils.notifications import show_warning
+from qtpy.QtCore import QObject, QTimer
+
+from ...errors import InvalidParameterError
+from ...parameters import ParameterSpec, parameter_specs, seeding_specs
+from ...tracking.tables.tables import cpu_count
+from ..export.screenshots import PICTURE_SPECS
+from .appearance_section import DISPLAY_SPECS
+from .device_section import BACKEND_SPEC, THREADS_SPEC
+from .view_section import GLYPH_SPECS
+from .widgets.sections import Section
+
+if TYPE_CHECKING:
+    from .panel import TractographyPanel
+
+logger = logging.getLogger(__name__)
+
+PLUGIN = "napari-tractography"
+WAIT_MS = 500  # after the last change, before the file is written
+OF_THE_VOLUME = {"slab_mm"}  # follows the voxels of the volume that is opened
+
+LOOKS = (*DISPLAY_SPECS, *GLYPH_SPECS)
+
+PANEL_SPECS = (
+    ParameterSpec(
+        name="live",
+        label="Live",
+        default=False,
+        help="Track again whenever a seed or a parameter changes.",
+    ),
+    BACKEND_SPEC,
+    ParameterSpec(
+        name=THREADS_SPEC.name,
+        label=THREADS_SPEC.label,
+        default=0,
+        minimum=0,
+        maximum=4096,
+        help="How many threads track on the CPU; 0 is one a processor.",
+    ),
+    ParameterSpec(
+        name="open_sections",
+        label="Open sections",
+        default="",
+        help="The sections that are unfolded, with commas; empty for those that are at first.",
+    ),
+)
+
+# {key in napari's settings: (title, what is kept)}
+KEPT: dict[str, tuple[str, Sequence[ParameterSpec]]] = {
+    "tracking": ("Tracking", parameter_specs()),
+    "seeding": ("Seeds", seeding_specs()),
+    "display": ("Display", [spec for spec in LOOKS if spec.name not in OF_THE_VOLUME]),
+    "pictures": ("Screenshots", PICTURE_SPECS),
+    "panel": ("Panel", PANEL_SPECS),
+}
+
+KEYS = {"source": "seed_source"}  # the others are kept by their names; these napari cannot take
+
+Values = dict[str, dict[str, Any]]
+_told: set[str] = set()  # problems that were told: once is enough
+
+
+def setting_name(name: str) -> str:
+    """Return what a parameter is called in napari's settings."""
+    return KEYS.get(name, name)
+
+
+def defaults() -> Values:
+    """Return what is set where nothing was kept."""
+    return {key: {spec.name: spec.default for spec in specs} for key, (_, specs) in KEPT.items()}
+
+
+def checked(values: Mapping[str, Mapping[str, Any]]) -> Values:
+    """Return what is kept, with the default in place of what is absent or cannot be."""
+    result = defaults()
+    for key, (_, specs) in KEPT.items():
+        for spec in specs:
+            try:
+                result[key][spec.name] = spec.check(values[key][spec.name])
+            except (KeyError, TypeError, InvalidParameterError) as error:
+                logger.debug("%s.%s is the default: %s", key, spec.name, error)
+    return result
+
+
+class Memory(QObject):  # type: ignore[misc]
+    """Keeps what is set in a panel, and sets it again.
+
+    Parameters
+    ----------
+    panel : TractographyPanel
+        Built, and not yet shown.
+    keep : bool
+        Otherwise nothing is read or written.
+    """
+
+    writing = False  # some panel's own: what is set in one leaves the others alone
+
+    def __init__(self, panel: TractographyPanel, *, keep: bool = True) -> None:
+        super().__init__(panel)
+        self._panel = panel
+        self._controls = {
+            "tracking": [*panel.tracking, *panel.more],
+            "seeding": panel.seeding,
+            "display": [
+                control
+                for control in (*panel.appearance.controls, *panel.scene.controls)
+                if control.name not in OF_THE_VOLUME
+            ],
+        }
+        self._controls["pictures"] = panel.pictures.controls
+        self._sections = panel.findChildren(Section)
+        self._open_at_first = self._open_sections()
+        self._settings = _settings() if keep else None
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(WAIT_MS)
+        self._timer.timeout.connect(self._write)
+        if self._settings is not None:
+            self._read()
+        for control in [c for group in self._controls.values() for c in group]:
+            control.changed.connect(self._note)
+        for control in panel.device.controls:
+            control.changed.connect(self._note)
+        panel.live.toggled.connect(self._note)
+        for section in self._sections:
+            section.header.toggled.connect(self._note)
+
+    def open(self) -> None:
+        """Follow what is set in napari's Preferences."""
+        if self._settings is not None:
+            self._settings.events.changed.connect(self._on_preferences)
+
+    def close_memory(self) -> None:
+        """Keep what is set now, and follow no more."""
+        if self._timer.isActive():
+            self._timer.stop()
+            self._write()
+        if self._settings is not None:
+            self._settings.events.changed.disconnect(self._on_preferences)
+
+    @property
+    def values(self) -> Values:
+        """What is set in the panel."""
+        of_device = self._panel.device.values
+        n_threads = of_device["n_threads"]
+        now_open = self._open_sections()
+        return {
+            **{key: {c.name: c.value for c in group} for key, group in self._controls.items()},
+            "panel": {
+                "live": self._panel.live.isChecked(),
+                "backend": of_device["backend"],
+                "n_threads": 0 if n_threads == cpu_count() else n_threads,
+                "open_sections": "" if now_open == self._open_at_first else now_open,
+            },
+        }
+
+    def restore(self, values: Mapping[str, Mapping[str, Any]]) -> None:
+        """Set everything in the panel."""
+        wanted = checked(values)
+        for key, group in self._controls.items():
+            for control in group:
+                if control.value != wanted[key][control.name]:
+                    control.value = wanted[key][control.name]
+        of_panel = wanted["panel"]
+        self._panel.device.set_values(of_panel["backend"], of_panel["n_threads"])
+        titles = of_panel["open_sections"] or self._open_at_first
+        for section in self._sections:
+            section.header.setChecked(section.title in titles.split(", "))
+        self._panel.live.setChecked(of_panel["live"])
+
+    def restore_defaults(self) -> None:
+        """Set everything as it was before anything was changed."""
+        self.restore(defaults())
+
+    def _open_sections(self) -> str:
+        titles = [s.title for s in self._sections if s.header.isChecked()]
+        return ", ".join(titles) or "none"
+
+    def _note(self, _value: Any = None) -> None:
+        if self._settings is not None:
+            self._timer.start()
+
+    def _read(self) -> None:
+        kept = {
+            key: {
+                spec.name: getattr(getattr(self._settings, key), setting_name(spec.name), None)
+                for spec in specs
+            }
+            for key, (_, specs) in KEPT.items()
+        }
+        self.restore(kept)
+
+    def _write(self) -> None:
+        Memory.writing = True
+        try:
+            for key, values in self.values.items():
+                for name, value in values.items():
+                    try:
+                        setattr(getattr(self._settings, key), setting_name(name), value)
+                    except ValueError as error:  # a random seed beyond 2^31
+                        logger.debug("%s.%s is not kept: %s", key, name, error)
+        except OSError as error:
+            _tell_once(f"Settings of the panel are not kept: {error}")
+        finally:
+            Memory.writing = False
+
+    def _on_preferences(self, _event: Any) -> None:
+        if not Memory.writing and not self._timer.isActive():
+            self._read()
+
+
+def _settings() -> Any:
+    """Return napari's settings of this plugin; None where there are none, then nothing is kept."""
+    try:
+        settings = get_plugin_settings(PLUGIN)
+    except KeyError as error:  # installed otherwise, or switched off
+        logger.debug("Settings are not kept: %s", error)
+        return None
+    except (AssertionError, ValueError, OSError) as error:  # a file with something else in it
+        _tell_once(
+            "The settings of the plugins cannot be read "
+            f"({str(error)[:80]!r}); defaults are used until the file is put right or removed."
+        )
+        return None
+    if any(not hasattr(settings, key) for key in KEPT):
+        return None
+    path = settings.config_path
+    try:
+        if path and path.exists():
+            yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        _tell_once(f"{path} cannot be read; the settings of the panel are the defaults again.")
+    return settings
+
+
+def _tell_once(text: str) -> None:
+    if text not in _told:
+        _told.add(text)
+        show_warning(text)

@@ -1,0 +1,1 @@
+"""What the panel is made of: controls, sections, dialogs, the dock."""

@@ -1,0 +1,65 @@
+"""Work that takes a while and ends in one piece: the window goes on, and says what it waits for.
+
+Called where a file is opened or saved, from the main thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QApplication, QProgressDialog, QWidget
+
+from ....files.paths import GivenUpError, dropped_after
+
+PATIENCE_SECONDS = 0.3  # before a dialog appears
+TURN_SECONDS = 0.02  # between two turns of the loop of events
+THREAD_NAME = "tractography-waiting"
+
+Result = TypeVar("Result")
+
+
+def wait_for(work: Callable[[], Result], text: str, parent: QWidget) -> Result:
+    """Return what `work` returns, done in a thread; the window is drawn meanwhile.
+
+    Parameters
+    ----------
+    work : callable
+        Touches no viewer, layer or widget.
+    text : str
+        What the dialog says, which appears when it takes longer.
+    parent : QWidget
+        In the window that takes no input until it is done.
+
+    Raises
+    ------
+    GivenUpError
+        When the person pressed Cancel; the work goes on, and what it returns or writes is dropped.
+    """
+    given_up = threading.Event()
+
+    def work_unless_given_up() -> Result:
+        with dropped_after(given_up):
+            return work()
+
+    pool = ThreadPoolExecutor(1, thread_name_prefix=THREAD_NAME)
+    future = pool.submit(work_unless_given_up)
+    pool.shutdown(wait=False)
+    if not wait([future], timeout=PATIENCE_SECONDS).done:
+        dialog = QProgressDialog(text, "Cancel", 0, 0, parent.window())
+        dialog.setWindowModality(Qt.WindowModality.WindowModal)
+        dialog.setMinimumDuration(0)
+        dialog.canceled.connect(given_up.set)
+        dialog.show()
+        try:
+            while not wait([future], timeout=TURN_SECONDS).done:
+                QApplication.processEvents()
+                if given_up.is_set():
+                    raise GivenUpError(text)
+        finally:
+            dialog.close()
+            dialog.deleteLater()
+    return future.result()

@@ -1,0 +1,215 @@
+"""Controls built from parameter descriptions: ranges, units, choices and tooltips come from there.
+
+Called by the panel for everything that is a parameter. A control has a name, a label, a tooltip,
+a value, a signal `changed` and a Qt widget `native`, as magicgui's widgets have, which most are.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from magicgui import widgets
+from psygnal import Signal
+from qtpy.QtCore import QEvent, QLocale, QObject, Qt
+from qtpy.QtWidgets import (
+    QAbstractSpinBox,
+    QDoubleSpinBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QSlider,
+    QWidget,
+)
+
+from ....parameters import ParameterSpec
+
+SHORT_UNITS = {"degrees": "°"}
+DECIMALS = 4  # enough to type any value that makes sense; zeros at the end are not shown
+BOX_WIDTH = 104
+
+
+class NumberBox(QDoubleSpinBox):  # type: ignore[misc]
+    """A spin box that shows no more decimals than the number has."""
+
+    def __init__(self, spec: ParameterSpec, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        assert spec.minimum is not None
+        assert spec.maximum is not None
+        locale = QLocale()
+        locale.setNumberOptions(QLocale.NumberOption.OmitGroupSeparator)
+        self.setLocale(locale)
+        self.setDecimals(DECIMALS)
+        self.setRange(spec.minimum, spec.maximum)
+        self.setSingleStep(spec.increment or (spec.maximum - spec.minimum) / 100)
+        self.setValue(spec.default)
+        self.setFixedWidth(BOX_WIDTH) if spec.slider else self.setMinimumWidth(BOX_WIDTH)
+
+    def textFromValue(self, value: float) -> str:  # noqa: N802 - Qt's name
+        """Return the number as text."""
+        return str(self.locale().toString(round(value, DECIMALS), "g", 9))
+
+
+class NumberControl:
+    """A box that takes every allowed value, and a slider over the useful part where there is one.
+
+    The box holds the value; the slider follows it and moves it.
+    """
+
+    changed = Signal(float)
+
+    def __init__(self, spec: ParameterSpec) -> None:
+        self.name = spec.name
+        self.label = label(spec)
+        self.tooltip = tooltip(spec)
+        self.native = QWidget()
+        self.native.setToolTip(self.tooltip)
+        layout = QHBoxLayout(self.native)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        self.box = NumberBox(spec)
+        self.slider: QSlider | None = None
+        if spec.slider:
+            low, high = spec.slider
+            self._increment = spec.increment or (high - low) / 100
+            self.slider = QSlider(Qt.Orientation.Horizontal)
+            self.slider.setRange(round(low / self._increment), round(high / self._increment))
+            self.slider.setValue(round(spec.default / self._increment))
+            self.slider.valueChanged.connect(self._on_slider)
+            layout.addWidget(self.slider, 1)
+        layout.addWidget(self.box, 0 if spec.slider else 1)
+        self.box.valueChanged.connect(self._on_box)
+
+    @property
+    def value(self) -> float:
+        """The number."""
+        return round(float(self.box.value()), DECIMALS)
+
+    @value.setter
+    def value(self, value: float) -> None:
+        self.box.setValue(value)
+
+    def _on_slider(self, position: int) -> None:
+        self.box.setValue(position * self._increment)
+
+    def _on_box(self, value: float) -> None:
+        if self.slider is not None:
+            self.slider.blockSignals(True)  # a value between two positions of the slider stays
+            self.slider.setValue(round(value / self._increment))
+            self.slider.blockSignals(False)
+        self.changed.emit(self.value)
+
+
+class IgnoreWheel(QObject):  # type: ignore[misc]
+    """Keeps controls from changing while the panel is scrolled over them with the wheel."""
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Leave the wheel to the scroll area unless the control was clicked before."""
+        if event.type() == QEvent.Type.Wheel and not watched.hasFocus():
+            event.ignore()
+            return True
+        return False
+
+    def watch(self, widget: QWidget) -> None:
+        """Watch a widget and all controls inside it."""
+        for each in [widget, *widget.findChildren(QWidget)]:
+            if isinstance(each, (QSlider, QAbstractSpinBox)) or each.inherits("QComboBox"):
+                each.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+                each.installEventFilter(self)
+
+
+def parameter_control(spec: ParameterSpec) -> Any:
+    """Return a control for one parameter: a combo box, a check box, a slider or a spin box."""
+    if isinstance(spec.default, float):
+        return NumberControl(spec)
+    common: dict[str, Any] = {
+        "name": spec.name,
+        "label": label(spec),
+        "tooltip": tooltip(spec),
+        "value": spec.default,
+    }
+    if spec.choices:
+        return widgets.ComboBox(choices=spec.choices, **common)
+    if isinstance(spec.default, bool):
+        box = widgets.CheckBox(**common)
+        box.native.setText("")  # its label stands at the left
+        return box
+    return widgets.SpinBox(min=spec.minimum, max=spec.maximum, step=spec.increment, **common)
+
+
+def parameter_controls(specs: Iterable[ParameterSpec]) -> list[Any]:
+    """Return a control for each parameter, named as it."""
+    return [parameter_control(spec) for spec in specs]
+
+
+def form(controls: Sequence[Any], *, extra: Sequence[QWidget | None] = ()) -> QWidget:
+    """Return controls below each other, their labels at the left.
+
+    Parameters
+    ----------
+    controls : sequence of controls
+    extra : sequence of QWidget or None
+        What stands at the right of each control.
+    """
+    whole = QWidget()
+    grid = QGridLayout(whole)
+    grid.setContentsMargins(0, 0, 0, 0)
+    grid.setVerticalSpacing(5)
+    grid.setColumnStretch(1, 1)
+    for row, control in enumerate(controls):
+        text = QLabel(control.label)
+        text.setToolTip(control.tooltip)
+        text.setBuddy(getattr(control, "box", control.native))
+        grid.addWidget(text, row, 0)
+        more = extra[row] if row < len(extra) else None
+        grid.addWidget(control.native, row, 1, 1, 2 if more is None else 1)
+        if more is not None:
+            grid.addWidget(more, row, 2)
+    return whole
+
+
+def align(forms: Iterable[QWidget]) -> None:
+    """Give the labels of several forms the same width."""
+    grids = [one.layout() for one in forms]
+    width = max(
+        grid.itemAtPosition(row, 0).widget().sizeHint().width()
+        for grid in grids
+        for row in range(grid.rowCount())
+    )
+    for grid in grids:
+        grid.setColumnMinimumWidth(0, width)
+
+
+def values_of(controls: Iterable[Any]) -> dict[str, Any]:
+    """Return {name: value} of controls."""
+    return {control.name: control.value for control in controls}
+
+
+def set_values(controls: Iterable[Any], values: dict[str, Any]) -> None:
+    """Set the controls that `values` names."""
+    for control in controls:
+        if control.name in values:
+            control.value = values[control.name]
+
+
+def on_change(controls: Iterable[Any], callback: Callable[[], None]) -> None:
+    """Call back when any of the controls changes."""
+    for control in controls:
+        control.changed.connect(lambda _value: callback())
+
+
+def label(spec: ParameterSpec) -> str:
+    """Return the label of a parameter with its unit."""
+    unit = SHORT_UNITS.get(spec.unit, spec.unit)
+    return f"{spec.label} ({unit})" if unit else spec.label
+
+
+def tooltip(spec: ParameterSpec) -> str:
+    """Return the help text of a parameter with its limits and default, as a tooltip."""
+    unit = f" {spec.unit}" if spec.unit else ""
+    text = spec.help
+    if spec.minimum is not None and spec.maximum is not None:
+        text += f" From {spec.minimum:g} to {spec.maximum:g}{unit};"
+        text += f" default {spec.default:g}{unit}."
+    return f"<qt>{html.escape(text)}</qt>"  # rich text wraps; plain tooltips are one long line

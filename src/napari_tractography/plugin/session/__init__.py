@@ -1,0 +1,1 @@
+"""What the person is doing, without widgets: state, runs, seeds and regions."""

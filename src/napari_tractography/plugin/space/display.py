@@ -1,0 +1,254 @@
+"""The display space: where napari draws what lives in RAS+ millimetres.
+
+napari draws axes (z, y, x), and in 2-D it drops the rotation of an oblique affine. Volumes are
+therefore shown on their own voxel grid, brought to the closest canonical (RAS) order and
+reversed to z, y, x, with a diagonal scale and a translation; streamlines and seeds go through
+the same transform, so that they lie on the volume exactly. Called by everything in the plugin
+that puts something on the screen or takes a position from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...errors import InvalidGridError
+from ...grid import Grid
+
+# The same units on every layer: napari takes them into account when it draws.
+UNITS = ("mm", "mm", "mm")
+
+# With axes (z, y, x) that increase to superior, anterior and right: in 2-D anterior (or
+# superior) is up and left is on the left; in 3-D the anatomy is not mirrored.
+ORIENTATION = ("towards", "up", "right")
+
+# Off-diagonal terms below this fraction of a voxel are rounding errors of file headers.
+ALIGNED_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class DisplaySpace:
+    """How RAS+ mm and voxels of one grid map to what napari draws.
+
+    Make it with :meth:`of`, :meth:`identity` or :func:`display_space_of_layer`.
+
+    Attributes
+    ----------
+    grid : Grid or None
+        The voxel grid that is shown; None when there is no volume.
+    scale, translate : tuple of 3 float
+        mm per voxel and position of the first voxel, axes z, y, x: what ``add_image`` takes.
+    axes : tuple of 3 int
+        Which axis of an array on ``grid`` runs along x, y and z of the display.
+    flips : tuple of 3 bool
+        Whether that axis runs the other way.
+    world_to_display : (4, 4) float64
+        RAS+ mm to display mm, axes x, y, z.
+    """
+
+    grid: Grid | None
+    scale: tuple[float, float, float]
+    translate: tuple[float, float, float]
+    axes: tuple[int, int, int]
+    flips: tuple[bool, bool, bool]
+    world_to_display: NDArray[np.float64] = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, grid: Grid) -> DisplaySpace:
+        """Return the space of a grid.
+
+        For an axis-aligned affine display coordinates are RAS+ mm; for an oblique one the
+        centre of the volume stays where it is in RAS+ mm.
+        """
+        axes, flips = _canonical_order(grid.affine)
+        affine, shape = _reorder(grid, axes, flips)
+        sizes = np.linalg.norm(affine[:3, :3], axis=0)
+        if np.abs(affine[:3, :3] - np.diag(sizes)).max() <= ALIGNED_TOLERANCE * sizes.min():
+            first, matrix = affine[:3, 3], np.eye(4)
+        else:
+            first = grid.centre_mm - sizes * (np.array(shape) - 1) / 2
+            matrix = _diagonal(sizes, first) @ np.linalg.inv(affine)
+        return cls._make(grid, sizes, first, axes, flips, matrix)
+
+    @classmethod
+    def identity(cls) -> DisplaySpace:
+        """Return the space of streamlines without a volume: RAS+ mm, reversed to z, y, x."""
+        return cls._make(None, np.ones(3), np.zeros(3), (0, 1, 2), (False,) * 3, np.eye(4))
+
+    @classmethod
+    def _make(
+        cls,
+        grid: Grid | None,
+        sizes: NDArray[np.float64],
+        first: NDArray[np.float64],
+        axes: tuple[int, int, int],
+        flips: tuple[bool, bool, bool],
+        matrix: NDArray[np.float64],
+    ) -> DisplaySpace:
+        matrix.flags.writeable = False
+        z, y, x = (float(v) for v in sizes[::-1])
+        tz, ty, tx = (float(v) for v in first[::-1])
+        return cls(grid, (z, y, x), (tz, ty, tx), axes, flips, matrix)
+
+    @property
+    def is_ras(self) -> bool:
+        """Whether display coordinates are RAS+ mm."""
+        return bool(np.array_equal(self.world_to_display, np.eye(4)))
+
+    @property
+    def layer_kwargs(self) -> dict[str, Any]:
+        """Keyword arguments for ``add_image`` and ``add_labels``: where, and the true affine."""
+        kwargs: dict[str, Any] = {
+            "scale": self.scale,
+            "translate": self.translate,
+            "units": UNITS,
+            "metadata": {},
+        }
+        if self.grid is not None:
+            kwargs["metadata"]["affine"] = self.grid.affine
+        return kwargs
+
+    def volume(self, array_xyz: Any) -> Any:
+        """Bring an array on ``grid``, (x, y, z, ...), to what napari shows: (z, y, x, ...).
+
+        A view of NumPy arrays; lazy arrays stay lazy.
+        """
+        rest = tuple(range(3, array_xyz.ndim))
+        canonical = array_xyz.transpose((*self.axes, *rest))
+        reverse = tuple(slice(None, None, -1 if flip else None) for flip in self.flips)
+        return canonical[reverse].transpose((2, 1, 0, *rest))
+
+    def from_volume(self, array_zyx: Any) -> Any:
+        """Undo :meth:`volume`: bring (z, y, x, ...) back to the axes of ``grid``, as a view."""
+        rest = tuple(range(3, array_zyx.ndim))
+        canonical = array_zyx.transpose((2, 1, 0, *rest))
+        reverse = tuple(slice(None, None, -1 if flip else None) for flip in self.flips)
+        back = tuple(int(i) for i in np.argsort(self.axes))
+        return canonical[reverse].transpose((*back, *rest))
+
+    def to_display_xyz(self, points_ras_mm: ArrayLike) -> NDArray[np.float32]:
+        """Map (n, 3) RAS+ mm to display mm, axes x, y, z, float32.
+
+        Returns the points themselves, not a copy, where :attr:`is_ras`.
+        """
+        points = np.asarray(points_ras_mm, dtype=np.float32).reshape(-1, 3)
+        if self.is_ras:
+            return points
+        # Not by "@": for as many points BLAS wakes threads of its own, which then spin on the
+        # processors that the next preview is to be tracked on.
+        x, y, z = points.T
+        mapped = np.empty_like(points)
+        for axis, (a, b, c, shift) in enumerate(self.world_to_display[:3].astype(np.float32)):
+            column = x * a
+            column += y * b
+            column += z * c
+            column += shift
+            mapped[:, axis] = column
+        return mapped
+
+    def to_display(self, points_ras_mm: ArrayLike) -> NDArray[np.float32]:
+        """Map (n, 3) RAS+ mm to display mm, axes z, y, x, float32."""
+        return self.to_display_xyz(points_ras_mm)[:, ::-1]
+
+    def to_world(self, points_zyx: ArrayLike) -> NDArray[np.float64]:
+        """Map (n, 3) display mm, axes z, y, x, to RAS+ mm, float64."""
+        inverse = np.linalg.inv(self.world_to_display)
+        points = np.asarray(points_zyx, dtype=np.float64).reshape(-1, 3)[:, ::-1]
+        return np.asarray(points @ inverse[:3, :3].T + inverse[:3, 3])
+
+
+def display_space_of_layer(layer: Any) -> DisplaySpace:
+    """Return the space in which a volume layer is shown.
+
+    Parameters
+    ----------
+    layer : napari.layers.Image or Labels
+        A 3-D layer. Where ``layer.metadata["affine"]`` is given, it is the true affine of the
+        voxels, which the layer shows in closest canonical order reversed to (z, y, x), as our
+        readers and napari-nifti do; the layer may place them with any scale and translation.
+        Otherwise the layer's own transform is taken for RAS+ mm.
+
+    Raises
+    ------
+    InvalidGridError
+        When the layer is not 3-D or its affine makes no sense.
+    """
+    shape = tuple(int(n) for n in layer.data.shape)
+    if layer.ndim != 3 or len(shape) < 3:
+        raise InvalidGridError(
+            f"The layer {layer.name!r} has {layer.ndim} dimensions; choose a 3-D volume."
+        )
+    nx, ny, nz = shape[2], shape[1], shape[0]
+    placed = np.array([layer.data_to_world(p) for p in np.vstack([np.zeros(3), np.eye(3)])])
+    own = np.eye(4)
+    own[:3, 3] = placed[0][::-1]
+    own[:3, :3] = (placed[1:] - placed[0])[::-1, ::-1].T
+    given = layer.metadata.get("affine")
+    if given is None:
+        sizes = np.linalg.norm(own[:3, :3], axis=0) * np.where(np.diag(own)[:3] < 0, -1, 1)
+        grid = Grid((nx, ny, nz), own)
+        return DisplaySpace._make(grid, sizes, own[:3, 3], (0, 1, 2), (False,) * 3, np.eye(4))
+    matrix = np.asarray(given, dtype=np.float64)
+    affine = np.eye(4)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 4:
+        raise InvalidGridError(
+            f"metadata['affine'] of the layer {layer.name!r} has shape {matrix.shape}; it must be "
+            "4 x 4."
+        )
+    affine[:3, :3], affine[:3, 3] = matrix[:3, :3], matrix[:3, -1]  # 5 x 5 where there is time
+    axes, flips = _canonical_order(affine)
+    sizes_xyz = [0, 0, 0]
+    for axis, n in zip(axes, (nx, ny, nz), strict=True):
+        sizes_xyz[axis] = n
+    grid = Grid(sizes_xyz, affine)
+    canonical, _ = _reorder(grid, axes, flips)
+    return DisplaySpace._make(
+        grid, np.diag(own)[:3], own[:3, 3], axes, flips, own @ np.linalg.inv(canonical)
+    )
+
+
+def orient_camera(viewer: Any) -> None:
+    """Turn a viewer so that left is on the left, anterior or superior is up, and 3-D is true.
+
+    The setting holds for all layers of the viewer.
+    """
+    viewer.scene.camera.orientation = ORIENTATION
+
+
+def _canonical_order(
+    affine: NDArray[np.float64],
+) -> tuple[tuple[int, int, int], tuple[bool, bool, bool]]:
+    """Return which voxel axis runs along R, A and S, and whether it runs the other way."""
+    orientation = nib.io_orientation(affine)
+    i, j, k = (int(np.flatnonzero(orientation[:, 0] == axis)[0]) for axis in range(3))
+    return (i, j, k), (
+        bool(orientation[i, 1] < 0),
+        bool(orientation[j, 1] < 0),
+        bool(orientation[k, 1] < 0),
+    )
+
+
+def _reorder(
+    grid: Grid, axes: tuple[int, int, int], flips: tuple[bool, bool, bool]
+) -> tuple[NDArray[np.float64], tuple[int, int, int]]:
+    """Return affine and shape of the grid after permuting and flipping its axes."""
+    columns = grid.affine[:3, :3][:, axes]
+    shape = (grid.shape[axes[0]], grid.shape[axes[1]], grid.shape[axes[2]])
+    first = grid.affine[:3, 3].copy()
+    affine = np.eye(4)
+    for axis, flip in enumerate(flips):
+        if flip:
+            first += columns[:, axis] * (shape[axis] - 1)
+        affine[:3, axis] = -columns[:, axis] if flip else columns[:, axis]
+    affine[:3, 3] = first
+    return affine, shape
+
+
+def _diagonal(sizes: NDArray[np.float64], first: NDArray[np.float64]) -> NDArray[np.float64]:
+    matrix = np.diag([*sizes, 1.0])
+    matrix[:3, 3] = first
+    return matrix

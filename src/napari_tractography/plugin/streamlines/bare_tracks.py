@@ -1,0 +1,254 @@
+"""napari's Tracks layer without what a static picture does not need.
+
+Tracks sorts the points, builds a KD-tree and looks at every vertex in Python.
+:class:`BareTracks` keeps the look (visual, shader, controls) and leaves out the rest: a subclass
+says what is drawn. This file, :mod:`.tracks_visual` and their test are the only places that know
+the private names of napari's Tracks. Called by :mod:`.streamlines` only.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+from napari.layers import Tracks
+from napari.layers.tracks.tracks import _TracksSlicingState
+from numpy.typing import NDArray
+
+from ...errors import InvalidParameterError
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the visual draws.
+
+    Attributes
+    ----------
+    vertices : (n, 3) float32
+        Axes as on the screen; the third is 0 in a slice view.
+    rgba : (n, 4) float32
+        Colours of the vertices.
+    connect : (n,) bool or "segments"
+        Which vertices are joined to the next; "segments" joins each even one to the next.
+    depth : (n,) float32
+        Distance from the slice in units of the fading: 0 is opaque, 1 invisible.
+    start : (n / 2,) int64 or None
+        In a slice view, the point from which the segment of each drawn piece starts.
+    source : object
+        What the points are points of.
+    """
+
+    vertices: NDArray[np.float32]
+    rgba: NDArray[np.float32]
+    connect: NDArray[np.bool_] | str
+    depth: NDArray[np.float32]
+    start: NDArray[np.int64] | None = None
+    source: Any = None
+
+
+# vispy cannot draw nothing: one transparent line of no length.
+NOTHING = View(
+    np.zeros((2, 3), np.float32), np.zeros((2, 4), np.float32), "segments", np.zeros(2, np.float32)
+)
+
+
+class _Slicing(_TracksSlicingState):  # type: ignore[misc]
+    """Tells the visual to take the vertices again when they, the slice or its axis change."""
+
+    stale = True
+    _shown_axes: list[int] | None = None
+
+    def _set_view_slice(self) -> None:
+        displayed = self._slice_input.displayed
+        if self.stale or self._slice_input.ndisplay == 2 or displayed != self._shown_axes:
+            self._shown_axes = displayed
+            self.stale = False
+            self.layer._forget_views()
+            self.layer._on_displayed()
+            self.slice_done()
+
+    @property
+    def _view_data(self) -> NDArray[np.float32]:
+        return np.asarray(self.layer._drawn.vertices)
+
+    @property
+    def _view_graph(self) -> None:
+        return None
+
+
+class BareTracks(Tracks):  # type: ignore[misc]
+    """Three-dimensional polylines that a subclass provides by ``_make_view``.
+
+    The stock shader fades by time: vertices get minus their distance from the slice as time, and
+    the present is 0.
+    """
+
+    _type_string = "tracks"  # so that napari offers the writers of tracks
+    _view: View | None = None
+    _highlight: View | None = None
+    _ready = False  # napari's constructor sets data and colours before there are any
+
+    def __init__(self, **kwargs: Any) -> None:
+        with suppress(ImportError):  # without a Qt binding there is no canvas to tell
+            from . import tracks_visual  # noqa: F401
+        super().__init__(np.zeros((1, 4)), **kwargs)  # Tracks cannot be built empty
+        self._ready = True
+
+    def _make_view(self) -> View:
+        raise NotImplementedError
+
+    def _make_highlight(self) -> View | None:
+        """Return what is drawn in front while the rest steps back; None when nothing is."""
+        raise NotImplementedError
+
+    def _on_displayed(self) -> None:
+        """Do what a subclass has to when the axes on the screen may have changed."""
+
+    def _coloured_points(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return (n, 3) points, axes x, y, z, and their (n, 4) RGBA."""
+        raise NotImplementedError
+
+    @property
+    def _drawn(self) -> View:
+        view = self._view  # once: the thread of the status bar asks too
+        if view is None:
+            view = self._view = self._make_view()
+        return view
+
+    @property
+    def _highlighted(self) -> View | None:
+        if self._highlight is None:
+            self._highlight = self._make_highlight()
+        return self._highlight
+
+    def _forget_views(self) -> None:
+        self._view = self._highlight = None
+
+    def _mark_highlight_changed(self) -> None:
+        """Draw the highlight anew."""
+        self._highlight = None
+        self.events.rebuild_graph()
+
+    def _mark_changed(self) -> None:
+        """Draw anew, now or as soon as the layer is visible."""
+        self._slicing_state.stale = True
+        self._forget_views()
+        self._clear_extent()
+        self.refresh()
+        self.events.data(value=None)
+
+    @property
+    def is_slice(self) -> bool:
+        """Whether the viewer shows a 2-D slice."""
+        return bool(self._slice_input.ndisplay == 2)
+
+    @property
+    def displayed(self) -> list[int]:
+        """The axes of (z, y, x) on the screen, the horizontal one last."""
+        return list(self._slice_input.displayed)
+
+    @property
+    def sliced(self) -> tuple[int, float]:
+        """The axis of (z, y, x) across the slice and the position of the slice on it."""
+        axis = self._slice_input.not_displayed[0]
+        return axis, float(self._data_slice.point[axis])
+
+    @property
+    def current_time(self) -> float:
+        """The slice, for the shader."""
+        return 0.0
+
+    @property
+    def use_fade(self) -> bool:
+        """Whether lines fade away from the slice: in 2-D."""
+        return self.is_slice
+
+    @property
+    def track_times(self) -> NDArray[np.float32]:
+        """Minus the distance of each vertex from the slice, in units of the fading."""
+        return self._times_of(self._drawn)
+
+    def _times_of(self, view: View) -> NDArray[np.float32]:
+        return view.depth * np.float32(-self.tail_length)
+
+    @property
+    def head_length(self) -> int:
+        """Nothing lies after the present: the slab has one thickness on both sides."""
+        return 0
+
+    @head_length.setter
+    def head_length(self, value: int) -> None:
+        if self._ready and value:
+            self.events.head_length()  # puts the slider back
+
+    @property
+    def track_connex(self) -> NDArray[np.bool_] | str:
+        """Which vertices are joined to the next one."""
+        return self._drawn.connect
+
+    @property
+    def track_colors(self) -> NDArray[np.float32]:
+        """RGBA of each vertex on the screen."""
+        return self._drawn.rgba
+
+    @property
+    def track_labels(self) -> tuple[None, tuple[None, None]]:
+        """No labels: hovering tells which streamline it is."""
+        return None, (None, None)
+
+    @property
+    def graph(self) -> dict[int, list[int]]:
+        """Empty: streamlines do not split or merge."""
+        return {}
+
+    @graph.setter
+    def graph(self, graph: Any) -> None:
+        if graph:
+            raise InvalidParameterError("A streamlines layer has no graph; leave it empty.")
+
+    @property
+    def graph_connex(self) -> None:
+        """Nothing: there is no graph."""
+        return
+
+    graph_times = graph_connex
+
+    @property
+    def features(self) -> pd.DataFrame:
+        """Empty: what belongs to a streamline is in its tractogram."""
+        return pd.DataFrame()
+
+    @features.setter
+    def features(self, features: Any) -> None:
+        if features is not None and len(features):
+            raise InvalidParameterError(
+                "A streamlines layer has no features; use colour_by_values(...) to colour by a "
+                "number."
+            )
+
+    def _get_ndim(self) -> int:
+        return 3
+
+    def _get_layer_slicing_state(self, data: Any, cache: bool) -> _Slicing:
+        return _Slicing(layer=self, data=data, cache=cache)
+
+    def _base_extent(self) -> Any:
+        """Return what napari computes from ``_extent_data`` and the transform."""
+        return Tracks.extent.func(self)
+
+    def _update_thumbnail(self) -> None:
+        size = self._thumbnail_shape[0]
+        image = np.zeros(self._thumbnail_shape, dtype=np.float32)
+        image[..., 3] = 1
+        xyz, rgba = self._coloured_points()
+        if self._ready and len(xyz):
+            every = max(1, len(xyz) // self._max_tracks_thumbnail)
+            points = xyz[::every, [2 - axis for axis in self.displayed[-2:]]]
+            first = points.min(axis=0)
+            span = max(float((points.max(axis=0) - first).max()), 1e-6)
+            row, column = ((points - first) / span * (size - 1)).astype(int).T
+            image[size - 1 - row, column, :3] = rgba[::every, :3]
+        self.thumbnail = (image * 255).astype(np.uint8)

@@ -1,0 +1,93 @@
+"""What the colours of a streamlines layer stand for: a mode, or values that somebody gave.
+
+Held by the streamlines layer; :mod:`.colours` does the painting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...tractogram import Tractogram
+from .colours import DEFAULT_COLOUR, MODES, Colours, single_colour
+from .drawn_subset import Shown
+
+VALUES = "values"  # the mode of Streamlines.colour_by_values
+RGBA = tuple[float, float, float, float]
+Values = ArrayLike | Callable[[Tractogram], ArrayLike]
+
+
+class Paint(Protocol):
+    """Turns values into colours."""
+
+    def __call__(self, tractogram: Tractogram, values: ArrayLike, *, colormap: str) -> Colours:
+        """Return the colours of (n_streamlines,) or (n_points,) values."""
+
+
+class Colouring:
+    """How the streamlines of a layer are coloured.
+
+    Attributes
+    ----------
+    mode : str
+        One of :attr:`modes`.
+    colour : tuple of 4 float
+        RGBA of the mode "one colour".
+    """
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+        self.colour: RGBA = DEFAULT_COLOUR
+        self._values: Values | None = None
+        self._paint: Paint | None = None
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """What the mode can be."""
+        return tuple(MODES) if self._values is None else (*MODES, VALUES)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the colour of a streamline does not depend on the other streamlines."""
+        return self.mode in MODES and MODES[self.mode].number is None
+
+    def take_values(self, values: Values, paint: Paint) -> None:
+        """Take the values of the mode "values"."""
+        self._values, self._paint = values, paint
+
+    def drop_fixed_values(self) -> bool:
+        """Forget values that belonged to streamlines that are gone; tell whether there were."""
+        if self._values is None or callable(self._values):
+            return False
+        self._values = self._paint = None
+        if self.mode == VALUES:
+            self.mode = "direction"
+        return True
+
+    def of(self, shown: Shown, *, colormap: str, part: Tractogram | None = None) -> Colours:
+        """Return the colours of what is drawn, or of a part of it."""
+        drawn = shown.tractogram if part is None else part
+        if self.mode == VALUES and self._values is not None and self._paint is not None:
+            values = self._values
+            numbers = values(drawn) if callable(values) else shown.values_of(values)
+            return self._paint(drawn, numbers, colormap=colormap)
+        if self.mode == "one colour":
+            return single_colour(drawn, self.colour)
+        mode = MODES[self.mode]
+        if mode.number:
+            return mode.number(drawn, colormap=colormap, limits=None)
+        assert mode.plain is not None
+        return mode.plain(drawn)
+
+    def of_more(
+        self, shown: Shown, before: Colours, chunk: Tractogram, *, colormap: str
+    ) -> Colours:
+        """Return the colours after a chunk was added to what is drawn, painting only that."""
+        added = self.of(shown, colormap=colormap, part=chunk)
+        if added.categories != before.categories:
+            return self.of(shown, colormap=colormap)  # new kinds: the legend has more entries
+        rgba = np.concatenate([before.rgba, added.rgba])
+        return Colours(rgba, added.label, added.unit, categories=added.categories)

@@ -1,0 +1,337 @@
+"""Colours of streamlines: a tractogram in, one RGBA a point out.
+
+Pure functions of arrays; called by the streamlines layer. :data:`MODES` is what a combo box
+lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from napari.utils.colormaps import ensure_colormap
+from numpy.typing import ArrayLike, NDArray
+
+from ...errors import InvalidTractogramError
+from ...stop import StopReason
+from ...tractogram import Tractogram
+
+DEFAULT_COLORMAP = "turbo"
+DEFAULT_COLOUR = (1.0, 0.78, 0.28, 1.0)
+UNKNOWN = (0.5, 0.5, 0.5, 1.0)  # a point without a direction, a value that is no number
+
+_LUT_SIZE = 1024
+_BLOCK = 1 << 14  # points at a time, so that the work stays in the cache
+
+RGB = tuple[float, float, float]
+
+# Ends that are as they should be in calm colours, ends that ask for attention in warm ones.
+REASON_COLOURS: dict[StopReason, RGB] = {
+    StopReason.SEED: (0.55, 0.55, 0.55),
+    StopReason.LEFT_IMAGE: (0.85, 0.37, 0.85),
+    StopReason.LEFT_MASK: (0.35, 0.60, 1.00),
+    StopReason.NO_FOD: (0.25, 0.80, 0.85),
+    StopReason.LOW_AMPLITUDE: (0.30, 0.80, 0.40),
+    StopReason.LOW_PROBABILITY: (0.98, 0.85, 0.25),
+    StopReason.MAX_LENGTH: (1.00, 0.25, 0.25),
+    StopReason.STOP_REGION: (1.00, 0.55, 0.15),
+    StopReason.END_REGION: (0.95, 0.95, 0.95),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """Colours of all points of a tractogram, and what they mean.
+
+    Attributes
+    ----------
+    rgba : (n_points, 4) float32
+        Between 0 and 1; may be read-only.
+    label, unit : str
+        What the colour stands for.
+    limits : tuple of 2 float or None
+        The values of the two ends of the colormap; None where the colour is no number.
+    colormap : str
+        The colormap of a number, else "".
+    categories : tuple of (str, RGB)
+        The colours of named kinds, where the colour stands for one.
+    """
+
+    rgba: NDArray[np.float32]
+    label: str
+    unit: str = ""
+    limits: tuple[float, float] | None = None
+    colormap: str = ""
+    categories: tuple[tuple[str, RGB], ...] = ()
+
+
+def direction_colours(tractogram: Tractogram) -> Colours:
+    """Colour by direction: |x|, |y|, |z| of the segments in RAS+ as red, green, blue.
+
+    A point takes the mean of the segments on its two sides.
+    """
+    points, offsets = tractogram.points, tractogram.offsets
+    n = len(points)
+    rgba = np.empty((n, 4), dtype=np.float32)
+    rgba[:, 3] = 1
+    between = offsets[1:-1][_inner(offsets)]  # points that no segment leads to
+    for first in range(0, n, _BLOCK):
+        last = min(first + _BLOCK, n)
+        near = points[max(first - 1, 0) : last + 1]  # with the neighbours on both sides
+        steps = np.zeros((last - first + 1, 3), dtype=np.float32)
+        inside = steps[int(first == 0) : len(steps) - int(last == n)]
+        np.abs(np.subtract(near[1:], near[:-1], out=inside), out=inside)
+        begin, end = np.searchsorted(between, (first, last), side="left")
+        stop = end + int(end < len(between) and between[end] == last)
+        steps[between[begin:stop] - first] = 0
+        direction = steps[:-1] + steps[1:]
+        norm = np.sqrt(np.einsum("ij,ij->i", direction, direction))
+        still = norm == 0
+        norm[still] = 1
+        np.divide(direction, norm[:, None], out=rgba[first:last, :3])
+        rgba[first:last][still] = UNKNOWN
+    return Colours(rgba, "Direction", categories=_DIRECTIONS)
+
+
+_DIRECTIONS: tuple[tuple[str, RGB], ...] = (
+    ("left-right", (1.0, 0.0, 0.0)),
+    ("anterior-posterior", (0.0, 1.0, 0.0)),
+    ("inferior-superior", (0.0, 0.0, 1.0)),
+)
+
+
+def length_colours(
+    tractogram: Tractogram,
+    *,
+    colormap: str = DEFAULT_COLORMAP,
+    limits: tuple[float, float] | None = None,
+) -> Colours:
+    """Colour by the length of each streamline, mm."""
+    return value_colours(
+        tractogram,
+        tractogram.lengths_mm,
+        label="Length",
+        unit="mm",
+        colormap=colormap,
+        limits=limits,
+    )
+
+
+def curvature_colours(
+    tractogram: Tractogram,
+    *,
+    colormap: str = DEFAULT_COLORMAP,
+    limits: tuple[float, float] | None = None,
+) -> Colours:
+    """Colour by the mean curvature of each streamline: total turning over length, 1/mm."""
+    return value_colours(
+        tractogram,
+        mean_curvature_per_mm(tractogram),
+        label="Mean curvature",
+        unit="1/mm",
+        colormap=colormap,
+        limits=limits,
+    )
+
+
+def mean_curvature_per_mm(tractogram: Tractogram) -> NDArray[np.float32]:
+    """Return total turning angle (radians) over length (mm), (n_streamlines,) float32."""
+    n = tractogram.n_streamlines
+    if tractogram.n_points < 3:
+        return np.zeros(n, dtype=np.float32)
+    steps = np.diff(tractogram.points, axis=0).astype(np.float64)
+    steps[tractogram.offsets[1:-1][_inner(tractogram.offsets)] - 1] = 0.0
+    length = np.linalg.norm(steps, axis=1)
+    across = np.linalg.norm(np.cross(steps[:-1], steps[1:]), axis=1)
+    turning = np.arctan2(across, np.einsum("ij,ij->i", steps[:-1], steps[1:]))
+    turning[(length[:-1] == 0) | (length[1:] == 0)] = 0.0  # between streamlines
+    line = np.repeat(np.arange(n), np.diff(tractogram.offsets))
+    turned = np.bincount(line[1:-1], weights=turning, minlength=n)
+    walked = np.bincount(line[:-1], weights=length, minlength=n)
+    return np.divide(turned, walked, out=np.zeros(n), where=walked > 0).astype(np.float32)
+
+
+def seed_colours(tractogram: Tractogram) -> Colours:
+    """Give the streamlines of each seed a colour of its own, far from those of its neighbours."""
+    return kind_colours(tractogram, tractogram.seed_index, label="Seed")
+
+
+def kind_colours(
+    tractogram: Tractogram, kinds: ArrayLike, *, label: str, n_named: int = 0, **_: Any
+) -> Colours:
+    """Give each kind of streamline a colour of its own, far from those of its neighbours.
+
+    Parameters
+    ----------
+    tractogram : Tractogram
+        What is coloured.
+    kinds : (n_streamlines,) array_like of int
+        The kind of each streamline; below 0 is unknown, and grey.
+    label : str
+        What the kinds are.
+    n_named : int
+        How many kinds, the largest, are to be in the legend.
+
+    Raises
+    ------
+    InvalidTractogramError
+        When there are not as many kinds as streamlines.
+    """
+    kind = np.asarray(kinds)
+    if kind.shape != (tractogram.n_streamlines,):
+        raise InvalidTractogramError(
+            f"kinds has shape {kind.shape}; give one for each of the "
+            f"{tractogram.n_streamlines} streamlines."
+        )
+    rgba = np.ones((len(kind), 4), dtype=np.float32)
+    rgba[:, :3] = _hues(kind)
+    rgba[kind < 0] = UNKNOWN
+    named: tuple[tuple[str, RGB], ...] = ()
+    if n_named:
+        found, counts = np.unique(kind[kind >= 0], return_counts=True)
+        largest = np.argsort(-counts, kind="stable")[:n_named]
+        named = tuple(
+            (f"{label} {number + 1}: {count:,} streamlines", (float(r), float(g), float(b)))
+            for number, count, (r, g, b) in zip(
+                found[largest].tolist(),
+                counts[largest].tolist(),
+                _hues(found[largest]),
+                strict=True,
+            )
+        )
+    return Colours(np.repeat(rgba, np.diff(tractogram.offsets), axis=0), label, categories=named)
+
+
+def _hues(kind: NDArray[np.integer]) -> NDArray[np.float64]:
+    """RGB of kinds, hues a golden section apart: consecutive ones never come close."""
+    hue = (kind * 0.6180339887498949) % 1.0
+    bow = np.abs((hue[:, None] * 6 + np.array([0, 4, 2])) % 6 - 3) - 1  # hue to RGB
+    return np.asarray(0.25 + 0.75 * np.clip(bow, 0, 1))
+
+
+def stop_reason_colours(tractogram: Tractogram) -> Colours:
+    """Colour each half of a streamline by why its end was reached."""
+    counts = np.diff(tractogram.offsets)
+    table = np.tile(np.array(UNKNOWN, dtype=np.float32), (len(StopReason), 1))
+    for reason, colour in REASON_COLOURS.items():
+        table[reason, :3] = colour
+    nth = np.arange(tractogram.n_points) - np.repeat(tractogram.offsets[:-1], counts)
+    second = nth * 2 >= np.repeat(counts, counts)
+    first_and_last = np.repeat(tractogram.stop_reasons, counts, axis=0)
+    codes = np.where(second, first_and_last[:, 1], first_and_last[:, 0])
+    present = [r for r in StopReason if (tractogram.stop_reasons == r).any()]
+    return Colours(
+        table[codes],
+        "Stop reason",
+        categories=tuple((r.text, REASON_COLOURS.get(r, UNKNOWN[:3])) for r in present),
+    )
+
+
+def single_colour(
+    tractogram: Tractogram, colour: tuple[float, float, float, float] = DEFAULT_COLOUR
+) -> Colours:
+    """Give all streamlines one RGBA colour."""
+    rgba = np.broadcast_to(np.array(colour, dtype=np.float32), (tractogram.n_points, 4))
+    return Colours(rgba, "One colour")
+
+
+def value_colours(
+    tractogram: Tractogram,
+    values: ArrayLike,
+    *,
+    label: str = "Value",
+    unit: str = "",
+    colormap: str = DEFAULT_COLORMAP,
+    limits: tuple[float, float] | None = None,
+) -> Colours:
+    """Colour by a number.
+
+    Parameters
+    ----------
+    tractogram : Tractogram
+        What is coloured.
+    values : (n_streamlines,) or (n_points,) array_like
+        One number a streamline or one a point. Where both counts agree it makes no difference.
+        What is not finite is grey.
+    label, unit : str
+        What the number is, for the legend.
+    colormap : str
+        Name of a napari or vispy colormap.
+    limits : tuple of 2 float, optional
+        Values of the two ends of the colormap; by default the smallest and the largest.
+
+    Raises
+    ------
+    InvalidTractogramError
+        When there are neither as many values as streamlines nor as many as points.
+    """
+    number = np.asarray(values, dtype=np.float32)
+    per_streamline = number.shape == (tractogram.n_streamlines,)
+    if not per_streamline and number.shape != (tractogram.n_points,):
+        raise InvalidTractogramError(
+            f"values has shape {number.shape}; give one number for each of the "
+            f"{tractogram.n_streamlines} streamlines or {tractogram.n_points} points."
+        )
+    known = np.isfinite(number)
+    if limits is None:
+        limits = (
+            (float(number[known].min()), float(number[known].max())) if known.any() else (0.0, 1.0)
+        )
+    low, high = limits
+    table = np.vstack(
+        [ensure_colormap(colormap).map(np.linspace(0, 1, _LUT_SIZE)), [UNKNOWN]]
+    ).astype(np.float32)
+    span = high - low
+    place = (number - np.float32(low)) / np.float32(span) if span else np.full_like(number, 0.5)
+    place = np.where(known, np.clip(place, 0, 1) * (_LUT_SIZE - 1) + 0.5, _LUT_SIZE)
+    rgba = np.clip(table, 0, 1)[place.astype(np.intp)]
+    if per_streamline:
+        rgba = np.repeat(rgba, np.diff(tractogram.offsets), axis=0)
+    return Colours(rgba, label, unit, (float(low), float(high)), colormap)
+
+
+class _NumberFunction(Protocol):
+    def __call__(
+        self, tractogram: Tractogram, *, colormap: str, limits: tuple[float, float] | None
+    ) -> Colours: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One way to colour streamlines.
+
+    Attributes
+    ----------
+    help : str
+        What the colours mean, in a sentence.
+    plain : callable, optional
+        Tractogram to :class:`Colours`, where the colour of a streamline does not depend on the
+        other streamlines.
+    number : callable, optional
+        The same with ``colormap`` and ``limits``, where the colour stands for a number.
+    """
+
+    help: str
+    plain: Callable[[Tractogram], Colours] | None = None
+    number: _NumberFunction | None = None
+
+
+MODES: dict[str, Mode] = {
+    "direction": Mode(
+        "Red left-right, green anterior-posterior, blue inferior-superior.", direction_colours
+    ),
+    "length": Mode("Length of the streamline, mm.", number=length_colours),
+    "mean curvature": Mode(
+        "Turning angle over length of the streamline, 1/mm.", number=curvature_colours
+    ),
+    "seed": Mode("One colour for each seed.", seed_colours),
+    "stop reason": Mode("Why each end of the streamline was reached.", stop_reason_colours),
+    "one colour": Mode("The same colour for all streamlines.", single_colour),
+}
+
+
+def _inner(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which inner offsets have a point before and a point after them."""
+    return np.asarray((offsets[1:-1] > 0) & (offsets[1:-1] < offsets[-1]))

@@ -1,0 +1,172 @@
+"""Which streamlines of a tractogram are drawn, and their points in display mm.
+
+No napari; held by the streamlines layer. An object does not change once the layer shows it: the
+thread that looks what lies under the cursor may still hold the one before.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...errors import InvalidTractogramError
+from ...tractogram import Tractogram
+from ..space.display import DisplaySpace
+from .polylines import Blocks, Slab, even_subset, first_on_ray, joined_to_next
+
+
+class Shown:
+    """The drawn part of a tractogram.
+
+    Parameters
+    ----------
+    tractogram : Tractogram
+        All streamlines.
+    space : DisplaySpace
+        Where they are drawn.
+    max_vertices : int
+        Above this number of points an even random subset of whole streamlines is drawn.
+
+    Attributes
+    ----------
+    chosen : (n_shown,) int64 or None
+        Which streamlines are drawn; None when all are.
+    offsets : (n_shown + 1,) int64
+        The drawn points of each of them.
+    xyz : (n_points, 3) float32
+        Drawn points, display mm, axes x, y, z. They are the points of the tractogram itself, not
+        a copy, where display coordinates are RAS+ mm.
+    joined : (n_points,) bool
+        Whether a line leads from a point to the next.
+    bounds : (2, 3) float64
+        Smallest and largest coordinates of the drawn points; NaN without points.
+    """
+
+    def __init__(self, tractogram: Tractogram, space: DisplaySpace, max_vertices: int) -> None:
+        self._parts = [tractogram]
+        self.space = space
+        self.chosen: NDArray[np.int64] | None = None
+        self._subset: Tractogram | None = None
+        if tractogram.n_points > max_vertices:
+            self.chosen = even_subset(tractogram.offsets, max_vertices)
+            self._subset = tractogram[self.chosen]
+        drawn = self.tractogram
+        self.offsets = drawn.offsets
+        self.xyz = space.to_display_xyz(drawn.points)
+        self.joined = joined_to_next(drawn.offsets)
+        self.bounds = _bounds(self.xyz)
+
+    @property
+    def whole(self) -> Tractogram:
+        """All streamlines."""
+        if len(self._parts) > 1:
+            self._parts = [Tractogram.concatenate(self._parts)]
+        return self._parts[0]
+
+    @property
+    def tractogram(self) -> Tractogram:
+        """The streamlines that are drawn."""
+        return self.whole if self._subset is None else self._subset
+
+    @property
+    def n_all(self) -> int:
+        """Number of all streamlines."""
+        return sum(part.n_streamlines for part in self._parts)
+
+    def with_more(self, chunk: Tractogram) -> Shown:
+        """Return the same with all of a chunk drawn too; only where no subset is drawn."""
+        more = Shown.__new__(Shown)
+        more._parts = [*self._parts, chunk]
+        more._subset = more.chosen = None
+        more.space = self.space
+        added = self.space.to_display_xyz(chunk.points)
+        more.xyz = np.concatenate([self.xyz, added])
+        both = np.stack([self.bounds, _bounds(added)])
+        more.bounds = np.stack([np.fmin(*both[:, 0]), np.fmax(*both[:, 1])])
+        more.joined = np.concatenate([self.joined, joined_to_next(chunk.offsets)])
+        more.offsets = np.concatenate([self.offsets, chunk.offsets[1:] + self.offsets[-1]])
+        return more
+
+    def placed(self, space: DisplaySpace) -> Shown:
+        """Return the same streamlines drawn in another space."""
+        moved = copy(self)
+        moved.__dict__.pop("blocks", None)
+        moved.space = space
+        moved.xyz = space.to_display_xyz(self.tractogram.points)
+        moved.bounds = _bounds(moved.xyz)
+        return moved
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """Boxes around runs of points, to find quickly what lies under the cursor."""
+        return Blocks.around(self.xyz, self.joined)
+
+    def on_ray(
+        self,
+        origin: NDArray[np.floating],
+        direction: NDArray[np.floating],
+        *,
+        within: float,
+        slab: Slab | None = None,
+    ) -> int | None:
+        """Return the number, among all streamlines, of the foremost one near a ray, or None."""
+        return self.streamline_of(
+            first_on_ray(
+                self.xyz,
+                self.joined,
+                origin=origin,
+                direction=direction,
+                within=within,
+                blocks=self.blocks,
+                slab=slab,
+            )
+        )
+
+    def points_of(self, streamlines: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell which drawn points belong to some of the streamlines, given by their numbers."""
+        picked = np.zeros(self.n_all, dtype=bool)
+        picked[streamlines] = True
+        drawn = picked if self.chosen is None else picked[self.chosen]
+        return np.asarray(np.repeat(drawn, np.diff(self.offsets)))
+
+    def streamline_of(self, point: int | None) -> int | None:
+        """Return the number, among all streamlines, of the one that a drawn point belongs to."""
+        if point is None:
+            return None
+        drawn = int(np.searchsorted(self.offsets, point, side="right")) - 1
+        return drawn if self.chosen is None else int(self.chosen[drawn])
+
+    def values_of(self, values: ArrayLike) -> NDArray[np.float32]:
+        """Pick, of numbers of all streamlines or of all points, those that are drawn.
+
+        Raises
+        ------
+        InvalidTractogramError
+            When there are neither as many values as streamlines nor as many as points.
+        """
+        array = np.asarray(values, dtype=np.float32)
+        whole = self.whole
+        if array.shape not in ((whole.n_streamlines,), (whole.n_points,)):
+            raise InvalidTractogramError(
+                f"values has shape {array.shape}; give one number for each of the "
+                f"{whole.n_streamlines} streamlines or {whole.n_points} points."
+            )
+        if self.chosen is None:
+            return array
+        if len(array) == whole.n_streamlines:
+            return array[self.chosen]
+        shift = whole.offsets[self.chosen] - self.offsets[:-1]
+        points = np.arange(self.offsets[-1]) + np.repeat(shift, np.diff(self.offsets))
+        return np.asarray(array[points])
+
+
+def _bounds(xyz: NDArray[np.float32]) -> NDArray[np.float64]:
+    if not len(xyz):
+        return np.full((2, 3), np.nan)
+    # Column by column: NumPy reduces (n, 3) along its long axis six times slower.
+    columns = [xyz[:, axis] for axis in range(3)]
+    ends = [[c.min() for c in columns], [c.max() for c in columns]]
+    return np.asarray(ends, dtype=np.float64)

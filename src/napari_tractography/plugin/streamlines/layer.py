@@ -1,0 +1,291 @@
+"""The streamlines layer: fast static polylines in a napari viewer.
+
+Points go to the screen as they lie in the tractogram. In 3-D all are drawn; a 2-D slice view
+shows the part of the streamlines inside a slab around the slice, fading away from it. Called by
+the session, the readers and scripts.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...errors import InvalidTractogramError
+from ...tractogram import Tractogram
+from ..space.display import UNITS, DisplaySpace
+from .colouring import RGBA, VALUES, Colouring, Paint, Values
+from .colours import DEFAULT_COLORMAP, MODES, Colours, kind_colours, value_colours
+from .drawing import DrawnStreamlines, known, positive
+from .drawn_subset import Shown
+from .editing import Editor
+from .selecting import KEYMAP, select_on_click
+
+MAX_VERTICES = 2_000_000
+
+
+class Streamlines(DrawnStreamlines):
+    """Streamlines of a tractogram in a napari viewer.
+
+    While the layer is selected in the viewer, a click selects a streamline and keys edit, as
+    listed in :data:`.selecting.COMMANDS`.
+
+    Parameters
+    ----------
+    tractogram : Tractogram, optional
+        What to show; may be empty.
+    space : DisplaySpace, optional
+        The display space of the volume underneath; RAS+ mm by default.
+    name : str
+        Name of the layer.
+    max_vertices : int
+        Above this number of points an even random subset of whole streamlines is shown.
+    colour_by : str
+        One of :attr:`colour_modes`.
+    slab_mm : float, optional
+        Thickness of the slab that a 2-D slice view shows; by default two voxels of the space, or
+        4 mm without a volume.
+    width : float
+        Width of the lines, pixels.
+    **kwargs
+        Further arguments of :class:`napari.layers.Tracks`, such as ``opacity``.
+
+    Raises
+    ------
+    InvalidParameterError
+        When a number is not positive or the colour mode is unknown.
+
+    Attributes
+    ----------
+    editor : Editor
+        Keeps, deletes and brings back streamlines.
+    """
+
+    class_keymap = KEYMAP
+
+    def __init__(
+        self,
+        tractogram: Tractogram | None = None,
+        *,
+        space: DisplaySpace | None = None,
+        name: str = "Streamlines",
+        max_vertices: int = MAX_VERTICES,
+        colour_by: str = "direction",
+        slab_mm: float | None = None,
+        width: float = 2.0,
+        colormap: str = DEFAULT_COLORMAP,
+        blending: str = "translucent",
+        units: Any = UNITS,
+        **kwargs: Any,
+    ) -> None:
+        space = DisplaySpace.identity() if space is None else space
+        self._max_vertices = int(positive("max_vertices", max_vertices))
+        self._colouring = Colouring(known("colour_by", colour_by, MODES))
+        super().__init__(
+            Shown(Tractogram.empty(), space, self._max_vertices),
+            slab_mm=slab_mm,
+            name=name,
+            color_by=colour_by,
+            colormap=colormap,
+            blending=blending,
+            units=units,
+            tail_width=width,
+            **kwargs,
+        )
+        self.editor = Editor(self)
+        self.tractogram = Tractogram.empty() if tractogram is None else tractogram
+        self.mouse_drag_callbacks.append(select_on_click)
+
+    # What is shown.
+
+    @property
+    def tractogram(self) -> Tractogram:
+        """The streamlines. Setting it replaces them and keeps width, opacity and colours."""
+        return self._shown.whole
+
+    @tractogram.setter
+    def tractogram(self, tractogram: Tractogram) -> None:
+        if self._colouring.drop_fixed_values():
+            self.events.properties()  # the combo box has one entry less
+        self._selected = np.empty(0, dtype=np.int64)
+        self.editor.begin()
+        self._show(tractogram, self._max_vertices)
+
+    def append(self, chunk: Tractogram) -> None:
+        """Show more streamlines, such as the next chunk of a run.
+
+        Only the chunk is coloured and transformed where colours do not depend on the other
+        streamlines. Beyond ``max_vertices`` the subset is thinned to half of it, to make room.
+        """
+        self.editor.begin()
+        room = self._max_vertices - len(self._shown.xyz)
+        if self._shown.chosen is None and chunk.n_points <= room and self._colouring.is_local:
+            shown = self._shown.with_more(chunk)
+            self._changed(
+                shown,
+                self._colouring.of_more(shown, self._colours, chunk, colormap=self._colormap),
+            )
+        else:
+            whole = Tractogram.concatenate([self._shown.whole, chunk])
+            crowded = whole.n_points > self._max_vertices
+            self._show(whole, self._max_vertices // 2 if crowded else self._max_vertices)
+
+    def _show(self, tractogram: Tractogram, max_vertices: int) -> None:
+        shown = Shown(tractogram, self.space, max_vertices)
+        self._changed(shown, self._colouring.of(shown, colormap=self._colormap))
+
+    @property
+    def max_vertices(self) -> int:
+        """Above this number of points a subset of the streamlines is shown."""
+        return self._max_vertices
+
+    @max_vertices.setter
+    def max_vertices(self, value: int) -> None:
+        self._max_vertices = int(positive("max_vertices", value))
+        self._show(self._shown.whole, self._max_vertices)
+
+    @property
+    def colour_modes(self) -> tuple[str, ...]:
+        """What :attr:`colour_by` can be."""
+        return self._colouring.modes
+
+    @property
+    def _color_by(self) -> str:
+        return self._colouring.mode
+
+    @_color_by.setter
+    def _color_by(self, mode: str) -> None:
+        self._colouring.mode = mode
+
+    @property
+    def properties_to_color_by(self) -> list[str]:
+        """What napari's combo box lists: :attr:`colour_modes`."""
+        return list(self.colour_modes)
+
+    @property
+    def colour_by(self) -> str:
+        """What the colours stand for, one of :attr:`colour_modes`."""
+        return self._colouring.mode
+
+    @colour_by.setter
+    def colour_by(self, mode: str) -> None:
+        self.color_by = known("colour_by", mode, self.colour_modes)
+
+    @property
+    def colour(self) -> RGBA:
+        """RGBA, 0 to 1, of the mode "one colour"; setting it selects that mode."""
+        return self._colouring.colour
+
+    @colour.setter
+    def colour(self, rgba: RGBA) -> None:
+        r, g, b, a = (float(np.clip(v, 0, 1)) for v in rgba)
+        self._colouring.colour = (r, g, b, a)
+        self.colour_by = "one colour"
+
+    def colour_by_values(
+        self,
+        values: Values,
+        *,
+        label: str = "Value",
+        unit: str = "",
+        limits: tuple[float, float] | None = None,
+    ) -> None:
+        """Colour by a number a streamline or a point.
+
+        Parameters
+        ----------
+        values : array_like or callable
+            (n_streamlines,) or (n_points,) numbers of :attr:`tractogram`; or a function that
+            returns such numbers for a tractogram, which is then asked again for each new one.
+        label, unit : str
+            What the number is.
+        limits : tuple of 2 float, optional
+            Values at the ends of the colormap; the smallest and the largest by default.
+
+        Raises
+        ------
+        InvalidTractogramError
+            When there are neither as many values as streamlines nor as many as points.
+        """
+        if not callable(values):
+            self._shown.values_of(values)
+        paint = partial(value_colours, label=label, unit=unit, limits=limits)
+        self._take_values(values, paint)
+
+    def colour_by_kinds(self, kinds: Values, *, label: str = "Kind", n_named: int = 0) -> None:
+        """Give each kind of streamline a colour of its own.
+
+        Parameters
+        ----------
+        kinds : array_like or callable
+            (n_streamlines,) int of :attr:`tractogram`, below 0 where unknown; or a function that
+            returns them for a tractogram, which is then asked again for each new one.
+        label : str
+            What the kinds are.
+        n_named : int
+            How many kinds, the largest, are to be in the legend.
+
+        Raises
+        ------
+        InvalidTractogramError
+            When there are not as many kinds as streamlines.
+        """
+        if not callable(kinds) and np.shape(kinds) != (self._shown.n_all,):
+            raise InvalidTractogramError(
+                f"kinds has shape {np.shape(kinds)}; give one for each of the "
+                f"{self._shown.n_all} streamlines."
+            )
+        self._take_values(kinds, partial(kind_colours, label=label, n_named=n_named))
+
+    def _take_values(self, values: Values, paint: Paint) -> None:
+        self._colouring.take_values(values, paint)
+        self.events.properties()  # the combo box has one more entry
+        self.colour_by = VALUES
+
+    @property
+    def colours(self) -> Colours:
+        """The colours of the points shown, with the limits and names for a legend."""
+        return self._colours
+
+    def _recolor_tracks(self) -> None:
+        if self._ready:
+            self._colours = self._colouring.of(self._shown, colormap=self._colormap)
+            self._forget_views()
+
+    # What other parts of napari ask for.
+
+    @property
+    def data(self) -> NDArray[np.float32]:
+        """(n_points, 4) float32: number of the streamline and position (z, y, x) in display mm.
+
+        Made anew each time; :attr:`tractogram` costs nothing. Setting it makes a tractogram, in
+        which consecutive rows with the same number are a streamline.
+        """
+        whole = self._shown.whole
+        rows = np.empty((whole.n_points, 4), dtype=np.float32)
+        rows[:, 0] = np.repeat(np.arange(whole.n_streamlines), np.diff(whole.offsets))
+        rows[:, 1:] = self.space.to_display(whole.points)
+        return rows
+
+    @data.setter
+    def data(self, rows: ArrayLike) -> None:
+        if not self._ready:
+            return
+        array = np.asarray(rows)
+        if array.ndim != 2 or array.shape[1] != 4:
+            raise InvalidTractogramError(
+                f"data has shape {array.shape}; give (n_points, 4): number, z, y, x."
+            )
+        inner = np.flatnonzero(np.diff(array[:, 0])) + 1
+        offsets = [0, *inner, len(array)] if len(array) else [0]
+        self.tractogram = Tractogram(self.space.to_world(array[:, 1:]), offsets)
+
+    def _get_state(self) -> dict[str, Any]:
+        """State for writers: that of Tracks, with tractogram and grid in the metadata."""
+        state: dict[str, Any] = self._get_base_state()
+        extra = {"tractogram": self.tractogram, "grid": self.space.grid}
+        state["metadata"] = {**self.metadata, **extra}
+        state.update(data=self.data, tail_width=self.tail_width, tail_length=self.tail_length)
+        return state

@@ -1,0 +1,1 @@
+"""Everything that makes a tractogram again, as data."""

@@ -1,0 +1,1 @@
+"""The CPU backend: streamlines side by side as vectors, in a thread each block."""

@@ -1,0 +1,1 @@
+"""The CUDA backend: the kernels, and what drives them through CuPy."""

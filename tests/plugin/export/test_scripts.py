@@ -1,0 +1,151 @@
+"""Copied scripts give the digest of what is on the screen."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shlex
+from types import SimpleNamespace
+
+import nibabel as nib
+import numpy as np
+import pytest
+from napari.layers import Layer
+
+from napari_tractography.cli import command as cli
+from napari_tractography.errors import InvalidFodError, InvalidMaskError
+from napari_tractography.files.fods import load_fod
+from napari_tractography.files.tractograms import load_tractogram
+from napari_tractography.parameters import TrackingParameters
+from napari_tractography.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
+from napari_tractography.plugin.export.scripts import PATH_KEY, as_command, as_python
+from napari_tractography.plugin.layers.volumes import fod_layer_data, mask_layer_data
+from napari_tractography.plugin.session.runs import Request
+from napari_tractography.plugin.session.seeding import Balls, InFod, InMask
+from napari_tractography.plugin.space.display import DisplaySpace
+from napari_tractography.recipes.recipe import Recipe
+from napari_tractography.regions import Region
+from napari_tractography.tracking.engine import track
+
+PARAMETERS = TrackingParameters(
+    step_mm=0.7, max_angle_deg=33.3, random_seed=17, max_length_mm=60.0, interpolation="nearest"
+)
+
+
+TWO = Balls(
+    np.asarray(phantom_seeds_mm("cross"), dtype=float)[:2] + 0.123456789,
+    np.array([2.5, 1.75]),
+    np.array([40, 25]),
+)
+
+
+def asked(fod, starts, **changes) -> Request:
+    values = {"parameters": PARAMETERS, "mask": None, "preview": False, **changes}
+    return Request(fod=fod, starts=starts, full=starts, **values)
+
+
+def digest_of(request: Request) -> str:
+    return track(
+        request.fod,
+        request.seeds(),
+        request.parameters,
+        mask=request.mask,
+        regions=request.regions,
+        include_rule=request.include_rule,
+    ).digest()
+
+
+def printed_by(script: str) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(script, "copied", "exec"), {})
+    return printed.getvalue().strip()
+
+
+def digest_by(command: str, out) -> str:
+    assert cli.main([*shlex.split(command)[1:], "--quiet"]) == 0
+    return load_tractogram(out).digest()
+
+
+@pytest.fixture
+def scene(tmp_path):
+    """The cross phantom, its mask and labels of its halves as files and layers."""
+    phantom = make_phantom("cross")
+    affine = phantom.grid.affine
+    inside = np.asarray(phantom_mask("cross"), dtype=np.uint8)
+    halves = np.where(np.indices(inside.shape)[0] < 16, 3, 5).astype(np.int16)
+    fod_path = tmp_path / "my fod.nii.gz"
+    nib.Nifti1Image(phantom.coefficients, affine).to_filename(fod_path)
+    fod = load_fod(fod_path)
+    layers = SimpleNamespace(fod=Layer.create(*fod_layer_data(fod)))
+    layers.fod.metadata[PATH_KEY] = str(fod_path)
+    for name, array in (("mask", inside), ("halves", halves)):
+        path = tmp_path / f"{name}.nii.gz"
+        nib.Nifti1Image(array, affine).to_filename(path)
+        layer = Layer.create(*mask_layer_data(array, fod.grid, name))
+        layer.metadata[PATH_KEY] = str(path)
+        setattr(layers, name, layer)
+    layers.halves.data = DisplaySpace.of(fod.grid).volume(halves)
+    return SimpleNamespace(fod=fod, mask=inside.astype(bool), halves=halves, layers=layers)
+
+
+def requests(scene) -> dict[str, tuple[Request, dict]]:
+    """Requests of every kind, and the layers that they came from."""
+    fod, grid, layers = scene.fod, scene.fod.grid, scene.layers
+    ball = Region.sphere([0.1, 4.2, -0.3], 3.3, "exclude", name="ball")
+    labels = Region.mask(scene.halves, grid, "stop", label=5, name="half")
+    mask = Region.mask(scene.mask, grid, "include", name="inside")
+    return {
+        "own radii and counts": (asked(fod, TWO, mask=scene.mask), {"mask_layer": layers.mask}),
+        "mask": (asked(fod, InMask(scene.mask, grid, 50)), {"seed_layer": layers.mask}),
+        "FOD": (asked(fod, InFod(50)), {}),
+        "regions": (
+            asked(fod, TWO, regions=(mask, ball, labels), include_rule="any"),
+            {"region_layers": ((layers.mask, None), (None, None), (layers.halves, 5))},
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", ["own radii and counts", "mask", "FOD", "regions"])
+def test_scripts_give_the_same_digest(scene, tmp_path, kind):
+    request, layers = requests(scene)[kind]
+    wanted = digest_of(request)
+    assert printed_by(as_python(request, scene.layers.fod, **layers)) == wanted
+    out = tmp_path / "out.tck"
+    command = as_command(request, scene.layers.fod, **layers, out=str(out))
+    assert digest_by(command, out) == wanted
+    assert Recipe.load(out.with_suffix(".json")).run().digest() == wanted
+
+
+@pytest.mark.parametrize("painted", ["never saved", "since it was opened"])
+def test_what_was_painted_is_held_in_python_and_refused_in_a_command(scene, painted):
+    """A file that is no longer what the layer shows would give other streamlines."""
+    layer = scene.layers.mask
+    if painted == "never saved":
+        del layer.metadata[PATH_KEY]
+    scene.mask[12:20] = False
+    seeds = asked(scene.fod, InMask(scene.mask, scene.fod.grid, 60))
+    region = Region.mask(scene.mask, scene.fod.grid, "exclude", name="painted")
+    for request, layers in (
+        (asked(scene.fod, TWO, mask=scene.mask), {"mask_layer": layer}),
+        (seeds, {"seed_layer": layer}),
+        (asked(scene.fod, TWO, regions=(region,)), {"region_layers": ((layer, None),)}),
+    ):
+        script = as_python(request, scene.layers.fod, **layers)
+        assert printed_by(script) == digest_of(request)
+        with pytest.raises(InvalidMaskError, match=r"'mask'.*save it"):
+            as_command(request, scene.layers.fod, **layers)
+
+
+def test_phantoms_are_made_again_in_python():
+    fod = make_phantom("cross")
+    request = asked(fod, InFod(5))
+    script = as_python(request, Layer.create(*fod_layer_data(fod)))
+    assert "make_phantom('cross')" in script
+    assert printed_by(script) == digest_of(request)
+
+
+def test_an_fod_without_a_file_is_named(scene):
+    del scene.layers.fod.metadata[PATH_KEY]
+    with pytest.raises(InvalidFodError, match="did not come from a file"):
+        as_command(asked(scene.fod, TWO), scene.layers.fod)

@@ -1,0 +1,127 @@
+"""Glyphs and peaks on the screen: where they are, what they look like, how many."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+
+from napari_tractography.fod import Fod
+from napari_tractography.phantoms import make_phantom
+from napari_tractography.plugin.layers import glyphs as module
+from napari_tractography.plugin.layers.glyphs import (
+    MAX_GLYPHS,
+    FodGlyphs,
+    glyph_mesh,
+    glyph_sphere,
+    peaks_layer,
+)
+from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.space.display import DisplaySpace
+
+
+@pytest.fixture
+def shown():
+    """A viewer with the cross phantom, and its glyphs."""
+    fod = make_phantom("cross")
+    viewer = ViewerModel()
+    viewer._add_layer_from_data(*fod_layer_data(fod))
+    glyphs = FodGlyphs(viewer, fod, DisplaySpace.of(fod.grid))
+    yield viewer, fod, glyphs
+    glyphs.close()
+
+
+def test_triangles_of_the_sphere_look_outwards_and_close_it():
+    units, triangles = glyph_sphere()
+    a, b, c = (units[triangles[:, i]] for i in range(3))
+    assert ((np.cross(b - a, c - a) * a).sum(axis=1) > 0).all()
+    assert len(triangles) == 2 * len(units) - 4  # Euler
+
+
+def test_a_glyph_points_along_its_fibres_in_an_oblique_left_handed_image():
+    turn = np.array([[0.8, -0.6, 0], [0.6, 0.8, 0], [0, 0, 1.0]])
+    affine = np.eye(4)
+    affine[:3, :3] = turn @ np.diag([-2.0, 2.0, 2.0])
+    fod = make_phantom("cross", affine=affine)
+    space = DisplaySpace.of(fod.grid)
+    strong = np.linalg.norm(fod.values[:, 1:], axis=1).argmax()
+    voxel = np.argwhere(fod.support)[[strong]]
+    vertices, _, colours = glyph_mesh(fod, space, voxel)
+    centre = space.to_display(fod.grid.to_mm(voxel))
+    arms = vertices - centre
+    tip = arms[np.linalg.norm(arms, axis=1).argmax()][::-1].astype(float)
+    units, _ = glyph_sphere()
+    expected = units[fod.amplitudes(units)[tuple(voxel[0])].argmax()]
+    back = np.linalg.inv(space.world_to_display[:3, :3]) @ tip
+    assert abs(back @ expected) / np.linalg.norm(back) == pytest.approx(1.0, abs=1e-5)
+    brightest = colours[np.linalg.norm(arms, axis=1).argmax(), :3]
+    np.testing.assert_allclose(brightest, np.abs(expected) / np.abs(expected).max(), atol=1e-5)
+
+
+def test_slicing_updates_the_glyphs_and_sliders_keep_the_volumes_steps(shown):
+    viewer, fod, glyphs = shown
+    volume = viewer.layers[0]
+    assert viewer.dims.nsteps[0] == volume.data.shape[0]
+    middle = volume.data.shape[0] // 2
+    viewer.dims.set_current_step(0, middle)
+    glyphs.update.flush()
+    first = glyphs.layer.data[0]
+    assert glyphs.n_shown > 0
+    assert set(np.unique(first[:, 0])) == {np.float32(middle)}
+    viewer.dims.set_current_step(0, middle + 1)
+    glyphs.update.flush()
+    assert set(np.unique(glyphs.layer.data[0][:, 0])) == {np.float32(middle + 1)}
+    in_slice = DisplaySpace.of(fod.grid).volume(fod.support)[middle + 1].sum()
+    assert glyphs.n_in_slice == in_slice
+
+
+def test_other_axes_and_3d_are_followed(shown):
+    viewer, fod, glyphs = shown
+    viewer.dims.order = (2, 0, 1)
+    viewer.dims.set_current_step(2, fod.grid.shape[0] // 2)
+    glyphs.update.flush()
+    assert len(np.unique(glyphs.layer.data[0][:, 2])) == 1
+    assert glyphs.n_shown > 0
+    viewer.dims.ndisplay = 3
+    glyphs.update.flush()
+    assert len(np.unique(glyphs.layer.data[0][:, 2])) > 100  # no longer flat
+
+
+def test_there_are_never_more_than_the_limit(monkeypatch):
+    fod = Fod(np.ones((60, 60, 3, 1)), np.eye(4))
+    viewer = ViewerModel()
+    viewer._add_layer_from_data(*fod_layer_data(fod))
+    glyphs = FodGlyphs(viewer, fod, DisplaySpace.of(fod.grid))
+    assert glyphs.n_in_slice == 3600
+    assert 0 < glyphs.n_shown <= MAX_GLYPHS
+    monkeypatch.setattr(module, "MAX_GLYPHS", 100)
+    glyphs.scale = 2.0
+    assert glyphs.n_shown <= 100
+    glyphs.close()
+
+
+def test_an_empty_slice_and_high_floors_draw_nothing(shown):
+    viewer, _, glyphs = shown
+    glyphs.min_amplitude = 1e6
+    vertices, triangles = glyphs.layer.data[:2]
+    sides = vertices[triangles][:, 1:] - vertices[triangles][:, :1]
+    assert np.abs(sides).max() < 1e-6
+    viewer.dims.set_current_step(0, 0)
+    glyphs.update.flush()
+    assert glyphs.n_shown == 0
+
+
+def test_removing_the_layer_ends_the_updates(shown):
+    viewer, _, glyphs = shown
+    viewer.layers.remove(glyphs.layer)
+    before = glyphs.layer.data[0]
+    viewer.dims.set_current_step(0, 3)
+    assert glyphs.layer.data[0] is before
+
+
+def test_peaks_lie_in_the_middle_of_their_voxels():
+    fod = make_phantom("cross")
+    layer = peaks_layer(fod, DisplaySpace.of(fod.grid), min_amplitude=0.3)
+    middles = layer.data[:, 0] + layer.data[:, 1] / 2
+    np.testing.assert_allclose(middles, np.round(middles), atol=1e-4)
+    assert len(layer.data) > 100

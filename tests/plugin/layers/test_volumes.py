@@ -1,0 +1,133 @@
+"""Volumes as layers, and masks on the voxels of an FOD."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import LEFT_HANDED, OBLIQUE
+from napari.components import ViewerModel
+from napari.layers import Image, Labels, Layer
+
+from napari_tractography.errors import InvalidMaskError
+from napari_tractography.fod import Fod
+from napari_tractography.grid import Grid
+from napari_tractography.plugin.layers.volumes import (
+    fod_layer_data,
+    fod_layers,
+    fod_of,
+    mask_layer_data,
+    mask_layers,
+    mask_of,
+)
+from napari_tractography.plugin.space.display import DisplaySpace
+
+SHAPE = (5, 6, 4)
+ALIGNED = np.diag([2.0, 2, 2, 1])
+LAS = np.array([[-2.0, 0, 0, 8], [0, 2, 0, 0], [0, 0, 2, 0], [0, 0, 0, 1]])
+affines = pytest.mark.parametrize(
+    "affine",
+    [
+        pytest.param(ALIGNED, id="aligned"),
+        pytest.param(LAS, id="LAS"),
+        pytest.param(OBLIQUE, id="oblique"),
+        pytest.param(LEFT_HANDED, id="left-handed"),
+        pytest.param(ALIGNED[[1, 2, 0, 3]], id="permuted"),
+    ],
+)
+
+
+def one_voxel_mask() -> np.ndarray:
+    mask = np.zeros(SHAPE, bool)
+    mask[1, 4, 3] = True
+    return mask
+
+
+def test_an_fod_layer_shows_the_mean_and_keeps_the_fod() -> None:
+    coefficients = np.zeros((*SHAPE, 6), np.float32)
+    coefficients[1, 4, 3, 0] = 0.7
+    fod = Fod(coefficients, Grid(SHAPE, LAS), name="mine")
+    layer = Layer.create(*fod_layer_data(fod))
+    assert fod_of(layer) is fod
+    assert layer.name == "mine"
+    (place,) = np.argwhere(np.asarray(layer.data))
+    np.testing.assert_allclose(layer.data_to_world(place)[::-1], (LAS @ [1, 4, 3, 1])[:3])
+
+
+@affines
+def test_a_mask_from_a_file_comes_back_on_its_own_voxels(affine: np.ndarray) -> None:
+    grid = Grid(SHAPE, affine)
+    layer = Layer.create(*mask_layer_data(one_voxel_mask(), grid, "mask"))
+    np.testing.assert_array_equal(mask_of(layer, DisplaySpace.of(grid)), one_voxel_mask())
+
+
+@affines
+def test_a_mask_may_be_stored_in_another_order_than_the_fod(affine: np.ndarray) -> None:
+    """Its first axis runs the other way; the voxels are the same."""
+    grid = Grid(SHAPE, affine)
+    flip = np.diag([-1.0, 1, 1, 1])
+    flip[0, 3] = SHAPE[0] - 1
+    stored = one_voxel_mask()[::-1]
+    layer = Layer.create(*mask_layer_data(stored, Grid(SHAPE, affine @ flip), "mask"))
+    np.testing.assert_array_equal(mask_of(layer, DisplaySpace.of(grid)), one_voxel_mask())
+
+
+@affines
+def test_a_mask_painted_in_napari_covers_the_voxels_under_the_brush(affine: np.ndarray) -> None:
+    """napari makes the layer, with no affine; left must not become right."""
+    grid = Grid(SHAPE, affine)
+    space = DisplaySpace.of(grid)
+    viewer = ViewerModel()
+    viewer.add_image(space.volume(np.zeros(SHAPE)), **space.layer_kwargs)
+    viewer._new_labels()
+    labels = viewer.layers[-1]
+    assert isinstance(labels, Labels)
+    place = space.to_display(affine[:3, :3] @ [1, 4, 3] + affine[:3, 3])[0]
+    labels.data_setitem(tuple(np.round(labels.world_to_data(place)).astype(int)[:, None]), 1)
+    np.testing.assert_array_equal(mask_of(labels, space), one_voxel_mask())
+
+
+def test_nan_and_zero_are_outside_and_all_else_inside() -> None:
+    values = np.zeros(SHAPE)
+    values[0, 0, 0], values[1, 0, 0], values[2, 0, 0] = np.nan, -1, 0.1
+    space = DisplaySpace.of(Grid(SHAPE, ALIGNED))
+    layer = Image(space.volume(values), **space.layer_kwargs)
+    np.testing.assert_array_equal(np.argwhere(mask_of(layer, space)), [[1, 0, 0], [2, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("shape", "affine", "says"),
+    [
+        pytest.param((5, 6, 3), OBLIQUE, r"shape \(5, 6, 3\).*\(5, 6, 4\).*mrgrid", id="shape"),
+        pytest.param(SHAPE, OBLIQUE + np.eye(4, k=3) * 2, r"elsewhere.*mm.*mrgrid", id="shifted"),
+        pytest.param(SHAPE, OBLIQUE[:, [0, 1, 2, 3]] * [1, 1, 1.5, 1], r"elsewhere", id="scaled"),
+        pytest.param(SHAPE, None, r"elsewhere", id="turned"),
+    ],
+)
+def test_a_mask_on_other_voxels_is_refused(
+    shape: tuple[int, int, int], affine: Any, says: str
+) -> None:
+    grid = Grid(SHAPE, OBLIQUE)
+    if affine is None:  # about the middle, so that it looks the same on the screen
+        turn = np.eye(4)
+        turn[:2, :2] = [[np.cos(0.2), -np.sin(0.2)], [np.sin(0.2), np.cos(0.2)]]
+        middle = np.eye(4)
+        middle[:3, 3] = grid.centre_mm
+        affine = middle @ turn @ np.linalg.inv(middle) @ OBLIQUE
+    layer = Layer.create(*mask_layer_data(np.ones(shape), Grid(shape, affine), "mine"))
+    with pytest.raises(InvalidMaskError, match=f"mine.*{says}"):
+        mask_of(layer, DisplaySpace.of(grid))
+
+
+def test_layers_are_offered_for_what_they_can_be() -> None:
+    fod = Layer.create(*fod_layer_data(Fod(np.ones((*SHAPE, 6)), Grid(SHAPE, ALIGNED))))
+    labels, image = Labels(np.zeros(SHAPE, int)), Image(np.zeros(SHAPE))
+    others = [
+        Labels(np.zeros((4, 4), int)),
+        Image(np.zeros((2, 3, 4, 5))),
+        Image(np.zeros((3, 4, 5, 3)), rgb=True),
+        Image([np.zeros((8, 8, 8)), np.zeros((4, 4, 4))], multiscale=True),
+    ]
+    assert fod_layers([fod, labels, image, *others]) == [fod]
+    assert mask_layers([fod, labels, image, *others]) == [labels, image]

@@ -1,0 +1,122 @@
+"""The Display section: what the controls do to the layer, sampling, the legend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+
+from napari_tractography.fod import Fod
+from napari_tractography.grid import Grid
+from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.panel.appearance_section import VOLUME, Appearance, sampler
+from napari_tractography.plugin.session.session import Session
+from napari_tractography.plugin.space.display import DisplaySpace
+from napari_tractography.plugin.streamlines.colours import MODES
+from napari_tractography.plugin.streamlines.layer import Streamlines
+from napari_tractography.tractogram import Tractogram
+
+OBLIQUE = np.array([[-1.6, -1.2, 0, 30], [1.2, -1.6, 0, 5], [0, 0, 2.5, -10], [0, 0, 0, 1]])
+
+
+@pytest.fixture
+def session(qtbot):
+    """A session whose FOD is the ramp i + 2 j + 3 k on an oblique grid, and one streamline."""
+    viewer = ViewerModel()
+    i, j, k = np.indices((8, 9, 10))
+    fod = Fod((i + 2 * j + 3 * k + 1.0)[..., None], Grid((8, 9, 10), OBLIQUE))
+    viewer._add_layer_from_data(*fod_layer_data(fod))
+    session = Session(viewer)
+    t = np.linspace(1, 6, 11)
+    line = fod.grid.to_mm(np.stack([t, t, t], axis=1))
+    layer = Streamlines(Tractogram.from_streamlines([line]), space=DisplaySpace.of(fod.grid))
+    viewer.add_layer(layer)
+    session.streamlines_layer = layer
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def appearance(session, qtbot):
+    widget = Appearance(session)
+    qtbot.addWidget(widget)
+    return widget
+
+
+def control(appearance, name):
+    return next(c for c in appearance.controls if c.name == name)
+
+
+def test_samples_are_linear_and_in_place_in_an_oblique_volume(session):
+    """A ramp is its own linear interpolation: 6 t + 1 along the diagonal."""
+    layer = session.viewer.layers[0]
+    values = sampler(layer)(session.streamlines_layer.tractogram)
+    np.testing.assert_allclose(values, 6 * np.linspace(1, 6, 11) + 1, atol=1e-3)
+
+
+def test_outside_the_volume_samples_are_nan(session):
+    far = Tractogram.from_streamlines([np.full((2, 3), 1e4)])
+    assert np.isnan(sampler(session.viewer.layers[0])(far)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("width", 5.0), ("opacity", 0.4), ("slab_mm", 11.0), ("max_vertices", 5000)]
+)
+def test_each_control_reaches_the_layer(session, appearance, name, value):
+    control(appearance, name).value = value
+    assert getattr(session.streamlines_layer, name) == pytest.approx(value)
+
+
+def test_every_colour_mode_can_be_chosen_and_numbers_have_a_legend(session, appearance):
+    for mode in MODES:
+        control(appearance, "colour_by").value = mode
+        expected = "values" if mode == "seed" else mode  # the seeds that were placed
+        assert session.streamlines_layer.colour_by == expected
+        has_range = session.streamlines_layer.colours.limits is not None
+        assert appearance.gradient.isHidden() is not has_range
+        if mode == "length":
+            assert has_range
+            assert "mm" in appearance.legend.text()
+    control(appearance, "colour_by").value = "direction"
+    assert appearance.legend.text().count("■") == 3
+    control(appearance, "colour_by").value = "one colour"
+    assert appearance.legend.isHidden()
+
+
+def test_colouring_by_a_volume_shows_its_range(session, appearance):
+    appearance.refresh_layers()
+    appearance.volume_choice.value = session.viewer.layers[0]
+    control(appearance, "colour_by").value = VOLUME
+    assert session.streamlines_layer.colour_by == "values"
+    low, high = session.streamlines_layer.colours.limits
+    assert (low, high) == pytest.approx((7, 37), abs=1e-3)
+    assert "7 to 37" in appearance.legend.text()
+
+
+def test_a_layer_made_anew_gets_the_same_look(session, appearance):
+    control(appearance, "width").value = 6.5
+    control(appearance, "colour_by").value = "length"
+    fresh = Streamlines(session.streamlines_layer.tractogram)
+    session.viewer.add_layer(fresh)
+    session.streamlines_layer = fresh
+    appearance.apply()
+    assert fresh.width == 6.5
+    assert fresh.colour_by == "length"
+
+
+def test_colours_by_seed_are_those_of_the_placed_seeds(open_model, cross, settle):
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.array([[0.0, 0, 0], [8, 5, 0], [-8, 5, 0]]))
+    control(panel.appearance, "colour_by").value = "seed"
+    panel.run()
+    settle(panel)
+    layer = panel.session.streamlines_layer
+    rgba = layer.colours.rgba[layer.tractogram.offsets[:-1]]
+    n_each = panel.session.result_request.starts.n_each
+    owner = np.searchsorted(np.cumsum(n_each), layer.tractogram.seed_index, side="right")
+    assert len(np.unique(rgba, axis=0)) == 3
+    for seed in range(3):
+        assert len(np.unique(rgba[owner == seed], axis=0)) == 1
+        assert f"Seed {seed + 1}: {(owner == seed).sum()} streamlines" in (
+            panel.appearance.legend.text()
+        )

@@ -1,0 +1,130 @@
+"""The Device section: what can be chosen, what it says of GPUs, where the time of a run went."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import WAIT_MS, tracking_threads
+
+from napari_tractography.parameters import TrackingParameters
+from napari_tractography.plugin.panel import device_section as device
+from napari_tractography.plugin.panel.device_section import Found
+from napari_tractography.tracking import engine
+from napari_tractography.tracking.backends import Report
+from napari_tractography.tracking.devices import Device
+
+NO_GPU = "There is no NVIDIA GPU here; choose backend = 'cpu'."
+HOST = Device("cpu", "x86_64", 8_000_000_000, 16_000_000_000)
+SMALL = Device("cuda:0", "A small one", 3_000_000_000, 4_000_000_000, 12)
+LARGE = Device("cuda:1", "A large one", 60_000_000_000, 80_000_000_000)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch, qtbot: Any) -> Any:
+    """Let a section find what is given; return what it has made ready so far."""
+    warmed: list[TrackingParameters] = []
+    monkeypatch.setattr(engine, "warm_up", warmed.append)
+
+    def look(section: Any, found: Found) -> list[TrackingParameters]:
+        monkeypatch.setattr(device, "find", lambda: found)
+        section.look()
+        qtbot.waitUntil(lambda: not section._poll.isActive(), timeout=WAIT_MS)
+        qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
+        return warmed
+
+    return look
+
+
+def test_without_a_gpu_it_says_why_and_offers_the_cpu(
+    open_model: Any, looks: Any, notes: list[str]
+) -> None:
+    panel = open_model()
+    section = panel.device
+    assert looks(section, Found((HOST,), NO_GPU)) == [panel.session.parameters]
+    assert section.problem.text() == NO_GPU
+    assert not section.problem.isHidden()
+    assert section.memory.isHidden()
+    assert section.backend.choices == ("auto", "cpu")
+    assert not notes
+
+
+def test_gpus_can_be_chosen_and_show_how_full_they_are(open_model: Any, looks: Any) -> None:
+    panel = open_model()
+    section = panel.device
+    found = Found((HOST, SMALL, LARGE))
+    assert len(looks(section, found)) == 1
+    assert section.problem.isHidden()
+    assert section.backend.choices == ("auto", "cpu", "cuda:0", "cuda:1")
+    assert section.memory.format() == "20.0 of 80.0 GB used"  # what auto would take
+    section.backend.value = "cuda:0"
+    assert panel.session.backend == "cuda:0"
+    assert section.memory.value() == 250
+    assert section.memory.format() == "1.0 of 4.0 GB used, 12 % busy"
+    section.backend.value = "cpu"
+    assert section.memory.isHidden()
+    assert len(looks(section, found)) == 1  # all is ready
+    assert section.backend.value == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        pytest.param(Found((HOST, SMALL)), "cuda:0", id="there"),
+        pytest.param(Found((HOST,), NO_GPU), "auto", id="gone"),
+    ],
+)
+def test_a_gpu_that_was_chosen_before_is_taken_when_it_is_found(
+    open_model: Any, looks: Any, found: Found, wanted: str
+) -> None:
+    panel = open_model()
+    panel.device.set_values(backend="cuda:0")
+    assert panel.session.backend == "auto"  # nothing fails before it is known to be there
+    looks(panel.device, found)
+    assert panel.session.backend == panel.device.backend.value == wanted
+
+
+def test_choices_reach_the_run_and_the_run_says_what_it_took(
+    open_model: Any, cross: Any, settle: Any
+) -> None:
+    panel = open_model(cross)
+    session, section = panel.session, panel.device
+    session.add_seeds_mm(np.zeros((1, 3)))
+    section.backend.value = "cpu"
+    section.threads.value = 1
+    request = session.request()
+    assert (request.backend, request.n_threads) == ("cpu", 1)
+    panel.run()
+    settle(panel)
+    assert section.took.text() == "cpu: asked for."
+    assert section.spent.text().startswith("Last run: tables 0.")
+    assert ", tracking " in section.spent.text()
+    spent = {"upload": 0.5, "tracking": 2, "download": 1}
+    section._show_report(Report("cuda:0", "faster", spent, held_bytes=420_000_000))
+    assert section.spent.text() == (
+        "Last run: upload 0.50 s, tracking 2.00 s, download 1.00 s. 0.42 GB stay on it."
+    )
+
+
+def test_a_panel_looks_by_itself_and_closing_does_not_wait(
+    open_model: Any, qtbot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "LOOK_AFTER_MS", 0)
+    gate, asked = threading.Event(), threading.Event()
+
+    def slow() -> Found:
+        asked.set()
+        gate.wait(60)
+        return Found((HOST,), NO_GPU)
+
+    monkeypatch.setattr(device, "find", slow)
+    monkeypatch.setattr(engine, "warm_up", lambda parameters: None)
+    panel = open_model()
+    qtbot.waitUntil(asked.is_set, timeout=WAIT_MS)
+    assert panel.device.found == Found()  # the window is there all the while
+    panel.close_session()
+    gate.set()
+    qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
+    assert panel.device.found == Found()

@@ -1,0 +1,171 @@
+"""The output menu: what it copies, adds, writes and says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+
+import nibabel as nib
+import numpy as np
+import pytest
+from qtpy.QtGui import QGuiApplication
+from qtpy.QtWidgets import QProgressDialog
+
+from napari_tractography.errors import FileError, InvalidFodError, InvalidTractogramError
+from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.plugin.export.edit_scripts import LAST_LINE, MAX_RANGES, with_edits
+from napari_tractography.plugin.layers import figures
+from napari_tractography.plugin.layers.figures import TUBE_SIDES
+from napari_tractography.plugin.panel import output_menu as module
+from napari_tractography.plugin.panel.panel import TractographyPanel
+
+
+@pytest.fixture
+def panel(make_napari_viewer, tmp_path, qtbot):
+    """A panel with the cross phantom opened from a file, tracked."""
+    viewer = make_napari_viewer(show=True)
+    phantom = make_phantom("cross")
+    path = tmp_path / "fod.nii.gz"
+    nib.Nifti1Image(phantom.coefficients, phantom.grid.affine).to_filename(path)
+    panel = TractographyPanel(viewer)
+    viewer.window.add_dock_widget(panel)
+    panel.add_fod(path)
+    panel.set_parameters(n_per_seed=30, max_length_mm=40.0)
+    panel.session.add_seeds_mm(np.asarray(phantom_seeds_mm("cross")))
+    with qtbot.waitSignal(panel.session.run_finished, timeout=120_000):
+        panel.run()
+    return panel
+
+
+def run_clipboard():
+    """What the script on the clipboard prints."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(QGuiApplication.clipboard().text(), "copied", "exec"), {})
+    return printed.getvalue().strip()
+
+
+def test_the_copied_script_gives_the_digest_on_the_screen(panel):
+    panel.output.copy_python()
+    assert run_clipboard() == panel.session.tractogram.digest()
+    panel.output.copy_command()
+    assert QGuiApplication.clipboard().text().startswith("napari-tractography track ")
+
+
+def test_a_copied_script_holds_the_edits_or_says_that_it_does_not(panel, monkeypatch):
+    told = []
+    monkeypatch.setattr(module, "show_info", told.append)
+    layer, n = panel.session.streamlines_layer, len(panel.session.tractogram)
+    layer.selected = [0, 3, 4, n - 1]
+    layer.editor.delete_selected()
+    panel.output.copy_python()
+    assert f"the {n - 4} streamlines that you kept" in told[-1]
+    assert run_clipboard() == panel.session.tractogram.digest() == layer.tractogram.digest()
+    panel.output.copy_command()
+    assert "without your edits" in told[-1]
+    panel.set_parameters(step_mm=0.7)
+    panel._read_parameters()
+    panel.output.copy_python()
+    assert "settings or seeds were changed" in told[-1]
+    assert "kept" not in QGuiApplication.clipboard().text()
+
+
+@pytest.mark.parametrize("kept", [[], [0], [2, 3, 4], [0, 2, 4], list(range(5))])
+def test_a_script_keeps_the_very_streamlines(kept):
+    script = with_edits("streamlines = list(range(5))\n" + LAST_LINE, np.array(kept, int), 5)
+
+    class Whole(list):
+        def __getitem__(self, numbers):
+            return Whole(list.__getitem__(self, n) for n in numbers)
+
+        def digest(self):
+            return list(self)
+
+    printed = []
+    exec(
+        script.replace("list(range(5))", "Whole(range(5))"),
+        {"Whole": Whole, "print": printed.append},
+    )
+    assert printed == [kept]
+
+
+def test_a_script_of_numbers_only_is_none():
+    kept = np.arange(0, 2 * MAX_RANGES + 2, 2)
+    assert with_edits(LAST_LINE, kept, 3 * MAX_RANGES) is None
+
+
+def test_tubes_and_paths_of_what_is_selected(panel, monkeypatch):
+    monkeypatch.setattr(module, "MAX_PATHS", 7)
+    layer = panel.session.streamlines_layer
+    layer.selected = [2, 5, 6]
+    panel.output.add_paths()
+    assert panel.viewer.layers["Paths"].nshapes == 3
+    first = layer.space.to_display(layer.tractogram[2].points)[0]
+    np.testing.assert_allclose(panel.viewer.layers["Paths"].data[0][0], first, atol=1e-4)
+    panel.output.add_tubes()
+    n_points = layer.editor.selected_tractogram().n_points
+    assert len(panel.viewer.layers["Tubes"].vertices) == n_points * TUBE_SIDES
+    monkeypatch.setattr(figures, "MAX_PATHS", 2)
+    with pytest.raises(InvalidTractogramError, match="3 streamlines"):
+        panel.output.add_paths()
+
+
+def test_tubes_and_paths_are_added(panel, monkeypatch):
+    monkeypatch.setattr(module, "MAX_PATHS", 7)
+    panel.output.add_tubes()
+    panel.output.add_paths()
+    names = [layer.name for layer in panel.viewer.layers]
+    assert {"Tubes", "Paths"} <= set(names)
+    assert 1 <= panel.viewer.layers["Paths"].nshapes <= 7
+
+
+def test_the_check_tells_its_verdict(panel, monkeypatch):
+    told = []
+    monkeypatch.setattr(module, "show_info", told.append)
+    panel.output.check_fod()
+    assert "tournier07" in told[0]
+
+
+def test_a_movie_is_written_or_cancelled(panel, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "show_info", lambda _text: None)
+    panel.viewer.dims.ndisplay = 3
+    path = tmp_path / "turn.gif"
+    assert panel.output.write_movie(path, n_frames=3)
+    assert path.exists()
+    monkeypatch.setattr(QProgressDialog, "wasCanceled", lambda _self: True)
+    assert not panel.output.write_movie(tmp_path / "other.gif", n_frames=3)
+    assert not (tmp_path / "other.gif").exists()
+    with pytest.raises(FileError, match=r"turn\.avi"):
+        panel.output.write_movie(tmp_path / "turn.avi", n_frames=3)
+
+
+def test_without_an_fod_or_streamlines_it_says_so(make_napari_viewer, monkeypatch):
+    panel = TractographyPanel(make_napari_viewer())
+    for action, error in (
+        (panel.output.add_tubes, InvalidTractogramError),
+        (panel.output.check_fod, InvalidFodError),
+        (panel.output.copy_python, InvalidFodError),
+    ):
+        with pytest.raises(error):
+            action()
+    told = []
+    monkeypatch.setattr(module, "show_error", told.append)
+    for entry in panel.output.menu().actions():
+        if entry.text() != "Movie...":
+            entry.trigger()
+    assert len(told) == 5
+    panel.close_session()
+    panel.deleteLater()
+
+
+def test_the_display_section_keeps_its_look_for_a_layer_made_anew(panel, qtbot):
+    width = next(c for c in panel.appearance.controls if c.name == "width")
+    width.value = 7.0
+    assert panel.session.streamlines_layer.width == 7.0
+    assert panel.session.streamlines_layer.slab_mm == pytest.approx(
+        next(c for c in panel.appearance.controls if c.name == "slab_mm").value
+    )
+    panel.viewer.layers.remove(panel.session.streamlines_layer)
+    with qtbot.waitSignal(panel.session.run_finished, timeout=60_000):
+        panel.run()
+    assert panel.session.streamlines_layer.width == 7.0

@@ -1,0 +1,245 @@
+"""The Seeds section: a radius and a number for each seed, and other things to start from."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import FEW, WAIT_MS, Mouse, lie_still
+from qtpy.QtCore import QDeadlineTimer, Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QLineEdit, QTableView
+
+from napari_tractography import Seeds, track
+from napari_tractography.phantoms import make_phantom, phantom_mask
+from napari_tractography.plugin.export.scripts import as_command, as_python
+from napari_tractography.plugin.layers.volumes import mask_layer_data
+
+PLACES = np.array([[0.0, 0, 0], [-12.0, 6, 0], [10.0, -6, 0]])
+POSITION, STREAMLINES, RADIUS = range(3)
+
+
+def type_into(table: Any, row: int, column: int, text: str) -> None:
+    """Double-click a cell and type, as a person does."""
+    place = table.visualRect(table.model().index(row, column)).center()
+    left = Qt.MouseButton.LeftButton
+    QTest.mouseClick(table.viewport(), left, pos=place)
+    QTest.mouseDClick(table.viewport(), left, pos=place)
+    editor = table.viewport().findChild(QLineEdit)
+    assert editor is not None
+    QTest.keyClick(editor, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    QTest.keyClick(editor, Qt.Key.Key_Delete)
+    QTest.keyClicks(editor, text)
+    QTest.keyClick(editor, Qt.Key.Key_Return)
+    deadline = QDeadlineTimer(WAIT_MS)
+    while table.state() == QTableView.State.EditingState and not deadline.hasExpired():
+        QTest.qWait(5)  # what is typed is taken when the loop of events turns
+
+
+def cell(table: Any, row: int, column: int) -> str:
+    return str(table.model().data(table.model().index(row, column)))
+
+
+def printed_by(script: str) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(script, "copied", "exec"), {})
+    return printed.getvalue().strip()
+
+
+def test_what_is_typed_changes_the_run(open_window: Any, settle: Any, qtbot: Any) -> None:
+    """With Live on, and the copied script gives the same."""
+    fod = make_phantom("cross")
+    panel = open_window(fod, size=(1280, 800))
+    table, session = panel.seeds.table, panel.session
+    session.add_seeds_mm(PLACES)
+    panel.live.setChecked(True)
+    qtbot.waitUntil(lambda: session.tractogram is not None, timeout=WAIT_MS)
+    settle(panel)
+    assert session.tractogram.n_seeds == 3 * FEW
+    type_into(table, 1, STREAMLINES, "7")
+    type_into(table, 2, RADIUS, "0.25")
+    qtbot.waitUntil(lambda: session.tractogram.n_seeds == 2 * FEW + 7, timeout=WAIT_MS)
+    settle(panel)
+    drawn = [(2.0, FEW), (2.0, 7), (0.25, FEW)]
+    seeds = Seeds.concatenate(
+        [Seeds.in_sphere(p, r, n) for p, (r, n) in zip(PLACES, drawn, strict=True)]
+    )
+    wanted = track(fod, seeds, session.parameters).digest()
+    qtbot.waitUntil(lambda: session.tractogram.digest() == wanted, timeout=WAIT_MS)
+    assert printed_by(as_python(session.request(), session.fod_layer)) == wanted
+    session.fod_layer.metadata["path"] = "fod.nii.gz"
+    command = as_command(session.request(), session.fod_layer)
+    assert [text.rsplit(",", 2)[1:] for text in command.split() if "sphere" in text] == [
+        ["2.0", "40"],
+        ["2.0", "7"],
+        ["0.25", "40"],
+    ]
+    type_into(table, 1, STREAMLINES, "")  # as all others again
+    assert session.request().starts.n_each == [FEW] * 3
+    assert cell(table, 1, STREAMLINES) == str(FEW)
+
+
+def test_a_position_may_be_typed(open_window: Any, cross: Any) -> None:
+    panel = open_window(cross, size=(1280, 800))
+    panel.session.add_seeds_mm(PLACES)
+    type_into(panel.seeds.table, 1, POSITION, "4, -2.5 1")
+    np.testing.assert_allclose(panel.session.seed_positions_mm()[1], [4, -2.5, 1], atol=1e-4)
+    assert cell(panel.seeds.table, 1, POSITION) == "4.0, -2.5, 1.0"
+
+
+def test_no_position_is_cut_off(open_window: Any, cross: Any) -> None:
+    panel = open_window(cross, size=(1280, 800))
+    table = panel.seeds.table
+    far = np.array([[-123.4, 150.0, -88.8], [-77.7, -66.6, -88.8], [99.96, -99.94, -0.01]])
+    panel.session.add_seeds_mm(np.concatenate([far, np.zeros((20, 3))]))  # and a scroll bar
+    lie_still(panel)
+    assert [cell(table, row, POSITION) for row in range(3)] == [
+        "-123, 150, -88.8",
+        "-77.7, -66.6, -88.8",
+        "100, -99.9, 0.0",
+    ]
+    model = table.model()
+    assert model.data(model.index(0, POSITION), Qt.ItemDataRole.EditRole) == "-123.4, 150.0, -88.8"
+    assert table.verticalScrollBar().isVisible()
+    assert table.sizeHintForColumn(POSITION) <= table.columnWidth(POSITION)
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "says"),
+    [
+        (STREAMLINES, "2.5", "2.5"),
+        (STREAMLINES, "0", "out of range"),
+        (RADIUS, "wide", "'wide'"),
+        (RADIUS, "nan", "nan"),
+        (POSITION, "1, 2", "'1, 2' is no position"),
+        (POSITION, "1, 2, inf", "not finite"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(
+    open_model: Any, cross: Any, notes: list[str], column: int, text: str, says: str
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(PLACES)
+    model = panel.seeds.table.model()
+    before = panel.session.request().starts
+    assert not model.setData(model.index(0, column), text)
+    (note,) = notes
+    assert says in note
+    after = panel.session.request().starts
+    assert after.n_each == before.n_each
+    np.testing.assert_array_equal(after.radii_mm, before.radii_mm)
+    np.testing.assert_array_equal(after.positions_mm, before.positions_mm)
+
+
+def test_rows_and_points_are_selected_together_and_delete_removes_them(
+    open_window: Any, cross: Any
+) -> None:
+    """What the others have of their own stays with them, also while they are dragged."""
+    panel = open_window(cross, size=(1280, 800))
+    session, table = panel.session, panel.seeds.table
+    session.add_seeds_mm(PLACES)
+    session.seeds.set_own([0], "n_per_seed", 5)
+    session.seeds.set_own([2], "radius_mm", 9)
+    place = table.visualRect(table.model().index(1, POSITION)).center()
+    QTest.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    assert set(session.seeds_layer.selected_data) == {1}
+    session.seeds_layer.selected_data = {0, 1}
+    assert {index.row() for index in table.selectionModel().selectedRows()} == {0, 1}
+    session.seeds_layer.selected_data = {1}
+    session.seeds_layer.name = "mine"
+    QTest.keyClick(table, Qt.Key.Key_Delete)
+    np.testing.assert_allclose(session.seed_positions_mm(), PLACES[[0, 2]], atol=1e-4)
+    Mouse(panel.viewer).drag(PLACES[2][::-1], (0.0, 5.0, 2.0))
+    starts = session.request().starts
+    assert starts.n_each == [5, FEW]
+    np.testing.assert_array_equal(starts.radii_mm, [2, 9])
+    np.testing.assert_allclose(starts.positions_mm[1], [2, 5, 0], atol=0.5)
+    session.add_seeds_mm(PLACES[1:2])  # has nothing of its own
+    assert session.request().starts.n_each == [5, FEW, FEW]
+    panel.clear_seeds.click()
+    assert not table.isVisible()
+
+
+def test_a_value_that_a_console_made_impossible_is_told(
+    open_model: Any, cross: Any, notes: list[str]
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(PLACES)
+    panel.session.seeds_layer.features = {"radius_mm": [1.0, -3.0, 2.0]}
+    panel.run_button.click()
+    assert notes == ["error: radius_mm = -3 mm is out of range; choose 0 to 500 mm."]
+
+
+def test_streamlines_start_in_a_mask_and_in_the_whole_fod(
+    open_model: Any, settle: Any, notes: list[str]
+) -> None:
+    """The first of many, and what scripts do, are the same as the function's."""
+    fod = make_phantom("cross")
+    inside = np.asarray(phantom_mask("cross"), dtype=bool).copy()
+    inside[: fod.grid.shape[0] // 2] = False
+    panel = open_model(fod)
+    assert "Shift-click" in panel.results.label.text()
+    panel.set_parameters(source="whole FOD", n_total=60)
+    assert "press Run" in panel.results.label.text()
+    panel.set_parameters(source="mask")
+    panel.run_button.click()
+    assert notes[0].startswith("error: There is no mask to start from; choose one")
+    viewer, session = panel.viewer, panel.session
+    data, kwargs, _ = mask_layer_data(inside, fod.grid, "half")
+    panel.seeds.mask_choice.value = viewer.add_labels(data, **kwargs)
+    for seeds in (Seeds.in_mask(inside, fod.grid, 60), Seeds.from_fod(fod, 60)):
+        panel.run_button.click()
+        settle(panel)
+        wanted = track(fod, seeds, session.parameters).digest()
+        assert session.tractogram.digest() == wanted
+        script = as_python(
+            session.request(), session.fod_layer, seed_layer=panel.session.starts_layer
+        )
+        assert printed_by(script) == wanted
+        panel.set_parameters(source="whole FOD")
+    assert not len(session.seeds)
+    panel.set_parameters(source="mask")
+    panel.seeds.mask_choice.value = None  # the mask in use, then
+    panel.mask_choice.value = viewer.layers["half"]
+    assert session.starts_layer is viewer.layers["half"]
+
+
+def test_live_follows_a_number_in_the_whole_fod(open_model: Any, cross: Any, qtbot: Any) -> None:
+    panel = open_model(cross)
+    panel.set_parameters(source="whole FOD", n_total=80)
+    panel.live.setChecked(True)
+
+    def n_seeds() -> int:
+        tractogram = panel.session.tractogram
+        return 0 if tractogram is None else tractogram.n_seeds
+
+    qtbot.waitUntil(lambda: n_seeds() == 80, timeout=WAIT_MS)
+    panel.set_parameters(n_total=90)
+    qtbot.waitUntil(lambda: n_seeds() == 90, timeout=WAIT_MS)
+
+
+def test_live_follows_masks_that_are_painted(open_model: Any, cross: Any, qtbot: Any) -> None:
+    """The one to start in and the one to track in, at the same time."""
+    panel = open_model(cross)
+    data, kwargs, _ = mask_layer_data(np.ones(cross.grid.shape, bool), cross.grid, "all")
+    starts, inside = (panel.viewer.add_labels(data.copy(), **kwargs) for _ in range(2))
+    panel.seeds.mask_choice.value, panel.mask_choice.value = starts, inside
+    panel.set_parameters(source="mask", n_total=100)
+    panel.live.setChecked(True)
+
+    def reach() -> tuple[float, float]:
+        tractogram = panel.session.tractogram
+        if tractogram is None or not len(tractogram):
+            return 0.0, 0.0
+        return tractogram.points[:, 0].min(), tractogram.points[:, 0].max()
+
+    qtbot.waitUntil(lambda: reach()[0] < -20 and reach()[1] > 20, timeout=WAIT_MS)
+    right = np.indices(inside.data.shape)[2] >= 16
+    inside.data_setitem(np.nonzero(right), 0)  # as the brush does
+    qtbot.waitUntil(lambda: reach()[1] < 1 and reach()[0] < -20, timeout=WAIT_MS)
+    starts.data_setitem(np.nonzero(starts.data), 0)
+    qtbot.waitUntil(lambda: "is empty" in panel.results.label.text(), timeout=WAIT_MS)

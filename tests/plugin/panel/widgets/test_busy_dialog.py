@@ -1,0 +1,113 @@
+"""Opening and saving: the window goes on, says what it waits for, and may give up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hands import WAIT_MS, tracking_threads
+from qtpy.QtCore import QTimer
+from qtpy.QtWidgets import QApplication, QProgressDialog, QPushButton
+
+from napari_tractography import Tractogram
+from napari_tractography.phantoms import make_phantom
+from napari_tractography.plugin.panel import data_section
+from napari_tractography.plugin.panel.widgets import busy_dialog as waiting
+
+FOD = make_phantom("cross", lmax=2)
+
+
+@pytest.fixture
+def when_it_waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], None]]:
+    """Call back, once, with the dialog that appears."""
+    monkeypatch.setattr(waiting, "PATIENCE_SECONDS", 0.0)
+    timer = QTimer()
+    timer.setInterval(5)
+
+    def begin(react: Callable[[QProgressDialog], None]) -> None:
+        def look() -> None:
+            for widget in QApplication.topLevelWidgets():
+                if isinstance(widget, QProgressDialog) and widget.isVisible():
+                    timer.stop()
+                    react(widget)
+
+        timer.timeout.connect(look)
+        timer.start()
+
+    yield begin
+    timer.stop()
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_a_file_is_opened_while_the_window_goes_on(
+    open_model: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    when_it_waits: Any,
+    notes: list[str],
+    qtbot: Any,
+    cancel: bool,
+) -> None:
+    gate, said = threading.Event(), []
+
+    def slow(path: Any) -> Any:
+        assert gate.wait(60)
+        return FOD
+
+    def react(dialog: QProgressDialog) -> None:
+        said.append(dialog.labelText())
+        if cancel:
+            dialog.findChild(QPushButton).click()
+        else:
+            gate.set()
+
+    monkeypatch.setattr(data_section, "load_fod", slow)
+    panel = open_model()
+    when_it_waits(react)
+    panel.add_fod("slow.nii.gz")
+    assert said == ["Opening slow.nii.gz"]
+    assert (panel.session.fod is FOD) is not cancel
+    gate.set()
+    qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
+    assert not notes
+    assert len(panel.viewer.layers) == (0 if cancel else 1)
+
+
+@pytest.mark.parametrize("ending", ["tck", "trk", "trx", "vtk"])
+@pytest.mark.parametrize("cancel", [False, True])
+def test_a_file_that_nobody_waits_for_does_not_appear(
+    open_model: Any,
+    settle: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    when_it_waits: Any,
+    notes: list[str],
+    qtbot: Any,
+    tmp_path: Path,
+    cancel: bool,
+    ending: str,
+) -> None:
+    panel = open_model(FOD)
+    panel.session.add_seeds_mm([[0.0, 0.0, 0.0]])
+    panel.run()
+    settle(panel)
+    gate, save = threading.Event(), Tractogram.save
+
+    def slow(*args: Any, **kwargs: Any) -> None:
+        assert gate.wait(60)
+        save(*args, **kwargs)
+
+    def react(dialog: QProgressDialog) -> None:
+        if cancel:
+            dialog.findChild(QPushButton).click()
+        gate.set()
+
+    monkeypatch.setattr(Tractogram, "save", slow)
+    when_it_waits(react)
+    folder = tmp_path / "files"
+    folder.mkdir()
+    panel.save(folder / f"bundle.{ending}")
+    qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
+    assert [path.name for path in folder.iterdir()] == ([] if cancel else [f"bundle.{ending}"])
+    assert [note.partition(" ")[0] for note in notes] == ([] if cancel else ["info:"])

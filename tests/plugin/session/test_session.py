@@ -1,0 +1,382 @@
+"""Runs: they arrive in chunks, end when told, and the newest wins; no window needed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import LEFT_HANDED, MANY, OBLIQUE, WAIT_MS, fod_layer, tracking_threads
+
+from napari_tractography import Seeds, Tractogram, track
+from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.plugin.session import runs
+from napari_tractography.plugin.session.previews import FIRST_GUESS
+from napari_tractography.plugin.session.session import Session
+from napari_tractography.plugin.streamlines.layer import Streamlines
+
+MIDDLE = np.zeros((1, 3))  # where the two bundles of the cross meet
+
+
+class Log:
+    """What a session tells, in order."""
+
+    def __init__(self, session: Session) -> None:
+        self.events: list[str] = []
+        self.threads: set[int] = set()
+        for name in ("run_started", "run_advanced", "run_finished", "run_cancelled", "run_kept"):
+            getattr(session, name).connect(self._noting(name))
+        session.failed.connect(lambda message, preview: self._note(f"failed: {message}"))
+
+    def _noting(self, name: str) -> Callable[[Any], None]:
+        return lambda run: self._note(name)
+
+    def _note(self, text: str) -> None:
+        self.events.append(text)
+        self.threads.add(threading.get_ident())
+
+    def count(self, name: str) -> int:
+        return sum(event.startswith(name) for event in self.events)
+
+
+def test_a_run_gives_exactly_what_track_gives(open_model: Any, cross: Any, settle: Any) -> None:
+    """From every seed, in their order, with the mask where there is one."""
+    panel = open_model(cross)
+    places = np.array([[0.0, 0, 0], [-12.0, 6, 0]])
+    panel.session.add_seeds_mm(places)
+    panel.set_parameters(radius_mm=1.5, random_seed=7, n_per_seed=30)
+    panel.run()
+    settle(panel)
+    seeds = Seeds.concatenate([Seeds.in_sphere(p, 1.5, 30, random_seed=7) for p in places])
+    wanted = track(cross, seeds, panel.session.parameters)
+    assert panel.session.tractogram.digest() == wanted.digest()
+    assert panel.session.streamlines_layer.tractogram.digest() == wanted.digest()
+    assert len(wanted) > 20
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_streamlines_appear_chunk_by_chunk(open_model: Any, cross: Any, settle: Any) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    log = Log(panel.session)
+    shown: list[int] = []
+    layer = panel.session._ensure_streamlines_layer()
+    layer.events.tractogram.connect(lambda event: shown.append(len(layer.tractogram)))
+    panel.set_parameters(n_per_seed=MANY)
+    panel.run()
+    settle(panel)
+    before_the_end = [n for n in shown if 0 < n < len(panel.session.tractogram)]
+    assert len(before_the_end) >= 2
+    assert before_the_end == sorted(before_the_end)
+    assert log.count("run_advanced") >= 3
+    assert log.events[0] == "run_started"
+    assert log.events[-1] == "run_finished"
+    assert log.threads == {threading.get_ident()}  # the viewer is touched by the main thread only
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_cancel_keeps_what_has_arrived_and_nothing_follows(
+    open_model: Any, cross: Any, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(MIDDLE)
+    panel.set_parameters(n_per_seed=50 * MANY)
+    log = Log(session)
+    panel.run()
+    qtbot.waitUntil(lambda: log.count("run_advanced") >= 3, timeout=WAIT_MS)
+    advanced = log.count("run_advanced")
+    session.cancel()
+    assert log.events[-1] == "run_cancelled"  # at once
+    assert session.run is None
+    qtbot.waitUntil(lambda: log.count("run_kept") == 1, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not tracking_threads() and not session._workers, timeout=WAIT_MS)
+    assert log.count("run_advanced") == advanced
+    assert log.count("run_finished") == 0
+    kept = session.tractogram
+    assert 0 < kept.n_seeds < 50 * MANY
+    assert session.streamlines_layer.tractogram is kept
+    whole = track(cross, panel.session.request().seeds()[: kept.n_seeds], session.parameters)
+    assert kept.digest() == whole.digest()  # nothing is missing in the middle
+
+
+def test_cancel_before_anything_arrived_keeps_the_result_before(
+    open_model: Any, cross: Any, settle: Any, monkeypatch: pytest.MonkeyPatch, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    before = session.tractogram
+    gate = threading.Event()
+
+    def slow(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
+        gate.wait(60)
+        yield from ()
+
+    monkeypatch.setattr(runs, "iter_track", slow)
+    panel.run()
+    session.cancel()
+    gate.set()
+    qtbot.waitUntil(lambda: not session._workers, timeout=WAIT_MS)
+    assert session.tractogram is before
+    assert session.streamlines_layer.tractogram is before
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_a_new_run_takes_the_place_of_the_one_under_way(
+    open_model: Any, cross: Any, qtbot: Any, settle: Any
+) -> None:
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(MIDDLE)
+    log = Log(session)
+    panel.set_parameters(n_per_seed=50 * MANY)
+    panel.run()
+    qtbot.waitUntil(lambda: log.count("run_advanced") >= 1, timeout=WAIT_MS)
+    panel.set_parameters(n_per_seed=25)
+    panel.run()
+    settle(panel)
+    assert log.count("run_finished") == 1
+    assert session.tractogram.n_seeds == 25
+    qtbot.waitUntil(lambda: not session._workers, timeout=WAIT_MS)
+    assert session.streamlines_layer.tractogram.n_seeds == 25
+
+
+def test_live_follows_the_hand_and_queues_nothing(
+    open_model: Any, cross: Any, settle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """60 moves during one preview: one more follows, and all streamlines from the last place."""
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(MIDDLE)
+    session.pace.learn = lambda n, seconds: None  # the same number at any speed
+    session._settle.setInterval(3_600_000)
+    panel.set_parameters(n_per_seed=3 * FIRST_GUESS, radius_mm=1.0)
+    gate, track_in_thread = threading.Event(), runs._preview
+
+    def held(run: Any) -> Tractogram:
+        gate.wait(60)
+        return track_in_thread(run)
+
+    monkeypatch.setattr(runs, "_preview", held)
+    finished: list[tuple[bool, int]] = []
+    session.run_finished.connect(
+        lambda run: finished.append((run.request.preview, session.tractogram.n_seeds))
+    )
+    panel.live.setChecked(True)
+    last = np.array([0.0, 3.4, 12.0])
+    for share in np.linspace(0, 1, 60):
+        session.move_seed(0, share * last)
+    gate.set()
+    settle(panel)
+    assert finished == [(True, FIRST_GUESS)] * 2
+    session.released()
+    settle(panel)
+    assert finished[2:] == [(False, 3 * FIRST_GUESS)]
+    wanted = track(cross, Seeds.in_sphere(last[::-1], 1.0, 3 * FIRST_GUESS), session.parameters)
+    assert session.tractogram.digest() == wanted.digest()
+
+
+def test_a_hand_that_never_rests_sees_previews_too(
+    open_model: Any, cross: Any, qtbot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Previews that take longer than the moves are apart still come to their end."""
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(MIDDLE)
+    finished: list[Any] = []
+    session.run_finished.connect(finished.append)
+    rng = np.random.default_rng(1)
+    session._settle.setInterval(3_600_000)
+    panel.live.setChecked(True)
+    deadline = time.monotonic() + WAIT_MS / 1000  # the first may have to compile
+    while len(finished) < 3 and time.monotonic() < deadline:
+        session.move_seed(0, np.array([0.0, 0.0, 4 * rng.random()]))
+        qtbot.wait(1)
+    assert len(finished) >= 3
+    assert all(run.request.preview for run in finished)
+
+
+def test_live_with_few_streamlines_tracks_once(
+    open_model: Any, cross: Any, qtbot: Any, settle: Any
+) -> None:
+    """A preview that is everything is not followed by the same again."""
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(MIDDLE)
+    session._settle.setInterval(5)
+    log = Log(session)
+    panel.live.setChecked(True)
+    settle(panel)
+    qtbot.waitUntil(lambda: not session._settle.isActive())
+    settle(panel)
+    assert log.count("run_started") == 1
+
+
+def test_live_follows_parameters(open_model: Any, cross: Any, qtbot: Any) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    finished: list[float] = []
+    panel.session.run_finished.connect(
+        lambda run: finished.append(run.request.parameters.max_angle_deg)
+    )
+    panel.live.setChecked(True)
+    panel.set_parameters(max_angle_deg=20.0)
+    qtbot.waitUntil(lambda: bool(finished) and finished[-1] == 20.0, timeout=WAIT_MS)
+
+
+def test_live_off_stops_what_was_to_come(
+    open_model: Any, cross: Any, qtbot: Any, settle: Any
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.set_parameters(n_per_seed=2 * FIRST_GUESS)
+    log = Log(panel.session)
+    panel.live.setChecked(True)
+    panel.live.setChecked(False)
+    panel.session._settle.setInterval(5)
+    qtbot.waitUntil(lambda: not panel.session._settle.isActive())
+    settle(panel)
+    assert log.count("run_started") == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError, ValueError, MemoryError])
+def test_a_worker_that_fails_is_told_and_the_next_run_works(
+    open_model: Any,
+    cross: Any,
+    qtbot: Any,
+    settle: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    notes: list[str],
+    error: type[Exception],
+) -> None:
+    """superqt's workers swallow RuntimeErrors and seem to run for ever."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+
+    def broken(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
+        yield Tractogram.from_streamlines([[(0, 0, 0), (1, 0, 0)]])
+        raise error("the device is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "iter_track", broken)
+        panel.run()
+        settle(panel)
+    assert "the device is gone" in panel.results.label.text()
+    assert next(note for note in notes if "the device is gone" in note).startswith("error")
+    assert "Traceback" in caplog.text  # in the log, not in the face
+    assert not panel.cancel_button.isEnabled()
+    caplog.clear()
+    panel.run()
+    settle(panel)
+    assert panel.session.tractogram.n_seeds > 1
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_layers_may_be_renamed_and_deleted_while_running(
+    open_model: Any, cross: Any, qtbot: Any, settle: Any
+) -> None:
+    panel = open_model(cross)
+    viewer, session = panel.viewer, panel.session
+    session.add_seeds_mm(MIDDLE)
+    panel.set_parameters(n_per_seed=MANY)
+    log = Log(session)
+    panel.run()
+    qtbot.waitUntil(lambda: session.streamlines_layer is not None, timeout=WAIT_MS)
+    for layer in viewer.layers:
+        layer.name = f"my {layer.name}"
+    viewer.layers.remove(session.streamlines_layer)
+    viewer.layers.remove(session.seeds_layer)
+    viewer.layers.remove(session.fod_layer)
+    assert session.fod is None
+    settle(panel)
+    assert log.events[-1] == "run_finished"
+    (layer,) = viewer.layers
+    assert isinstance(layer, Streamlines)
+    assert layer.tractogram.n_seeds == MANY
+    session.add_seeds_mm(MIDDLE)  # and a new layer of seeds comes
+    assert [layer.name for layer in viewer.layers] == ["Streamlines", "Seeds"]
+
+
+def test_seeds_and_streamlines_stay_in_place_when_another_fod_is_chosen(
+    open_model: Any, settle: Any
+) -> None:
+    """In RAS mm nothing moves; on the screen all follow the volume."""
+    oblique = make_phantom("cross", affine=OBLIQUE, lmax=4)
+    panel = open_model(make_phantom("cross", lmax=4), oblique)
+    session = panel.session
+    places = phantom_seeds_mm("cross", affine=OBLIQUE)
+    plain, turned = panel.viewer.layers
+    panel.fod_choice.value = turned
+    session.add_seeds_mm(places)
+    panel.run()
+    settle(panel)
+    for layer in (plain, turned):
+        panel.fod_choice.value = layer
+        np.testing.assert_allclose(session.seed_positions_mm(), places, atol=1e-3)
+        assert session.streamlines_layer.space == session.space
+        seeds = session.seeds_layer
+        shown = np.asarray(seeds.data) * seeds.scale + seeds.translate
+        np.testing.assert_allclose(shown, session.space.to_display(places), atol=1e-3)
+
+
+def test_a_new_panel_takes_over_the_seeds_of_a_closed_one(open_model: Any, qtbot: Any) -> None:
+    panel = open_model(make_phantom("cross", affine=LEFT_HANDED, lmax=2))
+    places = phantom_seeds_mm("cross", affine=LEFT_HANDED)
+    panel.session.add_seeds_mm(places)
+    panel.close_session()
+    again = type(panel)(panel.viewer)
+    qtbot.addWidget(again)
+    np.testing.assert_allclose(again.session.seed_positions_mm(), places, atol=1e-3)
+    again.session.add_seeds_mm(places[:1])
+    assert len(panel.viewer.layers) == 2
+    again.close_session()
+
+
+def test_the_layer_that_was_active_stays_active(open_model: Any, cross: Any, settle: Any) -> None:
+    """Its contrast stays at hand; seeds lie above streamlines, streamlines above the volume."""
+    panel = open_model(cross)
+    image = panel.viewer.layers[0]
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    assert panel.viewer.layers.selection.active is image
+    assert [layer.name for layer in panel.viewer.layers] == [image.name, "Streamlines", "Seeds"]
+
+
+def test_many_streamlines_are_shown_in_part_and_kept_in_whole(
+    open_model: Any, cross: Any, settle: Any
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    layer = panel.session._ensure_streamlines_layer()
+    layer.max_vertices = 20_000
+    panel.set_parameters(n_per_seed=5000)
+    panel.run()
+    settle(panel)
+    assert panel.session.tractogram.n_points > 100_000
+    assert layer.tractogram is panel.session.tractogram
+    assert layer.shown in panel.results.label.text()
+    assert layer.n_shown < 5000
+
+
+def test_the_same_layer_is_filled_again(open_model: Any, cross: Any, settle: Any) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    layer = panel.session.streamlines_layer
+    layer.colour_by, layer.width = "length", 5
+    panel.set_parameters(random_seed=9)
+    panel.run()
+    settle(panel)
+    assert panel.session.streamlines_layer is layer
+    assert (layer.colour_by, layer.width) == ("length", 5)
+    panel.viewer.add_layer(fod_layer(cross))  # and a volume that comes later changes nothing
+    assert panel.session.streamlines_layer is layer

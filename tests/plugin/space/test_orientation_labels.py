@@ -1,0 +1,166 @@
+"""Views and the letters of the sides: against pixels of beads at known places."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from napari.layers import Points
+from qtpy.QtCore import QEvent, QPointF, QSize
+from qtpy.QtGui import QColor, QImage, QPainter, QResizeEvent
+from qtpy.QtWidgets import QApplication, QWidget
+
+from napari_tractography.phantoms import make_phantom
+from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.space.camera import orient
+from napari_tractography.plugin.space.display import UNITS, orient_camera
+from napari_tractography.plugin.space.orientation_labels import (
+    VIEW_HELP,
+    VIEWS,
+    SideLetters,
+    draw_letter,
+    edge_letters,
+    show_view,
+)
+
+# A bead of each letter's colour, display (z, y, x) mm from the middle.
+BEADS = {
+    "R": ((0, 0, 20), (1, 0, 0)),
+    "L": ((0, 0, -20), (0, 1, 1)),
+    "A": ((0, 20, 0), (0, 1, 0)),
+    "P": ((0, -20, 0), (1, 0, 1)),
+    "S": ((20, 0, 0), (0, 0, 1)),
+    "I": ((-20, 0, 0), (1, 1, 0)),
+}
+
+
+@pytest.fixture
+def viewer(make_napari_viewer):
+    viewer = make_napari_viewer(show=True)
+    orient_camera(viewer)
+    for letter, (place, colour) in BEADS.items():
+        viewer.add_layer(
+            Points(
+                np.array([place]),
+                size=8,
+                face_color=np.array([colour]),
+                border_width=0,
+                name=letter,
+                units=UNITS,
+                projection_mode="all",
+            )
+        )
+    viewer.dims.thickness = (60,) * 3  # slices so thick that they show every bead
+    return viewer
+
+
+def edges_on_screen(viewer):
+    """Which bead is the outermost at each edge of a screenshot."""
+    picture = viewer.screenshot(canvas_only=True, flash=False)[..., :3].astype(int)
+    middle = np.array(picture.shape[:2]) / 2
+    found = {}
+    for letter, (_, colour) in BEADS.items():
+        near = np.abs(picture - 255 * np.array(colour)).max(axis=2) < 40
+        if near.any():
+            found[letter] = np.argwhere(near).mean(axis=0) - middle
+    return {
+        "left": min(found, key=lambda k: found[k][1]),
+        "right": max(found, key=lambda k: found[k][1]),
+        "top": min(found, key=lambda k: found[k][0]),
+        "bottom": max(found, key=lambda k: found[k][0]),
+    }
+
+
+def test_slices_are_the_right_way_round(viewer):
+    for name, expected in {
+        "axial": {"left": "L", "right": "R", "top": "A", "bottom": "P"},
+        "coronal": {"left": "L", "right": "R", "top": "S", "bottom": "I"},
+        "sagittal": {"left": "P", "right": "A", "top": "S", "bottom": "I"},
+    }.items():
+        show_view(viewer, name)
+        assert edge_letters(viewer) == expected, name
+        assert edges_on_screen(viewer) == expected, name
+
+
+def test_letters_in_3d_are_those_of_the_picture(viewer):
+    show_view(viewer, "3-D")
+    for side, direction in {
+        "above": (-1, 0, 0),
+        "front": (0, -1, 0),
+        "behind": (0, 1, 0),
+        "left": (0, 0, 1),
+        "right": (0, 0, -1),
+    }.items():
+        up = (0, 1, 0) if direction[0] else (1, 0, 0)
+        viewer.scene.camera.set_view_direction(direction, up)
+        assert edge_letters(viewer) == edges_on_screen(viewer), side
+
+
+@pytest.mark.parametrize("name", ["coronal", "sagittal"])
+def test_letters_are_right_when_3d_is_entered_from_any_slice(viewer, name):
+    """The panel keeps the picture true with orient(), which turns depth round for some orders."""
+    show_view(viewer, name)
+    orient(viewer)
+    viewer.dims.ndisplay = 3
+    viewer.reset_view()
+    assert edge_letters(viewer) == edges_on_screen(viewer)
+    viewer.scene.camera.angles = (10, 100, 20)
+    letters, seen = edge_letters(viewer), edges_on_screen(viewer)
+    assert {edge: letter for edge, letter in seen.items() if letters[edge]} == {
+        edge: letter for edge, letter in letters.items() if letter
+    }
+
+
+def test_an_edge_that_no_axis_runs_to_has_no_letter(viewer):
+    show_view(viewer, "3-D")
+    viewer.scene.camera.set_view_direction((-1, 1, 1), (1, 0.5, 0.5))
+    letters = edge_letters(viewer)
+    assert letters["top"] == "S"
+    assert set(letters.values()) <= {"S", "I", "A", "P", "L", "R", ""}
+
+
+def test_letters_lie_at_the_edges_and_follow_size_and_view(viewer, qtbot):
+    canvas = QWidget()
+    qtbot.addWidget(canvas)
+    canvas.resize(400, 300)
+    letters = SideLetters(viewer, canvas)
+    assert letters.labels["left"].text() == "L"
+    show_view(viewer, "sagittal")
+    qtbot.waitUntil(lambda: letters.labels["left"].text() == "P")
+    canvas.resize(200, 100)
+    QApplication.sendEvent(canvas, QResizeEvent(QSize(200, 100), QSize(400, 300)))
+    qtbot.waitUntil(lambda: letters.labels["right"].x() < 200)
+    assert letters.labels["right"].geometry().right() < 200
+    assert letters.labels["bottom"].geometry().bottom() < 100
+    letters.close()
+    show_view(viewer, "axial")
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    assert not canvas.findChildren(QWidget)
+
+
+@pytest.mark.parametrize("ground", ["white", "black", "#ffd166"])
+def test_letters_stand_out_on_any_ground(ground):
+    image = QImage(40, 40, QImage.Format.Format_RGB32)
+    image.fill(QColor(ground))
+    painter = QPainter(image)
+    draw_letter(painter, QPointF(20, 20), "R")
+    painter.end()
+    grey = [QColor(image.pixel(x, y)).lightness() for x in range(40) for y in range(40)]
+    behind = QColor(ground).lightness()
+    assert sum(abs(value - behind) > 100 for value in grey) > 30  # pixels
+    assert max(grey) - min(grey) > 100
+
+
+def test_an_empty_viewer_has_no_letters(make_napari_viewer):
+    assert set(edge_letters(make_napari_viewer()).values()) == {""}
+
+
+def test_every_view_has_a_help_text():
+    assert set(VIEW_HELP) == set(VIEWS)
+
+
+def test_views_keep_an_fod_in_the_picture(viewer):
+    viewer._add_layer_from_data(*fod_layer_data(make_phantom("letter")))
+    for name in VIEWS:
+        show_view(viewer, name)
+        picture = viewer.screenshot(canvas_only=True, flash=False)[..., :3]
+        assert (picture.max(axis=2) > 60).mean() > 0.005

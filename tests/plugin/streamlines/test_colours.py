@@ -1,0 +1,165 @@
+"""Colours: what they say is what the streamlines are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from napari.utils.colormaps import ensure_colormap
+
+from napari_tractography import Tractogram
+from napari_tractography.errors import InvalidTractogramError
+from napari_tractography.plugin.streamlines import colours
+from napari_tractography.plugin.streamlines.colours import MODES, Colours
+from napari_tractography.stop import StopReason
+
+
+def line(direction: tuple[float, float, float], n: int = 5) -> np.ndarray:
+    return np.arange(n)[:, None] * np.array(direction, dtype=float)
+
+
+@pytest.mark.parametrize(
+    ("direction", "rgb"),
+    [
+        pytest.param((1, 0, 0), (1, 0, 0), id="x red"),
+        pytest.param((0, -2, 0), (0, 1, 0), id="-y green"),
+        pytest.param((0, 0, 0.5), (0, 0, 1), id="z blue"),
+        pytest.param((3, -4, 0), (0.6, 0.8, 0), id="oblique"),
+    ],
+)
+def test_direction_is_the_colour(
+    direction: tuple[float, float, float], rgb: tuple[float, float, float]
+) -> None:
+    rgba = colours.direction_colours(Tractogram.from_streamlines([line(direction)])).rgba
+    np.testing.assert_allclose(rgba, np.tile([*rgb, 1], (5, 1)), atol=1e-6)
+
+
+def test_directions_do_not_leak_between_streamlines() -> None:
+    """Two lines end to end; the jump between them is along z."""
+    one, other = line((1, 0, 0)), line((0, 1, 0)) + np.array([0, 0, 50])
+    rgba = colours.direction_colours(Tractogram.from_streamlines([one, [], other])).rgba
+    np.testing.assert_allclose(rgba[:5, :3], np.tile([1, 0, 0], (5, 1)))
+    np.testing.assert_allclose(rgba[5:, :3], np.tile([0, 1, 0], (5, 1)))
+
+
+def test_a_point_and_a_standstill_are_grey() -> None:
+    t = Tractogram.from_streamlines([[(1, 2, 3)], np.ones((3, 3)), line((1, 0, 0), 2)])
+    rgba = colours.direction_colours(t).rgba
+    np.testing.assert_allclose(rgba[:4], np.tile([0.5, 0.5, 0.5, 1], (4, 1)))
+
+
+def test_directions_do_not_depend_on_the_blocks_of_the_computation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(1)
+    walks = [rng.normal(size=(n, 3)).cumsum(axis=0) for n in (1, 7, 8, 2, 30, 1, 8)]
+    t = Tractogram.from_streamlines(walks)
+    expected = []
+    for walk in walks:
+        steps = np.abs(np.diff(walk.astype(np.float32), axis=0))
+        both = np.vstack([steps, np.zeros((1, 3))]) + np.vstack([np.zeros((1, 3)), steps])
+        norm = np.linalg.norm(both, axis=1, keepdims=True)
+        expected.append(np.where(norm > 0, both / np.where(norm > 0, norm, 1), 0.5))
+    for block in (1, 2, 8, 1000):
+        monkeypatch.setattr(colours, "_BLOCK", block)
+        rgba = colours.direction_colours(t).rgba
+        np.testing.assert_allclose(rgba[:, :3], np.vstack(expected), atol=1e-5)
+
+
+def test_length_runs_from_one_end_of_the_colormap_to_the_other() -> None:
+    t = Tractogram.from_streamlines([line((1, 0, 0), 3), line((0, 1, 0), 11)])
+    shown = colours.length_colours(t, colormap="viridis")
+    assert shown.limits == (2.0, 10.0)
+    assert (shown.label, shown.unit) == ("Length", "mm")
+    ends = ensure_colormap("viridis").map(np.array([0.0, 1.0]))
+    np.testing.assert_allclose(shown.rgba[0], ends[0], atol=1e-3)
+    np.testing.assert_allclose(shown.rgba[-1], ends[1], atol=1e-3)
+
+
+def test_limits_that_are_given_are_kept_and_clip() -> None:
+    t = Tractogram.from_streamlines([line((1, 0, 0), 3), line((0, 1, 0), 11)])
+    shown = colours.length_colours(t, colormap="gray", limits=(0.0, 4.0))
+    assert shown.limits == (0.0, 4.0)
+    np.testing.assert_allclose(shown.rgba[[0, -1], 0], [0.5, 1.0], atol=2e-3)
+
+
+def test_mean_curvature_of_a_circle_is_one_over_its_radius() -> None:
+    angle = np.linspace(0, np.pi, 500)
+    circles = [np.c_[r * np.cos(angle), r * np.sin(angle), 0 * angle] for r in (4.0, 20.0)]
+    t = Tractogram.from_streamlines([circles[0], line((1, 0, 0)), circles[1], [(0, 0, 0)]])
+    np.testing.assert_allclose(
+        colours.mean_curvature_per_mm(t), [0.25, 0, 0.05, 0], rtol=5e-3, atol=1e-7
+    )
+
+
+def test_values_per_point_and_per_streamline_agree() -> None:
+    t = Tractogram.from_streamlines([line((1, 0, 0), 3), line((0, 1, 0), 4)])
+    per_line = colours.value_colours(t, [1.0, 2.0])
+    per_point = colours.value_colours(t, [1.0] * 3 + [2.0] * 4)
+    np.testing.assert_array_equal(per_line.rgba, per_point.rgba)
+
+
+def test_values_that_are_no_number_are_grey_and_do_not_count() -> None:
+    t = Tractogram.from_streamlines([line((1, 0, 0), 3)])
+    shown = colours.value_colours(t, [np.nan, 1.0, 3.0], colormap="gray")
+    assert shown.limits == (1.0, 3.0)
+    np.testing.assert_allclose(shown.rgba[:, 0], [0.5, 0.0, 1.0], atol=1e-3)
+
+
+def test_a_wrong_number_of_values_is_refused() -> None:
+    with pytest.raises(InvalidTractogramError, match=r"\(4,\).* 1 streamlines or 3 points"):
+        colours.value_colours(Tractogram.from_streamlines([line((1, 0, 0), 3)]), np.zeros(4))
+
+
+def test_seeds_get_different_colours_and_streamlines_of_a_seed_the_same() -> None:
+    t = Tractogram(np.zeros((6, 3)), np.arange(7), seed_index=[0, 0, 1, 2, 3, 4])
+    rgb = colours.seed_colours(t).rgba[:, :3]
+    np.testing.assert_array_equal(rgb[0], rgb[1])
+    apart = np.linalg.norm(rgb[1:, None] - rgb[None, 1:], axis=2)
+    assert apart[~np.eye(5, dtype=bool)].min() > 0.2
+
+
+def test_each_half_has_the_colour_of_the_reason_at_its_end() -> None:
+    reasons = [[StopReason.LEFT_MASK, StopReason.MAX_LENGTH]]
+    t = Tractogram(line((1, 0, 0), 6), [0, 6], stop_reasons=reasons)
+    shown = colours.stop_reason_colours(t)
+    named = dict(shown.categories)
+    np.testing.assert_allclose(shown.rgba[:3, :3], np.tile(named["left the mask"], (3, 1)))
+    np.testing.assert_allclose(
+        shown.rgba[3:, :3], np.tile(named["reached the maximum length"], (3, 1))
+    )
+    assert len(named) == 2
+
+
+def test_every_reason_that_keeps_a_streamline_has_a_colour_of_its_own() -> None:
+    kept = [reason for reason in StopReason if not reason.rejects]
+    assert {*colours.REASON_COLOURS} == {*kept}
+    assert len(set(colours.REASON_COLOURS.values())) == len(kept)
+
+
+def test_one_colour_is_that_colour() -> None:
+    t = Tractogram.from_streamlines([line((1, 0, 0), 3)])
+    np.testing.assert_allclose(colours.single_colour(t, (0.1, 0.2, 0.3, 0.4)).rgba[2, 2], 0.3)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "tractogram",
+    [
+        pytest.param(Tractogram.empty(), id="empty"),
+        pytest.param(Tractogram.from_streamlines([[(1, 1, 1)], [], line((1, 2, 3))]), id="small"),
+    ],
+)
+def test_every_mode_colours_every_point(mode: str, tractogram: Tractogram) -> None:
+    found = MODES[mode]
+    shown: Colours
+    if found.number is not None:
+        shown = found.number(tractogram, colormap="turbo", limits=None)
+        assert shown.limits is not None
+    else:
+        assert found.plain is not None
+        shown = found.plain(tractogram)
+        assert shown.limits is None
+    assert shown.rgba.shape == (tractogram.n_points, 4)
+    assert shown.rgba.dtype == np.float32
+    assert ((shown.rgba >= 0) & (shown.rgba <= 1)).all()
+    assert shown.label

@@ -1,0 +1,181 @@
+"""Readers, the writer and the samples, as napari calls them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import pytest
+from hands import LEFT_HANDED, OBLIQUE, fod_layer, save_fod
+from napari.layers import Image, Labels
+
+from napari_tractography import Tractogram, load_fod
+from napari_tractography.files.tractograms import load_tractogram
+from napari_tractography.phantoms import make_phantom, phantom_lines_mm
+from napari_tractography.plugin.contributions import read_fod, read_tractogram
+from napari_tractography.plugin.layers.volumes import fod_of
+from napari_tractography.plugin.space.display import DisplaySpace
+from napari_tractography.plugin.streamlines.layer import Streamlines
+
+PLUGIN = "napari-tractography"
+ENDINGS = [".trk", ".tck", ".trx", ".vtk"]
+
+
+def lines(affine: np.ndarray | None = None) -> Tractogram:
+    return Tractogram.from_streamlines(
+        [line for bundle in phantom_lines_mm("cross", affine=affine) for line in bundle]
+    )
+
+
+def test_an_fod_volume_opens_as_its_mean(make_napari_viewer: Any, tmp_path: Path) -> None:
+    path = save_fod(make_phantom("cross", affine=OBLIQUE, lmax=4), tmp_path / "wm.nii.gz")
+    viewer = make_napari_viewer()
+    (layer,) = viewer.open(path, plugin=PLUGIN)
+    assert isinstance(layer, Image)
+    np.testing.assert_allclose(fod_of(layer).grid.affine, OBLIQUE, atol=1e-6)
+    assert layer.data.shape == (10, 24, 32)
+    np.testing.assert_allclose(layer.metadata["affine"], OBLIQUE, atol=1e-6)
+
+
+def test_mrtrix_images_open_too(make_napari_viewer: Any, shared_data: Path) -> None:
+    viewer = make_napari_viewer()
+    (layer,) = viewer.open(shared_data / "brain" / "fod_template.mif.gz", plugin=PLUGIN)
+    fod = load_fod(shared_data / "reference" / "brain_fod_as_nifti.nii.gz")
+    assert fod_of(layer).lmax == fod.lmax == 4
+    shown, wanted = np.asarray(layer.data), DisplaySpace.of(fod.grid).volume(fod.isotropic())
+    np.testing.assert_allclose(shown, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param((4, 4, 4), id="3-D"),
+        pytest.param((4, 4, 4, 7), id="no SH count"),
+        pytest.param((4, 4, 4, 6, 2), id="5-D"),
+    ],
+)
+def test_other_nifti_volumes_are_left_to_other_readers(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    path = tmp_path / "other.nii.gz"
+    nib.save(nib.Nifti1Image(np.ones(shape, np.float32), np.eye(4)), path)
+    assert read_fod(str(path)) is None
+    assert read_fod(str(tmp_path / "nowhere.nii.gz")) is None
+    (tmp_path / "text.nii").write_text("no image")
+    assert read_fod(str(tmp_path / "text.nii")) is None
+
+
+def test_a_3d_mrtrix_image_opens_as_mask_or_image(tmp_path: Path, make_napari_viewer: Any) -> None:
+    """Written by hand: 2 x 2 x 2 voxels of 3 mm, one of them set."""
+    for datatype, layer_type, values in (
+        ("UInt8", Labels, np.array([0, 1, 0, 0, 0, 0, 0, 0], np.uint8)),
+        ("Float32LE", Image, np.array([0, 1, 0, 0, 0, 0, 0, 0], "<f4")),
+    ):
+        header = (
+            "mrtrix image\ndim: 2,2,2\nvox: 3,3,3\nlayout: +0,+1,+2\n"
+            f"datatype: {datatype}\ntransform: 1,0,0,5\ntransform: 0,1,0,0\n"
+            "transform: 0,0,1,0\nfile: . 256\nEND\n"
+        )
+        path = tmp_path / f"{datatype}.mif"
+        path.write_bytes(header.encode().ljust(256, b"\0") + values.tobytes())
+        viewer = make_napari_viewer()
+        (layer,) = viewer.open(path, plugin=PLUGIN)
+        assert type(layer) is layer_type
+        (place,) = np.argwhere(np.asarray(layer.data))
+        np.testing.assert_allclose(layer.data_to_world(place)[::-1], [8, 0, 0])
+
+
+def test_a_broken_mrtrix_image_says_what_is_wrong(tmp_path: Path, make_napari_viewer: Any) -> None:
+    path = tmp_path / "broken.mif"
+    path.write_text("mrtrix image\ndim: 2,2,2\nEND\n")
+    viewer = make_napari_viewer()
+    with pytest.raises(Exception, match=r"broken\.mif"):
+        viewer.open(path, plugin=PLUGIN)
+
+
+@pytest.mark.parametrize(
+    "affine", [pytest.param(OBLIQUE, id="oblique"), pytest.param(LEFT_HANDED, id="left-handed")]
+)
+def test_streamlines_open_on_the_volume_that_is_open(
+    make_napari_viewer: Any, tmp_path: Path, affine: np.ndarray
+) -> None:
+    fod, saved = make_phantom("cross", affine=affine, lmax=2), lines(affine)
+    viewer = make_napari_viewer()
+    viewer.add_layer(fod_layer(fod))
+    for ending in ENDINGS:
+        saved.save(tmp_path / f"a{ending}", reference=fod)
+        viewer.open(tmp_path / f"a{ending}", plugin=PLUGIN)
+        layer = viewer.layers[-1]
+        assert type(layer) is Streamlines
+        assert layer.name == f"a{ending}"
+        np.testing.assert_allclose(layer.tractogram.points, saved.points, atol=1e-3)
+        assert layer.space == DisplaySpace.of(fod.grid)
+    assert len(viewer.layers) == 1 + len(ENDINGS)
+
+
+def test_streamlines_that_were_open_before_follow_the_volume(
+    make_napari_viewer: Any, tmp_path: Path
+) -> None:
+    fod = make_phantom("cross", affine=OBLIQUE, lmax=2)
+    save_fod(fod, tmp_path / "wm.nii.gz")
+    lines(OBLIQUE).save(tmp_path / "a.tck")
+    viewer = make_napari_viewer()
+    viewer.open(tmp_path / "a.tck", plugin=PLUGIN)
+    assert viewer.layers[0].space == DisplaySpace.identity()
+    (image,) = viewer.open(tmp_path / "wm.nii.gz", plugin=PLUGIN)
+    shown = viewer.layers[0].data[:, 1:]
+    places = np.array([image.world_to_data(p) for p in shown])
+    high = np.array(image.data.shape) - 0.5
+    assert ((places > -0.5) & (places < high)).all()
+
+
+def test_an_empty_or_unreadable_tractogram_says_so(make_napari_viewer: Any, tmp_path: Path) -> None:
+    Tractogram.empty().save(tmp_path / "none.tck")
+    (tmp_path / "text.trk").write_text("no streamlines")
+    viewer = make_napari_viewer()
+    for name in ("none.tck", "text.trk"):
+        with pytest.raises(Exception, match=name):
+            viewer.open(tmp_path / name, plugin=PLUGIN)
+    assert len(viewer.layers) == 0
+
+
+def test_without_a_viewer_the_reader_gives_layer_data(tmp_path: Path) -> None:
+    lines().save(tmp_path / "a.tck")
+    reader = read_tractogram(str(tmp_path / "a.tck"))
+    assert reader is not None
+    ((data, _, kind),) = reader([str(tmp_path / "a.tck")])
+    assert kind == "tracks"
+    assert len(data) == lines().n_points
+
+
+def test_napari_saves_a_streamlines_layer(make_napari_viewer: Any, tmp_path: Path) -> None:
+    fod, shown = make_phantom("cross", affine=OBLIQUE, lmax=2), lines(OBLIQUE)
+    viewer = make_napari_viewer()
+    layer = Streamlines(shown, space=DisplaySpace.of(fod.grid))
+    viewer.add_layer(layer)
+    for ending in ENDINGS:
+        path = tmp_path / f"out{ending}"
+        assert layer.save(str(path), plugin=PLUGIN) == [str(path)]
+        back = load_tractogram(path)
+        np.testing.assert_array_equal(back.offsets, shown.offsets)
+        np.testing.assert_allclose(back.points, shown.points, atol=1e-3)
+
+
+def test_plain_tracks_are_not_written_as_streamlines(
+    make_napari_viewer: Any, tmp_path: Path
+) -> None:
+    viewer = make_napari_viewer()
+    layer = viewer.add_tracks(np.array([[0, 0, 1, 1, 1], [0, 1, 2, 2, 2]]), name="cells")
+    with pytest.raises(Exception, match="cells"):
+        layer.save(str(tmp_path / "out.tck"), plugin=PLUGIN)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["arcs", "cross", "letter"])
+def test_samples_open(make_napari_viewer: Any, name: str) -> None:
+    viewer = make_napari_viewer()
+    viewer.open_sample(PLUGIN, name)
+    (layer,) = viewer.layers
+    assert fod_of(layer).name == name

@@ -1,0 +1,134 @@
+"""Memory that is used again: never while anything still looks at it."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+from napari_tractography.buffers import POINT, SMALLEST, PointMemory, bytes_to_keep
+
+LARGE = SMALLEST // POINT + 1  # points
+
+
+def address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+@pytest.mark.parametrize("n", [0, 1, LARGE - 2, LARGE, LARGE + 1, 3 * LARGE])
+def test_points_are_an_ordinary_array(n):
+    points = PointMemory().points(n)
+    assert (points.shape, points.dtype) == ((n, 3), np.float32)
+    assert points.flags.c_contiguous
+    points[:] = np.arange(3)
+    np.testing.assert_array_equal(points.sum(axis=0), [0, n, 2 * n])
+
+
+def test_what_was_let_go_is_used_again():
+    memory = PointMemory()
+    first = memory.points(2 * LARGE)
+    place = address(first)
+    assert memory.n_bytes == 0
+    del first
+    assert memory.n_bytes >= LARGE * POINT
+    again = memory.points(2 * LARGE - 100)
+    assert address(again) == place
+    assert memory.n_bytes == 0
+    assert again.shape == (2 * LARGE - 100, 3)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(lambda points: points[5:7], id="a slice"),
+        pytest.param(lambda points: points[5:][::2].T[1:], id="a view of a view"),
+        pytest.param(lambda points: memoryview(points[3:]), id="a buffer"),
+        pytest.param(lambda points: np.frombuffer(points, np.uint8), id="other bytes"),
+        pytest.param(lambda points: iter(points), id="an iterator"),
+    ],
+)
+def test_memory_is_not_used_again_while_something_looks_at_it(look):
+    memory = PointMemory()
+    points = memory.points(LARGE)
+    place = address(points)
+    seen = look(points)
+    del points
+    gc.collect()
+    assert memory.n_bytes == 0
+    assert address(memory.points(LARGE)) != place
+    del seen
+    gc.collect()
+    assert memory.n_bytes > 0
+
+
+def test_no_more_waits_than_is_said():
+    memory = PointMemory(kept=int(2.6 * LARGE * POINT))
+    arrays = [memory.points(LARGE) for _ in range(4)]
+    arrays.clear()
+    assert LARGE * POINT <= memory.n_bytes <= 2.6 * LARGE * POINT
+    nothing = PointMemory(kept=0)
+    nothing.points(LARGE)
+    assert nothing.n_bytes == 0
+
+
+def test_those_that_waited_longest_make_room():
+    memory = PointMemory(kept=int(6.5 * LARGE * POINT))
+    arrays = [memory.points(n * LARGE) for n in (1, 2, 4)]
+    place = address(arrays[2])
+    while arrays:
+        arrays.pop(0)
+    assert memory.n_bytes >= 4 * LARGE * POINT
+    memory.points(9 * LARGE)  # more than may wait: gone at once, and takes nothing with it
+    assert address(memory.points(4 * LARGE)) == place
+
+
+def test_a_block_is_not_wasted_on_a_few_points():
+    memory = PointMemory()
+    memory.points(40 * LARGE)
+    waiting = memory.n_bytes
+    small = memory.points(LARGE)
+    assert memory.n_bytes == waiting
+    assert len(small) == LARGE
+
+
+def test_the_smallest_that_fits_is_taken():
+    memory = PointMemory()
+    blocks = [memory.points(n * LARGE) for n in (12, 10, 11)]
+    places = [address(block) for block in blocks]
+    blocks.clear()
+    del blocks
+    assert address(memory.points(int(9.5 * LARGE))) == places[1]
+
+
+def test_threads_never_share_a_block():
+    memory = PointMemory()
+    wrong = []
+
+    def work(number: int) -> None:
+        for _ in range(60):
+            points = memory.points(LARGE)
+            points[:] = number
+            points[::1000] += 1
+            if not (points[::1000] == number + 1).all() or not (points[1::1000] == number).all():
+                wrong.append(number)
+            del points
+
+    threads = [threading.Thread(target=work, args=(10 * k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert 0 < memory.n_bytes <= 4 * 1.25 * LARGE * POINT
+
+
+def test_a_tenth_of_the_memory_may_wait(monkeypatch):
+    whole = {"SC_PHYS_PAGES": 3 << 20, "SC_PAGE_SIZE": 1 << 12}
+    monkeypatch.setattr("os.sysconf", whole.__getitem__, raising=False)
+    assert bytes_to_keep() == (3 << 32) // 10
+    whole["SC_PHYS_PAGES"] = 1 << 16
+    assert bytes_to_keep() == 1 << 29
+    monkeypatch.delattr("os.sysconf")
+    assert bytes_to_keep() == 1 << 29

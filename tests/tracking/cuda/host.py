@@ -1,0 +1,148 @@
+"""The CUDA source compiled for the host by g++, as a card for the launcher."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from napari_tractography.tracking.cuda import source as kernels
+from napari_tractography.tracking.cuda.scheduler import (
+    POINT_BYTES,
+    OutOfDeviceMemoryError,
+    Sizing,
+    run_cards,
+)
+from napari_tractography.tractogram import Tractogram, tally_from_counts
+
+FLAGS = ("-std=c++14", "-O2", "-ffp-contract=off", "-fno-fast-math", "-shared", "-fPIC")
+
+
+def compile_for_host(folder: Path, *defines: str, entry: str = "host_entry.cpp") -> ctypes.CDLL:
+    """Compile the kernels; skips the test where there is no g++."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no g++ to compile the CUDA source with")
+    library = folder / entry.replace(".cpp", ".so")
+    here = Path(__file__).parent
+    command = [compiler, *FLAGS, *defines, f"-I{kernels.FOLDER}", f"-I{here}"]
+    subprocess.run([*command, str(here / entry), "-o", str(library)], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def address(array: np.ndarray) -> int:
+    return array.ctypes.data if array.size else 0
+
+
+def pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+class HostCard:
+    """A card whose device is this machine; `memory` is what a batch may take, in bytes."""
+
+    def __init__(
+        self, library, plan, *, first_stream=0, memory=2**62, grid=2, block=3, n_jots=None
+    ):
+        self.name = "host"
+        self.library, self.plan, self.first_stream = library, plan, first_stream
+        self.memory, self.shape = memory, (grid, block)
+        self.n_jots = kernels.n_jots(plan.settings) if n_jots is None else n_jots
+        field = plan.field
+
+        tables = {name: getattr(field, name) for name in kernels.TABLES}
+        self.kept = {n: np.ascontiguousarray(a) for n, a in tables.items()}
+        self.field = kernels.pack_field(field, {n: address(a) for n, a in self.kept.items()})
+        self.settings = kernels.pack_settings(plan.settings)
+        self.regions = kernels.pack_regions(
+            plan.regions, {n: address(getattr(plan.regions, n)) for n in kernels.REGION_TABLES}
+        )
+        self.slots = [{}, {}]
+        self.results = [None, None]
+        self.log = []
+
+    def count(self, slot, first, last):
+        self.log.append(("count", slot, first, last))
+        n = last - first
+        endpoints = self.plan.settings.endpoints
+        shapes = kernels.batch_arrays(n, endpoints=endpoints, n_jots=self.n_jots)
+        arrays = {name: np.zeros(shape, kind) for name, (shape, kind) in shapes.items()}
+        if sum(array.nbytes for array in arrays.values()) > self.memory:
+            raise OutOfDeviceMemoryError("seeds")
+        arrays["positions"][:] = self.plan.positions_mm[first:last]
+        arrays["given"][:] = self.plan.given[first:last]
+        self.slots[slot] = arrays
+        batch = self.batch(slot)
+        self.track(0, batch)
+        for which in range(3):
+            self.library.launch_between(which, *self.tiles(n), pointer(batch))
+
+    def batch(self, slot):
+        arrays = self.slots[slot]
+        return kernels.pack(
+            "Batch",
+            {
+                **{name: address(array) for name, array in arrays.items()},
+                "first_stream": self.first_stream + self.first(slot),
+                "n": len(arrays["counts"]),
+                "n_jots": self.n_jots,
+            },
+        )
+
+    def first(self, slot):
+        return next(e[2] for e in reversed(self.log) if e[:2] == ("count", slot))
+
+    def tiles(self, n):
+        return -(-n // (3 * kernels.TILE)), 3
+
+    def track(self, second, batch):
+        self.library.launch_tracking(
+            second,
+            *self.shape,
+            *(pointer(s) for s in (self.field, self.settings, self.regions, batch)),
+        )
+
+    def n_points(self, slot):
+        return int(self.slots[slot]["totals"][0])
+
+    def write(self, slot):
+        self.log.append(("write", slot))
+        arrays = self.slots[slot]
+        n_points, n_lines = (int(n) for n in arrays["totals"])
+        if n_points * POINT_BYTES > self.memory:
+            raise OutOfDeviceMemoryError("points")
+        arrays["points"] = np.full((n_points, 3), np.nan, np.float32)
+        batch = self.batch(slot)
+        if self.plan.settings.endpoints:
+            self.library.launch_between(3, len(arrays["counts"]), 1, pointer(batch))
+        else:
+            self.track(1, batch)
+        self.results[slot] = Tractogram(
+            arrays["points"],
+            arrays["line_offsets"][: n_lines + 1],
+            seed_index=arrays["line_sources"][:n_lines],
+            stop_reasons=arrays["line_reasons"][:n_lines],
+            lengths_mm=arrays["line_lengths"][:n_lines],
+            tally=tally_from_counts(arrays["tally"].astype(np.int64)),
+            n_seeds=len(arrays["counts"]),
+        )
+
+    def collect(self, slot):
+        self.log.append(("collect", slot))
+        result, self.results[slot] = self.results[slot], None
+        return result
+
+    def release(self):
+        self.log.append(("release",))
+        self.slots = [{}, {}]
+
+
+def track_on_host(library, plan, *, batch=1000, **card) -> Tractogram:
+    """Track a plan by the host-compiled kernels."""
+    card = HostCard(library, plan, **card)
+    sizing = Sizing(2**62, 1, n=batch, largest=batch)
+    return Tractogram.concatenate(list(run_cards([card], plan.n_seeds, [sizing])))

@@ -1,0 +1,393 @@
+"""The CUDA source, compiled for the host, gives the Numba backend's streamlines bit for bit.
+
+What differs on a GPU is only the machine code; that it compiles for one is tested beside this.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+from host import compile_for_host, pointer, track_on_host
+from toys import SKEWED, arc_fod, random_fod, straight_fod
+
+from napari_tractography.directions import N_NEIGHBOURS
+from napari_tractography.files.fods import load_fod
+from napari_tractography.fod import SOFTPLUS_SHARPNESS, Fod
+from napari_tractography.parameters import MAX_DIRECTIONS, TrackingParameters
+from napari_tractography.regions import INCLUDE_RULES, Region
+from napari_tractography.seeds import Seeds
+from napari_tractography.stop import N_REASONS, StopReason
+from napari_tractography.tracking import codes
+from napari_tractography.tracking.cpu import langevin
+from napari_tractography.tracking.cpu import run as cpu
+from napari_tractography.tracking.cuda import source as kernels
+from napari_tractography.tracking.engine import make_plan
+from napari_tractography.tractogram import Tractogram
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    return compile_for_host(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture(scope="module")
+def fod():
+    return random_fod(8, shape=(7, 6, 5), affine=SKEWED, seed=21)
+
+
+@pytest.fixture(scope="module")
+def seeds(fod):
+    """Some lie outside the volume, where they are rejected."""
+    inside = Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, 400)
+    around = Seeds.in_sphere(fod.grid.centre_mm, 12.0, 100)
+    rng = np.random.default_rng(0)
+    both = np.concatenate([inside.positions_mm, around.positions_mm])
+    return Seeds.at(both, rng.normal(size=both.shape))
+
+
+def short(**changes):
+    return TrackingParameters(step_mm=0.4, max_length_mm=30.0).replace(**changes)
+
+
+def on_cpu(plan, first_stream=0):
+    return Tractogram.concatenate(list(cpu.iter_chunks(plan, first_stream=first_stream)))
+
+
+def assert_same(one: Tractogram, other: Tractogram) -> None:
+    assert one.tally == other.tally
+    np.testing.assert_array_equal(one.seed_index, other.seed_index)
+    np.testing.assert_array_equal(one.stop_reasons, other.stop_reasons)
+    np.testing.assert_array_equal(one.lengths_mm, other.lengths_mm)
+    np.testing.assert_array_equal(one.offsets, other.offsets)
+    np.testing.assert_array_equal(one.points.view(np.int32), other.points.view(np.int32))
+    assert one.digest() == other.digest()
+    assert one.n_seeds == other.n_seeds
+
+
+EXACT = [
+    pytest.param({}, id="plain"),
+    pytest.param({"start": "max"}, id="from the largest"),
+    pytest.param({"start": "given"}, id="from given directions"),
+    pytest.param({"direction": "forward"}, id="forward"),
+    pytest.param({"direction": "backward"}, id="backward"),
+    pytest.param({"direction": "backward", "output": "endpoints"}, id="endpoints backward"),
+    pytest.param({"output": "endpoints"}, id="endpoints"),
+    pytest.param({"output": "endpoints", "min_length_mm": 8.0}, id="long endpoints"),
+    pytest.param({"record_every": 7}, id="every seventh point"),
+    pytest.param({"record_every": 1000}, id="ends and seed"),
+    pytest.param({"min_length_mm": 5.0, "max_length_mm": 9.0}, id="lengths"),
+    pytest.param({"min_amplitude": 0.0, "min_probability": 0.0}, id="no thresholds"),
+    pytest.param({"min_amplitude": 0.3, "min_probability": 0.15}, id="strict thresholds"),
+    pytest.param({"max_angle_deg": 8.0}, id="narrow cone, drawn by scanning"),
+    pytest.param({"max_angle_deg": 90.0}, id="wide cone"),
+    pytest.param({"n_directions": 100}, id="few directions"),
+    pytest.param({"positivity": "softplus", "random_seed": 2**62 + 3}, id="softplus, large seed"),
+]
+
+
+@pytest.mark.parametrize("changes", EXACT)
+@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
+@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+def test_bits_agree(library, fod, seeds, algorithm, interpolation, changes):
+    parameters = short(algorithm=algorithm, interpolation=interpolation, **changes)
+    plan = make_plan(fod, seeds, parameters)
+    wanted = on_cpu(plan)
+    assert_same(track_on_host(library, plan), wanted)
+    assert len(wanted.tally) > 1
+
+
+@pytest.mark.parametrize("n_jots", [0, 1, 20])
+@pytest.mark.parametrize("direction", ["both", "backward"])
+@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
+@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+def test_steps_for_which_there_was_no_room_are_drawn_again(
+    library, fod, seeds, algorithm, interpolation, direction, n_jots
+):
+    """The second pass follows what the first jotted down, and goes on from there."""
+    parameters = short(algorithm=algorithm, interpolation=interpolation, direction=direction)
+    plan = make_plan(fod, seeds, parameters)
+    assert kernels.n_jots(plan.settings) == parameters.max_steps == 75
+    wanted = on_cpu(plan)
+    assert (np.diff(wanted.offsets) > 21).mean() > 0.2
+    assert_same(track_on_host(library, plan, n_jots=n_jots), wanted)
+
+
+def test_only_what_is_drawn_again_is_jotted_down(fod, seeds):
+    def n_jots(**changes):
+        return kernels.n_jots(make_plan(fod, seeds, short(**changes)).settings)
+
+    assert n_jots(step_mm=0.01) == kernels.MOST_JOTS
+    assert n_jots(output="endpoints") == n_jots(algorithm="diffusion") == 0
+    assert MAX_DIRECTIONS <= 2**16  # two bytes each
+
+
+def test_these_comparisons_see_every_reason_that_a_field_alone_can_give(library, fod, seeds):
+    seen: set[StopReason] = set()
+    for case, interpolation in itertools.product(EXACT, ("nearest", "trilinear")):
+        parameters = short(interpolation=interpolation, **case.values[0])
+        seen |= set(track_on_host(library, make_plan(fod, seeds, parameters)).tally)
+    assert {
+        StopReason.LEFT_IMAGE,
+        StopReason.LOW_AMPLITUDE,
+        StopReason.LOW_PROBABILITY,
+        StopReason.MAX_LENGTH,
+        StopReason.NO_FOD,
+        StopReason.SEED_OUTSIDE_IMAGE,
+        StopReason.SEED_WITHOUT_FOD,
+        StopReason.TOO_SHORT,
+    } <= seen
+
+
+@pytest.mark.parametrize("phantom", [straight_fod, arc_fod])
+@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
+@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+def test_bits_agree_where_lines_are_long(library, phantom, algorithm, interpolation):
+    fod = phantom(affine=SKEWED)
+    mask = np.ones(fod.grid.shape)
+    mask[-2:] = 0
+    plan = make_plan(
+        fod,
+        Seeds.in_mask(fod.support, fod.grid, 60),
+        short(algorithm=algorithm, interpolation=interpolation, max_length_mm=250.0),
+        mask=mask,
+    )
+    wanted = on_cpu(plan)
+    assert wanted.n_points > 1000
+    assert StopReason.LEFT_MASK in wanted.tally
+    assert_same(track_on_host(library, plan), wanted)
+
+
+def ahead_only(current, units):
+    return units @ current > 0.6
+
+
+def both_ways(current, units):
+    return np.abs(units @ current) > 0.8
+
+
+def uneven(current, units):
+    """The cones of antipodes are no antipodes."""
+    return units @ current > 0.7 + 0.2 * current[2]
+
+
+@pytest.mark.parametrize("cone", [ahead_only, both_ways, uneven])
+@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
+@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+def test_bits_agree_with_cones_of_any_shape(library, fod, seeds, algorithm, interpolation, cone):
+    parameters = short(algorithm=algorithm, interpolation=interpolation, n_directions=200)
+    plan = make_plan(fod, seeds, parameters, cone=cone)
+    assert plan.field.two_sided is (cone is both_ways)
+    assert_same(track_on_host(library, plan), on_cpu(plan))
+
+
+def regions_of(fod: Fod) -> dict[str, list[Region]]:
+    low, high = fod.grid.bounds_mm()
+    centre = (low + high) / 2
+    left, right = (0.6 * centre + 0.4 * corner for corner in (low, high))
+    shape = (9, 8, 7)
+    affine = SKEWED @ np.diag([0.8, 0.8, 0.8, 1.0])
+    slab = np.zeros(shape)
+    slab[3:5] = 1
+    return {
+        "exclude": [Region.sphere(left, 1.5, "exclude"), Region.mask(slab, affine, "stop")],
+        "stop and end": [
+            Region.sphere(centre, 2.0, "stop"),
+            Region.sphere(centre, 1.5, "end"),
+            Region.sphere(left, 2.0, "end"),
+        ],
+        "end": [Region.mask(slab, affine, "end")],
+        "include": [
+            Region.sphere(left, 2.5, "include"),
+            Region.mask(slab, affine, "include"),
+            Region.sphere(right, 2.5, "include"),
+        ],
+        "overlapping": [
+            Region.sphere(centre, 2.5, "include"),
+            Region.sphere(centre, 1.5, "include"),
+            Region.sphere(right, 4.0, "include"),
+            Region.sphere(left, 1.0, "exclude"),
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("which", "rule"),
+    [
+        *((which, "all") for which in ("exclude", "stop and end", "end")),
+        *((which, rule) for which in ("include", "overlapping") for rule in INCLUDE_RULES),
+    ],
+)
+@pytest.mark.parametrize("direction", ["both", "backward"])
+@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+def test_bits_agree_among_regions(library, fod, seeds, algorithm, direction, rule, which):
+    plan = make_plan(
+        fod,
+        seeds,
+        short(algorithm=algorithm, direction=direction, record_every=3),
+        regions=regions_of(fod)[which],
+        include_rule=rule,
+    )
+    wanted = on_cpu(plan)
+    bare = on_cpu(make_plan(fod, seeds, short(algorithm=algorithm, direction=direction)))
+    assert wanted.tally != bare.tally  # so that the regions matter
+    assert_same(track_on_host(library, plan), wanted)
+
+
+@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
+def test_bits_agree_on_fibercup(library, shared_data, algorithm, interpolation):
+    fod = load_fod(shared_data / "fibercup" / "fod.nii.gz")
+    plan = make_plan(
+        fod,
+        Seeds.from_fod(fod, 1500),
+        TrackingParameters(algorithm=algorithm, interpolation=interpolation, step_mm=0.25),
+        mask=fod.support,
+    )
+    wanted = on_cpu(plan)
+    assert wanted.n_points > 100_000
+    assert_same(track_on_host(library, plan), wanted)
+
+
+def test_a_kernel_compiled_for_one_algorithm_gives_the_same_bits(tmp_path, fod, seeds):
+    special = compile_for_host(tmp_path, "-DALGORITHM=1", "-DINTERPOLATION=0", "-DEVALUATION=0")
+    plan = make_plan(fod, seeds, short(algorithm="deterministic", interpolation="nearest"))
+    other = make_plan(fod, seeds, short())
+    assert_same(track_on_host(special, plan), on_cpu(plan))
+    assert track_on_host(special, other).digest() == track_on_host(special, plan).digest()
+
+
+@pytest.mark.parametrize("batch", [1, 7, 256, 257, 499])
+def test_streamlines_depend_neither_on_batches_nor_on_the_number_of_threads(
+    library, fod, seeds, batch
+):
+    plan = make_plan(fod, seeds, short())
+    assert_same(track_on_host(library, plan, batch=batch), on_cpu(plan))
+    assert_same(
+        track_on_host(library, plan, batch=batch, first_stream=2**31),
+        on_cpu(plan, first_stream=2**31),
+    )
+
+
+# ------------------------------------------------------------------------------ within a tolerance
+#
+# Diffusion and transport use sines, cosines, logarithms and exponentials, which every machine has
+# its own of, correct to a bit or two. A difference in the last bit grows along a line, by as much
+# as lines part there: so the first points are compared, and of all lines number and mean length,
+# which may differ as those of other random numbers do: by four standard errors.
+# The host's functions may well be Numba's, so the kernels are also compiled with others.
+
+LANGEVIN = [
+    pytest.param({}, id="plain"),
+    pytest.param({"interpolation": "nearest"}, id="nearest"),
+    pytest.param({"adaptive": True, "start": "max"}, id="adaptive"),
+    pytest.param({"gamma": 0.5, "gamma_noise": 0.3, "record_every": 3}, id="less drift"),
+    pytest.param({"evaluation": "direct"}, id="direct"),
+    pytest.param({"evaluation": "direct", "positivity": "softplus"}, id="direct, softplus"),
+    pytest.param({"min_probability": 0.2, "output": "endpoints"}, id="endpoints"),
+    pytest.param({"direction": "backward", "start": "given"}, id="given, backward"),
+]
+FIRST_STEPS = 8
+TOLERANCE_MM = 1e-4
+
+
+@pytest.fixture(scope="session")
+def library_off_by_two(tmp_path_factory):
+    return compile_for_host(tmp_path_factory.mktemp("kernels"), "-DOFF_BY_TWO")
+
+
+@pytest.mark.parametrize("changes", LANGEVIN)
+@pytest.mark.parametrize("algorithm", ["diffusion", "transport"])
+@pytest.mark.parametrize("functions", ["the machine's", "off by two"])
+def test_langevin_dynamics_agree_within_the_tolerance(
+    library, library_off_by_two, fod, seeds, functions, algorithm, changes
+):
+    used = library if functions == "the machine's" else library_off_by_two
+    parameters = short(algorithm=algorithm, step_mm=0.2, **changes)
+    plan = make_plan(fod, seeds, parameters)
+    wanted, found = on_cpu(plan), track_on_host(used, plan)
+    assert len(wanted) > 200
+    assert len(found) == pytest.approx(len(wanted), rel=0.02)
+    error = np.hypot(found.lengths_mm.std(), wanted.lengths_mm.std()) / np.sqrt(len(wanted))
+    assert abs(found.lengths_mm.mean() - wanted.lengths_mm.mean()) < 4 * error
+    # One way only, lines begin at their seeds.
+    plan = make_plan(fod, seeds, parameters.replace(direction="forward", output="streamlines"))
+    one, other = on_cpu(plan), track_on_host(used, plan)
+    if functions == "off by two":
+        assert one.digest() != other.digest()
+    common = np.intersect1d(one.seed_index, other.seed_index)
+    assert len(common) > 0.98 * len(one)
+    n = FIRST_STEPS // parameters.record_every
+    apart = [
+        np.abs(a[:n] - b[:n]).max()
+        for a, b in zip(
+            one[np.isin(one.seed_index, common)],
+            other[np.isin(other.seed_index, common)],
+            strict=True,
+        )
+        if len(a[:n]) == len(b[:n])
+    ]
+    assert len(apart) > 0.98 * len(common)
+    assert np.mean(np.array(apart) < TOLERANCE_MM) > 0.98
+
+
+# --------------------------------------------------------------------------------------- the parts
+
+
+def test_codes_are_those_of_the_numba_kernel():
+    text = (kernels.FOLDER / "codes.h").read_text("utf-8")
+    found = dict(re.findall(r"^    ([A-Z_]+) = (\d+),", text, flags=re.MULTILINE))
+    assert int(found.pop("TILE")) == kernels.TILE
+    assert int(found.pop("N_NEIGHBOURS")) == N_NEIGHBOURS
+    assert 1 < int(found.pop("SEVERAL")) < 32  # of a GPU's alone
+    assert len(found) > 40
+    for name, value in found.items():
+        assert getattr(codes, name) == int(value)
+    constants = {
+        name: value
+        for name, value in vars(codes).items()
+        if name.isupper() and isinstance(value, int)
+    }
+    assert set(constants) == set(found)
+    assert N_REASONS == 16
+    assert kernels.batch_arrays(1, endpoints=False)["tally"][0] == (N_REASONS,)
+
+
+def test_constants_are_those_of_the_numba_kernel():
+    text = (kernels.FOLDER / "langevin.h").read_text("utf-8")
+    found = {
+        name: np.float32(value)
+        for name, value in re.findall(r"^#define (\w+) ([\d.]+)f$", text, flags=re.MULTILINE)
+    }
+    assert found == {
+        n: getattr(langevin, n) for n in ("TWO_PI", "SHARPNESS", "LONGEST", "STEEPEST")
+    }
+    assert found["SHARPNESS"] == SOFTPLUS_SHARPNESS
+
+
+def test_structures_lie_in_memory_as_the_compiler_lays_them(library):
+    sizes = np.zeros(4, np.int32)
+    library.size_of_structures(pointer(sizes))
+    names = ("Field", "Settings", "Regions", "Batch")
+    assert sizes.tolist() == [kernels.layout(name).itemsize for name in names]
+    assert set(kernels.layout("Settings").names) == set(codes.Settings._fields)
+    assert set(kernels.TABLES) <= set(kernels.layout("Field").names)
+    assert set(kernels.TABLES) <= set(codes.Field._fields)
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "answer"),
+    [
+        pytest.param((0,) * 4, (0,) * 2, "6627e8d5 e169c58d bc57ac4c 9b00dbd8", id="zeros"),
+        pytest.param(
+            (2**32 - 1,) * 4, (2**32 - 1,) * 2, "408f276d 41c83b0e a20bc7c6 6d5451fd", id="ones"
+        ),
+    ],
+)
+def test_philox_gives_the_known_answers_of_random123(library, counter, key, answer):
+    words = np.zeros(4, np.uint32)
+    arrays = [np.array(numbers, np.uint32) for numbers in (counter, key)]
+    library.philox(*(pointer(array) for array in arrays), pointer(words))
+    assert " ".join(f"{word:08x}" for word in words) == answer

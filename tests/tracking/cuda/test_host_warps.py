@@ -1,0 +1,91 @@
+"""The CUDA source in warps of 32 lanes, which vote on what to put off, on the host.
+
+On a GPU the lanes of a warp go round their loop together; here each is a context of its own, and
+waits for the others where it votes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+import numpy as np
+import pytest
+from host import compile_for_host, track_on_host
+from toys import SKEWED, random_fod
+
+from napari_tractography.parameters import TrackingParameters
+from napari_tractography.phantoms import make_phantom
+from napari_tractography.regions import Region
+from napari_tractography.seeds import Seeds
+from napari_tractography.tracking.cpu import run as cpu
+from napari_tractography.tracking.engine import make_plan
+from napari_tractography.tractogram import Tractogram
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="lanes are contexts of Linux's C library"
+)
+SHORT = TrackingParameters(step_mm=0.2, max_length_mm=30.0)
+LANES = 32
+
+
+@pytest.fixture(scope="module")
+def warps(tmp_path_factory):
+    return compile_for_host(tmp_path_factory.mktemp("warps"), "-DWARP")
+
+
+@pytest.fixture(scope="module")
+def fod():
+    return random_fod(8, shape=(7, 6, 5), affine=SKEWED, seed=21)
+
+
+def rounds_of(warps) -> tuple[int, int]:
+    """How often warps went round their loop since the last call, and lanes voted."""
+    counts = (ctypes.c_ulonglong * 2)()
+    warps.count_rounds(counts)
+    return counts[0], counts[1]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"max_angle_deg": 12.0}, id="narrow cone, drawn by scanning"),
+        pytest.param({"min_amplitude": 0.3, "min_probability": 0.15}, id="strict thresholds"),
+        pytest.param({"output": "endpoints"}, id="endpoints"),
+        pytest.param({"record_every": 7, "direction": "backward"}, id="every seventh, backward"),
+    ],
+)
+@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
+@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+def test_bits_do_not_depend_on_who_waits_for_whom(warps, fod, algorithm, interpolation, changes):
+    parameters = SHORT.replace(algorithm=algorithm, interpolation=interpolation, **changes)
+    stop = Region.sphere(fod.grid.centre_mm, 2.0, "stop")
+    seeds = Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, 300)
+    plan = make_plan(fod, seeds, parameters, regions=[stop])
+    wanted = Tractogram.concatenate(list(cpu.iter_chunks(plan)))
+    found = track_on_host(warps, plan, grid=2, block=80)  # the last warp is not full
+    assert found.digest() == wanted.digest()
+    assert found.tally == wanted.tally
+    assert len(wanted) > 50
+
+
+@pytest.mark.parametrize(
+    ("changes", "most"),
+    [
+        # Rounds a step; a draw in vain, or a turn of waiting for others, is one more.
+        pytest.param({"interpolation": "nearest"}, 1.6, id="nearest"),
+        pytest.param({"interpolation": "trilinear"}, 2.0, id="trilinear"),
+        pytest.param({"algorithm": "deterministic", "interpolation": "nearest"}, 1.3, id="largest"),
+    ],
+)
+def test_lanes_do_not_wait_for_the_slowest_of_their_warp(warps, changes, most):
+    fod = make_phantom("cross", lmax=6)
+    seeds = Seeds.in_mask(fod.support, fod.grid, 1000)  # many: few lanes are idle in the end
+    plan = make_plan(fod, seeds, SHORT.replace(min_amplitude=0.0, **changes))
+    rounds_of(warps)
+    found = track_on_host(warps, plan, grid=1, block=LANES)
+    n_rounds, n_votes = rounds_of(warps)
+    n_steps = found.n_points - len(found)  # the second pass draws none of them again
+    assert n_votes > 0.9 * n_steps
+    assert n_rounds * LANES < most * n_steps

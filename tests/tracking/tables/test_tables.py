@@ -1,0 +1,303 @@
+"""Tables against the probabilities they stand for, and how long they are kept."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+from toys import random_fod
+
+from napari_tractography.directions import angle_cone, direction_set, function_cone
+from napari_tractography.errors import InvalidParameterError
+from napari_tractography.fod import Fod
+from napari_tractography.tracking import codes
+from napari_tractography.tracking.tables import tables
+from napari_tractography.tracking.tables.tables import (
+    build_cone,
+    build_rows,
+    build_table,
+    cone_table,
+    fill_alias,
+    fill_lane_alias,
+    fod_table,
+)
+
+
+@pytest.mark.parametrize("n_directions", [32, 64, 66, 724, 2048, 4096])
+@pytest.mark.parametrize("positivity", ["clip", "softplus"])
+def test_levels_stand_for_the_amplitudes(n_directions, positivity):
+    fod = random_fod(8, seed=1)
+    half = n_directions // 2
+    table = build_table(fod, n_directions=n_directions, positivity=positivity)
+    raw = fod.amplitudes(direction_set(n_directions)[:half])[fod.support].astype(np.float64)
+    wanted = np.maximum(raw, 0) if positivity == "clip" else np.log1p(np.exp(10 * raw)) / 10
+    off = np.abs(table.amplitudes() - wanted)
+    # Half a level of 65535 to the largest, besides the rounding of the amplitudes themselves.
+    assert (off <= 0.5 / 65535 * wanted.max(axis=1, keepdims=True) + 3e-6).all()
+    assert (table.levels.reshape(len(off), -1).max(axis=1) == 65535).all()
+    assert not table.levels.reshape(len(off), -1)[:, half:].any()
+
+
+@pytest.mark.parametrize("n_directions", [32, 66, 724, 4096])
+def test_tops_are_those_of_the_patches(n_directions):
+    table = build_table(random_fod(8, seed=1), n_directions=n_directions)
+    tops = table.tops.reshape(len(table.tops), -1)
+    n = table.n_patches
+    assert n == -(-n_directions // 32)
+    np.testing.assert_array_equal(tops[:, :n], table.levels.max(axis=2))
+    assert not tops[:, n:].any()
+
+
+def chances(alias: np.ndarray) -> np.ndarray:
+    """(n,) float64: how likely an alias table of n columns gives each of them."""
+    own = (alias >> codes.ALIAS_BITS) / 2.0 ** (32 - codes.ALIAS_BITS)
+    other = alias & ((1 << codes.ALIAS_BITS) - 1)
+    found = np.zeros(len(alias))
+    np.add.at(found, np.arange(len(alias)), own)
+    np.add.at(found, other, 1 - own)
+    return found / len(alias)
+
+
+@pytest.mark.parametrize("n_directions", [32, 66, 724, 4096])
+@pytest.mark.parametrize("positivity", ["clip", "softplus"])
+def test_the_alias_table_gives_patches_by_their_mass(n_directions, positivity):
+    fod = random_fod(8, seed=1)
+    table = build_table(fod, n_directions=n_directions, positivity=positivity)
+    masses = table.levels.astype(np.int64).sum(axis=2)
+    assert table.alias.shape == masses.shape
+    for alias, mass in zip(table.alias, masses, strict=True):
+        found = chances(alias)
+        np.testing.assert_allclose(found, mass / mass.sum(), atol=2.0**-24, rtol=0)
+        assert (found[mass == 0] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "masses",
+    [
+        pytest.param([7], id="one"),
+        pytest.param([5, 5, 5, 5], id="equal"),
+        pytest.param([0, 0, 0, 2**20 - 1, 0], id="one of many"),
+        pytest.param([2**20 - 1] * 256, id="the most there are"),
+        pytest.param([1, *[0] * 254, 2**20 - 1], id="very unequal"),
+        pytest.param([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9], id="several"),
+        pytest.param(list(range(200, 0, -1)), id="heavy ones first"),
+        pytest.param(list(range(200)), id="light ones first"),
+    ],
+)
+def test_an_alias_table_of_any_masses_is_exact(masses):
+    alias = np.empty(len(masses), np.uint32)
+    fill_alias(np.array(masses, np.int64), sum(masses), alias)
+    found = chances(alias)
+    np.testing.assert_allclose(found, np.array(masses) / sum(masses), atol=2.0**-24, rtol=0)
+    assert (found[np.array(masses) == 0] == 0).all()
+
+
+def chances_in_patch(lane_alias: np.ndarray) -> np.ndarray:
+    """(LANES,) float64: how likely the alias table of a patch gives each of its directions."""
+    own = (lane_alias >> codes.LANE_BITS) / 2.0**codes.SHARE_BITS
+    found = own.copy()
+    np.add.at(found, lane_alias & (codes.LANES - 1), 1 - own)
+    return found / codes.LANES
+
+
+@pytest.mark.parametrize("n_directions", [32, 66, 724, 4096])
+def test_the_alias_tables_of_patches_give_directions_by_their_level(n_directions):
+    table = build_table(random_fod(8, seed=1), n_directions=n_directions)
+    levels = table.levels.reshape(-1, codes.LANES).astype(np.int64)
+    masses = levels.sum(axis=1)
+    assert (masses > 0).sum() > 10
+    for lane_alias, level, mass in zip(
+        table.lane_alias.reshape(levels.shape), levels, masses, strict=True
+    ):
+        if mass:
+            found = chances_in_patch(lane_alias)
+            np.testing.assert_allclose(found, level / mass, atol=1 / 65536, rtol=0)
+            assert (found[level == 0] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        pytest.param([0] * 15 + [1], id="one"),
+        pytest.param([65535] * 16, id="all"),
+        pytest.param([65535] + [1] * 15, id="very unequal"),
+        pytest.param([0, 65535] * 8, id="every other"),
+        pytest.param(list(range(16)), id="rising"),
+        pytest.param([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3], id="several"),
+    ],
+)
+def test_an_alias_table_of_a_patch_is_off_by_less_than_a_65536th(levels):
+    lane_alias = np.empty(codes.LANES, np.uint16)
+    units, entries = np.empty(codes.LANES, np.int64), np.empty(codes.LANES, np.uint32)
+    fill_lane_alias(np.array(levels, np.uint16), sum(levels), units, entries, lane_alias)
+    found = chances_in_patch(lane_alias)
+    np.testing.assert_allclose(found, np.array(levels) / sum(levels), atol=1 / 65536, rtol=0)
+    assert (found[np.array(levels) == 0] == 0).all()
+
+
+def test_shares_are_those_of_the_patches_rounded_down():
+    table = build_table(random_fod(8, seed=1))
+    masses = table.levels.astype(float).sum(axis=2)
+    wanted = masses / (2 * masses.sum(axis=1, keepdims=True))
+    off = wanted - table.shares / codes.SHARES
+    assert (off >= 0).all()
+    assert (off < 1 / codes.SHARES).all()
+    assert wanted.max() > 0.05
+
+
+def test_tables_of_more_amplitudes_than_can_be_numbered_are_refused(monkeypatch):
+    fod = random_fod(4, seed=1)
+    monkeypatch.setattr(tables, "MOST_LEVELS", 23 * 16 * fod.n_voxels)
+    build_table(fod)
+    with pytest.raises(InvalidParameterError, match=r"n_directions = 752 .* lower n_directions"):
+        build_table(fod, n_directions=736 + 16)
+
+
+def test_a_direction_alone_has_all_levels():
+    """Through the builder, with the identity in place of the spherical harmonics."""
+    lone = np.zeros((1, 362), np.float32)
+    lone[:, 17] = 0.25
+    levels, lane_alias = np.empty((1, 368), np.uint16), np.empty((1, 368), np.uint16)
+    alias, shares = np.zeros((1, 23), np.uint32), np.zeros((1, 23), np.uint16)
+    tops = np.zeros((1, 32), np.uint16)
+    scales, totals = np.empty(1, np.float32), np.empty(1, np.float32)
+    identity = np.eye(362, dtype=np.float32)
+    build_rows(0, 1, lone, identity, 0.0, levels, alias, lane_alias, shares, tops, scales, totals)
+    assert np.flatnonzero(levels) == [17]
+    assert np.flatnonzero(tops) == [1]
+    assert np.flatnonzero(shares) == [1]
+    assert chances(alias[0])[1] == 1
+    assert chances_in_patch(lane_alias[0, 16:32])[1] == 1
+    assert levels[0, 17] * scales[0] == pytest.approx(0.25, rel=1e-6)
+    assert totals[0] == pytest.approx(0.5, rel=1e-6)
+
+
+def test_amplitudes_are_clipped_at_zero():
+    fod = random_fod(8, seed=2)
+    table = build_table(fod)
+    wanted = fod.amplitudes(direction_set(724)[:362])[fod.support]
+    assert (wanted < 0).any()
+    assert (table.amplitudes()[wanted < -1e-5] == 0).all()
+    assert (table.amplitudes()[wanted > 1e-3] > 0).all()
+
+
+def test_softplus_of_large_amplitudes_does_not_overflow():
+    fod = random_fod(4, seed=2)
+    fod = Fod(fod.coefficients * 1000, fod.grid)
+    raw = fod.amplitudes(direction_set(724)[:362])[fod.support]
+    assert np.abs(raw).max() > 500
+    table = build_table(fod, positivity="softplus")
+    np.testing.assert_allclose(table.amplitudes(), np.maximum(raw, 0), atol=0.08, rtol=1e-4)
+
+
+def test_totals_are_sums_over_the_full_set():
+    fod = random_fod(8, seed=4)
+    table = build_table(fod)
+    full = np.maximum(fod.amplitudes(direction_set(724)).astype(np.float64), 0).sum(axis=-1)
+    np.testing.assert_allclose(table.totals, full[fod.support], rtol=1e-5)
+
+
+def test_only_voxels_with_an_fod_have_rows():
+    values = np.zeros((3, 2, 2, 6))
+    values[0, 0, 0, 0] = 1
+    values[2, 1, 0, 0] = 2
+    values[1, 0, 1, 0] = -1  # an FOD, but nowhere positive
+    table = build_table(Fod(values, np.eye(4)))
+    assert sorted(table.voxel_rows[table.voxel_rows >= 0]) == [0, 1, 2]
+    assert (table.voxel_rows >= 0).sum() == 3
+    totals = table.totals[table.voxel_rows[[0, 2, 1], [0, 1, 0], [0, 0, 1]]]
+    assert totals[1] == 2 * totals[0] > 0
+    assert totals[2] == 0
+    assert not table.levels[table.voxel_rows[1, 0, 1]].any()
+
+
+def test_rows_do_not_depend_on_the_block_they_are_built_in(monkeypatch):
+    fod = random_fod(4, seed=6)
+    whole = build_table(fod)
+    monkeypatch.setattr(tables, "ROWS_A_BLOCK", 5)
+    progress = []
+    pieces = build_table(fod, progress=lambda done, n: progress.append((done, n)))
+    for name in ("levels", "alias", "lane_alias", "shares", "tops", "scales", "totals"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(pieces, name))
+    assert progress[-1] == (fod.n_voxels, fod.n_voxels)
+    assert len(progress) == -(-fod.n_voxels // 5)
+
+
+def test_a_progress_callback_may_give_up():
+    def stop(done, n):
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        build_table(random_fod(4), progress=stop)
+
+
+def test_tables_are_kept_for_the_newest_settings_and_die_with_their_fod():
+    fod = random_fod(2, seed=8)
+    table = fod_table(fod, 724, "clip")
+    assert fod_table(fod, 724, "clip") is table
+    cones = cone_table(table, 45.0)
+    assert cone_table(table, 45.0) is cones
+    assert cone_table(table, 30.0) is not cones
+    assert cone_table(table, 45.0) is not cones  # one is kept, not all
+    other = fod_table(fod, 724, "softplus")
+    assert other is not table
+    assert other.amplitudes().sum() > table.amplitudes().sum()
+    gone = weakref.ref(other)
+    del table, cones, other, fod
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_failed_build_leaves_the_next_one_working():
+    fod = random_fod(2, seed=9)
+
+    def stop(done, n):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fod_table(fod, 724, "clip", stop)
+    assert fod_table(fod, 724, "clip").n_directions == 724
+
+
+@pytest.mark.parametrize("n_directions", [32, 66, 724])
+@pytest.mark.parametrize(
+    ("allowed", "two_sided"),
+    [
+        pytest.param(lambda c, u: u @ c > 0.7, False, id="angle"),
+        pytest.param(lambda c, u: u[:, 2] > 0, False, id="upwards"),
+        pytest.param(lambda c, u: np.abs(u @ c) > 0.5, True, id="both ways"),
+    ],
+)
+def test_cones_are_packed_two_bits_a_direction(n_directions, allowed, two_sided):
+    table = build_table(random_fod(2), n_directions=n_directions)
+    half = n_directions // 2
+    cone = function_cone(n_directions, allowed)
+    packed = build_cone(table, cone)
+    assert packed.two_sided is two_sided
+    patch, lane = np.divmod(np.arange(half), 16)
+    pairs = packed.cone[:, patch] >> lane.astype(np.uint32)
+    np.testing.assert_array_equal((pairs & 1) | ((pairs >> 16 & 1) << 1), [*cone, [3] * half])
+
+
+@pytest.mark.parametrize("n_directions", [724, 2048])
+@pytest.mark.parametrize(("angle", "tried"), [(5, 0), (15, 0), (30, 1), (45, 1), (180, 1)])
+def test_narrow_cones_are_scanned_without_tries(n_directions, angle, tried):
+    table = build_table(random_fod(2), n_directions=n_directions)
+    assert cone_table(table, float(angle)).tries == tried * codes.TRIES
+
+
+@pytest.mark.parametrize(("angle", "how_many"), [(5.0, "none"), (30.0, "some"), (90.0, "all")])
+def test_cores_lie_in_the_cone_as_a_whole(angle, how_many):
+    table = build_table(random_fod(4, seed=1))
+    cone = angle_cone(724, angle)
+    cones = build_cone(table, cone)
+    assert cones.cores.shape == (725,)
+    for i, core in enumerate(cones.cores[:-1]):
+        if core >= 0:
+            sides = cone[i, core * codes.LANES : (core + 1) * codes.LANES]
+            assert (sides & 1).all() or (sides & 2).all()
+    there = cones.cores[:-1] >= 0
+    assert there.any() == (how_many != "none")
+    assert there.all() == (how_many == "all")

@@ -1,0 +1,322 @@
+"""Which backend tracks a run, and what happens when it fails."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import fake_cupy
+import numpy as np
+import pytest
+from host import compile_for_host
+from toys import random_fod
+
+from napari_tractography.errors import BackendError
+from napari_tractography.parameters import TrackingParameters
+from napari_tractography.seeds import Seeds
+from napari_tractography.tracking import backends, codes, engine
+from napari_tractography.tracking.costs import Cost, CostBook
+from napari_tractography.tracking.cpu import kernel
+from napari_tractography.tracking.cpu import run as cpu
+from napari_tractography.tracking.cuda import device as cuda_card
+from napari_tractography.tracking.cuda.uploads import Uploads
+from napari_tractography.tracking.engine import iter_track, make_plan, track
+
+FAST = Cost(start_s=0.0, upload_s_per_byte=0.0, s_per_step=1e-12, mm_per_seed=10.0)
+SLOW = Cost(start_s=0.0, upload_s_per_byte=0.0, s_per_step=1.0, mm_per_seed=10.0)
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    return compile_for_host(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture
+def machine(library, monkeypatch, tmp_path):
+    """Two fake GPUs and nothing measured yet."""
+    fake = fake_cupy.Machine(library, n_gpus=2)
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setattr(cuda_card, "_uploads", Uploads())
+    monkeypatch.setattr(backends, "book", CostBook(tmp_path / "costs.json"))
+    monkeypatch.setattr(backends, "_started", set())
+    cuda_card.load_kernels.cache_clear()
+    yield fake
+    cuda_card.load_kernels.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def fod():
+    return random_fod(8, shape=(7, 6, 5), seed=21)
+
+
+@pytest.fixture(scope="module")
+def seeds(fod):
+    return Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, 300)
+
+
+SHORT = TrackingParameters(step_mm=0.4, max_length_mm=30.0)
+
+
+def knows(plan, *, cpu=None, gpu=None):
+    if cpu is not None:
+        backends.book.learn(backends._key((), plan, backends.cpu_count()), cpu)
+    if gpu is not None:
+        backends.book.learn(backends._key((0,), plan, 0), gpu)
+
+
+@pytest.mark.parametrize("backend", ["cuda", "cuda:0", "cuda:1", "cuda:all"])
+def test_every_gpu_backend_gives_the_streamlines_of_the_cpu(machine, fod, seeds, backend):
+    wanted = track(fod, seeds, SHORT, backend="cpu")
+    assert not machine.launches
+    found = track(fod, seeds, SHORT, backend=backend, block=50)
+    assert machine.launches
+    assert found.digest() == wanted.digest()
+    assert found.tally == wanted.tally
+
+
+def test_auto_takes_the_cpu_for_few_seeds_without_asking_for_a_gpu(fod, seeds, monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "cupy", None)  # importing it would fail
+    monkeypatch.setattr(backends.devices, "choose_gpus", lambda name: pytest.fail("asked"))
+    with caplog.at_level(logging.INFO, logger=backends.__name__):
+        track(fod, seeds[:10], SHORT, backend="auto")
+    assert "backend cpu: " in caplog.text
+
+
+def test_auto_takes_what_is_likely_to_be_done_first(machine, fod, seeds, caplog):
+    plan = make_plan(fod, seeds, SHORT)
+    knows(plan, cpu=SLOW, gpu=FAST)
+    with caplog.at_level(logging.INFO, logger=backends.__name__):
+        assert backends.choose("auto", plan).gpus == (0,)
+    assert "backend cuda:0: the CPU takes about" in caplog.text
+    knows(plan, gpu=Cost(1e9, 0.0, 0.0, 10.0))  # starts slowly
+    assert backends.choose("auto", plan).gpus == ()
+    backends._started.add(0)
+    assert backends.choose("auto", plan).gpus == (0,)
+
+
+def test_auto_counts_the_tables_that_are_yet_to_be_sent(machine, fod, seeds):
+    plan = make_plan(fod, seeds, SHORT)
+    knows(plan, cpu=SLOW, gpu=Cost(0.0, 1.0, 0.0, 10.0))  # a second a byte
+    assert backends.choose("auto", plan).gpus == ()
+    track(fod, seeds[:5], SHORT, backend="cuda:0")
+    assert backends.choose("auto", plan).gpus == (0,)
+
+
+def test_auto_without_a_gpu_takes_the_cpu_and_says_why(machine, fod, seeds, caplog):
+    machine.n_gpus = 0
+    plan = make_plan(fod, seeds, SHORT)
+    knows(plan, cpu=SLOW)
+    with caplog.at_level(logging.INFO, logger=backends.__name__):
+        assert backends.choose("auto", plan).gpus == ()
+    assert "backend cpu: There is no NVIDIA GPU here" in caplog.text
+
+
+def test_the_environment_overrules(machine, fod, seeds, monkeypatch, caplog):
+    monkeypatch.setenv(backends.VARIABLE, "cpu")
+    with caplog.at_level(logging.INFO, logger=backends.__name__):
+        track(fod, seeds[:5], SHORT, backend="cuda")
+    assert not machine.launches
+    assert "backend cpu: NAPARI_TRACTOGRAPHY_BACKEND=cpu" in caplog.text
+    monkeypatch.setenv(backends.VARIABLE, "cuda:1")
+    track(fod, seeds[:5], SHORT)
+    assert machine.launches
+
+
+@pytest.mark.parametrize("backend", ["", "gpu", "numba"])
+def test_unknown_backends_are_refused_at_once(fod, seeds, backend):
+    with pytest.raises(BackendError, match="is unknown; choose one of auto, cpu, cuda"):
+        iter_track(fod, seeds, SHORT, backend=backend)
+
+
+def test_a_gpu_that_was_not_asked_for_gives_way_when_it_fails(machine, fod, seeds, caplog):
+    plan = make_plan(fod, seeds, SHORT)
+    knows(plan, cpu=SLOW, gpu=FAST)
+    machine.fails_at = "count_streamlines"
+    found = track(fod, seeds, SHORT)
+    assert machine.launches
+    assert found.digest() == track(fod, seeds, SHORT, backend="cpu").digest()
+    assert "Tracking on the CPU instead" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("backend", "parts"),
+    [("cpu", {"tables", "tracking"}), ("cuda:1", {"tables", "upload", "tracking", "download"})],
+)
+def test_a_run_reports_what_tracked_it_and_where_the_time_went(machine, fod, seeds, backend, parts):
+    cpu.make_ready(make_plan(fod, seeds, SHORT))
+    report = backends.Report()
+    chunks = iter_track(fod, seeds, SHORT, backend=backend, report=report)
+    assert sum(chunk.n_seeds for chunk in chunks) == len(seeds)
+    assert (report.backend, report.reason) == (backend, "asked for")
+    assert set(report.seconds) == parts
+    assert all(seconds >= 0 for seconds in report.seconds.values())
+    assert report.seconds["tracking"] > 0
+    assert report.held_bytes == (0 if backend == "cpu" else machine.used)
+    assert (report.held_bytes > 0) == (backend != "cpu")
+
+
+def test_the_first_run_of_a_process_reports_what_compiling_took(monkeypatch, fod, seeds):
+    monkeypatch.setattr(cpu, "make_ready", lambda plan: True)
+    report = backends.Report()
+    list(iter_track(fod, seeds, SHORT, backend="cpu", report=report))
+    assert set(report.seconds) == {"tables", "start", "tracking"}
+
+
+def test_a_kernel_is_made_ready_once(fod, seeds):
+    plan = make_plan(fod, seeds, SHORT)
+    cpu.make_ready(plan)
+    assert kernel.block_kernel(codes.PROBABILISTIC, codes.TRILINEAR).signatures
+    assert not cpu.make_ready(plan)
+
+
+def test_the_speed_leaves_out_what_is_not_tracking():
+    def said(seconds, **parts):
+        return backends.Report(seconds=parts).speed(3.8e6, seconds)
+
+    assert said(2.0, tables=0.1, tracking=1.9) == "2.00 s, 2.00 million steps/s"
+    assert said(10.0, tables=0.5, start=7.6, tracking=1.9) == (
+        "10.00 s, of which 8.10 s to get ready and 1.90 s to track: 2.00 million steps/s"
+    )
+    # What the screen takes is not the engine's.
+    assert said(1.0, tables=0.1, tracking=0.1) == (
+        "1.00 s, of which 0.10 s to track: 38.00 million steps/s"
+    )
+    assert said(1.9) == "1.90 s, 2.00 million steps/s"
+    assert "inf" not in said(0.0, tracking=0.0)  # a clock that stood still
+
+
+@pytest.mark.parametrize(("block", "wanted"), [(20, 0.5 * 15 / 2), (300, 0.5)])
+def test_the_time_of_tracking_is_that_of_the_threads(fod, seeds, monkeypatch, block, wanted):
+    """Not what passes until somebody takes the chunks."""
+    track_range = cpu.track_range
+    monkeypatch.setattr(cpu, "track_range", lambda *given: (track_range(*given)[0], 0.5))
+    report = backends.Report()
+    list(iter_track(fod, seeds, SHORT, backend="cpu", block=block, n_threads=2, report=report))
+    assert report.seconds["tracking"] == pytest.approx(wanted)
+
+
+def test_a_run_that_went_over_to_the_cpu_reports_why(machine, fod, seeds):
+    cpu.make_ready(make_plan(fod, seeds, SHORT))
+    knows(make_plan(fod, seeds, SHORT), cpu=SLOW, gpu=FAST)
+    machine.fails_at = "count_streamlines"
+    report = backends.Report()
+    list(iter_track(fod, seeds, SHORT, report=report))
+    assert report.backend == "cpu"
+    assert "cuda:0" in report.reason
+    assert set(report.seconds) == {"tables", "tracking"}
+
+
+def test_a_gpu_that_was_asked_for_fails_aloud(machine, fod, seeds):
+    machine.fails_at = "count_streamlines"
+    with pytest.raises(BackendError, match="cuda:1 failed"):
+        track(fod, seeds, SHORT, backend="cuda:1")
+
+
+def test_a_gpu_that_fails_later_loses_no_chunk_in_silence(machine, fod, seeds):
+    plan = make_plan(fod, seeds, SHORT)
+    knows(plan, cpu=SLOW, gpu=FAST)
+    chunks = iter_track(fod, seeds, SHORT, block=50)
+    next(chunks)
+    machine.fails_at = "write_streamlines"
+    with pytest.raises(BackendError, match="cuda:0 failed"):
+        list(chunks)
+
+
+def test_runs_are_measured_and_the_next_choice_goes_by_that(machine, fod, seeds, monkeypatch):
+    monkeypatch.setattr(backends, "MEASURED_SECONDS", 0.0)
+    monkeypatch.setattr(backends, "MEASURED_BYTES", 1.0)
+    plan = make_plan(fod, seeds, SHORT)
+    found = track(fod, seeds, SHORT, backend="cuda:0", block=50)
+    cost = backends.book.get(backends._key((0,), plan, 0))
+    assert cost.mm_per_seed == pytest.approx(found.lengths_mm.sum() / 300)
+    assert cost.s_per_step > 0
+    assert cost.start_s > 0
+    # The stand-in's clock says a millisecond for the upload, whatever is uploaded.
+    assert 2e-4 < cost.upload_s_per_byte * plan.table.n_bytes < 1e-3
+    assert backends.book.path.exists()
+    track(fod, seeds, SHORT, backend="cpu", block=50)
+    assert backends.book.get(backends._key((), plan, backends.cpu_count())) is not None
+
+
+def test_without_a_gpu_nothing_is_written(fod, seeds, monkeypatch, tmp_path):
+    monkeypatch.setattr(backends, "MEASURED_SECONDS", 0.0)
+    monkeypatch.setattr(backends, "book", CostBook(tmp_path / "costs.json"))
+    monkeypatch.setattr(backends, "_started", set())
+    track(fod, seeds, SHORT, backend="cpu", block=50)
+    assert not list(tmp_path.iterdir())
+
+
+def test_streamlines_stay_on_the_device(machine, fod, seeds):
+    found = track(fod, seeds, SHORT, backend="cuda:1", device_arrays=True)
+    assert isinstance(found.points, fake_cupy.Array)
+    assert found.to_host().digest() == track(fod, seeds, SHORT, backend="cpu").digest()
+    for backend in ("cpu", "cuda:all"):
+        with pytest.raises(BackendError, match="no arrays on one device"):
+            track(fod, seeds, SHORT, backend=backend, device_arrays=True)
+
+
+def test_the_threads_of_a_block_can_be_chosen(machine, fod, seeds):
+    wanted = track(fod, seeds, SHORT, backend="cpu").digest()
+    assert track(fod, seeds, SHORT, backend="cuda:0", threads_a_block=64).digest() == wanted
+    found = track(fod, seeds, SHORT, backend="cuda:0", threads_a_block=32, device_arrays=True)
+    assert found.to_host().digest() == wanted
+    assert [block for name, _, block in machine.launches if name == "count_streamlines"] == [
+        (64,),
+        (32,),
+    ]
+    with pytest.raises(BackendError, match="choose a smaller threads_a_block"):
+        track(fod, seeds, SHORT, backend="cuda:0", threads_a_block=1024)
+
+
+def test_warming_up_compiles_what_the_first_run_needs(machine, fod, seeds):
+    parameters = SHORT.replace(algorithm="diffusion", evaluation="direct")
+    engine.warm_up(parameters)
+    assert len(machine.modules) == 1
+    assert kernel.block_kernel(codes.DIFFUSION, codes.TRILINEAR).signatures
+    assert backends._started
+    gpu = next(iter(backends._started))
+    track(fod, seeds[:5], parameters, backend=f"cuda:{gpu}")
+    assert len(machine.modules) == 1
+    report = backends.Report()
+    list(iter_track(fod, seeds[:5], parameters, backend="cpu", report=report))
+    assert "start" not in report.seconds
+
+
+@pytest.mark.parametrize("broken", ["no GPU", "no memory"])
+def test_warming_up_where_it_cannot_is_silent(machine, broken, caplog):
+    if broken == "no GPU":
+        machine.n_gpus = 0
+    else:
+        machine.limit = 0
+    with caplog.at_level(logging.INFO):
+        engine.warm_up()
+    assert not backends._started
+    assert not caplog.records
+
+
+def test_masks_may_lie_on_a_gpu(machine, fod, seeds):
+    mask = np.ones(fod.grid.shape)
+    mask[:3] = 0
+
+    class OnGpu:
+        """As CuPy's arrays: refuses to be copied by accident."""
+
+        def __array__(self, *_, **__):
+            raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+        def __dlpack_device__(self):
+            return 2, 0
+
+        def get(self):
+            return mask
+
+    class OnGpuAsTorch(OnGpu):
+        get = None
+
+        def cpu(self):
+            return mask
+
+    wanted = track(fod, seeds, SHORT, mask=mask, backend="cpu").digest()
+    for array in (OnGpu(), OnGpuAsTorch()):
+        assert track(fod, seeds, SHORT, mask=array, backend="cpu").digest() == wanted
