@@ -136,6 +136,7 @@ def export(path: Path, fod: Fod) -> None:
     from napari_tractography.seeds import Seeds
     from napari_tractography.tracking.cpu import run as cpu
     from napari_tractography.tracking.engine import make_plan
+    from napari_tractography.tracking.inputs import TrackingInput
     from napari_tractography.tracking.tables.tables import cpu_count
     from napari_tractography.tractogram import Tractogram
 
@@ -169,11 +170,13 @@ def export(path: Path, fod: Fod) -> None:
     runs: dict[str, Any] = {}
     for name, (changes, extra) in {**EXACT, **CLOSE}.items():
         plan = make_plan(
-            fod,
-            checked,
-            TrackingParameters(step_mm=0.5, max_length_mm=100.0).replace(**changes),
-            mask=fod.support if extra == "mask" else None,
-            regions=regions if extra == "regions" else (),
+            TrackingInput(
+                fod,
+                checked,
+                TrackingParameters(step_mm=0.5, max_length_mm=100.0).replace(**changes),
+                mask=fod.support if extra == "mask" else None,
+                regions=regions if extra == "regions" else (),
+            )
         )
         found = Tractogram.concatenate(list(cpu.iter_chunks(plan)))
         runs[name] = written(plan)
@@ -188,7 +191,7 @@ def export(path: Path, fod: Fod) -> None:
         }
     speed_seeds = Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, N_SPEED)
     for name, changes in SPEED_CASES.items():
-        plan = make_plan(fod, speed_seeds, TrackingParameters(**changes))
+        plan = make_plan(TrackingInput(fod, speed_seeds, TrackingParameters(**changes)))
         few = replace(plan, positions_mm=plan.positions_mm[:20_000], given=plan.given[:20_000])
         list(cpu.iter_chunks(few))
         begun = time.perf_counter()

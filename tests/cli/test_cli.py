@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from napari_tractography.cli import command as cli
 from napari_tractography.files.volumes import save_volume
 from napari_tractography.parameters import ParameterSpec, parameter_specs
 from napari_tractography.phantoms import make_phantom, phantom_mask
+from napari_tractography.tracking.inputs import Execution
 
 PROGRAM = Path(sys.executable).with_name("napari-tractography")
 COMMANDS = (
@@ -353,7 +355,7 @@ WRONG = {
     ),
     "no directions given": ([*SEEDED, "--start", "given"], ["given"]),
     "unknown backend": ([*SEEDED, "--backend", "abacus"], ["'abacus'", "cpu"]),
-    "no threads": ([*SEEDED, "--threads", "0"], ["--threads 0"]),
+    "no threads": ([*SEEDED, "--threads", "0"], ["n_threads = 0"]),
     "no memory": ([*SEEDED, "--memory-limit", "0"], ["memory_limit = 0", "0.8"]),
     "unknown flag": ([*SEEDED, "--stride", "1"], ["--stride", "--help"]),
     "region of words": ([*SEEDED, "--include", "a,b,c,d"], ["'a,b,c,d'"]),
@@ -396,13 +398,13 @@ def test_where_and_with_how_much_memory_to_track_is_handed_on(
     from napari_tractography.tracking import engine
 
     asked = []
-    track = engine.iter_track
+    track = engine.iter_chunks
 
-    def noted(*given: Any, **more: Any) -> Any:
-        asked.append((more["backend"], more["memory_limit"]))
-        return track(*given, **{**more, "backend": "cpu"})
+    def noted(given: Any, execution: Execution, **more: Any) -> Any:
+        asked.append((execution.backend, execution.memory_limit))
+        return track(given, replace(execution, backend="cpu"), **more)
 
-    monkeypatch.setattr(engine, "iter_track", noted)
+    monkeypatch.setattr(engine, "iter_chunks", noted)
     for limit in ([], ["--memory-limit", "0.25"]):
         assert cli.main([*SEEDED, "--n-seeds", "5", "--backend", "cuda:all", *limit]) == 0
     assert asked == [("cuda:all", 0.8), ("cuda:all", 0.25)]

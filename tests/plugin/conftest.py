@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from napari_tractography.plugin.panel import device_section as device
 from napari_tractography.plugin.panel import settings
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.session import runs
+from napari_tractography.tracking.inputs import Execution
 from napari_tractography.tractogram import Tractogram
 
 
@@ -80,10 +82,10 @@ def settle(qtbot: Any) -> Callable[[TractographyPanel], None]:
 @pytest.fixture
 def long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make runs long on any machine: small chunks with a pause after each, all of them drawn."""
-    engine = runs.iter_track
+    engine = runs.iter_chunks
 
-    def slowly(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
-        chunks = engine(*args, block=CHUNK, **kwargs)
+    def slowly(given: Any, execution: Execution, **kwargs: Any) -> Iterator[Tractogram]:
+        chunks = engine(given, replace(execution, block=CHUNK), **kwargs)
         try:
             for chunk in chunks:
                 yield chunk
@@ -91,7 +93,7 @@ def long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             chunks.close()
 
-    monkeypatch.setattr(runs, "iter_track", slowly)
+    monkeypatch.setattr(runs, "iter_chunks", slowly)
     for name in ("REDRAW_SECONDS", "REDRAW_GROWTH", "SLOW_REDRAW_SECONDS"):
         monkeypatch.setattr(runs, name, 0.0)
 

@@ -9,6 +9,7 @@ import fake_cupy
 import numpy as np
 import pytest
 from host import compile_for_host
+from plans import plan_of
 from toys import random_fod
 
 from napari_tractography.errors import BackendError
@@ -20,7 +21,8 @@ from napari_tractography.tracking.cpu import kernel
 from napari_tractography.tracking.cpu import run as cpu
 from napari_tractography.tracking.cuda import device as cuda_card
 from napari_tractography.tracking.cuda.uploads import Uploads
-from napari_tractography.tracking.engine import iter_track, make_plan, track
+from napari_tractography.tracking.engine import iter_track, track
+from napari_tractography.tracking.inputs import Execution
 
 FAST = Cost(start_s=0.0, upload_s_per_byte=0.0, s_per_step=1e-12, mm_per_seed=10.0)
 SLOW = Cost(start_s=0.0, upload_s_per_byte=0.0, s_per_step=1.0, mm_per_seed=10.0)
@@ -84,31 +86,31 @@ def test_auto_takes_the_cpu_for_few_seeds_without_asking_for_a_gpu(fod, seeds, m
 
 
 def test_auto_takes_what_is_likely_to_be_done_first(machine, fod, seeds, caplog):
-    plan = make_plan(fod, seeds, SHORT)
+    plan = plan_of(fod, seeds, SHORT)
     knows(plan, cpu=SLOW, gpu=FAST)
     with caplog.at_level(logging.INFO, logger=backends.__name__):
-        assert backends.choose("auto", plan).gpus == (0,)
+        assert backends.choose(plan, Execution()).gpus == (0,)
     assert "backend cuda:0: the CPU takes about" in caplog.text
     knows(plan, gpu=Cost(1e9, 0.0, 0.0, 10.0))  # starts slowly
-    assert backends.choose("auto", plan).gpus == ()
+    assert backends.choose(plan, Execution()).gpus == ()
     backends._started.add(0)
-    assert backends.choose("auto", plan).gpus == (0,)
+    assert backends.choose(plan, Execution()).gpus == (0,)
 
 
 def test_auto_counts_the_tables_that_are_yet_to_be_sent(machine, fod, seeds):
-    plan = make_plan(fod, seeds, SHORT)
+    plan = plan_of(fod, seeds, SHORT)
     knows(plan, cpu=SLOW, gpu=Cost(0.0, 1.0, 0.0, 10.0))  # a second a byte
-    assert backends.choose("auto", plan).gpus == ()
+    assert backends.choose(plan, Execution()).gpus == ()
     track(fod, seeds[:5], SHORT, backend="cuda:0")
-    assert backends.choose("auto", plan).gpus == (0,)
+    assert backends.choose(plan, Execution()).gpus == (0,)
 
 
 def test_auto_without_a_gpu_takes_the_cpu_and_says_why(machine, fod, seeds, caplog):
     machine.n_gpus = 0
-    plan = make_plan(fod, seeds, SHORT)
+    plan = plan_of(fod, seeds, SHORT)
     knows(plan, cpu=SLOW)
     with caplog.at_level(logging.INFO, logger=backends.__name__):
-        assert backends.choose("auto", plan).gpus == ()
+        assert backends.choose(plan, Execution()).gpus == ()
     assert "backend cpu: There is no NVIDIA GPU here" in caplog.text
 
 
@@ -130,7 +132,7 @@ def test_unknown_backends_are_refused_at_once(fod, seeds, backend):
 
 
 def test_a_gpu_that_was_not_asked_for_gives_way_when_it_fails(machine, fod, seeds, caplog):
-    plan = make_plan(fod, seeds, SHORT)
+    plan = plan_of(fod, seeds, SHORT)
     knows(plan, cpu=SLOW, gpu=FAST)
     machine.fails_at = "count_streamlines"
     found = track(fod, seeds, SHORT)
@@ -144,7 +146,7 @@ def test_a_gpu_that_was_not_asked_for_gives_way_when_it_fails(machine, fod, seed
     [("cpu", {"tables", "tracking"}), ("cuda:1", {"tables", "upload", "tracking", "download"})],
 )
 def test_a_run_reports_what_tracked_it_and_where_the_time_went(machine, fod, seeds, backend, parts):
-    cpu.make_ready(make_plan(fod, seeds, SHORT))
+    cpu.make_ready(plan_of(fod, seeds, SHORT))
     report = backends.Report()
     chunks = iter_track(fod, seeds, SHORT, backend=backend, report=report)
     assert sum(chunk.n_seeds for chunk in chunks) == len(seeds)
@@ -164,7 +166,7 @@ def test_the_first_run_of_a_process_reports_what_compiling_took(monkeypatch, fod
 
 
 def test_a_kernel_is_made_ready_once(fod, seeds):
-    plan = make_plan(fod, seeds, SHORT)
+    plan = plan_of(fod, seeds, SHORT)
     cpu.make_ready(plan)
     assert kernel.block_kernel(codes.PROBABILISTIC, codes.TRILINEAR).signatures
     assert not cpu.make_ready(plan)
@@ -197,8 +199,8 @@ def test_the_time_of_tracking_is_that_of_the_threads(fod, seeds, monkeypatch, bl
 
 
 def test_a_run_that_went_over_to_the_cpu_reports_why(machine, fod, seeds):
-    cpu.make_ready(make_plan(fod, seeds, SHORT))
-    knows(make_plan(fod, seeds, SHORT), cpu=SLOW, gpu=FAST)
+    cpu.make_ready(plan_of(fod, seeds, SHORT))
+    knows(plan_of(fod, seeds, SHORT), cpu=SLOW, gpu=FAST)
     machine.fails_at = "count_streamlines"
     report = backends.Report()
     list(iter_track(fod, seeds, SHORT, report=report))
@@ -214,7 +216,7 @@ def test_a_gpu_that_was_asked_for_fails_aloud(machine, fod, seeds):
 
 
 def test_a_gpu_that_fails_later_loses_no_chunk_in_silence(machine, fod, seeds):
-    plan = make_plan(fod, seeds, SHORT)
+    plan = plan_of(fod, seeds, SHORT)
     knows(plan, cpu=SLOW, gpu=FAST)
     chunks = iter_track(fod, seeds, SHORT, block=50)
     next(chunks)
@@ -226,7 +228,7 @@ def test_a_gpu_that_fails_later_loses_no_chunk_in_silence(machine, fod, seeds):
 def test_runs_are_measured_and_the_next_choice_goes_by_that(machine, fod, seeds, monkeypatch):
     monkeypatch.setattr(backends, "MEASURED_SECONDS", 0.0)
     monkeypatch.setattr(backends, "MEASURED_BYTES", 1.0)
-    plan = make_plan(fod, seeds, SHORT)
+    plan = plan_of(fod, seeds, SHORT)
     found = track(fod, seeds, SHORT, backend="cuda:0", block=50)
     cost = backends.book.get(backends._key((0,), plan, 0))
     assert cost.mm_per_seed == pytest.approx(found.lengths_mm.sum() / 300)

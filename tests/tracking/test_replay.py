@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from plans import plan_of
 from toys import SKEWED, arc_fod, random_fod
 
 from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.seeds import Seeds
 from napari_tractography.tracking.cpu import run as cpu
-from napari_tractography.tracking.engine import iter_track, make_plan, track
+from napari_tractography.tracking.engine import iter_track, track
 from napari_tractography.tractogram import Tractogram
 
 VARIANTS = [
@@ -74,7 +75,7 @@ def test_seed_ranges_run_apart_give_the_same_streamlines(fod, seeds, cut):
         chunk
         for first, last in ((0, cut), (cut, 500))
         for chunk in cpu.iter_chunks(
-            make_plan(fod, seeds[first:last], short()), first_stream=first, block=50
+            plan_of(fod, seeds[first:last], short()), first_stream=first, block=50
         )
     ]
     joined = Tractogram.concatenate(parts)

@@ -13,14 +13,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidParameterError
-
 if TYPE_CHECKING:
     from ..fod import Fod
     from ..maps.coherence import Coherence
     from ..parameters import TrackingParameters
-    from ..recipes.recipe import Inputs
     from ..tracking.backends import Report
+    from ..tracking.inputs import TrackingInput
     from ..tractogram import Tractogram
 
 PROGRAM = "napari-tractography"
@@ -48,7 +46,7 @@ def add_fod(parser: argparse.ArgumentParser) -> None:
 
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
     """Add where and how loudly to track."""
-    from ..tracking.cuda.run import MEMORY_LIMIT
+    from ..tracking.cuda.scheduler import MEMORY_LIMIT
 
     parser.add_argument(
         "--backend",
@@ -76,32 +74,19 @@ def load(options: argparse.Namespace) -> Fod:
 
 
 def track_with_progress(
-    options: argparse.Namespace, inputs: Inputs, report: Report | None = None
+    options: argparse.Namespace, inputs: TrackingInput, report: Report | None = None
 ) -> Tractogram:
     """Track, and tell on a terminal how far it is."""
-    from ..tracking.cuda.device import memory_budget
-    from ..tracking.engine import PREPARING, iter_track
+    from ..tracking.engine import PREPARING, iter_chunks
+    from ..tracking.inputs import Execution
     from ..tractogram import Tractogram
 
-    memory_budget(0, options.memory_limit)  # refuses what is none, also where no GPU is asked for
-    if options.threads is not None and options.threads < 1:
-        raise InvalidParameterError(
-            f"--threads {options.threads} makes no sense; give a number from 1."
-        )
+    execution = Execution(
+        backend=options.backend, n_threads=options.threads, memory_limit=options.memory_limit
+    )
     with _progress_line(sys.stderr.isatty() and not options.quiet) as tell:
         tell(PREPARING)
-        chunks = iter_track(
-            inputs.fod,
-            inputs.seeds,
-            inputs.parameters,
-            mask=inputs.mask,
-            regions=inputs.regions,
-            include_rule=inputs.include_rule,
-            backend=options.backend,
-            n_threads=options.threads,
-            memory_limit=options.memory_limit,
-            report=report,
-        )
+        chunks = iter_chunks(inputs, execution, report=report)
         n_seeds = len(inputs.seeds)
         return Tractogram.concatenate(_telling(chunks, n_seeds, tell), n_seeds=n_seeds)
 

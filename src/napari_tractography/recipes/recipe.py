@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,8 @@ from ..parameters import TrackingParameters
 from ..phantoms import make_phantom
 from ..regions import Region
 from ..seeds import Seeds
-from ..tracking.engine import track
+from ..tracking.engine import track_all
+from ..tracking.inputs import Execution, ExecutionKeywords, TrackingInput
 from ..tractogram import Tractogram
 from .volumes import VolumeSource, check_unchanged, located, sha256_of
 
@@ -182,17 +183,6 @@ class RegionSource:
         return Region.mask(mask, grid, self.role, name=self.name or self.volume.name)
 
 
-class Inputs(NamedTuple):
-    """What :func:`~napari_tractography.tracking.engine.iter_track` takes."""
-
-    fod: Fod
-    seeds: Seeds
-    parameters: TrackingParameters
-    mask: NDArray[np.bool_] | None
-    regions: tuple[Region, ...]
-    include_rule: str
-
-
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """Everything that makes a tractogram again.
@@ -228,7 +218,7 @@ class Recipe:
     versions: dict[str, str] = field(default_factory=lambda: _present_versions())
     folder: Path | None = field(default=None, compare=False)
 
-    def inputs(self) -> Inputs:
+    def inputs(self) -> TrackingInput:
         """Load and make everything that tracking needs; warn when files have changed.
 
         Raises
@@ -253,9 +243,9 @@ class Recipe:
             raise FileError(
                 f"The recipe's seeds or regions make no sense ({error}); write it again."
             ) from None
-        return Inputs(fod, seeds, self.parameters, mask, regions, self.include_rule)
+        return TrackingInput(fod, seeds, self.parameters, mask, regions, self.include_rule)
 
-    def run(self, *, backend: str = "auto", n_threads: int | None = None) -> Tractogram:
+    def run(self, **execution: Unpack[ExecutionKeywords]) -> Tractogram:
         """Track again; warn when an input or the result is not what it was.
 
         Raises
@@ -263,17 +253,7 @@ class Recipe:
         TractographyError
             When a file is gone or something is wrong with the input.
         """
-        inputs = self.inputs()
-        tractogram = track(
-            inputs.fod,
-            inputs.seeds,
-            inputs.parameters,
-            mask=inputs.mask,
-            regions=inputs.regions,
-            include_rule=inputs.include_rule,
-            backend=backend,
-            n_threads=n_threads,
-        )
+        tractogram = track_all(self.inputs(), Execution(**execution))
         self.check(tractogram)
         return tractogram
 

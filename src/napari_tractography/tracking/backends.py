@@ -17,6 +17,7 @@ from . import costs, devices
 from .costs import Cost, CostBook, Work
 from .cpu import run as cpu
 from .cuda import run as cuda
+from .inputs import Execution
 from .tables.tables import cpu_count
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def may_take_a_gpu(backend: str) -> bool:
     return (os.environ.get(VARIABLE, "") or backend) != "cpu"
 
 
-def choose(backend: str, plan: Plan, n_threads: int | None = None) -> Choice:
+def choose(plan: Plan, execution: Execution) -> Choice:
     """Return the backend that a name, the environment or the costs stand for.
 
     Raises
@@ -116,8 +117,8 @@ def choose(backend: str, plan: Plan, n_threads: int | None = None) -> Choice:
         When there is no such backend here.
     """
     forced = os.environ.get(VARIABLE, "")
-    choice = _choose(forced or backend, plan, n_threads or cpu_count())
-    if forced and forced != backend:
+    choice = _choose(forced or execution.backend, plan, execution.n_threads or cpu_count())
+    if forced and forced != execution.backend:
         choice = Choice(choice.gpus, choice.free, f"{VARIABLE}={forced}: {choice.reason}")
     logger.info("backend %s: %s", choice.name, choice.reason)
     return choice
@@ -153,20 +154,14 @@ def _choose(backend: str, plan: Plan, n_threads: int) -> Choice:
 
 
 def iter_chunks(
-    choice: Choice,
-    plan: Plan,
-    *,
-    n_threads: int | None = None,
-    block: int | None = None,
-    memory_limit: float = cuda.MEMORY_LIMIT,
-    threads_a_block: int | None = None,
-    report: Report | None = None,
+    choice: Choice, plan: Plan, execution: Execution, *, report: Report | None = None
 ) -> Generator[Tractogram, None, None]:
     """Track by the chosen backend; measure what it costs.
 
     A GPU that was not asked for by name and fails before the first chunk gives way to the CPU.
     """
     report = Report() if report is None else report
+    n_threads = execution.n_threads or cpu_count()
     report.backend, report.reason = choice.name, choice.reason
     spent: dict[str, float] = {}
     try:
@@ -174,13 +169,13 @@ def iter_chunks(
             chunks = cuda.iter_chunks(
                 plan,
                 gpus=choice.gpus,
-                block=block,
-                memory_limit=memory_limit,
-                threads_a_block=threads_a_block,
+                block=execution.block,
+                memory_limit=execution.memory_limit,
+                threads_a_block=execution.threads_a_block,
                 spent=spent,
             )
             try:
-                yield from _measured(chunks, choice, plan, spent, n_threads or cpu_count())
+                yield from _measured(chunks, choice, plan, spent, n_threads)
                 return
             except _NothingYetError as failure:
                 if not choice.free:
@@ -193,16 +188,14 @@ def iter_chunks(
         plan = plan.on_host()
         if cpu.make_ready(plan):
             spent["start"] = time.perf_counter() - begun
-        chunks = cpu.iter_chunks(plan, n_threads=n_threads, block=block, spent=spent)
-        yield from _measured(chunks, choice, plan, spent, n_threads or cpu_count())
+        chunks = cpu.iter_chunks(plan, n_threads=n_threads, block=execution.block, spent=spent)
+        yield from _measured(chunks, choice, plan, spent, n_threads)
     finally:
         report.seconds |= {what: spent[what] for what in TIMED if what in spent}
         report.held_bytes = int(spent.get("held_bytes", 0))
 
 
-def track_on_device(
-    backend: str, plan: Plan, memory_limit: float, threads_a_block: int | None = None
-) -> cuda.DeviceTractogram:
+def track_on_device(plan: Plan, execution: Execution) -> cuda.DeviceTractogram:
     """Track on one GPU and leave the streamlines there.
 
     Raises
@@ -210,7 +203,7 @@ def track_on_device(
     BackendError
         When there is no GPU, or what is asked for is none, or several.
     """
-    backend = os.environ.get(VARIABLE, "") or backend
+    backend = os.environ.get(VARIABLE, "") or execution.backend
     if backend == "cpu" or backend == "cuda:all":
         raise BackendError(
             f"backend = {backend!r} has no arrays on one device; with device_arrays choose cuda or "
@@ -222,7 +215,10 @@ def track_on_device(
     else:
         gpu = devices.choose_gpus("cuda" if backend == "auto" else backend)[0]
     return cuda.track_on_device(
-        plan, gpu=gpu, memory_limit=memory_limit, threads_a_block=threads_a_block
+        plan,
+        gpu=gpu,
+        memory_limit=execution.memory_limit,
+        threads_a_block=execution.threads_a_block,
     )
 
 

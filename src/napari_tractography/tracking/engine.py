@@ -9,7 +9,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,12 +21,13 @@ from ..fields.polynomials import polynomial_coefficients
 from ..fod import Fod
 from ..grid import Grid
 from ..parameters import MAX_DIRECTIONS, TrackingParameters
-from ..regions import INCLUDE_RULES, Region, check_regions
+from ..regions import Region, check_regions
 from ..seeds import Seeds
 from ..tractogram import Tractogram
 from . import backends, codes
 from .cuda import run as cuda
 from .cuda import tables as cuda_tables
+from .inputs import Execution, ExecutionKeywords, TrackingInput
 from .plan import Plan, kernel_field, kernel_regions, kernel_settings
 from .tables.tables import build_cone, build_table, cone_table, fod_table
 
@@ -46,48 +47,23 @@ def iter_track(
     regions: Sequence[Region] = (),
     include_rule: str = "all",
     cone: ConeFunction | None = None,
-    backend: str = "auto",
-    n_threads: int | None = None,
-    block: int | None = None,
-    memory_limit: float = cuda.MEMORY_LIMIT,
-    threads_a_block: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     report: backends.Report | None = None,
+    **execution: Unpack[ExecutionKeywords],
 ) -> Generator[Tractogram, None, None]:
     """Track streamlines, a chunk at a time.
 
     Parameters
     ----------
-    fod : Fod
-    seeds : Seeds
-    parameters : TrackingParameters, optional
-    mask : (x, y, z) array_like, optional
-        Non-zero where streamlines may run; on the FOD's grid.
-    regions : sequence of Region
-        Include, exclude, stop and end regions, each on a grid of its own.
-    include_rule : str
-        Whether a streamline must meet "all" include regions, "any", or all "ordered" as given,
-        from one end to the other.
-    cone : callable, optional
-        Replaces the cone angle, see :func:`napari_tractography.directions.function_cone`.
-    backend : str
-        "auto", "cpu", "cuda" for the GPU with most free memory, "cuda:1" for another, or
-        "cuda:all". The streamlines do not depend on it, but for diffusion and transport; see
-        docs/gpu.md. "auto" takes what is likely to be done first. The environment variable
-        NAPARI_TRACTOGRAPHY_BACKEND overrules it.
-    n_threads : int, optional
-        CPU threads, by default one a processor. The streamlines do not depend on it.
-    block : int, optional
-        Seeds a chunk, by default adapted to the speed. The streamlines do not depend on it.
-    memory_limit : float
-        What to take of each GPU: up to 1 the share of its free memory, above it bytes.
-    threads_a_block : int, optional
-        Of a GPU's kernels; by default whatever keeps it fullest. The streamlines do not depend on
-        it.
+    fod, seeds, parameters, mask, regions, include_rule, cone
+        What is tracked: the fields of :class:`~napari_tractography.tracking.inputs.TrackingInput`.
     progress : callable, optional
         Called with (rows done, rows in all) while the FOD is tabulated on first use.
     report : Report, optional
         Filled: what tracks, why, and where the time goes.
+    **execution
+        How: the fields of :class:`~napari_tractography.tracking.inputs.Execution`, such as
+        ``backend="cpu"``. The streamlines do not depend on them.
 
     Yields
     ------
@@ -99,30 +75,10 @@ def iter_track(
     TractographyError
         When something is wrong with the input; raised by this call, before the first chunk.
     """
-    begun = time.perf_counter()
-    plan = make_plan(
-        fod,
-        seeds,
-        parameters or TrackingParameters(),
-        mask=mask,
-        regions=regions,
-        include_rule=include_rule,
-        cone=cone,
-        progress=progress,
-        on_gpu=backends.may_take_a_gpu(backend),
+    given = TrackingInput(
+        fod, seeds, parameters or TrackingParameters(), mask, regions, include_rule, cone
     )
-    if report is not None:
-        report.seconds["tables"] = time.perf_counter() - begun
-    choice = backends.choose(backend, plan, n_threads)
-    return backends.iter_chunks(
-        choice,
-        plan,
-        n_threads=n_threads,
-        block=block,
-        memory_limit=memory_limit,
-        threads_a_block=threads_a_block,
-        report=report,
-    )
+    return iter_chunks(given, Execution(**execution), progress=progress, report=report)
 
 
 @overload
@@ -135,12 +91,8 @@ def track(
     regions: Sequence[Region] = (),
     include_rule: str = "all",
     cone: ConeFunction | None = None,
-    backend: str = "auto",
-    n_threads: int | None = None,
-    block: int | None = None,
-    memory_limit: float = cuda.MEMORY_LIMIT,
-    threads_a_block: int | None = None,
     device_arrays: Literal[False] = False,
+    **execution: Unpack[ExecutionKeywords],
 ) -> Tractogram: ...
 
 
@@ -154,12 +106,8 @@ def track(
     regions: Sequence[Region] = (),
     include_rule: str = "all",
     cone: ConeFunction | None = None,
-    backend: str = "auto",
-    n_threads: int | None = None,
-    block: int | None = None,
-    memory_limit: float = cuda.MEMORY_LIMIT,
-    threads_a_block: int | None = None,
     device_arrays: Literal[True],
+    **execution: Unpack[ExecutionKeywords],
 ) -> cuda.DeviceTractogram: ...
 
 
@@ -172,48 +120,47 @@ def track(
     regions: Sequence[Region] = (),
     include_rule: str = "all",
     cone: ConeFunction | None = None,
-    backend: str = "auto",
-    n_threads: int | None = None,
-    block: int | None = None,
-    memory_limit: float = cuda.MEMORY_LIMIT,
-    threads_a_block: int | None = None,
     device_arrays: bool = False,
+    **execution: Unpack[ExecutionKeywords],
 ) -> Tractogram | cuda.DeviceTractogram:
     """Track streamlines and return them all; the parameters are those of :func:`iter_track`.
 
     A run without a single streamline logs why as a warning. With `device_arrays` they stay on the
     GPU, as CuPy arrays: see :class:`napari_tractography.tracking.cuda.run.DeviceTractogram`.
     """
-    if device_arrays:
-        plan = make_plan(
-            fod,
-            seeds,
-            parameters or TrackingParameters(),
-            mask=mask,
-            regions=regions,
-            include_rule=include_rule,
-            cone=cone,
-            on_gpu=True,
-        )
-        return backends.track_on_device(backend, plan, memory_limit, threads_a_block)
-    chunks = iter_track(
-        fod,
-        seeds,
-        parameters,
-        mask=mask,
-        regions=regions,
-        include_rule=include_rule,
-        cone=cone,
-        backend=backend,
-        n_threads=n_threads,
-        block=block,
-        memory_limit=memory_limit,
-        threads_a_block=threads_a_block,
+    given = TrackingInput(
+        fod, seeds, parameters or TrackingParameters(), mask, regions, include_rule, cone
     )
-    tractogram = Tractogram.concatenate(chunks, n_seeds=len(seeds))
+    how = Execution(**execution)
+    if device_arrays:
+        return backends.track_on_device(make_plan(given, on_gpu=True), how)
+    return track_all(given, how)
+
+
+def track_all(given: TrackingInput, execution: Execution | None = None) -> Tractogram:
+    """Track streamlines and return them all; without a single one, log why as a warning."""
+    chunks = iter_chunks(given, execution)
+    tractogram = Tractogram.concatenate(chunks, n_seeds=len(given.seeds))
     if not len(tractogram):
         logger.warning("%s", tractogram.why_empty())
     return tractogram
+
+
+def iter_chunks(
+    given: TrackingInput,
+    execution: Execution | None = None,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    report: backends.Report | None = None,
+) -> Generator[Tractogram, None, None]:
+    """Track streamlines, a chunk at a time; see :func:`iter_track`."""
+    how = execution or Execution()
+    begun = time.perf_counter()
+    plan = make_plan(given, progress=progress, on_gpu=backends.may_take_a_gpu(how.backend))
+    if report is not None:
+        report.seconds["tables"] = time.perf_counter() - begun
+    choice = backends.choose(plan, how)
+    return backends.iter_chunks(choice, plan, how, report=report)
 
 
 def warm_up(parameters: TrackingParameters | None = None) -> None:
@@ -228,18 +175,12 @@ def warm_up(parameters: TrackingParameters | None = None) -> None:
         algorithm=given.algorithm, interpolation=given.interpolation, evaluation=given.evaluation
     )
     fod = Fod(np.ones((2, 2, 2, 1)), np.eye(4))
-    backends.warm_up(make_plan(fod, Seeds.at(np.zeros(3)), kind))
+    backends.warm_up(make_plan(TrackingInput(fod, Seeds.at(np.zeros(3)), kind)))
 
 
 def make_plan(
-    fod: Fod,
-    seeds: Seeds,
-    parameters: TrackingParameters,
+    given: TrackingInput,
     *,
-    mask: ArrayLike | None = None,
-    regions: Sequence[Region] = (),
-    include_rule: str = "all",
-    cone: ConeFunction | None = None,
     progress: Callable[[int, int], None] | None = None,
     on_gpu: bool = False,
 ) -> Plan:
@@ -251,15 +192,12 @@ def make_plan(
     ------
     TractographyError
     """
+    fod, seeds, parameters, mask = given.fod, given.seeds, given.parameters, given.mask
     inside = check_mask(mask if on_gpu or mask is None else host_array(mask), fod)
     check_seeds(seeds, fod, parameters)
-    if include_rule not in INCLUDE_RULES:
-        raise InvalidParameterError(
-            f"include_rule = {include_rule!r} is unknown; choose one of {', '.join(INCLUDE_RULES)}."
-        )
-    for warning in check_regions(regions, fod.grid):
+    for warning in check_regions(given.regions, fod.grid):
         logger.warning("%s", warning)
-    flat = kernel_regions(regions, include_rule, on_gpu=on_gpu)
+    flat = kernel_regions(given.regions, given.include_rule, on_gpu=on_gpu)
     if flat.n_includes > codes.MAX_INCLUDES:
         raise InvalidParameterError(
             f"{flat.n_includes} include regions are too many; give at most {codes.MAX_INCLUDES}."
@@ -272,21 +210,21 @@ def make_plan(
         progress,
         cuda_tables.build_table if there else build_table,
     )
-    if cone is None:
+    if given.cone is None:
         check_cone(parameters)
         cones = cone_table(table, parameters.max_angle_deg)
     else:
-        cones = build_cone(table, function_cone(parameters.n_directions, cone))
-    given = np.zeros(len(seeds), np.int32)
+        cones = build_cone(table, function_cone(parameters.n_directions, given.cone))
+    first = np.zeros(len(seeds), np.int32)
     if parameters.start == "given" and seeds.held_directions is not None:
         held = seeds.held_directions
-        given = nearest_direction(held.nearest if on_gpu else held.host, parameters.n_directions)
+        first = nearest_direction(held.nearest if on_gpu else held.host, parameters.n_directions)
     harmonics = None
     if parameters.is_langevin and parameters.evaluation == "direct":
         harmonics = polynomial_coefficients(fod, on_gpu=on_gpu)
     return Plan(
         positions_mm=seeds.held_positions.nearest if on_gpu else seeds.positions_mm,
-        given=given,
+        given=first,
         table=table,
         cones=cones,
         field=kernel_field(fod, table, cones, inside, harmonics),

@@ -242,7 +242,7 @@ def test_the_window_never_blocks(
     panel = open_window(cross)
     panel.session.add_seeds_mm(MIDDLE)
     panel.set_parameters(n_per_seed=4 * CHUNK)
-    slowly, ticks, n_chunks = runs.iter_track, threading.Semaphore(0), []
+    slowly, ticks, n_chunks = runs.iter_chunks, threading.Semaphore(0), []
 
     def waiting(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
         for chunk in slowly(*args, **kwargs):
@@ -251,7 +251,7 @@ def test_the_window_never_blocks(
             n_chunks.append(1)
             yield chunk
 
-    monkeypatch.setattr(runs, "iter_track", waiting)
+    monkeypatch.setattr(runs, "iter_chunks", waiting)
     timer = QTimer()
     timer.setInterval(1)
     timer.timeout.connect(ticks.release)
@@ -649,13 +649,13 @@ def test_results_come_to_the_screen_in_the_main_thread_only(
     open_model: Any, cross: Any, settle: Any, monkeypatch: Any
 ) -> None:
     threads: dict[str, set[int]] = {"tracking": set(), "showing": set()}
-    track = runs.iter_track
+    track = runs.iter_chunks
 
     def tracking(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
         threads["tracking"].add(threading.get_ident())
         yield from track(*args, **kwargs)
 
-    monkeypatch.setattr(runs, "iter_track", tracking)
+    monkeypatch.setattr(runs, "iter_chunks", tracking)
     panel = open_model(cross)
     panel.viewer.layers.events.inserted.connect(
         lambda event: threads["showing"].add(threading.get_ident())

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hands import WAIT_MS, Mouse, tracking_threads
+from plans import plan_of
 
 from napari_tractography import Seeds, TrackingParameters, track
 from napari_tractography.plugin.session import runs
@@ -18,7 +19,6 @@ from napari_tractography.plugin.session.previews import (
     Pace,
     track_preview,
 )
-from napari_tractography.tracking.engine import make_plan
 
 PLACES = np.array([[0.0, 0, 0], [-12.0, 6, 0], [9.0, 3, 0]])
 
@@ -72,7 +72,7 @@ def test_a_preview_is_the_beginning_of_the_full_run(cross: Any, n_threads: int) 
             [Seeds.in_sphere(place, 3.0, n) for place, n in zip(PLACES, counts, strict=True)]
         )
 
-    plan = make_plan(cross, seeds(some), parameters)
+    plan = plan_of(cross, seeds(some), parameters)
     preview = track_preview(plan, firsts, some, threading.Event(), n_threads)
     whole = track(cross, seeds(full), parameters)
     wanted = [
@@ -86,7 +86,7 @@ def test_a_preview_is_the_beginning_of_the_full_run(cross: Any, n_threads: int) 
 
 def test_a_preview_that_is_given_up_ends_soon(cross: Any) -> None:
     n = 200_000
-    plan = make_plan(cross, Seeds.in_sphere(PLACES[0], 2.0, n), TrackingParameters())
+    plan = plan_of(cross, Seeds.in_sphere(PLACES[0], 2.0, n), TrackingParameters())
     cancelled = threading.Event()
     cancelled.set()
     assert track_preview(plan, [0], [n], cancelled).n_seeds < n

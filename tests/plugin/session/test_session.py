@@ -99,7 +99,9 @@ def test_cancel_keeps_what_has_arrived_and_nothing_follows(
     kept = session.tractogram
     assert 0 < kept.n_seeds < 50 * MANY
     assert session.streamlines_layer.tractogram is kept
-    whole = track(cross, panel.session.request().seeds()[: kept.n_seeds], session.parameters)
+    whole = track(
+        cross, panel.session.request().tracking_input().seeds[: kept.n_seeds], session.parameters
+    )
     assert kept.digest() == whole.digest()  # nothing is missing in the middle
 
 
@@ -118,7 +120,7 @@ def test_cancel_before_anything_arrived_keeps_the_result_before(
         gate.wait(60)
         yield from ()
 
-    monkeypatch.setattr(runs, "iter_track", slow)
+    monkeypatch.setattr(runs, "iter_chunks", slow)
     panel.run()
     session.cancel()
     gate.set()
@@ -265,7 +267,7 @@ def test_a_worker_that_fails_is_told_and_the_next_run_works(
         raise error("the device is gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "iter_track", broken)
+        patch.setattr(runs, "iter_chunks", broken)
         panel.run()
         settle(panel)
     assert "the device is gone" in panel.results.label.text()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numba import int64, njit
 from numba.core.dispatcher import Dispatcher
+from plans import plan_of
 from toys import random_fod
 
 from napari_tractography.fields import polynomials as harmonics
@@ -23,7 +24,7 @@ from napari_tractography.tracking.cpu import rejection as tries
 from napari_tractography.tracking.cpu import stepping as strides
 from napari_tractography.tracking.cpu import streamline as halves
 from napari_tractography.tracking.cpu.run import iter_chunks
-from napari_tractography.tracking.engine import make_plan, track
+from napari_tractography.tracking.engine import track
 
 philox_block = njit(draw.philox_block.py_func)
 
@@ -139,7 +140,7 @@ def test_one_compiled_form_serves_every_input():
         lambda: track(fod, seeds, short.replace(direction="forward", output="endpoints")),
         lambda: track(fod, Seeds.at(frozen, frozen), short.replace(start="given", step_mm=1)),
         lambda: track(fod, seeds[1:], short.replace(random_seed=2**62, min_length_mm=1)),
-        lambda: list(iter_chunks(make_plan(fod, seeds, short), first_stream=2**31, block=1)),
+        lambda: list(iter_chunks(plan_of(fod, seeds, short), first_stream=2**31, block=1)),
     ):
         run()
         # Other tests may have compiled it before, for inputs of theirs.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numba import njit
+from plans import plan_of
 from toys import random_fod
 
 from napari_tractography.parameters import TrackingParameters
@@ -16,7 +17,6 @@ from napari_tractography.tracking.cpu.lane_state import new_walkers
 from napari_tractography.tracking.cpu.rejection import draw_mixed, draw_near
 from napari_tractography.tracking.cpu.stepping import enter_cells
 from napari_tractography.tracking.cpu.vectors import WALKERS
-from napari_tractography.tracking.engine import make_plan
 
 KEY = 0x299F31D0_A4093822
 LANE_SHIFT, REST_SHIFT = 32 - codes.LANE_BITS, 32 - codes.LANE_BITS - codes.SHARE_BITS
@@ -34,7 +34,7 @@ class Scene:
             max_angle_deg=45.0,
             min_probability=0.02,
         )
-        plan = make_plan(fod, Seeds.at([1.5, 1.5, 1.5]), parameters, cone=cone)
+        plan = plan_of(fod, Seeds.at([1.5, 1.5, 1.5]), parameters, cone=cone)
         self.field, self.settings = plan.field, plan.settings
         rng = np.random.default_rng(5)
         n_directions = len(self.field.directions)

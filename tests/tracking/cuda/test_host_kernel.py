@@ -11,6 +11,7 @@ import re
 import numpy as np
 import pytest
 from host import compile_for_host, pointer, track_on_host
+from plans import plan_of
 from toys import SKEWED, arc_fod, random_fod, straight_fod
 
 from napari_tractography.directions import N_NEIGHBOURS
@@ -24,7 +25,6 @@ from napari_tractography.tracking import codes
 from napari_tractography.tracking.cpu import langevin
 from napari_tractography.tracking.cpu import run as cpu
 from napari_tractography.tracking.cuda import source as kernels
-from napari_tractography.tracking.engine import make_plan
 from napari_tractography.tractogram import Tractogram
 
 
@@ -93,7 +93,7 @@ EXACT = [
 @pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
 def test_bits_agree(library, fod, seeds, algorithm, interpolation, changes):
     parameters = short(algorithm=algorithm, interpolation=interpolation, **changes)
-    plan = make_plan(fod, seeds, parameters)
+    plan = plan_of(fod, seeds, parameters)
     wanted = on_cpu(plan)
     assert_same(track_on_host(library, plan), wanted)
     assert len(wanted.tally) > 1
@@ -108,7 +108,7 @@ def test_steps_for_which_there_was_no_room_are_drawn_again(
 ):
     """The second pass follows what the first jotted down, and goes on from there."""
     parameters = short(algorithm=algorithm, interpolation=interpolation, direction=direction)
-    plan = make_plan(fod, seeds, parameters)
+    plan = plan_of(fod, seeds, parameters)
     assert kernels.n_jots(plan.settings) == parameters.max_steps == 75
     wanted = on_cpu(plan)
     assert (np.diff(wanted.offsets) > 21).mean() > 0.2
@@ -117,7 +117,7 @@ def test_steps_for_which_there_was_no_room_are_drawn_again(
 
 def test_only_what_is_drawn_again_is_jotted_down(fod, seeds):
     def n_jots(**changes):
-        return kernels.n_jots(make_plan(fod, seeds, short(**changes)).settings)
+        return kernels.n_jots(plan_of(fod, seeds, short(**changes)).settings)
 
     assert n_jots(step_mm=0.01) == kernels.MOST_JOTS
     assert n_jots(output="endpoints") == n_jots(algorithm="diffusion") == 0
@@ -128,7 +128,7 @@ def test_these_comparisons_see_every_reason_that_a_field_alone_can_give(library,
     seen: set[StopReason] = set()
     for case, interpolation in itertools.product(EXACT, ("nearest", "trilinear")):
         parameters = short(interpolation=interpolation, **case.values[0])
-        seen |= set(track_on_host(library, make_plan(fod, seeds, parameters)).tally)
+        seen |= set(track_on_host(library, plan_of(fod, seeds, parameters)).tally)
     assert {
         StopReason.LEFT_IMAGE,
         StopReason.LOW_AMPLITUDE,
@@ -148,7 +148,7 @@ def test_bits_agree_where_lines_are_long(library, phantom, algorithm, interpolat
     fod = phantom(affine=SKEWED)
     mask = np.ones(fod.grid.shape)
     mask[-2:] = 0
-    plan = make_plan(
+    plan = plan_of(
         fod,
         Seeds.in_mask(fod.support, fod.grid, 60),
         short(algorithm=algorithm, interpolation=interpolation, max_length_mm=250.0),
@@ -178,7 +178,7 @@ def uneven(current, units):
 @pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
 def test_bits_agree_with_cones_of_any_shape(library, fod, seeds, algorithm, interpolation, cone):
     parameters = short(algorithm=algorithm, interpolation=interpolation, n_directions=200)
-    plan = make_plan(fod, seeds, parameters, cone=cone)
+    plan = plan_of(fod, seeds, parameters, cone=cone)
     assert plan.field.two_sided is (cone is both_ways)
     assert_same(track_on_host(library, plan), on_cpu(plan))
 
@@ -223,7 +223,7 @@ def regions_of(fod: Fod) -> dict[str, list[Region]]:
 @pytest.mark.parametrize("direction", ["both", "backward"])
 @pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
 def test_bits_agree_among_regions(library, fod, seeds, algorithm, direction, rule, which):
-    plan = make_plan(
+    plan = plan_of(
         fod,
         seeds,
         short(algorithm=algorithm, direction=direction, record_every=3),
@@ -231,7 +231,7 @@ def test_bits_agree_among_regions(library, fod, seeds, algorithm, direction, rul
         include_rule=rule,
     )
     wanted = on_cpu(plan)
-    bare = on_cpu(make_plan(fod, seeds, short(algorithm=algorithm, direction=direction)))
+    bare = on_cpu(plan_of(fod, seeds, short(algorithm=algorithm, direction=direction)))
     assert wanted.tally != bare.tally  # so that the regions matter
     assert_same(track_on_host(library, plan), wanted)
 
@@ -240,7 +240,7 @@ def test_bits_agree_among_regions(library, fod, seeds, algorithm, direction, rul
 @pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
 def test_bits_agree_on_fibercup(library, shared_data, algorithm, interpolation):
     fod = load_fod(shared_data / "fibercup" / "fod.nii.gz")
-    plan = make_plan(
+    plan = plan_of(
         fod,
         Seeds.from_fod(fod, 1500),
         TrackingParameters(algorithm=algorithm, interpolation=interpolation, step_mm=0.25),
@@ -253,8 +253,8 @@ def test_bits_agree_on_fibercup(library, shared_data, algorithm, interpolation):
 
 def test_a_kernel_compiled_for_one_algorithm_gives_the_same_bits(tmp_path, fod, seeds):
     special = compile_for_host(tmp_path, "-DALGORITHM=1", "-DINTERPOLATION=0", "-DEVALUATION=0")
-    plan = make_plan(fod, seeds, short(algorithm="deterministic", interpolation="nearest"))
-    other = make_plan(fod, seeds, short())
+    plan = plan_of(fod, seeds, short(algorithm="deterministic", interpolation="nearest"))
+    other = plan_of(fod, seeds, short())
     assert_same(track_on_host(special, plan), on_cpu(plan))
     assert track_on_host(special, other).digest() == track_on_host(special, plan).digest()
 
@@ -263,7 +263,7 @@ def test_a_kernel_compiled_for_one_algorithm_gives_the_same_bits(tmp_path, fod, 
 def test_streamlines_depend_neither_on_batches_nor_on_the_number_of_threads(
     library, fod, seeds, batch
 ):
-    plan = make_plan(fod, seeds, short())
+    plan = plan_of(fod, seeds, short())
     assert_same(track_on_host(library, plan, batch=batch), on_cpu(plan))
     assert_same(
         track_on_host(library, plan, batch=batch, first_stream=2**31),
@@ -306,14 +306,14 @@ def test_langevin_dynamics_agree_within_the_tolerance(
 ):
     used = library if functions == "the machine's" else library_off_by_two
     parameters = short(algorithm=algorithm, step_mm=0.2, **changes)
-    plan = make_plan(fod, seeds, parameters)
+    plan = plan_of(fod, seeds, parameters)
     wanted, found = on_cpu(plan), track_on_host(used, plan)
     assert len(wanted) > 200
     assert len(found) == pytest.approx(len(wanted), rel=0.02)
     error = np.hypot(found.lengths_mm.std(), wanted.lengths_mm.std()) / np.sqrt(len(wanted))
     assert abs(found.lengths_mm.mean() - wanted.lengths_mm.mean()) < 4 * error
     # One way only, lines begin at their seeds.
-    plan = make_plan(fod, seeds, parameters.replace(direction="forward", output="streamlines"))
+    plan = plan_of(fod, seeds, parameters.replace(direction="forward", output="streamlines"))
     one, other = on_cpu(plan), track_on_host(used, plan)
     if functions == "off by two":
         assert one.digest() != other.digest()

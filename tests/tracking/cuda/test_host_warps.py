@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import pytest
 from host import compile_for_host, track_on_host
+from plans import plan_of
 from toys import SKEWED, random_fod
 
 from napari_tractography.parameters import TrackingParameters
@@ -19,7 +20,6 @@ from napari_tractography.phantoms import make_phantom
 from napari_tractography.regions import Region
 from napari_tractography.seeds import Seeds
 from napari_tractography.tracking.cpu import run as cpu
-from napari_tractography.tracking.engine import make_plan
 from napari_tractography.tractogram import Tractogram
 
 pytestmark = pytest.mark.skipif(
@@ -62,7 +62,7 @@ def test_bits_do_not_depend_on_who_waits_for_whom(warps, fod, algorithm, interpo
     parameters = SHORT.replace(algorithm=algorithm, interpolation=interpolation, **changes)
     stop = Region.sphere(fod.grid.centre_mm, 2.0, "stop")
     seeds = Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, 300)
-    plan = make_plan(fod, seeds, parameters, regions=[stop])
+    plan = plan_of(fod, seeds, parameters, regions=[stop])
     wanted = Tractogram.concatenate(list(cpu.iter_chunks(plan)))
     found = track_on_host(warps, plan, grid=2, block=80)  # the last warp is not full
     assert found.digest() == wanted.digest()
@@ -82,7 +82,7 @@ def test_bits_do_not_depend_on_who_waits_for_whom(warps, fod, algorithm, interpo
 def test_lanes_do_not_wait_for_the_slowest_of_their_warp(warps, changes, most):
     fod = make_phantom("cross", lmax=6)
     seeds = Seeds.in_mask(fod.support, fod.grid, 1000)  # many: few lanes are idle in the end
-    plan = make_plan(fod, seeds, SHORT.replace(min_amplitude=0.0, **changes))
+    plan = plan_of(fod, seeds, SHORT.replace(min_amplitude=0.0, **changes))
     rounds_of(warps)
     found = track_on_host(warps, plan, grid=1, block=LANES)
     n_rounds, n_votes = rounds_of(warps)

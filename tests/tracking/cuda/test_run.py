@@ -12,6 +12,7 @@ import fake_cupy
 import numpy as np
 import pytest
 from host import compile_for_host
+from plans import plan_of
 from toys import SKEWED, random_fod
 
 from napari_tractography.errors import BackendError, InvalidParameterError
@@ -26,7 +27,6 @@ from napari_tractography.tracking.cuda import run as cuda
 from napari_tractography.tracking.cuda import scheduler as launcher
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda.uploads import Uploads
-from napari_tractography.tracking.engine import make_plan
 from napari_tractography.tractogram import Tractogram
 
 
@@ -80,7 +80,7 @@ def on_cpu(plan, **more):
 )
 @pytest.mark.parametrize("block", [None, 1, 64])
 def test_chunks_are_those_of_the_cpu(machine, fod, seeds, changes, block):
-    plan = make_plan(
+    plan = plan_of(
         fod,
         seeds,
         short(**changes),
@@ -101,7 +101,7 @@ def test_chunks_are_those_of_the_cpu(machine, fod, seeds, changes, block):
 
 def test_seeds_that_give_nothing_are_counted_and_that_is_all(machine, fod):
     centre = fod.grid.centre_mm
-    plan = make_plan(fod, Seeds.at([centre, centre + 1e6]), short(min_amplitude=10.0))
+    plan = plan_of(fod, Seeds.at([centre, centre + 1e6]), short(min_amplitude=10.0))
     found = together(cuda.iter_chunks(plan))
     assert (len(found), found.n_points, found.n_seeds) == (0, 0, 2)
     assert found.tally == on_cpu(plan).tally
@@ -109,9 +109,9 @@ def test_seeds_that_give_nothing_are_counted_and_that_is_all(machine, fod):
 
 def test_kernels_are_compiled_once_an_algorithm_and_never_for_a_number(machine, fod, seeds):
     for changes in ({}, {"max_angle_deg": 20.0}, {"step_mm": 0.2}, {"random_seed": 9}):
-        together(cuda.iter_chunks(make_plan(fod, seeds[:9], short(**changes))))
+        together(cuda.iter_chunks(plan_of(fod, seeds[:9], short(**changes))))
     assert len(machine.modules) == 1
-    together(cuda.iter_chunks(make_plan(fod, seeds[:9], short(interpolation="nearest"))))
+    together(cuda.iter_chunks(plan_of(fod, seeds[:9], short(interpolation="nearest"))))
     assert len(machine.modules) == 2
     assert all("--fmad=false" in options for options in machine.modules)
 
@@ -119,10 +119,10 @@ def test_kernels_are_compiled_once_an_algorithm_and_never_for_a_number(machine, 
 def test_tables_are_uploaded_once_and_freed_with_the_fod(machine, seeds):
     fod = random_fod(8, shape=(7, 6, 5), affine=SKEWED)
     for seed in range(3):
-        together(cuda.iter_chunks(make_plan(fod, seeds, short(random_seed=seed))))
+        together(cuda.iter_chunks(plan_of(fod, seeds, short(random_seed=seed))))
         if seed == 0:
             once = machine.used
-    plan = make_plan(fod, seeds, short())
+    plan = plan_of(fod, seeds, short())
     n_bytes = plan.table.n_bytes + plan.cones.cone.nbytes + plan.cones.cores.nbytes
     assert machine.used == once > n_bytes
     del fod, plan
@@ -131,7 +131,7 @@ def test_tables_are_uploaded_once_and_freed_with_the_fod(machine, seeds):
 
 
 def test_memory_of_a_run_is_given_back_when_it_ends_and_when_it_is_cancelled(machine, fod, seeds):
-    plan = make_plan(fod, seeds, short())
+    plan = plan_of(fod, seeds, short())
     together(cuda.iter_chunks(plan))
     before = machine.used
     together(cuda.iter_chunks(plan, block=50))
@@ -145,7 +145,7 @@ def test_memory_of_a_run_is_given_back_when_it_ends_and_when_it_is_cancelled(mac
 
 
 def test_a_failing_device_is_explained_and_leaks_nothing(machine, fod, seeds, caplog):
-    plan = make_plan(fod, seeds, short())
+    plan = plan_of(fod, seeds, short())
     together(cuda.iter_chunks(plan))
     before = machine.used
     machine.fails_at = "write_streamlines"
@@ -156,7 +156,7 @@ def test_a_failing_device_is_explained_and_leaks_nothing(machine, fod, seeds, ca
 
 
 def test_a_run_goes_on_with_smaller_batches_where_memory_is_short(machine, fod, seeds):
-    plan = make_plan(fod, seeds, short())
+    plan = plan_of(fod, seeds, short())
     wanted = on_cpu(plan)
     whole = together(cuda.iter_chunks(plan))
     tables = machine.used
@@ -169,7 +169,7 @@ def test_a_run_goes_on_with_smaller_batches_where_memory_is_short(machine, fod, 
 
 
 def test_a_memory_limit_is_kept(machine, fod, seeds):
-    plan = make_plan(fod, seeds, short())
+    plan = plan_of(fod, seeds, short())
     together(cuda.iter_chunks(plan))
     tables = machine.used
     for limit in (200_000, 400_000):
@@ -182,7 +182,7 @@ def test_a_memory_limit_is_kept(machine, fod, seeds):
 
 def test_too_little_memory_for_the_tables_is_said_in_one_sentence(machine, fod, seeds):
     machine.limit = 100_000
-    plan = make_plan(fod, seeds, short())
+    plan = plan_of(fod, seeds, short())
     with pytest.raises(BackendError, match=r"tables of this FOD need .* GB, more than cuda:0"):
         together(cuda.iter_chunks(plan))
     gc.collect()
@@ -190,7 +190,7 @@ def test_too_little_memory_for_the_tables_is_said_in_one_sentence(machine, fod, 
 
 
 def test_too_little_memory_for_one_seed_is_said_in_one_sentence(machine, fod, seeds):
-    plan = make_plan(fod, seeds, short())
+    plan = plan_of(fod, seeds, short())
     together(cuda.iter_chunks(plan))
     machine.limit = machine.used + 5_000
     with pytest.raises(BackendError, match=r"cuda:0 has too little memory: even \d+ seeds"):
@@ -198,7 +198,7 @@ def test_too_little_memory_for_one_seed_is_said_in_one_sentence(machine, fod, se
 
 
 def test_a_refused_launch_is_explained(machine, fod, seeds):
-    plan = make_plan(fod, seeds, short())
+    plan = plan_of(fod, seeds, short())
     with pytest.raises(BackendError, match=r"1024 threads a block .*40 registers and 136 bytes"):
         together(cuda.iter_chunks(plan, threads_a_block=1024))
 
@@ -209,13 +209,13 @@ def test_a_kernel_that_does_not_compile_is_explained(machine, fod, seeds, monkey
 
     monkeypatch.setattr(machine, "RawModule", refuse)
     with pytest.raises(BackendError, match=r"do not compile for cuda:0 .*no such thing\)"):
-        together(cuda.iter_chunks(make_plan(fod, seeds, short())))
+        together(cuda.iter_chunks(plan_of(fod, seeds, short())))
 
 
 def test_blocks_keep_most_threads_on_a_multiprocessor(machine, fod, seeds):
     assert cuda_card.choose_block(lambda block: {32: 16, 64: 10, 128: 5, 256: 2}[block]) == 128
     assert cuda_card.choose_block(lambda block: {32: 16, 64: 11, 128: 5, 256: 2}[block]) == 64
-    together(cuda.iter_chunks(make_plan(fod, seeds, short()), threads_a_block=64))
+    together(cuda.iter_chunks(plan_of(fod, seeds, short()), threads_a_block=64))
     shapes = {name: (grid, block) for name, grid, block in machine.launches}
     assert shapes["count_streamlines"] == ((8,), (64,))  # of at most 3 x 4 blocks
     assert shapes["scan_tiles"] == ((1,), (64,))
@@ -223,7 +223,7 @@ def test_blocks_keep_most_threads_on_a_multiprocessor(machine, fod, seeds):
 
 def test_several_gpus_share_the_seeds(machine, fod, seeds):
     machine.n_gpus = 2
-    plan = make_plan(fod, seeds, short())
+    plan = plan_of(fod, seeds, short())
     wanted = on_cpu(plan)
     card = cuda_card.CudaCard(1, plan)
     assert card.name == "cuda:1"
@@ -235,7 +235,7 @@ def test_several_gpus_share_the_seeds(machine, fod, seeds):
 
 @pytest.mark.parametrize("output", ["streamlines", "endpoints"])
 def test_streamlines_may_stay_on_the_device(machine, fod, seeds, output):
-    plan = make_plan(fod, seeds, short(output=output))
+    plan = plan_of(fod, seeds, short(output=output))
     wanted = on_cpu(plan)
     found = cuda.track_on_device(plan)
     assert isinstance(found.points, fake_cupy.Array)
@@ -249,7 +249,7 @@ def test_streamlines_may_stay_on_the_device(machine, fod, seeds, output):
 
 
 def test_streamlines_that_cannot_stay_on_the_device_say_so(machine, fod, seeds):
-    plan = make_plan(fod, seeds, short())
+    plan = plan_of(fod, seeds, short())
     with pytest.raises(BackendError, match=r"too little memory to keep the streamlines of 500"):
         cuda.track_on_device(plan, memory_limit=100_000)
     before = machine.used
@@ -260,12 +260,12 @@ def test_streamlines_that_cannot_stay_on_the_device_say_so(machine, fod, seeds):
 
 def test_time_is_reported_as_upload_tracking_and_download(machine, fod, seeds, caplog):
     with caplog.at_level(logging.INFO, logger=cuda_card.__name__):
-        together(cuda.iter_chunks(make_plan(fod, seeds, short())))
+        together(cuda.iter_chunks(plan_of(fod, seeds, short())))
     assert "cuda:0: upload 0.001 s, tracking 0.002 s, download 0.001 s" in caplog.text
 
 
 def test_a_batch_takes_the_memory_that_it_is_said_to_take(machine, fod, seeds):
-    plan = make_plan(fod, seeds, short())
+    plan = plan_of(fod, seeds, short())
     card = cuda_card.CudaCard(0, plan)
     sizing = card.sizing(0.5, None)
     before = machine.used
@@ -301,7 +301,7 @@ def test_tables_are_kept_by_the_memory_they_lie_in(machine):
 
 def test_fods_that_are_equal_share_nothing(machine, fod, seeds):
     twin = Fod(fod.coefficients, fod.grid)
-    together(cuda.iter_chunks(make_plan(fod, seeds, short())))
+    together(cuda.iter_chunks(plan_of(fod, seeds, short())))
     before = machine.used
-    together(cuda.iter_chunks(make_plan(twin, seeds, short())))
-    assert machine.used > before + make_plan(twin, seeds, short()).table.n_bytes * 0.9
+    together(cuda.iter_chunks(plan_of(twin, seeds, short())))
+    assert machine.used > before + plan_of(twin, seeds, short()).table.n_bytes * 0.9

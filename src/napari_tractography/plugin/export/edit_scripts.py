@@ -17,7 +17,7 @@ from ..session.runs import Request
 MAX_RANGES = 2000  # beyond, a script would be numbers and nothing else
 LAST_LINE = "print(streamlines.digest())\n"
 # What does not change the streamlines.
-WITHOUT_EFFECT = {"preview", "full", "backend", "n_threads"}
+WITHOUT_EFFECT = {"preview", "full", "execution"}
 
 
 def with_edits(script: str, kept: NDArray[np.int64], n_whole: int) -> str | None:

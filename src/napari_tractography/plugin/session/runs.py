@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 import numpy as np
@@ -20,9 +20,9 @@ from ...errors import TractographyError
 from ...fod import Fod
 from ...parameters import TrackingParameters
 from ...regions import Region
-from ...seeds import Seeds
 from ...tracking.backends import Report
-from ...tracking.engine import iter_track, make_plan
+from ...tracking.engine import iter_chunks, make_plan
+from ...tracking.inputs import Execution, TrackingInput
 from ...tractogram import Tractogram
 from .previews import track_preview
 from .seeding import Starts
@@ -46,8 +46,7 @@ class Request:
     preview: bool
     regions: tuple[Region, ...] = ()
     include_rule: str = "all"
-    backend: str = "auto"
-    n_threads: int | None = None  # of the CPU
+    execution: Execution = field(default_factory=Execution)
 
     @property
     def n_seeds(self) -> int:
@@ -63,9 +62,16 @@ class Request:
         """Return, for each place, the number in the full run of its first streamline; how many."""
         return [0, *accumulate(self.full.n_each)][:-1], self.starts.n_each
 
-    def seeds(self) -> Seeds:
-        """Draw where streamlines start."""
-        return self.starts.draw(self.fod, self.parameters.random_seed)
+    def tracking_input(self) -> TrackingInput:
+        """Draw where streamlines start, and return what the engine takes."""
+        return TrackingInput(
+            self.fod,
+            self.starts.draw(self.fod, self.parameters.random_seed),
+            self.parameters,
+            self.mask,
+            self.regions,
+            self.include_rule,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +161,9 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
             if not run.cancelled.is_set():
                 yield Finished(preview)
             return
-        chunks = iter_track(
-            request.fod,
-            request.seeds(),
-            request.parameters,
-            mask=request.mask,
-            regions=request.regions,
-            include_rule=request.include_rule,
-            backend=request.backend,
-            n_threads=request.n_threads,
+        chunks = iter_chunks(
+            request.tracking_input(),
+            request.execution,
             progress=run.note_table_progress,
             report=run.report,
         )
@@ -190,14 +190,6 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
 
 def _preview(run: Run) -> Tractogram:
     request = run.request
-    plan = make_plan(
-        request.fod,
-        request.seeds(),
-        request.parameters,
-        mask=request.mask,
-        regions=request.regions,
-        include_rule=request.include_rule,
-        progress=run.note_table_progress,
-    )
+    plan = make_plan(request.tracking_input(), progress=run.note_table_progress)
     firsts, counts = request.streams()
-    return track_preview(plan, firsts, counts, run.cancelled, request.n_threads)
+    return track_preview(plan, firsts, counts, run.cancelled, request.execution.n_threads)

@@ -20,6 +20,7 @@ from ...errors import InvalidFodError, InvalidSeedsError, TractographyError
 from ...fod import Fod
 from ...parameters import SeedingParameters, TrackingParameters
 from ...tracking.backends import Report
+from ...tracking.inputs import Execution
 from ...tractogram import Tractogram
 from ..layers.layer_watch import Watch
 from ..layers.volumes import fod_of, mask_of, voxels_of
@@ -271,8 +272,7 @@ class Session:
             preview=preview,
             regions=tuple(region for _, region in self.regions.frozen()),
             include_rule=self.regions.rule,
-            backend=self.backend,
-            n_threads=self.n_threads,
+            execution=Execution(self.backend, self.n_threads),
         )
 
     def start(self, *, preview: bool = False) -> Run | None:

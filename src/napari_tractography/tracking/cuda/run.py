@@ -17,12 +17,10 @@ from ...tractogram import Tractogram, tally_from_counts
 from .device import CudaCard
 from .device import is_uploaded as is_uploaded
 from .device import warm_up as warm_up
-from .scheduler import SLOTS, OutOfDeviceMemoryError, run_cards
+from .scheduler import MEMORY_LIMIT, SLOTS, OutOfDeviceMemoryError, run_cards
 
 if TYPE_CHECKING:
     from ..plan import Plan
-
-MEMORY_LIMIT = 0.8
 
 
 def iter_chunks(

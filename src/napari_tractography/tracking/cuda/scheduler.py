@@ -17,6 +17,7 @@ from typing import Protocol
 from ...errors import BackendError
 from ...tractogram import Tractogram
 
+MEMORY_LIMIT = 0.8  # of what is free on a GPU, by default
 FIRST_BATCH = 1 << 13  # seeds: small, so that the first streamlines show at once
 MAX_BATCH = 1 << 20  # seeds
 MAX_POINTS = 1 << 24  # of a batch: 200 MB, which are also held in pinned host memory, twice
