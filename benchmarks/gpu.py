@@ -24,7 +24,7 @@ from gpu_bundle import SPEED, Run, beginnings_agree, export, lengths_agree, read
 from napari_tractography.tracking.costs import SHORT_SECONDS, Cost, Work, crossing_seeds
 from napari_tractography.tracking.cuda import run as cuda
 from napari_tractography.tracking.cuda import source as kernels
-from napari_tractography.tracking.cuda.device import CudaCard
+from napari_tractography.tracking.cuda.device import CudaDevice
 from napari_tractography.tracking.devices import cuda_problem, devices, import_cupy
 
 HERE = Path(__file__).parent
@@ -153,7 +153,7 @@ def ours(run: Run, gpu: int) -> dict[str, float]:
         result[f"{output}_kernel_steps_per_s"] = steps / best["kernels"]
         result[f"{output}_whole_steps_per_s"] = steps / best["whole"]
         result[f"{output}_streamlines_per_s"] = plan.n_seeds / best["whole"]
-    card = CudaCard(gpu, run.plan)
+    card = CudaDevice(gpu, run.plan)
     kernel = card._kernels["count_streamlines"]  # what the compiler says of it
     result["registers"], result["local_bytes"] = kernel.num_regs, kernel.local_size_bytes
     card.close()

@@ -31,7 +31,7 @@ from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.space.camera import orient
 from napari_tractography.plugin.space.display import DisplaySpace
-from napari_tractography.plugin.space.orientation_labels import edge_letters, show_view
+from napari_tractography.plugin.space.orientation_labels import edge_labels, show_view
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -113,7 +113,7 @@ def finish(viewer: Any, *, letters: bool = False) -> NDArray[np.uint8]:
     picture = picture[
         max(top - MARGIN, 0) : bottom + MARGIN, max(left - MARGIN, 0) : right + MARGIN
     ]
-    return lettered(picture, edge_letters(viewer), 1.0)[..., :3] if letters else picture
+    return lettered(picture, edge_labels(viewer), 1.0)[..., :3] if letters else picture
 
 
 def drawn_box(picture: NDArray[np.uint8]) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from napari_tractography.buffers import POINT, SMALLEST, PointMemory, bytes_to_keep
+from napari_tractography.buffers import POINT, SMALLEST, BufferPool, bytes_to_keep
 
 LARGE = SMALLEST // POINT + 1  # points
 
@@ -19,7 +19,7 @@ def address(array: np.ndarray) -> int:
 
 @pytest.mark.parametrize("n", [0, 1, LARGE - 2, LARGE, LARGE + 1, 3 * LARGE])
 def test_points_are_an_ordinary_array(n):
-    points = PointMemory().points(n)
+    points = BufferPool().points(n)
     assert (points.shape, points.dtype) == ((n, 3), np.float32)
     assert points.flags.c_contiguous
     points[:] = np.arange(3)
@@ -27,15 +27,15 @@ def test_points_are_an_ordinary_array(n):
 
 
 def test_what_was_let_go_is_used_again():
-    memory = PointMemory()
-    first = memory.points(2 * LARGE)
+    pool = BufferPool()
+    first = pool.points(2 * LARGE)
     place = address(first)
-    assert memory.n_bytes == 0
+    assert pool.n_bytes == 0
     del first
-    assert memory.n_bytes >= LARGE * POINT
-    again = memory.points(2 * LARGE - 100)
+    assert pool.n_bytes >= LARGE * POINT
+    again = pool.points(2 * LARGE - 100)
     assert address(again) == place
-    assert memory.n_bytes == 0
+    assert pool.n_bytes == 0
     assert again.shape == (2 * LARGE - 100, 3)
 
 
@@ -50,65 +50,65 @@ def test_what_was_let_go_is_used_again():
     ],
 )
 def test_memory_is_not_used_again_while_something_looks_at_it(look):
-    memory = PointMemory()
-    points = memory.points(LARGE)
+    pool = BufferPool()
+    points = pool.points(LARGE)
     place = address(points)
     seen = look(points)
     del points
     gc.collect()
-    assert memory.n_bytes == 0
-    assert address(memory.points(LARGE)) != place
+    assert pool.n_bytes == 0
+    assert address(pool.points(LARGE)) != place
     del seen
     gc.collect()
-    assert memory.n_bytes > 0
+    assert pool.n_bytes > 0
 
 
 def test_no_more_waits_than_is_said():
-    memory = PointMemory(kept=int(2.6 * LARGE * POINT))
-    arrays = [memory.points(LARGE) for _ in range(4)]
+    pool = BufferPool(kept=int(2.6 * LARGE * POINT))
+    arrays = [pool.points(LARGE) for _ in range(4)]
     arrays.clear()
-    assert LARGE * POINT <= memory.n_bytes <= 2.6 * LARGE * POINT
-    nothing = PointMemory(kept=0)
+    assert LARGE * POINT <= pool.n_bytes <= 2.6 * LARGE * POINT
+    nothing = BufferPool(kept=0)
     nothing.points(LARGE)
     assert nothing.n_bytes == 0
 
 
 def test_those_that_waited_longest_make_room():
-    memory = PointMemory(kept=int(6.5 * LARGE * POINT))
-    arrays = [memory.points(n * LARGE) for n in (1, 2, 4)]
+    pool = BufferPool(kept=int(6.5 * LARGE * POINT))
+    arrays = [pool.points(n * LARGE) for n in (1, 2, 4)]
     place = address(arrays[2])
     while arrays:
         arrays.pop(0)
-    assert memory.n_bytes >= 4 * LARGE * POINT
-    memory.points(9 * LARGE)  # more than may wait: gone at once, and takes nothing with it
-    assert address(memory.points(4 * LARGE)) == place
+    assert pool.n_bytes >= 4 * LARGE * POINT
+    pool.points(9 * LARGE)  # more than may wait: gone at once, and takes nothing with it
+    assert address(pool.points(4 * LARGE)) == place
 
 
 def test_a_block_is_not_wasted_on_a_few_points():
-    memory = PointMemory()
-    memory.points(40 * LARGE)
-    waiting = memory.n_bytes
-    small = memory.points(LARGE)
-    assert memory.n_bytes == waiting
+    pool = BufferPool()
+    pool.points(40 * LARGE)
+    waiting = pool.n_bytes
+    small = pool.points(LARGE)
+    assert pool.n_bytes == waiting
     assert len(small) == LARGE
 
 
 def test_the_smallest_that_fits_is_taken():
-    memory = PointMemory()
-    blocks = [memory.points(n * LARGE) for n in (12, 10, 11)]
+    pool = BufferPool()
+    blocks = [pool.points(n * LARGE) for n in (12, 10, 11)]
     places = [address(block) for block in blocks]
     blocks.clear()
     del blocks
-    assert address(memory.points(int(9.5 * LARGE))) == places[1]
+    assert address(pool.points(int(9.5 * LARGE))) == places[1]
 
 
 def test_threads_never_share_a_block():
-    memory = PointMemory()
+    pool = BufferPool()
     wrong = []
 
     def work(number: int) -> None:
         for _ in range(60):
-            points = memory.points(LARGE)
+            points = pool.points(LARGE)
             points[:] = number
             points[::1000] += 1
             if not (points[::1000] == number + 1).all() or not (points[1::1000] == number).all():
@@ -121,7 +121,7 @@ def test_threads_never_share_a_block():
     for thread in threads:
         thread.join()
     assert not wrong
-    assert 0 < memory.n_bytes <= 4 * 1.25 * LARGE * POINT
+    assert 0 < pool.n_bytes <= 4 * 1.25 * LARGE * POINT
 
 
 def test_a_tenth_of_the_memory_may_wait(monkeypatch):

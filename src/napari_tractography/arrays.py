@@ -43,7 +43,7 @@ def on_its_device(array: Any) -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext() if isinstance(array, np.ndarray) else array.device
 
 
-def taken(array: Any) -> Any:
+def as_native(array: Any) -> Any:
     """Return an array as NumPy's, or as CuPy's where it lies on a GPU, without a copy.
 
     Parameters
@@ -110,28 +110,28 @@ def mapped(matrix: NDArray[np.float64], points: Any) -> list[Any]:
     return [a * x + b * y + c * z + d for a, b, c, d in matrix[:3].tolist()]
 
 
-def settle(array: Any) -> None:
+def synchronize(array: Any) -> None:
     """Wait until an array of a GPU is there for all streams to read."""
     if not isinstance(array, np.ndarray):
         with array.device:
             _cupy().cuda.get_current_stream().synchronize()
 
 
-class Held:
+class DeviceArray:
     """A read-only array, on the host or on a GPU, and in that case its copy on the host as well,
     from the moment that one is asked for.
 
     Attributes
     ----------
-    nearest : numpy.ndarray or cupy.ndarray
+    native : numpy.ndarray or cupy.ndarray
         Where it was given.
     """
 
-    __slots__ = ("_host", "nearest")
+    __slots__ = ("_host", "native")
 
     def __init__(self, array: Any) -> None:
-        settle(array)
-        self.nearest = array
+        synchronize(array)
+        self.native = array
         self._host: NDArray[Any] | None = None
         if isinstance(array, np.ndarray):
             self._host = array.view()  # the caller's own stays as it is
@@ -141,17 +141,17 @@ class Held:
     def host(self) -> NDArray[Any]:
         """The array on the host."""
         if self._host is None:
-            with on_its_device(self.nearest):
-                host = host_array(self.nearest)
+            with on_its_device(self.native):
+                host = host_array(self.native)
             host.flags.writeable = False
             self._host = host
         return self._host
 
     def __len__(self) -> int:
-        return len(self.nearest)
+        return len(self.native)
 
-    def __reduce__(self) -> tuple[type[Held], tuple[NDArray[Any]]]:
-        return Held, (self.host,)  # another process may have no GPU
+    def __reduce__(self) -> tuple[type[DeviceArray], tuple[NDArray[Any]]]:
+        return DeviceArray, (self.host,)  # another process may have no GPU
 
 
 def _cupy() -> Any:

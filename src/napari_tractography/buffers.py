@@ -39,7 +39,7 @@ class _Lease:
         self.__array_interface__ = interface
 
 
-class PointMemory:
+class BufferPool:
     """Blocks of memory that wait to be used again.
 
     Parameters
@@ -100,4 +100,4 @@ class PointMemory:
             self._oldest()
 
 
-memory = PointMemory()
+pool = BufferPool()

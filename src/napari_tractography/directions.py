@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from .arrays import library_of, on_its_device, settle
+from .arrays import library_of, on_its_device, synchronize
 from .errors import InvalidParameterError
 
 PATCH = 16  # directions that lie together, in the set and in the tables: a vector register
@@ -154,7 +154,7 @@ def nearest_direction(units: Any, n_directions: int) -> Any:
             largest = library.where(closer, abs(cosine), largest)
             index = library.where(closer, k + n_half * (cosine < 0), index)
         index = index.astype(np.int32)
-    settle(index)
+    synchronize(index)
     return index
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import Held, library_of, on_its_device, taken
+from .arrays import DeviceArray, as_native, library_of, on_its_device
 from .errors import InvalidFodError, InvalidParameterError
 from .fields.sh import BASES, DEFAULT_FRAMES, FRAMES, SH_COUNTS, sh_matrix
 from .grid import Grid
@@ -73,10 +73,10 @@ class Fod:
     __slots__ = (
         "__weakref__",
         "basis",
+        "device_rows",
+        "device_values",
         "frame",
         "grid",
-        "held_rows",
-        "held_values",
         "lmax",
         "n_invalid_voxels",
         "name",
@@ -91,7 +91,7 @@ class Fod:
         frame: str | None = None,
         name: str = "FOD",
     ) -> None:
-        data = taken(coefficients)
+        data = as_native(coefficients)
         check_fod_shape(data.shape, name)
         if basis not in BASES:
             raise InvalidParameterError(
@@ -121,22 +121,22 @@ class Fod:
         self.n_invalid_voxels = n_invalid
         if n_invalid:
             logger.warning("%s", self.invalid_voxels_message)
-        self.held_values, self.held_rows = Held(values), Held(rows)
+        self.device_values, self.device_rows = DeviceArray(values), DeviceArray(rows)
 
     @property
     def values(self) -> NDArray[np.float32]:
         """(n_voxels, n_coefficients) float32: the coefficients of voxels that hold an FOD."""
-        return self.held_values.host
+        return self.device_values.host
 
     @property
     def voxel_rows(self) -> NDArray[np.int32]:
         """(x, y, z) int32: the row of each voxel in `values`, -1 where it is empty."""
-        return self.held_rows.host
+        return self.device_rows.host
 
     @property
     def n_voxels(self) -> int:
         """Number of voxels that hold an FOD."""
-        return len(self.held_values)
+        return len(self.device_values)
 
     @property
     def invalid_voxels_message(self) -> str:

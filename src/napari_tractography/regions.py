@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import Held, library_of, mapped, on_its_device, taken
+from .arrays import DeviceArray, as_native, library_of, mapped, on_its_device
 from .errors import InvalidParameterError, InvalidRegionError
 from .grid import Grid
 from .seeds import Seeds
@@ -41,7 +41,7 @@ class Region:
         Of a sphere, RAS+ mm.
     radius_mm : float
         Of a sphere.
-    held_voxels : Held or None
+    device_voxels : DeviceArray or None
         Of a mask, (x, y, z) uint8, 1 inside; where it was given, on the host or on a GPU.
     grid : Grid or None
         Of a mask.
@@ -52,14 +52,14 @@ class Region:
     role: str
     center_mm: NDArray[np.float64] | None
     radius_mm: float
-    held_voxels: Held | None
+    device_voxels: DeviceArray | None
     grid: Grid | None
     name: str
 
     @property
     def voxels(self) -> NDArray[np.uint8] | None:
         """(x, y, z) uint8 or None: of a mask, 1 inside."""
-        return None if self.held_voxels is None else self.held_voxels.host
+        return None if self.device_voxels is None else self.device_voxels.host
 
     @classmethod
     def sphere(
@@ -114,7 +114,7 @@ class Region:
         InvalidRegionError
             When it is not 3-D or holds no voxel.
         """
-        array = taken(labels)
+        array = as_native(labels)
         if array.ndim != 3:
             raise InvalidRegionError(f"Region {name} has shape {array.shape}; give a 3-D mask.")
         with on_its_device(array):
@@ -130,7 +130,7 @@ class Region:
             raise InvalidRegionError(
                 f"Region {name} has shape {array.shape} but its grid has {grid.shape}."
             )
-        return cls(_role(role), None, 0.0, Held(voxels), grid, name)
+        return cls(_role(role), None, 0.0, DeviceArray(voxels), grid, name)
 
     def contains(self, points_mm: ArrayLike) -> NDArray[np.bool_]:
         """Tell which of (n, 3) RAS+ mm points lie inside, as (n,) bool."""
@@ -148,12 +148,12 @@ class Region:
         """Tell whether any of the region can lie inside an image's grid."""
         if self.grid is not None and self.grid.same_space(grid):
             return True  # without looking at each voxel
-        if self.grid is None or self.held_voxels is None:
+        if self.grid is None or self.device_voxels is None:
             assert self.center_mm is not None
             vox = grid.to_voxel(self.center_mm)
             nearest = grid.to_mm(np.clip(vox, -0.5, np.array(grid.shape) - 0.5))
             return bool(np.linalg.norm(nearest - self.center_mm) <= self.radius_mm)
-        voxels = self.held_voxels.nearest
+        voxels = self.device_voxels.native
         to_other = grid.inverse @ self.grid.affine
         reach = 0.5 * np.abs(to_other[:3, :3]).sum(axis=1)
         with on_its_device(voxels):
@@ -165,10 +165,10 @@ class Region:
 
     def seeds(self, n: int, *, random_seed: int = 0) -> Seeds:
         """Draw `n` seeds uniformly in the region."""
-        if self.grid is None or self.held_voxels is None:
+        if self.grid is None or self.device_voxels is None:
             assert self.center_mm is not None
             return Seeds.in_sphere(self.center_mm, self.radius_mm, n, random_seed=random_seed)
-        return Seeds.in_mask(self.held_voxels.nearest, self.grid, n, random_seed=random_seed)
+        return Seeds.in_mask(self.device_voxels.native, self.grid, n, random_seed=random_seed)
 
 
 def check_regions(regions: Sequence[Region], grid: Grid) -> list[str]:

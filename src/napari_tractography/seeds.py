@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import Held, host_array, library_of, on_its_device, taken
+from .arrays import DeviceArray, as_native, host_array, library_of, on_its_device
 from .errors import InvalidMaskError, InvalidSeedsError
 from .grid import Grid
 from .philox import Purpose, uniforms
@@ -44,10 +44,10 @@ class Seeds:
         When there are none, or a number is not finite.
     """
 
-    __slots__ = ("held_directions", "held_positions")
+    __slots__ = ("device_directions", "device_positions")
 
     def __init__(self, positions_mm: ArrayLike, directions: ArrayLike | None = None) -> None:
-        given = taken(positions_mm)
+        given = as_native(positions_mm)
         library = library_of(given)
         with on_its_device(given):
             positions = library.atleast_2d(library.ascontiguousarray(given, dtype=np.float32))
@@ -64,18 +64,18 @@ class Seeds:
             raise InvalidSeedsError(f"{n_bad} seeds have NaN or infinite positions; remove them.")
         if len(positions) > MAX_SEEDS:
             raise InvalidSeedsError(f"{len(positions)} seeds are too many; give at most 2^32.")
-        self.held_positions = Held(positions)
-        self.held_directions = None if directions is None else _units(directions, len(positions))
+        self.device_positions = DeviceArray(positions)
+        self.device_directions = None if directions is None else _units(directions, len(positions))
 
     @property
     def positions_mm(self) -> NDArray[np.float32]:
         """(n, 3) float32: where streamlines start, RAS+ mm."""
-        return self.held_positions.host
+        return self.device_positions.host
 
     @property
     def directions(self) -> NDArray[np.float32] | None:
         """(n, 3) float32 or None: start directions, unit vectors in RAS+ axes."""
-        return None if self.held_directions is None else self.held_directions.host
+        return None if self.device_directions is None else self.device_directions.host
 
     @classmethod
     def at(cls, points_mm: ArrayLike, directions: ArrayLike | None = None) -> Seeds:
@@ -134,7 +134,7 @@ class Seeds:
         InvalidMaskError
             When the mask is empty, not 3-D or of another shape than its grid.
         """
-        array = taken(mask)
+        array = as_native(mask)
         if array.ndim != 3:
             raise InvalidMaskError(f"A seed mask is 3-D, not of shape {array.shape}.")
         grid = affine if isinstance(affine, Grid) else Grid(array.shape, affine)
@@ -166,7 +166,7 @@ class Seeds:
         """
         ids = np.arange(_count(n))
         pick = uniforms(ids, 0, Purpose.SEED_VOXEL, random_seed)[:, 0]
-        values, rows = fod.held_values.nearest, fod.held_rows.nearest
+        values, rows = fod.device_values.native, fod.device_rows.native
         library = library_of(values)
         with on_its_device(values):
             averages = values[:, 0].astype(np.float64)
@@ -200,27 +200,27 @@ class Seeds:
         )
 
     def __len__(self) -> int:
-        return len(self.held_positions)
+        return len(self.device_positions)
 
     def __getitem__(self, index: slice) -> Seeds:
-        held = self.held_directions
+        held = self.device_directions
         return Seeds(
-            self.held_positions.nearest[index], None if held is None else held.nearest[index]
+            self.device_positions.native[index], None if held is None else held.native[index]
         )
 
     def __repr__(self) -> str:
-        given = "" if self.held_directions is None else " with directions"
+        given = "" if self.device_directions is None else " with directions"
         return f"Seeds({len(self)}{given})"
 
 
-def _units(directions: ArrayLike, n: int) -> Held:
+def _units(directions: ArrayLike, n: int) -> DeviceArray:
     """Return (n, 3) float32 unit vectors along directions.
 
     Raises
     ------
     InvalidSeedsError
     """
-    given = taken(directions)
+    given = as_native(directions)
     library = library_of(given)
     with on_its_device(given):
         vectors = library.atleast_2d(library.ascontiguousarray(given, dtype=np.float64))
@@ -235,7 +235,7 @@ def _units(directions: ArrayLike, n: int) -> Held:
                 "non-zero vector a seed."
             )
         units = library.ascontiguousarray(vectors / norms, dtype=np.float32)
-    return Held(units)
+    return DeviceArray(units)
 
 
 def _count(n: int) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .buffers import memory
+from .buffers import pool
 from .errors import InvalidTractogramError
 from .stop import StopReason
 
@@ -150,7 +150,7 @@ class Tractogram:
             not in steps.
         """
         held = list(parts) if isinstance(parts, Sequence) else []
-        points = memory.points(sum(part.n_points for part in held))
+        points = pool.points(sum(part.n_points for part in held))
         counts: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
         seed_index: list[NDArray[np.int64]] = []
         stop_reasons: list[NDArray[np.uint8]] = []
@@ -165,7 +165,7 @@ class Tractogram:
                 if n_seeds and n_tried + part.n_seeds:
                     expected = int(MARGIN * n_points * n_seeds / (n_tried + part.n_seeds))
                 expected = min(max(expected, n_points), GROWTH * n_points)
-                fewer, points = points, memory.points(expected)
+                fewer, points = points, pool.points(expected)
                 points[:first] = fewer[:first]
                 del fewer
             points[first:n_points] = part.points

@@ -16,7 +16,7 @@ from napari_tractography.errors import BackendError
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.seeds import Seeds
 from napari_tractography.tracking import backends, codes, engine
-from napari_tractography.tracking.costs import Cost, CostBook
+from napari_tractography.tracking.costs import Cost, PerformanceModel
 from napari_tractography.tracking.cpu import kernel
 from napari_tractography.tracking.cpu import run as cpu
 from napari_tractography.tracking.cuda import device as cuda_card
@@ -40,7 +40,7 @@ def machine(library, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setitem(sys.modules, "pynvml", None)
     monkeypatch.setattr(cuda_card, "_uploads", Uploads())
-    monkeypatch.setattr(backends, "book", CostBook(tmp_path / "costs.json"))
+    monkeypatch.setattr(backends, "book", PerformanceModel(tmp_path / "costs.json"))
     monkeypatch.setattr(backends, "_started", set())
     cuda_card.load_kernels.cache_clear()
     yield fake
@@ -243,7 +243,7 @@ def test_runs_are_measured_and_the_next_choice_goes_by_that(machine, fod, seeds,
 
 def test_without_a_gpu_nothing_is_written(fod, seeds, monkeypatch, tmp_path):
     monkeypatch.setattr(backends, "MEASURED_SECONDS", 0.0)
-    monkeypatch.setattr(backends, "book", CostBook(tmp_path / "costs.json"))
+    monkeypatch.setattr(backends, "book", PerformanceModel(tmp_path / "costs.json"))
     monkeypatch.setattr(backends, "_started", set())
     track(fod, seeds, SHORT, backend="cpu", block=50)
     assert not list(tmp_path.iterdir())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_tractography.tracking import costs
-from napari_tractography.tracking.costs import Cost, CostBook, Work, crossing_seeds, decide
+from napari_tractography.tracking.costs import Cost, PerformanceModel, Work, crossing_seeds, decide
 
 CPU = Cost(start_s=0.0, upload_s_per_byte=0.0, s_per_step=1e-7, mm_per_seed=50.0)
 GPU = Cost(start_s=2.0, upload_s_per_byte=1e-10, s_per_step=1e-9, mm_per_seed=50.0)
@@ -77,17 +77,17 @@ def test_more_seeds_never_bring_a_run_back_to_the_cpu(cpu, gpu, n):
 
 def test_measurements_outlive_the_process(tmp_path):
     path = tmp_path / "deep" / "costs.json"
-    book = CostBook(path)
+    book = PerformanceModel(path)
     assert book.get("a") is None
     book.learn("a", CPU)
     book.save()
-    again = CostBook(path)
+    again = PerformanceModel(path)
     assert again.get("a") == CPU
     again.learn("a", GPU)
     blended = again.get("a")
     assert blended.start_s == pytest.approx(1.0)  # the newest counts half
     again.save()
-    assert CostBook(path).get("a") == blended
+    assert PerformanceModel(path).get("a") == blended
     assert [file.name for file in path.parent.iterdir()] == ["costs.json"]
 
 
@@ -106,16 +106,16 @@ def test_measurements_outlive_the_process(tmp_path):
 def test_a_spoilt_file_is_forgotten(tmp_path, content):
     path = tmp_path / "costs.json"
     path.write_text(content)
-    book = CostBook(path)
+    book = PerformanceModel(path)
     assert book.get("a") is None
     book.learn("a", CPU)
     book.save()
-    assert CostBook(path).get("a") == CPU
+    assert PerformanceModel(path).get("a") == CPU
 
 
 def test_where_no_file_can_be_written_costs_live_in_memory(tmp_path):
     (tmp_path / "file").write_text("")
-    book = CostBook(tmp_path / "file" / "costs.json")
+    book = PerformanceModel(tmp_path / "file" / "costs.json")
     book.learn("a", CPU)
     book.save()
     assert book.get("a") == CPU

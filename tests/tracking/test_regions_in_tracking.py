@@ -159,7 +159,7 @@ def test_an_include_region_behind_a_stop_region_is_missed():
 @pytest.mark.parametrize("seed_z", [0.0, 5.0, 9.0, 12.0, 20.0, 24.0, 38.0])
 @pytest.mark.parametrize("direction", ["both", "forward"])
 def test_ordered_regions_are_met_in_order_from_either_end(seed_z, direction):
-    """Balls at z = 5, 12 and 24; the seed before, between, behind and in them."""
+    """Spheres at z = 5, 12 and 24; the seed before, between, behind and in them."""
     heights = (5, 12, 24)
     passed = [z for z in heights if direction == "both" or z + 1.5 >= seed_z]
     for order in itertools.permutations(heights):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import library_of, on_its_device, settle
+from ..arrays import library_of, on_its_device, synchronize
 from ..directions import direction_set
 from ..fields.sh import sh_matrix
 from ..fod import Fod
@@ -67,10 +67,10 @@ def polynomial_coefficients(fod: Fod, *, on_gpu: bool = False) -> Any:
     change = np.linalg.lstsq(polynomials / scale, harmonics, rcond=None)[0] / scale[:, None]
     order = np.abs(change).argmax(axis=1)
     factors = change[np.arange(len(change)), order].astype(np.float32)
-    values = fod.held_values.nearest if on_gpu else fod.values
+    values = fod.device_values.native if on_gpu else fod.values
     library = library_of(values)
     with on_its_device(values):
         result = library.ascontiguousarray(values[:, library.asarray(order)])
         result *= library.asarray(factors)
-    settle(result)
+    synchronize(result)
     return result

@@ -14,7 +14,7 @@ from ..arrays import gpu_of
 from ..errors import BackendError
 from ..tractogram import Tractogram
 from . import costs, devices
-from .costs import Cost, CostBook, Work
+from .costs import Cost, PerformanceModel, Work
 from .cpu import run as cpu
 from .cuda import run as cuda
 from .inputs import Execution
@@ -31,7 +31,7 @@ MEASURED_SECONDS = 0.05  # shorter runs measure nothing
 MEASURED_BYTES = 1e6
 TIMED = ("start", "upload", "tracking", "download")
 ONCE = ("tables", "start")  # what the next run need not do again
-book = CostBook()
+book = PerformanceModel()
 PART_SHOWN = 0.2  # share of a run
 _started: set[int] = set()  # GPUs used in this process
 

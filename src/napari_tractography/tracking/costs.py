@@ -104,7 +104,7 @@ def crossing_seeds(work: Work, cpu: Cost, gpu: Cost) -> float:
     return max(fixed, 0.0) / gain if gain > 0 else math.inf
 
 
-class CostBook:
+class PerformanceModel:
     """Measured costs by device and algorithm, in memory and in a file."""
 
     def __init__(self, path: Path | None = None) -> None:

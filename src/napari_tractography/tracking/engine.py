@@ -14,7 +14,7 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import gpu_of, host_array, library_of, mapped, on_its_device, settle, taken
+from ..arrays import as_native, gpu_of, host_array, library_of, mapped, on_its_device, synchronize
 from ..directions import ConeFunction, function_cone, nearest_direction
 from ..errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError
 from ..fields.polynomials import polynomial_coefficients
@@ -202,7 +202,7 @@ def make_plan(
         raise InvalidParameterError(
             f"{flat.n_includes} include regions are too many; give at most {codes.MAX_INCLUDES}."
         )
-    there = on_gpu and gpu_of(fod.held_values.nearest) is not None
+    there = on_gpu and gpu_of(fod.device_values.native) is not None
     table = fod_table(
         fod,
         parameters.n_directions,
@@ -216,14 +216,14 @@ def make_plan(
     else:
         cones = build_cone(table, function_cone(parameters.n_directions, given.cone))
     first = np.zeros(len(seeds), np.int32)
-    if parameters.start == "given" and seeds.held_directions is not None:
-        held = seeds.held_directions
-        first = nearest_direction(held.nearest if on_gpu else held.host, parameters.n_directions)
+    if parameters.start == "given" and seeds.device_directions is not None:
+        held = seeds.device_directions
+        first = nearest_direction(held.native if on_gpu else held.host, parameters.n_directions)
     harmonics = None
     if parameters.is_langevin and parameters.evaluation == "direct":
         harmonics = polynomial_coefficients(fod, on_gpu=on_gpu)
     return Plan(
-        positions_mm=seeds.held_positions.nearest if on_gpu else seeds.positions_mm,
+        positions_mm=seeds.device_positions.native if on_gpu else seeds.positions_mm,
         given=first,
         table=table,
         cones=cones,
@@ -259,7 +259,7 @@ def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.uint8] | None:
     """
     if mask is None:
         return None
-    array = taken(mask)
+    array = as_native(mask)
     if array.shape != fod.grid.shape:
         raise InvalidMaskError(
             f"The mask has shape {array.shape} but {fod.name} has {fod.grid.shape}; "
@@ -273,7 +273,7 @@ def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.uint8] | None:
         raise InvalidMaskError(
             f"The mask of shape {array.shape} is empty; choose or paint another, or track without."
         )
-    settle(voxels)
+    synchronize(voxels)
     return voxels
 
 
@@ -287,14 +287,14 @@ def check_seeds(seeds: Seeds, fod: Fod, parameters: TrackingParameters) -> None:
     """
     if not len(seeds):
         raise InvalidSeedsError("There are no seeds; place at least one.")
-    if not _any_inside(seeds.held_positions.nearest, fod.grid):
+    if not _any_inside(seeds.device_positions.native, fod.grid):
         position = ", ".join(f"{x:.1f}" for x in seeds.positions_mm[0])
         low, high = (corner.round(1).tolist() for corner in fod.grid.bounds_mm())
         raise InvalidSeedsError(
             f"All {len(seeds)} seeds lie outside {fod.name}, the first at ({position}) mm; "
             f"its volume spans {low} to {high} mm (RAS+)."
         )
-    if parameters.start == "given" and seeds.held_directions is None:
+    if parameters.start == "given" and seeds.device_directions is None:
         raise InvalidSeedsError(
             'start = "given" needs a direction with every seed; give Seeds.at(points, directions) '
             'or choose start = "sampled".'

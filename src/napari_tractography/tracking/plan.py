@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Held, gpu_of, host_array, library_of, on_its_device, settle
+from ..arrays import DeviceArray, gpu_of, host_array, library_of, on_its_device, synchronize
 from ..directions import neighbour_table
 from ..fod import Fod
 from ..parameters import TrackingParameters
@@ -164,10 +164,10 @@ def kernel_regions(regions: Sequence[Region], rule: str, *, on_gpu: bool = False
     geometry = np.zeros((n, 12), np.float32)
     extents = np.zeros((n, 4), np.int64)
     shapes = np.zeros(n, np.int32)
-    masks: list[Held] = []
+    masks: list[DeviceArray] = []
     used = 0
     for index, region in enumerate(regions):
-        if region.held_voxels is None or region.grid is None:
+        if region.device_voxels is None or region.grid is None:
             assert region.center_mm is not None
             shapes[index] = codes.SHAPE_SPHERE
             geometry[index, :3] = region.center_mm
@@ -176,8 +176,8 @@ def kernel_regions(regions: Sequence[Region], rule: str, *, on_gpu: bool = False
             shapes[index] = codes.SHAPE_MASK
             geometry[index] = region.grid.inverse[:3].ravel()
             extents[index] = (*region.grid.shape, used)
-            masks.append(region.held_voxels)
-            used += region.held_voxels.nearest.size
+            masks.append(region.device_voxels)
+            used += region.device_voxels.native.size
     roles = np.array([ROLES[region.role] for region in regions], np.int32)
     is_include = roles == codes.ROLE_INCLUDE
     return codes.Regions(
@@ -193,19 +193,19 @@ def kernel_regions(regions: Sequence[Region], rule: str, *, on_gpu: bool = False
     )
 
 
-def _one_after_the_other(masks: Sequence[Held], on_gpu: bool) -> Any:
+def _one_after_the_other(masks: Sequence[DeviceArray], on_gpu: bool) -> Any:
     """Join masks, on the GPU that the first lies on, or else on the host."""
     if not masks:
         return np.zeros(0, np.uint8)
-    home = masks[0].nearest if on_gpu else masks[0].host
+    home = masks[0].native if on_gpu else masks[0].host
     library = library_of(home)
     with on_its_device(home):
         near = [
-            mask.nearest if gpu_of(mask.nearest) == gpu_of(home) else library.asarray(mask.host)
+            mask.native if gpu_of(mask.native) == gpu_of(home) else library.asarray(mask.host)
             for mask in masks
         ]
         voxels = library.concatenate([mask.ravel() for mask in near])
-    settle(voxels)
+    synchronize(voxels)
     return voxels
 
 

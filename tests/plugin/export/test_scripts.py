@@ -21,7 +21,7 @@ from napari_tractography.phantoms import make_phantom, phantom_mask, phantom_see
 from napari_tractography.plugin.export.scripts import PATH_KEY, as_command, as_python
 from napari_tractography.plugin.layers.volumes import fod_layer_data, mask_layer_data
 from napari_tractography.plugin.session.runs import Request
-from napari_tractography.plugin.session.seeding import Balls, InFod, InMask
+from napari_tractography.plugin.session.seeding import SeedFod, SeedMask, SeedSpheres
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.regions import Region
@@ -32,7 +32,7 @@ PARAMETERS = TrackingParameters(
 )
 
 
-TWO = Balls(
+TWO = SeedSpheres(
     np.asarray(phantom_seeds_mm("cross"), dtype=float)[:2] + 0.123456789,
     np.array([2.5, 1.75]),
     np.array([40, 25]),
@@ -97,8 +97,8 @@ def requests(scene) -> dict[str, tuple[Request, dict]]:
     mask = Region.mask(scene.mask, grid, "include", name="inside")
     return {
         "own radii and counts": (asked(fod, TWO, mask=scene.mask), {"mask_layer": layers.mask}),
-        "mask": (asked(fod, InMask(scene.mask, grid, 50)), {"seed_layer": layers.mask}),
-        "FOD": (asked(fod, InFod(50)), {}),
+        "mask": (asked(fod, SeedMask(scene.mask, grid, 50)), {"seed_layer": layers.mask}),
+        "FOD": (asked(fod, SeedFod(50)), {}),
         "regions": (
             asked(fod, TWO, regions=(mask, ball, labels), include_rule="any"),
             {"region_layers": ((layers.mask, None), (None, None), (layers.halves, 5))},
@@ -124,7 +124,7 @@ def test_what_was_painted_is_held_in_python_and_refused_in_a_command(scene, pain
     if painted == "never saved":
         del layer.metadata[PATH_KEY]
     scene.mask[12:20] = False
-    seeds = asked(scene.fod, InMask(scene.mask, scene.fod.grid, 60))
+    seeds = asked(scene.fod, SeedMask(scene.mask, scene.fod.grid, 60))
     region = Region.mask(scene.mask, scene.fod.grid, "exclude", name="painted")
     for request, layers in (
         (asked(scene.fod, TWO, mask=scene.mask), {"mask_layer": layer}),
@@ -139,7 +139,7 @@ def test_what_was_painted_is_held_in_python_and_refused_in_a_command(scene, pain
 
 def test_phantoms_are_made_again_in_python():
     fod = make_phantom("cross")
-    request = asked(fod, InFod(5))
+    request = asked(fod, SeedFod(5))
     script = as_python(request, Layer.create(*fod_layer_data(fod)))
     assert "make_phantom('cross')" in script
     assert printed_by(script) == digest_of(request)

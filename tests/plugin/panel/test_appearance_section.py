@@ -9,7 +9,7 @@ from napari.components import ViewerModel
 from napari_tractography.fod import Fod
 from napari_tractography.grid import Grid
 from napari_tractography.plugin.layers.volumes import fod_layer_data
-from napari_tractography.plugin.panel.appearance_section import VOLUME, Appearance, sampler
+from napari_tractography.plugin.panel.appearance_section import VOLUME, AppearanceSection, sampler
 from napari_tractography.plugin.session.session import Session
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.colours import MODES
@@ -38,7 +38,7 @@ def session(qtbot):
 
 @pytest.fixture
 def appearance(session, qtbot):
-    widget = Appearance(session)
+    widget = AppearanceSection(session)
     qtbot.addWidget(widget)
     return widget
 

@@ -46,7 +46,7 @@ def test_without_a_gpu_it_says_why_and_offers_the_cpu(
     assert looks(section, Found((HOST,), NO_GPU)) == [panel.session.parameters]
     assert section.problem.text() == NO_GPU
     assert not section.problem.isHidden()
-    assert section.memory.isHidden()
+    assert section.gpu_memory.isHidden()
     assert section.backend.choices == ("auto", "cpu")
     assert not notes
 
@@ -58,13 +58,13 @@ def test_gpus_can_be_chosen_and_show_how_full_they_are(open_model: Any, looks: A
     assert len(looks(section, found)) == 1
     assert section.problem.isHidden()
     assert section.backend.choices == ("auto", "cpu", "cuda:0", "cuda:1")
-    assert section.memory.format() == "20.0 of 80.0 GB used"  # what auto would take
+    assert section.gpu_memory.format() == "20.0 of 80.0 GB used"  # what auto would take
     section.backend.value = "cuda:0"
     assert panel.session.backend == "cuda:0"
-    assert section.memory.value() == 250
-    assert section.memory.format() == "1.0 of 4.0 GB used, 12 % busy"
+    assert section.gpu_memory.value() == 250
+    assert section.gpu_memory.format() == "1.0 of 4.0 GB used, 12 % busy"
     section.backend.value = "cpu"
-    assert section.memory.isHidden()
+    assert section.gpu_memory.isHidden()
     assert len(looks(section, found)) == 1  # all is ready
     assert section.backend.value == "cpu"
 

@@ -10,7 +10,7 @@ import yaml
 from napari.settings import get_plugin_settings
 
 from napari_tractography.plugin.panel import settings
-from napari_tractography.plugin.panel.settings import KEPT, PLUGIN, Memory, checked, defaults
+from napari_tractography.plugin.panel.settings import KEPT, PLUGIN, PanelSettings, checked, defaults
 
 CHANGED: dict[str, dict[str, Any]] = {
     "tracking": {"step_mm": 0.3, "algorithm": "diffusion", "adaptive": True},
@@ -41,14 +41,14 @@ def close(panel: Any) -> None:
 
 def test_every_choice_comes_back(reopen: Any) -> None:
     panel = reopen()
-    assert panel.memory.values == defaults()
-    panel.memory.restore(CHANGED)
+    assert panel.settings.values == defaults()
+    panel.settings.restore(CHANGED)
     close(panel)
     again = reopen()
-    assert again.memory.values == merged(CHANGED)
+    assert again.settings.values == merged(CHANGED)
     assert again.session.live
     assert (again.session.backend, again.session.n_threads) == ("cpu", 1)
-    titles = [section.title for section in again.memory._sections if section.header.isChecked()]
+    titles = [section.title for section in again.settings._sections if section.header.isChecked()]
     assert titles == ["Data", "Device"]
 
 
@@ -65,21 +65,21 @@ def test_a_change_is_written_soon_and_once_for_a_moving_slider(reopen: Any, qtbo
 
 def test_restore_defaults(reopen: Any) -> None:
     panel = reopen()
-    panel.memory.restore(CHANGED)
+    panel.settings.restore(CHANGED)
     (entry,) = [a for a in panel.output.menu().actions() if a.text() == "Restore defaults"]
     entry.trigger()
-    assert panel.memory.values == defaults()
+    assert panel.settings.values == defaults()
     close(panel)
-    assert reopen().memory.values == defaults()
+    assert reopen().settings.values == defaults()
 
 
 def test_preferences_reach_a_panel_that_is_open(reopen: Any) -> None:
     panel = reopen()
     get_plugin_settings(PLUGIN).tracking.max_angle_deg = 30.0
-    assert panel.memory.values["tracking"]["max_angle_deg"] == 30.0
+    assert panel.settings.values["tracking"]["max_angle_deg"] == 30.0
     close(panel)
     get_plugin_settings(PLUGIN).tracking.max_angle_deg = 20.0
-    assert panel.memory.values["tracking"]["max_angle_deg"] == 30.0
+    assert panel.settings.values["tracking"]["max_angle_deg"] == 30.0
 
 
 def test_what_is_set_in_one_panel_leaves_another_alone(open_model: Any) -> None:
@@ -87,7 +87,7 @@ def test_what_is_set_in_one_panel_leaves_another_alone(open_model: Any) -> None:
     panel.set_parameters(step_mm=0.3)
     close(panel)
     assert get_plugin_settings(PLUGIN).tracking.step_mm == 0.3
-    assert other.memory.values == defaults()
+    assert other.settings.values == defaults()
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_spoilt_file_gives_defaults_and_is_told_once(
 ) -> None:
     (settings_folder / f"{PLUGIN}.yaml").write_text(content)
     panel = reopen()
-    assert panel.memory.values == merged(kept)
+    assert panel.settings.values == merged(kept)
     reopen()
     assert len(notes) == (0 if kept else 1)
     if not kept:
@@ -128,9 +128,9 @@ def test_without_napari_knowing_the_plugin_nothing_is_kept(
 
 def test_a_panel_that_is_not_to_remember_reads_and_writes_nothing(open_model: Any) -> None:
     panel = open_model()
-    memory = Memory(panel, keep=False)
+    memory = PanelSettings(panel, keep=False)
     memory.restore(CHANGED)
-    memory.close_memory()
+    memory.close_settings()
     assert memory.values == merged(CHANGED)
     assert memory._settings is None
 

@@ -6,7 +6,7 @@ import pytest
 
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.layers.volumes import fod_layer_data
-from napari_tractography.plugin.panel.view_section import Scene
+from napari_tractography.plugin.panel.view_section import ViewSection
 from napari_tractography.plugin.session.session import Session
 from napari_tractography.plugin.space.orientation_labels import ORDERS
 
@@ -17,7 +17,7 @@ def scene(make_napari_viewer, qtbot):
     layer = viewer._add_layer_from_data(*fod_layer_data(make_phantom("cross")))[0]
     session = Session(viewer)
     session.choose_fod(layer)
-    scene = Scene(session)
+    scene = ViewSection(session)
     qtbot.addWidget(scene)
     scene.open()
     yield scene

@@ -99,9 +99,7 @@ def test_cancel_keeps_what_has_arrived_and_nothing_follows(
     kept = session.tractogram
     assert 0 < kept.n_seeds < 50 * MANY
     assert session.streamlines_layer.tractogram is kept
-    whole = track(
-        cross, panel.session.request().tracking_input().seeds[: kept.n_seeds], session.parameters
-    )
+    whole = track(cross, panel.session.request().seeds()[: kept.n_seeds], session.parameters)
     assert kept.digest() == whole.digest()  # nothing is missing in the middle
 
 

@@ -16,9 +16,9 @@ from napari_tractography.plugin.space.display import UNITS, orient_camera
 from napari_tractography.plugin.space.orientation_labels import (
     VIEW_HELP,
     VIEWS,
-    SideLetters,
-    draw_letter,
-    edge_letters,
+    OrientationLabels,
+    draw_label,
+    edge_labels,
     show_view,
 )
 
@@ -77,7 +77,7 @@ def test_slices_are_the_right_way_round(viewer):
         "sagittal": {"left": "P", "right": "A", "top": "S", "bottom": "I"},
     }.items():
         show_view(viewer, name)
-        assert edge_letters(viewer) == expected, name
+        assert edge_labels(viewer) == expected, name
         assert edges_on_screen(viewer) == expected, name
 
 
@@ -92,7 +92,7 @@ def test_letters_in_3d_are_those_of_the_picture(viewer):
     }.items():
         up = (0, 1, 0) if direction[0] else (1, 0, 0)
         viewer.scene.camera.set_view_direction(direction, up)
-        assert edge_letters(viewer) == edges_on_screen(viewer), side
+        assert edge_labels(viewer) == edges_on_screen(viewer), side
 
 
 @pytest.mark.parametrize("name", ["coronal", "sagittal"])
@@ -102,9 +102,9 @@ def test_letters_are_right_when_3d_is_entered_from_any_slice(viewer, name):
     orient(viewer)
     viewer.dims.ndisplay = 3
     viewer.reset_view()
-    assert edge_letters(viewer) == edges_on_screen(viewer)
+    assert edge_labels(viewer) == edges_on_screen(viewer)
     viewer.scene.camera.angles = (10, 100, 20)
-    letters, seen = edge_letters(viewer), edges_on_screen(viewer)
+    letters, seen = edge_labels(viewer), edges_on_screen(viewer)
     assert {edge: letter for edge, letter in seen.items() if letters[edge]} == {
         edge: letter for edge, letter in letters.items() if letter
     }
@@ -113,7 +113,7 @@ def test_letters_are_right_when_3d_is_entered_from_any_slice(viewer, name):
 def test_an_edge_that_no_axis_runs_to_has_no_letter(viewer):
     show_view(viewer, "3-D")
     viewer.scene.camera.set_view_direction((-1, 1, 1), (1, 0.5, 0.5))
-    letters = edge_letters(viewer)
+    letters = edge_labels(viewer)
     assert letters["top"] == "S"
     assert set(letters.values()) <= {"S", "I", "A", "P", "L", "R", ""}
 
@@ -122,7 +122,7 @@ def test_letters_lie_at_the_edges_and_follow_size_and_view(viewer, qtbot):
     canvas = QWidget()
     qtbot.addWidget(canvas)
     canvas.resize(400, 300)
-    letters = SideLetters(viewer, canvas)
+    letters = OrientationLabels(viewer, canvas)
     assert letters.labels["left"].text() == "L"
     show_view(viewer, "sagittal")
     qtbot.waitUntil(lambda: letters.labels["left"].text() == "P")
@@ -142,7 +142,7 @@ def test_letters_stand_out_on_any_ground(ground):
     image = QImage(40, 40, QImage.Format.Format_RGB32)
     image.fill(QColor(ground))
     painter = QPainter(image)
-    draw_letter(painter, QPointF(20, 20), "R")
+    draw_label(painter, QPointF(20, 20), "R")
     painter.end()
     grey = [QColor(image.pixel(x, y)).lightness() for x in range(40) for y in range(40)]
     behind = QColor(ground).lightness()
@@ -151,7 +151,7 @@ def test_letters_stand_out_on_any_ground(ground):
 
 
 def test_an_empty_viewer_has_no_letters(make_napari_viewer):
-    assert set(edge_letters(make_napari_viewer()).values()) == {""}
+    assert set(edge_labels(make_napari_viewer()).values()) == {""}
 
 
 def test_every_view_has_a_help_text():

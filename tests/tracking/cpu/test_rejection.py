@@ -22,7 +22,7 @@ KEY = 0x299F31D0_A4093822
 LANE_SHIFT, REST_SHIFT = 32 - codes.LANE_BITS, 32 - codes.LANE_BITS - codes.SHARE_BITS
 
 
-class Scene:
+class ViewSection:
     """Walkers all over a random FOD, one of whose voxels is empty."""
 
     def __init__(self, interpolation: str, *, floor: float = 0.0, cone=None) -> None:
@@ -138,7 +138,7 @@ CONES = pytest.mark.parametrize(
 @CONES
 @pytest.mark.parametrize("floor", [0.0, 0.2])
 def test_near_tries_take_the_first_of_two_that_may_be(cone, floor):
-    scene = Scene("nearest", floor=floor, cone=cone)
+    scene = ViewSection("nearest", floor=floor, cone=cone)
     w, half = scene.walkers, len(scene.field.directions) // 2
     outcomes = set()
     for tried in range(0, codes.TRIES, 2):
@@ -170,7 +170,7 @@ def test_near_tries_take_the_first_of_two_that_may_be(cone, floor):
 @CONES
 @pytest.mark.parametrize("floor", [0.0, 0.2])
 def test_mixed_tries_draw_a_corner_first(cone, floor):
-    scene = Scene("trilinear", floor=floor, cone=cone)
+    scene = ViewSection("trilinear", floor=floor, cone=cone)
     w, half = scene.walkers, len(scene.field.directions) // 2
     n_found = n_second = n_faint = n_beside = n_corners = 0
     for tried in range(codes.TRIES):

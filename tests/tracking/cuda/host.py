@@ -15,7 +15,7 @@ from napari_tractography.tracking.cuda.scheduler import (
     POINT_BYTES,
     OutOfDeviceMemoryError,
     Sizing,
-    run_cards,
+    run_devices,
 )
 from napari_tractography.tractogram import Tractogram, tally_from_counts
 
@@ -42,7 +42,7 @@ def pointer(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-class HostCard:
+class HostDevice:
     """A card whose device is this machine; `memory` is what a batch may take, in bytes."""
 
     def __init__(
@@ -143,6 +143,6 @@ class HostCard:
 
 def track_on_host(library, plan, *, batch=1000, **card) -> Tractogram:
     """Track a plan by the host-compiled kernels."""
-    card = HostCard(library, plan, **card)
+    card = HostDevice(library, plan, **card)
     sizing = Sizing(2**62, 1, n=batch, largest=batch)
-    return Tractogram.concatenate(list(run_cards([card], plan.n_seeds, [sizing])))
+    return Tractogram.concatenate(list(run_devices([card], plan.n_seeds, [sizing])))

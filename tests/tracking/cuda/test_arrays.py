@@ -12,7 +12,7 @@ import pytest
 from host import compile_for_host
 from toys import SKEWED, random_fod
 
-from napari_tractography.arrays import host_array, on_gpu, taken
+from napari_tractography.arrays import as_native, host_array, on_gpu
 from napari_tractography.directions import direction_set, nearest_direction
 from napari_tractography.errors import (
     BackendError,
@@ -26,7 +26,7 @@ from napari_tractography.parameters import TrackingParameters
 from napari_tractography.regions import Region
 from napari_tractography.seeds import Seeds
 from napari_tractography.tracking import backends
-from napari_tractography.tracking.costs import CostBook
+from napari_tractography.tracking.costs import PerformanceModel
 from napari_tractography.tracking.cuda import device as cuda_card
 from napari_tractography.tracking.cuda import tables as cuda_tables
 from napari_tractography.tracking.cuda.uploads import Uploads
@@ -50,7 +50,7 @@ def machine(libraries, monkeypatch, tmp_path):
     fake = fake_cupy.Machine(library, tables=tables, n_gpus=2)
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setattr(cuda_card, "_uploads", Uploads())
-    monkeypatch.setattr(backends, "book", CostBook(tmp_path / "costs.json"))
+    monkeypatch.setattr(backends, "book", PerformanceModel(tmp_path / "costs.json"))
     monkeypatch.setattr(backends, "_started", set())
     for module in (cuda_card, cuda_tables):
         module.load_kernels.cache_clear()
@@ -315,7 +315,7 @@ def test_what_cupy_cannot_take_is_explained(machine):
 
     array.__dlpack__ = refuse
     with pytest.raises(BackendError, match=r"CuPy cannot take this Foreign .*require gradient"):
-        taken(array)
+        as_native(array)
 
 
 def test_pickles_lie_on_the_host(machine, data):
@@ -323,7 +323,7 @@ def test_pickles_lie_on_the_host(machine, data):
     fod, coefficients, positions, _ = data
     given = Fod(there(machine, coefficients), SKEWED), Seeds.at(there(machine, positions))
     again_fod, again_seeds = pickle.loads(pickle.dumps(given))
-    assert isinstance(again_fod.held_values.nearest, np.ndarray)
+    assert isinstance(again_fod.device_values.native, np.ndarray)
     np.testing.assert_array_equal(again_fod.values, fod.values)
     np.testing.assert_array_equal(again_seeds.positions_mm, positions)
 
@@ -332,7 +332,7 @@ def test_without_cupy_arrays_on_a_gpu_are_copied_to_the_host(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     array = fake_cupy.Foreign(np.arange(6.0), "dlpack")
     array.cpu = lambda: array.host
-    np.testing.assert_array_equal(taken(array), np.arange(6.0))
+    np.testing.assert_array_equal(as_native(array), np.arange(6.0))
 
 
 class OnlyDlpack:

@@ -225,7 +225,7 @@ def test_several_gpus_share_the_seeds(machine, fod, seeds):
     machine.n_gpus = 2
     plan = plan_of(fod, seeds, short())
     wanted = on_cpu(plan)
-    card = cuda_card.CudaCard(1, plan)
+    card = cuda_card.CudaDevice(1, plan)
     assert card.name == "cuda:1"
     card.close()
     chunks = list(cuda.iter_chunks(plan, gpus=(0,), block=20))
@@ -266,7 +266,7 @@ def test_time_is_reported_as_upload_tracking_and_download(machine, fod, seeds, c
 
 def test_a_batch_takes_the_memory_that_it_is_said_to_take(machine, fod, seeds):
     plan = plan_of(fod, seeds, short())
-    card = cuda_card.CudaCard(0, plan)
+    card = cuda_card.CudaDevice(0, plan)
     sizing = card.sizing(0.5, None)
     before = machine.used
     card.count(0, 0, kernels.TILE)

@@ -19,8 +19,8 @@ from napari_tractography.tracking.cuda.scheduler import (
     OutOfDeviceMemoryError,
     SeedRanges,
     Sizing,
-    run_card,
-    run_cards,
+    run_device,
+    run_devices,
 )
 from napari_tractography.tractogram import Tractogram
 
@@ -92,7 +92,7 @@ def plain(budget=10**9, n=16, largest=10**6):
 def test_a_batch_travels_while_the_next_is_tracked():
     card = FakeCard()
     sizing = plain(n=10, largest=10)
-    assert everything(run_cards([card], 40, [sizing])) == list(range(40))
+    assert everything(run_devices([card], 40, [sizing])) == list(range(40))
     assert [entry[:2] for entry in card.log] == [
         ("count", 0),
         ("write", 0),
@@ -120,13 +120,13 @@ def test_no_seed_is_lost_doubled_or_out_of_order_whatever_the_memory(
 ):
     card = FakeCard(memory=memory)
     sizing = plain(n=first, largest=largest)
-    assert everything(run_cards([card], n_seeds, [sizing])) == list(range(n_seeds))
+    assert everything(run_devices([card], n_seeds, [sizing])) == list(range(n_seeds))
 
 
 def test_lack_of_memory_halves_the_batch_and_goes_on():
     card = FakeCard(memory=70 * 20)
     sizing = plain(n=64, largest=64)
-    assert everything(run_cards([card], 200, [sizing])) == list(range(200))
+    assert everything(run_devices([card], 200, [sizing])) == list(range(200))
     assert sizing.largest < 20  # and what failed is not tried again
     written = [last - first for kind, _, first, last in (e for e in card.log if e[0] == "write")]
     assert max(written[2:]) <= 16
@@ -136,14 +136,14 @@ def test_lack_of_memory_halves_the_batch_and_goes_on():
 def test_a_seed_that_does_not_fit_ends_the_run_in_one_sentence():
     card = FakeCard(memory=69)
     with pytest.raises(BackendError, match=r"fake has too little memory: even 1 seeds .*60 bytes"):
-        list(run_cards([card], 50, [plain()]))
+        list(run_devices([card], 50, [plain()]))
     assert sum(card.held) <= 69
 
 
 def test_halving_has_an_end():
     card = FakeCard(memory=69)
     with pytest.raises(BackendError, match="raise memory_limit"):
-        list(run_cards([card], 10**7, [Sizing(10**12, 10, n=10**6, largest=10**6)]))
+        list(run_devices([card], 10**7, [Sizing(10**12, 10, n=10**6, largest=10**6)]))
     counted = [e for e in card.log if e[0] == "count"]
     assert len(counted) == launcher.MAX_HALVINGS + 1
 
@@ -158,7 +158,7 @@ def test_what_was_tracked_before_memory_ran_out_is_not_lost():
     seen = []
 
     def take_all():
-        for chunk in run_cards([Shrinking()], 100, [plain(n=20, largest=20)]):
+        for chunk in run_devices([Shrinking()], 100, [plain(n=20, largest=20)]):
             seen.extend(chunk.seed_index.tolist())
 
     with pytest.raises(BackendError):
@@ -170,7 +170,7 @@ def test_batches_keep_to_the_budget():
     card = FakeCard()
     sizing = Sizing(budget=7000, seed_bytes=10, n=1000)  # 70 bytes a seed with its points
     assert sizing.n == 700
-    assert everything(run_cards([card], 1000, [sizing])) == list(range(1000))
+    assert everything(run_devices([card], 1000, [sizing])) == list(range(1000))
     written = [last - first for kind, _, first, last in (e for e in card.log if e[0] == "write")]
     assert max(written) <= 100
 
@@ -194,7 +194,7 @@ def test_sizes_follow_speed_and_memory():
 
 def test_closing_cancels_and_collects_nothing_more():
     card = FakeCard()
-    chunks = run_cards([card], 1000, [plain(n=10, largest=10)])
+    chunks = run_devices([card], 1000, [plain(n=10, largest=10)])
     next(chunks)
     n = len(card.log)
     chunks.close()
@@ -208,14 +208,14 @@ def test_closing_cancels_and_collects_nothing_more():
 def test_cards_share_the_seeds_and_chunks_come_in_seed_order(pauses):
     cards = [FakeCard(f"card {n}", pause=pause) for n, pause in enumerate(pauses)]
     sizings = [plain(n=10, largest=10) for _ in cards]
-    assert everything(run_cards(cards, 503, sizings)) == list(range(503))
+    assert everything(run_devices(cards, 503, sizings)) == list(range(503))
     ranges = sorted(e[2:] for card in cards for e in card.log if e[0] == "write")
     assert [first for first, _ in ranges] == list(range(0, 503, 10))
 
 
 def test_a_faster_card_does_more():
     slow, fast = FakeCard(pause=0.02), FakeCard(pause=0.0)
-    everything(run_cards([slow, fast], 400, [plain(n=10, largest=10) for _ in range(2)]))
+    everything(run_devices([slow, fast], 400, [plain(n=10, largest=10) for _ in range(2)]))
     done = [sum(e[0] == "write" for e in card.log) for card in (slow, fast)]
     assert done[1] > done[0] > 0
 
@@ -223,20 +223,20 @@ def test_a_faster_card_does_more():
 def test_memory_may_run_out_on_one_card_of_several():
     cards = [FakeCard(memory=70 * 3), FakeCard()]
     sizings = [plain(n=32, largest=32) for _ in cards]
-    assert everything(run_cards(cards, 500, sizings)) == list(range(500))
+    assert everything(run_devices(cards, 500, sizings)) == list(range(500))
 
 
 def test_a_failure_of_one_card_reaches_the_caller_and_stops_the_others():
     cards = [FakeCard(), FakeCard(fails_at=200)]
     cards[0].fails_at = 200  # whoever comes to that seed
     with pytest.raises(BackendError, match="the card is gone"):
-        everything(run_cards(cards, 10**6, [plain(n=10, largest=10) for _ in cards]))
+        everything(run_devices(cards, 10**6, [plain(n=10, largest=10) for _ in cards]))
     assert not [t for t in threading.enumerate() if t.name.startswith("tractography-cuda")]
 
 
 def test_a_slow_taker_does_not_fill_memory_with_what_others_tracked():
     cards = [FakeCard(), FakeCard()]
-    chunks = run_cards(cards, 10**4, [plain(n=10, largest=10) for _ in cards])
+    chunks = run_devices(cards, 10**4, [plain(n=10, largest=10) for _ in cards])
     next(chunks)
     limit = 2 * (launcher.AHEAD + 1)
     for _ in range(50):
@@ -264,5 +264,5 @@ def test_ranges_are_handed_out_once_from_any_thread():
 
 def test_a_card_goes_through_its_ranges_in_order():
     ranges = SeedRanges(100)
-    found = [seeds for seeds, _ in run_card(FakeCard(), ranges.take, plain(n=30, largest=30))]
+    found = [seeds for seeds, _ in run_device(FakeCard(), ranges.take, plain(n=30, largest=30))]
     assert found == [(0, 30), (30, 60), (60, 90), (90, 100)]

@@ -20,7 +20,7 @@ from ...errors import FileError, TractographyError
 from ...files.paths import check_writable, written_whole
 from ...parameters import ParameterSpec
 from ..panel.widgets.controls import parameter_controls, values_of
-from ..space.orientation_labels import LETTER_PIXELS, MARGIN, draw_letter, edge_letters
+from ..space.orientation_labels import LABEL_PIXELS, MARGIN, draw_label, edge_labels
 from ..streamlines.layer import Streamlines
 
 PICTURE_SPECS = (
@@ -110,7 +110,7 @@ def canvas_picture(
             picture = _seen_through(*(_on(viewer, ground, scale) for ground in ("black", "white")))
         else:
             picture = np.array(viewer.screenshot(canvas_only=True, flash=False, scale=scale))
-    return lettered(picture, edge_letters(viewer), scale) if letters else picture
+    return lettered(picture, edge_labels(viewer), scale) if letters else picture
 
 
 def _seen_through(
@@ -138,12 +138,12 @@ def _on(viewer: Any, colour: str, scale: float) -> NDArray[np.float32]:
 def lettered(
     picture: NDArray[np.uint8], letters: dict[str, str], scale: float
 ) -> NDArray[np.uint8]:
-    """Return an RGB or RGBA picture as RGBA, with letters of :func:`.sides.edge_letters` on it."""
+    """Return an RGB or RGBA picture as RGBA, with letters of :func:`.sides.edge_labels` on it."""
     height, width = picture.shape[:2]
     opaque = np.full((height, width, 1), 255, np.uint8)
     data = np.concatenate([picture, opaque], axis=2)[..., :4].tobytes()
     image = QImage(data, width, height, 4 * width, QImage.Format.Format_RGBA8888).copy()
-    margin = (MARGIN + LETTER_PIXELS / 2) * scale
+    margin = (MARGIN + LABEL_PIXELS / 2) * scale
     middles = {
         "left": QPointF(margin, height / 2),
         "right": QPointF(width - margin, height / 2),
@@ -152,7 +152,7 @@ def lettered(
     }
     painter = QPainter(image)
     for edge, letter in letters.items():
-        draw_letter(painter, middles[edge], letter, scale)
+        draw_label(painter, middles[edge], letter, scale)
     painter.end()
     return np.asarray(qimage_to_array(image), dtype=np.uint8)
 

@@ -26,7 +26,7 @@ from ...phantoms import PHANTOMS
 from ...recipes.volumes import VolumeSource
 from ...regions import Region
 from ..session.runs import Request
-from ..session.seeding import Balls, InMask
+from ..session.seeding import SeedMask, SeedSpheres
 
 PATH_KEY = "path"  # layer.metadata[PATH_KEY]: the file that a layer was opened from
 LINE = 88  # characters of a painted mask
@@ -116,14 +116,14 @@ def as_command(
     if mask_layer is not None:
         assert request.mask is not None
         words += ["--mask", _file_of(mask_layer, request.mask, fod.grid)]
-    if isinstance(starts, Balls):
+    if isinstance(starts, SeedSpheres):
         same = len(set(starts.n_each)) == 1
         for point, radius, n in _balls(starts):
             words += [f"--seed-sphere={_numbers(*point, radius)}" + ("" if same else f",{n}")]
         words += ["--n-seeds", str(starts.n_each[0])] if same else []
     else:
         words += ["--n-seeds", str(starts.n_seeds)]
-        if isinstance(starts, InMask):
+        if isinstance(starts, SeedMask):
             assert seed_layer is not None
             words += ["--seed-mask", _file_of(seed_layer, starts.mask, starts.grid)]
         else:
@@ -155,7 +155,7 @@ def path_of(layer: Layer) -> str | None:
 def _python_seeds(request: Request, layer: Layer | None, imports: set[str]) -> list[str]:
     starts = request.starts
     key = f"random_seed={request.parameters.random_seed}"
-    if isinstance(starts, Balls):
+    if isinstance(starts, SeedSpheres):
         return [
             "balls = [  # centre and radius in mm, streamlines",
             *(f"    ({point!r}, {radius!r}, {n})," for point, radius, n in _balls(starts)),
@@ -164,7 +164,7 @@ def _python_seeds(request: Request, layer: Layer | None, imports: set[str]) -> l
             f"    [nt.Seeds.in_sphere(centre, radius, n, {key}) for centre, radius, n in balls]",
             ")",
         ]
-    if isinstance(starts, InMask):
+    if isinstance(starts, SeedMask):
         assert layer is not None
         volume = _python_volume(layer, starts.mask, starts.grid, None, imports)
         return [
@@ -174,7 +174,7 @@ def _python_seeds(request: Request, layer: Layer | None, imports: set[str]) -> l
     return [f"seeds = nt.Seeds.from_fod(fod, {starts.n_seeds}, {key})"]
 
 
-def _balls(starts: Balls) -> list[tuple[tuple[float, ...], float, int]]:
+def _balls(starts: SeedSpheres) -> list[tuple[tuple[float, ...], float, int]]:
     return list(
         zip(
             map(tuple, starts.positions_mm.tolist()),
@@ -220,7 +220,7 @@ def _python_volume(
         reader = "load_mask" if label is None else "load_volume"
         imports.add(f"from {FILES}.fods import {reader}")
         return f"{reader}({path!r})"
-    imports.add(f"from {FILES}.sources import VolumeSource")
+    imports.add("from napari_tractography.recipes.volumes import VolumeSource")
     held = VolumeSource.of_array(voxels, grid)
     text = "\n".join(f"    {part!r}" for part in textwrap.wrap(held.voxels, LINE))
     return (

@@ -17,7 +17,7 @@ OPACITY = 0.35
 
 
 class Spheres(Points):  # type: ignore[misc]
-    """Balls in display mm; the size of a point is the diameter.
+    """Spheres in display mm; the size of a point is the diameter.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from scipy.ndimage import map_coordinates
 from ...maps.clusters import DISTANCE_MM
 from ...parameters import ParameterSpec
 from ...tractogram import Tractogram
-from ..session.seeding import Balls
+from ..session.seeding import SeedSpheres
 from ..session.session import Session
 from ..space.display import display_space_of_layer
 from ..streamlines.clustering import Clustering
@@ -105,7 +105,7 @@ DISPLAY_SPECS = (
 )
 
 
-class Appearance(QWidget):  # type: ignore[misc]
+class AppearanceSection(QWidget):  # type: ignore[misc]
     """Controls of how the streamlines look, with a legend where colour means a number."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
@@ -217,7 +217,7 @@ class Appearance(QWidget):  # type: ignore[misc]
     def _placed_seeds(self, tractogram: Tractogram) -> NDArray[np.int64]:
         """Return which of the placed seeds each streamline came from."""
         request = self.session.result_request
-        if request is None or not isinstance(request.starts, Balls):
+        if request is None or not isinstance(request.starts, SeedSpheres):
             return tractogram.seed_index  # each starts from a seed of its own
         ends = np.cumsum(request.starts.n_each)
         return np.asarray(np.searchsorted(ends, tractogram.seed_index, side="right"))

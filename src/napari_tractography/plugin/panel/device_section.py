@@ -97,8 +97,8 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.threads = parameter_control(THREADS_SPEC)
         self.controls = [self.backend, self.threads]
         self.form = form(self.controls)
-        self.memory = QProgressBar()
-        self.memory.setToolTip("Memory of the GPU that is in use, by all programs together.")
+        self.gpu_memory = QProgressBar()
+        self.gpu_memory.setToolTip("Memory of the GPU that is in use, by all programs together.")
         self.problem = _text("Why there is no GPU to choose.")
         self.took = _text("What the last run was tracked on, and why.")
         self.spent = _text(
@@ -106,7 +106,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         )
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        for part in (self.form, self.memory, self.problem, self.took, self.spent):
+        for part in (self.form, self.gpu_memory, self.problem, self.took, self.spent):
             layout.addWidget(part)
         self.backend.changed.connect(self._on_backend)
         self.threads.changed.connect(self._on_threads)
@@ -204,14 +204,14 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         chosen = [one for one in gpus if one.name == self.backend.value]
         if self.backend.value == AUTO and gpus:
             chosen = [max(gpus, key=lambda one: one.free_bytes)]
-        self.memory.setVisible(bool(chosen and chosen[0].total_bytes))
+        self.gpu_memory.setVisible(bool(chosen and chosen[0].total_bytes))
         if chosen and chosen[0].total_bytes:
             gpu = chosen[0]
             used, total = (gpu.total_bytes - gpu.free_bytes) / 1e9, gpu.total_bytes / 1e9
-            self.memory.setRange(0, 1000)
-            self.memory.setValue(round(1000 * used / total))
+            self.gpu_memory.setRange(0, 1000)
+            self.gpu_memory.setValue(round(1000 * used / total))
             busy = "" if gpu.utilisation_percent is None else f", {gpu.utilisation_percent} % busy"
-            self.memory.setFormat(f"{used:.1f} of {total:.1f} GB used{busy}")
+            self.gpu_memory.setFormat(f"{used:.1f} of {total:.1f} GB used{busy}")
 
 
 def _text(tip: str) -> QLabel:

@@ -27,16 +27,16 @@ from ..session.runs import Run
 from ..session.seed_mouse import SeedMouse
 from ..session.session import Session
 from ..space.camera import orient
-from .appearance_section import Appearance
+from .appearance_section import AppearanceSection
 from .data_section import DataSection
 from .device_section import DeviceSection
 from .output_menu import OutputMenu
-from .region_section import RegionList
+from .region_section import RegionSection
 from .results import Results
 from .seed_section import SeedSection
-from .selection_section import Selection
-from .settings import Memory
-from .view_section import Scene
+from .selection_section import SelectionSection
+from .settings import PanelSettings
+from .view_section import ViewSection
 from .widgets.busy_dialog import wait_for
 from .widgets.controls import (
     IgnoreWheel,
@@ -47,7 +47,7 @@ from .widgets.controls import (
     set_values,
     values_of,
 )
-from .widgets.dock_watch import Presence
+from .widgets.dock_watch import DockWatch
 from .widgets.sections import FOCUS_STYLE, Section, button, row
 
 if TYPE_CHECKING:
@@ -95,9 +95,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._attached = False
         self._build()
         self._connect()
-        self.memory = Memory(self, keep=remember)
+        self.settings = PanelSettings(self, keep=remember)
         self.open_session()
-        self._presence = Presence(self, came=self.open_session, went=self.close_session)
+        self._dock_watch = DockWatch(self, opened=self.open_session, closed=self.close_session)
 
     # -- what is on it -------------------------------------------------------------------------
 
@@ -109,7 +109,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.seeds = SeedSection(self.session, show_warning)
         self.seeding, self.hint_label = self.seeds.controls, self.seeds.hint
         self.clear_seeds = self.seeds.clear
-        self.regions = RegionList(self.session, show_warning)
+        self.regions = RegionSection(self.session, show_warning)
         self.tracking = parameter_controls(s for s in parameter_specs() if s.section == "main")
         tracking = form(self.tracking)
         self.more = parameter_controls(s for s in parameter_specs() if s.section == "more")
@@ -131,11 +131,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.output = OutputMenu(self.session)
         reset = self.output.menu().addAction("Restore defaults")
         reset.setToolTip("Set every control of the panel as it was at first; layers stay.")
-        reset.triggered.connect(lambda: self.memory.restore_defaults())
-        self.scene = Scene(self.session)
-        self.appearance = Appearance(self.session)
+        reset.triggered.connect(lambda: self.settings.restore_defaults())
+        self.scene = ViewSection(self.session)
+        self.appearance = AppearanceSection(self.session)
         self.device = DeviceSection(self.session)
-        self.selection = Selection(self.session)
+        self.selection = SelectionSection(self.session)
 
         inside = QWidget()
         layout = QVBoxLayout(inside)
@@ -217,7 +217,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         orient(self.viewer)
         self.scene.open()
         self.device.open()
-        self.memory.open()
+        self.settings.open()
         self.selection.open()
         self.appearance.open()
         self.viewer.mouse_drag_callbacks.append(self._on_press)
@@ -236,7 +236,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.viewer.mouse_drag_callbacks.remove(self._on_press)
         self.scene.close_scene()
         self.device.close_section()
-        self.memory.close_memory()
+        self.settings.close_settings()
         self.selection.close_selection()
         self.appearance.close_appearance()
         self.session.close()

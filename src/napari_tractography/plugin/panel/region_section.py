@@ -51,7 +51,7 @@ RULE_HELP = (
 ROLES_HELP = " ".join(f"{role.capitalize()}: {ROLE_HELP[role].lower()}" for role in STEERING)
 
 
-class RegionList(QWidget):  # type: ignore[misc]
+class RegionSection(QWidget):  # type: ignore[misc]
     """The table of regions, what adds to it, and the rule of the include regions.
 
     Parameters
@@ -99,7 +99,7 @@ class RegionList(QWidget):  # type: ignore[misc]
         self.table.itemSelectionChanged.connect(self._on_selection)
         self.table.itemSelectionChanged.connect(self._go_there)
         self.rule.changed.connect(session.regions.set_rule)
-        session.regions.listed.connect(self.refresh)
+        session.regions.list_changed.connect(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:

@@ -23,7 +23,7 @@ HOVER_MS = 50  # that the mouse rests: among millions of points a look takes as 
 HINT = "Alt-click a streamline to select it, Alt-Shift-click to select more."
 
 
-class Selection(QWidget):  # type: ignore[misc]
+class SelectionSection(QWidget):  # type: ignore[misc]
     """What is selected, and what can be done with it.
 
     Parameters

@@ -97,7 +97,7 @@ def checked(values: Mapping[str, Mapping[str, Any]]) -> Values:
     return result
 
 
-class Memory(QObject):  # type: ignore[misc]
+class PanelSettings(QObject):  # type: ignore[misc]
     """Keeps what is set in a panel, and sets it again.
 
     Parameters
@@ -145,7 +145,7 @@ class Memory(QObject):  # type: ignore[misc]
         if self._settings is not None:
             self._settings.events.changed.connect(self._on_preferences)
 
-    def close_memory(self) -> None:
+    def close_settings(self) -> None:
         """Keep what is set now, and follow no more."""
         if self._timer.isActive():
             self._timer.stop()
@@ -206,7 +206,7 @@ class Memory(QObject):  # type: ignore[misc]
         self.restore(kept)
 
     def _write(self) -> None:
-        Memory.writing = True
+        PanelSettings.writing = True
         try:
             for key, values in self.values.items():
                 for name, value in values.items():
@@ -217,10 +217,10 @@ class Memory(QObject):  # type: ignore[misc]
         except OSError as error:
             _tell_once(f"Settings of the panel are not kept: {error}")
         finally:
-            Memory.writing = False
+            PanelSettings.writing = False
 
     def _on_preferences(self, _event: Any) -> None:
-        if not Memory.writing and not self._timer.isActive():
+        if not PanelSettings.writing and not self._timer.isActive():
             self._read()
 
 

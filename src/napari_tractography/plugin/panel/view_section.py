@@ -12,7 +12,7 @@ from ...parameters import ParameterSpec
 from ..layers.glyphs import MAX_GLYPHS, FodGlyphs, peaks_layer
 from ..session.session import Session
 from ..space.layer_list import insert_beside
-from ..space.orientation_labels import VIEW_HELP, VIEWS, SideLetters, show_view
+from ..space.orientation_labels import VIEW_HELP, VIEWS, OrientationLabels, show_view
 from .widgets.controls import form, on_change, parameter_controls, values_of
 from .widgets.sections import button, row
 
@@ -44,7 +44,7 @@ GLYPH_SPECS = (
 )
 
 
-class Scene(QWidget):  # type: ignore[misc]
+class ViewSection(QWidget):  # type: ignore[misc]
     """Buttons for views, and the FOD as glyphs and peaks."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
@@ -52,7 +52,7 @@ class Scene(QWidget):  # type: ignore[misc]
         self.session = session
         self.glyphs: FodGlyphs | None = None
         self.peaks: Layer | None = None
-        self.letters: SideLetters | None = None
+        self.letters: OrientationLabels | None = None
         self.views = {name: button(name, VIEW_HELP[name]) for name in VIEWS}
         for name, one in self.views.items():
             # Four side by side are not to widen the panel.
@@ -87,7 +87,7 @@ class Scene(QWidget):  # type: ignore[misc]
         window = getattr(self.session.viewer, "window", None)
         if window is not None and self.letters is None:
             # The canvas has no public name; test_scene.py tells when this one goes.
-            self.letters = SideLetters(self.session.viewer, window._qt_viewer.canvas.native)
+            self.letters = OrientationLabels(self.session.viewer, window._qt_viewer.canvas.native)
         self.session.viewer.layers.events.removed.connect(self._on_removed)
 
     def close_scene(self) -> None:

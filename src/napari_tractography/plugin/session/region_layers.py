@@ -63,7 +63,7 @@ class Regions:
     """
 
     changed = Signal()  # what is tracked depends on it
-    listed = Signal()  # another list, or another name
+    list_changed = Signal()  # another list, or another name
 
     def __init__(self, viewer: Any) -> None:
         self.viewer = viewer
@@ -85,7 +85,7 @@ class Regions:
         if self._check.isActive():
             self._check.stop()
             if self._look_again():
-                self.listed.emit()
+                self.list_changed.emit()
         ordered = sorted(self.entries, key=lambda entry: STEERING.index(entry.role))
         return [(entry, region) for entry in ordered for region in self.of(entry)]
 
@@ -253,7 +253,7 @@ class Regions:
                 layer.face_color = layer.current_face_color = colour
             elif layer.metadata.get(PAINTED_KEY):
                 layer.colormap = DirectLabelColormap(color_dict={None: colour, 0: "transparent"})
-        self.listed.emit()
+        self.list_changed.emit()
         self.changed.emit()
 
     def _lower(self, layer: Layer) -> None:
@@ -272,7 +272,7 @@ class Regions:
 
     def _on_name(self, event: Any) -> None:
         self._refresh(event.source)
-        self.listed.emit()
+        self.list_changed.emit()
 
     def _on_data(self, event: Any) -> None:
         action = getattr(event, "action", None)
@@ -280,7 +280,7 @@ class Regions:
             return  # it is about to happen, and will be told again
         was_empty = self._refresh(event.source)
         if was_empty or event.type == "paint" or isinstance(event.source, Spheres):
-            self.listed.emit()
+            self.list_changed.emit()
         self.changed.emit()
 
     def _refresh(self, layer: Layer) -> bool:
@@ -293,7 +293,7 @@ class Regions:
 
     def _compare(self) -> None:
         if self._look_again():
-            self.listed.emit()
+            self.list_changed.emit()
             self.changed.emit()
 
     def _look_again(self) -> bool:

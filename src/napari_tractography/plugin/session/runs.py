@@ -20,12 +20,13 @@ from ...errors import TractographyError
 from ...fod import Fod
 from ...parameters import TrackingParameters
 from ...regions import Region
+from ...seeds import Seeds
 from ...tracking.backends import Report
 from ...tracking.engine import iter_chunks, make_plan
 from ...tracking.inputs import Execution, TrackingInput
 from ...tractogram import Tractogram
 from .previews import track_preview
-from .seeding import Starts
+from .seeding import Seeding
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +40,8 @@ class Request:
     """A run, frozen: nothing that happens on the screen changes it."""
 
     fod: Fod
-    starts: Starts
-    full: Starts  # of the full run, where this is its preview
+    starts: Seeding
+    full: Seeding  # of the full run, where this is its preview
     parameters: TrackingParameters
     mask: NDArray[np.bool_] | None
     preview: bool
@@ -62,11 +63,15 @@ class Request:
         """Return, for each place, the number in the full run of its first streamline; how many."""
         return [0, *accumulate(self.full.n_each)][:-1], self.starts.n_each
 
+    def seeds(self) -> Seeds:
+        """Draw where streamlines start."""
+        return self.starts.draw(self.fod, self.parameters.random_seed)
+
     def tracking_input(self) -> TrackingInput:
-        """Draw where streamlines start, and return what the engine takes."""
+        """Return what the engine takes."""
         return TrackingInput(
             self.fod,
-            self.starts.draw(self.fod, self.parameters.random_seed),
+            self.seeds(),
             self.parameters,
             self.mask,
             self.regions,

@@ -19,7 +19,7 @@ from ...errors import InvalidSeedsError
 from ...parameters import SeedingParameters, seeding_specs
 from ..space.display import UNITS, DisplaySpace
 from ..space.layer_list import insert_beside
-from .seeding import Balls
+from .seeding import SeedSpheres
 
 SEEDS_KEY = "seeds_in"  # layer.metadata[SEEDS_KEY] is the display space of a layer of seeds
 SEED_COLOUR = "#ffd166"
@@ -29,7 +29,7 @@ OWN_SPECS = tuple(spec for spec in seeding_specs() if spec.name in ("radius_mm",
 OWN = {spec.name: spec for spec in OWN_SPECS}  # what a seed may have of its own: its features
 
 
-class PlacedSeeds:
+class SeedLayer:
     """The points layer of the seeds of one viewer, made when the first seed is placed.
 
     Parameters
@@ -44,8 +44,8 @@ class PlacedSeeds:
     """
 
     changed = Signal()
-    came = Signal()  # another layer, or none
-    drawn = Signal(list)  # numbers of the seeds that the add tool of the layer placed
+    layer_changed = Signal()  # another layer, or none
+    points_added = Signal(list)  # numbers of the seeds that the add tool of the layer placed
 
     def __init__(self, viewer: Any) -> None:
         self.viewer = viewer
@@ -83,7 +83,7 @@ class PlacedSeeds:
                 own[name][:] = found[name].to_numpy(dtype=float, na_value=np.nan)
         return own
 
-    def balls(self, seeding: SeedingParameters) -> Balls:
+    def balls(self, seeding: SeedingParameters) -> SeedSpheres:
         """Return where streamlines start.
 
         Raises
@@ -103,7 +103,9 @@ class PlacedSeeds:
             for value in np.unique(values[name][~common]).tolist():
                 spec.check(value)
             values[name][common] = getattr(seeding, name)
-        return Balls(self.positions_mm, values["radius_mm"], values["n_per_seed"].astype(np.int64))
+        return SeedSpheres(
+            self.positions_mm, values["radius_mm"], values["n_per_seed"].astype(np.int64)
+        )
 
     # -- changing ------------------------------------------------------------------------------
 
@@ -174,7 +176,7 @@ class PlacedSeeds:
         layer.events.data.disconnect(self._on_data)
         layer.events.features.disconnect(self._on_features)
         self.layer = None
-        self.came.emit()
+        self.layer_changed.emit()
         return True
 
     def show_in(self, space: DisplaySpace) -> None:
@@ -190,7 +192,7 @@ class PlacedSeeds:
         self._own = self.own
         layer.events.data.connect(self._on_data)
         layer.events.features.connect(self._on_features)
-        self.came.emit()
+        self.layer_changed.emit()
 
     def _place(self, layer: Points, seeds_mm: NDArray[np.float64]) -> None:
         layer.metadata[SEEDS_KEY] = self.space
@@ -205,7 +207,7 @@ class PlacedSeeds:
             return  # each is told twice, before and after
         if event.action == ActionType.ADDED and not self._adding:
             n = len(event.value)
-            self.drawn.emit([int(index) % n for index in event.data_indices])
+            self.points_added.emit([int(index) % n for index in event.data_indices])
         self._own = self.own
         self.changed.emit()
 

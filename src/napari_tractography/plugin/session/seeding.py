@@ -18,8 +18,8 @@ from ...seeds import Seeds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Balls:
-    """Balls around seeds that were placed, each with a radius and a number of its own.
+class SeedSpheres:
+    """Spheres around seeds that were placed, each with a radius and a number of its own.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Balls:
         """Number of streamlines of each place, in their order."""
         return [int(n) for n in self.counts]
 
-    def at_most(self, n: int) -> Balls:
+    def at_most(self, n: int) -> SeedSpheres:
         """Return the same with about `n` streamlines, at least one from each seed."""
         return replace(self, counts=np.array(shares(self.n_each, n), dtype=np.int64))
 
@@ -60,7 +60,7 @@ class Balls:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class InMask:
+class SeedMask:
     """The voxels of a mask.
 
     Attributes
@@ -81,7 +81,7 @@ class InMask:
         """Number of streamlines: there is one place only."""
         return [self.n_seeds]
 
-    def at_most(self, n: int) -> InMask:
+    def at_most(self, n: int) -> SeedMask:
         """Return the first `n` seeds."""
         return replace(self, n_seeds=min(self.n_seeds, n))
 
@@ -91,7 +91,7 @@ class InMask:
 
 
 @dataclass(frozen=True, slots=True)
-class InFod:
+class SeedFod:
     """Everywhere, in proportion to the FOD."""
 
     n_seeds: int
@@ -101,7 +101,7 @@ class InFod:
         """Number of streamlines: there is one place only."""
         return [self.n_seeds]
 
-    def at_most(self, n: int) -> InFod:
+    def at_most(self, n: int) -> SeedFod:
         """Return the first `n` seeds."""
         return replace(self, n_seeds=min(self.n_seeds, n))
 
@@ -110,7 +110,7 @@ class InFod:
         return Seeds.from_fod(fod, self.n_seeds, random_seed=random_seed)
 
 
-Starts = Balls | InMask | InFod
+Seeding = SeedSpheres | SeedMask | SeedFod
 
 
 def shares(wanted: Sequence[int], n: int) -> list[int]:

@@ -30,8 +30,8 @@ from ..streamlines.layer import Streamlines
 from .previews import Pace
 from .region_layers import Regions
 from .runs import Failure, Finished, Request, Run, work
-from .seed_layer import PlacedSeeds
-from .seeding import InFod, InMask, Starts
+from .seed_layer import SeedLayer
+from .seeding import SeedFod, Seeding, SeedMask
 
 SETTLE_MS = 250  # after the last change, before the full number is tracked
 CLOSE_SECONDS = 0.5  # a chunk takes less; what compiles the engine cannot be waited for
@@ -50,7 +50,7 @@ class Session:
         What to track in; :meth:`choose_fod` changes the first.
     seed_mask_layer : Layer or None
         What to start in, where that is a mask and not the one to track in.
-    seeds : PlacedSeeds
+    seeds : SeedLayer
         The seeds that were placed, in a layer.
     regions : Regions
         What streamlines must pass or avoid.
@@ -79,7 +79,7 @@ class Session:
         self.viewer = viewer
         self.fod_layer: Layer | None = None
         self._mask, self._seed_mask = Watch(self.changed), Watch(self._on_seed_mask)
-        self.seeds = PlacedSeeds(viewer)
+        self.seeds = SeedLayer(viewer)
         self.regions = Regions(viewer)
         self.space = self.regions.space if self.seeds.layer is None else self.seeds.space
         self.parameters = TrackingParameters()
@@ -107,8 +107,8 @@ class Session:
         self._settle.setSingleShot(True)
         self._settle.setInterval(SETTLE_MS)
         self._settle.timeout.connect(self._run_settled)
-        self.seeds.came.connect(self.seeds_changed.emit)
-        self.seeds.drawn.connect(self.seeds_drawn.emit)
+        self.seeds.layer_changed.connect(self.seeds_changed.emit)
+        self.seeds.points_added.connect(self.seeds_drawn.emit)
         self.seeds.changed.connect(self._on_seeds)
         self.regions.changed.connect(self.changed)
 
@@ -229,7 +229,7 @@ class Session:
             return None
         return self.mask_layer if self.seed_mask_layer is None else self.seed_mask_layer
 
-    def starts(self) -> Starts:
+    def starts(self) -> Seeding:
         """Return where streamlines are to start.
 
         Raises
@@ -241,13 +241,13 @@ class Session:
         if seeding.source == "placed seeds":
             return self.seeds.balls(seeding)
         if seeding.source == "whole FOD":
-            return InFod(seeding.n_total)
+            return SeedFod(seeding.n_total)
         if self.starts_layer is None:
             raise InvalidSeedsError(
                 "There is no mask to start from; choose one in Seeds, or start from something else."
             )
         mask, grid = voxels_of(self.starts_layer, self.space)
-        return InMask(mask.copy(), grid, seeding.n_total)
+        return SeedMask(mask.copy(), grid, seeding.n_total)
 
     def request(self, *, preview: bool = False) -> Request:
         """Freeze what is to be tracked.

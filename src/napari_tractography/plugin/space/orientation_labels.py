@@ -27,7 +27,7 @@ LETTERS = (("I", "S"), ("P", "A"), ("L", "R"))  # where z, y, x decrease and inc
 SHARE = 0.35  # of the screen: an axis that runs less along an edge gives it no letter
 MARGIN = 6
 LETTER_COLOUR, EDGE_COLOUR = "#ffd166", "#202020"
-LETTER_PIXELS = 16
+LABEL_PIXELS = 16
 EDGE_SHARE = 0.22  # of the height of a letter: its dark edge, seen on white too
 
 
@@ -44,7 +44,7 @@ def show_view(viewer: Any, name: str) -> None:
     viewer.reset_view()
 
 
-def edge_letters(viewer: Any) -> dict[str, str]:
+def edge_labels(viewer: Any) -> dict[str, str]:
     """Return which side of the body each edge of the canvas looks to.
 
     Returns
@@ -77,11 +77,11 @@ def edge_letters(viewer: Any) -> dict[str, str]:
     return letters
 
 
-def draw_letter(painter: QPainter, middle: QPointF, letter: str, scale: float = 1.0) -> None:
+def draw_label(painter: QPainter, middle: QPointF, letter: str, scale: float = 1.0) -> None:
     """Draw a letter around a point, with a dark edge, so that it is seen on any ground."""
     font = QFont()
     font.setBold(True)
-    font.setPixelSize(round(LETTER_PIXELS * scale))
+    font.setPixelSize(round(LABEL_PIXELS * scale))
     shape = QPainterPath()
     shape.addText(0, 0, font, letter)
     shape.translate(middle - shape.boundingRect().center())
@@ -99,16 +99,16 @@ class _Letter(QLabel):  # type: ignore[misc]
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setStyleSheet("background: transparent;")
-        self.resize(LETTER_PIXELS + 4, LETTER_PIXELS + 4)
+        self.resize(LABEL_PIXELS + 4, LABEL_PIXELS + 4)
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
         """Draw the letter."""
         painter = QPainter(self)
-        draw_letter(painter, QRectF(self.rect()).center(), self.text())
+        draw_label(painter, QRectF(self.rect()).center(), self.text())
         painter.end()
 
 
-class SideLetters(QObject):  # type: ignore[misc]
+class OrientationLabels(QObject):  # type: ignore[misc]
     """The letters at the edges of a canvas, kept up to date.
 
     Parameters
@@ -162,7 +162,7 @@ class SideLetters(QObject):  # type: ignore[misc]
 
     def update(self) -> None:
         """Write the letters and put them at the edges."""
-        letters = edge_letters(self.viewer)
+        letters = edge_labels(self.viewer)
         width, height = self.canvas.width(), self.canvas.height()
         for edge, label in self.labels.items():
             label.setText(letters[edge])

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from ...tractogram import Tractogram
 from .colours import DEFAULT_COLOUR, MODES, Colours, single_colour
-from .drawn_subset import Shown
+from .drawn_subset import DrawnSubset
 
 VALUES = "values"  # the mode of Streamlines.colour_by_values
 RGBA = tuple[float, float, float, float]
@@ -67,7 +67,7 @@ class Colouring:
             self.mode = "direction"
         return True
 
-    def of(self, shown: Shown, *, colormap: str, part: Tractogram | None = None) -> Colours:
+    def of(self, shown: DrawnSubset, *, colormap: str, part: Tractogram | None = None) -> Colours:
         """Return the colours of what is drawn, or of a part of it."""
         drawn = shown.tractogram if part is None else part
         if self.mode == VALUES and self._values is not None and self._paint is not None:
@@ -83,7 +83,7 @@ class Colouring:
         return mode.plain(drawn)
 
     def of_more(
-        self, shown: Shown, before: Colours, chunk: Tractogram, *, colormap: str
+        self, shown: DrawnSubset, before: Colours, chunk: Tractogram, *, colormap: str
     ) -> Colours:
         """Return the colours after a chunk was added to what is drawn, painting only that."""
         added = self.of(shown, colormap=colormap, part=chunk)

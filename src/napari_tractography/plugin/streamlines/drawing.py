@@ -23,7 +23,7 @@ from ..space.display import DisplaySpace
 from .bare_tracks import NOTHING, BareTracks, View
 from .clipping import CLIPS, Clip
 from .colours import Colours, single_colour
-from .drawn_subset import Shown
+from .drawn_subset import DrawnSubset
 from .polylines import crop_to_slab, nearest_piece
 
 DEFAULT_SLAB_MM = 4.0  # without a volume; two voxels with one
@@ -36,7 +36,7 @@ class DrawnStreamlines(BareTracks):
 
     Parameters
     ----------
-    shown : Shown
+    shown : DrawnSubset
         What to draw at first.
     slab_mm : float or None
         As in :class:`.streamlines.Streamlines`.
@@ -44,7 +44,7 @@ class DrawnStreamlines(BareTracks):
         Further arguments of :class:`napari.layers.Tracks`.
     """
 
-    def __init__(self, shown: Shown, *, slab_mm: float | None, **kwargs: Any) -> None:
+    def __init__(self, shown: DrawnSubset, *, slab_mm: float | None, **kwargs: Any) -> None:
         self._shown = shown
         self._colours: Colours = single_colour(shown.tractogram)
         self._selected = np.empty(0, dtype=np.int64)
@@ -53,7 +53,7 @@ class DrawnStreamlines(BareTracks):
         super().__init__(tail_length=self.tail_length, **kwargs)
         self.events.add(tractogram=Event, selected=Event)
 
-    def _changed(self, shown: Shown, colours: Colours) -> None:
+    def _changed(self, shown: DrawnSubset, colours: Colours) -> None:
         """Draw something else."""
         self._shown, self._colours = shown, colours
         self._mark_changed()
@@ -245,7 +245,7 @@ class DrawnStreamlines(BareTracks):
 
     def _pick(
         self, position: ArrayLike, view_direction: ArrayLike | None, world: bool
-    ) -> tuple[Shown, int | None]:
+    ) -> tuple[DrawnSubset, int | None]:
         """Return what is under a position, and of what: napari asks from another thread."""
         shown = self._shown
         if not self.visible or not len(shown.xyz):

@@ -18,7 +18,7 @@ from ..space.display import DisplaySpace
 from .polylines import Blocks, Slab, even_subset, first_on_ray, joined_to_next
 
 
-class Shown:
+class DrawnSubset:
     """The drawn part of a tractogram.
 
     Parameters
@@ -76,9 +76,9 @@ class Shown:
         """Number of all streamlines."""
         return sum(part.n_streamlines for part in self._parts)
 
-    def with_more(self, chunk: Tractogram) -> Shown:
+    def with_more(self, chunk: Tractogram) -> DrawnSubset:
         """Return the same with all of a chunk drawn too; only where no subset is drawn."""
-        more = Shown.__new__(Shown)
+        more = DrawnSubset.__new__(DrawnSubset)
         more._parts = [*self._parts, chunk]
         more._subset = more.chosen = None
         more.space = self.space
@@ -90,7 +90,7 @@ class Shown:
         more.offsets = np.concatenate([self.offsets, chunk.offsets[1:] + self.offsets[-1]])
         return more
 
-    def placed(self, space: DisplaySpace) -> Shown:
+    def placed(self, space: DisplaySpace) -> DrawnSubset:
         """Return the same streamlines drawn in another space."""
         moved = copy(self)
         moved.__dict__.pop("blocks", None)

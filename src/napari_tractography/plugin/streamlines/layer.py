@@ -19,7 +19,7 @@ from ..space.display import UNITS, DisplaySpace
 from .colouring import RGBA, VALUES, Colouring, Paint, Values
 from .colours import DEFAULT_COLORMAP, MODES, Colours, kind_colours, value_colours
 from .drawing import DrawnStreamlines, known, positive
-from .drawn_subset import Shown
+from .drawn_subset import DrawnSubset
 from .editing import Editor
 from .selecting import KEYMAP, select_on_click
 
@@ -84,7 +84,7 @@ class Streamlines(DrawnStreamlines):
         self._max_vertices = int(positive("max_vertices", max_vertices))
         self._colouring = Colouring(known("colour_by", colour_by, MODES))
         super().__init__(
-            Shown(Tractogram.empty(), space, self._max_vertices),
+            DrawnSubset(Tractogram.empty(), space, self._max_vertices),
             slab_mm=slab_mm,
             name=name,
             color_by=colour_by,
@@ -133,7 +133,7 @@ class Streamlines(DrawnStreamlines):
             self._show(whole, self._max_vertices // 2 if crowded else self._max_vertices)
 
     def _show(self, tractogram: Tractogram, max_vertices: int) -> None:
-        shown = Shown(tractogram, self.space, max_vertices)
+        shown = DrawnSubset(tractogram, self.space, max_vertices)
         self._changed(shown, self._colouring.of(shown, colormap=self._colormap))
 
     @property

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from ...buffers import memory
+from ...buffers import pool
 from ...stop import N_REASONS
 from ...tractogram import Tractogram, tally_from_counts
 from .. import codes
@@ -140,7 +140,7 @@ def track_range(
         room = -(-settings.max_steps // every)
         worker.scratch = codes.new_scratch(plan.table.n_patches, plan.field.lmax)
         worker.walkers = walkers.new_walkers(len(plan.regions.roles), plan.regions.n_includes, room)
-        worker.points = memory.points(max(POINTS_A_BUFFER, 2 * WALKERS * (2 * room + 1)))
+        worker.points = pool.points(max(POINTS_A_BUFFER, 2 * WALKERS * (2 * room + 1)))
     n = last - first
     firsts, counts = np.zeros(n, np.int64), np.zeros(n, np.int64)
     lengths, reasons = np.empty(n, np.float32), np.empty((n, 2), np.uint8)
@@ -171,13 +171,13 @@ def track_range(
         if cancelled[0]:
             break
         n_points = int(common[walkers.N_POINTS])
-        larger = memory.points(2 * len(worker.points))
+        larger = pool.points(2 * len(worker.points))
         larger[:n_points] = worker.points[:n_points]
         worker.points = larger
     kept = np.flatnonzero(counts)
     offsets = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(counts[kept], out=offsets[1:])
-    points = memory.points(int(offsets[-1]))
+    points = pool.points(int(offsets[-1]))
     in_order(worker.points, firsts, counts, points)
     chunk = Tractogram(
         points,

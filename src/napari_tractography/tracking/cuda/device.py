@@ -168,7 +168,7 @@ def _fill(target: Any, source: Any, stream: Any = None) -> None:
         target.data.copy_from_device_async(source.data, source.nbytes, stream)
 
 
-class CudaCard:
+class CudaDevice:
     """A GPU, set up for one run; see :class:`napari_tractography.tracking.cuda.scheduler.Card`.
 
     Attributes

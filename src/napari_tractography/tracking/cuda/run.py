@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ...errors import BackendError
 from ...stop import StopReason
 from ...tractogram import Tractogram, tally_from_counts
-from .device import CudaCard
+from .device import CudaDevice
 from .device import is_uploaded as is_uploaded
 from .device import warm_up as warm_up
-from .scheduler import MEMORY_LIMIT, SLOTS, OutOfDeviceMemoryError, run_cards
+from .scheduler import MEMORY_LIMIT, SLOTS, OutOfDeviceMemoryError, run_devices
 
 if TYPE_CHECKING:
     from ..plan import Plan
@@ -64,13 +64,13 @@ def iter_chunks(
     BackendError
         When a GPU cannot do it, in one sentence.
     """
-    cards: list[CudaCard] = []
+    cards: list[CudaDevice] = []
     try:
         for gpu in gpus:
-            card = CudaCard(gpu, plan, first_stream, threads_a_block)
+            card = CudaDevice(gpu, plan, first_stream, threads_a_block)
             cards += [card]
         sizings = [card.sizing(memory_limit, block) for card in cards]
-        yield from run_cards(cards, plan.n_seeds, sizings)
+        yield from run_devices(cards, plan.n_seeds, sizings)
     finally:
         for card in cards:
             card.close()
@@ -137,7 +137,7 @@ def track_on_device(
     BackendError
         When a GPU cannot do it, or they do not fit into its memory.
     """
-    card = CudaCard(gpu, plan, first_stream, threads_a_block)
+    card = CudaDevice(gpu, plan, first_stream, threads_a_block)
     try:
         sizing = card.sizing(memory_limit, None)
         need = sizing.need(plan.n_seeds, 0)

@@ -120,7 +120,7 @@ class SeedRanges:
         return (first, last) if first < last else None
 
 
-def run_card(
+def run_device(
     card: Card, take: Take, sizing: Sizing
 ) -> Generator[tuple[Range, Tractogram], None, None]:
     """Track what `take` hands out on one card; yield seed ranges in that order.
@@ -208,7 +208,7 @@ def run_card(
         yield waiting[1], card.collect(waiting[0])
 
 
-def run_cards(
+def run_devices(
     cards: Sequence[Card], n_seeds: int, sizings: Sequence[Sizing]
 ) -> Generator[Tractogram, None, None]:
     """Track seeds on all cards at once; yield chunks in seed order.
@@ -218,7 +218,7 @@ def run_cards(
     """
     ranges = SeedRanges(n_seeds)
     if len(cards) == 1:
-        for _, chunk in run_card(cards[0], ranges.take, sizings[0]):
+        for _, chunk in run_device(cards[0], ranges.take, sizings[0]):
             yield chunk
         return
     done: dict[int, tuple[int, Tractogram]] = {}  # by first seed
@@ -244,7 +244,7 @@ def run_cards(
                 return seeds
 
         try:
-            for (first, last), chunk in run_card(card, take, sizing):
+            for (first, last), chunk in run_device(card, take, sizing):
                 with changed:
                     done[first] = last, chunk
                     changed.notify_all()

@@ -102,7 +102,7 @@ def build_table(
     BackendError
         When the GPU cannot do it, or its memory does not suffice.
     """
-    gpu = gpu_of(fod.held_values.nearest)
+    gpu = gpu_of(fod.device_values.native)
     assert gpu is not None
     cupy = import_cupy()
     shapes = table_arrays(fod.n_voxels, n_directions)
@@ -122,7 +122,7 @@ def build_table(
     if progress is not None:
         progress(fod.n_voxels, fod.n_voxels)
     return FodTable(
-        voxel_rows=fod.held_rows.nearest,
+        voxel_rows=fod.device_rows.native,
         **arrays,
         directions=direction_set(n_directions),
         to_voxel=to_voxel_matrix(fod),
@@ -136,7 +136,7 @@ def _fill(
     held = sampling_matrix(fod, n_directions)
     matrix = cupy.empty(held.shape, held.dtype)
     matrix.set(held)
-    given = {"values": fod.held_values.nearest, "matrix": matrix}
+    given = {"values": fod.device_values.native, "matrix": matrix}
     addresses = {name: array.data.ptr for name, array in {**arrays, **given}.items()}
     n_coefficients, n_half = held.shape
     rows = pack_rows(addresses, fod.n_voxels, n_coefficients, n_half, sharpness_of(positivity))

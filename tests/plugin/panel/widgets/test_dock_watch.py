@@ -8,21 +8,21 @@ import pytest
 from qtpy.QtCore import QEvent, Qt, QTimer
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
-from napari_tractography.plugin.panel.widgets.dock_watch import Presence
+from napari_tractography.plugin.panel.widgets.dock_watch import DockWatch
 
 
 class Stage:
-    """A widget in a dock in a window, and what its Presence told."""
+    """A widget in a dock in a window, and what its DockWatch told."""
 
     def __init__(self, qtbot: Any) -> None:
         self.told: list[str] = []
         self.window = QMainWindow()
         qtbot.addWidget(self.window)
         self.widget = QWidget()
-        self.presence = Presence(
+        self.presence = DockWatch(
             self.widget,
-            came=lambda: self.told.append("came"),
-            went=lambda: self.told.append("went"),
+            opened=lambda: self.told.append("opened"),
+            closed=lambda: self.told.append("closed"),
         )
         self.dock = QDockWidget()
         self.dock.setWidget(self.widget)
@@ -36,16 +36,16 @@ def stage(qtbot: Any) -> Stage:
 
 
 def test_it_comes_with_the_dock_and_goes_with_it(stage: Stage) -> None:
-    assert stage.told == ["came"]
+    assert stage.told == ["opened"]
     stage.widget.setParent(None)
-    assert stage.told == ["came", "went"]
+    assert stage.told == ["opened", "closed"]
     stage.dock.setWidget(stage.widget)
-    assert stage.told == ["came", "went", "came"]
+    assert stage.told == ["opened", "closed", "opened"]
 
 
 def test_it_goes_when_the_window_closes(stage: Stage) -> None:
     stage.window.close()
-    assert stage.told == ["came", "went"]
+    assert stage.told == ["opened", "closed"]
 
 
 def test_a_dock_that_floats_or_is_hidden_stays(stage: Stage, qtbot: Any) -> None:
@@ -53,9 +53,9 @@ def test_a_dock_that_floats_or_is_hidden_stays(stage: Stage, qtbot: Any) -> None
     stage.dock.hide()
     stage.dock.show()
     qtbot.wait(20)
-    assert stage.told == ["came"]
+    assert stage.told == ["opened"]
     stage.window.close()  # it is still the dock's
-    assert stage.told == ["came", "went"]
+    assert stage.told == ["opened", "closed"]
 
 
 class ClosedByHand:
@@ -70,7 +70,10 @@ class ClosedByHand:
 
 @pytest.mark.parametrize(
     ("refused", "told"),
-    [pytest.param(True, ["came"], id="refused"), pytest.param(False, ["came", "went"], id="done")],
+    [
+        pytest.param(True, ["opened"], id="refused"),
+        pytest.param(False, ["opened", "closed"], id="done"),
+    ],
 )
 def test_a_person_may_refuse_to_close(
     stage: Stage, qtbot: Any, refused: bool, told: list[str]

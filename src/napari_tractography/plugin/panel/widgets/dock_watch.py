@@ -9,24 +9,24 @@ from qtpy.QtCore import QEvent, QObject, QTimer
 from qtpy.QtWidgets import QWidget
 
 
-class Presence(QObject):  # type: ignore[misc]
+class DockWatch(QObject):  # type: ignore[misc]
     """Watches a widget, its dock and its window.
 
     Parameters
     ----------
     widget : QWidget
         What is docked.
-    came, went : callable
+    opened, closed : callable
         Called when the widget is put into a dock, and when the dock or the window closes.
     """
 
     def __init__(
-        self, widget: QWidget, *, came: Callable[[], None], went: Callable[[], None]
+        self, widget: QWidget, *, opened: Callable[[], None], closed: Callable[[], None]
     ) -> None:
         super().__init__(widget)
         self._widget = widget
-        self._came = came
-        self._went = went
+        self._opened = opened
+        self._closed = closed
         self._window_ref: Callable[[], QWidget | None] = lambda: None  # weak: not ours to keep
         widget.installEventFilter(self)
 
@@ -39,12 +39,12 @@ class Presence(QObject):  # type: ignore[misc]
             elif kind == QEvent.Type.ParentChange:
                 # A dock that is closed leaves its content without a parent.
                 gone = self._widget.parentWidget() is None
-                (self._went if gone else self._came)()
+                (self._closed if gone else self._opened)()
         elif watched is self._window and kind == QEvent.Type.Close:
             if event.spontaneous():  # by the person, who may yet be asked and refuse
                 QTimer.singleShot(0, self._check_window)
             else:
-                self._went()
+                self._closed()
         return False
 
     @property
@@ -64,4 +64,4 @@ class Presence(QObject):  # type: ignore[misc]
 
     def _check_window(self) -> None:
         if self._window is None or not self._window.isVisible():
-            self._went()
+            self._closed()
