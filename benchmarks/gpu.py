@@ -35,7 +35,7 @@ REPEATS = 3
 # Streamlines a second on an A100, by Tractography.jl's documentation (docs/src/gpu.md at 0d15e82).
 DOCUMENTED = {"probabilistic": 1.0e6, "deterministic": 2.2e6}
 # A step of the nearest-voxel kernel at the least: one try, and that accepted. Reads, each a sector
-# of 32 bytes: row, both alias entries, cone, level, core and its share, direction; writes: 12 bytes
+# of 32 bytes: row, both alias entries, cone, quantised_value, contained and its mass_fraction, direction; writes: 12 bytes
 # of a point.
 SECTOR_READS, SECTOR = 8, 32
 # Counted in the source: Philox's ten rounds of eight operations, ten for each look-up in an alias
@@ -211,7 +211,7 @@ def baseline_values(plan: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     units = np.ascontiguousarray(field.directions[chosen])
     table = np.zeros((*field.voxel_rows.shape, len(chosen)), np.float32)
     full = field.voxel_rows >= 0
-    amplitudes = field.levels.reshape(len(field.levels), -1) * field.scales[:, None]
+    amplitudes = field.quantised.reshape(len(field.quantised), -1) * field.quanta[:, None]
     table[full] = amplitudes[field.voxel_rows[full]][:, chosen % n_half]
     cone = (units @ units.T >= np.cos(np.deg2rad(SPEED["max_angle_deg"]))).astype(np.uint8)
     arrays = {"table": table, "directions": units, "cone": cone, "seeds": plan.positions_mm}
@@ -397,7 +397,7 @@ def floor_lines(report: dict[str, Any]) -> list[str]:
     """Return what a step takes at the least on this card, and how far from it we are."""
     low, found = report["floor"], report["ours"]["probabilistic, nearest"]
     best = min(low["steps_per_s_by_bandwidth"], low["steps_per_s_by_operations"])
-    shares = ", ".join(
+    mass_fractions = ", ".join(
         f"{output} {100 * found[f'{output}_kernel_steps_per_s'] / best:.1f} %"
         for output in ("streamlines", "endpoints")
     )
@@ -405,7 +405,7 @@ def floor_lines(report: dict[str, Any]) -> list[str]:
         f"floor: {low['bandwidth_gb_per_s']:.0f} GB/s and {low['operations_per_s']:.3g} "
         f"operations/s measured; a step takes {low['bytes_a_step']:.0f} bytes and "
         f"{low['operations_a_step']:.0f} operations at the least, so {best:.3g} steps/s at best; "
-        f"kernels of probabilistic, nearest reach of that: {shares}",
+        f"kernels of probabilistic, nearest reach of that: {mass_fractions}",
     ]
 
 

@@ -234,12 +234,12 @@ def read(path: Path) -> dict[str, Run]:
             parts[part] = namedtuple(part.title(), values)(**values)  # type: ignore[misc]
         field = parts["field"]
         table = SimpleNamespace(
-            levels=field.levels,
-            n_patches=field.levels.shape[1],
+            quantised=field.quantised,
+            n_patches=field.quantised.shape[1],
             n_bytes=field.voxel_rows.nbytes
             + sum(
                 getattr(field, name).nbytes
-                for name in ("levels", "alias", "lane_alias", "shares", "tops")
+                for name in ("quantised", "alias", "slot_alias", "mass_fractions", "patch_maxima")
             ),
         )
         positions = found(held["positions"])

@@ -43,7 +43,7 @@ def measure(run: Run, module: Any, vertices: np.ndarray, edges: np.ndarray) -> d
     n_half = len(field.directions) // 2
     nearest = np.argmax(vertices @ field.directions.T.astype(float), axis=1) % n_half
     used = field.voxel_rows >= 0
-    amplitudes = field.levels.reshape(len(field.levels), -1) * field.scales[:, None]
+    amplitudes = field.quantised.reshape(len(field.quantised), -1) * field.quanta[:, None]
     volume = np.zeros((*used.shape, len(vertices)), np.float32)
     volume[used] = amplitudes[field.voxel_rows[used]][:, nearest]
     to_voxel = np.asarray(field.to_voxel, float)

@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 from .arrays import library_of, on_its_device, synchronize
 from .errors import InvalidParameterError
 
-PATCH = 16  # directions that lie together, in the set and in the tables: a vector register
+PATCH_SIZE = 16  # directions that lie together, in the set and in the tables: a vector register
 N_NEIGHBOURS = 8  # of a direction: enough to surround it and to fit a quadratic
 GOLDEN_ANGLE_RAD = np.pi * (3.0 - np.sqrt(5.0))
 # Far above rounding in float64, far below the angle between neighbouring directions: makes the
@@ -34,7 +34,7 @@ def direction_set(n_directions: int) -> NDArray[np.float32]:
     The half set is the Fibonacci lattice on the half sphere (Swinbank & Purser, Q. J. R.
     Meteorol. Soc. 132, 2006): closed form for any size, without iterations that amplify
     rounding, and with 362 directions as even as electrostatic repulsion (mean distance of a
-    random direction to the set 2.89 against 2.87 degrees). Any PATCH of them in a row lie close
+    random direction to the set 2.89 against 2.87 degrees). Any PATCH_SIZE of them in a row lie close
     together, so that a cone touches few patches.
 
     Parameters
@@ -60,16 +60,16 @@ def direction_set(n_directions: int) -> NDArray[np.float32]:
 
 
 def _in_patches(units: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return an order in which each PATCH of points lies close together: halves of halves."""
+    """Return an order in which each PATCH_SIZE of points lies close together: halves of halves."""
     coordinates = np.round(units, 6)  # so that machines cut alike
 
     def halve(points: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-        if len(points) <= PATCH:
+        if len(points) <= PATCH_SIZE:
             return [points]
         extent = np.round(np.ptp(coordinates[points], axis=0), 3)
         along = coordinates[points, int(np.argmax(extent))]
         points = points[np.argsort(along, kind="stable")]
-        cut = -(-len(points) // PATCH) // 2 * PATCH
+        cut = -(-len(points) // PATCH_SIZE) // 2 * PATCH_SIZE
         return halve(points[:cut]) + halve(points[cut:])
 
     return np.concatenate(halve(np.arange(len(units))))

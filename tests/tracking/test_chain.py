@@ -58,18 +58,18 @@ def one_step(fod, position_mm, current, n=20, cone=None, **parameters):
 def test_a_streamline_stops_where_too_little_of_the_fod_is_in_the_cone(
     algorithm, interpolation, min_amplitude
 ):
-    """The share counts the whole cone, also what lies below the amplitude floor."""
+    """The mass_fraction counts the whole cone, also what lies below the amplitude floor."""
     fod = random_fod(8, affine=SKEWED, seed=12)
     position = fod.grid.to_mm((1.3, 1.85, 2.4))
     truth = BruteForce.at(fod, position, interpolation=interpolation)
     for current in range(0, 724, 31):
         inside = truth.cone(current, 40.0)
-        share = truth.share(inside)
+        mass_fraction = truth.mass_fraction(inside)
         if truth.amplitudes[inside].max() < 0.15:
             continue
         for threshold, reason in (
-            (share * (1 - 1e-4), StopReason.MAX_LENGTH),
-            (share * (1 + 1e-4), StopReason.LOW_PROBABILITY),
+            (mass_fraction * (1 - 1e-4), StopReason.MAX_LENGTH),
+            (mass_fraction * (1 + 1e-4), StopReason.LOW_PROBABILITY),
         ):
             tally = one_step(
                 fod,
@@ -95,10 +95,10 @@ def test_the_share_of_a_two_sided_cone_counts_both_ways(interpolation):
     def flat(_, units):
         return np.abs(units[:, 2]) < 0.3
 
-    share = truth.share(flat(None, truth.units))
+    mass_fraction = truth.mass_fraction(flat(None, truth.units))
     for threshold, reason in (
-        (share * (1 - 1e-4), StopReason.MAX_LENGTH),
-        (share * (1 + 1e-4), StopReason.LOW_PROBABILITY),
+        (mass_fraction * (1 - 1e-4), StopReason.MAX_LENGTH),
+        (mass_fraction * (1 + 1e-4), StopReason.LOW_PROBABILITY),
     ):
         tractogram = one_step(
             fod,

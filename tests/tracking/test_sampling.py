@@ -124,27 +124,27 @@ def test_a_floor_takes_small_amplitudes_out_of_the_draw(interpolation, angle):
 @pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
 @pytest.mark.parametrize("floor_quantile", [0.0, 0.5])
 @pytest.mark.parametrize(
-    ("angle", "n_directions", "tries"),
+    ("angle", "n_directions", "max_proposals"),
     [
         pytest.param(8.0, 2048, 0, id="at once"),
-        pytest.param(30.0, 724, codes.TRIES, id="after misses"),
+        pytest.param(30.0, 724, codes.MAX_PROPOSALS, id="after misses"),
     ],
 )
 def test_the_scan_draws_from_the_same_distribution(
-    interpolation, floor_quantile, angle, n_directions, tries
+    interpolation, floor_quantile, angle, n_directions, max_proposals
 ):
-    """Around a faint direction nearly every draw misses the cone, so that the scan decides."""
+    """Around a doubtful_cutoff direction nearly every draw misses the cone, so that the scan decides."""
     fod = random_fod(8, affine=SKEWED, seed=5)
     position = fod.grid.to_mm(POSITION_VOX)
     truth = BruteForce.at(fod, position, interpolation=interpolation, n_directions=n_directions)
     cones = truth.units @ truth.units.T >= np.cos(np.deg2rad(angle))
     several = np.flatnonzero((cones & (truth.amplitudes > 0.02)).sum(axis=1) >= 6)
-    shares = np.array([truth.share(cones[i]) for i in several])
-    current = int(several[np.argmin(shares)])
+    mass_fractions = np.array([truth.mass_fraction(cones[i]) for i in several])
+    current = int(several[np.argmin(mass_fractions)])
     inside = truth.cone(current, angle)
     floor = between(truth.amplitudes[inside], floor_quantile)
-    # A draw covers both signs: the chance of a miss is 1 - 2 * share.
-    assert (1 - 2 * shares.min()) ** tries > 0.3
+    # A draw covers both signs: the chance of a miss is 1 - 2 * mass_fraction.
+    assert (1 - 2 * mass_fractions.min()) ** max_proposals > 0.3
     drawn, _ = draw_steps(
         fod,
         position,
@@ -214,7 +214,7 @@ def test_a_two_sided_cone_function_is_sampled_exactly(interpolation, width, n_di
     half = n_directions // 2
     assert (inside[:half] & inside[half:]).any()  # some axis is allowed both ways
     if width < 0.1:
-        assert (1 - truth.share(inside)) ** codes.TRIES > 0.3
+        assert (1 - truth.mass_fraction(inside)) ** codes.MAX_PROPOSALS > 0.3
     else:
         assert (inside[:half] != inside[half:]).any()  # and some only one way
     drawn, _ = draw_steps(

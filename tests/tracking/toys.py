@@ -111,7 +111,7 @@ class BruteForce:
         angle = np.rad2deg(np.arccos(np.clip(self.units @ self.units[current], -1, 1)))
         return angle <= max_angle_deg
 
-    def share(self, allowed: np.ndarray) -> float:
+    def mass_fraction(self, allowed: np.ndarray) -> float:
         """Mass of the directions in `allowed` over the whole mass."""
         return float(self.amplitudes[allowed].sum() / self.amplitudes.sum())
 

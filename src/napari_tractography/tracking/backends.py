@@ -127,7 +127,7 @@ def choose(plan: Plan, execution: Execution) -> Choice:
 def _choose(backend: str, plan: Plan, n_threads: int) -> Choice:
     if backend == "cpu":
         return Choice()
-    home = gpu_of(plan.table.levels)
+    home = gpu_of(plan.table.quantised)
     if backend in ("auto", "cuda") and home is not None:
         return Choice((home,), reason="the FOD lies on it")
     if backend.startswith("cuda"):
@@ -209,7 +209,7 @@ def track_on_device(plan: Plan, execution: Execution) -> cuda.DeviceTractogram:
             f"backend = {backend!r} has no arrays on one device; with device_arrays choose cuda or "
             "cuda:0, cuda:1, ..."
         )
-    home = gpu_of(plan.table.levels)
+    home = gpu_of(plan.table.quantised)
     if backend in ("auto", "cuda") and home is not None:
         gpu = home
     else:

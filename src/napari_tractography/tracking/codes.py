@@ -1,4 +1,4 @@
-"""What the kernels share: codes, constants and the structures that they are called with.
+"""What the kernels mass_fraction: codes, constants and the structures that they are called with.
 
 The CUDA source holds the same codes under the same names.
 """
@@ -15,14 +15,14 @@ from .. import directions, parameters
 from ..philox import Purpose
 from ..stop import StopReason
 
-TRIES = 12  # draws before the cone is scanned; none in a narrow one
+MAX_PROPOSALS = 12  # draws before the cone is scanned; none in a narrow one
 ALIAS_BITS = 8  # of the number of a patch
-LANES = directions.PATCH
-LANE_BITS = 4  # of the number of a direction in its patch
-assert LANES == 1 << LANE_BITS
-SHARE_BITS = 16 - LANE_BITS  # of a column's share in the alias table of a patch
-SHARES = 65536  # that the mass of a voxel, of both signs, is cut into
-assert parameters.MAX_DIRECTIONS <= 2 * LANES << ALIAS_BITS
+PATCH_SIZE = directions.PATCH_SIZE
+SLOT_BITS = 4  # of the number of a direction in its patch
+assert PATCH_SIZE == 1 << SLOT_BITS
+THRESHOLD_BITS = 16 - SLOT_BITS  # of a column's mass_fraction in the alias table of a patch
+MASS_UNITS = 65536  # that the mass of a voxel, of both signs, is cut into
+assert parameters.MAX_DIRECTIONS <= 2 * PATCH_SIZE << ALIAS_BITS
 MAX_INCLUDES = 16
 
 PROBABILISTIC, DETERMINISTIC, DIFFUSION, TRANSPORT = 0, 1, 2, 3
@@ -70,19 +70,19 @@ class Field(NamedTuple):
     """The FOD, its cones and the mask, as the kernel reads them; see tables.py."""
 
     voxel_rows: np.ndarray  # (x, y, z) int32
-    levels: np.ndarray  # (n_rows, n_patches, LANES) uint16
+    quantised: np.ndarray  # (n_rows, n_patches, PATCH_SIZE) uint16
     alias: np.ndarray  # (n_rows, n_patches) uint32
-    lane_alias: np.ndarray  # (n_rows, n_patches, LANES) uint16
-    shares: np.ndarray  # (n_rows, n_patches) uint16
-    tops: np.ndarray  # (n_rows, n_groups, LANES) uint16
-    scales: np.ndarray  # (n_rows,) float32
+    slot_alias: np.ndarray  # (n_rows, n_patches, PATCH_SIZE) uint16
+    mass_fractions: np.ndarray  # (n_rows, n_patches) uint16
+    patch_maxima: np.ndarray  # (n_rows, n_groups, PATCH_SIZE) uint16
+    quanta: np.ndarray  # (n_rows,) float32
     totals: np.ndarray  # (n_rows,) float32
     directions: np.ndarray  # (n_directions, 3) float32
     to_voxel: np.ndarray  # (3, 4) float32
     cone: np.ndarray  # (n_directions + 1, n_patches) uint32; the last: all directions
-    cores: np.ndarray  # (n_directions + 1,) int32
+    contained_patches: np.ndarray  # (n_directions + 1,) int32
     two_sided: bool
-    tries: int  # TRIES or 0
+    max_proposals: int  # MAX_PROPOSALS or 0
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
     neighbours: np.ndarray  # (n_directions, N_NEIGHBOURS) int32
     slopes: np.ndarray  # (n_directions, N_NEIGHBOURS, 5) float32
@@ -136,7 +136,7 @@ class Scratch(NamedTuple):
     """The place of one streamline, for what is done for one after the other."""
 
     weights: np.ndarray  # (8,) float32: of the corners
-    scales: np.ndarray  # (8,) float32: amplitude that one level of each row adds
+    quanta: np.ndarray  # (8,) float32: amplitude that one quantised_value of each row adds
     total: np.ndarray  # (1,) float32
     masses: np.ndarray  # (n_patches,) float32: what a cone holds of each patch
     coefficients: np.ndarray  # (n_coefficients,) float32: interpolated harmonics
@@ -147,7 +147,7 @@ def new_scratch(n_patches: int, lmax: int = 0) -> Scratch:
     """Allocate the scratch of one thread."""
     return Scratch(
         weights=np.zeros(8, np.float32),
-        scales=np.zeros(8, np.float32),
+        quanta=np.zeros(8, np.float32),
         total=np.zeros(1, np.float32),
         masses=np.zeros(n_patches, np.float32),
         coefficients=np.zeros((lmax + 1) * (lmax + 2) // 2, np.float32),

@@ -235,10 +235,10 @@ def make_plan(
 
 def check_cone(parameters: TrackingParameters) -> None:
     """Log a warning when the cone holds so few directions that lines can hardly turn."""
-    share = (1 - math.cos(math.radians(parameters.max_angle_deg))) / 2
-    held = parameters.n_directions * share
+    mass_fraction = (1 - math.cos(math.radians(parameters.max_angle_deg))) / 2
+    held = parameters.n_directions * mass_fraction
     if held < FEWEST_IN_CONE and not parameters.is_langevin:
-        enough = min(2 * math.ceil(FEWEST_IN_CONE / share / 2), MAX_DIRECTIONS)
+        enough = min(2 * math.ceil(FEWEST_IN_CONE / mass_fraction / 2), MAX_DIRECTIONS)
         logger.warning(
             "A cone of %g degrees holds about %.1f of the %d directions, so that streamlines can "
             "hardly turn; raise n_directions to %d.",

@@ -20,7 +20,7 @@ from napari_tractography.seeds import Seeds
 from napari_tractography.tracking import codes
 from napari_tractography.tracking.cpu import draw, kernel, langevin
 from napari_tractography.tracking.cpu import regions as borders
-from napari_tractography.tracking.cpu import rejection as tries
+from napari_tractography.tracking.cpu import rejection as max_proposals
 from napari_tractography.tracking.cpu import stepping as strides
 from napari_tractography.tracking.cpu import streamline as halves
 from napari_tractography.tracking.cpu.run import iter_chunks
@@ -70,24 +70,24 @@ def test_philox_equals_its_specification():
 def test_reference_counting_is_off_in_all_of_the_kernel():
     dispatchers = {
         name: value
-        for module in (borders, draw, halves, harmonics, langevin, strides, tries)
+        for module in (borders, draw, halves, harmonics, langevin, strides, max_proposals)
         for name, value in vars(module).items()
         if isinstance(value, Dispatcher)
     }
     dispatchers["track_block"] = the_kernel()
-    assert {"walk", "draw_near", "step_on", "visit_regions"} <= dispatchers.keys()
+    assert {"walk", "draw_nearest", "step_on", "visit_regions"} <= dispatchers.keys()
     assert [n for n, d in dispatchers.items() if d.targetoptions.get("_nrt", True)] == []
 
 
 def test_numba_still_heeds_that_reference_counting_is_off():
     """`_nrt` is private: a new Numba that drops it would make the kernel ten times slower."""
-    field, walkers = signature_of_the_kernel()[0], signature_of_the_kernel()[4]
+    field, state = signature_of_the_kernel()[0], signature_of_the_kernel()[4]
     options = {**codes.OPTIONS}
     assert options.pop("_nrt") is False
 
     def code(**more):
         fresh = njit(**options, **more)(halves.enter_voxel.py_func)
-        fresh.compile((field, walkers, int64, int64))
+        fresh.compile((field, state, int64, int64))
         return fresh.inspect_llvm(fresh.signatures[0])
 
     assert "NRT_incref" not in code(_nrt=False)

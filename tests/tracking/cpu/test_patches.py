@@ -6,31 +6,31 @@ import numpy as np
 import pytest
 from numba import njit
 
-from napari_tractography.tracking.codes import LANES
-from napari_tractography.tracking.cpu import patches as lanes
+from napari_tractography.tracking.codes import PATCH_SIZE
+from napari_tractography.tracking.cpu import patches
 
 N_ROWS, N_PATCHES = 9, 5
-EVERY_LANE = np.arange(LANES)
+EVERY_LANE = np.arange(PATCH_SIZE)
 
 
 class World:
-    """A table of levels, and what one thread knows of a place among its rows."""
+    """A table of quantised, and what one thread knows of a place among its rows."""
 
     def __init__(self, seed: int, n: int) -> None:
         rng = np.random.default_rng(seed)
-        self.levels = rng.integers(0, 2**16, (N_ROWS, N_PATCHES, LANES)).astype(np.uint16)
-        self.levels[rng.random(self.levels.shape) < 0.3] = 0
+        self.quantised = rng.integers(0, 2**16, (N_ROWS, N_PATCHES, PATCH_SIZE)).astype(np.uint16)
+        self.quantised[rng.random(self.quantised.shape) < 0.3] = 0
         self.rows = rng.integers(0, N_ROWS, 8)
-        self.scales = rng.random(8, np.float32) * 1e-5
+        self.quanta = rng.random(8, np.float32) * 1e-5
         self.bits = np.uint32(rng.integers(0, 2**32))
         self.patch = int(rng.integers(N_PATCHES))
         self.n = n
         self.near = n == 1
 
     def mixed(self, table: np.ndarray) -> np.ndarray:
-        """(LANES,) float32: the patch interpolated, in pairs and pairs of pairs."""
+        """(PATCH_SIZE,) float32: the patch interpolated, in pairs and pairs of pairs."""
         terms = [
-            self.scales[k] * table[self.rows[k], self.patch].astype(np.float32)
+            self.quanta[k] * table[self.rows[k], self.patch].astype(np.float32)
             for k in range(self.n)
         ]
         while len(terms) > 1:
@@ -38,7 +38,7 @@ class World:
         return terms[0]
 
     def call(self, name: str, table: np.ndarray, *more):
-        return CALLS[name, self.near](table, self.rows, self.scales, self.patch, *more)
+        return CALLS[name, self.near](table, self.rows, self.quanta, self.patch, *more)
 
 
 def running_sum(values: np.ndarray) -> np.ndarray:
@@ -62,12 +62,12 @@ def caller(function, n_more):
 
 
 CALLS = {
-    (name, near): caller(getattr(lanes, f"{name}_{'near' if near else 'mixed'}"), n_more)
+    (name, near): caller(getattr(patches, f"{name}_{'nearest' if near else 'trilinear'}"), n_more)
     for name, n_more in {
         "draw_weighed": 3,
         "mass_in_patch": 2,
-        "largest_lane": 1,
-        "lanes_at_least": 1,
+        "largest_slot": 1,
+        "slots_at_least": 1,
     }.items()
     for near in (True, False)
 }
@@ -78,16 +78,16 @@ worlds = pytest.mark.parametrize(
 
 
 def sides_in(bits: np.uint32) -> np.ndarray:
-    """(LANES,): in how many ways a lane is in the cone."""
-    return set_lanes(bits).astype(int) + set_lanes(bits >> np.uint32(LANES))
+    """(PATCH_SIZE,): in how many ways a lane is in the cone."""
+    return set_lanes(bits).astype(int) + set_lanes(bits >> np.uint32(PATCH_SIZE))
 
 
 @worlds
 def test_the_mass_counts_both_sides_from_a_floor_on(seed, n):
     world = World(seed, n)
-    mixed = world.mixed(world.levels)
+    mixed = world.mixed(world.quantised)
     for floor in (np.float32(0), np.median(mixed)):
-        mass = world.call("mass_in_patch", world.levels, world.bits, floor)
+        mass = world.call("mass_in_patch", world.quantised, world.bits, floor)
         wanted = (mixed * sides_in(world.bits))[mixed >= floor].sum(dtype=float)
         assert mass == pytest.approx(wanted, rel=1e-5, abs=1e-9)
 
@@ -95,57 +95,57 @@ def test_the_mass_counts_both_sides_from_a_floor_on(seed, n):
 @worlds
 def test_a_lane_of_the_cone_is_drawn_by_the_running_sum(seed, n):
     world = World(seed, n)
-    mixed = world.mixed(world.levels)
+    mixed = world.mixed(world.quantised)
     floor = np.median(mixed)
     weights = np.where(mixed >= floor, mixed, np.float32(0)) * sides_in(world.bits)
     running = running_sum(weights.astype(np.float32))
     (some,) = np.nonzero(weights)
     for goal in (np.float32(0), running[3], np.nextafter(running[9], np.float32(0))):
-        lane = world.call("draw_weighed", world.levels, world.bits, floor, goal)
+        lane = world.call("draw_weighed", world.quantised, world.bits, floor, goal)
         assert lane == min((running <= goal).sum(), some[-1])
-    beyond = world.call("draw_weighed", world.levels, world.bits, floor, running[-1])
+    beyond = world.call("draw_weighed", world.quantised, world.bits, floor, running[-1])
     assert beyond == some[-1]
 
 
 @njit
-def corners_weighed(wx, wy, wz, totals, scales, weights, weighed):
-    return lanes.weigh_corners(wx, wy, wz, totals, scales, weights, weighed)
+def corners_weighed(wx, wy, wz, totals, quanta, weights, weighed):
+    return patches.weigh_corners(wx, wy, wz, totals, quanta, weights, weighed)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_corners_have_trilinear_weights(seed):
     rng = np.random.default_rng(seed)
-    totals, scales = rng.random((2, 8), np.float32)
+    totals, quanta = rng.random((2, 8), np.float32)
     totals[rng.integers(8)] = 0
     weights, weighed = np.zeros((2, 8), np.float32)
     along = rng.random(3, np.float32)
-    total = corners_weighed(*along, totals, scales, weights, weighed)
+    total = corners_weighed(*along, totals, quanta, weights, weighed)
     one = np.float32(1)
     x, y, z = ([one - a, a] for a in along)
     wanted = np.array([x[k >> 2] * y[k >> 1 & 1] * z[k & 1] for k in range(8)], np.float32)
     assert wanted.sum() == pytest.approx(1)
     np.testing.assert_array_equal(weights, np.where(totals > 0, wanted, 0))
-    np.testing.assert_array_equal(weighed, wanted * scales)
+    np.testing.assert_array_equal(weighed, wanted * quanta)
     assert total == np.cumsum(wanted * totals)[-1]  # one after the other
 
 
 @worlds
 def test_the_largest_lane_is_the_first_of_equal_ones(seed, n):
     world = World(seed, n)
-    world.levels[:, :, 5] = world.levels[:, :, 11] = 65535
-    allowed = np.where(set_lanes(world.bits), world.mixed(world.levels), np.float32(-1))
-    value, lane = world.call("largest_lane", world.levels, world.bits)
+    world.quantised[:, :, 5] = world.quantised[:, :, 11] = 65535
+    allowed = np.where(set_lanes(world.bits), world.mixed(world.quantised), np.float32(-1))
+    value, lane = world.call("largest_slot", world.quantised, world.bits)
     assert (value, lane) == (allowed.max(), allowed.argmax())
-    value, _ = world.call("largest_lane", world.levels, np.uint32(0))
+    value, _ = world.call("largest_slot", world.quantised, np.uint32(0))
     assert value == -1
 
 
 @worlds
 def test_lanes_that_may_hold_a_larger_one_are_found(seed, n):
     world = World(seed, n)
-    mixed = world.mixed(world.levels)
+    mixed = world.mixed(world.quantised)
     for least in (np.float32(-1), np.sort(mixed)[8], np.float32(1e9)):
-        found = world.call("lanes_at_least", world.levels, least)
+        found = world.call("slots_at_least", world.quantised, least)
         np.testing.assert_array_equal(set_lanes(found), mixed >= least)
         if found:
             assert first_bit(np.uint32(found)) == np.flatnonzero(mixed >= least)[0]
@@ -153,4 +153,4 @@ def test_lanes_that_may_hold_a_larger_one_are_found(seed, n):
 
 @njit
 def first_bit(bits):
-    return lanes.lowest_bit(bits)
+    return patches.lowest_bit(bits)

@@ -1,4 +1,4 @@
-"""The vectors of numbers of the walkers against NumPy."""
+"""The vectors of numbers of the state against NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numba import njit
 
 from napari_tractography.philox import philox4x32
 from napari_tractography.tracking.cpu import vectors
-from napari_tractography.tracking.cpu.vectors import WALKERS
+from napari_tractography.tracking.cpu.vectors import N_LANES
 
 ARITHMETIC = ("add", "sub", "mul")
 BITWISE = ("and_", "or_", "xor", "lshift", "rshift")
@@ -22,10 +22,10 @@ def numbers(kind: type, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Two vectors, some of whose numbers are equal."""
     rng = np.random.default_rng(seed)
     if kind is np.float32:
-        a, b = rng.normal(size=(2, WALKERS)).astype(kind)
+        a, b = rng.normal(size=(2, N_LANES)).astype(kind)
     else:
         limits = np.iinfo(kind)
-        a, b = rng.integers(limits.min, limits.max, (2, WALKERS), endpoint=True, dtype=kind)
+        a, b = rng.integers(limits.min, limits.max, (2, N_LANES), endpoint=True, dtype=kind)
     b[::5] = a[::5]
     return a, b
 
@@ -49,7 +49,7 @@ def test_arithmetic_is_that_of_numpy(kind, name):
     a, b = numbers(kind, 1)
     if name.endswith("shift"):
         b = (b & 31).astype(kind)
-    out = np.zeros(WALKERS, kind)
+    out = np.zeros(N_LANES, kind)
     compiled(operation)(a, b, out)
     np.testing.assert_array_equal(out, operation(a, b))
     compiled(operation, with_number=True)(a, b[3], out)
@@ -67,14 +67,14 @@ def test_comparisons_are_those_of_numpy(kind, name):
     wanted = operation(a, b)
     assert wanted.any()
     assert not wanted.all()
-    np.testing.assert_array_equal((bits >> np.arange(WALKERS)) & 1, wanted)
+    np.testing.assert_array_equal((bits >> np.arange(N_LANES)) & 1, wanted)
 
 
 def test_truths_choose():
     a, b = numbers(np.int32, 3)
-    out = np.zeros(WALKERS, np.int32)
+    out = np.zeros(N_LANES, np.int32)
     bits = np.uint32(0x80F00FF1)
-    wanted = (int(bits) >> np.arange(WALKERS) & 1).astype(bool)
+    wanted = (int(bits) >> np.arange(N_LANES) & 1).astype(bool)
 
     @njit
     def choose(a, b, bits, out):
@@ -88,7 +88,7 @@ def test_truths_choose():
 
 def test_a_number_may_take_the_place_of_a_vector():
     a, _ = numbers(np.float32, 4)
-    out = np.zeros(WALKERS, np.float32)
+    out = np.zeros(N_LANES, np.float32)
 
     @njit
     def positive(a, out):
@@ -102,7 +102,7 @@ def test_a_number_may_take_the_place_of_a_vector():
 def test_vectors_are_converted():
     a, _ = numbers(np.float32, 5)
     a *= 100
-    floors, ints, floats = (np.zeros(WALKERS, kind) for kind in (np.float32, np.int32, np.float32))
+    floors, ints, floats = (np.zeros(N_LANES, kind) for kind in (np.float32, np.int32, np.float32))
 
     @njit
     def convert(a, floors, ints, floats):
@@ -121,9 +121,9 @@ def test_vectors_are_converted():
 def test_numbers_are_gathered_from_arrays_of_any_shape(kind):
     rng = np.random.default_rng(6)
     table = (rng.random((5, 4, 12)) * 250).astype(kind)
-    at = rng.integers(0, table.size, WALKERS).astype(np.int32)
+    at = rng.integers(0, table.size, N_LANES).astype(np.int32)
     at[:2] = 0, table.size - 1
-    out = np.zeros(WALKERS, kind if np.dtype(kind).itemsize == 4 else np.int32)
+    out = np.zeros(N_LANES, kind if np.dtype(kind).itemsize == 4 else np.int32)
     njit(lambda t, at, out: vectors.store(out, vectors.gather(t, vectors.load(at))))(table, at, out)
     np.testing.assert_array_equal(out, table.ravel()[at])
 
@@ -131,9 +131,9 @@ def test_numbers_are_gathered_from_arrays_of_any_shape(kind):
 @pytest.mark.parametrize("key", [0, 0xFFFFFFFF_FFFFFFFF, 0x299F31D0_A4093822])
 def test_random_numbers_are_those_of_each_counter(key):
     rng = np.random.default_rng(key & 0xFF)
-    counters = rng.integers(0, 2**32, (4, WALKERS), dtype=np.uint32)
+    counters = rng.integers(0, 2**32, (4, N_LANES), dtype=np.uint32)
     counters[:, 0], counters[:, 1] = 0, 2**32 - 1
-    out = np.zeros((4, WALKERS), np.uint32)
+    out = np.zeros((4, N_LANES), np.uint32)
 
     @njit
     def draw(counters, key_0, key_1, out):
@@ -155,15 +155,15 @@ def test_random_numbers_are_those_of_each_counter(key):
 def test_words_are_scaled_to_whole_parts_and_the_rest():
     words, _ = numbers(np.uint32, 7)
     words[:2] = 0, 2**32 - 1
-    whole, rest = np.zeros((2, WALKERS), np.uint32)
+    whole, rest = np.zeros((2, N_LANES), np.uint32)
 
     @njit
-    def scale(words, factor, whole, rest):
+    def quantum(words, factor, whole, rest):
         a, b = vectors.scaled(vectors.load(words), factor)
         vectors.store(whole, a)
         vectors.store(rest, b)
 
-    scale(words, 23, whole, rest)
+    quantum(words, 23, whole, rest)
     product = words.astype(np.uint64) * np.uint64(23)
     np.testing.assert_array_equal(whole, product >> np.uint64(32))
     np.testing.assert_array_equal(rest, product & np.uint64(2**32 - 1))
@@ -171,13 +171,13 @@ def test_words_are_scaled_to_whole_parts_and_the_rest():
 
 def test_every_walker_writes_a_point_at_its_slot():
     rng = np.random.default_rng(8)
-    points = np.zeros((WALKERS, 9, 3), np.float32)
-    slot = rng.integers(0, 9, WALKERS).astype(np.int32)
-    x, y, z = rng.normal(size=(3, WALKERS)).astype(np.float32)
+    points = np.zeros((N_LANES, 9, 3), np.float32)
+    slot = rng.integers(0, 9, N_LANES).astype(np.int32)
+    x, y, z = rng.normal(size=(3, N_LANES)).astype(np.float32)
     njit(lambda p, s, x, y, z: vectors.put_points(p, s, x, y, z))(points, slot, x, y, z)
-    walkers = np.arange(WALKERS)
-    np.testing.assert_array_equal(points[walkers, slot], np.stack([x, y, z], axis=1))
-    points[walkers, slot] = 0
+    state = np.arange(N_LANES)
+    np.testing.assert_array_equal(points[state, slot], np.stack([x, y, z], axis=1))
+    points[state, slot] = 0
     assert not points.any()
 
 

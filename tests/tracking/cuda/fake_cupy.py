@@ -62,7 +62,7 @@ class Memory:
 
 
 class Array(np.lib.mixins.NDArrayOperatorsMixin):
-    """A cupy.ndarray, as far as it goes; views share the memory."""
+    """A cupy.ndarray, as far as it goes; views mass_fraction the memory."""
 
     def __init__(self, host, machine, *, gpu=None, base=None):
         self.host, self.machine, self.base = host, machine, base

@@ -46,12 +46,12 @@ class HostDevice:
     """A card whose device is this machine; `memory` is what a batch may take, in bytes."""
 
     def __init__(
-        self, library, plan, *, first_stream=0, memory=2**62, grid=2, block=3, n_jots=None
+        self, library, plan, *, first_stream=0, memory=2**62, grid=2, block=3, log_length=None
     ):
         self.name = "host"
         self.library, self.plan, self.first_stream = library, plan, first_stream
         self.memory, self.shape = memory, (grid, block)
-        self.n_jots = kernels.n_jots(plan.settings) if n_jots is None else n_jots
+        self.log_length = kernels.log_length(plan.settings) if log_length is None else log_length
         field = plan.field
 
         tables = {name: getattr(field, name) for name in kernels.TABLES}
@@ -69,7 +69,7 @@ class HostDevice:
         self.log.append(("count", slot, first, last))
         n = last - first
         endpoints = self.plan.settings.endpoints
-        shapes = kernels.batch_arrays(n, endpoints=endpoints, n_jots=self.n_jots)
+        shapes = kernels.batch_arrays(n, endpoints=endpoints, log_length=self.log_length)
         arrays = {name: np.zeros(shape, kind) for name, (shape, kind) in shapes.items()}
         if sum(array.nbytes for array in arrays.values()) > self.memory:
             raise OutOfDeviceMemoryError("seeds")
@@ -89,7 +89,7 @@ class HostDevice:
                 **{name: address(array) for name, array in arrays.items()},
                 "first_stream": self.first_stream + self.first(slot),
                 "n": len(arrays["counts"]),
-                "n_jots": self.n_jots,
+                "log_length": self.log_length,
             },
         )
 

@@ -15,9 +15,9 @@ extern "C" void launch_tables(int which, unsigned int grid, unsigned int block, 
 {
     if (which == 0) launch(grid, block, find_largest, *rows);
     if (which == 1) launch(grid, block, keep_largest, *rows);
-    if (which == 2) launch(grid, block, write_levels, *rows);
-    if (which == 3) launch(grid, block, add_levels, *rows);
-    if (which == 4) launch(grid, block, fill_lanes, *rows);
+    if (which == 2) launch(grid, block, write_quantised, *rows);
+    if (which == 3) launch(grid, block, add_masses, *rows);
+    if (which == 4) launch(grid, block, fill_slots, *rows);
 }
 
 extern "C" int size_of_rows()

@@ -81,7 +81,7 @@ def test_the_kernels_of_tables_compile_and_spill_nothing(nvrtc, architecture):
     # The amplitudes of a patch are in registers, not in memory.
     frames = dict(re.findall(r"Function properties for (\w+)\s*\n.*?(\d+) bytes stack frame", log))
     assert set(frames) >= set(cuda_tables.NAMES)
-    assert {frames[name] for name in cuda_tables.NAMES if name != "fill_lanes"} == {"0"}
+    assert {frames[name] for name in cuda_tables.NAMES if name != "fill_slots"} == {"0"}
 
 
 def test_no_multiplication_is_fused_with_an_addition(nvrtc):

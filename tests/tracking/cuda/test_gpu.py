@@ -147,9 +147,17 @@ def test_tables_made_on_the_device_are_those_of_the_cpu(gpu, fod, positivity):
     wanted = tables.build_table(fod, positivity=positivity)
     assert (found.voxel_rows.get() == wanted.voxel_rows).all()
     if positivity == "softplus":
-        assert abs(found.levels.get().astype(int) - wanted.levels).max() <= 1
+        assert abs(found.quantised.get().astype(int) - wanted.quantised).max() <= 1
         return
-    for name in ("levels", "alias", "lane_alias", "shares", "tops", "scales", "totals"):
+    for name in (
+        "quantised",
+        "alias",
+        "slot_alias",
+        "mass_fractions",
+        "patch_maxima",
+        "quanta",
+        "totals",
+    ):
         assert (getattr(found, name).get() == getattr(wanted, name)).all(), name
 
 

@@ -99,28 +99,28 @@ def test_bits_agree(library, fod, seeds, algorithm, interpolation, changes):
     assert len(wanted.tally) > 1
 
 
-@pytest.mark.parametrize("n_jots", [0, 1, 20])
+@pytest.mark.parametrize("log_length", [0, 1, 20])
 @pytest.mark.parametrize("direction", ["both", "backward"])
 @pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
 @pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
 def test_steps_for_which_there_was_no_room_are_drawn_again(
-    library, fod, seeds, algorithm, interpolation, direction, n_jots
+    library, fod, seeds, algorithm, interpolation, direction, log_length
 ):
     """The second pass follows what the first jotted down, and goes on from there."""
     parameters = short(algorithm=algorithm, interpolation=interpolation, direction=direction)
     plan = plan_of(fod, seeds, parameters)
-    assert kernels.n_jots(plan.settings) == parameters.max_steps == 75
+    assert kernels.log_length(plan.settings) == parameters.max_steps == 75
     wanted = on_cpu(plan)
     assert (np.diff(wanted.offsets) > 21).mean() > 0.2
-    assert_same(track_on_host(library, plan, n_jots=n_jots), wanted)
+    assert_same(track_on_host(library, plan, log_length=log_length), wanted)
 
 
 def test_only_what_is_drawn_again_is_jotted_down(fod, seeds):
-    def n_jots(**changes):
-        return kernels.n_jots(plan_of(fod, seeds, short(**changes)).settings)
+    def log_length(**changes):
+        return kernels.log_length(plan_of(fod, seeds, short(**changes)).settings)
 
-    assert n_jots(step_mm=0.01) == kernels.MOST_JOTS
-    assert n_jots(output="endpoints") == n_jots(algorithm="diffusion") == 0
+    assert log_length(step_mm=0.01) == kernels.MAX_LOGGED
+    assert log_length(output="endpoints") == log_length(algorithm="diffusion") == 0
     assert MAX_DIRECTIONS <= 2**16  # two bytes each
 
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="lanes are contexts of Linux's C library"
 )
 SHORT = TrackingParameters(step_mm=0.2, max_length_mm=30.0)
-LANES = 32
+PATCH_SIZE = 32
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +84,8 @@ def test_lanes_do_not_wait_for_the_slowest_of_their_warp(warps, changes, most):
     seeds = Seeds.in_mask(fod.support, fod.grid, 1000)  # many: few lanes are idle in the end
     plan = plan_of(fod, seeds, SHORT.replace(min_amplitude=0.0, **changes))
     rounds_of(warps)
-    found = track_on_host(warps, plan, grid=1, block=LANES)
+    found = track_on_host(warps, plan, grid=1, block=PATCH_SIZE)
     n_rounds, n_votes = rounds_of(warps)
     n_steps = found.n_points - len(found)  # the second pass draws none of them again
     assert n_votes > 0.9 * n_steps
-    assert n_rounds * LANES < most * n_steps
+    assert n_rounds * PATCH_SIZE < most * n_steps

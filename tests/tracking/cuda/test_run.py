@@ -123,7 +123,7 @@ def test_tables_are_uploaded_once_and_freed_with_the_fod(machine, seeds):
         if seed == 0:
             once = machine.used
     plan = plan_of(fod, seeds, short())
-    n_bytes = plan.table.n_bytes + plan.cones.cone.nbytes + plan.cones.cores.nbytes
+    n_bytes = plan.table.n_bytes + plan.cones.cone.nbytes + plan.cones.contained_patches.nbytes
     assert machine.used == once > n_bytes
     del fod, plan
     gc.collect()

@@ -127,7 +127,7 @@ def test_lack_of_memory_halves_the_batch_and_goes_on():
     card = FakeCard(memory=70 * 20)
     sizing = plain(n=64, largest=64)
     assert everything(run_devices([card], 200, [sizing])) == list(range(200))
-    assert sizing.largest < 20  # and what failed is not tried again
+    assert sizing.largest < 20  # and what failed is not n_rejected again
     written = [last - first for kind, _, first, last in (e for e in card.log if e[0] == "write")]
     assert max(written[2:]) <= 16
     assert card.log.count(("release",)) >= 2

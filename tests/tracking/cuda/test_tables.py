@@ -27,7 +27,7 @@ def built(library, fod, n_directions, positivity):
     addresses = {name: array.ctypes.data for name, array in given.items()}
     rows = cuda_tables.pack_rows(addresses, fod.n_voxels, *matrix.shape, sharpness_of(positivity))
     for which in range(len(cuda_tables.NAMES)):
-        n = arrays["levels"].size  # more threads than there is to do
+        n = arrays["quantised"].size  # more threads than there is to do
         library.launch_tables(which, -(-n // 7), 7, pointer(rows))
     return arrays
 
@@ -63,7 +63,7 @@ def test_softplus_is_that_of_the_cpu_within_the_tolerance(library):
     fod = difficult_fod()
     wanted = build_table(fod, positivity="softplus")
     found = built(library, fod, 724, "softplus")
-    off = found["levels"].astype(int) - wanted.levels
+    off = found["quantised"].astype(int) - wanted.quantised
     assert np.abs(off).max() <= 1
-    np.testing.assert_allclose(found["scales"], wanted.scales, rtol=2**-22)
+    np.testing.assert_allclose(found["quanta"], wanted.quanta, rtol=2**-22)
     np.testing.assert_allclose(found["totals"], wanted.totals, rtol=1e-6)

@@ -20,7 +20,7 @@ from napari_tractography.tracking.tables.tables import (
     build_table,
     cone_table,
     fill_alias,
-    fill_lane_alias,
+    fill_slot_alias,
     fod_table,
 )
 
@@ -34,20 +34,20 @@ def test_levels_stand_for_the_amplitudes(n_directions, positivity):
     raw = fod.amplitudes(direction_set(n_directions)[:half])[fod.support].astype(np.float64)
     wanted = np.maximum(raw, 0) if positivity == "clip" else np.log1p(np.exp(10 * raw)) / 10
     off = np.abs(table.amplitudes() - wanted)
-    # Half a level of 65535 to the largest, besides the rounding of the amplitudes themselves.
+    # Half a quantised_value of 65535 to the largest, besides the rounding of the amplitudes themselves.
     assert (off <= 0.5 / 65535 * wanted.max(axis=1, keepdims=True) + 3e-6).all()
-    assert (table.levels.reshape(len(off), -1).max(axis=1) == 65535).all()
-    assert not table.levels.reshape(len(off), -1)[:, half:].any()
+    assert (table.quantised.reshape(len(off), -1).max(axis=1) == 65535).all()
+    assert not table.quantised.reshape(len(off), -1)[:, half:].any()
 
 
 @pytest.mark.parametrize("n_directions", [32, 66, 724, 4096])
 def test_tops_are_those_of_the_patches(n_directions):
     table = build_table(random_fod(8, seed=1), n_directions=n_directions)
-    tops = table.tops.reshape(len(table.tops), -1)
+    patch_maxima = table.patch_maxima.reshape(len(table.patch_maxima), -1)
     n = table.n_patches
     assert n == -(-n_directions // 32)
-    np.testing.assert_array_equal(tops[:, :n], table.levels.max(axis=2))
-    assert not tops[:, n:].any()
+    np.testing.assert_array_equal(patch_maxima[:, :n], table.quantised.max(axis=2))
+    assert not patch_maxima[:, n:].any()
 
 
 def chances(alias: np.ndarray) -> np.ndarray:
@@ -65,7 +65,7 @@ def chances(alias: np.ndarray) -> np.ndarray:
 def test_the_alias_table_gives_patches_by_their_mass(n_directions, positivity):
     fod = random_fod(8, seed=1)
     table = build_table(fod, n_directions=n_directions, positivity=positivity)
-    masses = table.levels.astype(np.int64).sum(axis=2)
+    masses = table.quantised.astype(np.int64).sum(axis=2)
     assert table.alias.shape == masses.shape
     for alias, mass in zip(table.alias, masses, strict=True):
         found = chances(alias)
@@ -94,31 +94,31 @@ def test_an_alias_table_of_any_masses_is_exact(masses):
     assert (found[np.array(masses) == 0] == 0).all()
 
 
-def chances_in_patch(lane_alias: np.ndarray) -> np.ndarray:
-    """(LANES,) float64: how likely the alias table of a patch gives each of its directions."""
-    own = (lane_alias >> codes.LANE_BITS) / 2.0**codes.SHARE_BITS
+def chances_in_patch(slot_alias: np.ndarray) -> np.ndarray:
+    """(PATCH_SIZE,) float64: how likely the alias table of a patch gives each of its directions."""
+    own = (slot_alias >> codes.SLOT_BITS) / 2.0**codes.THRESHOLD_BITS
     found = own.copy()
-    np.add.at(found, lane_alias & (codes.LANES - 1), 1 - own)
-    return found / codes.LANES
+    np.add.at(found, slot_alias & (codes.PATCH_SIZE - 1), 1 - own)
+    return found / codes.PATCH_SIZE
 
 
 @pytest.mark.parametrize("n_directions", [32, 66, 724, 4096])
 def test_the_alias_tables_of_patches_give_directions_by_their_level(n_directions):
     table = build_table(random_fod(8, seed=1), n_directions=n_directions)
-    levels = table.levels.reshape(-1, codes.LANES).astype(np.int64)
-    masses = levels.sum(axis=1)
+    quantised = table.quantised.reshape(-1, codes.PATCH_SIZE).astype(np.int64)
+    masses = quantised.sum(axis=1)
     assert (masses > 0).sum() > 10
-    for lane_alias, level, mass in zip(
-        table.lane_alias.reshape(levels.shape), levels, masses, strict=True
+    for slot_alias, quantised_value, mass in zip(
+        table.slot_alias.reshape(quantised.shape), quantised, masses, strict=True
     ):
         if mass:
-            found = chances_in_patch(lane_alias)
-            np.testing.assert_allclose(found, level / mass, atol=1 / 65536, rtol=0)
-            assert (found[level == 0] == 0).all()
+            found = chances_in_patch(slot_alias)
+            np.testing.assert_allclose(found, quantised_value / mass, atol=1 / 65536, rtol=0)
+            assert (found[quantised_value == 0] == 0).all()
 
 
 @pytest.mark.parametrize(
-    "levels",
+    "quantised",
     [
         pytest.param([0] * 15 + [1], id="one"),
         pytest.param([65535] * 16, id="all"),
@@ -128,28 +128,28 @@ def test_the_alias_tables_of_patches_give_directions_by_their_level(n_directions
         pytest.param([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3], id="several"),
     ],
 )
-def test_an_alias_table_of_a_patch_is_off_by_less_than_a_65536th(levels):
-    lane_alias = np.empty(codes.LANES, np.uint16)
-    units, entries = np.empty(codes.LANES, np.int64), np.empty(codes.LANES, np.uint32)
-    fill_lane_alias(np.array(levels, np.uint16), sum(levels), units, entries, lane_alias)
-    found = chances_in_patch(lane_alias)
-    np.testing.assert_allclose(found, np.array(levels) / sum(levels), atol=1 / 65536, rtol=0)
-    assert (found[np.array(levels) == 0] == 0).all()
+def test_an_alias_table_of_a_patch_is_off_by_less_than_a_65536th(quantised):
+    slot_alias = np.empty(codes.PATCH_SIZE, np.uint16)
+    units, entries = np.empty(codes.PATCH_SIZE, np.int64), np.empty(codes.PATCH_SIZE, np.uint32)
+    fill_slot_alias(np.array(quantised, np.uint16), sum(quantised), units, entries, slot_alias)
+    found = chances_in_patch(slot_alias)
+    np.testing.assert_allclose(found, np.array(quantised) / sum(quantised), atol=1 / 65536, rtol=0)
+    assert (found[np.array(quantised) == 0] == 0).all()
 
 
 def test_shares_are_those_of_the_patches_rounded_down():
     table = build_table(random_fod(8, seed=1))
-    masses = table.levels.astype(float).sum(axis=2)
+    masses = table.quantised.astype(float).sum(axis=2)
     wanted = masses / (2 * masses.sum(axis=1, keepdims=True))
-    off = wanted - table.shares / codes.SHARES
+    off = wanted - table.mass_fractions / codes.MASS_UNITS
     assert (off >= 0).all()
-    assert (off < 1 / codes.SHARES).all()
+    assert (off < 1 / codes.MASS_UNITS).all()
     assert wanted.max() > 0.05
 
 
 def test_tables_of_more_amplitudes_than_can_be_numbered_are_refused(monkeypatch):
     fod = random_fod(4, seed=1)
-    monkeypatch.setattr(tables, "MOST_LEVELS", 23 * 16 * fod.n_voxels)
+    monkeypatch.setattr(tables, "MAX_AMPLITUDES", 23 * 16 * fod.n_voxels)
     build_table(fod)
     with pytest.raises(InvalidParameterError, match=r"n_directions = 752 .* lower n_directions"):
         build_table(fod, n_directions=736 + 16)
@@ -159,18 +159,31 @@ def test_a_direction_alone_has_all_levels():
     """Through the builder, with the identity in place of the spherical harmonics."""
     lone = np.zeros((1, 362), np.float32)
     lone[:, 17] = 0.25
-    levels, lane_alias = np.empty((1, 368), np.uint16), np.empty((1, 368), np.uint16)
-    alias, shares = np.zeros((1, 23), np.uint32), np.zeros((1, 23), np.uint16)
-    tops = np.zeros((1, 32), np.uint16)
-    scales, totals = np.empty(1, np.float32), np.empty(1, np.float32)
+    quantised, slot_alias = np.empty((1, 368), np.uint16), np.empty((1, 368), np.uint16)
+    alias, mass_fractions = np.zeros((1, 23), np.uint32), np.zeros((1, 23), np.uint16)
+    patch_maxima = np.zeros((1, 32), np.uint16)
+    quanta, totals = np.empty(1, np.float32), np.empty(1, np.float32)
     identity = np.eye(362, dtype=np.float32)
-    build_rows(0, 1, lone, identity, 0.0, levels, alias, lane_alias, shares, tops, scales, totals)
-    assert np.flatnonzero(levels) == [17]
-    assert np.flatnonzero(tops) == [1]
-    assert np.flatnonzero(shares) == [1]
+    build_rows(
+        0,
+        1,
+        lone,
+        identity,
+        0.0,
+        quantised,
+        alias,
+        slot_alias,
+        mass_fractions,
+        patch_maxima,
+        quanta,
+        totals,
+    )
+    assert np.flatnonzero(quantised) == [17]
+    assert np.flatnonzero(patch_maxima) == [1]
+    assert np.flatnonzero(mass_fractions) == [1]
     assert chances(alias[0])[1] == 1
-    assert chances_in_patch(lane_alias[0, 16:32])[1] == 1
-    assert levels[0, 17] * scales[0] == pytest.approx(0.25, rel=1e-6)
+    assert chances_in_patch(slot_alias[0, 16:32])[1] == 1
+    assert quantised[0, 17] * quanta[0] == pytest.approx(0.25, rel=1e-6)
     assert totals[0] == pytest.approx(0.5, rel=1e-6)
 
 
@@ -210,7 +223,7 @@ def test_only_voxels_with_an_fod_have_rows():
     totals = table.totals[table.voxel_rows[[0, 2, 1], [0, 1, 0], [0, 0, 1]]]
     assert totals[1] == 2 * totals[0] > 0
     assert totals[2] == 0
-    assert not table.levels[table.voxel_rows[1, 0, 1]].any()
+    assert not table.quantised[table.voxel_rows[1, 0, 1]].any()
 
 
 def test_rows_do_not_depend_on_the_block_they_are_built_in(monkeypatch):
@@ -219,7 +232,15 @@ def test_rows_do_not_depend_on_the_block_they_are_built_in(monkeypatch):
     monkeypatch.setattr(tables, "ROWS_A_BLOCK", 5)
     progress = []
     pieces = build_table(fod, progress=lambda done, n: progress.append((done, n)))
-    for name in ("levels", "alias", "lane_alias", "shares", "tops", "scales", "totals"):
+    for name in (
+        "quantised",
+        "alias",
+        "slot_alias",
+        "mass_fractions",
+        "patch_maxima",
+        "quanta",
+        "totals",
+    ):
         np.testing.assert_array_equal(getattr(whole, name), getattr(pieces, name))
     assert progress[-1] == (fod.n_voxels, fod.n_voxels)
     assert len(progress) == -(-fod.n_voxels // 5)
@@ -282,10 +303,10 @@ def test_cones_are_packed_two_bits_a_direction(n_directions, allowed, two_sided)
 
 
 @pytest.mark.parametrize("n_directions", [724, 2048])
-@pytest.mark.parametrize(("angle", "tried"), [(5, 0), (15, 0), (30, 1), (45, 1), (180, 1)])
-def test_narrow_cones_are_scanned_without_tries(n_directions, angle, tried):
+@pytest.mark.parametrize(("angle", "n_rejected"), [(5, 0), (15, 0), (30, 1), (45, 1), (180, 1)])
+def test_narrow_cones_are_scanned_without_tries(n_directions, angle, n_rejected):
     table = build_table(random_fod(2), n_directions=n_directions)
-    assert cone_table(table, float(angle)).tries == tried * codes.TRIES
+    assert cone_table(table, float(angle)).max_proposals == n_rejected * codes.MAX_PROPOSALS
 
 
 @pytest.mark.parametrize(("angle", "how_many"), [(5.0, "none"), (30.0, "some"), (90.0, "all")])
@@ -293,11 +314,11 @@ def test_cores_lie_in_the_cone_as_a_whole(angle, how_many):
     table = build_table(random_fod(4, seed=1))
     cone = angle_cone(724, angle)
     cones = build_cone(table, cone)
-    assert cones.cores.shape == (725,)
-    for i, core in enumerate(cones.cores[:-1]):
-        if core >= 0:
-            sides = cone[i, core * codes.LANES : (core + 1) * codes.LANES]
+    assert cones.contained_patches.shape == (725,)
+    for i, contained in enumerate(cones.contained_patches[:-1]):
+        if contained >= 0:
+            sides = cone[i, contained * codes.PATCH_SIZE : (contained + 1) * codes.PATCH_SIZE]
             assert (sides & 1).all() or (sides & 2).all()
-    there = cones.cores[:-1] >= 0
+    there = cones.contained_patches[:-1] >= 0
     assert there.any() == (how_many != "none")
     assert there.all() == (how_many == "all")

@@ -4,7 +4,7 @@ The interpolated FOD at a point is a mixture of the FODs of the voxels around it
 the weight w_k T_k (trilinear weight times total mass). So a direction is drawn by picking a voxel
 with that weight and then a direction from the voxel's own FOD, and it is accepted when it lies in
 the cone and its interpolated amplitude reaches the floor: accepted draws have exactly the
-distribution of the FOD restricted to those directions. These tries are in tries.py. After `TRIES`
+distribution of the FOD restricted to those directions. These max_proposals are in max_proposals.py. After `MAX_PROPOSALS`
 without success, and in narrow cones at once, the cone is scanned, which draws from the same
 distribution.
 
@@ -20,24 +20,24 @@ import numpy as np
 
 from ...philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
 from ..codes import (
-    LANE_BITS,
-    LANES,
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
+    PATCH_SIZE,
     PURPOSE_START,
+    SLOT_BITS,
     compiled,
     inlined,
 )
 from .patches import (
-    draw_weighed_mixed,
-    draw_weighed_near,
-    lanes_at_least_mixed,
-    lanes_at_least_near,
-    largest_lane_mixed,
-    largest_lane_near,
+    draw_weighed_nearest,
+    draw_weighed_trilinear,
+    largest_slot_nearest,
+    largest_slot_trilinear,
     lowest_bit,
-    mass_in_patch_mixed,
-    mass_in_patch_near,
+    mass_in_patch_nearest,
+    mass_in_patch_trilinear,
+    slots_at_least_nearest,
+    slots_at_least_trilinear,
     weigh_corners,
 )
 
@@ -53,8 +53,8 @@ ZERO = np.float32(0)
 HALF = np.float32(0.5)
 MARGIN = np.float32(1.0001)  # far above the rounding of a sum of eight
 BIT = np.uint32(1)
-PAIR = np.uint32(LANES)
-LAST_LANE = LANES - 1
+PAIR = np.uint32(PATCH_SIZE)
+LAST_SLOT = PATCH_SIZE - 1
 UNIT_24 = np.float32(2.0**-24)
 
 
@@ -89,10 +89,10 @@ def nearest(v):
 
 
 @compiled
-def enter_cell(field, walkers, lane, vx, vy, vz):
-    """Find the eight voxels whose FODs mix at voxel coordinates where a walker is."""
+def enter_cell(field, state, lane, vx, vy, vz):
+    """Find the eight voxels whose FODs mix at voxel coordinates where a lane is."""
     ix, iy, iz = np.int64(np.floor(vx)), np.int64(np.floor(vy)), np.int64(np.floor(vz))
-    walkers.cells[0, lane], walkers.cells[1, lane], walkers.cells[2, lane] = ix, iy, iz
+    state.cells[0, lane], state.cells[1, lane], state.cells[2, lane] = ix, iy, iz
     nx, ny, nz = field.voxel_rows.shape
     for k in range(8):
         cx, cy, cz = ix + (k >> 2), iy + ((k >> 1) & 1), iz + (k & 1)
@@ -100,76 +100,76 @@ def enter_cell(field, walkers, lane, vx, vy, vz):
         if 0 <= cx < nx and 0 <= cy < ny and 0 <= cz < nz:
             row = np.int64(field.voxel_rows[cx, cy, cz])
         total = field.totals[row] if row >= 0 else ZERO
-        scale = field.scales[row] if row >= 0 else ZERO
+        quantum = field.quanta[row] if row >= 0 else ZERO
         row = max(row, 0)
-        walkers.corner_rows[k, lane] = walkers.own_rows[lane, k] = row
-        walkers.corner_totals[k, lane] = walkers.own_totals[lane, k] = total
-        walkers.corner_scales[k, lane] = walkers.own_scales[lane, k] = scale
+        state.corner_rows[k, lane] = state.own_rows[lane, k] = row
+        state.corner_totals[k, lane] = state.own_totals[lane, k] = total
+        state.corner_quanta[k, lane] = state.own_quanta[lane, k] = quantum
 
 
 @inlined
-def locate(field, n, scratch, walkers, lane, vx, vy, vz):
-    """Weigh the n voxels whose FODs mix where a walker is; tell whether there are any.
+def locate(field, n, scratch, state, lane, vx, vy, vz):
+    """Weigh the n voxels whose FODs mix where a lane is; tell whether there are any.
 
-    They are `walkers.own_rows` of it; the rest is in `scratch`.
+    They are `state.own_rows` of it; the rest is in `scratch`.
     """
     if n == 1:
-        row = np.int64(walkers.row[lane])
-        walkers.own_rows[lane, 0] = max(row, 0)
+        row = np.int64(state.row[lane])
+        state.own_rows[lane, 0] = max(row, 0)
         scratch.total[0] = field.totals[row] if row >= 0 else ZERO
-        scratch.scales[0] = field.scales[row] if row >= 0 else ZERO
+        scratch.quanta[0] = field.quanta[row] if row >= 0 else ZERO
         scratch.weights[0] = np.float32(1)
         return scratch.total[0] > ZERO
     fx, fy, fz = np.floor(vx), np.floor(vy), np.floor(vz)
     ix, iy, iz = np.int64(fx), np.int64(fy), np.int64(fz)
-    cells = walkers.cells
+    cells = state.cells
     if ix != cells[0, lane] or iy != cells[1, lane] or iz != cells[2, lane]:
-        enter_cell(field, walkers, lane, vx, vy, vz)
+        enter_cell(field, state, lane, vx, vy, vz)
     total = weigh_corners(
         vx - fx,
         vy - fy,
         vz - fz,
-        walkers.own_totals[lane],
-        walkers.own_scales[lane],
+        state.own_totals[lane],
+        state.own_quanta[lane],
         scratch.weights,
-        scratch.scales,
+        scratch.quanta,
     )
     scratch.total[0] = total
     return total > ZERO
 
 
 @inlined
-def mixed_amplitude(field, rows, scales, n, j):
+def interpolated_amplitude(field, rows, quanta, n, j):
     """Return the interpolated amplitude of a direction of the half set."""
-    patch, lane = j >> LANE_BITS, j & LAST_LANE
+    patch, lane = j >> SLOT_BITS, j & LAST_SLOT
     amplitude = ZERO
     for k in range(0, n, 4):  # in the order of lanes.py: pairs, then pairs of pairs
-        a = scales[k] * np.float32(np.int32(field.levels[rows[k], patch, lane]))
+        a = quanta[k] * np.float32(np.int32(field.quantised[rows[k], patch, lane]))
         if n == 1:
             return a
-        b = scales[k + 1] * np.float32(np.int32(field.levels[rows[k + 1], patch, lane]))
-        c = scales[k + 2] * np.float32(np.int32(field.levels[rows[k + 2], patch, lane]))
-        d = scales[k + 3] * np.float32(np.int32(field.levels[rows[k + 3], patch, lane]))
+        b = quanta[k + 1] * np.float32(np.int32(field.quantised[rows[k + 1], patch, lane]))
+        c = quanta[k + 2] * np.float32(np.int32(field.quantised[rows[k + 2], patch, lane]))
+        d = quanta[k + 3] * np.float32(np.int32(field.quantised[rows[k + 3], patch, lane]))
         amplitude += (a + b) + (c + d)
     return amplitude
 
 
 @inlined
-def mass_in_patch(field, rows, scales, n, patch, bits, floor):
+def mass_in_patch(field, rows, quanta, n, patch, bits, floor):
     """Return the mass of a patch in a cone, from `floor` on, twice what is on both sides."""
     if n == 1:
-        return mass_in_patch_near(field.levels, rows, scales, patch, bits, floor)
-    return mass_in_patch_mixed(field.levels, rows, scales, patch, bits, floor)
+        return mass_in_patch_nearest(field.quantised, rows, quanta, patch, bits, floor)
+    return mass_in_patch_trilinear(field.quantised, rows, quanta, patch, bits, floor)
 
 
 @compiled
-def is_cone_poor(field, rows, scales, n, i, limit):
+def is_cone_mass_below(field, rows, quanta, n, i, limit):
     """Tell whether the mass of the cone around direction i is at most `limit`."""
     mass = ZERO
     for patch in range(field.cone.shape[1]):
         bits = field.cone[i, patch]
         if bits:
-            mass += mass_in_patch(field, rows, scales, n, patch, bits, ZERO)
+            mass += mass_in_patch(field, rows, quanta, n, patch, bits, ZERO)
             if mass > limit:
                 return False
     return True
@@ -178,12 +178,12 @@ def is_cone_poor(field, rows, scales, n, i, limit):
 @inlined
 def sides_of(cone, j):
     """Return bit 0 where half-set direction j lies in a cone, bit 1 where its antipode does."""
-    pair = cone[j >> LANE_BITS] >> np.uint32(j & LAST_LANE)
+    pair = cone[j >> SLOT_BITS] >> np.uint32(j & LAST_SLOT)
     return np.int64((pair & BIT) | ((pair >> (PAIR - BIT)) & np.uint32(2)))
 
 
 @compiled
-def scan_draw(field, masses, rows, scales, n, i, floor, limit, word_0, word_1):
+def scan_draw(field, masses, rows, quanta, n, i, floor, limit, word_0, word_1):
     """Draw from the interpolated FOD within a cone by its cumulative sum; minus a stop reason."""
     cone = field.cone[i]
     n_half = field.directions.shape[0] // 2
@@ -191,11 +191,11 @@ def scan_draw(field, masses, rows, scales, n, i, floor, limit, word_0, word_1):
     for patch in range(cone.shape[0]):
         masses[patch] = ZERO
         if cone[patch]:
-            masses[patch] = mass_in_patch(field, rows, scales, n, patch, cone[patch], floor)
+            masses[patch] = mass_in_patch(field, rows, quanta, n, patch, cone[patch], floor)
             total += masses[patch]
     if not total > ZERO:
         return -LOW_AMPLITUDE
-    if total <= MARGIN * limit and is_cone_poor(field, rows, scales, n, i, limit):
+    if total <= MARGIN * limit and is_cone_mass_below(field, rows, quanta, n, i, limit):
         return -LOW_PROBABILITY
     left = np.float32(word_0 >> BITS_8) * UNIT_24 * total
     drawn, goal = 0, ZERO
@@ -207,10 +207,10 @@ def scan_draw(field, masses, rows, scales, n, i, floor, limit, word_0, word_1):
             left -= masses[patch]
     bits = cone[drawn]
     if n == 1:
-        lane = draw_weighed_near(field.levels, rows, scales, drawn, bits, floor, goal)
+        lane = draw_weighed_nearest(field.quantised, rows, quanta, drawn, bits, floor, goal)
     else:
-        lane = draw_weighed_mixed(field.levels, rows, scales, drawn, bits, floor, goal)
-    j = np.int64(drawn) * LANES + np.int64(lane)
+        lane = draw_weighed_trilinear(field.quantised, rows, quanta, drawn, bits, floor, goal)
+    j = np.int64(drawn) * PATCH_SIZE + np.int64(lane)
     sides = sides_of(cone, j)
     if sides == 2 or (sides == 3 and word_1 & BIT):
         return j + n_half
@@ -218,18 +218,18 @@ def scan_draw(field, masses, rows, scales, n, i, floor, limit, word_0, word_1):
 
 
 @inlined
-def largest_in_patch(field, rows, scales, n, patch, bits):
+def largest_in_patch(field, rows, quanta, n, patch, bits):
     """Return the largest interpolated amplitude of a patch within a cone and its direction."""
     bits = bits | (bits >> PAIR)
     if n == 1:
-        value, lane = largest_lane_near(field.levels, rows, scales, patch, bits)
+        value, lane = largest_slot_nearest(field.quantised, rows, quanta, patch, bits)
     else:
-        value, lane = largest_lane_mixed(field.levels, rows, scales, patch, bits)
-    return value, patch * LANES + np.int64(lane)
+        value, lane = largest_slot_trilinear(field.quantised, rows, quanta, patch, bits)
+    return value, patch * PATCH_SIZE + np.int64(lane)
 
 
 @inlined
-def largest_mixed(field, rows, scales, n, i):
+def largest_interpolated(field, rows, quanta, n, i):
     """Return the half-set direction of the largest interpolated amplitude in a cone, or -1.
 
     Of equal amplitudes the first counts. The patch of direction i comes first, because it mostly
@@ -237,41 +237,41 @@ def largest_mixed(field, rows, scales, n, i):
     """
     cone = field.cone[i]
     n_half = field.directions.shape[0] // 2
-    own = (i - n_half if i >= n_half else i) >> LANE_BITS
+    own = (i - n_half if i >= n_half else i) >> SLOT_BITS
     best = np.int64(-1)
     largest = np.float32(-1)
     if own < cone.shape[0]:
-        largest, best = largest_in_patch(field, rows, scales, n, own, cone[own])
-    for group in range(field.tops.shape[1]):
+        largest, best = largest_in_patch(field, rows, quanta, n, own, cone[own])
+    for group in range(field.patch_maxima.shape[1]):
         if n == 1:
-            left = lanes_at_least_near(field.tops, rows, scales, group, largest)
+            left = slots_at_least_nearest(field.patch_maxima, rows, quanta, group, largest)
         else:
-            left = lanes_at_least_mixed(field.tops, rows, scales, group, largest)
+            left = slots_at_least_trilinear(field.patch_maxima, rows, quanta, group, largest)
         while left:
             lane = lowest_bit(left)
             left &= left - BIT
-            patch = group * LANES + lane
+            patch = group * PATCH_SIZE + lane
             if patch >= cone.shape[0]:
                 break
             if patch == own or cone[patch] == 0:
                 continue
-            value, j = largest_in_patch(field, rows, scales, n, patch, cone[patch])
+            value, j = largest_in_patch(field, rows, quanta, n, patch, cone[patch])
             if value > largest or (value == largest and j < best):
                 largest, best = value, j
     return best if largest >= ZERO else np.int64(-1)
 
 
 @inlined
-def best_direction(field, settings, rows, scales, n, i, limit):
+def best_direction(field, settings, rows, quanta, n, i, limit):
     """Return the direction of the largest amplitude in the cone; minus a stop reason without."""
     n_half = field.directions.shape[0] // 2
-    j = np.int64(largest_mixed(field, rows, scales, n, i))
+    j = np.int64(largest_interpolated(field, rows, quanta, n, i))
     if j < 0:
         return -LOW_AMPLITUDE
-    amplitude = mixed_amplitude(field, rows, scales, n, j)
+    amplitude = interpolated_amplitude(field, rows, quanta, n, j)
     if amplitude < settings.min_amplitude or not amplitude > ZERO:
         return -LOW_AMPLITUDE
-    if amplitude <= limit and is_cone_poor(field, rows, scales, n, i, limit):
+    if amplitude <= limit and is_cone_mass_below(field, rows, quanta, n, i, limit):
         return -LOW_PROBABILITY
     sides = sides_of(field.cone[i], j)
     if sides == 3:  # of two in the cone the one on the side of i
@@ -281,11 +281,11 @@ def best_direction(field, settings, rows, scales, n, i, limit):
 
 
 @compiled
-def largest_start(field, settings, rows, scales, n, stream):
+def largest_start(field, settings, rows, quanta, n, stream):
     """Return the direction of the largest amplitude at a seed, or a negative number."""
     n_directions = field.directions.shape[0]
-    j = largest_mixed(field, rows, scales, n, n_directions)
-    amplitude = mixed_amplitude(field, rows, scales, n, max(j, 0))
+    j = largest_interpolated(field, rows, quanta, n, n_directions)
+    amplitude = interpolated_amplitude(field, rows, quanta, n, max(j, 0))
     if amplitude < settings.min_amplitude or not amplitude > ZERO:
         return -1
     r0, _, _, _ = philox_block(

@@ -1,12 +1,12 @@
-"""The Numba kernel: WALKERS streamlines side by side.
+"""The Numba kernel: N_LANES streamlines side by side.
 
-A thread's walkers draw and step at once, by vector instructions, whatever streamline each is on:
+A thread's state draw and step at once, by vector instructions, whatever streamline each is on:
 one whose draw was in vain draws again while others go on, and one that is done goes on with the
 next seed. What happens seldom is done for one after the other, and so are algorithms that do not
 draw: a search that is like that of the step before is cheap, for all that branches is foreseen.
 A streamline depends on nothing but its seed and id.
 
-Its twin is ``tracking/cuda/track.cu``, with a thread for each walker: the same order of float32
+Its twin is ``tracking/cuda/track.cu``, with a thread for each lane: the same order of float32
 operations, no fused multiply-add, hence the same bits. Called by
 :mod:`napari_tractography.tracking.cpu.run` from several threads at once, without the GIL.
 """
@@ -35,7 +35,7 @@ from .lane_state import BUSY, FORCED, N_BEGUN, N_POINTS
 from .patches import lowest_bit
 from .stepping import EVERY, NONE, draw_directions, step_on
 from .streamline import begin_halves, begin_streamline, end_half, keep_points, walk
-from .vectors import WALKERS, bits_of, load
+from .vectors import N_LANES, bits_of, load
 
 BIT = np.uint32(1)
 
@@ -80,17 +80,16 @@ def _cached(content, algorithm, n):
     """Compile the outermost function, and keep the code on disk for as long as it is valid.
 
     Numba drops cached code when the function's own file changes, but not when another file does
-    that is compiled into it. What a function encloses is part of its key, so it encloses a checksum
-    of all of them.
+    that is compiled into it, and it fails to read code whose argument types are gone. It names the
+    files of its cache by the function, so the function's name has a checksum of all sources.
     """
 
-    @njit(cache=True, **OPTIONS)
     def track_block(
         field,
         settings,
         regions,
         scratch,
-        walkers,
+        state,
         positions,
         given,
         order,
@@ -109,8 +108,8 @@ def _cached(content, algorithm, n):
 
         Parameters
         ----------
-        walkers : Walkers
-            Of a thread; ``walkers.common`` says where they are.
+        state : LaneState
+            Of a thread; ``state.common`` says where they are.
         positions : (n_seeds, 3) float32
         given : (n_seeds,) int32
             Start directions, read when they are given.
@@ -129,11 +128,9 @@ def _cached(content, algorithm, n):
         tally : (N_REASONS,) int64
             Counts of reasons: both ends of each half-streamline, once for what rejects a whole.
         """
-        common = walkers.common
+        common = state.common
         busy, n_begun, n_points = np.uint32(common[BUSY]), common[N_BEGUN], common[N_POINTS]
-        room = points.shape[0] - WALKERS * walkers.points.shape[1]
-        if content < 0:  # never; see above
-            room = 0
+        room = points.shape[0] - N_LANES * state.points.shape[1]
         while True:
             idle = EVERY & ~busy
             ended = NONE
@@ -141,12 +138,12 @@ def _cached(content, algorithm, n):
                 seed = order[n_begun]
                 n_begun += 1
                 lane = lowest_bit(idle)
-                walkers.seed[lane] = seed
+                state.seed[lane] = seed
                 reason = begin_streamline(
                     field,
                     settings,
                     scratch,
-                    walkers,
+                    state,
                     n,
                     lane,
                     positions[seed, 0],
@@ -162,7 +159,7 @@ def _cached(content, algorithm, n):
                 busy |= BIT << np.uint32(lane)
             if not busy or n_points > room or cancelled[0]:
                 break
-            starting = busy & bits_of(load(walkers.purpose) == np.uint32(PURPOSE_START))
+            starting = busy & bits_of(load(state.purpose) == np.uint32(PURPOSE_START))
             forced = np.uint32(common[FORCED])
             drawing, begun = busy & ~forced, NONE
             if settings.start != START_SAMPLED:
@@ -171,18 +168,18 @@ def _cached(content, algorithm, n):
             if algorithm != PROBABILISTIC:
                 drawing, going = drawing & starting, busy & ~starting
             if drawing:
-                chosen, ended = draw_directions(field, settings, scratch, walkers, n, drawing)
+                chosen, ended = draw_directions(field, settings, scratch, state, n, drawing)
                 begun |= chosen & starting
                 going |= chosen & ~starting
             if algorithm == PROBABILISTIC:
-                ended |= step_on(field, settings, regions, walkers, going)
+                ended |= step_on(field, settings, regions, state, going)
             else:
                 ended |= going
                 while going:
                     lane = lowest_bit(going)
                     going &= going - BIT
-                    walkers.reason[lane] = walk(
-                        field, settings, regions, scratch, walkers, algorithm, n, lane
+                    state.reason[lane] = walk(
+                        field, settings, regions, scratch, state, algorithm, n, lane
                     )
             common[FORCED] = 0
             for_nothing = ended & starting  # no direction to start in
@@ -190,18 +187,16 @@ def _cached(content, algorithm, n):
                 lane = lowest_bit(begun)
                 begun &= begun - BIT
                 if settings.start == START_SAMPLED:
-                    walkers.start[lane] = walkers.current[lane]
-                at = positions[walkers.seed[lane]]
-                reason = begin_halves(
-                    field, settings, regions, walkers, n, lane, at[0], at[1], at[2]
-                )
+                    state.start[lane] = state.current[lane]
+                at = positions[state.seed[lane]]
+                reason = begin_halves(field, settings, regions, state, n, lane, at[0], at[1], at[2])
                 if reason:
-                    walkers.reason[lane] = reason
+                    state.reason[lane] = reason
                     ended |= BIT << np.uint32(lane)
             while ended:
                 lane = lowest_bit(ended)
                 ended &= ended - BIT
-                this = walkers.seed[lane]
+                this = state.seed[lane]
                 under_way, rejected, length = False, SEED_WITHOUT_FOD, ZERO
                 if not (for_nothing >> np.uint32(lane)) & BIT:
                     at = positions[this]
@@ -209,10 +204,10 @@ def _cached(content, algorithm, n):
                         field,
                         settings,
                         regions,
-                        walkers,
+                        state,
                         n,
                         lane,
-                        walkers.reason[lane],
+                        state.reason[lane],
                         at[0],
                         at[1],
                         at[2],
@@ -223,10 +218,10 @@ def _cached(content, algorithm, n):
                 if rejected:
                     tally[rejected] += 1
                     continue
-                ahead, back = walkers.ended_reasons[lane, 0], walkers.ended_reasons[lane, 1]
+                ahead, back = state.ended_reasons[lane, 0], state.ended_reasons[lane, 1]
                 count = 0
-                if walkers.ended_steps[lane, 0] + walkers.ended_steps[lane, 1]:
-                    count = keep_points(settings, walkers, lane, points, n_points)
+                if state.ended_steps[lane, 0] + state.ended_steps[lane, 1]:
+                    count = keep_points(settings, state, lane, points, n_points)
                 tally[ahead] += 1
                 if count or back != ahead:
                     tally[back] += 1
@@ -239,4 +234,5 @@ def _cached(content, algorithm, n):
         common[BUSY], common[N_BEGUN], common[N_POINTS] = busy, n_begun, n_points
         return not busy
 
-    return track_block
+    track_block.__qualname__ = f"track_block_{content:08x}"
+    return njit(cache=True, **OPTIONS)(track_block)

@@ -28,7 +28,7 @@ from ..codes import (
     compiled,
     inlined,
 )
-from .draw import HALF, UNIT_24, ZERO, is_cone_poor, mixed_amplitude, philox_block
+from .draw import HALF, UNIT_24, ZERO, interpolated_amplitude, is_cone_mass_below, philox_block
 
 ONE_F = np.float32(1)
 TWO_PI = np.float32(2.0 * math.pi)
@@ -56,23 +56,23 @@ def nearest_index(field, i, ux, uy, uz):
 
 
 @inlined
-def amplitude_of(field, rows, scales, n, i):
+def amplitude_of(field, rows, quanta, n, i):
     """Return the interpolated amplitude of one direction of the full set."""
     n_half = field.directions.shape[0] // 2
     j = i - n_half if i >= n_half else i
-    return mixed_amplitude(field, rows, scales, n, j)
+    return interpolated_amplitude(field, rows, quanta, n, j)
 
 
 @compiled
-def tabulated_fod(field, rows, scales, n, i, ux, uy, uz):
+def tabulated_fod(field, rows, quanta, n, i, ux, uy, uz):
     """Return FOD and gradient at a unit vector near direction i, from the table.
 
     To second order; the gradient is that of a function of space which agrees on the sphere.
     """
-    centre = amplitude_of(field, rows, scales, n, i)
+    centre = amplitude_of(field, rows, quanta, n, i)
     fa, fb, faa, fab, fbb = ZERO, ZERO, ZERO, ZERO, ZERO
     for m in range(N_NEIGHBOURS):
-        difference = amplitude_of(field, rows, scales, n, np.int64(field.neighbours[i, m])) - centre
+        difference = amplitude_of(field, rows, quanta, n, np.int64(field.neighbours[i, m])) - centre
         fa += field.slopes[i, m, 0] * difference
         fb += field.slopes[i, m, 1] * difference
         faa += field.slopes[i, m, 2] * difference
@@ -181,16 +181,16 @@ def turn_direction(field, settings, scratch, rows, n, i, ux, uy, uz, limit, stre
     Returns the nearest direction of the set, or minus a stop reason; the new unit vector; and the
     length of the step.
     """
-    scales = scratch.scales
+    quanta = scratch.quanta
     if settings.evaluation == DIRECT:
         value, gx, gy, gz = direct_fod(field, settings, scratch, rows, n, ux, uy, uz)
     else:
-        value, gx, gy, gz = tabulated_fod(field, rows, scales, n, i, ux, uy, uz)
+        value, gx, gy, gz = tabulated_fod(field, rows, quanta, n, i, ux, uy, uz)
     length = settings.step
     if value < settings.min_amplitude or not value > ZERO:
         return -LOW_AMPLITUDE, ux, uy, uz, length
-    if amplitude_of(field, rows, scales, n, i) <= limit and is_cone_poor(
-        field, rows, scales, n, i, limit
+    if amplitude_of(field, rows, quanta, n, i) <= limit and is_cone_mass_below(
+        field, rows, quanta, n, i, limit
     ):
         return -LOW_PROBABILITY, ux, uy, uz, length
     along = gx * ux + gy * uy + gz * uz

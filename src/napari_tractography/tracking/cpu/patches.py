@@ -2,8 +2,8 @@
 
 Written for LLVM, which brings them to whatever vectors a processor has. As loops they were not
 turned into vectors (LLVM cannot know that the arrays do not overlap) and a deterministic trilinear
-step took three times as long. They read a patch of a table of levels, (n_rows, n_patches, LANES),
-or a group of the tops, (n_rows, n_groups, LANES); one writes random numbers of as many steps.
+step took three times as long. They read a patch of a table of quantised, (n_rows, n_patches, PATCH_SIZE),
+or a group of the patch_maxima, (n_rows, n_groups, PATCH_SIZE); one writes random numbers of as many steps.
 """
 # mypy: ignore-errors
 
@@ -13,14 +13,14 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from ..codes import LANES
+from ..codes import PATCH_SIZE
 
 INT = ir.IntType(32)
 FLOAT = ir.FloatType()
-MASK = ir.IntType(LANES)
-LANE_OF_INT = ir.VectorType(INT, LANES)
-LANE_OF_FLOAT = ir.VectorType(FLOAT, LANES)
-LANE_OF_BIT = ir.VectorType(ir.IntType(1), LANES)
+MASK = ir.IntType(PATCH_SIZE)
+LANE_OF_INT = ir.VectorType(INT, PATCH_SIZE)
+LANE_OF_FLOAT = ir.VectorType(FLOAT, PATCH_SIZE)
+LANE_OF_BIT = ir.VectorType(ir.IntType(1), PATCH_SIZE)
 
 
 def _lanes_of(context, builder, array_type, array, indices):
@@ -31,7 +31,7 @@ def _lanes_of(context, builder, array_type, array, indices):
         context, builder, array_type, struct, indices, wraparound=False
     )
     width = context.get_data_type(array_type.dtype)
-    return builder.bitcast(pointer, ir.VectorType(width, LANES).as_pointer())
+    return builder.bitcast(pointer, ir.VectorType(width, PATCH_SIZE).as_pointer())
 
 
 def _load(context, builder, array_type, array, row, patch):
@@ -48,7 +48,7 @@ def _load_whole(context, builder, array_type, array, row, patch):
     return builder.zext(loaded, LANE_OF_INT)
 
 
-def _fill(builder, value, n=LANES):
+def _fill(builder, value, n=PATCH_SIZE):
     """Return a vector that holds a value in every lane."""
     kind = ir.VectorType(value.type, n)
     one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(INT, 0))
@@ -58,13 +58,13 @@ def _fill(builder, value, n=LANES):
 
 def _rotated(builder, vector, by):
     """Return a vector whose lanes are those `by` lanes further on."""
-    lanes = ir.Constant(LANE_OF_INT, [(lane + by) % LANES for lane in range(LANES)])
+    lanes = ir.Constant(LANE_OF_INT, [(lane + by) % PATCH_SIZE for lane in range(PATCH_SIZE)])
     return builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), lanes)
 
 
 def _in_all(builder, vector, combine):
     """Combine all lanes into one value."""
-    by = LANES // 2
+    by = PATCH_SIZE // 2
     while by:
         vector = combine(vector, _rotated(builder, vector, by))
         by //= 2
@@ -92,16 +92,18 @@ def lowest_bit(typing_context, bits):
     return types.int64(types.uint32), generate
 
 
-def _mix(context, builder, n, levels_type, levels, rows_type, rows, scales_type, scales, patch):
-    """Return sum_k scales[k] * levels[rows[k], patch] over the first n: pairs, pairs of pairs."""
+def _mix(context, builder, n, levels_type, quantised, rows_type, rows, scales_type, quanta, patch):
+    """Return sum_k quanta[k] * quantised[rows[k], patch] over the first n: pairs, pairs of pairs."""
     rows = context.make_array(rows_type)(context, builder, rows)
-    scales = context.make_array(scales_type)(context, builder, scales)
+    quanta = context.make_array(scales_type)(context, builder, quanta)
     terms = []
     for k in range(n):
         index = context.get_constant(types.intp, k)
         row = builder.load(builder.gep(rows.data, [index]))
-        scale = _fill(builder, builder.load(builder.gep(scales.data, [index])))
-        terms.append(builder.fmul(scale, _load(context, builder, levels_type, levels, row, patch)))
+        quantum = _fill(builder, builder.load(builder.gep(quanta.data, [index])))
+        terms.append(
+            builder.fmul(quantum, _load(context, builder, levels_type, quantised, row, patch))
+        )
     while len(terms) > 1:
         terms = [builder.fadd(a, b) for a, b in zip(terms[::2], terms[1::2], strict=True)]
     return terms[0]
@@ -125,25 +127,25 @@ def _running_sum(builder, vector, add):
 def _where(builder, bits, vector, otherwise=0.0):
     """Return a vector with lanes replaced where the low bits of a number are not set."""
     return builder.select(
-        _mask(builder, bits), vector, ir.Constant(LANE_OF_FLOAT, [otherwise] * LANES)
+        _mask(builder, bits), vector, ir.Constant(LANE_OF_FLOAT, [otherwise] * PATCH_SIZE)
     )
 
 
 def _in_cone(builder, vector, bits):
-    """Keep the lanes with bit k set, and again those with bit LANES + k; zeros elsewhere."""
-    back = builder.lshr(bits, ir.Constant(INT, LANES))
+    """Keep the lanes with bit k set, and again those with bit PATCH_SIZE + k; zeros elsewhere."""
+    back = builder.lshr(bits, ir.Constant(INT, PATCH_SIZE))
     return builder.fadd(_where(builder, bits, vector), _where(builder, back, vector))
 
 
 def _from(builder, vector, floor):
     """Keep the lanes that are at least `floor`; zeros elsewhere."""
     kept = builder.fcmp_ordered(">=", vector, _fill(builder, floor))
-    return builder.select(kept, vector, ir.Constant(LANE_OF_FLOAT, [0.0] * LANES))
+    return builder.select(kept, vector, ir.Constant(LANE_OF_FLOAT, [0.0] * PATCH_SIZE))
 
 
 @intrinsic
-def weigh_corners(typing_context, wx, wy, wz, totals, scales, weights, weighed):
-    """Write the trilinear weights of eight corners, and them times the scales.
+def weigh_corners(typing_context, wx, wy, wz, totals, quanta, weights, weighed):
+    """Write the trilinear weights of eight corners, and them times the quanta.
 
     Where the total is zero the weight is, too. Returns the sum of weights times totals.
     """
@@ -152,7 +154,7 @@ def weigh_corners(typing_context, wx, wy, wz, totals, scales, weights, weighed):
     def generate(context, builder, signature, arguments):
         of_axes, arrays = arguments[:3], arguments[3:]
         kinds = signature.args[3:]
-        totals, scales, *written = [
+        totals, quanta, *written = [
             builder.bitcast(context.make_array(of)(context, builder, array).data, kind.as_pointer())
             for of, array in zip(kinds, arrays, strict=True)
         ]
@@ -164,27 +166,27 @@ def weigh_corners(typing_context, wx, wy, wz, totals, scales, weights, weighed):
                 value = along if k >> (2 - axis) & 1 else across
                 factor = builder.insert_element(factor, value, ir.Constant(INT, k))
             weight = factor if weight is None else builder.fmul(weight, factor)
-        totals, scales = builder.load(totals, align=4), builder.load(scales, align=4)
+        totals, quanta = builder.load(totals, align=4), builder.load(quanta, align=4)
         zeros = ir.Constant(kind, [0.0] * 8)
         some = builder.select(builder.fcmp_ordered(">", totals, zeros), weight, zeros)
-        values = (some, builder.fmul(weight, scales))
+        values = (some, builder.fmul(weight, quanta))
         for pointer, value in zip(written, values, strict=True):
             builder.store(value, pointer, align=4)
         masses = builder.fmul(weight, totals)
         total = builder.extract_element(masses, ir.Constant(INT, 0))
-        for k in range(1, 8):  # in the order of tries.py
+        for k in range(1, 8):  # in the order of max_proposals.py
             mass = builder.extract_element(masses, ir.Constant(INT, k))
             total = builder.fadd(total, mass)
         return total
 
     number = types.float32
-    arrays = (totals, scales, weights, weighed)
+    arrays = (totals, quanta, weights, weighed)
     return number(number, number, number, *arrays), generate
 
 
 def _draw_weighed_of(n):
     @intrinsic
-    def draw_weighed(typing_context, levels, rows, scales, patch, bits, floor, goal):
+    def draw_weighed(typing_context, quantised, rows, quanta, patch, bits, floor, goal):
         """Draw a lane of a patch in a cone by its interpolated amplitude, from `floor` on.
 
         `goal` is a random number below the mass of these lanes; the last of them is taken where
@@ -192,21 +194,31 @@ def _draw_weighed_of(n):
         """
 
         def generate(context, builder, signature, arguments):
-            levels, rows, scales, patch, bits, floor, goal = arguments
+            quantised, rows, quanta, patch, bits, floor, goal = arguments
             kinds = signature.args
             mixed = _mix(
-                context, builder, n, kinds[0], levels, kinds[1], rows, kinds[2], scales, patch
+                context, builder, n, kinds[0], quantised, kinds[1], rows, kinds[2], quanta, patch
             )
             weights = _in_cone(builder, _from(builder, mixed, floor), bits)
             running = _running_sum(builder, weights, builder.fadd)
             lane = _count(builder, builder.fcmp_ordered("<=", running, _fill(builder, goal)))
-            some = builder.fcmp_ordered(">", weights, ir.Constant(LANE_OF_FLOAT, [0.0] * LANES))
+            some = builder.fcmp_ordered(
+                ">", weights, ir.Constant(LANE_OF_FLOAT, [0.0] * PATCH_SIZE)
+            )
             beyond = builder.ctlz(builder.bitcast(some, MASK), ir.Constant(ir.IntType(1), 0))
-            last = builder.sub(ir.Constant(INT, LANES - 1), builder.zext(beyond, INT))
+            last = builder.sub(ir.Constant(INT, PATCH_SIZE - 1), builder.zext(beyond, INT))
             outside = builder.icmp_signed(">", lane, last)
             return builder.select(outside, last, lane)
 
-        arguments = (levels, rows, scales, types.intp, types.uint32, types.float32, types.float32)
+        arguments = (
+            quantised,
+            rows,
+            quanta,
+            types.intp,
+            types.uint32,
+            types.float32,
+            types.float32,
+        )
         return types.int32(*arguments), generate
 
     return draw_weighed
@@ -214,19 +226,19 @@ def _draw_weighed_of(n):
 
 def _mass_of(n):
     @intrinsic
-    def mass_in_patch(typing_context, levels, rows, scales, patch, bits, floor):
+    def mass_in_patch(typing_context, quantised, rows, quanta, patch, bits, floor):
         """Return the mass of a patch in a cone, from `floor` on, twice what is on both sides."""
 
         def generate(context, builder, signature, arguments):
-            levels, rows, scales, patch, bits, floor = arguments
+            quantised, rows, quanta, patch, bits, floor = arguments
             kinds = signature.args
             mixed = _mix(
-                context, builder, n, kinds[0], levels, kinds[1], rows, kinds[2], scales, patch
+                context, builder, n, kinds[0], quantised, kinds[1], rows, kinds[2], quanta, patch
             )
             weights = _in_cone(builder, _from(builder, mixed, floor), bits)
             return _in_all(builder, weights, builder.fadd)
 
-        arguments = (levels, rows, scales, types.intp, types.uint32, types.float32)
+        arguments = (quantised, rows, quanta, types.intp, types.uint32, types.float32)
         return types.float32(*arguments), generate
 
     return mass_in_patch
@@ -234,15 +246,15 @@ def _mass_of(n):
 
 def _largest_of(n):
     @intrinsic
-    def largest_lane(typing_context, levels, rows, scales, patch, bits):
+    def largest_slot(typing_context, quantised, rows, quanta, patch, bits):
         """Return the largest interpolated amplitude of a patch where bits are set, and its lane."""
         result = types.Tuple((types.float32, types.int32))
 
         def generate(context, builder, signature, arguments):
-            levels, rows, scales, patch, bits = arguments
+            quantised, rows, quanta, patch, bits = arguments
             kinds = signature.args
             mixed = _mix(
-                context, builder, n, kinds[0], levels, kinds[1], rows, kinds[2], scales, patch
+                context, builder, n, kinds[0], quantised, kinds[1], rows, kinds[2], quanta, patch
             )
             mixed = _where(builder, bits, mixed, otherwise=-1.0)
 
@@ -255,33 +267,33 @@ def _largest_of(n):
             values = [largest, builder.zext(first, INT)]
             return context.make_tuple(builder, result, values)
 
-        arguments = (levels, rows, scales, types.intp, types.uint32)
+        arguments = (quantised, rows, quanta, types.intp, types.uint32)
         return result(*arguments), generate
 
-    return largest_lane
+    return largest_slot
 
 
 def _at_least_of(n):
     @intrinsic
-    def lanes_at_least(typing_context, tops, rows, scales, group, smallest):
-        """Return a bit for each patch of a group whose interpolated top is at least `smallest`."""
+    def slots_at_least(typing_context, patch_maxima, rows, quanta, group, smallest):
+        """Return a bit for each patch of a group whose interpolated maximum is at least `smallest`."""
 
         def generate(context, builder, signature, arguments):
-            tops, rows, scales, group, smallest = arguments
+            patch_maxima, rows, quanta, group, smallest = arguments
             kinds = signature.args
             mixed = _mix(
-                context, builder, n, kinds[0], tops, kinds[1], rows, kinds[2], scales, group
+                context, builder, n, kinds[0], patch_maxima, kinds[1], rows, kinds[2], quanta, group
             )
             bits = builder.fcmp_ordered(">=", mixed, _fill(builder, smallest))
             return builder.zext(builder.bitcast(bits, MASK), INT)
 
-        arguments = (tops, rows, scales, types.intp, types.float32)
+        arguments = (patch_maxima, rows, quanta, types.intp, types.float32)
         return types.uint32(*arguments), generate
 
-    return lanes_at_least
+    return slots_at_least
 
 
-draw_weighed_near, draw_weighed_mixed = _draw_weighed_of(1), _draw_weighed_of(8)
-mass_in_patch_near, mass_in_patch_mixed = _mass_of(1), _mass_of(8)
-largest_lane_near, largest_lane_mixed = _largest_of(1), _largest_of(8)
-lanes_at_least_near, lanes_at_least_mixed = _at_least_of(1), _at_least_of(8)
+draw_weighed_nearest, draw_weighed_trilinear = _draw_weighed_of(1), _draw_weighed_of(8)
+mass_in_patch_nearest, mass_in_patch_trilinear = _mass_of(1), _mass_of(8)
+largest_slot_nearest, largest_slot_trilinear = _largest_of(1), _largest_of(8)
+slots_at_least_nearest, slots_at_least_trilinear = _at_least_of(1), _at_least_of(8)

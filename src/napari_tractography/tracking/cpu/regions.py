@@ -38,7 +38,7 @@ def in_region(regions, n, x, y, z):
 
 
 @compiled
-def visit_regions(regions, walkers, lane, half, at_seed, x, y, z):
+def visit_regions(regions, state, lane, half, at_seed, x, y, z):
     """Note which regions a point lies in; return the reason to stop there, or 0.
 
     Stop and end regions act where a streamline enters them, so that it may start inside.
@@ -46,8 +46,8 @@ def visit_regions(regions, walkers, lane, half, at_seed, x, y, z):
     reason = 0
     for n in range(regions.roles.shape[0]):
         hit = in_region(regions, n, x, y, z)
-        entered = hit and (at_seed or not walkers.inside[lane, n])
-        walkers.inside[lane, n] = hit
+        entered = hit and (at_seed or not state.inside[lane, n])
+        state.inside[lane, n] = hit
         if not hit:
             continue
         role = regions.roles[n]
@@ -55,32 +55,32 @@ def visit_regions(regions, walkers, lane, half, at_seed, x, y, z):
             return EXCLUDED
         if role == ROLE_INCLUDE:
             order = regions.orders[n]
-            walkers.visited[lane] |= np.int64(1) << order
+            state.visited[lane] |= np.int64(1) << order
             for q in range(regions.n_includes + 1):
-                if walkers.ups[lane, half, q] == order:
-                    walkers.ups[lane, half, q] = order + 1
+                if state.ups[lane, half, q] == order:
+                    state.ups[lane, half, q] = order + 1
         elif entered and not at_seed:
             reason = END_REGION if role == ROLE_END or reason == END_REGION else STOP_REGION
     if regions.rule == RULE_ORDERED:
         # The other way round, as a point in several regions meets the later ones first.
         for n in range(regions.roles.shape[0] - 1, -1, -1):
-            if regions.roles[n] == ROLE_INCLUDE and walkers.inside[lane, n]:
+            if regions.roles[n] == ROLE_INCLUDE and state.inside[lane, n]:
                 order = regions.orders[n]
                 for q in range(regions.n_includes + 1):
-                    if walkers.downs[lane, half, q] == order:
-                        walkers.downs[lane, half, q] = order - 1
+                    if state.downs[lane, half, q] == order:
+                        state.downs[lane, half, q] = order - 1
     return reason
 
 
 @compiled
-def includes_met(regions, walkers, lane):
+def includes_met(regions, state, lane):
     """Tell whether the joined streamline passed the include regions as the rule asks."""
     if regions.n_includes == 0:
         return True
     every = (np.int64(1) << regions.n_includes) - 1
     if regions.rule == RULE_ANY:
-        return walkers.visited[lane] != 0
-    if walkers.visited[lane] != every:
+        return state.visited[lane] != 0
+    if state.visited[lane] != every:
         return False
     if regions.rule == RULE_ALL:
         return True
@@ -89,9 +89,6 @@ def includes_met(regions, walkers, lane):
     for q in range(regions.n_includes + 1):
         for half in range(2):
             other = 1 - half
-            if (
-                walkers.downs[lane, half, q] < 0
-                and walkers.ups[lane, other, q] == regions.n_includes
-            ):
+            if state.downs[lane, half, q] < 0 and state.ups[lane, other, q] == regions.n_includes:
                 return True
     return False

@@ -23,12 +23,12 @@ from .. import codes
 from ..plan import Plan
 from ..tables.tables import cpu_count
 from . import kernel
-from . import lane_state as walkers
-from .vectors import WALKERS, in_order
+from . import lane_state as state
+from .vectors import N_LANES, in_order
 
 # Seeds: few, so that the first streamlines show at once, and an eighth of a small run; in fewer
-# than twice the walkers of a thread, most of them would soon be idle.
-FIRST_BLOCK_MIN, FIRST_BLOCK_MAX = 2 * WALKERS, 256
+# than twice the state of a thread, most of them would soon be idle.
+FIRST_BLOCK_MIN, FIRST_BLOCK_MAX = 2 * N_LANES, 256
 MAX_BLOCK = 1 << 16
 BLOCK_SECONDS = 0.08  # short enough to cancel at once, long enough to hide what a block costs
 POINTS_A_BUFFER = 1 << 17
@@ -39,7 +39,7 @@ class _Worker(threading.local):
     """What each thread of a pool keeps from block to block."""
 
     scratch: codes.Scratch | None = None
-    walkers: walkers.Walkers | None = None
+    state: state.LaneState | None = None
     points: np.ndarray | None = None
 
 
@@ -135,18 +135,18 @@ def track_range(
     """Track seeds `first` to `last` in this thread; return the streamlines and the seconds."""
     begun = time.perf_counter()
     settings = plan.settings
-    if worker.scratch is None or worker.walkers is None or worker.points is None:
+    if worker.scratch is None or worker.state is None or worker.points is None:
         every = settings.max_steps if settings.endpoints else settings.record_every
         room = -(-settings.max_steps // every)
         worker.scratch = codes.new_scratch(plan.table.n_patches, plan.field.lmax)
-        worker.walkers = walkers.new_walkers(len(plan.regions.roles), plan.regions.n_includes, room)
-        worker.points = pool.points(max(POINTS_A_BUFFER, 2 * WALKERS * (2 * room + 1)))
+        worker.state = state.new_lane_state(len(plan.regions.roles), plan.regions.n_includes, room)
+        worker.points = pool.points(max(POINTS_A_BUFFER, 2 * N_LANES * (2 * room + 1)))
     n = last - first
     firsts, counts = np.zeros(n, np.int64), np.zeros(n, np.int64)
     lengths, reasons = np.empty(n, np.float32), np.empty((n, 2), np.uint8)
     tally = np.zeros(N_REASONS, np.int64)
     track_block = kernel.block_kernel(settings.algorithm, settings.interpolation)
-    common = worker.walkers.common
+    common = worker.state.common
     common[:] = 0
     seeds = slice(first, last)
     order = near_order(plan.positions_mm[seeds], plan.field.to_voxel)
@@ -155,7 +155,7 @@ def track_range(
         settings,
         plan.regions,
         worker.scratch,
-        worker.walkers,
+        worker.state,
         plan.positions_mm[seeds],
         plan.given[seeds],
         order,
@@ -170,7 +170,7 @@ def track_range(
     ):
         if cancelled[0]:
             break
-        n_points = int(common[walkers.N_POINTS])
+        n_points = int(common[state.N_POINTS])
         larger = pool.points(2 * len(worker.points))
         larger[:n_points] = worker.points[:n_points]
         worker.points = larger
@@ -186,6 +186,6 @@ def track_range(
         stop_reasons=reasons[kept],
         lengths_mm=lengths[kept],
         tally=tally_from_counts(tally),
-        n_seeds=int(common[walkers.N_BEGUN]) - int(common[walkers.BUSY]).bit_count(),
+        n_seeds=int(common[state.N_BEGUN]) - int(common[state.BUSY]).bit_count(),
     )
     return chunk, time.perf_counter() - begun

@@ -53,109 +53,109 @@ def nearest_voxel(field, vx, vy, vz):
 
 
 @inlined
-def enter_voxel(field, walkers, lane, voxel):
-    """Let a walker into a voxel; False, with a reason, where it may not go there."""
+def enter_voxel(field, state, lane, voxel):
+    """Let a lane into a voxel; False, with a reason, where it may not go there."""
     if voxel < 0:
-        walkers.reason[lane] = LEFT_IMAGE
+        state.reason[lane] = LEFT_IMAGE
         return False
     if field.mask.size and not field.mask.reshape(field.mask.size)[voxel]:
-        walkers.reason[lane] = LEFT_MASK
+        state.reason[lane] = LEFT_MASK
         return False
     row = np.int64(field.voxel_rows.reshape(field.voxel_rows.size)[voxel])
     if row >= 0 and not field.totals[row] > ZERO:
         row = np.int64(-1)
-    walkers.voxel[lane], walkers.row[lane] = voxel, row
+    state.voxel[lane], state.row[lane] = voxel, row
     if row >= 0:
-        walkers.scale[lane] = field.scales[row]
+        state.quantum[lane] = field.quanta[row]
         prefetch(field.alias, row)
-        prefetch(field.shares, row)
-        prefetch(field.lane_alias, row)
-        prefetch(field.levels, row)
+        prefetch(field.mass_fractions, row)
+        prefetch(field.slot_alias, row)
+        prefetch(field.quantised, row)
     return True
 
 
 @inlined
-def begin_streamline(field, settings, scratch, walkers, n, lane, x, y, z, given, stream):
-    """Put a walker at a seed, about to draw its start; return 0 or the reason why it cannot."""
-    walkers.x[lane], walkers.y[lane], walkers.z[lane] = x, y, z
+def begin_streamline(field, settings, scratch, state, n, lane, x, y, z, given, stream):
+    """Put a lane at a seed, about to draw its start; return 0 or the reason why it cannot."""
+    state.x[lane], state.y[lane], state.z[lane] = x, y, z
     vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
-    if not enter_voxel(field, walkers, lane, nearest_voxel(field, vx, vy, vz)):
-        outside = walkers.reason[lane] == LEFT_IMAGE
+    if not enter_voxel(field, state, lane, nearest_voxel(field, vx, vy, vz)):
+        outside = state.reason[lane] == LEFT_IMAGE
         return SEED_OUTSIDE_IMAGE if outside else SEED_OUTSIDE_MASK
-    if not locate(field, n, scratch, walkers, lane, vx, vy, vz):
+    if not locate(field, n, scratch, state, lane, vx, vy, vz):
         return SEED_WITHOUT_FOD
     start = np.int64(given)
     if settings.start == START_MAX:
-        start = largest_start(field, settings, walkers.own_rows[lane], scratch.scales, n, stream)
+        start = largest_start(field, settings, state.own_rows[lane], scratch.quanta, n, stream)
         if start < 0:
             return SEED_WITHOUT_FOD
-    walkers.start[lane] = start
-    walkers.stream[lane] = stream
-    walkers.purpose[lane] = PURPOSE_START
-    walkers.current[lane] = field.directions.shape[0]
-    walkers.steps[lane] = 0
-    walkers.tried[lane] = 0
-    middle = walkers.points.shape[1] // 2
-    walkers.slot[lane] = middle
-    point = walkers.points[lane, middle]
+    state.start[lane] = start
+    state.stream[lane] = stream
+    state.purpose[lane] = PURPOSE_START
+    state.current[lane] = field.directions.shape[0]
+    state.steps[lane] = 0
+    state.n_rejected[lane] = 0
+    middle = state.points.shape[1] // 2
+    state.slot[lane] = middle
+    point = state.points[lane, middle]
     point[0], point[1], point[2] = x, y, z
     return 0
 
 
 @inlined
-def begin_half(field, settings, regions, walkers, n, lane, half, x, y, z):
-    """Put a walker at its seed, about to step; return whether it may take a step at all."""
-    walkers.x[lane], walkers.y[lane], walkers.z[lane] = x, y, z
+def begin_half(field, settings, regions, state, n, lane, half, x, y, z):
+    """Put a lane at its seed, about to step; return whether it may take a step at all."""
+    state.x[lane], state.y[lane], state.z[lane] = x, y, z
     vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
-    enter_voxel(field, walkers, lane, nearest_voxel(field, vx, vy, vz))
+    enter_voxel(field, state, lane, nearest_voxel(field, vx, vy, vz))
     if regions.roles.shape[0]:
-        visit_regions(regions, walkers, lane, half, True, x, y, z)
+        visit_regions(regions, state, lane, half, True, x, y, z)
     n_half = field.directions.shape[0] // 2
-    i = walkers.start[lane]
+    i = state.start[lane]
     if half:
         i = i - n_half if i >= n_half else i + n_half
-    walkers.current[lane] = i
-    walkers.length[lane] = ZERO
-    walkers.most_length[lane] = settings.max_length - walkers.ended_lengths[lane, 0]
-    walkers.steps[lane] = 0
-    walkers.most[lane] = settings.max_steps - walkers.ended_steps[lane, 0]
-    walkers.purpose[lane] = PURPOSE_BACKWARD if half else PURPOSE_FORWARD
-    walkers.tried[lane] = 0
-    walkers.half[lane] = half
-    walkers.slot[lane] = walkers.points.shape[1] // 2
-    walkers.heading[lane] = -1 if half else 1
-    walkers.since[lane] = 0
+    state.current[lane] = i
+    state.length[lane] = ZERO
+    state.most_length[lane] = settings.max_length - state.ended_lengths[lane, 0]
+    state.steps[lane] = 0
+    state.most[lane] = settings.max_steps - state.ended_steps[lane, 0]
+    state.purpose[lane] = PURPOSE_BACKWARD if half else PURPOSE_FORWARD
+    state.n_rejected[lane] = 0
+    state.half[lane] = half
+    state.slot[lane] = state.points.shape[1] // 2
+    state.heading[lane] = -1 if half else 1
+    state.since[lane] = 0
     if settings.start != START_GIVEN and (half == 0 or settings.direction == BACKWARD):
-        walkers.common[FORCED] |= np.int64(1) << lane
-    return walkers.most[lane] > 0
+        state.common[FORCED] |= np.int64(1) << lane
+    return state.most[lane] > 0
 
 
 @inlined
-def begin_halves(field, settings, regions, walkers, n, lane, x, y, z):
+def begin_halves(field, settings, regions, state, n, lane, x, y, z):
     """Begin with the first half of a streamline whose start is known.
 
     Returns the reason why that ends at once, or 0.
     """
-    walkers.visited[lane] = 0
+    state.visited[lane] = 0
     for half in range(2):
-        walkers.ended_kept[lane, half] = 0
-        walkers.ended_steps[lane, half] = 0
-        walkers.ended_lengths[lane, half] = ZERO
-        walkers.ended_reasons[lane, half] = SEED
+        state.ended_kept[lane, half] = 0
+        state.ended_steps[lane, half] = 0
+        state.ended_lengths[lane, half] = ZERO
+        state.ended_reasons[lane, half] = SEED
         for q in range(regions.n_includes + 1):
-            walkers.ups[lane, half, q] = q
-            walkers.downs[lane, half, q] = q - 1
+            state.ups[lane, half, q] = q
+            state.downs[lane, half, q] = q - 1
     n_regions = regions.roles.shape[0]
-    if n_regions and visit_regions(regions, walkers, lane, 0, True, x, y, z) == EXCLUDED:
+    if n_regions and visit_regions(regions, state, lane, 0, True, x, y, z) == EXCLUDED:
         return EXCLUDED
     half = 1 if settings.direction == BACKWARD else 0
-    if not begin_half(field, settings, regions, walkers, n, lane, half, x, y, z):
+    if not begin_half(field, settings, regions, state, n, lane, half, x, y, z):
         return MAX_LENGTH
     return 0
 
 
 @inlined
-def end_half(field, settings, regions, walkers, n, lane, reason, x, y, z):
+def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
     """Note the end of a half and begin the other, if any.
 
     Returns
@@ -168,30 +168,30 @@ def end_half(field, settings, regions, walkers, n, lane, reason, x, y, z):
         Length of the streamline, mm.
     """
     while True:
-        half, steps = walkers.half[lane], walkers.steps[lane]
+        half, steps = state.half[lane], state.steps[lane]
         if reason == EXCLUDED:
             return False, EXCLUDED, ZERO
-        walkers.ended_kept[lane, half] = abs(walkers.slot[lane] - walkers.points.shape[1] // 2)
-        walkers.ended_steps[lane, half] = steps
-        walkers.ended_lengths[lane, half] = (
-            walkers.length[lane] if settings.adaptive else np.float32(steps) * settings.step
+        state.ended_kept[lane, half] = abs(state.slot[lane] - state.points.shape[1] // 2)
+        state.ended_steps[lane, half] = steps
+        state.ended_lengths[lane, half] = (
+            state.length[lane] if settings.adaptive else np.float32(steps) * settings.step
         )
-        walkers.ended_reasons[lane, half] = reason
+        state.ended_reasons[lane, half] = reason
         if half or settings.direction == FORWARD:
             break
-        if begin_half(field, settings, regions, walkers, n, lane, 1, x, y, z):
+        if begin_half(field, settings, regions, state, n, lane, 1, x, y, z):
             return True, 0, ZERO
         reason = MAX_LENGTH
-    ahead, back = walkers.ended_reasons[lane, 0], walkers.ended_reasons[lane, 1]
-    steps = walkers.ended_steps[lane, 0] + walkers.ended_steps[lane, 1]
+    ahead, back = state.ended_reasons[lane, 0], state.ended_reasons[lane, 1]
+    steps = state.ended_steps[lane, 0] + state.ended_steps[lane, 1]
     length = np.float32(steps) * settings.step
     if settings.adaptive:
-        length = walkers.ended_lengths[lane, 0] + walkers.ended_lengths[lane, 1]
+        length = state.ended_lengths[lane, 0] + state.ended_lengths[lane, 1]
     if steps == 0:
         return False, 0, ZERO
     if (length < settings.min_length) if settings.adaptive else (steps < settings.min_steps):
         return False, TOO_SHORT, ZERO
-    if not includes_met(regions, walkers, lane):
+    if not includes_met(regions, state, lane):
         return False, NOT_INCLUDED, ZERO
     if regions.n_ends and (
         (settings.direction != BACKWARD and ahead != END_REGION)
@@ -202,45 +202,45 @@ def end_half(field, settings, regions, walkers, n, lane, reason, x, y, z):
 
 
 @inlined
-def keep_points(settings, walkers, lane, points, n_points):
+def keep_points(settings, state, lane, points, n_points):
     """Copy the points of a streamline to where they stay; return how many."""
-    ahead, back = walkers.ended_kept[lane, 0], walkers.ended_kept[lane, 1]
-    a_row = walkers.points.shape[1]
+    ahead, back = state.ended_kept[lane, 0], state.ended_kept[lane, 1]
+    a_row = state.points.shape[1]
     seed = lane * a_row + a_row // 2
     if settings.endpoints and ahead and back:
-        copy_points(walkers.points, seed - 1, points, n_points, 1)
-        copy_points(walkers.points, seed + 1, points, n_points + 1, 1)
+        copy_points(state.points, seed - 1, points, n_points, 1)
+        copy_points(state.points, seed + 1, points, n_points + 1, 1)
         return 2
-    copy_points(walkers.points, seed - back, points, n_points, back + 1 + ahead)
+    copy_points(state.points, seed - back, points, n_points, back + 1 + ahead)
     return back + 1 + ahead
 
 
 @inlined
-def walk(field, settings, regions, scratch, walkers, algorithm, n, lane):
+def walk(field, settings, regions, scratch, state, algorithm, n, lane):
     """Track one half of a streamline without draws; return the reason why it ends."""
-    x, y, z = walkers.x[lane], walkers.y[lane], walkers.z[lane]
-    i, rows = np.int64(walkers.current[lane]), walkers.own_rows[lane]
+    x, y, z = state.x[lane], state.y[lane], state.z[lane]
+    i, rows = np.int64(state.current[lane]), state.own_rows[lane]
     ux, uy, uz = field.directions[i, 0], field.directions[i, 1], field.directions[i, 2]
     step, length, steps, since = settings.step, ZERO, 0, 0
-    slot, heading = np.int64(walkers.slot[lane]), np.int64(walkers.heading[lane])
+    slot, heading = np.int64(state.slot[lane]), np.int64(state.heading[lane])
     every = settings.max_steps + 1 if settings.endpoints else settings.record_every
-    forced = np.uint32(walkers.common[FORCED]) >> np.uint32(lane) & BIT
+    forced = np.uint32(state.common[FORCED]) >> np.uint32(lane) & BIT
     known_row, known_i, known_j = -1, -1, 0
     vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
     reason = MAX_LENGTH
-    while steps < walkers.most[lane]:
+    while steps < state.most[lane]:
         if steps or not forced:
-            row = np.int64(walkers.row[lane])
+            row = np.int64(state.row[lane])
             if algorithm == DETERMINISTIC and n == 1 and row == known_row and i == known_i:
                 i = known_j  # small steps stay for long, and in their direction
             else:
-                if not locate(field, n, scratch, walkers, lane, vx, vy, vz):
+                if not locate(field, n, scratch, state, lane, vx, vy, vz):
                     reason = NO_FOD
                     break
                 limit = settings.min_probability * scratch.total[0]
                 known_row, known_i = row, i
                 if algorithm == DETERMINISTIC:
-                    i = best_direction(field, settings, rows, scratch.scales, n, i, limit)
+                    i = best_direction(field, settings, rows, scratch.quanta, n, i, limit)
                 else:
                     i, ux, uy, uz, step = turn_direction(
                         field,
@@ -253,9 +253,9 @@ def walk(field, settings, regions, scratch, walkers, algorithm, n, lane):
                         uy,
                         uz,
                         limit,
-                        walkers.stream[lane],
+                        state.stream[lane],
                         steps,
-                        walkers.purpose[lane],
+                        state.purpose[lane],
                     )
                 known_j = i
                 if i < 0:
@@ -263,13 +263,13 @@ def walk(field, settings, regions, scratch, walkers, algorithm, n, lane):
                     break
             if algorithm == DETERMINISTIC:
                 ux, uy, uz = field.directions[i, 0], field.directions[i, 1], field.directions[i, 2]
-        if settings.adaptive and length + step > walkers.most_length[lane]:
+        if settings.adaptive and length + step > state.most_length[lane]:
             break
         new_x, new_y, new_z = x + step * ux, y + step * uy, z + step * uz
         vx, vy, vz = to_voxel(field.to_voxel, new_x, new_y, new_z)
         voxel = nearest_voxel(field, vx, vy, vz)
-        if voxel != walkers.voxel[lane] and not enter_voxel(field, walkers, lane, voxel):
-            reason = walkers.reason[lane]
+        if voxel != state.voxel[lane] and not enter_voxel(field, state, lane, voxel):
+            reason = state.reason[lane]
             break
         x, y, z = new_x, new_y, new_z
         steps += 1
@@ -277,14 +277,14 @@ def walk(field, settings, regions, scratch, walkers, algorithm, n, lane):
         if since == 0:
             slot += heading
         since = 0 if since + 1 == every else since + 1
-        point = walkers.points[lane, slot]
+        point = state.points[lane, slot]
         point[0], point[1], point[2] = x, y, z
         if regions.roles.shape[0]:
-            left = visit_regions(regions, walkers, lane, walkers.half[lane], False, x, y, z)
+            left = visit_regions(regions, state, lane, state.half[lane], False, x, y, z)
             if left:
                 reason = left
                 break
-    walkers.slot[lane] = slot
-    walkers.steps[lane] = steps
-    walkers.length[lane] = length
+    state.slot[lane] = slot
+    state.steps[lane] = steps
+    state.length[lane] = length
     return reason

@@ -20,7 +20,7 @@ from ...philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
 
 # Streamlines side by side: two registers' worth where these are widest, so that the look-ups of
 # one half hide behind those of the other (trilinear steps took a seventh less time than with 16).
-WALKERS = 32
+N_LANES = 32
 
 INT = ir.IntType(32)
 LONG = ir.IntType(64)
@@ -34,7 +34,7 @@ CACHE_LINE = 64  # bytes, of most processors
 
 
 class Vector(types.Type):
-    """WALKERS numbers of one kind."""
+    """N_LANES numbers of one kind."""
 
     def __init__(self, dtype):
         self.dtype = dtype
@@ -46,7 +46,7 @@ WORDS, TRUTHS = Vector(types.uint32), Vector(types.boolean)
 
 
 def _kind(element):
-    return ir.VectorType(element, WALKERS)
+    return ir.VectorType(element, N_LANES)
 
 
 @register_model(Vector)
@@ -61,11 +61,11 @@ def _fill(builder, value):
     """Return a vector with a value everywhere."""
     undefined = ir.Constant(_kind(value.type), ir.Undefined)
     one = builder.insert_element(undefined, value, ir.Constant(INT, 0))
-    return builder.shuffle_vector(one, undefined, ir.Constant(_kind(INT), [0] * WALKERS))
+    return builder.shuffle_vector(one, undefined, ir.Constant(_kind(INT), [0] * N_LANES))
 
 
 def _constant(value, element=INT):
-    return ir.Constant(_kind(element), [value] * WALKERS)
+    return ir.Constant(_kind(element), [value] * N_LANES)
 
 
 def _vector_of(context, builder, value, given, dtype):
@@ -213,7 +213,7 @@ as_words = _converter("as_words", INTS, WORDS, lambda builder, v: v)
 
 def _floor(builder, vector):
     kind = ir.FunctionType(vector.type, [vector.type])
-    name = f"llvm.floor.v{WALKERS}f32"
+    name = f"llvm.floor.v{N_LANES}f32"
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [vector])
 
 
@@ -225,8 +225,8 @@ def bits_of(typing_context, truths):
     """Return the truths as the bits of a number."""
 
     def generate(context, builder, sig, args):
-        bits = builder.bitcast(args[0], ir.IntType(WALKERS))
-        return builder.zext(bits, INT) if WALKERS < 32 else bits
+        bits = builder.bitcast(args[0], ir.IntType(N_LANES))
+        return builder.zext(bits, INT) if N_LANES < 32 else bits
 
     return types.uint32(TRUTHS), generate
 
@@ -236,7 +236,7 @@ def truths_of(typing_context, bits):
     """Return the low bits of a number as truths."""
 
     def generate(context, builder, sig, args):
-        low = builder.trunc(args[0], ir.IntType(WALKERS)) if WALKERS < 32 else args[0]
+        low = builder.trunc(args[0], ir.IntType(N_LANES)) if N_LANES < 32 else args[0]
         return builder.bitcast(low, _kind(ir.IntType(1)))
 
     return TRUTHS(types.uint32), generate
@@ -251,7 +251,7 @@ def _data(context, builder, array_type, array):
 
 @intrinsic
 def load(typing_context, array):
-    """Return the first WALKERS numbers of an array."""
+    """Return the first N_LANES numbers of an array."""
 
     def generate(context, builder, sig, args):
         kind = _kind(ELEMENTS[sig.return_type.dtype])
@@ -263,7 +263,7 @@ def load(typing_context, array):
 
 @intrinsic
 def store(typing_context, array, vector):
-    """Write the first WALKERS numbers of an array."""
+    """Write the first N_LANES numbers of an array."""
 
     def generate(context, builder, sig, args):
         pointer = _data(context, builder, sig.args[0], args[0])
@@ -296,7 +296,7 @@ def gather(typing_context, array, at):
         function = cgutils.get_or_insert_function(
             builder.module,
             ir.FunctionType(kind, [pointers, INT, everywhere.type, kind]),
-            f"llvm.masked.gather.v{WALKERS}{'f' if dtype == types.float32 else 'i'}32.v{WALKERS}p0",
+            f"llvm.masked.gather.v{N_LANES}{'f' if dtype == types.float32 else 'i'}32.v{N_LANES}p0",
         )
         result = builder.call(
             function, [places, ir.Constant(INT, 4), everywhere, ir.Constant(kind, ir.Undefined)]
@@ -335,9 +335,9 @@ def prefetch(typing_context, array, row):
 
 @intrinsic
 def put_points(typing_context, points, slot, x, y, z):
-    """Write a point of every walker at its slot of a (WALKERS, n, 3) array.
+    """Write a point of every lane at its slot of a (N_LANES, n, 3) array.
 
-    The coordinates and slots are arrays of WALKERS numbers.
+    The coordinates and slots are arrays of N_LANES numbers.
     """
 
     def generate(context, builder, sig, args):
@@ -347,8 +347,8 @@ def put_points(typing_context, points, slot, x, y, z):
             _data(context, builder, kind, array)
             for kind, array in zip(sig.args[1:], args[1:], strict=True)
         )
-        for walker in range(WALKERS):
-            which = ir.Constant(LONG, walker)
+        for lane in range(N_LANES):
+            which = ir.Constant(LONG, lane)
             at = builder.zext(builder.load(builder.gep(slot, [which])), LONG)
             at = builder.add(builder.mul(at, ir.Constant(LONG, 3)), builder.mul(a_row, which))
             target = builder.gep(struct.data, [at])

@@ -1,4 +1,4 @@
-// What the kernels share: codes, constants and the structures that they are called with.
+// What the kernels mass_fraction: codes, constants and the structures that they are called with.
 //
 // Twin of codes.py: the same names and values. kernels/__init__.py reads the structures from here,
 // so that there is one place that says how they lie in memory: one member a line.
@@ -10,12 +10,12 @@
 #define SELDOM static __device__ __noinline__
 
 enum {
-    TRIES = 12,       // draws before the cone is scanned; none in a narrow one
+    MAX_PROPOSALS = 12,       // draws before the cone is scanned; none in a narrow one
     ALIAS_BITS = 8,   // of the number of a patch
-    LANES = 16,       // directions of a patch, patches of a group
-    LANE_BITS = 4,    // of the number of a direction in its patch
-    SHARE_BITS = 12,  // of a column's share in the alias table of a patch
-    SHARES = 65536,   // that the mass of a voxel, of both signs, is cut into
+    PATCH_SIZE = 16,       // directions of a patch, patches of a group
+    SLOT_BITS = 4,    // of the number of a direction in its patch
+    THRESHOLD_BITS = 12,  // of a column's mass_fraction in the alias table of a patch
+    MASS_UNITS = 65536,   // that the mass of a voxel, of both signs, is cut into
     MAX_INCLUDES = 16,
     N_NEIGHBOURS = 8,
     TILE = 256,  // seeds that one thread adds up
@@ -73,16 +73,16 @@ enum {
 // The FOD, its cones and the mask; see tables.py.
 struct Field {
     const int* voxel_rows;            // (nx, ny, nz)
-    const unsigned short* levels;     // (n_rows, n_patches, LANES)
+    const unsigned short* quantised;     // (n_rows, n_patches, PATCH_SIZE)
     const unsigned int* alias;        // (n_rows, n_patches)
-    const unsigned short* lane_alias; // (n_rows, n_patches, LANES)
-    const unsigned short* shares;     // (n_rows, n_patches)
-    const unsigned short* tops;       // (n_rows, n_groups, LANES)
-    const float* scales;              // (n_rows,)
+    const unsigned short* slot_alias; // (n_rows, n_patches, PATCH_SIZE)
+    const unsigned short* mass_fractions;     // (n_rows, n_patches)
+    const unsigned short* patch_maxima;       // (n_rows, n_groups, PATCH_SIZE)
+    const float* quanta;              // (n_rows,)
     const float* totals;              // (n_rows,)
     const float* directions;          // (n_directions, 3)
     const unsigned int* cone;         // (n_directions + 1, n_patches); the last: all directions
-    const int* cores;                 // (n_directions + 1,): a patch that is all in the cone, or -1
+    const int* contained_patches;                 // (n_directions + 1,): a patch that is all in the cone, or -1
     const unsigned char* mask;        // (nx, ny, nz), or null without a mask
     const int* neighbours;            // (n_directions, N_NEIGHBOURS)
     const float* slopes;              // (n_directions, N_NEIGHBOURS, 5)
@@ -96,7 +96,7 @@ struct Field {
     int n_groups;
     int n_coefficients;
     int two_sided;
-    int tries;                        // TRIES or 0
+    int max_proposals;                        // MAX_PROPOSALS or 0
     int lmax;
     float to_voxel[12];               // (3, 4): RAS+ mm to voxel coordinates
     float to_frame[9];                // (3, 3): RAS+ axes to those of the harmonics
@@ -147,7 +147,7 @@ struct Batch {
     const int* given;               // (n,): start directions, read when they are given
     unsigned int* next;             // (1,): next seed that no thread has taken
     int* starts;                    // (n,): first directions
-    unsigned short* jots;           // (n, n_jots): directions of the first steps, for the second pass
+    unsigned short* direction_log;           // (n, log_length): directions of the first steps, for the second pass
     int* steps;                     // (n, 2): of the half ahead and of the half back
     int* counts;                    // (n,): points of each seed's streamline, 0 without one
     float* lengths;                 // (n,)
@@ -165,13 +165,13 @@ struct Batch {
     float* points;                  // (n_points, 3)
     unsigned int first_stream;      // streamline id of seed 0
     int n;
-    int n_jots;
+    int log_length;
 };
 
 // The voxels whose FODs mix at a position, the eight corners in the order of their bits.
 struct Corners {
     int rows[8];
-    float scales[8];  // amplitude that one level of each row adds; 0 where there is no FOD
+    float quanta[8];  // amplitude that one quantised_value of each row adds; 0 where there is no FOD
 };
 
 // What one thread knows of the place it is at.
@@ -179,7 +179,7 @@ struct Scratch {
     Corners corners;
     float weights[8];  // of the corners, 0 where there is no FOD
     float corner_totals[8];
-    float corner_scales[8];
+    float corner_quanta[8];
     float masses[8];  // weights times totals
     int cell[3];  // the voxels the corners belong to
     float total;

@@ -54,8 +54,8 @@ _uploads = Uploads()
 
 def is_uploaded(gpu: int, plan: Plan) -> bool:
     """Tell whether a GPU already holds the tables of a plan."""
-    levels = plan.table.levels
-    return gpu_of(levels) == gpu or _uploads.holds(gpu, levels)
+    quantised = plan.table.quantised
+    return gpu_of(quantised) == gpu or _uploads.holds(gpu, quantised)
 
 
 def warm_up(gpu: int, algorithm: int, interpolation: int, evaluation: int) -> None:
@@ -192,7 +192,7 @@ class CudaDevice:
         self._plan = plan
         self._first_stream = first_stream
         self._settings = kernels.pack_settings(plan.settings)
-        self._n_jots = kernels.n_jots(plan.settings)
+        self._n_jots = kernels.log_length(plan.settings)
         self._device = self._cupy.cuda.Device(gpu)
         self._n_multiprocessors = 0
         self._shapes: dict[str, tuple[int, int]] = {}  # kernel: threads a block, most blocks
@@ -340,7 +340,9 @@ class CudaDevice:
             self._launch("write_streamlines", held.n, *self._world, batch, persistent=True)
 
     def _batch_arrays(self, n: int) -> dict[str, tuple[tuple[int, ...], str]]:
-        return kernels.batch_arrays(n, endpoints=self._plan.settings.endpoints, n_jots=self._n_jots)
+        return kernels.batch_arrays(
+            n, endpoints=self._plan.settings.endpoints, log_length=self._n_jots
+        )
 
     def _batch(self, held: _Slot, points: Any) -> NDArray[np.void]:
         addresses = {
@@ -349,7 +351,7 @@ class CudaDevice:
         if points is not None:
             addresses["points"] = points.data.ptr
         first = (self._first_stream + held.first) & 0xFFFFFFFF
-        numbers = {"first_stream": first, "n": held.n, "n_jots": self._n_jots}
+        numbers = {"first_stream": first, "n": held.n, "log_length": self._n_jots}
         return kernels.pack("Batch", {**addresses, **numbers})
 
     def _upload(self, gpu: int, plan: Plan) -> None:

@@ -36,7 +36,7 @@ DEVICE int nearest_index(const Field& field, int i, float ux, float uy, float uz
 DEVICE float amplitude_of(const Field& field, const Settings& settings, const Scratch& scratch,
                              int i)
 {
-    return mixed(field.levels, field.n_patches * LANES, scratch.corners, n_corners(settings),
+    return mixed(field.quantised, field.n_patches * PATCH_SIZE, scratch.corners, n_corners(settings),
                  i >= field.n_half ? i - field.n_half : i);
 }
 
@@ -188,7 +188,7 @@ DEVICE int turn_direction(const Field& field, const Settings& settings, const Sc
     length = settings.step;
     if (value < settings.min_amplitude || !(value > 0.0f)) return -LOW_AMPLITUDE;
     if (amplitude_of(field, settings, scratch, i) <= limit &&
-        is_poor(field, settings, scratch, i, limit))
+        below_cone_mass(field, settings, scratch, i, limit))
         return -LOW_PROBABILITY;
     float along = gx * ux + gy * uy + gz * uz;
     float dx = (gx - along * ux) / value, dy = (gy - along * uy) / value,

@@ -86,7 +86,7 @@ class Sizing:
         return n * self.seed_bytes + n_points * POINT_BYTES
 
     def fits(self, n: int, n_points: int) -> bool:
-        """Tell whether a batch keeps within its bounds; a single seed always may be tried."""
+        """Tell whether a batch keeps within its bounds; a single seed always may be n_rejected."""
         return n == 1 or (n_points <= MAX_POINTS and self.need(n, n_points) <= self.budget)
 
     def learn(self, n: int, n_points: int, seconds: float) -> None:
@@ -157,13 +157,13 @@ def run_device(
         lack: OutOfDeviceMemoryError | None = None
         begun = time.perf_counter()
         upcoming: Range | None = None
-        tried = 0
+        n_rejected = 0
         try:
             if counted is None:
-                tried = sizing.n
+                n_rejected = sizing.n
                 counted = begin(slot)
             if counted is not None:
-                n = tried = counted[1] - counted[0]
+                n = n_rejected = counted[1] - counted[0]
                 n_points = card.n_points(slot)
                 if not sizing.fits(n, n_points):
                     raise OutOfDeviceMemoryError(f"{sizing.need(n, n_points) / 1e6:.0f} MB")
@@ -177,7 +177,7 @@ def run_device(
             try:
                 upcoming = begin(1 - slot)
             except OutOfDeviceMemoryError:
-                upcoming = None  # tried again when the other slot is empty
+                upcoming = None  # n_rejected again when the other slot is empty
         if waiting is not None:
             begun = time.perf_counter()
             chunk = card.collect(waiting[0])
@@ -189,14 +189,14 @@ def run_device(
             if counted is not None:
                 left.append(counted)
                 counted = None
-            if alone and (tried <= 1 or halvings > MAX_HALVINGS):
+            if alone and (n_rejected <= 1 or halvings > MAX_HALVINGS):
                 raise BackendError(
-                    f"{card.name} has too little memory: even {tried} seeds at a time need "
+                    f"{card.name} has too little memory: even {n_rejected} seeds at a time need "
                     f"{lack}; free some, raise memory_limit or choose backend = 'cpu'."
                 ) from lack
             card.release()
             alone = True
-            sizing.halve(tried)
+            sizing.halve(n_rejected)
             continue
         assert counted is not None
         alone = False

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent
 OPTIONS = ("--std=c++14", "--fmad=false")
 TILE, DETERMINISTIC = 256, 1  # as in codes.h
 # Steps of a streamline that the second pass need not draw again, for at most 1 kB a seed.
-MOST_JOTS = 512
+MAX_LOGGED = 512
 NAMES = (
     "count_streamlines",
     "add_tiles",
@@ -35,16 +35,16 @@ NAMES = (
 
 TABLES = (
     "voxel_rows",
-    "levels",
+    "quantised",
     "alias",
-    "lane_alias",
-    "shares",
-    "tops",
-    "scales",
+    "slot_alias",
+    "mass_fractions",
+    "patch_maxima",
+    "quanta",
     "totals",
     "directions",
     "cone",
-    "cores",
+    "contained_patches",
     "mask",
     "neighbours",
     "slopes",
@@ -113,11 +113,11 @@ def pack_field(field: codes.Field, addresses: Mapping[str, int]) -> NDArray[np.v
             "ny": ny,
             "nz": nz,
             "n_half": len(field.directions) // 2,
-            "n_patches": field.levels.shape[1],
-            "n_groups": field.tops.shape[1],
+            "n_patches": field.quantised.shape[1],
+            "n_groups": field.patch_maxima.shape[1],
             "n_coefficients": field.harmonics.shape[1],
             "two_sided": field.two_sided,
-            "tries": field.tries,
+            "max_proposals": field.max_proposals,
             "lmax": field.lmax,
             "to_voxel": np.ravel(field.to_voxel),
             "to_frame": np.ravel(field.to_frame),
@@ -144,15 +144,15 @@ def pack_regions(regions: codes.Regions, addresses: Mapping[str, int]) -> NDArra
     )
 
 
-def n_jots(settings: codes.Settings) -> int:
-    """Return how many directions of a streamline the first pass jots down for the second."""
+def log_length(settings: codes.Settings) -> int:
+    """Return how many directions of a streamline the first pass direction_log down for the second."""
     if settings.endpoints or settings.algorithm > DETERMINISTIC:
         return 0
-    return min(MOST_JOTS, settings.max_steps)
+    return min(MAX_LOGGED, settings.max_steps)
 
 
 def batch_arrays(
-    n: int, *, endpoints: bool, n_jots: int = 0
+    n: int, *, endpoints: bool, log_length: int = 0
 ) -> dict[str, tuple[tuple[int, ...], str]]:
     """Return shape and dtype of every array of a ``Batch`` of n seeds, but for its points."""
     n_tiles = -(-n // TILE)
@@ -161,7 +161,7 @@ def batch_arrays(
         "given": ((n,), "i4"),
         "next": ((1,), "u4"),
         "starts": ((n,), "i4"),
-        "jots": ((n, n_jots), "u2"),
+        "direction_log": ((n, log_length), "u2"),
         "steps": ((n, 2), "i4"),
         "counts": ((n,), "i4"),
         "lengths": ((n,), "f4"),

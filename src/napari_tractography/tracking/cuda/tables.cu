@@ -2,21 +2,21 @@
 //
 // The same order of float32 operations, and sums of whole numbers, which need none: the same bits,
 // but for softplus, whose exponentials and logarithms every machine has its own of. One after the
-// other, since a row's levels need its largest amplitude: find_largest, write_levels and fill_lanes
-// have one thread a patch, keep_largest and add_levels one a row.
+// other, since a row's quantised need its largest amplitude: find_largest, write_quantised and fill_slots
+// have one thread a patch, keep_largest and add_masses one a row.
 
 #include "codes.h"
 
 struct Rows {
     const float* values;  // (n_rows, n_coefficients)
     const float* matrix;  // (n_coefficients, n_half)
-    unsigned short* levels;
+    unsigned short* quantised;
     unsigned int* alias;
-    unsigned short* lane_alias;
-    unsigned short* shares;
+    unsigned short* slot_alias;
+    unsigned short* mass_fractions;
     float* largest;  // of each patch: where the alias table will be
-    unsigned short* tops;
-    float* scales;  // until the levels are there: the largest amplitude of the row
+    unsigned short* patch_maxima;
+    float* quanta;  // until the quantised are there: the largest amplitude of the row
     float* totals;
     long long n_rows;
     int n_coefficients;
@@ -26,7 +26,7 @@ struct Rows {
     float sharpness;  // of softplus; 0 clips
 };
 
-#define LEVELS 65535.0
+#define FULL_SCALE 65535.0
 
 DEVICE long long item()
 {
@@ -46,20 +46,20 @@ DEVICE float positive(float amplitude, double sharpness)
 // Write the amplitudes of a patch; return how many there are.
 DEVICE int evaluate_patch(const Rows& rows, long long row, int patch, float* amplitudes)
 {
-    int first = patch * LANES;
-    int n = rows.n_half - first < LANES ? rows.n_half - first : LANES;
+    int first = patch * PATCH_SIZE;
+    int n = rows.n_half - first < PATCH_SIZE ? rows.n_half - first : PATCH_SIZE;
     const float* values = rows.values + row * rows.n_coefficients;
 #pragma unroll
-    for (int j = 0; j < LANES; j++) amplitudes[j] = 0.0f;
+    for (int j = 0; j < PATCH_SIZE; j++) amplitudes[j] = 0.0f;
     for (int k = 0; k < rows.n_coefficients; k++) {
         const float* weights = rows.matrix + (long long)k * rows.n_half + first;
         float coefficient = values[k];
 #pragma unroll
-        for (int j = 0; j < LANES; j++)
+        for (int j = 0; j < PATCH_SIZE; j++)
             if (j < n) amplitudes[j] += coefficient * weights[j];
     }
 #pragma unroll
-    for (int j = 0; j < LANES; j++)
+    for (int j = 0; j < PATCH_SIZE; j++)
         amplitudes[j] = j < n ? positive(amplitudes[j], rows.sharpness) : 0.0f;
     return n;
 }
@@ -70,11 +70,11 @@ extern "C" __global__ void find_largest(Rows rows)
     if (index >= rows.n_rows * rows.n_patches) return;
     long long row = index / rows.n_patches;
     int patch = (int)(index % rows.n_patches);
-    float amplitudes[LANES];
+    float amplitudes[PATCH_SIZE];
     evaluate_patch(rows, row, patch, amplitudes);
     float largest = 0.0f;
 #pragma unroll
-    for (int j = 0; j < LANES; j++) largest = amplitudes[j] > largest ? amplitudes[j] : largest;
+    for (int j = 0; j < PATCH_SIZE; j++) largest = amplitudes[j] > largest ? amplitudes[j] : largest;
     rows.largest[index] = largest;
 }
 
@@ -86,27 +86,27 @@ extern "C" __global__ void keep_largest(Rows rows)
     float largest = 0.0f;
     for (int patch = 0; patch < rows.n_patches; patch++)
         largest = of_patches[patch] > largest ? of_patches[patch] : largest;
-    rows.scales[row] = largest;
+    rows.quanta[row] = largest;
 }
 
 DEVICE long long mass_of(const Rows& rows, long long row, int patch)
 {
-    const unsigned short* levels = rows.levels + (row * rows.n_patches + patch) * LANES;
+    const unsigned short* quantised = rows.quantised + (row * rows.n_patches + patch) * PATCH_SIZE;
     unsigned int mass = 0;
 #pragma unroll
-    for (int j = 0; j < LANES; j++) mass += levels[j];
+    for (int j = 0; j < PATCH_SIZE; j++) mass += quantised[j];
     return (long long)mass;
 }
 
-// A share of a column in the high bits of a 32-bit number, the low ones being zero.
-DEVICE unsigned int share_of(long long own, long long total)
+// A mass_fraction of a column in the high bits of a 32-bit number, the low ones being zero.
+DEVICE unsigned int threshold_of(long long own, long long total)
 {
     const int bits = 32 - ALIAS_BITS;
-    long long most = (1ll << bits) - 1, share = ((own << bits) + total / 2) / total;
-    return (unsigned int)(share < most ? share : most) << ALIAS_BITS;
+    long long most = (1ll << bits) - 1, mass_fraction = ((own << bits) + total / 2) / total;
+    return (unsigned int)(mass_fraction < most ? mass_fraction : most) << ALIAS_BITS;
 }
 
-// The levels of patches, and the whole numbers that the mass of a patch is cut into.
+// The quantised of patches, and the whole numbers that the mass of a patch is cut into.
 struct OfPatches {
     const Rows& rows;
     long long row;
@@ -136,14 +136,14 @@ DEVICE void fill_alias(const Masses& masses, int n, long long total, unsigned in
     while (heavy < n) {
         if (left > total) {
             long long own = masses(light) * n;
-            if (own < total) alias[light] = share_of(own, total) | (unsigned int)heavy;
+            if (own < total) alias[light] = threshold_of(own, total) | (unsigned int)heavy;
             left -= total - own;
             light = next_of(masses, n, light + 1, false, total);
         } else {
             int following = next_of(masses, n, heavy + 1, true, total);
             if (following < n) {
                 if (left < total)
-                    alias[heavy] = share_of(left, total) | (unsigned int)following;
+                    alias[heavy] = threshold_of(left, total) | (unsigned int)following;
                 left += masses(following) * n - total;
             }
             heavy = following;
@@ -151,49 +151,49 @@ DEVICE void fill_alias(const Masses& masses, int n, long long total, unsigned in
     }
 }
 
-// The alias table of a patch, as fill_lane_alias in tables.py.
-DEVICE void fill_lane_alias(const unsigned short* levels, unsigned short* lane_alias)
+// The alias table of a patch, as fill_slot_alias in tables.py.
+DEVICE void fill_slot_alias(const unsigned short* quantised, unsigned short* slot_alias)
 {
-    const long long all = (long long)LANES << SHARE_BITS;
-    int units[LANES];
-    unsigned int entries[LANES];
+    const long long all = (long long)PATCH_SIZE << THRESHOLD_BITS;
+    int units[PATCH_SIZE];
+    unsigned int entries[PATCH_SIZE];
     long long mass = 0, running = 0, below = 0;
-    for (int lane = 0; lane < LANES; lane++) mass += levels[lane];
-    for (int lane = 0; lane < LANES; lane++) {
-        running += levels[lane];
+    for (int lane = 0; lane < PATCH_SIZE; lane++) mass += quantised[lane];
+    for (int lane = 0; lane < PATCH_SIZE; lane++) {
+        running += quantised[lane];
         long long upto = mass ? (2 * all * running + mass) / (2 * mass) : 0;
         units[lane] = (int)(upto - below);
         below = upto;
     }
     OfLanes of_lanes = {units};
-    fill_alias(of_lanes, LANES, mass ? all : 0, entries);
-    for (int lane = 0; lane < LANES; lane++)
-        lane_alias[lane] = (unsigned short)(((entries[lane] >> (32 - SHARE_BITS)) << LANE_BITS) |
-                                            (entries[lane] & (LANES - 1u)));
+    fill_alias(of_lanes, PATCH_SIZE, mass ? all : 0, entries);
+    for (int lane = 0; lane < PATCH_SIZE; lane++)
+        slot_alias[lane] = (unsigned short)(((entries[lane] >> (32 - THRESHOLD_BITS)) << SLOT_BITS) |
+                                            (entries[lane] & (PATCH_SIZE - 1u)));
 }
 
-extern "C" __global__ void write_levels(Rows rows)
+extern "C" __global__ void write_quantised(Rows rows)
 {
     long long index = item();
     if (index >= rows.n_rows * rows.n_patches) return;
     long long row = index / rows.n_patches;
     int patch = (int)(index % rows.n_patches);
-    float amplitudes[LANES];
+    float amplitudes[PATCH_SIZE];
     evaluate_patch(rows, row, patch, amplitudes);
-    float largest = rows.scales[row];
-    double factor = largest > 0.0f ? LEVELS / (double)largest : 0.0;
-    unsigned short* levels = rows.levels + index * LANES;
-    unsigned int top = 0;
+    float largest = rows.quanta[row];
+    double factor = largest > 0.0f ? FULL_SCALE / (double)largest : 0.0;
+    unsigned short* quantised = rows.quantised + index * PATCH_SIZE;
+    unsigned int maximum = 0;
 #pragma unroll
-    for (int j = 0; j < LANES; j++) {
-        unsigned int level = (unsigned int)((double)amplitudes[j] * factor + 0.5);
-        levels[j] = (unsigned short)level;
-        top = level > top ? level : top;
+    for (int j = 0; j < PATCH_SIZE; j++) {
+        unsigned int quantised_value = (unsigned int)((double)amplitudes[j] * factor + 0.5);
+        quantised[j] = (unsigned short)quantised_value;
+        maximum = quantised_value > maximum ? quantised_value : maximum;
     }
-    rows.tops[row * rows.n_groups * LANES + patch] = (unsigned short)top;
+    rows.patch_maxima[row * rows.n_groups * PATCH_SIZE + patch] = (unsigned short)maximum;
 }
 
-extern "C" __global__ void add_levels(Rows rows)
+extern "C" __global__ void add_masses(Rows rows)
 {
     long long row = item();
     if (row >= rows.n_rows) return;
@@ -202,17 +202,17 @@ extern "C" __global__ void add_levels(Rows rows)
     OfPatches of_patches = {rows, row};
     fill_alias(of_patches, rows.n_patches, total, rows.alias + row * rows.n_patches);
     for (int patch = 0; patch < rows.n_patches; patch++)
-        rows.shares[row * rows.n_patches + patch] = (unsigned short)(
-            total ? mass_of(rows, row, patch) * SHARES / (2 * total) : 0);
-    float scale = (float)((double)rows.scales[row] / LEVELS);
-    rows.scales[row] = scale;
-    rows.totals[row] = (float)(2.0 * (double)total * (double)scale);
+        rows.mass_fractions[row * rows.n_patches + patch] = (unsigned short)(
+            total ? mass_of(rows, row, patch) * MASS_UNITS / (2 * total) : 0);
+    float quantum = (float)((double)rows.quanta[row] / FULL_SCALE);
+    rows.quanta[row] = quantum;
+    rows.totals[row] = (float)(2.0 * (double)total * (double)quantum);
 }
 
 // With arrays of its own that are looked up by number, hence apart from the amplitudes.
-extern "C" __global__ void fill_lanes(Rows rows)
+extern "C" __global__ void fill_slots(Rows rows)
 {
     long long index = item();
     if (index >= rows.n_rows * rows.n_patches) return;
-    fill_lane_alias(rows.levels + index * LANES, rows.lane_alias + index * LANES);
+    fill_slot_alias(rows.quantised + index * PATCH_SIZE, rows.slot_alias + index * PATCH_SIZE);
 }

@@ -2,7 +2,7 @@
 
 Called by :mod:`napari_tractography.tracking.engine` in place of the CPU's
 :func:`~napari_tractography.tracking.tables.tables.build_table`, whose bits it gives; with softplus
-an amplitude may be off by one in the last place, and its level by one.
+an amplitude may be off by one in the last place, and its quantised_value by one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...arrays import gpu_of
 from ...directions import direction_set
 from ...errors import BackendError
 from ...fod import Fod
-from ..codes import LANES
+from ..codes import PATCH_SIZE
 from ..devices import import_cupy
 from ..tables.tables import FodTable, sampling_matrix, sharpness_of, to_voxel_matrix
 from . import source as kernels
@@ -26,9 +26,9 @@ from .device import explained
 from .scheduler import OutOfDeviceMemoryError
 
 SOURCE = "tables.cu"
-PER_PATCH = ("find_largest", "write_levels", "fill_lanes")
+PER_PATCH = ("find_largest", "write_quantised", "fill_slots")
 # In this order.
-NAMES = ("find_largest", "keep_largest", "write_levels", "add_levels", "fill_lanes")
+NAMES = ("find_largest", "keep_largest", "write_quantised", "add_masses", "fill_slots")
 BLOCK = 128  # threads
 
 
@@ -43,15 +43,15 @@ def load_kernels(gpu: int) -> dict[str, Any]:
 
 def table_arrays(n_rows: int, n_directions: int) -> dict[str, tuple[tuple[int, ...], str]]:
     """Return shape and dtype of the arrays that the kernels fill."""
-    n_patches = -(-n_directions // 2 // LANES)
-    n_groups = -(-n_patches // LANES)
+    n_patches = -(-n_directions // 2 // PATCH_SIZE)
+    n_groups = -(-n_patches // PATCH_SIZE)
     return {
-        "levels": ((n_rows, n_patches, LANES), "u2"),
+        "quantised": ((n_rows, n_patches, PATCH_SIZE), "u2"),
         "alias": ((n_rows, n_patches), "u4"),
-        "lane_alias": ((n_rows, n_patches, LANES), "u2"),
-        "shares": ((n_rows, n_patches), "u2"),
-        "tops": ((n_rows, n_groups, LANES), "u2"),
-        "scales": ((n_rows,), "f4"),
+        "slot_alias": ((n_rows, n_patches, PATCH_SIZE), "u2"),
+        "mass_fractions": ((n_rows, n_patches), "u2"),
+        "patch_maxima": ((n_rows, n_groups, PATCH_SIZE), "u2"),
+        "quanta": ((n_rows,), "f4"),
         "totals": ((n_rows,), "f4"),
     }
 
@@ -60,7 +60,7 @@ def pack_rows(
     addresses: Mapping[str, int], n_rows: int, n_coefficients: int, n_half: int, sharpness: float
 ) -> NDArray[np.void]:
     """Return the ``Rows`` of arrays at these addresses."""
-    n_patches = -(-n_half // LANES)
+    n_patches = -(-n_half // PATCH_SIZE)
     values = {
         **addresses,
         "largest": addresses["alias"],
@@ -68,7 +68,7 @@ def pack_rows(
         "n_coefficients": n_coefficients,
         "n_half": n_half,
         "n_patches": n_patches,
-        "n_groups": -(-n_patches // LANES),
+        "n_groups": -(-n_patches // PATCH_SIZE),
         "sharpness": sharpness,
     }
     packed = np.zeros((), kernels.layout_in("Rows", kernels.source(SOURCE)))
@@ -142,5 +142,5 @@ def _fill(
     rows = pack_rows(addresses, fod.n_voxels, n_coefficients, n_half, sharpness_of(positivity))
     functions = load_kernels(gpu)
     for name in NAMES:
-        n = fod.n_voxels * (arrays["levels"].shape[1] if name in PER_PATCH else 1)
+        n = fod.n_voxels * (arrays["quantised"].shape[1] if name in PER_PATCH else 1)
         functions[name]((-(-n // BLOCK),), (BLOCK,), (rows,))

@@ -45,17 +45,17 @@ struct Walk {
     int half;
     int steps;
     int max_steps;
-    unsigned short* jot;  // of the next step, over both halves
-    int jots_left;
-    unsigned int tried;  // blocks of random numbers that the next step was drawn by in vain
+    unsigned short* log_entry;  // of the next step, over both halves
+    int log_left;
+    unsigned int n_rejected;  // blocks of random numbers that the next step was drawn by in vain
     bool forced;  // the first step goes along direction i
 };
 
 // What became of the halves of a streamline.
 struct Halves {
-    int ahead_steps, back_steps;
-    float ahead_length, back_length;
-    int ahead_reason, back_reason;
+    int forward_steps, backward_steps;
+    float forward_length, backward_length;
+    int forward_reason, backward_reason;
 };
 
 DEVICE int opposite(const Field& field, int i)
@@ -80,11 +80,11 @@ DEVICE void face(const Field& field, Walk& walk, int i)
     walk.uz = unit[2];
 }
 
-// Go to the first of a seed's jots: both passes take its halves in the same order.
-DEVICE void begin_jots(const Batch& batch, Walk& walk, int seed)
+// Go to the first of a seed's direction_log: both passes take its halves in the same order.
+DEVICE void begin_log(const Batch& batch, Walk& walk, int seed)
 {
-    walk.jot = batch.jots + (long long)seed * batch.n_jots;
-    walk.jots_left = batch.n_jots;
+    walk.log_entry = batch.direction_log + (long long)seed * batch.log_length;
+    walk.log_left = batch.log_length;
 }
 
 DEVICE void begin_half(const Field& field, const Settings& settings, const Regions& regions,
@@ -102,7 +102,7 @@ DEVICE void begin_half(const Field& field, const Settings& settings, const Regio
     walk.step = settings.step;
     walk.length = 0.0f;
     walk.steps = 0;
-    walk.tried = 0;
+    walk.n_rejected = 0;
     walk.half = half;
     walk.max_steps = max_steps;
     walk.max_length = max_length;
@@ -110,7 +110,7 @@ DEVICE void begin_half(const Field& field, const Settings& settings, const Regio
 }
 
 // Take one step; return 0, or the reason why the half ends, or AGAIN where it is yet to be taken:
-// a lane whose draw was in vain tries again while others of its warp go on.
+// a lane whose draw was in vain max_proposals again while others of its warp go on.
 //
 // A replay takes the steps that are known to be there, so it asks for no reason to stop: with a
 // negative limit every draw ends as it did.
@@ -119,9 +119,9 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
 {
     if (walk.steps >= walk.max_steps) return MAX_LENGTH;
     unsigned int purpose = walk.half == 0 ? PURPOSE_FORWARD : PURPOSE_BACKWARD;
-    bool jots = settings.algorithm <= DETERMINISTIC && walk.jots_left > 0;
-    if (replay && jots) {
-        face(field, walk, *walk.jot);
+    bool direction_log = settings.algorithm <= DETERMINISTIC && walk.log_left > 0;
+    if (replay && direction_log) {
+        face(field, walk, *walk.log_entry);
     } else if (!(walk.forced && walk.steps == 0)) {
         if (!locate(field, settings.interpolation, scratch, walk.vx, walk.vy, walk.vz))
             return NO_FOD;
@@ -131,20 +131,20 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
             i = turn_direction(field, settings, scratch, walk.i, walk.ux, walk.uy, walk.uz,
                                walk.step, limit, stream, walk.steps, purpose);
         } else if (settings.algorithm == PROBABILISTIC) {
-            bool scans = walk.tried >= n_blocks(field, settings, walk.i);
-            if (is_put_off(scans && field.tries)) return AGAIN;
+            bool scans = walk.n_rejected >= n_blocks(field, settings, walk.i);
+            if (deferred(scans && field.max_proposals)) return AGAIN;
             i = scans ? scan_direction(field, settings, scratch, walk.i, limit, stream, walk.steps,
                                        purpose)
-                      : try_direction(field, settings, scratch, walk.i, field.two_sided != 0, limit,
-                                      stream, walk.steps, walk.tried, purpose);
+                      : propose_direction(field, settings, scratch, walk.i, field.two_sided != 0, limit,
+                                      stream, walk.steps, walk.n_rejected, purpose);
             if (i == AGAIN) {
-                walk.tried++;
+                walk.n_rejected++;
                 return AGAIN;
             }
-            walk.tried = 0;
+            walk.n_rejected = 0;
         } else {
             if (settings.interpolation == NEAREST &&
-                is_put_off(!is_known(settings, scratch, walk.i)))
+                deferred(!is_known(settings, scratch, walk.i)))
                 return AGAIN;
             i = best_direction(field, settings, scratch, walk.i, limit);
         }
@@ -173,10 +173,10 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
     walk.z = new_z;
     walk.steps++;
     walk.length += walk.step;
-    if (jots) {
-        if (!replay) *walk.jot = (unsigned short)walk.i;
-        walk.jot++;
-        walk.jots_left--;
+    if (direction_log) {
+        if (!replay) *walk.log_entry = (unsigned short)walk.i;
+        walk.log_entry++;
+        walk.log_left--;
     }
     return reason;
 }
@@ -214,14 +214,14 @@ DEVICE int begin_streamline(const Field& field, const Settings& settings, const 
     if (regions.n &&
         visit_regions(regions, visits, 0, true, x, y, z, 0.0f, 0.0f, 0.0f) == EXCLUDED)
         return EXCLUDED;
-    halves.ahead_steps = halves.back_steps = 0;
-    halves.ahead_length = halves.back_length = 0.0f;
-    halves.ahead_reason = halves.back_reason = SEED;
+    halves.forward_steps = halves.backward_steps = 0;
+    halves.forward_length = halves.backward_length = 0.0f;
+    halves.forward_reason = halves.backward_reason = SEED;
     if (settings.endpoints) {
         put(batch.ends + 6ll * seed, x, y, z);
         put(batch.ends + 6ll * seed + 3, x, y, z);
     }
-    begin_jots(batch, walk, seed);
+    begin_log(batch, walk, seed);
     begin_half(field, settings, regions, batch, visits, walk, seed,
                settings.direction == BACKWARD ? 1 : 0, settings.max_steps, settings.max_length,
                false);
@@ -248,26 +248,26 @@ DEVICE bool end_half(const Field& field, const Settings& settings, const Regions
     if (settings.endpoints && walk.steps)
         put(batch.ends + 6ll * seed + (walk.half == 0 ? 3 : 0), walk.x, walk.y, walk.z);
     if (walk.half == 0) {
-        halves.ahead_steps = walk.steps;
-        halves.ahead_length = length;
-        halves.ahead_reason = reason;
+        halves.forward_steps = walk.steps;
+        halves.forward_length = length;
+        halves.forward_reason = reason;
         if (settings.direction != FORWARD) {
             begin_half(field, settings, regions, batch, visits, walk, seed, 1,
-                       settings.max_steps - halves.ahead_steps,
-                       settings.max_length - halves.ahead_length, false);
+                       settings.max_steps - halves.forward_steps,
+                       settings.max_length - halves.forward_length, false);
             return false;
         }
     } else {
-        halves.back_steps = walk.steps;
-        halves.back_length = length;
-        halves.back_reason = reason;
+        halves.backward_steps = walk.steps;
+        halves.backward_length = length;
+        halves.backward_reason = reason;
     }
-    int steps = halves.ahead_steps + halves.back_steps;
-    length = settings.adaptive ? halves.ahead_length + halves.back_length
+    int steps = halves.forward_steps + halves.backward_steps;
+    length = settings.adaptive ? halves.forward_length + halves.backward_length
                                : (float)steps * settings.step;
     int rejected = 0;
     if (steps == 0) {
-        conclude(batch, seed, 0, 0.0f, halves.back_reason, halves.ahead_reason);
+        conclude(batch, seed, 0, 0.0f, halves.backward_reason, halves.forward_reason);
         return true;
     }
     if (settings.adaptive ? length < settings.min_length : steps < settings.min_steps)
@@ -275,19 +275,19 @@ DEVICE bool end_half(const Field& field, const Settings& settings, const Regions
     else if (!includes_met(regions, visits))
         rejected = NOT_INCLUDED;
     else if (regions.n_ends &&
-             ((settings.direction != BACKWARD && halves.ahead_reason != END_REGION) ||
-              (settings.direction != FORWARD && halves.back_reason != END_REGION)))
+             ((settings.direction != BACKWARD && halves.forward_reason != END_REGION) ||
+              (settings.direction != FORWARD && halves.backward_reason != END_REGION)))
         rejected = NOT_ENDED;
     if (rejected) {
         conclude(batch, seed, 0, 0.0f, rejected, rejected);
         return true;
     }
-    batch.steps[2ll * seed] = halves.ahead_steps;
-    batch.steps[2ll * seed + 1] = halves.back_steps;
+    batch.steps[2ll * seed] = halves.forward_steps;
+    batch.steps[2ll * seed + 1] = halves.backward_steps;
     int count = settings.endpoints
                     ? 2
-                    : kept(settings, halves.back_steps) + 1 + kept(settings, halves.ahead_steps);
-    conclude(batch, seed, count, length, halves.back_reason, halves.ahead_reason);
+                    : kept(settings, halves.backward_steps) + 1 + kept(settings, halves.forward_steps);
+    conclude(batch, seed, count, length, halves.backward_reason, halves.forward_reason);
     return true;
 }
 
@@ -351,7 +351,7 @@ extern "C" __global__ void write_streamlines(const Field field, Settings setting
                 int half = ahead > 0 ? 0 : 1;
                 target += half == 0 ? 3 : -3;
                 until = settings.record_every;
-                begin_jots(batch, walk, seed);
+                begin_log(batch, walk, seed);
                 begin_half(field, settings, regions, batch, visits, walk, seed, half,
                            half == 0 ? ahead : back, 0.0f, true);
             }

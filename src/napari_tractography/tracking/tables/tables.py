@@ -22,42 +22,42 @@ from numpy.typing import NDArray
 from ...directions import angle_cone, direction_set
 from ...errors import InvalidParameterError
 from ...fod import SOFTPLUS_SHARPNESS, Fod
-from ..codes import ALIAS_BITS, LANE_BITS, LANES, SHARE_BITS, SHARES, TRIES
+from ..codes import ALIAS_BITS, MASS_UNITS, MAX_PROPOSALS, PATCH_SIZE, SLOT_BITS, THRESHOLD_BITS
 
 ROWS_A_BLOCK = 2048
-MOST_LEVELS = 1 << 32  # of all voxels: numbers of them have 32 bits
-LEVELS = 65535.0  # of the largest amplitude in a voxel
-UNITS = LANES << SHARE_BITS  # that the mass of a patch is cut into, in its alias table
-# Share of the axes in a cone from which on tries pay: at 15 degrees scanning at once is 1.1 times
+MAX_AMPLITUDES = 1 << 32  # of all voxels: numbers of them have 32 bits
+FULL_SCALE = 65535.0  # of the largest amplitude in a voxel
+UNITS = PATCH_SIZE << THRESHOLD_BITS  # that the mass of a patch is cut into, in its alias table
+# Share of the axes in a cone from which on max_proposals pay: at 15 degrees scanning at once is 1.1 times
 # (nearest) to 1.5 times (trilinear) as fast, at 25 degrees, a tenth of the axes, it is no faster.
-TRIED_FROM = 0.08
+REJECTION_FROM = 0.08
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class FodTable:
     """The FOD of every non-empty voxel over the half set of directions.
 
-    Small, because reading it is what tracking waits for: amplitudes are whole numbers of levels,
-    the largest of a voxel having ``LEVELS``, so that they are off by 1/131070 of it at most. A
-    direction is drawn by an alias table over patches of `LANES` neighbouring directions and a
+    Small, because reading it is what tracking waits for: amplitudes are whole numbers of quantised,
+    the largest of a voxel having ``FULL_SCALE``, so that they are off by 1/131070 of it at most. A
+    direction is drawn by an alias table over patches of `PATCH_SIZE` neighbouring directions and a
     running sum within one.
 
     Attributes
     ----------
     voxel_rows : (x, y, z) int32
         Row of each voxel in the arrays below, -1 where it is empty.
-    levels : (n_rows, n_patches, LANES) uint16
-        Non-negative FOD amplitudes over `scales`; the last patch is filled up with zeros.
+    quantised : (n_rows, n_patches, PATCH_SIZE) uint16
+        Non-negative FOD amplitudes over `quanta`; the last patch is filled up with zeros.
     alias : (n_rows, n_patches) uint32
         Patches to be drawn by their mass, see :func:`fill_alias`.
-    lane_alias : (n_rows, n_patches, LANES) uint16
-        Directions of a patch to be drawn by their level, see :func:`fill_lane_alias`.
-    shares : (n_rows, n_patches) uint16
+    slot_alias : (n_rows, n_patches, PATCH_SIZE) uint16
+        Directions of a patch to be drawn by their quantised_value, see :func:`fill_slot_alias`.
+    mass_fractions : (n_rows, n_patches) uint16
         Mass of each patch over that of the voxel, of both signs, in 65536ths, rounded down.
-    tops : (n_rows, n_groups, LANES) uint16
-        Largest level of each patch, filled up with zeros.
-    scales : (n_rows,) float32
-        Amplitude of one level.
+    patch_maxima : (n_rows, n_groups, PATCH_SIZE) uint16
+        Largest quantised_value of each patch, filled up with zeros.
+    quanta : (n_rows,) float32
+        Amplitude of one quantised_value.
     totals : (n_rows,) float32
         Sum of the amplitudes over the full set, twice that over the half.
     directions : (n_directions, 3) float32
@@ -67,12 +67,12 @@ class FodTable:
     """
 
     voxel_rows: NDArray[np.int32]
-    levels: NDArray[np.uint16]
+    quantised: NDArray[np.uint16]
     alias: NDArray[np.uint32]
-    lane_alias: NDArray[np.uint16]
-    shares: NDArray[np.uint16]
-    tops: NDArray[np.uint16]
-    scales: NDArray[np.float32]
+    slot_alias: NDArray[np.uint16]
+    mass_fractions: NDArray[np.uint16]
+    patch_maxima: NDArray[np.uint16]
+    quanta: NDArray[np.float32]
     totals: NDArray[np.float32]
     directions: NDArray[np.float32]
     to_voxel: NDArray[np.float32]
@@ -90,24 +90,24 @@ class FodTable:
     @property
     def n_patches(self) -> int:
         """Number of patches of the half set."""
-        return int(self.levels.shape[1])
+        return int(self.quantised.shape[1])
 
     def amplitudes(self) -> NDArray[np.float32]:
         """Return the (n_rows, n_half) amplitudes that are tracked in."""
-        levels = self.levels.reshape(len(self.levels), -1)[:, : self.n_half]
-        return levels * self.scales[:, None]
+        quantised = self.quantised.reshape(len(self.quantised), -1)[:, : self.n_half]
+        return quantised * self.quanta[:, None]
 
     @property
     def n_bytes(self) -> int:
         """Memory of the table in bytes."""
         arrays = (
             self.voxel_rows,
-            self.levels,
+            self.quantised,
             self.alias,
-            self.lane_alias,
-            self.shares,
-            self.tops,
-            self.scales,
+            self.slot_alias,
+            self.mass_fractions,
+            self.patch_maxima,
+            self.quanta,
             self.totals,
         )
         return sum(array.nbytes for array in arrays)
@@ -121,28 +121,28 @@ class ConeTable:
     ----------
     cone : (n_directions + 1, n_patches) uint32
         For each current direction, two bits for each direction of a patch: bit k where direction k
-        lies in the cone, bit LANES + k where its antipode does. The last row has all set.
-    cores : (n_directions + 1,) int32
+        lies in the cone, bit PATCH_SIZE + k where its antipode does. The last row has all set.
+    contained_patches : (n_directions + 1,) int32
         A patch that lies in the cone as a whole, on either side, -1 where there is none: mostly
-        its share is more than enough for the cone to hold what it must.
+        its mass_fraction is more than enough for the cone to hold what it must.
     two_sided : bool
         Whether some cone holds a direction together with its antipode.
-    tries : int
+    max_proposals : int
         How often to draw from the whole FOD before the cone is scanned: not at all where cones are
         so narrow that most draws would miss them.
     """
 
     cone: NDArray[np.uint32]
-    cores: NDArray[np.int32]
+    contained_patches: NDArray[np.int32]
     two_sided: bool
-    tries: int
+    max_proposals: int
 
 
 @njit(nogil=True, error_model="numpy")
 def fill_alias(masses, total, alias):  # type: ignore[no-untyped-def]
     """Make an alias table of whole numbers, after Walker, in one sweep.
 
-    Column c has `total` to give: the share in the high bits of entry c is that of c itself, the
+    Column c has `total` to give: the mass_fraction in the high bits of entry c is that of c itself, the
     rest belongs to the column in its low ALIAS_BITS bits. Columns are worth `n` times their mass;
     those that have less than a column's worth are filled up by the next that has more (the sweep of
     Huebschle-Schneider and Sanders, "Parallel weighted random sampling", 2019).
@@ -171,7 +171,7 @@ def fill_alias(masses, total, alias):  # type: ignore[no-untyped-def]
         if left > total:  # fills up a light one
             own = masses[light] * n
             if own < total:
-                alias[light] = share_of(own, total) | heavy
+                alias[light] = threshold_of(own, total) | heavy
             left -= total - own
             light += 1
             while light < n and masses[light] * n > total:
@@ -182,60 +182,71 @@ def fill_alias(masses, total, alias):  # type: ignore[no-untyped-def]
                 following += 1
             if following < n:
                 if left < total:
-                    alias[heavy] = share_of(left, total) | following
+                    alias[heavy] = threshold_of(left, total) | following
                 left += masses[following] * n - total
             heavy = following
 
 
 @njit(nogil=True, error_model="numpy")
-def share_of(own, total):  # type: ignore[no-untyped-def]
-    """Return a share of a column in the high bits of a 32-bit number, the low ones being zero."""
+def threshold_of(own, total):  # type: ignore[no-untyped-def]
+    """Return a mass_fraction of a column in the high bits of a 32-bit number, the low ones being zero."""
     most = (1 << (32 - ALIAS_BITS)) - 1
     return min(((own << (32 - ALIAS_BITS)) + total // 2) // total, most) << ALIAS_BITS
 
 
 @njit(nogil=True, error_model="numpy")
-def fill_lane_alias(levels, mass, units, entries, lane_alias):  # type: ignore[no-untyped-def]
+def fill_slot_alias(quantised, mass, units, entries, slot_alias):  # type: ignore[no-untyped-def]
     """Make the alias table of the directions of a patch.
 
     A direction counts a whole number of 65536ths of the patch, rounded in the running sum, so that
-    it is off by less than one of them; what is zero stays zero. The share of a column, in 4096ths,
+    it is off by less than one of them; what is zero stays zero. The mass_fraction of a column, in 4096ths,
     is in the high bits of its entry.
 
     Parameters
     ----------
-    levels : (LANES,) uint16
+    quantised : (PATCH_SIZE,) uint16
     mass : int
         Their sum.
-    units : (LANES,) int64
-    entries : (LANES,) uint32
+    units : (PATCH_SIZE,) int64
+    entries : (PATCH_SIZE,) uint32
         Both scratch.
-    lane_alias : (LANES,) uint16
+    slot_alias : (PATCH_SIZE,) uint16
         What is written.
     """
     running, below = 0, 0
-    for lane in range(LANES):
-        running += int(levels[lane])
+    for lane in range(PATCH_SIZE):
+        running += int(quantised[lane])
         upto = (2 * UNITS * running + mass) // (2 * mass) if mass else 0
         units[lane] = upto - below
         below = upto
     fill_alias(units, UNITS if mass else 0, entries)
-    for lane in range(LANES):
-        share = entries[lane] >> np.uint32(32 - SHARE_BITS)
-        other = entries[lane] & np.uint32(LANES - 1)
-        lane_alias[lane] = np.uint16((share << np.uint32(LANE_BITS)) | other)
+    for lane in range(PATCH_SIZE):
+        mass_fraction = entries[lane] >> np.uint32(32 - THRESHOLD_BITS)
+        other = entries[lane] & np.uint32(PATCH_SIZE - 1)
+        slot_alias[lane] = np.uint16((mass_fraction << np.uint32(SLOT_BITS)) | other)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def build_rows(  # type: ignore[no-untyped-def]
-    first, last, values, matrix, sharpness, levels, alias, lane_alias, shares, tops, scales, totals
+    first,
+    last,
+    values,
+    matrix,
+    sharpness,
+    quantised,
+    alias,
+    slot_alias,
+    mass_fractions,
+    patch_maxima,
+    quanta,
+    totals,
 ):
     """Fill rows `first` to `last`; `matrix` is (n_coefficients, n_half); sharpness 0 clips."""
     n_half = matrix.shape[1]
-    n_patches = levels.shape[1] // LANES
+    n_patches = quantised.shape[1] // PATCH_SIZE
     target = np.empty(n_half, np.float32)
     masses = np.empty(n_patches, np.int64)
-    units, entries = np.empty(LANES, np.int64), np.empty(LANES, np.uint32)
+    units, entries = np.empty(PATCH_SIZE, np.int64), np.empty(PATCH_SIZE, np.uint32)
     for row in range(first, last):
         target[:] = np.float32(0)
         for k in range(values.shape[1]):
@@ -254,27 +265,29 @@ def build_rows(  # type: ignore[no-untyped-def]
                 amplitude = np.float32(0)
             target[j] = amplitude
             largest = max(largest, amplitude)
-        factor = LEVELS / np.float64(largest) if largest > 0 else 0.0
-        for j in range(levels.shape[1]):
-            levels[row, j] = np.uint16(target[j] * factor + 0.5) if j < n_half else np.uint16(0)
+        factor = FULL_SCALE / np.float64(largest) if largest > 0 else 0.0
+        for j in range(quantised.shape[1]):
+            quantised[row, j] = np.uint16(target[j] * factor + 0.5) if j < n_half else np.uint16(0)
         total = 0
         for patch in range(n_patches):
-            mass, top = 0, 0
-            for j in range(patch * LANES, (patch + 1) * LANES):
-                level = int(levels[row, j])
-                mass += level
-                top = max(top, level)
+            mass, maximum = 0, 0
+            for j in range(patch * PATCH_SIZE, (patch + 1) * PATCH_SIZE):
+                quantised_value = int(quantised[row, j])
+                mass += quantised_value
+                maximum = max(maximum, quantised_value)
             masses[patch] = mass
-            tops[row, patch] = np.uint16(top)
+            patch_maxima[row, patch] = np.uint16(maximum)
             total += mass
-            inside = slice(patch * LANES, (patch + 1) * LANES)
-            fill_lane_alias(levels[row, inside], mass, units, entries, lane_alias[row, inside])
+            inside = slice(patch * PATCH_SIZE, (patch + 1) * PATCH_SIZE)
+            fill_slot_alias(quantised[row, inside], mass, units, entries, slot_alias[row, inside])
         fill_alias(masses, total, alias[row])
         for patch in range(n_patches):
-            shares[row, patch] = np.uint16(masses[patch] * SHARES // (2 * total) if total else 0)
-        scale = np.float32(np.float64(largest) / LEVELS)
-        scales[row] = scale
-        totals[row] = np.float32(2.0 * np.float64(total) * np.float64(scale))
+            mass_fractions[row, patch] = np.uint16(
+                masses[patch] * MASS_UNITS // (2 * total) if total else 0
+            )
+        quantum = np.float32(np.float64(largest) / FULL_SCALE)
+        quanta[row] = quantum
+        totals[row] = np.float32(2.0 * np.float64(total) * np.float64(quantum))
 
 
 def cpu_count() -> int:
@@ -327,18 +340,18 @@ def build_table(
     half = n_directions // 2
     matrix = sampling_matrix(fod, n_directions)
     n_rows = fod.n_voxels
-    n_patches = -(-half // LANES)
-    if n_rows * n_patches * LANES > MOST_LEVELS:
+    n_patches = -(-half // PATCH_SIZE)
+    if n_rows * n_patches * PATCH_SIZE > MAX_AMPLITUDES:
         raise InvalidParameterError(
             f"n_directions = {n_directions} for {n_rows} voxels makes tables of more than "
-            f"{MOST_LEVELS:.1g} amplitudes; lower n_directions or crop the FOD."
+            f"{MAX_AMPLITUDES:.1g} amplitudes; lower n_directions or crop the FOD."
         )
-    levels = np.empty((n_rows, n_patches * LANES), np.uint16)
+    quantised = np.empty((n_rows, n_patches * PATCH_SIZE), np.uint16)
     alias = np.empty((n_rows, n_patches), np.uint32)
-    lane_alias = np.empty_like(levels)
-    shares = np.empty((n_rows, n_patches), np.uint16)
-    tops = np.zeros((n_rows, -(-n_patches // LANES) * LANES), np.uint16)
-    scales, totals = np.empty(n_rows, np.float32), np.empty(n_rows, np.float32)
+    slot_alias = np.empty_like(quantised)
+    mass_fractions = np.empty((n_rows, n_patches), np.uint16)
+    patch_maxima = np.zeros((n_rows, -(-n_patches // PATCH_SIZE) * PATCH_SIZE), np.uint16)
+    quanta, totals = np.empty(n_rows, np.float32), np.empty(n_rows, np.float32)
     values, sharpness = fod.values, sharpness_of(positivity)
 
     def build(first: int) -> int:
@@ -349,12 +362,12 @@ def build_table(
             values,
             matrix,
             sharpness,
-            levels,
+            quantised,
             alias,
-            lane_alias,
-            shares,
-            tops,
-            scales,
+            slot_alias,
+            mass_fractions,
+            patch_maxima,
+            quanta,
             totals,
         )
         return last - first
@@ -370,12 +383,12 @@ def build_table(
         pool.shutdown(cancel_futures=True)
     return FodTable(
         voxel_rows=fod.voxel_rows,
-        levels=levels.reshape(n_rows, n_patches, LANES),
+        quantised=quantised.reshape(n_rows, n_patches, PATCH_SIZE),
         alias=alias,
-        lane_alias=lane_alias.reshape(n_rows, n_patches, LANES),
-        shares=shares,
-        tops=tops.reshape(n_rows, -1, LANES),
-        scales=scales,
+        slot_alias=slot_alias.reshape(n_rows, n_patches, PATCH_SIZE),
+        mass_fractions=mass_fractions,
+        patch_maxima=patch_maxima.reshape(n_rows, -1, PATCH_SIZE),
+        quanta=quanta,
         totals=totals,
         directions=direction_set(n_directions),
         to_voxel=to_voxel_matrix(fod),
@@ -386,28 +399,33 @@ def build_cone(table: FodTable, cone: NDArray[np.uint8]) -> ConeTable:
     """Pack a cone matrix, see :func:`napari_tractography.directions.angle_cone`."""
     sides = np.full((table.n_directions + 1, table.n_half), 3, np.uint8)
     sides[:-1] = cone
-    packed = _packed(sides & 1) | _packed(sides >> 1) << np.uint32(LANES)
-    tries = TRIES if np.count_nonzero(cone) >= TRIED_FROM * cone.size else 0
+    packed = _packed(sides & 1) | _packed(sides >> 1) << np.uint32(PATCH_SIZE)
+    max_proposals = MAX_PROPOSALS if np.count_nonzero(cone) >= REJECTION_FROM * cone.size else 0
     return ConeTable(
-        cone=packed, cores=_cores(cone), two_sided=bool((cone == 3).any()), tries=tries
+        cone=packed,
+        contained_patches=_contained_patches(cone),
+        two_sided=bool((cone == 3).any()),
+        max_proposals=max_proposals,
     )
 
 
-def _cores(cone: NDArray[np.uint8]) -> NDArray[np.int32]:
+def _contained_patches(cone: NDArray[np.uint8]) -> NDArray[np.int32]:
     """Return a patch within each cone, that of the direction itself where it is one."""
     n_directions, n_half = cone.shape
-    first = np.arange(0, n_half, LANES)
+    first = np.arange(0, n_half, PATCH_SIZE)
     ahead = np.bitwise_and.reduceat(cone, first, axis=1)
     whole = ahead > 0  # all on one side, or all on the other
-    own = np.arange(n_directions) % n_half // LANES
+    own = np.arange(n_directions) % n_half // PATCH_SIZE
     own_is_whole = whole[np.arange(n_directions), own]
-    cores = np.where(own_is_whole, own, np.where(whole.any(axis=1), whole.argmax(axis=1), -1))
-    return np.append(cores, 0).astype(np.int32)
+    contained_patches = np.where(
+        own_is_whole, own, np.where(whole.any(axis=1), whole.argmax(axis=1), -1)
+    )
+    return np.append(contained_patches, 0).astype(np.int32)
 
 
 def _packed(bits: NDArray[Any]) -> NDArray[np.uint32]:
-    """Return zeros and ones of (m, n) as the low LANES bits of (m, whole LANES) numbers."""
-    whole = np.zeros((len(bits), -(-bits.shape[1] // LANES) * LANES), bool)
+    """Return zeros and ones of (m, n) as the low PATCH_SIZE bits of (m, whole PATCH_SIZE) numbers."""
+    whole = np.zeros((len(bits), -(-bits.shape[1] // PATCH_SIZE) * PATCH_SIZE), bool)
     whole[:, : bits.shape[1]] = bits
     eights = np.packbits(whole, axis=1, bitorder="little")
     return eights.view("<u2").astype(np.uint32)
