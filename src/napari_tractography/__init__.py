@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__ as __version__
+
 if TYPE_CHECKING:
     from .files.fods import load_fod as load_fod
     from .files.tractograms import load_tractogram as load_tractogram
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from .tracking.engine import iter_track as iter_track
     from .tracking.engine import track as track
     from .tractogram import Tractogram as Tractogram
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "Fod": "fod",

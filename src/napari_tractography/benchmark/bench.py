@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__
 from ..errors import InvalidMaskError, InvalidParameterError
+from ..version import __version__
 from .peers import Case, Contestant, Cuslines, Dipy, MRtrix, Ours, TractographyJl
 
 FIBERCUP = Path(__file__).resolve().parents[3] / "shared" / "data" / "fibercup"

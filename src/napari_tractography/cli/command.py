@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .. import __version__
 from ..benchmark.bench import add_bench
 from ..errors import FileError, InvalidParameterError, InvalidSeedsError, TractographyError
 from ..parameters import ParameterSpec, TrackingParameters, parameter_specs, seeding_specs
 from ..regions import INCLUDE_RULES
+from ..version import __version__
 from .shared import (
     PROGRAM,
     add_coherence,
