@@ -43,7 +43,7 @@ def test_streamlines_follow_the_source(vortex: tuple[Fod, np.ndarray], algorithm
     parameters = TrackingParameters(
         algorithm=algorithm, step_mm=0.2, max_angle_deg=15, max_length_mm=8, start="max"
     )
-    seeds = Seeds.at(np.tile(CENTRE + [radius, 0, 0], (50, 1)))
+    seeds = Seeds.at(np.tile(CENTRE + np.array([radius, 0.0, 0.0]), (50, 1)))
     found = track(fod, seeds, parameters, backend="cpu")
     assert len(found) == 50
     distances = np.linalg.norm((found.points - CENTRE)[:, :2], axis=1)
