@@ -1,8 +1,7 @@
-"""The repository itself: manifest, versions, layering, set-up, and that the documents are true."""
+"""The repository itself: manifest, versions, set-up, and that the documents are true."""
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import os
 import re
@@ -13,8 +12,6 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
-from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 
@@ -29,44 +26,6 @@ import napari_tractography
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "napari_tractography"
 DOCUMENTS = ["README.md", "docs/quickstart.md"]
-
-TOOLKITS = {"PyQt5", "PyQt6", "PySide6", "magicgui", "napari", "qtpy", "superqt", "vispy"}
-# The floors of the house, from the ground up: what a room imports lies on its own floor or below.
-# A room is what is named here with all that is in it, unless that is named itself.
-FLOORS = {
-    room: number
-    for number, rooms in enumerate(
-        (
-            "version errors arrays buffers grid directions philox stop parameters "
-            "tracking.algorithms",
-            "fields",
-            "fod",
-            "files",
-            "tractogram seeds regions phantoms",
-            "tracking",
-            "maps recipes",
-            "benchmark",
-            "plugin plugin.space",
-            "plugin.streamlines",
-            "plugin.layers",
-            "plugin.session plugin.contributions",
-            "plugin.export",
-            "plugin.panel",
-            "plugin.demo",
-            "cli",
-            "__main__",
-        )
-    )
-    for room in rooms.split()
-}
-ROOF = ""  # the package itself, which hands on names of all rooms
-MOST_FILES = 12  # of a room, without its face
-MOST_LINES = 450  # of a file
-KNOWING_CUPY = {"arrays"}
-# The only places that load what is not written down there: names that the package hands on, and
-# what a row of a table names.
-LOADING_BY_NAME = {ROOF}
-
 
 # ------------------------------------------------------------------------------ manifest, metadata
 
@@ -121,201 +80,6 @@ def test_wheel_holds_all_that_is_needed_at_run_time(tmp_path: Path) -> None:
     assert wanted <= held
     assert not [name for name in held if "__pycache__" in name]
     assert any(name.endswith("licenses/LICENSE") for name in held)
-
-
-# ------------------------------------------------------------------------------------ the layering
-
-
-def _modules() -> dict[str, Path]:
-    """All modules of the package, as "tracking.cpu" -> path; the package itself is ""."""
-    return {
-        ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix("__init__").strip("."):
-        path
-        for path in SOURCE.rglob("*.py")
-    }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Import:
-    """An import: our own modules as "~tracking.cpu", others by their top-level name."""
-
-    name: str
-    at_load: bool  # whether it runs when the module is loaded
-
-
-def _is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
-
-
-def _import_nodes(
-    node: ast.AST, at_load: bool = True
-) -> Iterator[tuple[ast.Import | ast.ImportFrom | ast.Call, bool]]:
-    """Yield each import below `node`, and whether it runs when the module is loaded."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Import | ast.ImportFrom):
-            yield child, at_load
-            continue
-        if isinstance(child, ast.Call) and _is_loader(child.func):
-            yield child, at_load
-        later = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield from _import_nodes(child, at_load and not later and not _is_type_checking(child))
-
-
-def _is_loader(called: ast.expr) -> bool:
-    """Tell whether a function loads the module whose name it is given."""
-    return ast.unparse(called).rpartition(".")[2] in {"import_module", "__import__"}
-
-
-def _imports(module: str, path: Path, text: str | None = None) -> Iterator[Import]:
-    """Yield all imports of a module: at its top, deferred, under TYPE_CHECKING and by name."""
-    known = _modules()
-    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    source = path.read_text("utf-8") if text is None else text
-    for node, at_load in _import_nodes(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.Call):
-            name = node.args[0] if node.args else None
-            is_plain = isinstance(name, ast.Constant) and isinstance(name.value, str)
-            names = [name.value if is_plain else "?"]  # type: ignore[union-attr]
-        elif node.level:
-            base = [part for part in package if part][: len(package) - (node.level - 1)]
-            start = ".".join(["napari_tractography", *base, *filter(None, [node.module])])
-            names = [f"{start}.{alias.name}" for alias in node.names]
-        else:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        for name in names:
-            first, _, rest = name.partition(".")
-            if first == "napari_tractography":
-                found = rest if rest in known else rest.rpartition(".")[0]
-                yield Import("~" + found, at_load)
-            else:
-                yield Import(first, at_load)
-
-
-ALL_IMPORTS = {name: list(_imports(name, path)) for name, path in _modules().items()}
-
-
-def _room(module: str) -> str:
-    rooms = [room for room in FLOORS if module == room or module.startswith(room + ".")]
-    return max(rooms, key=len)
-
-
-def _floor(module: str) -> int:
-    return len(FLOORS) if module == ROOF else FLOORS[_room(module)]
-
-
-def _own(module: str) -> set[str]:
-    """Return the modules of this package that a module imports, in whatever way."""
-    return {found.name[1:] for found in ALL_IMPORTS[module] if found.name.startswith("~")}
-
-
-def test_the_reader_of_imports_sees_them() -> None:
-    assert Import("~errors", True) in ALL_IMPORTS["grid"]
-    assert Import("numba", True) in ALL_IMPORTS["tracking.cpu.kernel"]
-    text = """
-from typing import TYPE_CHECKING
-from importlib import import_module
-if TYPE_CHECKING:
-    from ..fod import Fod
-def later():
-    from ..grid import Grid
-    importlib.import_module("cupy.cuda")
-    import_module("cupyx")
-    __import__("numba.core")
-    import_module(name)
-"""
-    found = list(_imports("tracking.made", Path("made.py"), text))
-    assert Import("~fod", False) in found
-    assert Import("~grid", False) in found
-    assert [i for i in found if i.name in {"cupy", "cupyx", "numba", "?"}] == [
-        Import(name, False) for name in ("cupy", "cupyx", "numba", "?")
-    ]
-
-
-def test_imports_point_down() -> None:
-    """Deferred imports and those for types alone as well."""
-    climbing = [
-        f"{module} imports {name}"
-        for module in ALL_IMPORTS
-        for name in sorted(_own(module))
-        if _floor(name) > _floor(module)
-    ]
-    assert climbing == []
-
-
-def test_imports_go_round_in_no_circle() -> None:
-    """Neither do deferred ones, nor those for types alone."""
-    # The face of a package hands on names of its own modules, which do not ask for it.
-    graph = {module: _own(module) - {module, ROOF} for module in ALL_IMPORTS}
-    assert "errors" in list(TopologicalSorter(graph).static_order())
-
-
-def test_contributions_stand_beside_the_session() -> None:
-    assert not [name for name in _own("plugin.contributions") if _room(name) == "plugin.session"]
-    neighbours = [m for m in ALL_IMPORTS if m.startswith("plugin.session")]
-    assert neighbours
-    assert not [m for m in neighbours if "plugin.contributions" in _own(m)]
-
-
-def test_a_room_can_be_taken_in_at_a_glance() -> None:
-    crowded = {
-        str(folder.relative_to(SOURCE)): len(files)
-        for folder in SOURCE.rglob("*")
-        if len(files := [p for p in folder.glob("*.py") if p.name != "__init__.py"]) > MOST_FILES
-    }
-    assert crowded == {}
-
-
-def test_files_are_short() -> None:
-    suffixes = {".py", ".cu", ".h"}
-    found = [p for p in SOURCE.rglob("*") if p.suffix in suffixes]
-    long = {
-        str(path.relative_to(ROOT)): n
-        for path in [*found, *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
-        if (n := len(path.read_text("utf-8").splitlines())) > MOST_LINES
-    }
-    assert len(found) > 100
-    assert long == {}
-
-
-def test_only_the_plugin_knows_a_toolkit() -> None:
-    strangers = [
-        f"{module} imports {found.name}"
-        for module, imports in ALL_IMPORTS.items()
-        for found in imports
-        if found.name in TOOLKITS and not module.startswith("plugin")
-    ]
-    assert strangers == []
-
-
-def test_cupy_is_imported_in_one_place_and_on_first_use() -> None:
-    strangers = [
-        f"{module} imports {found.name}"
-        for module, imports in ALL_IMPORTS.items()
-        for found in imports
-        if found.name in {"cupy", "cupyx"} and (found.at_load or module not in KNOWING_CUPY)
-    ]
-    assert strangers == []
-
-
-def test_nothing_else_is_loaded_by_a_name_that_is_not_written_down() -> None:
-    places = {m for m, imports in ALL_IMPORTS.items() if "?" in {found.name for found in imports}}
-    assert places == LOADING_BY_NAME
-
-
-def test_importing_the_package_loads_nothing_heavy() -> None:
-    code = "import sys, napari_tractography; print(*{name.split('.')[0] for name in sys.modules})"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    ).stdout.split()
-    assert "napari_tractography" in loaded
-    assert {*TOOLKITS, "cupy", "dipy", "nibabel", "numba", "scipy"}.isdisjoint(loaded)
-
-
-def test_public_names_lead_somewhere() -> None:
-    for name in napari_tractography.__all__:
-        assert getattr(napari_tractography, name) is not None
 
 
 # --------------------------------------------------------------------------------- what is written
