@@ -14,13 +14,11 @@ from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.space.camera import orient
 from napari_tractography.plugin.space.display import UNITS, orient_camera
 from napari_tractography.plugin.space.orientation_labels import (
-    VIEW_HELP,
-    VIEWS,
     OrientationLabels,
     draw_label,
     edge_labels,
-    show_view,
 )
+from napari_tractography.plugin.space.views import VIEW_HELP, VIEWS, show_view
 
 # A bead of each letter's colour, display (z, y, x) mm from the middle.
 BEADS = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import yaml  # type: ignore[import-untyped]
 from napari.settings import get_plugin_settings
@@ -20,13 +20,10 @@ from ...errors import InvalidParameterError
 from ...parameters import ParameterSpec, parameter_specs, seeding_specs
 from ...tracking.tables.tables import cpu_count
 from ..export.screenshots import PICTURE_SPECS
-from .appearance_section import DISPLAY_SPECS
-from .device_section import BACKEND_SPEC, THREADS_SPEC
-from .view_section import GLYPH_SPECS
+from .appearance_section import DISPLAY_SPECS, AppearanceSection
+from .device_section import BACKEND_SPEC, THREADS_SPEC, DeviceSection
+from .view_section import GLYPH_SPECS, ViewSection
 from .widgets.sections import Section
-
-if TYPE_CHECKING:
-    from .panel import TractographyPanel
 
 logger = logging.getLogger(__name__)
 
@@ -97,12 +94,37 @@ def checked(values: Mapping[str, Mapping[str, Any]]) -> Values:
     return result
 
 
+class Panel(Protocol):
+    """What settings ask of the panel, a QWidget with :class:`Section` among its children.
+
+    Attributes
+    ----------
+    tracking, more, seeding : list of controls
+        Of the tracking parameters, most used and others, and of the seeds.
+    appearance, scene, device, pictures
+        The parts of the panel with further controls.
+    live : QCheckBox
+    """
+
+    tracking: list[Any]
+    more: list[Any]
+    seeding: list[Any]
+    appearance: AppearanceSection
+    scene: ViewSection
+    device: DeviceSection
+    pictures: Any
+    live: Any
+
+    def findChildren(self, kind: type[Section]) -> list[Section]:  # noqa: N802 - Qt's name
+        """Return the sections of the panel."""
+
+
 class PanelSettings(QObject):  # type: ignore[misc]
     """Keeps what is set in a panel, and sets it again.
 
     Parameters
     ----------
-    panel : TractographyPanel
+    panel : Panel
         Built, and not yet shown.
     keep : bool
         Otherwise nothing is read or written.
@@ -110,7 +132,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
 
     writing = False  # some panel's own: what is set in one leaves the others alone
 
-    def __init__(self, panel: TractographyPanel, *, keep: bool = True) -> None:
+    def __init__(self, panel: Panel, *, keep: bool = True) -> None:
         super().__init__(panel)
         self._panel = panel
         self._controls = {

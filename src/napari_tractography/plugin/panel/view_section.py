@@ -12,7 +12,8 @@ from ...parameters import ParameterSpec
 from ..layers.glyphs import MAX_GLYPHS, FodGlyphs, peaks_layer
 from ..session.session import Session
 from ..space.layer_list import insert_beside
-from ..space.orientation_labels import VIEW_HELP, VIEWS, OrientationLabels, show_view
+from ..space.orientation_labels import OrientationLabels
+from ..space.views import VIEW_HELP, VIEWS, show_view
 from .widgets.controls import form, on_change, parameter_controls, values_of
 from .widgets.sections import button, row
 

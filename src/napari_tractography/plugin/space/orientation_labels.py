@@ -1,8 +1,7 @@
-"""Views of the brain: axial, coronal, sagittal and 3-D, with the letters of the sides.
+"""Orientation labels: R, L, A, P, S, I at the edges of the canvas and of screenshots.
 
 Volumes are shown with axes (z, y, x) that increase to superior, anterior and right, see
-display.py; left is on the left of the screen in axial and coronal views, anterior on the right in
-sagittal ones. Called by the panel.
+:mod:`.display`. Called by the View section of the panel and by the screenshots.
 """
 
 from __future__ import annotations
@@ -14,34 +13,12 @@ from qtpy.QtCore import QEvent, QObject, QPointF, QRectF, Qt, QTimer
 from qtpy.QtGui import QColor, QFont, QPainter, QPainterPath, QPaintEvent, QPen
 from qtpy.QtWidgets import QLabel, QWidget
 
-VIEWS = ("axial", "coronal", "sagittal", "3-D")
-VIEW_HELP = {
-    "axial": "A slice seen from above: left on the left, anterior up.",
-    "coronal": "A slice seen from behind: left on the left, superior up.",
-    "sagittal": "A slice seen from the right: posterior on the left, superior up.",
-    "3-D": "The volume, from any side.",
-}
-# Axes (z, y, x): the first is sliced, the others are up and to the right.
-ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
 LETTERS = (("I", "S"), ("P", "A"), ("L", "R"))  # where z, y, x decrease and increase
 SHARE = 0.35  # of the screen: an axis that runs less along an edge gives it no letter
 MARGIN = 6
 LETTER_COLOUR, EDGE_COLOUR = "#ffd166", "#202020"
 LABEL_PIXELS = 16
 EDGE_SHARE = 0.22  # of the height of a letter: its dark edge, seen on white too
-
-
-def show_view(viewer: Any, name: str) -> None:
-    """Turn a viewer to one of :data:`VIEWS` and fit it."""
-    extra = viewer.dims.ndim - 3
-    if name == "3-D":
-        viewer.dims.order = tuple(range(viewer.dims.ndim))
-        viewer.dims.ndisplay = 3
-    else:
-        viewer.dims.ndisplay = 2
-        order = ORDERS[name]
-        viewer.dims.order = (*range(extra), *(axis + extra for axis in order))
-    viewer.reset_view()
 
 
 def edge_labels(viewer: Any) -> dict[str, str]:

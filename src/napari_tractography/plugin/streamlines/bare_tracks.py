@@ -3,7 +3,7 @@
 Tracks sorts the points, builds a KD-tree and looks at every vertex in Python.
 :class:`BareTracks` keeps the look (visual, shader, controls) and leaves out the rest: a subclass
 says what is drawn. This file, :mod:`.tracks_visual` and their test are the only places that know
-the private names of napari's Tracks. Called by :mod:`.streamlines` only.
+the private names of napari's Tracks. The base of :class:`.drawing.DrawnStreamlines`.
 """
 
 from __future__ import annotations
@@ -92,8 +92,10 @@ class BareTracks(Tracks):  # type: ignore[misc]
     _ready = False  # napari's constructor sets data and colours before there are any
 
     def __init__(self, **kwargs: Any) -> None:
-        with suppress(ImportError):  # without a Qt binding there is no canvas to tell
-            from . import tracks_visual  # noqa: F401
+        with suppress(ImportError):  # without a Qt binding there is no canvas
+            from .tracks_visual import register
+
+            register(BareTracks)
         super().__init__(np.zeros((1, 4)), **kwargs)  # Tracks cannot be built empty
         self._ready = True
 

@@ -8,18 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from app_model.types import KeyCode, KeyMod
+from numpy.typing import ArrayLike
 
 from .editing import Editor
 
-if TYPE_CHECKING:
-    from .layer import Streamlines
-
 CLICK_PIXELS = 5  # a drag shorter than this is a click
 EXTEND = {"Control", "Shift"}  # either adds to the selection
+
+
+class SelectableLayer(Protocol):
+    """What keys and clicks ask of the layer that they act on.
+
+    Attributes
+    ----------
+    editor : Editor
+        Of the layer.
+    mode : str
+        The layer's tool; clicks select with "pan_zoom" only.
+    """
+
+    editor: Editor
+    mode: str
+
+    def get_value(
+        self, position: ArrayLike, *, view_direction: ArrayLike | None = None, world: bool = False
+    ) -> int | None:
+        """Return the number of the streamline at a position, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +111,8 @@ COMMANDS = (
 )
 
 
-def _press(command: Command) -> Callable[[Streamlines], None]:
-    def act(layer: Streamlines) -> None:
+def _press(command: Command) -> Callable[[SelectableLayer], None]:
+    def act(layer: SelectableLayer) -> None:
         command.act(layer.editor)
 
     act.__doc__ = command.help
@@ -104,7 +122,7 @@ def _press(command: Command) -> Callable[[Streamlines], None]:
 KEYMAP = {key: _press(command) for command in COMMANDS for key in command.keys}
 
 
-def select_on_click(layer: Streamlines, event: Any) -> Iterator[None]:
+def select_on_click(layer: SelectableLayer, event: Any) -> Iterator[None]:
     """Select the streamline that is clicked: for ``layer.mouse_drag_callbacks``.
 
     With Control or Shift it is added to the selection, or taken out. A drag is the camera's, and a

@@ -1,8 +1,8 @@
 """How the canvas draws streamlines: the stock Tracks visual, smoothed only where it helps.
 
-Importing this module tells napari's canvas about it. It needs a Qt binding, as any canvas does,
-so it is imported when a layer is made. With :mod:`.bare_tracks` the only place that knows the
-private names of napari's Tracks.
+It needs a Qt binding, as any canvas does, so :mod:`.bare_tracks` imports it when a layer is made,
+and registers itself here. With that module the only place that knows the private names of
+napari's Tracks.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from typing import Any
 from napari._vispy.layers.tracks import VispyTracksLayer
 from napari._vispy.utils.visual import layer_to_visual
 from vispy.visuals.filters import Filter
-
-from .bare_tracks import BareTracks
 
 ALL, NAMES, HIGHLIGHT = range(3)  # the parts of the stock visual; the last draws its graph
 STEPPED_BACK = 0.12  # opacity of the rest while something is highlighted
@@ -67,9 +65,16 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
     hide what should shine through them, so that in 3-D lines of short segments look dotted.
 
     What is highlighted is drawn by the part that draws the graph of tracks: streamlines have none.
+
+    Parameters
+    ----------
+    layer : BareTracks
+        Whose ``_highlighted`` view, fading and widths are drawn.
+    **kwargs
+        Of napari's visual.
     """
 
-    def __init__(self, layer: BareTracks, **kwargs: Any) -> None:
+    def __init__(self, layer: Any, **kwargs: Any) -> None:
         self._rest = _StepBack()
         super().__init__(layer, **kwargs)
         self.node._subvisuals[ALL].attach(self._rest)
@@ -104,4 +109,6 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
         self.node.update()
 
 
-layer_to_visual[BareTracks] = VispyBareTracks
+def register(layer_class: type) -> None:
+    """Have napari's canvas draw the layers of a class with :class:`VispyBareTracks`."""
+    layer_to_visual[layer_class] = VispyBareTracks
