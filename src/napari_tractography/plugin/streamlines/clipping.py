@@ -44,6 +44,10 @@ class Clip:
             return None
         return Slab(axis=2 - AXES[self.name], position=self.at_mm, half_mm=thickness_mm / 2)
 
+    def other_planes(self, planes: ClippingPlaneList) -> list[ClippingPlane]:
+        """Return the clipping planes of a layer that somebody else placed."""
+        return [plane for plane in planes if not any(plane is ours for ours in self._ours)]
+
     def place(
         self, planes: ClippingPlaneList, displayed: Sequence[int], thickness_mm: float
     ) -> None:
