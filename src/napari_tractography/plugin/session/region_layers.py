@@ -142,7 +142,8 @@ class Regions:
         self, centre_zyx: NDArray[np.float64], radius_mm: float, role: str = "include"
     ) -> Entry:
         """Make a ball around a display position, (z, y, x) mm."""
-        layer = Spheres(np.asarray(centre_zyx, dtype=float)[None], radius_mm, name="Sphere")
+        centres = np.asarray(centre_zyx, dtype=float)[None]
+        layer = Spheres(centres, radius_mm, space=self.space, name="Sphere")
         layer.metadata[SPACE_KEY] = self.space
         insert_beside(self.viewer, layer, self._ceiling())
         entry = Entry(layer, role)
@@ -195,7 +196,7 @@ class Regions:
         before, self.space = self.space, space
         self._made.clear()
         for layer in self.spheres:
-            layer.metadata[SPACE_KEY] = space
+            layer.metadata[SPACE_KEY] = layer.space = space
             with layer.events.data.blocker():
                 layer.data = space.to_display(before.to_world(layer.data))
 

@@ -100,6 +100,14 @@ class DisplaySpace:
         return bool(np.array_equal(self.world_to_display, np.eye(4)))
 
     @property
+    def shape_zyx(self) -> tuple[int, int, int] | None:
+        """Number of slices along z, y and x of the volume as it is shown; None without one."""
+        if self.grid is None:
+            return None
+        nx, ny, nz = (self.grid.shape[axis] for axis in self.axes)
+        return nz, ny, nx
+
+    @property
     def layer_kwargs(self) -> dict[str, Any]:
         """Keyword arguments for ``add_image`` and ``add_labels``: where, and the true affine."""
         kwargs: dict[str, Any] = {
