@@ -14,6 +14,7 @@ import numpy as np
 from magicgui import widgets
 from napari.layers import Image, Layer
 from napari.utils.colormaps import ensure_colormap
+from napari.utils.notifications import show_warning
 from numpy.typing import NDArray
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QImage, QPixmap
@@ -140,6 +141,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._slab.changed.connect(self._on_slab)
         self.clustering = Clustering()
         self.clustering.coloured.connect(self.show_legend)
+        self.clustering.failed.connect(show_warning)
         self._source: tuple[Any, Any] | None = None  # weak layer, and what colours it
         self._distance = next(c for c in self.controls if c.name == "cluster_mm")
         on_change([*self.controls, self.volume_choice], self.apply)
