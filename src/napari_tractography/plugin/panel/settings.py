@@ -2,7 +2,7 @@
 
 napari keeps them in a file of its own beside its other settings, and shows them in its
 Preferences. What there is to keep is told in the manifest, whose part is derived from
-:data:`KEPT` by ``scripts/docs.py``. Called by the panel.
+:func:`kept_specs` by ``scripts/docs.py``. Called by the panel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...errors import InvalidParameterError
 from ...parameters import ParameterSpec, parameter_specs, seeding_specs
 from ...tracking.tables.tables import cpu_count
 from ..export.screenshots import PICTURE_SPECS
-from .appearance_section import DISPLAY_SPECS, AppearanceSection
+from .appearance_section import AppearanceSection, display_specs
 from .device_section import BACKEND_SPEC, THREADS_SPEC, DeviceSection
 from .view_section import GLYPH_SPECS, ViewSection
 from .widgets.sections import Section
@@ -30,8 +30,6 @@ logger = logging.getLogger(__name__)
 PLUGIN = "napari-tractography"
 WAIT_MS = 500  # after the last change, before the file is written
 OF_THE_VOLUME = {"slab_mm"}  # follows the voxels of the volume that is opened
-
-LOOKS = (*DISPLAY_SPECS, *GLYPH_SPECS)
 
 PANEL_SPECS = (
     ParameterSpec(
@@ -57,14 +55,18 @@ PANEL_SPECS = (
     ),
 )
 
-# {key in napari's settings: (title, what is kept)}
-KEPT: dict[str, tuple[str, Sequence[ParameterSpec]]] = {
-    "tracking": ("Tracking", parameter_specs()),
-    "seeding": ("Seeds", seeding_specs()),
-    "display": ("Display", [spec for spec in LOOKS if spec.name not in OF_THE_VOLUME]),
-    "pictures": ("Screenshots", PICTURE_SPECS),
-    "panel": ("Panel", PANEL_SPECS),
-}
+
+def kept_specs() -> dict[str, tuple[str, Sequence[ParameterSpec]]]:
+    """Return what is kept, {key in napari's settings: (title, parameters)}."""
+    looks = (*display_specs(), *GLYPH_SPECS)
+    return {
+        "tracking": ("Tracking", parameter_specs()),
+        "seeding": ("Seeds", seeding_specs()),
+        "display": ("Display", [spec for spec in looks if spec.name not in OF_THE_VOLUME]),
+        "pictures": ("Screenshots", PICTURE_SPECS),
+        "panel": ("Panel", PANEL_SPECS),
+    }
+
 
 KEYS = {"source": "seed_source"}  # the others are kept by their names; these napari cannot take
 
@@ -79,13 +81,15 @@ def setting_name(name: str) -> str:
 
 def defaults() -> Values:
     """Return what is set where nothing was kept."""
-    return {key: {spec.name: spec.default for spec in specs} for key, (_, specs) in KEPT.items()}
+    return {
+        key: {spec.name: spec.default for spec in specs} for key, (_, specs) in kept_specs().items()
+    }
 
 
 def checked(values: Mapping[str, Mapping[str, Any]]) -> Values:
     """Return what is kept, with the default in place of what is absent or cannot be."""
     result = defaults()
-    for key, (_, specs) in KEPT.items():
+    for key, (_, specs) in kept_specs().items():
         for spec in specs:
             try:
                 result[key][spec.name] = spec.check(values[key][spec.name])
@@ -223,7 +227,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
                 spec.name: getattr(getattr(self._settings, key), setting_name(spec.name), None)
                 for spec in specs
             }
-            for key, (_, specs) in KEPT.items()
+            for key, (_, specs) in kept_specs().items()
         }
         self.restore(kept)
 
@@ -259,7 +263,7 @@ def _settings() -> Any:
             f"({str(error)[:80]!r}); defaults are used until the file is put right or removed."
         )
         return None
-    if any(not hasattr(settings, key) for key in KEPT):
+    if any(not hasattr(settings, key) for key in kept_specs()):
         return None
     path = settings.config_path
     try:
