@@ -34,7 +34,7 @@ def read_fod(path: str | list[str]) -> Reader | None:
     try:
         shape = volume_shape(first)
     except TractographyError:
-        # Nobody else reads MRtrix images: say what is wrong with this one.
+        # No other plugin reads MRtrix images: say what is wrong with this one.
         return _each(_fod_layer) if is_mrtrix else None
     if len(shape) == 4 and shape[3] in SH_COUNTS:
         return _each(_fod_layer)
@@ -72,7 +72,7 @@ def sample_cross() -> list[LayerData]:
 
 
 def sample_letter() -> list[LayerData]:
-    """Return the phantom that tells left from right."""
+    """Return the asymmetric phantom, of which a mirror image would be seen."""
     return [fod_layer_data(make_phantom("letter"))]
 
 

@@ -40,10 +40,10 @@ def test_buttons_turn_the_view(scene):
 
 
 def test_letters_lie_on_the_canvas(scene):
-    assert scene.letters is not None
-    assert scene.letters.labels["left"].text() == "L"
+    assert scene.labels is not None
+    assert scene.labels.labels["left"].text() == "L"
     canvas = scene.session.viewer.window._qt_viewer.canvas.native
-    assert scene.letters.labels["left"].parent() is canvas
+    assert scene.labels.labels["left"].parent() is canvas
 
 
 def test_ticks_bring_and_take_glyphs_and_peaks(scene):

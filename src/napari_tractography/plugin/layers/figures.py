@@ -23,7 +23,7 @@ MAX_PATHS = 200
 MAX_PATH_POINTS = 24
 MAX_TUBE_POINTS = 200_000
 TUBE_SIDES = 8
-# Where the light comes from, axes (z, y, x): above, in front, left. It stays with the brain.
+# Where the light comes from, axes (z, y, x): above, in front, left of the brain.
 LIGHT = np.array([0.8, 0.45, -0.4], np.float32) / np.float32(1.0012)
 AMBIENT = 0.45
 

@@ -78,9 +78,9 @@ def glyph_mesh(
     rows = fod.voxel_rows[tuple(voxels.T)]
     amplitudes = fod.values[rows] @ fod.sample_matrix(units).T.astype(np.float32)
     amplitudes[amplitudes < max(min_amplitude, 0.0)] = 0.0
-    tops = amplitudes.max(axis=1, initial=0.0)
-    usual = float(np.quantile(tops[tops > 0], USUAL_QUANTILE)) if (tops > 0).any() else 1.0
-    amplitudes *= (LARGEST_GLYPH * usual / np.maximum(tops, LARGEST_GLYPH * usual))[:, None]
+    largest = amplitudes.max(axis=1, initial=0.0)
+    usual = float(np.quantile(largest[largest > 0], USUAL_QUANTILE)) if (largest > 0).any() else 1.0
+    amplitudes *= (LARGEST_GLYPH * usual / np.maximum(largest, LARGEST_GLYPH * usual))[:, None]
     radius = scale * GLYPH_SPAN * float(fod.grid.voxel_sizes_mm.min()) / usual
     turned = (units @ space.world_to_display[:3, :3].T)[:, ::-1]
     centres = space.to_display(fod.grid.to_mm(voxels))

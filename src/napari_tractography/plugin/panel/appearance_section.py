@@ -1,7 +1,6 @@
 """The Display section of the panel: colours, width, opacity and slab of the streamlines.
 
-What is set here holds for the session's streamlines layer, and for the next one when it is made
-anew.
+It applies to the session's streamlines layer, and to the next one when that is removed.
 """
 
 from __future__ import annotations
@@ -178,13 +177,13 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self.clip.open()
 
     def close_appearance(self) -> None:
-        """Let go of the viewer and of what is coloured."""
+        """Stop listening to the viewer, and stop clustering."""
         self.clip.close()
         self.clustering.stop()
         self._source = None
 
     def refresh_layers(self) -> None:
-        """Take up new, renamed and removed layers."""
+        """Update the choice of volumes after layers were added, renamed or removed."""
         self.volume_choice.reset_choices()
 
     def adopt(self, layer: Streamlines) -> None:

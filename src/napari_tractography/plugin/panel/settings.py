@@ -1,8 +1,8 @@
 """What the panel remembers from one session to the next, in napari's settings of this plugin.
 
 napari keeps them in a file of its own beside its other settings, and shows them in its
-Preferences. What there is to keep is told in the manifest, whose part is derived from
-:func:`kept_specs` by ``scripts/docs.py``. Called by the panel.
+Preferences. What is kept stands in the manifest, where ``scripts/docs.py`` writes it from
+:func:`kept_specs`. Called by the panel.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def kept_specs() -> dict[str, tuple[str, Sequence[ParameterSpec]]]:
 KEYS = {"source": "seed_source"}  # the others are kept by their names; these napari cannot take
 
 Values = dict[str, dict[str, Any]]
-_told: set[str] = set()  # problems that were told: once is enough
+_told: set[str] = set()  # problems of which the person was told: once is enough
 
 
 def setting_name(name: str) -> str:

@@ -23,7 +23,7 @@ from .session import Session
 
 CLICK_PIXELS = 5  # a drag shorter than this is a click
 RAY_STEP_VOXELS = 0.25
-# Of the brightest value shown: below it a voxel under the cursor is taken for background.
+# Of the brightest value shown: voxels under the cursor that are darker count as background.
 RAY_THRESHOLD = 0.2
 LABELS_TOOL, OTHER_TOOL = "labels", "other"  # see SeedMouse._tool
 SHIFT, CONTROL_SHIFT = {"Shift"}, {"Shift", "Control"}

@@ -129,7 +129,7 @@ class Clustering:
         layer = self.layer
         if layer is None or not self._is_new(found):
             return
-        if layer.colour_by != VALUES:  # somebody chose something else
+        if layer.colour_by != VALUES:  # another mode was chosen
             self.stop()
             return
         self._found = found

@@ -1,6 +1,6 @@
-"""What the colours of a streamlines layer stand for: a mode, or values that somebody gave.
+"""What the colours of a streamlines layer stand for: a mode, or values given by the caller.
 
-Held by the streamlines layer; :mod:`.colours` does the painting.
+A part of the streamlines layer; :mod:`.colours` computes the colours.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class Colouring:
         """Whether the colour of a streamline does not depend on the other streamlines."""
         return self.mode in MODES and MODES[self.mode].is_local
 
-    def take_values(self, values: Values, paint: Paint) -> None:
-        """Take the values of the mode "values"."""
+    def set_values(self, values: Values, paint: Paint) -> None:
+        """Set the values of the mode "values", and the function that colours by them."""
         self._values, self._paint = values, paint
 
     def drop_fixed_values(self) -> bool:
-        """Forget values that belonged to streamlines that are gone; tell whether there were."""
+        """Drop values of streamlines that are replaced; return whether there were any."""
         if self._values is None or callable(self._values):
             return False
         self._values = self._paint = None
@@ -89,7 +89,7 @@ class Colouring:
     def of_more(
         self, shown: DrawnSubset, before: Colours, chunk: Tractogram, *, colormap: str
     ) -> Colours:
-        """Return the colours after a chunk was added to what is drawn, painting only that."""
+        """Return the colours after a chunk was added to what is drawn, colouring only that."""
         added = self.of(shown, colormap=colormap, part=chunk)
         if added.categories != before.categories:
             return self.of(shown, colormap=colormap)  # new kinds: the legend has more entries

@@ -80,8 +80,8 @@ class DrawnStreamlines(BareTracks):
         return self._shown.n_all
 
     @property
-    def shown(self) -> str:
-        """How many streamlines are drawn, in words: "showing 1,000 of 5,000 streamlines"."""
+    def summary(self) -> str:
+        """How many streamlines are drawn: "showing 1,000 of 5,000 streamlines"."""
         total = self._shown.n_all
         if self._shown.chosen is None:
             return f"showing all {total:,} streamlines"

@@ -1,7 +1,7 @@
 """Which streamlines of a tractogram are drawn, and their points in display mm.
 
-No napari; held by the streamlines layer. An object does not change once the layer shows it: the
-thread that looks what lies under the cursor may still hold the one before.
+No napari; a part of the streamlines layer. An object does not change once the layer shows it: the
+thread that finds what lies under the cursor may still use the one before.
 """
 
 from __future__ import annotations

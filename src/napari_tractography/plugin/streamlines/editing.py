@@ -66,7 +66,7 @@ class Editor:
         layer.events.tractogram.connect(self._on_layer)
 
     def begin(self) -> None:
-        """Begin afresh with what the layer is about to show, unless an edit is the reason."""
+        """Forget all edits: the layer is about to show something else, unless by an edit."""
         if not self._busy:
             self._whole = None
             self._past, self._future = [], []
@@ -95,7 +95,7 @@ class Editor:
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is an edit to take back."""
+        """Whether there is an edit to undo."""
         return bool(self._past)
 
     @property
@@ -132,13 +132,13 @@ class Editor:
             self._apply(np.delete(self.kept, self.layer.selected))
 
     def undo(self) -> None:
-        """Take the last edit back."""
+        """Undo the last edit."""
         if self._past:
             self._future.append(np.packbits(self._kept))
             self._show(self._past.pop())
 
     def redo(self) -> None:
-        """Make the edit again that was taken back."""
+        """Make the edit again that was undone."""
         if self._future:
             self._past.append(np.packbits(self._kept))
             self._show(self._future.pop())

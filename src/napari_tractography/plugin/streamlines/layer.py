@@ -225,7 +225,7 @@ class Streamlines(DrawnStreamlines):
         if not callable(values):
             self._shown.values_of(values)
         paint = partial(value_colours, label=label, unit=unit, limits=limits)
-        self._take_values(values, paint)
+        self._colour_by(values, paint)
 
     def colour_by_kinds(self, kinds: Values, *, label: str = "Kind", n_named: int = 0) -> None:
         """Give each kind of streamline a colour of its own.
@@ -250,10 +250,10 @@ class Streamlines(DrawnStreamlines):
                 f"kinds has shape {np.shape(kinds)}; give one for each of the "
                 f"{self._shown.n_all} streamlines."
             )
-        self._take_values(kinds, partial(kind_colours, label=label, n_named=n_named))
+        self._colour_by(kinds, partial(kind_colours, label=label, n_named=n_named))
 
-    def _take_values(self, values: Values, paint: Paint) -> None:
-        self._colouring.take_values(values, paint)
+    def _colour_by(self, values: Values, paint: Paint) -> None:
+        self._colouring.set_values(values, paint)
         self.events.properties()  # the combo box has one more entry
         self.colour_by = VALUES
 
@@ -273,7 +273,7 @@ class Streamlines(DrawnStreamlines):
     def data(self) -> NDArray[np.float32]:
         """(n_points, 4) float32: number of the streamline and position (z, y, x) in display mm.
 
-        Made anew each time; :attr:`tractogram` costs nothing. Setting it makes a tractogram, in
+        Computed at each call; :attr:`tractogram` costs nothing. Setting it makes a tractogram, in
         which consecutive rows with the same number are a streamline.
         """
         whole = self._shown.whole

@@ -96,7 +96,7 @@ COMMANDS = (
     Command(
         "Undo",
         (KeyMod.CtrlCmd | KeyCode.KeyZ,),
-        "Take the last edit back.",
+        "Undo the last edit.",
         Editor.undo,
         lambda editor: editor.can_undo,
     ),
@@ -104,7 +104,7 @@ COMMANDS = (
         "Redo",
         # Ctrl+Y is napari's, for 2-D and 3-D.
         (KeyMod.CtrlCmd | KeyMod.Shift | KeyCode.KeyZ,),
-        "Make the edit again that was taken back.",
+        "Make the edit again that was undone.",
         Editor.redo,
         lambda editor: editor.can_redo,
     ),
@@ -125,8 +125,8 @@ KEYMAP = {key: _press(command) for command in COMMANDS for key in command.keys}
 def select_on_click(layer: SelectableLayer, event: Any) -> Iterator[None]:
     """Select the streamline that is clicked: for ``layer.mouse_drag_callbacks``.
 
-    With Control or Shift it is added to the selection, or taken out. A drag is the camera's, and a
-    press that somebody else handles is theirs.
+    With Control or Shift it is added to the selection, or removed from it. Drags are left to the
+    camera, and presses that another callback has handled are ignored.
     """
     if event.button != 1 or event.handled or layer.mode != "pan_zoom":
         return

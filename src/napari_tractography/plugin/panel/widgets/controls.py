@@ -1,4 +1,4 @@
-"""Controls built from parameter descriptions: ranges, units, choices and tooltips come from there.
+"""Controls built from parameter descriptions: ranges, units, choices and tooltips.
 
 Called by the panel for everything that is a parameter. A control has a name, a label, a tooltip,
 a value, a signal `changed` and a Qt widget `native`, as magicgui's widgets have, which most are.
