@@ -144,11 +144,11 @@ def manifest_page() -> str:
     """Return the manifest with the settings of the panel as they should be."""
     import yaml
 
-    from napari_tractography.plugin.panel.settings import KEPT, setting_name
+    from napari_tractography.plugin.panel.settings import kept_specs, setting_name
 
     settings = {
         key: {"title": title, "properties": {setting_name(s.name): _setting(s) for s in specs}}
-        for key, (title, specs) in KEPT.items()
+        for key, (title, specs) in kept_specs().items()
     }
     text = yaml.safe_dump({"configurations": settings}, sort_keys=False, width=96)
     own, _, _ = (ROOT / MANIFEST).read_text("utf-8").partition(SETTINGS_HEAD)
@@ -171,8 +171,25 @@ def _setting(spec: ParameterSpec) -> dict[str, object]:
     return setting
 
 
+PANEL = "docs/panel.md"
+COLOURS_HEAD = "<!-- Written by `make docs` from MODES in plugin/streamlines/colours.py. -->\n"
+COLOURS_FOOT = "<!-- Up to here. -->\n"
+
+
+def panel_page() -> str:
+    """Return docs/panel.md with the table of colours as it should be."""
+    from napari_tractography.plugin.panel.appearance_section import colour_help
+
+    before, _, rest = (ROOT / PANEL).read_text("utf-8").partition(COLOURS_HEAD)
+    _, _, after = rest.partition(COLOURS_FOOT)
+    rows = "".join(f"| {name} | {text} |\n" for name, text in colour_help().items())
+    table = f"| colour by | what the colours mean |\n|---|---|\n{rows}"
+    return f"{before}{COLOURS_HEAD}\n{table}\n{COLOURS_FOOT}{after}"
+
+
 PAGES = {
     MANIFEST: manifest_page,
+    PANEL: panel_page,
     "docs/commands.md": commands_page,
     "docs/parameters.md": parameters_page,
 }

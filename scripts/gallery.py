@@ -31,7 +31,8 @@ from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.space.camera import orient
 from napari_tractography.plugin.space.display import DisplaySpace
-from napari_tractography.plugin.space.orientation_labels import edge_labels, show_view
+from napari_tractography.plugin.space.orientation_labels import edge_labels
+from napari_tractography.plugin.space.views import show_view
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -9,6 +9,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 from hands import LEFT_HANDED, OBLIQUE, fod_layer, save_fod
+from napari.components import ViewerModel
 from napari.layers import Image, Labels
 
 from napari_tractography import Tractogram, load_fod
@@ -106,9 +107,10 @@ def test_streamlines_open_on_the_volume_that_is_open(
     viewer.add_layer(fod_layer(fod))
     for ending in ENDINGS:
         saved.save(tmp_path / f"a{ending}", reference=fod)
-        viewer.open(tmp_path / f"a{ending}", plugin=PLUGIN)
-        layer = viewer.layers[-1]
+        (layer,) = viewer.open(tmp_path / f"a{ending}", plugin=PLUGIN)
+        assert layer is viewer.layers[-1]
         assert type(layer) is Streamlines
+        assert layer.source.path == str(tmp_path / f"a{ending}")
         assert layer.name == f"a{ending}"
         np.testing.assert_allclose(layer.tractogram.points, saved.points, atol=1e-3)
         assert layer.space == DisplaySpace.of(fod.grid)
@@ -141,13 +143,19 @@ def test_an_empty_or_unreadable_tractogram_says_so(make_napari_viewer: Any, tmp_
     assert len(viewer.layers) == 0
 
 
-def test_without_a_viewer_the_reader_gives_layer_data(tmp_path: Path) -> None:
+def test_without_a_viewer_the_reader_gives_layers(tmp_path: Path) -> None:
     lines().save(tmp_path / "a.tck")
-    reader = read_tractogram(str(tmp_path / "a.tck"))
-    assert reader is not None
-    ((data, _, kind),) = reader([str(tmp_path / "a.tck")])
-    assert kind == "tracks"
-    assert len(data) == lines().n_points
+    (layer,) = read_tractogram(str(tmp_path / "a.tck"))([str(tmp_path / "a.tck")])
+    assert type(layer) is Streamlines
+    assert layer.tractogram.n_points == lines().n_points
+
+
+def test_a_viewer_without_a_window_opens_streamlines(tmp_path: Path) -> None:
+    lines().save(tmp_path / "a.tck")
+    viewer = ViewerModel()
+    (layer,) = viewer.open(tmp_path / "a.tck", plugin=PLUGIN)
+    assert type(layer) is Streamlines
+    assert list(viewer.layers) == [layer]
 
 
 def test_napari_saves_a_streamlines_layer(make_napari_viewer: Any, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from .space.display import DisplaySpace
 from .streamlines.layer import Streamlines
 
 Reader = Callable[[str | list[str]], list[LayerData]]
+StreamlinesReader = Callable[[str | list[str]], list[Streamlines]]
 MRTRIX_ENDINGS = (".mif", ".mif.gz", ".mih")
 
 
@@ -33,7 +34,7 @@ def read_fod(path: str | list[str]) -> Reader | None:
     try:
         shape = volume_shape(first)
     except TractographyError:
-        # Nobody else reads MRtrix images: say what is wrong with this one.
+        # No other plugin reads MRtrix images: say what is wrong with this one.
         return _each(_fod_layer) if is_mrtrix else None
     if len(shape) == 4 and shape[3] in SH_COUNTS:
         return _each(_fod_layer)
@@ -42,7 +43,7 @@ def read_fod(path: str | list[str]) -> Reader | None:
     return None
 
 
-def read_tractogram(path: str | list[str]) -> Reader | None:
+def read_tractogram(path: str | list[str]) -> StreamlinesReader:
     """Return a reader for trk, tck, trx and vtk."""
     return _read_streamlines
 
@@ -71,7 +72,7 @@ def sample_cross() -> list[LayerData]:
 
 
 def sample_letter() -> list[LayerData]:
-    """Return the phantom that tells left from right."""
+    """Return the asymmetric phantom, of which a mirror image would be seen."""
     return [fod_layer_data(make_phantom("letter"))]
 
 
@@ -100,8 +101,8 @@ def _volume_layer(path: str) -> LayerData:
     return space.volume(values), {**space.layer_kwargs, "name": Path(path).name}, kind
 
 
-def _read_streamlines(path: str | list[str]) -> list[Any]:
-    """Add streamlines to the viewer in front; napari would make plain Tracks of a tuple."""
+def _read_streamlines(path: str | list[str]) -> list[Streamlines]:
+    """Return a layer for each file; napari adds layers as they are, as it does layer data."""
     viewer = napari.current_viewer()
     layers = []
     for one in [path] if isinstance(path, str) else path:
@@ -112,8 +113,4 @@ def _read_streamlines(path: str | list[str]) -> list[Any]:
         fod = fod_of(fods[-1]) if fods else None
         space = DisplaySpace.identity() if fod is None else DisplaySpace.of(fod.grid)
         layers.append(Streamlines(tractogram, space=space, name=Path(one).name))
-    if viewer is None:
-        return [layer.as_layer_data_tuple() for layer in layers]
-    for layer in layers:
-        viewer.add_layer(layer)
-    return [(None,)]  # npe2's way to say: read, and nothing left to add
+    return layers

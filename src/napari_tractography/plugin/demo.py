@@ -32,7 +32,7 @@ N_STREAMLINES = 6000  # in all
 WINDOW = (1400, 860)
 TIMEOUT_SECONDS = 600
 SETTLE_SECONDS = 0.5  # for the last frame to be drawn
-SEED_SHARE = 0.5  # of a seed's usual size: there are many
+SEED_FRACTION = 0.5  # of a seed's usual size: there are many
 VOLUME_OPACITY = 0.25  # a hint of the volume behind the streamlines
 THIN_VOXELS = 8  # a volume with fewer slices is shown from above
 # Where the eye looks, axes (z, y, x): from the front, the left and above; more from the left at
@@ -41,7 +41,7 @@ PHANTOM_VIEW = (-0.6, -0.75, 0.4)
 BRAIN_VIEW = (-0.3, -0.35, 0.9)
 # For an FOD of the user's, in proportion to its voxels and its amplitudes.
 STEP_VOXELS = 0.25
-FLOOR_SHARE = 0.1
+FLOOR_FRACTION = 0.1
 STRONG_QUANTILE = 0.95
 DIRECTED_QUANTILE = 0.85
 MAX_LENGTH_MM = 36.0
@@ -83,12 +83,12 @@ def run_demo(fod_path: str | None, output: Path | None) -> int:
             step_mm=round(STEP_VOXELS * float(fod.grid.voxel_sizes_mm.min()), 2),
             max_length_mm=MAX_LENGTH_MM,
             algorithm="deterministic",  # bundles that can be told apart, from few seeds
-            min_amplitude=round(FLOOR_SHARE * strong_amplitude(fod), 3),
+            min_amplitude=round(FLOOR_FRACTION * strong_amplitude(fod), 3),
         )
     panel.set_parameters(radius_mm=radius_mm, n_per_seed=N_STREAMLINES // len(seeds_mm))
     panel.session.add_seeds_mm(seeds_mm)
     seeds = panel.session.ensure_seeds_layer()
-    seeds.size = SEED_SHARE * np.asarray(seeds.size)
+    seeds.size = SEED_FRACTION * np.asarray(seeds.size)
     show_in_3d(viewer, fod)
     panel.session.run_finished.connect(lambda _run: fit_view(viewer, panel))
     panel.session.start()
@@ -105,7 +105,7 @@ def spread_seeds_mm(fod: Fod, n: int) -> NDArray[np.float32]:
     """Return (n, 3) RAS+ mm seeds spread over the voxels whose FODs are the most directed.
 
     In a brain they lie between the hemispheres, where corpus callosum and brainstem are; in a
-    thin volume everywhere. Each next one is the farthest from those taken before.
+    thin volume everywhere. Each next one is the farthest from those chosen before.
     """
     positions = fod.grid.to_mm(np.argwhere(fod.support))
     directed = np.linalg.norm(fod.values[:, 1:], axis=1)  # all but l = 0
@@ -113,12 +113,12 @@ def spread_seeds_mm(fod: Fod, n: int) -> NDArray[np.float32]:
         middle = np.abs(positions[:, 0] - positions[:, 0].mean()) < fod.grid.voxel_sizes_mm.max()
         positions, directed = positions[middle], directed[middle]
     positions = positions[directed >= np.quantile(directed, DIRECTED_QUANTILE)]
-    taken = [0]
+    chosen = [0]
     distance = np.linalg.norm(positions - positions[0], axis=1)
     for _ in range(min(n, len(positions)) - 1):
-        taken.append(int(distance.argmax()))
-        distance = np.minimum(distance, np.linalg.norm(positions - positions[taken[-1]], axis=1))
-    return np.asarray(positions[taken], dtype=np.float32)
+        chosen.append(int(distance.argmax()))
+        distance = np.minimum(distance, np.linalg.norm(positions - positions[chosen[-1]], axis=1))
+    return np.asarray(positions[chosen], dtype=np.float32)
 
 
 def is_thin(fod: Fod) -> bool:

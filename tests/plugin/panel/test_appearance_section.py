@@ -5,14 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from qtpy.QtGui import QColor
+from qtpy.QtWidgets import QColorDialog
 
 from napari_tractography.fod import Fod
 from napari_tractography.grid import Grid
 from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.panel.appearance_section import VOLUME, AppearanceSection, sampler
+from napari_tractography.plugin.panel.settings import kept_specs
 from napari_tractography.plugin.session.session import Session
 from napari_tractography.plugin.space.display import DisplaySpace
-from napari_tractography.plugin.streamlines.colours import MODES
+from napari_tractography.plugin.streamlines.colours import (
+    DEFAULT_COLOUR,
+    MODES,
+    Mode,
+    value_colours,
+)
 from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.tractogram import Tractogram
 
@@ -81,6 +89,41 @@ def test_every_colour_mode_can_be_chosen_and_numbers_have_a_legend(session, appe
     assert appearance.legend.text().count("■") == 3
     control(appearance, "colour_by").value = "one colour"
     assert appearance.legend.isHidden()
+
+
+def test_a_new_mode_can_be_chosen_and_is_explained(session, qtbot, monkeypatch):
+    def by_number(tractogram, *, colormap, **_):
+        counts = np.diff(tractogram.offsets)
+        return value_colours(tractogram, counts, label="Points", colormap=colormap)
+
+    monkeypatch.setitem(MODES, "points", Mode("how many points", by_number, is_local=False))
+    section = AppearanceSection(session)
+    qtbot.addWidget(section)
+    assert "points" in control(section, "colour_by").choices
+    assert "points: how many points" in control(section, "colour_by").tooltip
+    control(section, "colour_by").value = "points"
+    assert session.streamlines_layer.colour_by == "points"
+    assert section.legend.text().startswith("Points: 11 to 11")
+    kept = {spec.name: spec for spec in kept_specs()["display"][1]}
+    assert "points" in kept["colour_by"].choices
+
+
+def test_one_colour_is_the_one_that_is_chosen(session, appearance, monkeypatch):
+    layer, chosen = session.streamlines_layer, control(appearance, "colour")
+    assert chosen.native.isHidden()
+    control(appearance, "colour_by").value = "one colour"
+    assert not chosen.native.isHidden()
+    np.testing.assert_allclose(layer.colour, DEFAULT_COLOUR, atol=1 / 255)
+    answers = [QColor("#ff0080"), QColor()]  # the second is Cancel
+    monkeypatch.setattr(QColorDialog, "getColor", lambda *args: answers.pop(0))
+    for _ in range(2):
+        chosen.native.click()
+        assert chosen.value == "#ff0080"
+        np.testing.assert_allclose(layer.colours.rgba[0], (1, 0, 128 / 255, 1), atol=1e-6)
+    chosen.value = "no colour"
+    assert chosen.value == "#ff0080"
+    control(appearance, "colour_by").value = "direction"
+    assert chosen.native.isHidden()
 
 
 def test_colouring_by_a_volume_shows_its_range(session, appearance):

@@ -149,14 +149,12 @@ def test_labels_that_are_painted_exclude_live_and_undo_lets_them_in_again(
         script_of(panel, as_command)  # painted since it was saved
 
 
-def test_a_brush_in_the_hand_moves_and_places_no_seeds(open_window: Any, cross: Any) -> None:
+def test_a_drag_of_the_brush_moves_no_seeds(open_window: Any, cross: Any) -> None:
     panel = open_window(cross)
     panel.session.add_seeds_mm(MIDDLE)
     panel.regions.paint.click()
     layer = panel.session.regions.entries[0].layer
-    mouse = Mouse(panel.viewer)
-    mouse.drag((0.0, 0, 0), (0.0, 6, 0))
-    mouse.click((0.0, -8, 0), SHIFT)
+    Mouse(panel.viewer).drag((0.0, 0, 0), (0.0, 6, 0))
     np.testing.assert_allclose(panel.session.seed_positions_mm(), MIDDLE, atol=1e-4)
     assert layer.data.any()
 
@@ -200,7 +198,7 @@ def test_a_sphere_is_dragged_across_the_line_of_sight_in_3d(open_window: Any, cr
     panel = open_window(cross)
     viewer, session = panel.viewer, panel.session
     viewer.dims.ndisplay = 3
-    panel.regions.add_ball.click()
+    panel.regions.add_sphere.click()
     layer = session.regions.entries[0].layer
     (start,) = layer.data.copy()
     np.testing.assert_allclose(start, viewer.scene.camera.center, atol=1e-6)
@@ -218,9 +216,9 @@ def test_a_sphere_is_dragged_across_the_line_of_sight_in_3d(open_window: Any, cr
 def test_a_sphere_shows_in_each_slice_that_cuts_it(open_window: Any, cross: Any) -> None:
     panel = open_window(cross)
     layer = panel.session.regions.add_sphere(np.zeros(3), 5.0).layer
-    for height, radius in ((0.0, 5.0), (3.0, 4.0), (-4.0, 3.0)):
+    for height in (1.0, 3.0, -3.0):  # slices of the volume
         panel.viewer.dims.set_point(0, height)
-        height = panel.viewer.dims.point[0]
+        assert panel.viewer.dims.point[0] == height
         radius = np.sqrt(25 - height**2)
         assert layer.get_value((height, 0, radius - 0.1), world=True) == 0
         assert layer.get_value((height, 0, radius + 0.1), world=True) is None
@@ -307,7 +305,7 @@ def test_the_list_changes_roles_labels_and_sizes(
         ("include", "ends"),
         ("exclude", "ends"),
     ]
-    panel.regions.add_ball.click()
+    panel.regions.add_sphere.click()
     table.cellWidget(2, 2).setValue(7.5)
     assert regions.of(regions.entries[2])[0].radius_mm == 7.5
     regions.entries[2].layer.name = "my ball"
@@ -363,7 +361,7 @@ def test_the_section_of_regions_fits(open_window: Any, cross: Any) -> None:
     section = next(s for s in panel.findChildren(Section) if s.isAncestorOf(panel.regions))
     section.header.setChecked(True)
     for _ in range(6):
-        panel.regions.add_ball.click()
+        panel.regions.add_sphere.click()
     lie_still(panel)
     table = panel.regions.table
     assert table.horizontalHeader().length() <= table.viewport().width()
@@ -371,3 +369,47 @@ def test_the_section_of_regions_fits(open_window: Any, cross: Any) -> None:
         for column in (1, 2):
             widget = table.cellWidget(row, column)
             assert widget.width() >= widget.minimumSizeHint().width()
+
+
+def test_the_paint_button_is_pressed_while_painting_and_puts_the_brush_away(
+    open_model: Any, cross: Any
+) -> None:
+    panel = open_model(cross)
+    button, layers = panel.regions.paint, panel.viewer.layers
+    button.click()
+    (entry,) = panel.session.regions.entries
+    assert (entry.layer.mode, button.isChecked()) == ("paint", True)
+    button.click()
+    assert (entry.layer.mode, button.isChecked()) == ("pan_zoom", False)
+    assert panel.session.regions.entries == [entry]
+    entry.layer.mode = "erase"  # by napari's own controls
+    assert button.isChecked()
+    layers.selection.active = panel.session.fod_layer
+    assert not button.isChecked()
+    layers.selection.active = entry.layer
+    assert button.isChecked()
+    layers.remove(entry.layer)
+    assert not button.isChecked()
+
+
+def test_the_region_that_is_selected_is_painted_on(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross)
+    regions = panel.session.regions
+    panel.regions.paint.click()
+    panel.regions.paint.click()
+    panel.regions.table.selectRow(0)
+    panel.regions.paint.click()
+    (entry,) = regions.entries
+    assert entry.layer.mode == "paint"
+    panel.regions.paint.click()
+    panel.regions.table.clearSelection()
+    panel.regions.paint.click()
+    assert len(regions.entries) == 2
+    assert regions.painted_layer is regions.entries[1].layer
+
+
+def test_without_an_fod_the_paint_button_stays_up(open_model: Any, notes: list[str]) -> None:
+    panel = open_model()
+    panel.regions.paint.click()
+    assert not panel.regions.paint.isChecked()
+    assert "no FOD to paint on" in notes[-1]

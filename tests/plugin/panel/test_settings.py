@@ -10,12 +10,18 @@ import yaml
 from napari.settings import get_plugin_settings
 
 from napari_tractography.plugin.panel import settings
-from napari_tractography.plugin.panel.settings import KEPT, PLUGIN, PanelSettings, checked, defaults
+from napari_tractography.plugin.panel.settings import (
+    PLUGIN,
+    PanelSettings,
+    checked,
+    defaults,
+    kept_specs,
+)
 
 CHANGED: dict[str, dict[str, Any]] = {
     "tracking": {"step_mm": 0.3, "algorithm": "diffusion", "adaptive": True},
     "seeding": {"n_per_seed": 123, "radius_mm": 3.5, "source": "mask"},
-    "display": {"colour_by": "length", "width": 4.5, "max_vertices": 50_000},
+    "display": {"colour_by": "length", "colour": "#102030", "width": 4.5},
     "panel": {"live": True, "backend": "cpu", "n_threads": 1, "open_sections": "Data, Device"},
 }
 
@@ -138,6 +144,6 @@ def test_a_panel_that_is_not_to_remember_reads_and_writes_nothing(open_model: An
 def test_what_cannot_be_becomes_the_default() -> None:
     values = {"tracking": {"step_mm": "wide", "algorithm": "guess", "max_angle_deg": 20}}
     assert checked(values) == merged({"tracking": {"max_angle_deg": 20.0}})
-    assert {key: {s.name for s in specs} for key, (_, specs) in KEPT.items()} == {
+    assert {key: {s.name for s in specs} for key, (_, specs) in kept_specs().items()} == {
         key: set(values) for key, values in defaults().items()
     }

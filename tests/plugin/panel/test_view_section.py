@@ -8,7 +8,7 @@ from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.panel.view_section import ViewSection
 from napari_tractography.plugin.session.session import Session
-from napari_tractography.plugin.space.orientation_labels import ORDERS
+from napari_tractography.plugin.space.views import ORDERS
 
 
 @pytest.fixture
@@ -40,10 +40,10 @@ def test_buttons_turn_the_view(scene):
 
 
 def test_letters_lie_on_the_canvas(scene):
-    assert scene.letters is not None
-    assert scene.letters.labels["left"].text() == "L"
+    assert scene.labels is not None
+    assert scene.labels.labels["left"].text() == "L"
     canvas = scene.session.viewer.window._qt_viewer.canvas.native
-    assert scene.letters.labels["left"].parent() is canvas
+    assert scene.labels.labels["left"].parent() is canvas
 
 
 def test_ticks_bring_and_take_glyphs_and_peaks(scene):

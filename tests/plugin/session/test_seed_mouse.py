@@ -176,6 +176,34 @@ def test_the_tools_of_the_seeds_layer_work_too(open_window: Any, cross: Any) -> 
     assert panel.hint_label.text().startswith("1 seed:")
 
 
+@pytest.mark.parametrize("mode", ["paint", "erase", "fill"])
+def test_while_painting_clicks_with_shift_place_seeds_and_spheres(
+    open_window: Any, cross: Any, mode: str
+) -> None:
+    panel = open_window(cross)
+    session, viewer = panel.session, panel.viewer
+    painted = session.regions.add_painting().layer
+    painted.data[2:6, 3:9, 3:9] = 1
+    before = painted.data.copy()
+    painted.mode = mode
+    painted.selected_label = 7
+    place, other = at(panel, *PLACE), at(panel, 7, 5, 4)
+    viewer.dims.set_point(0, place[0])
+    mouse = Mouse(viewer)
+    mouse.click(place, SHIFT)
+    assert len(session.seed_positions_mm()) == 1
+    assert not session.regions.spheres
+    mouse.click(other, CONTROL | SHIFT)
+    (spheres,) = session.regions.spheres
+    np.testing.assert_allclose(spheres.data, [other], atol=1.5 * pixel_mm(viewer))
+    np.testing.assert_array_equal(painted.data, before)
+    assert viewer.layers.selection.active is painted
+    assert painted.mode == mode
+    mouse.click(at(panel, 20, 15, 4))  # the tool works as before
+    assert (painted.data != before).any() == (mode != "erase")
+    assert len(session.seed_positions_mm()) == 1
+
+
 def test_the_add_tool_in_3d_places_seeds_on_the_volume(
     open_window: Any, cross: Any, notes: list[str], qtbot: Any
 ) -> None:

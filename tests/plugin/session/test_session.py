@@ -362,7 +362,7 @@ def test_many_streamlines_are_shown_in_part_and_kept_in_whole(
     settle(panel)
     assert panel.session.tractogram.n_points > 100_000
     assert layer.tractogram is panel.session.tractogram
-    assert layer.shown in panel.results.label.text()
+    assert layer.summary in panel.results.label.text()
     assert layer.n_shown < 5000
 
 

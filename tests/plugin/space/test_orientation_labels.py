@@ -1,4 +1,4 @@
-"""Views and the letters of the sides: against pixels of beads at known places."""
+"""Views and orientation labels: against pixels of beads at known places."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.space.camera import orient
 from napari_tractography.plugin.space.display import UNITS, orient_camera
 from napari_tractography.plugin.space.orientation_labels import (
-    VIEW_HELP,
-    VIEWS,
     OrientationLabels,
     draw_label,
     edge_labels,
-    show_view,
 )
+from napari_tractography.plugin.space.views import VIEW_HELP, VIEWS, show_view
 
 # A bead of each letter's colour, display (z, y, x) mm from the middle.
 BEADS = {
@@ -81,7 +79,7 @@ def test_slices_are_the_right_way_round(viewer):
         assert edges_on_screen(viewer) == expected, name
 
 
-def test_letters_in_3d_are_those_of_the_picture(viewer):
+def test_labels_in_3d_are_those_of_the_picture(viewer):
     show_view(viewer, "3-D")
     for side, direction in {
         "above": (-1, 0, 0),
@@ -96,7 +94,7 @@ def test_letters_in_3d_are_those_of_the_picture(viewer):
 
 
 @pytest.mark.parametrize("name", ["coronal", "sagittal"])
-def test_letters_are_right_when_3d_is_entered_from_any_slice(viewer, name):
+def test_labels_are_right_when_3d_is_entered_from_any_slice(viewer, name):
     """The panel keeps the picture true with orient(), which turns depth round for some orders."""
     show_view(viewer, name)
     orient(viewer)
@@ -110,7 +108,7 @@ def test_letters_are_right_when_3d_is_entered_from_any_slice(viewer, name):
     }
 
 
-def test_an_edge_that_no_axis_runs_to_has_no_letter(viewer):
+def test_an_edge_that_no_axis_runs_to_has_no_label(viewer):
     show_view(viewer, "3-D")
     viewer.scene.camera.set_view_direction((-1, 1, 1), (1, 0.5, 0.5))
     letters = edge_labels(viewer)
@@ -118,39 +116,68 @@ def test_an_edge_that_no_axis_runs_to_has_no_letter(viewer):
     assert set(letters.values()) <= {"S", "I", "A", "P", "L", "R", ""}
 
 
-def test_letters_lie_at_the_edges_and_follow_size_and_view(viewer, qtbot):
+@pytest.fixture
+def labels(viewer, qtbot):
+    """Labels on a canvas of 400 x 300 pixels."""
     canvas = QWidget()
     qtbot.addWidget(canvas)
     canvas.resize(400, 300)
-    letters = OrientationLabels(viewer, canvas)
-    assert letters.labels["left"].text() == "L"
+    labels = OrientationLabels(viewer, canvas)
+    yield labels
+    if labels.labels:
+        labels.close()
+
+
+def texts(labels):
+    return {edge: label.text() for edge, label in labels.labels.items()}
+
+
+def test_labels_change_together_with_the_view(viewer, labels):
+    """No events are processed in between: drawing may take seconds, and comes later."""
+    assert texts(labels) == {"left": "L", "right": "R", "top": "A", "bottom": "P"}
     show_view(viewer, "sagittal")
-    qtbot.waitUntil(lambda: letters.labels["left"].text() == "P")
-    canvas.resize(200, 100)
-    QApplication.sendEvent(canvas, QResizeEvent(QSize(200, 100), QSize(400, 300)))
-    qtbot.waitUntil(lambda: letters.labels["right"].x() < 200)
-    assert letters.labels["right"].geometry().right() < 200
-    assert letters.labels["bottom"].geometry().bottom() < 100
-    letters.close()
+    assert texts(labels) == {"left": "P", "right": "A", "top": "S", "bottom": "I"}
+    show_view(viewer, "coronal")
+    assert texts(labels) == {"left": "L", "right": "R", "top": "S", "bottom": "I"}
+    show_view(viewer, "3-D")
+    viewer.scene.camera.set_view_direction((0, 0, -1), (1, 0, 0))
+    assert texts(labels) == edge_labels(viewer)
+    assert texts(labels)["left"] == "P"
+
+
+def test_labels_lie_at_the_edges_at_any_size_of_the_canvas(labels):
+    canvas = labels.canvas
+    for width, height in ((400, 300), (200, 100)):
+        canvas.resize(width, height)
+        QApplication.sendEvent(canvas, QResizeEvent(canvas.size(), QSize(400, 300)))
+        places = {edge: label.geometry() for edge, label in labels.labels.items()}
+        assert places["left"].left() == width - 1 - places["right"].right()
+        assert places["top"].top() == height - 1 - places["bottom"].bottom()
+        assert abs(2 * places["top"].center().x() - width) <= 3
+        assert abs(2 * places["left"].center().y() - height) <= 3
+
+
+def test_closing_removes_the_labels(viewer, labels):
+    labels.close()
     show_view(viewer, "axial")
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    assert not canvas.findChildren(QWidget)
+    assert not labels.canvas.findChildren(QWidget)
 
 
-@pytest.mark.parametrize("ground", ["white", "black", "#ffd166"])
-def test_letters_stand_out_on_any_ground(ground):
+@pytest.mark.parametrize("background", ["white", "black", "#ffd166"])
+def test_labels_stand_out_on_any_background(background):
     image = QImage(40, 40, QImage.Format.Format_RGB32)
-    image.fill(QColor(ground))
+    image.fill(QColor(background))
     painter = QPainter(image)
     draw_label(painter, QPointF(20, 20), "R")
     painter.end()
     grey = [QColor(image.pixel(x, y)).lightness() for x in range(40) for y in range(40)]
-    behind = QColor(ground).lightness()
+    behind = QColor(background).lightness()
     assert sum(abs(value - behind) > 100 for value in grey) > 30  # pixels
     assert max(grey) - min(grey) > 100
 
 
-def test_an_empty_viewer_has_no_letters(make_napari_viewer):
+def test_an_empty_viewer_has_no_labels(make_napari_viewer):
     assert set(edge_labels(make_napari_viewer()).values()) == {""}
 
 

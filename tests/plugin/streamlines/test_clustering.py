@@ -142,6 +142,33 @@ def test_a_volume_chosen_before_and_after_colours_again(panel, rest):
     assert colours(panel) == by_volume
 
 
+def test_clustering_that_fails_says_so_once_until_something_changes(
+    panel, rest, monkeypatch, notes, qtbot
+):
+    calls = []
+    cluster = module.cluster
+
+    def failing(drawn, **kwargs):
+        calls.append(kwargs["distance_mm"])
+        raise MemoryError("no room for clusters")
+
+    monkeypatch.setattr(module, "cluster", failing)
+    control(panel, "colour_by").value = CLUSTER
+    rest()
+    qtbot.wait(3 * module.DELAY_MS)
+    assert len(calls) == len(notes) == 1
+    assert notes[0].startswith("warning: Streamlines cannot be coloured by cluster: no room")
+    assert set(colours(panel)) == {tuple(np.round(GREY, 3))}
+    panel.session.streamlines_layer.tractogram = two_bundles(shift_mm=1.0)
+    rest()
+    assert len(calls) == len(notes) == 2
+    monkeypatch.setattr(module, "cluster", cluster)
+    control(panel, "cluster_mm").value = 12.0
+    rest()
+    assert len(set(colours(panel))) == 2
+    assert len(notes) == 2
+
+
 def test_a_layer_that_is_removed_is_let_go_of(panel, rest, qtbot):
     control(panel, "colour_by").value = CLUSTER
     gone = weakref.ref(panel.session.streamlines_layer)

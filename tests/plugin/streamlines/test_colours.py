@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from napari.utils.colormaps import ensure_colormap
 
 from napari_tractography import Tractogram
-from napari_tractography.errors import InvalidTractogramError
+from napari_tractography.errors import InvalidParameterError, InvalidTractogramError
 from napari_tractography.plugin.streamlines import colours
-from napari_tractography.plugin.streamlines.colours import MODES, Colours
+from napari_tractography.plugin.streamlines.colours import MODES
+from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.stop import StopReason
 
 
@@ -141,6 +144,52 @@ def test_one_colour_is_that_colour() -> None:
     np.testing.assert_allclose(colours.single_colour(t, (0.1, 0.2, 0.3, 0.4)).rgba[2, 2], 0.3)
 
 
+@pytest.mark.parametrize(
+    ("colour", "rgba"),
+    [
+        pytest.param("red", (1, 0, 0, 1), id="name"),
+        pytest.param("#00ff00", (0, 1, 0, 1), id="hex"),
+        pytest.param("#0000ff33", (0, 0, 1, 0.2), id="hex with alpha"),
+        pytest.param((0.25, 0.5, 0.75), (0.25, 0.5, 0.75, 1), id="RGB"),
+        pytest.param(np.array([0.25, 0.5, 0.75, 0.5]), (0.25, 0.5, 0.75, 0.5), id="RGBA"),
+    ],
+)
+def test_a_colour_is_what_napari_takes(colour: Any, rgba: tuple[float, ...]) -> None:
+    assert colours.rgba_of(colour) == pytest.approx(rgba)
+    layer = Streamlines(Tractogram.from_streamlines([line((1, 0, 0), 3)]))
+    layer.colour = colour
+    assert layer.colour_by == "one colour"
+    np.testing.assert_allclose(layer.colours.rgba, np.tile(rgba, (3, 1)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "colour", ["rouge", "", None, 5, (1, 2), (255, 0, 0), (-1, 0, 0), (np.nan, 0, 0), ["red", "b"]]
+)
+def test_what_is_no_colour_is_refused(colour: Any) -> None:
+    layer = Streamlines()
+    before = layer.colour
+    with pytest.raises(InvalidParameterError, match=r"colour is .*; give a name"):
+        layer.colour = colour
+    assert layer.colour == before
+    assert layer.colour_by == "direction"
+
+
+def by_number_of_points(tractogram: Tractogram, *, colormap: str, **_: Any) -> colours.Colours:
+    counts = np.diff(tractogram.offsets)
+    return colours.value_colours(tractogram, counts, label="Points", colormap=colormap)
+
+
+def test_a_new_mode_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    mode = colours.Mode("number of points", by_number_of_points, is_local=False)
+    monkeypatch.setitem(MODES, "points", mode)
+    t = Tractogram.from_streamlines([line((1, 0, 0), 3), line((0, 1, 0), 5)])
+    layer = Streamlines(t, colour_by="points", colormap="gray")
+    assert "points" in layer.colour_modes
+    np.testing.assert_allclose(layer.colours.rgba[:, 0], [0, 0, 0, 1, 1, 1, 1, 1], atol=1e-3)
+    layer.append(Tractogram.from_streamlines([line((0, 1, 0), 4)]))
+    np.testing.assert_allclose(layer.colours.rgba[-1, 0], 0.5, atol=1e-3)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "tractogram",
@@ -150,15 +199,8 @@ def test_one_colour_is_that_colour() -> None:
     ],
 )
 def test_every_mode_colours_every_point(mode: str, tractogram: Tractogram) -> None:
-    found = MODES[mode]
-    shown: Colours
-    if found.number is not None:
-        shown = found.number(tractogram, colormap="turbo", limits=None)
-        assert shown.limits is not None
-    else:
-        assert found.plain is not None
-        shown = found.plain(tractogram)
-        assert shown.limits is None
+    shown = MODES[mode].colours(tractogram, colour=colours.DEFAULT_COLOUR, colormap="turbo")
+    assert MODES[mode].is_local is (shown.limits is None)
     assert shown.rgba.shape == (tractogram.n_points, 4)
     assert shown.rgba.dtype == np.float32
     assert ((shown.rgba >= 0) & (shown.rgba <= 1)).all()

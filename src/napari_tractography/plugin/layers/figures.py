@@ -16,15 +16,28 @@ from ...errors import InvalidTractogramError
 from ...tractogram import Tractogram
 from ..space.display import UNITS, DisplaySpace
 from ..streamlines.colours import direction_colours
+from .on_volume import OnVolume
 
 # napari's Shapes take about 10 ms a path in 3-D.
 MAX_PATHS = 200
 MAX_PATH_POINTS = 24
 MAX_TUBE_POINTS = 200_000
 TUBE_SIDES = 8
-# Where the light comes from, axes (z, y, x): above, in front, left. It stays with the brain.
+# Where the light comes from, axes (z, y, x): above, in front, left of the brain.
 LIGHT = np.array([0.8, 0.45, -0.4], np.float32) / np.float32(1.0012)
 AMBIENT = 0.45
+
+
+class Paths(OnVolume, Shapes):  # type: ignore[misc]
+    """Editable paths on a volume."""
+
+    _type_string = "shapes"  # for writers and icons
+
+
+class Tubes(OnVolume, Surface):  # type: ignore[misc]
+    """Tubes on a volume."""
+
+    _type_string = "surface"
 
 
 def paths_layer(tractogram: Tractogram, space: DisplaySpace, *, name: str = "Paths") -> Shapes:
@@ -49,7 +62,7 @@ def paths_layer(tractogram: Tractogram, space: DisplaySpace, *, name: str = "Pat
         thinned = line if count == len(line) else set_number_of_points(line, nb_points=count)
         paths.append(space.to_display(thinned).astype(float))
     colours = [_mean_colour(line) for line in tractogram]
-    return Shapes(
+    layer = Paths(
         paths,
         shape_type="path",
         edge_color=np.array(colours),
@@ -58,6 +71,8 @@ def paths_layer(tractogram: Tractogram, space: DisplaySpace, *, name: str = "Pat
         name=name,
         units=UNITS,
     )
+    layer.space = space
+    return layer
 
 
 def tubes_layer(
@@ -80,13 +95,15 @@ def tubes_layer(
     centres = np.repeat(space.to_display(tractogram.points), TUBE_SIDES, axis=0)
     lit = np.clip((vertices - centres) @ LIGHT / radius_mm, 0.0, 1.0)
     colours[:, :3] *= (AMBIENT + (1 - AMBIENT) * lit)[:, None]
-    return Surface(
+    layer = Tubes(
         (vertices, triangles),
         vertex_colors=colours,
         shading="none",  # napari's light comes from behind in the orientation that we use
         name=name,
         units=UNITS,
     )
+    layer.space = space
+    return layer
 
 
 def tube_mesh(

@@ -19,6 +19,7 @@ from ...fod import Fod
 from ...maps.peaks import fod_peaks
 from ..space.display import UNITS, DisplaySpace
 from ..space.layer_list import insert_beside
+from .on_volume import OnVolume
 
 MAX_GLYPHS = 1500
 GLYPH_DIRECTIONS = 162
@@ -77,9 +78,9 @@ def glyph_mesh(
     rows = fod.voxel_rows[tuple(voxels.T)]
     amplitudes = fod.values[rows] @ fod.sample_matrix(units).T.astype(np.float32)
     amplitudes[amplitudes < max(min_amplitude, 0.0)] = 0.0
-    tops = amplitudes.max(axis=1, initial=0.0)
-    usual = float(np.quantile(tops[tops > 0], USUAL_QUANTILE)) if (tops > 0).any() else 1.0
-    amplitudes *= (LARGEST_GLYPH * usual / np.maximum(tops, LARGEST_GLYPH * usual))[:, None]
+    largest = amplitudes.max(axis=1, initial=0.0)
+    usual = float(np.quantile(largest[largest > 0], USUAL_QUANTILE)) if (largest > 0).any() else 1.0
+    amplitudes *= (LARGEST_GLYPH * usual / np.maximum(largest, LARGEST_GLYPH * usual))[:, None]
     radius = scale * GLYPH_SPAN * float(fod.grid.voxel_sizes_mm.min()) / usual
     turned = (units @ space.world_to_display[:3, :3].T)[:, ::-1]
     centres = space.to_display(fod.grid.to_mm(voxels))
@@ -98,6 +99,18 @@ def glyph_mesh(
         (faces[None] + first).reshape(-1, 3),
         colours.reshape(-1, 4),
     )
+
+
+class Glyphs(OnVolume, Surface):  # type: ignore[misc]
+    """The mesh of the glyphs, in voxels of the volume."""
+
+    _type_string = "surface"  # for writers and icons
+
+
+class Peaks(OnVolume, Vectors):  # type: ignore[misc]
+    """Peaks, in voxels of the volume."""
+
+    _type_string = "vectors"
 
 
 class FodGlyphs:
@@ -136,7 +149,7 @@ class FodGlyphs:
         self.n_shown = 0
         self.n_in_slice = 0
         mesh, colours = self._mesh()
-        self.layer = Surface(
+        self.layer = Glyphs(
             mesh,
             vertex_colors=colours,
             name="FOD glyphs",
@@ -145,6 +158,7 @@ class FodGlyphs:
             scale=space.scale,  # in voxels: sliders keep the steps of the volume
             translate=space.translate,
         )
+        self.layer.space = space
         insert_beside(viewer, self.layer)
         self.update = qthrottled(self._update, timeout=UPDATE_MS)
         dims = viewer.dims.events
@@ -266,7 +280,7 @@ def peaks_layer(
     vectors /= np.asarray(space.scale, dtype=np.float32)  # in voxels, as the volume
     colours = np.ones((len(lengths), 4), np.float32)
     colours[:, :3] = np.abs(peaks.directions)
-    return Vectors(
+    layer = Peaks(
         vectors,
         name="FOD peaks",
         edge_color=colours if len(colours) else "white",  # napari takes no empty ones
@@ -278,3 +292,5 @@ def peaks_layer(
         scale=space.scale,
         translate=space.translate,
     )
+    layer.space = space
+    return layer

@@ -1,4 +1,4 @@
-"""A points layer whose points are balls: in a slice each shows where the slice cuts it.
+"""A points layer whose points are spheres: a slice shows where it cuts them.
 
 napari shows a point in the slice of its centre alone. Made by the regions of the session.
 """
@@ -11,12 +11,13 @@ import numpy as np
 from napari.layers import Points
 from napari.layers.points.points import _PointsSlicingState
 
-from ..space.display import UNITS
+from ..space.display import UNITS, DisplaySpace
+from .on_volume import OnVolume
 
 OPACITY = 0.35
 
 
-class Spheres(Points):  # type: ignore[misc]
+class Spheres(OnVolume, Points):  # type: ignore[misc]
     """Spheres in display mm; the size of a point is the diameter.
 
     Parameters
@@ -24,13 +25,17 @@ class Spheres(Points):  # type: ignore[misc]
     centres : (n, 3) array_like
         Display positions, (z, y, x) mm.
     radius_mm : float
+    space : DisplaySpace
+        In which they are shown.
     **kwargs
         Further arguments of :class:`napari.layers.Points`.
     """
 
     _type_string = "points"  # for writers and icons
 
-    def __init__(self, centres: Any, radius_mm: float, **kwargs: Any) -> None:
+    def __init__(
+        self, centres: Any, radius_mm: float, *, space: DisplaySpace, **kwargs: Any
+    ) -> None:
         super().__init__(
             centres,
             size=2 * radius_mm,
@@ -42,6 +47,7 @@ class Spheres(Points):  # type: ignore[misc]
             units=UNITS,
             **kwargs,
         )
+        self.space = space
         self.current_size = 2 * radius_mm
 
     def _get_layer_slicing_state(self, data: Any, cache: bool) -> _Slicing:
@@ -49,7 +55,7 @@ class Spheres(Points):  # type: ignore[misc]
 
 
 class _Slicing(_PointsSlicingState):  # type: ignore[misc]
-    """Slices as thick as the largest ball, of which the projection shows the cut."""
+    """Slices as thick as the largest sphere, of which the projection shows the cross-section."""
 
     def make_slice_request_internal(self, slice_input: Any, data_slice: Any) -> Any:
         place = data_slice.as_array()

@@ -97,9 +97,9 @@ def mask_of(layer: Layer, space: DisplaySpace) -> NDArray[np.bool_]:
     InvalidMaskError
         When the layer's voxels are not those of the FOD.
     """
-    assert space.grid is not None
     own = display_space_of_layer(layer)
-    wanted = space.volume(np.empty(space.grid.shape, dtype=np.uint8)).shape
+    wanted = space.shape_zyx
+    assert wanted is not None
     if tuple(layer.data.shape) != wanted:
         raise InvalidMaskError(
             f"The mask {layer.name} has shape {_xyz(layer.data.shape)} but the FOD has "
@@ -142,9 +142,11 @@ def voxels_of(layer: Layer, space: DisplaySpace) -> tuple[NDArray[Any], Grid]:
     data = np.asarray(layer.data)
     if "affine" in layer.metadata or space.grid is None:
         return own.from_volume(data), own.grid
-    whole = space.volume(np.empty(space.grid.shape, dtype=np.uint8)).shape
     placed = np.array([own.scale, own.translate]) - np.array([space.scale, space.translate])
-    if data.shape == whole and (np.abs(placed) <= PLACE_TOLERANCE * np.abs(space.scale)).all():
+    if (
+        data.shape == space.shape_zyx
+        and (np.abs(placed) <= PLACE_TOLERANCE * np.abs(space.scale)).all()
+    ):
         return space.from_volume(data), space.grid
     affine = np.linalg.inv(space.world_to_display) @ own.grid.affine
     return own.from_volume(data), Grid(own.grid.shape, affine)

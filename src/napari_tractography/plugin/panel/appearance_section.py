@@ -1,7 +1,6 @@
 """The Display section of the panel: colours, width, opacity and slab of the streamlines.
 
-What is set here holds for the session's streamlines layer, and for the next one when it is made
-anew.
+It applies to the session's streamlines layer, and to the next one when that is removed.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ import numpy as np
 from magicgui import widgets
 from napari.layers import Image, Layer
 from napari.utils.colormaps import ensure_colormap
+from napari.utils.notifications import show_warning
 from numpy.typing import NDArray
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QImage, QPixmap
+from qtpy.QtGui import QColor, QImage, QPixmap
 from qtpy.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
 from scipy.ndimage import map_coordinates
 
@@ -28,10 +28,10 @@ from ..session.session import Session
 from ..space.display import display_space_of_layer
 from ..streamlines.clustering import Clustering
 from ..streamlines.colouring import VALUES
-from ..streamlines.colours import MODES
+from ..streamlines.colours import DEFAULT_COLOUR, MODES, ONE_COLOUR, rgba_of
 from ..streamlines.layer import MAX_VERTICES, Streamlines
 from .clip_controls import ClipControls
-from .widgets.controls import form, on_change, parameter_controls, values_of
+from .widgets.controls import form, on_change, parameter_controls, show_row, values_of
 
 VOLUME = "a volume"
 CLUSTER = "cluster"
@@ -39,70 +39,89 @@ SEED = "seed"
 SEEDS_NAMED = 8  # in the legend
 LEGEND_SIZE = (180, 10)
 
-DISPLAY_SPECS = (
-    ParameterSpec(
-        name="colour_by",
-        label="Colour by",
-        default="direction",
-        choices=(*MODES, CLUSTER, VOLUME),
-        help="What the colour of a streamline stands for; direction is |x|, |y|, |z| as red, "
-        "green, blue.",
-    ),
-    ParameterSpec(
-        name="cluster_mm",
-        label="Cluster distance",
-        default=DISTANCE_MM,
-        unit="mm",
-        minimum=1.0,
-        maximum=200.0,
-        increment=1.0,
-        slider=(2.0, 40.0),
-        help="Streamlines farther apart than this, on average along them, are in other clusters.",
-    ),
-    ParameterSpec(
-        name="width",
-        label="Width",
-        default=2.0,
-        unit="px",
-        minimum=0.5,
-        maximum=20.0,
-        increment=0.5,
-        slider=(0.5, 10.0),
-        help="Width of the lines on the screen.",
-    ),
-    ParameterSpec(
-        name="opacity",
-        label="Opacity",
-        default=1.0,
-        minimum=0.0,
-        maximum=1.0,
-        increment=0.05,
-        slider=(0.0, 1.0),
-        help="1 hides what is behind a line, 0 hides the line.",
-    ),
-    ParameterSpec(
-        name="slab_mm",
-        label="Slab",
-        default=4.0,
-        unit="mm",
-        minimum=0.1,
-        maximum=500.0,
-        increment=0.5,
-        slider=(0.5, 40.0),
-        help="Thickness of the slab around the slice in which a 2-D view shows streamlines, and "
-        "a clipped 3-D view.",
-    ),
-    ParameterSpec(
-        name="max_vertices",
-        label="Show at most",
-        default=MAX_VERTICES,
-        unit="pts",
-        minimum=1000,
-        maximum=100_000_000,
-        increment=100_000,
-        help="Of more points an even random part of the streamlines is shown; all are kept.",
-    ),
-)
+
+def colour_help() -> dict[str, str]:
+    """Return what streamlines can be coloured by, {choice: what the colours mean}."""
+    return {
+        **{name: mode.help for name, mode in MODES.items()},
+        CLUSTER: "streamlines that run alike have the same colour",
+        VOLUME: "the values of an image along the streamline",
+    }
+
+
+def display_specs() -> tuple[ParameterSpec, ...]:
+    """Return the parameters of the display, with all modes of :data:`MODES` as choices."""
+    meanings = "; ".join(f"{name}: {text}" for name, text in colour_help().items())
+    return (
+        ParameterSpec(
+            name="colour_by",
+            label="Colour by",
+            default="direction",
+            choices=tuple(colour_help()),
+            help=f"What the colour of a streamline stands for. {meanings}.",
+        ),
+        ParameterSpec(
+            name="colour",
+            label="Colour",
+            default=QColor.fromRgbF(*DEFAULT_COLOUR).name(),
+            help=f"The colour of all streamlines where they have {ONE_COLOUR}.",
+        ),
+        ParameterSpec(
+            name="cluster_mm",
+            label="Cluster distance",
+            default=DISTANCE_MM,
+            unit="mm",
+            minimum=1.0,
+            maximum=200.0,
+            increment=1.0,
+            slider=(2.0, 40.0),
+            help="Streamlines farther apart than this, on average along them, are in different "
+            "clusters.",
+        ),
+        ParameterSpec(
+            name="width",
+            label="Width",
+            default=2.0,
+            unit="px",
+            minimum=0.5,
+            maximum=20.0,
+            increment=0.5,
+            slider=(0.5, 10.0),
+            help="Width of the lines on the screen.",
+        ),
+        ParameterSpec(
+            name="opacity",
+            label="Opacity",
+            default=1.0,
+            minimum=0.0,
+            maximum=1.0,
+            increment=0.05,
+            slider=(0.0, 1.0),
+            help="1 hides what is behind a line, 0 hides the line.",
+        ),
+        ParameterSpec(
+            name="slab_mm",
+            label="Slab",
+            default=4.0,
+            unit="mm",
+            minimum=0.1,
+            maximum=500.0,
+            increment=0.5,
+            slider=(0.5, 40.0),
+            help="Thickness of the slab around the slice in which a 2-D view shows streamlines, "
+            "and a clipped 3-D view.",
+        ),
+        ParameterSpec(
+            name="max_vertices",
+            label="Show at most",
+            default=MAX_VERTICES,
+            unit="pts",
+            minimum=1000,
+            maximum=100_000_000,
+            increment=100_000,
+            help="Of more points an even random part of the streamlines is shown; all are kept.",
+        ),
+    )
 
 
 class AppearanceSection(QWidget):  # type: ignore[misc]
@@ -111,7 +130,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.session = session
-        self.controls = parameter_controls(DISPLAY_SPECS)
+        self.controls = parameter_controls(display_specs())
         self.volume_choice = widgets.ComboBox(
             name="volume",
             label="Volume",
@@ -140,23 +159,31 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._slab.changed.connect(self._on_slab)
         self.clustering = Clustering()
         self.clustering.coloured.connect(self.show_legend)
+        self.clustering.failed.connect(show_warning)
         self._source: tuple[Any, Any] | None = None  # weak layer, and what colours it
         self._distance = next(c for c in self.controls if c.name == "cluster_mm")
+        self._colour_by = next(c for c in self.controls if c.name == "colour_by")
+        self._colour = next(c for c in self.controls if c.name == "colour")
+        self._colour_by.changed.connect(self._show_colour)
+        self._show_colour()
         on_change([*self.controls, self.volume_choice], self.apply)
         self._show_legend(None)
+
+    def _show_colour(self, _value: Any = None) -> None:
+        show_row(self.form, self._colour, self._colour_by.value == ONE_COLOUR)
 
     def open(self) -> None:
         """Listen to the viewer."""
         self.clip.open()
 
     def close_appearance(self) -> None:
-        """Let go of the viewer and of what is coloured."""
+        """Stop listening to the viewer, and stop clustering."""
         self.clip.close()
         self.clustering.stop()
         self._source = None
 
     def refresh_layers(self) -> None:
-        """Take up new, renamed and removed layers."""
+        """Update the choice of volumes after layers were added, renamed or removed."""
         self.volume_choice.reset_choices()
 
     def adopt(self, layer: Streamlines) -> None:
@@ -179,6 +206,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         """Give a layer the look that the controls say, changing only what differs."""
         wanted = values_of(self.controls)
         colour_by, cluster_mm = wanted.pop("colour_by"), wanted.pop("cluster_mm")
+        rgba = rgba_of(wanted.pop("colour"))
         self._distance.native.setEnabled(colour_by == CLUSTER)
         for name, value in wanted.items():
             if getattr(layer, name) != value:
@@ -193,6 +221,9 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
             self._by_volume(layer)
         elif colour_by == SEED:
             self._by_seed(layer)
+        elif colour_by == ONE_COLOUR:
+            if (layer.colour_by, layer.colour) != (ONE_COLOUR, rgba):
+                layer.colour = rgba
         elif layer.colour_by != colour_by:
             layer.colour_by = colour_by
         self.clip.apply_to(layer)

@@ -1,6 +1,7 @@
 """Controls of the slab that 3-D shows: across which axis, and at which slice.
 
-The slice is the viewer's own, so that 2-D and 3-D show the same one; its sliders are gone in 3-D.
+The slice is that of the viewer, so that 2-D and 3-D show the same one; napari hides its sliders in
+3-D.
 Called by the Display section of the panel.
 """
 
@@ -72,7 +73,7 @@ class ClipControls:
         self._on_slice()
 
     def close(self) -> None:
-        """Let go of the viewer."""
+        """Stop listening to the viewer."""
         for event in self._events:
             event.disconnect(self._on_slice)
 

@@ -68,10 +68,17 @@ class RegionSection(QWidget):  # type: ignore[misc]
         self.session = session
         self._refused = refused
         self._shown: list[Entry] = []
+        self._active: Layer | None = None  # the selected labels layer, whose mode is watched
         self.table = _Table(self.remove_selected)
-        self.paint = button("Paint", "Paint a region: a new labels layer on the FOD's grid.")
-        self.add_ball = button(
-            "Sphere", "Put a sphere into the middle of the view; Ctrl-Shift-click puts it there."
+        self.paint = button(
+            "Paint",
+            "Paint the selected region, or a new one on the FOD's grid; press again to put the "
+            "brush away.",
+        )
+        self.paint.setCheckable(True)
+        self.add_sphere = button(
+            "Sphere",
+            "Put a sphere into the middle of the view; Ctrl-Shift-click puts one under the mouse.",
         )
         self.add_layer = button("Labels", "Take a labels layer, or one label of it, as a region.")
         self.menu = QMenu(self.add_layer)
@@ -80,7 +87,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
         self.save_button = button(
             "Save...", "Save the labels of the selected region as NIfTI, for a copied command."
         )
-        self.remove = button("Remove", "Take off the selected regions; so does Delete.")
+        self.remove = button("Remove", "Remove the selected regions; so does Delete.")
         self.rule = widgets.ComboBox(
             name="include_rule", label="Include", choices=INCLUDE_RULES, tooltip=RULE_HELP
         )
@@ -90,10 +97,10 @@ class RegionSection(QWidget):  # type: ignore[misc]
         layout.setSpacing(5)
         layout.addWidget(self.table)
         layout.addWidget(self.form)
-        layout.addWidget(row(self.paint, self.add_ball, self.add_layer))
+        layout.addWidget(row(self.paint, self.add_sphere, self.add_layer))
         layout.addWidget(row(self.save_button, self.remove))
-        self.paint.clicked.connect(lambda: self._try(self._paint))
-        self.add_ball.clicked.connect(self._add_ball)
+        self.paint.clicked.connect(self._on_paint)
+        self.add_sphere.clicked.connect(self._add_sphere)
         self.save_button.clicked.connect(self._save)
         self.remove.clicked.connect(self.remove_selected)
         self.table.itemSelectionChanged.connect(self._on_selection)
@@ -101,6 +108,35 @@ class RegionSection(QWidget):  # type: ignore[misc]
         self.rule.changed.connect(session.regions.set_rule)
         session.regions.list_changed.connect(self.refresh)
         self.refresh()
+
+    def open(self) -> None:
+        """Listen to the viewer."""
+        self.session.viewer.layers.selection.events.active.connect(self._on_active)
+        self._on_active()
+
+    def close_section(self) -> None:
+        """Stop listening to the viewer."""
+        self.session.viewer.layers.selection.events.active.disconnect(self._on_active)
+        self._watch_mode(None)
+
+    def _on_active(self, _event: Any = None) -> None:
+        active = self.session.viewer.layers.selection.active
+        self._watch_mode(active if isinstance(active, Labels) else None)
+        self.show_brush()
+
+    def _watch_mode(self, layer: Layer | None) -> None:
+        if self._active is not None:
+            self._active.events.mode.disconnect(self._on_mode)
+        self._active = layer
+        if layer is not None:
+            layer.events.mode.connect(self._on_mode)
+
+    def _on_mode(self, _event: Any) -> None:
+        self.show_brush()
+
+    def show_brush(self) -> None:
+        """Show whether a region is being painted: then the button is pressed."""
+        self.paint.setChecked(self.session.regions.painted_layer is not None)
 
     def refresh(self) -> None:
         """Show the regions as they are."""
@@ -113,12 +149,13 @@ class RegionSection(QWidget):  # type: ignore[misc]
         for made in (self.save_button, self.remove):
             made.setVisible(bool(entries))
         self._on_selection()
+        self.show_brush()
         n_includes = sum(entry.role == "include" for entry in entries)
         self.form.setVisible(n_includes > 1)
         self.rule.value = self.session.regions.rule
 
     def remove_selected(self) -> None:
-        """Take off the regions of the rows that are selected."""
+        """Remove the regions of the rows that are selected."""
         for entry in self._selected():
             self.session.regions.remove(entry)
 
@@ -219,10 +256,21 @@ class RegionSection(QWidget):  # type: ignore[misc]
 
     # -- adding --------------------------------------------------------------------------------
 
-    def _paint(self) -> None:
-        self.session.regions.add_painting()
+    def _on_paint(self, on: bool) -> None:
+        if on:
+            self._try(self._paint)
+        else:
+            self.session.regions.stop_painting()
+        self.show_brush()  # also after a refusal
 
-    def _add_ball(self) -> None:
+    def _paint(self) -> None:
+        chosen = self._selected()
+        if len(chosen) == 1 and isinstance(chosen[0].layer, Labels):
+            self.session.regions.paint(chosen[0])
+        else:
+            self.session.regions.add_painting()
+
+    def _add_sphere(self) -> None:
         self.session.regions.add_sphere(view_centre(self.session.viewer), SPHERE_RADIUS_MM)
 
     def _fill_menu(self) -> None:

@@ -81,7 +81,7 @@ class Results(QWidget):  # type: ignore[misc]
         ]
         layer = self.session.streamlines_layer
         if layer is not None and layer.n_shown < len(tractogram):
-            lines.append(layer.shown)
+            lines.append(layer.summary)
         ends = sum(n for _, n in tractogram.reasons()) or 1
         lines += [
             f"{100 * n / ends:.1f} % {reason.text}"

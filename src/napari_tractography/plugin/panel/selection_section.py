@@ -1,7 +1,7 @@
 """The Selection section of the panel: buttons for what the keys of a streamlines layer do.
 
 It also lets the mouse reach streamlines while another layer is selected: Alt-click selects, and
-the status bar tells which streamline is under the cursor.
+the status bar says which streamline is under the cursor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..streamlines.selecting import COMMANDS, select_on_click
 from .widgets.sections import button, row
 
 BUTTONS_A_ROW = 3
-HOVER_MS = 50  # that the mouse rests: among millions of points a look takes as long
+HOVER_MS = 50  # without a move of the mouse; among millions of points picking takes as long
 HINT = "Alt-click a streamline to select it, Alt-Shift-click to select more."
 
 
@@ -37,7 +37,7 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         self.session = session
         self.viewer = session.viewer
         self.layer: Streamlines | None = None
-        self._told: dict[str, str] = {}  # the status that we set, not to be taken for napari's
+        self._told: dict[str, str] = {}  # the status that we set, as opposed to napari's
         self._hover = QTimer(self)
         self._hover.setSingleShot(True)
         self._hover.setInterval(HOVER_MS)
@@ -61,7 +61,7 @@ class SelectionSection(QWidget):  # type: ignore[misc]
             layout.addWidget(row(*buttons[first : first + BUTTONS_A_ROW]))
         self.refresh()
 
-    # -- coming and going ----------------------------------------------------------------------
+    # -- opening and closing ---------------------------------------------------------------
 
     def open(self) -> None:
         """Listen to the viewer."""
@@ -74,7 +74,7 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         self._on_layers()
 
     def close_selection(self) -> None:
-        """Let go of the viewer and of the layer."""
+        """Stop listening to the viewer and to the layer."""
         layers = self.viewer.layers
         layers.selection.events.active.disconnect(self._on_layers)
         layers.events.removed.disconnect(self._on_layers)
@@ -131,7 +131,7 @@ class SelectionSection(QWidget):  # type: ignore[misc]
             self._hover.start()
 
     def _tell(self) -> None:
-        """Tell in the status bar which streamline is under the cursor, after the other layer."""
+        """Say in the status bar which streamline is under the cursor, after the other layer."""
         viewer, layer = self.viewer, self.layer
         status = viewer.status
         if (

@@ -1,15 +1,15 @@
 """What the panel remembers from one session to the next, in napari's settings of this plugin.
 
 napari keeps them in a file of its own beside its other settings, and shows them in its
-Preferences. What there is to keep is told in the manifest, whose part is derived from
-:data:`KEPT` by ``scripts/docs.py``. Called by the panel.
+Preferences. What is kept stands in the manifest, where ``scripts/docs.py`` writes it from
+:func:`kept_specs`. Called by the panel.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import yaml  # type: ignore[import-untyped]
 from napari.settings import get_plugin_settings
@@ -20,21 +20,16 @@ from ...errors import InvalidParameterError
 from ...parameters import ParameterSpec, parameter_specs, seeding_specs
 from ...tracking.tables.tables import cpu_count
 from ..export.screenshots import PICTURE_SPECS
-from .appearance_section import DISPLAY_SPECS
-from .device_section import BACKEND_SPEC, THREADS_SPEC
-from .view_section import GLYPH_SPECS
+from .appearance_section import AppearanceSection, display_specs
+from .device_section import BACKEND_SPEC, THREADS_SPEC, DeviceSection
+from .view_section import GLYPH_SPECS, ViewSection
 from .widgets.sections import Section
-
-if TYPE_CHECKING:
-    from .panel import TractographyPanel
 
 logger = logging.getLogger(__name__)
 
 PLUGIN = "napari-tractography"
 WAIT_MS = 500  # after the last change, before the file is written
 OF_THE_VOLUME = {"slab_mm"}  # follows the voxels of the volume that is opened
-
-LOOKS = (*DISPLAY_SPECS, *GLYPH_SPECS)
 
 PANEL_SPECS = (
     ParameterSpec(
@@ -60,19 +55,23 @@ PANEL_SPECS = (
     ),
 )
 
-# {key in napari's settings: (title, what is kept)}
-KEPT: dict[str, tuple[str, Sequence[ParameterSpec]]] = {
-    "tracking": ("Tracking", parameter_specs()),
-    "seeding": ("Seeds", seeding_specs()),
-    "display": ("Display", [spec for spec in LOOKS if spec.name not in OF_THE_VOLUME]),
-    "pictures": ("Screenshots", PICTURE_SPECS),
-    "panel": ("Panel", PANEL_SPECS),
-}
+
+def kept_specs() -> dict[str, tuple[str, Sequence[ParameterSpec]]]:
+    """Return what is kept, {key in napari's settings: (title, parameters)}."""
+    looks = (*display_specs(), *GLYPH_SPECS)
+    return {
+        "tracking": ("Tracking", parameter_specs()),
+        "seeding": ("Seeds", seeding_specs()),
+        "display": ("Display", [spec for spec in looks if spec.name not in OF_THE_VOLUME]),
+        "pictures": ("Screenshots", PICTURE_SPECS),
+        "panel": ("Panel", PANEL_SPECS),
+    }
+
 
 KEYS = {"source": "seed_source"}  # the others are kept by their names; these napari cannot take
 
 Values = dict[str, dict[str, Any]]
-_told: set[str] = set()  # problems that were told: once is enough
+_told: set[str] = set()  # problems of which the person was told: once is enough
 
 
 def setting_name(name: str) -> str:
@@ -82,13 +81,15 @@ def setting_name(name: str) -> str:
 
 def defaults() -> Values:
     """Return what is set where nothing was kept."""
-    return {key: {spec.name: spec.default for spec in specs} for key, (_, specs) in KEPT.items()}
+    return {
+        key: {spec.name: spec.default for spec in specs} for key, (_, specs) in kept_specs().items()
+    }
 
 
 def checked(values: Mapping[str, Mapping[str, Any]]) -> Values:
     """Return what is kept, with the default in place of what is absent or cannot be."""
     result = defaults()
-    for key, (_, specs) in KEPT.items():
+    for key, (_, specs) in kept_specs().items():
         for spec in specs:
             try:
                 result[key][spec.name] = spec.check(values[key][spec.name])
@@ -97,12 +98,37 @@ def checked(values: Mapping[str, Mapping[str, Any]]) -> Values:
     return result
 
 
+class Panel(Protocol):
+    """What settings ask of the panel, a QWidget with :class:`Section` among its children.
+
+    Attributes
+    ----------
+    tracking, more, seeding : list of controls
+        Of the tracking parameters, most used and others, and of the seeds.
+    appearance, scene, device, pictures
+        The parts of the panel with further controls.
+    live : QCheckBox
+    """
+
+    tracking: list[Any]
+    more: list[Any]
+    seeding: list[Any]
+    appearance: AppearanceSection
+    scene: ViewSection
+    device: DeviceSection
+    pictures: Any
+    live: Any
+
+    def findChildren(self, kind: type[Section]) -> list[Section]:  # noqa: N802 - Qt's name
+        """Return the sections of the panel."""
+
+
 class PanelSettings(QObject):  # type: ignore[misc]
     """Keeps what is set in a panel, and sets it again.
 
     Parameters
     ----------
-    panel : TractographyPanel
+    panel : Panel
         Built, and not yet shown.
     keep : bool
         Otherwise nothing is read or written.
@@ -110,7 +136,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
 
     writing = False  # some panel's own: what is set in one leaves the others alone
 
-    def __init__(self, panel: TractographyPanel, *, keep: bool = True) -> None:
+    def __init__(self, panel: Panel, *, keep: bool = True) -> None:
         super().__init__(panel)
         self._panel = panel
         self._controls = {
@@ -201,7 +227,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
                 spec.name: getattr(getattr(self._settings, key), setting_name(spec.name), None)
                 for spec in specs
             }
-            for key, (_, specs) in KEPT.items()
+            for key, (_, specs) in kept_specs().items()
         }
         self.restore(kept)
 
@@ -237,7 +263,7 @@ def _settings() -> Any:
             f"({str(error)[:80]!r}); defaults are used until the file is put right or removed."
         )
         return None
-    if any(not hasattr(settings, key) for key in KEPT):
+    if any(not hasattr(settings, key) for key in kept_specs()):
         return None
     path = settings.config_path
     try:

@@ -1,4 +1,4 @@
-"""The View section of the panel: standard views, letters of the sides, the FOD itself."""
+"""The View section of the panel: standard views, orientation labels, glyphs and peaks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ...parameters import ParameterSpec
 from ..layers.glyphs import MAX_GLYPHS, FodGlyphs, peaks_layer
 from ..session.session import Session
 from ..space.layer_list import insert_beside
-from ..space.orientation_labels import VIEW_HELP, VIEWS, OrientationLabels, show_view
+from ..space.orientation_labels import OrientationLabels
+from ..space.views import VIEW_HELP, VIEWS, show_view
 from .widgets.controls import form, on_change, parameter_controls, values_of
 from .widgets.sections import button, row
 
@@ -52,7 +53,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.session = session
         self.glyphs: FodGlyphs | None = None
         self.peaks: Layer | None = None
-        self.letters: OrientationLabels | None = None
+        self.labels: OrientationLabels | None = None
         self.views = {name: button(name, VIEW_HELP[name]) for name in VIEWS}
         for name, one in self.views.items():
             # Four side by side are not to widen the panel.
@@ -83,19 +84,19 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self._later.timeout.connect(self._follow_floor)
 
     def open(self) -> None:
-        """Put the letters on the canvas of the viewer, when it has one."""
+        """Put the orientation labels on the canvas of the viewer, when it has one."""
         window = getattr(self.session.viewer, "window", None)
-        if window is not None and self.letters is None:
-            # The canvas has no public name; test_scene.py tells when this one goes.
-            self.letters = OrientationLabels(self.session.viewer, window._qt_viewer.canvas.native)
+        if window is not None and self.labels is None:
+            # The canvas has no public name; test_view_section.py fails when this one goes.
+            self.labels = OrientationLabels(self.session.viewer, window._qt_viewer.canvas.native)
         self.session.viewer.layers.events.removed.connect(self._on_removed)
 
     def close_scene(self) -> None:
-        """Take letters and glyphs away."""
+        """Remove orientation labels and glyphs."""
         self.session.viewer.layers.events.removed.disconnect(self._on_removed)
-        if self.letters is not None:
-            self.letters.close()
-            self.letters = None
+        if self.labels is not None:
+            self.labels.close()
+            self.labels = None
         self._later.stop()
         self.glyphs_box.setChecked(False)
 
@@ -154,7 +155,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
             self.peaks.edge_color = now.edge_color
 
     def _on_removed(self, event: Any) -> None:
-        """Take the ticks away with the layers."""
+        """Clear the check box of a layer that was removed."""
         if self.glyphs is not None and event.value is self.glyphs.layer:
             self.glyphs = None
             self.glyphs_box.setChecked(False)

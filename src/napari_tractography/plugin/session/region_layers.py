@@ -1,7 +1,8 @@
-"""Regions on the screen: labels that are painted or opened, and balls that are dragged.
+"""Regions on the screen: labels that are painted or opened, and spheres that are dragged.
 
 Each belongs to a layer: a labels layer with one of its labels or with all, or a layer of
-:class:`.spheres.Spheres`. They lie below the streamlines and never hide them. Held by the session.
+:class:`.spheres.Spheres`. They lie below the streamlines and never hide them. A part of the
+session.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ from ..streamlines.layer import Streamlines
 from .seed_layer import SEEDS_KEY
 
 REGIONS_KEY = "regions"  # layer.metadata[REGIONS_KEY]: [(role, label or None), ...]
-SPACE_KEY = "region_in"  # layer.metadata[SPACE_KEY] is the display space of a layer of balls
+SPACE_KEY = "region_in"  # layer.metadata[SPACE_KEY] is the display space of a layer of spheres
 PAINTED_KEY = "region_painted"  # whether the layer was made to be painted
 STEERING = tuple(role for role in ROLES if role != "seed")
 ROLE_COLOURS = {"include": "#43c463", "exclude": "#ef4b4b", "stop": "#ffa32b", "end": "#4aa8ff"}
 PAINTED_OPACITY = 0.4
 BRUSH_VOXELS = 5
+TOOLLESS = ("pan_zoom", "transform")  # modes of a labels layer that change no label
 SPHERE_RADIUS_MM = 5.0  # at first
-CHECK_MS = 200  # after the last time that a layer drew itself anew
+CHECK_MS = 200  # after the last redraw of a layer
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +65,7 @@ class Regions:
     """
 
     changed = Signal()  # what is tracked depends on it
-    list_changed = Signal()  # another list, or another name
+    list_changed = Signal()  # other regions, or another name of one
 
     def __init__(self, viewer: Any) -> None:
         self.viewer = viewer
@@ -71,7 +73,7 @@ class Regions:
         self.rule = "all"
         self.space = DisplaySpace.identity()
         self._made: dict[Entry, list[Region]] = {}
-        self._check = QTimer()  # undo and changes from a console are told by a redraw alone
+        self._check = QTimer()  # after undo and changes by scripts the only event is a redraw
         self._check.setSingleShot(True)
         self._check.setInterval(CHECK_MS)
         self._check.timeout.connect(self._compare)
@@ -81,7 +83,7 @@ class Regions:
                 self._append(Entry(layer, role, label))
 
     def frozen(self) -> list[tuple[Entry, Region]]:
-        """Return the regions that are not empty, by role and then in their order."""
+        """Return the regions that are not empty, by role and then as they were added."""
         if self._check.isActive():
             self._check.stop()
             if self._look_again():
@@ -90,7 +92,7 @@ class Regions:
         return [(entry, region) for entry in ordered for region in self.of(entry)]
 
     def of(self, entry: Entry) -> list[Region]:
-        """Return what an entry stands for now: nothing where nothing is painted yet."""
+        """Return the regions of an entry: one a sphere or label layer, none where all is empty."""
         if entry not in self._made:
             self._made[entry] = list(_make(entry, self.space))
         return self._made[entry]
@@ -117,7 +119,7 @@ class Regions:
         return entry
 
     def add_painting(self, role: str = "include") -> Entry:
-        """Make an empty labels layer on the FOD's grid, with the brush in the hand.
+        """Make an empty labels layer on the FOD's grid and choose its brush.
 
         Raises
         ------
@@ -132,17 +134,37 @@ class Regions:
         layer.metadata[PAINTED_KEY] = True
         self.viewer.layers.insert(self._ceiling(), layer)
         entry = self.add_labels(layer, role)
-        self.viewer.layers.selection.active = layer
-        self.viewer.dims.ndisplay = 2  # there is no painting into the void in 3-D
         layer.brush_size = BRUSH_VOXELS
-        layer.mode = "paint"
+        self.paint(entry)
         return entry
+
+    def paint(self, entry: Entry) -> None:
+        """Select the labels layer of a region and choose its brush."""
+        self.viewer.layers.selection.active = entry.layer
+        self.viewer.dims.ndisplay = 2  # in 3-D the brush paints only on what is painted already
+        if entry.label is not None:
+            entry.layer.selected_label = entry.label
+        entry.layer.mode = "paint"
+
+    @property
+    def painted_layer(self) -> Layer | None:
+        """The labels layer of a region whose brush, or other tool, is in use; None without one."""
+        active = self.viewer.layers.selection.active
+        is_region = isinstance(active, Labels) and any(e.layer is active for e in self.entries)
+        return active if is_region and active.mode not in TOOLLESS else None
+
+    def stop_painting(self) -> None:
+        """Put the brush away: drags move the camera again."""
+        layer = self.painted_layer
+        if layer is not None:
+            layer.mode = "pan_zoom"
 
     def add_sphere(
         self, centre_zyx: NDArray[np.float64], radius_mm: float, role: str = "include"
     ) -> Entry:
-        """Make a ball around a display position, (z, y, x) mm."""
-        layer = Spheres(np.asarray(centre_zyx, dtype=float)[None], radius_mm, name="Sphere")
+        """Make a sphere around a display position, (z, y, x) mm."""
+        centres = np.asarray(centre_zyx, dtype=float)[None]
+        layer = Spheres(centres, radius_mm, space=self.space, name="Sphere")
         layer.metadata[SPACE_KEY] = self.space
         insert_beside(self.viewer, layer, self._ceiling())
         entry = Entry(layer, role)
@@ -151,19 +173,19 @@ class Regions:
         return entry
 
     def remove(self, entry: Entry) -> None:
-        """Take a region off; its layer stays where it holds somebody's labels."""
+        """Remove a region; a labels layer stays in the viewer, a layer of spheres does not."""
         if isinstance(entry.layer, Spheres):
-            self.viewer.layers.remove(entry.layer)  # which comes back as forget()
+            self.viewer.layers.remove(entry.layer)  # forget() is called then
         if entry in self.entries:
             self._drop([entry])
 
     def remove_layer(self, layer: Layer) -> None:
-        """Take off all regions of a layer."""
+        """Remove all regions of a layer."""
         for entry in [entry for entry in self.entries if entry.layer is layer]:
             self.remove(entry)
 
     def forget(self, layer: Layer) -> None:
-        """Let go of a layer that was removed."""
+        """Remove the regions of a layer that was removed from the viewer."""
         self._drop([entry for entry in self.entries if entry.layer is layer])
 
     # -- changing ------------------------------------------------------------------------------
@@ -179,7 +201,7 @@ class Regions:
         self._tell(entry)
 
     def set_radius(self, entry: Entry, radius_mm: float) -> None:
-        """Give the balls of a layer another radius."""
+        """Give the spheres of a layer another radius, mm."""
         entry.layer.size = 2 * radius_mm
         entry.layer.current_size = 2 * radius_mm
         self._tell(entry)
@@ -191,19 +213,19 @@ class Regions:
             self.changed.emit()
 
     def show_in(self, space: DisplaySpace) -> None:
-        """Show balls, which stay where they are in RAS+ mm, in another space."""
+        """Show spheres, which stay where they are in RAS+ mm, in another space."""
         before, self.space = self.space, space
         self._made.clear()
         for layer in self.spheres:
-            layer.metadata[SPACE_KEY] = space
+            layer.metadata[SPACE_KEY] = layer.space = space
             with layer.events.data.blocker():
                 layer.data = space.to_display(before.to_world(layer.data))
 
     @property
     def spheres(self) -> list[Spheres]:
-        """The layers of balls, the uppermost first."""
-        held = {entry.layer for entry in self.entries}
-        return [x for x in reversed(self.viewer.layers) if x in held and isinstance(x, Spheres)]
+        """The layers of spheres, the uppermost first."""
+        ours = {entry.layer for entry in self.entries}
+        return [x for x in reversed(self.viewer.layers) if x in ours and isinstance(x, Spheres)]
 
     # -- layers --------------------------------------------------------------------------------
 
@@ -241,12 +263,12 @@ class Regions:
         self._tell()
 
     def _tell(self, entry: Entry | None = None) -> None:
-        """Note what the layers are for, and that tracking has to follow."""
+        """Write the roles into the layers, and tell that tracking depends on something else."""
         self._made.pop(entry, None) if entry else self._made.clear()
-        held: dict[Layer, list[Entry]] = {}
+        by_layer: dict[Layer, list[Entry]] = {}
         for each in self.entries:
-            held.setdefault(each.layer, []).append(each)
-        for layer, entries in held.items():
+            by_layer.setdefault(each.layer, []).append(each)
+        for layer, entries in by_layer.items():
             layer.metadata[REGIONS_KEY] = [(each.role, each.label) for each in entries]
             colour = ROLE_COLOURS[entries[0].role]
             if isinstance(layer, Spheres):
@@ -277,14 +299,14 @@ class Regions:
     def _on_data(self, event: Any) -> None:
         action = getattr(event, "action", None)
         if isinstance(action, ActionType) and not action.value.endswith("ed"):
-            return  # it is about to happen, and will be told again
+            return  # before the change; there is another event after it
         was_empty = self._refresh(event.source)
         if was_empty or event.type == "paint" or isinstance(event.source, Spheres):
             self.list_changed.emit()
         self.changed.emit()
 
     def _refresh(self, layer: Layer) -> bool:
-        """Forget what a layer stood for; tell whether that was known to be nothing."""
+        """Forget the voxels of a layer's regions; return whether one was known to be empty."""
         before = [self._made.pop(entry, None) for entry in self.entries if entry.layer is layer]
         return [] in before
 
@@ -297,7 +319,7 @@ class Regions:
             self.changed.emit()
 
     def _look_again(self) -> bool:
-        """Tell whether labels were changed without a word."""
+        """Return whether labels were changed without an event."""
         before = {e: made for e, made in self._made.items() if isinstance(e.layer, Labels)}
         for entry in before:
             del self._made[entry]

@@ -17,6 +17,7 @@ from psygnal import Signal
 
 from ...errors import InvalidSeedsError
 from ...parameters import SeedingParameters, seeding_specs
+from ..layers.on_volume import SeedPoints
 from ..space.display import UNITS, DisplaySpace
 from ..space.layer_list import insert_beside
 from .seeding import SeedSpheres
@@ -151,7 +152,7 @@ class SeedLayer:
         Its data are voxels of the volume on the screen: a seed shows in the slice it lies in.
         """
         if self.layer is None:
-            layer = Points(
+            layer = SeedPoints(
                 np.empty((0, 3)),
                 ndim=3,
                 name="Seeds",
@@ -195,7 +196,7 @@ class SeedLayer:
         self.layer_changed.emit()
 
     def _place(self, layer: Points, seeds_mm: NDArray[np.float64]) -> None:
-        layer.metadata[SEEDS_KEY] = self.space
+        layer.metadata[SEEDS_KEY] = layer.space = self.space
         layer.scale, layer.translate = np.abs(self.space.scale), self.space.translate
         if len(layer.data):
             positions = np.asarray(self.space.to_display(seeds_mm), dtype=float)

@@ -1,6 +1,6 @@
-"""Seeds in the hand: Shift-click places one, a drag moves it, Control-click removes it.
+"""Seeds by the mouse: Shift-click places one, a drag moves it, Control-click removes it.
 
-The same goes for regions that are balls, which Control-Shift-click places.
+The same goes for regions that are spheres, which Control-Shift-click places.
 
 In a slice a seed lies where the mouse is; in 3-D a click is a ray from the eye, and the seed is
 placed on the first bright voxel along it. Called by the panel, which attaches
@@ -10,10 +10,11 @@ placed on the first bright voxel along it. Called by the panel, which attaches
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from napari.layers import Layer, Points
+from napari.layers import Labels, Layer, Points
 from numpy.typing import NDArray
 from qtpy.QtCore import QTimer
 
@@ -22,17 +23,19 @@ from .session import Session
 
 CLICK_PIXELS = 5  # a drag shorter than this is a click
 RAY_STEP_VOXELS = 0.25
-# Of the brightest value shown: below it a voxel under the cursor is taken for background.
+# Of the brightest value shown: voxels under the cursor that are darker count as background.
 RAY_THRESHOLD = 0.2
-OTHER_TOOL = "other"
+LABELS_TOOL, OTHER_TOOL = "labels", "other"  # see SeedMouse._tool
+SHIFT, CONTROL_SHIFT = {"Shift"}, {"Shift", "Control"}
 NOTHING_BRIGHT = "There is nothing bright enough under the cursor; Shift-click the volume."
 NO_VOLUME = "There is no FOD to place a seed on; open one or choose it in the panel."
 
 
 class SeedMouse:
-    """Turns presses of the mouse into seeds.
+    """Turns presses of the mouse into seeds and spheres.
 
-    Where the Seeds layer is selected and one of its own tools is chosen, that tool does the work.
+    Where a layer is selected and one of its own tools is chosen, that tool does the work; but
+    those of a labels layer, such as the brush, leave Shift-click and Control-Shift-click to this.
 
     Parameters
     ----------
@@ -55,11 +58,13 @@ class SeedMouse:
         modifiers = set(event.modifiers)
         if tool == OTHER_TOOL:
             return
-        if modifiers == {"Shift"} and tool != "add":
-            yield from self._place(viewer, event, self._session.add_seed)
-            return
-        if modifiers == {"Shift", "Control"}:
-            yield from self._place(viewer, event, self._add_sphere)
+        if modifiers == CONTROL_SHIFT or (modifiers == SHIFT and tool != "add"):
+            add = self._session.add_seed if modifiers == SHIFT else self._add_sphere
+            if tool == LABELS_TOOL:
+                with _without_tool(viewer.layers.selection.active):
+                    yield from self._place(viewer, event, add)
+            else:
+                yield from self._place(viewer, event, add)
             return
         if tool != "pan_zoom" or modifiers - {"Control"}:
             return
@@ -74,17 +79,16 @@ class SeedMouse:
     def _tool(self, viewer: Any) -> str:
         """Return the mode of the Seeds layer where that is selected, else "pan_zoom".
 
-        Where another layer is selected with a tool in the hand, such as a brush, that tool does
-        all the work.
+        Where a tool of another layer is chosen, LABELS_TOOL for a labels layer, or OTHER_TOOL.
         """
         active = viewer.layers.selection.active
         mode = str(getattr(active, "mode", "pan_zoom"))
         if active is None or mode == "pan_zoom" or active is self._session.seeds_layer:
             return mode
-        return OTHER_TOOL
+        return LABELS_TOOL if isinstance(active, Labels) else OTHER_TOOL
 
     def _point_under(self, event: Any) -> tuple[Points, int] | None:
-        """Return the seed, or else the ball, that lies under the mouse."""
+        """Return the seed, or else the sphere, that lies under the mouse."""
         seeds = self._session.seeds_layer
         for layer in (*([] if seeds is None else [seeds]), *self._session.regions.spheres):
             if not layer.visible or not len(layer.data):
@@ -138,7 +142,7 @@ class SeedMouse:
         pressed = np.asarray(event.pos)
         is_drag = False
         while True:
-            event.handled = True  # of the press counts: the camera lets the whole drag be
+            event.handled = True  # on the press: the camera then ignores the whole drag
             yield
             is_drag = is_drag or np.abs(np.asarray(event.pos) - pressed).max() > CLICK_PIXELS
             if not is_drag and event.type == "mouse_move":
@@ -152,7 +156,7 @@ class SeedMouse:
             self._session.move_point(layer, index, first + moved)
             if event.type != "mouse_move":
                 self._session.released()
-                return  # moves in quick succession are dropped: the release has the last word
+                return  # moves in quick succession are dropped; the release is not
 
     def _settle(self, indices: list[int]) -> None:
         """Move seeds that the add tool placed in 3-D, at any depth, to the first bright voxel."""
@@ -179,6 +183,17 @@ class SeedMouse:
             self._missed(NO_VOLUME if volume is None else NOTHING_BRIGHT)
             # The layer is still adding them.
             QTimer.singleShot(0, lambda: self._session.remove_seeds(missed))
+
+
+@contextmanager
+def _without_tool(layer: Layer) -> Iterator[None]:
+    """Put the tool of a layer away, so that napari does not use it for the press under way."""
+    mode = layer.mode
+    layer.mode = "pan_zoom"
+    try:
+        yield
+    finally:
+        layer.mode = mode
 
 
 def _is_click(event: Any) -> Generator[None, None, bool]:

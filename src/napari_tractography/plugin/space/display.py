@@ -100,6 +100,14 @@ class DisplaySpace:
         return bool(np.array_equal(self.world_to_display, np.eye(4)))
 
     @property
+    def shape_zyx(self) -> tuple[int, int, int] | None:
+        """Number of slices along z, y and x of the volume as it is shown; None without one."""
+        if self.grid is None:
+            return None
+        nx, ny, nz = (self.grid.shape[axis] for axis in self.axes)
+        return nz, ny, nx
+
+    @property
     def layer_kwargs(self) -> dict[str, Any]:
         """Keyword arguments for ``add_image`` and ``add_labels``: where, and the true affine."""
         kwargs: dict[str, Any] = {
@@ -170,12 +178,12 @@ def display_space_of_layer(layer: Any) -> DisplaySpace:
         A 3-D layer. Where ``layer.metadata["affine"]`` is given, it is the true affine of the
         voxels, which the layer shows in closest canonical order reversed to (z, y, x), as our
         readers and napari-nifti do; the layer may place them with any scale and translation.
-        Otherwise the layer's own transform is taken for RAS+ mm.
+        Otherwise the layer's own transform leads to RAS+ mm.
 
     Raises
     ------
     InvalidGridError
-        When the layer is not 3-D or its affine makes no sense.
+        When the layer is not 3-D or its affine is not 4 x 4.
     """
     shape = tuple(int(n) for n in layer.data.shape)
     if layer.ndim != 3 or len(shape) < 3:

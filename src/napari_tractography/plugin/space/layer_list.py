@@ -1,6 +1,6 @@
-"""The layer list of a viewer: layers come without taking the place of the active one.
+"""Adding layers to a viewer while the active layer, with its controls and tool, stays active.
 
-Its contrast and its tools stay at hand. Called by whatever shows something beside it.
+Called by whatever adds a layer that the person did not ask to work on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Views of the brain: axial, coronal, sagittal and 3-D, with the letters of the sides.
+"""Orientation labels: R, L, A, P, S, I at the edges of the canvas and of screenshots.
 
 Volumes are shown with axes (z, y, x) that increase to superior, anterior and right, see
-display.py; left is on the left of the screen in axial and coronal views, anterior on the right in
-sagittal ones. Called by the panel.
+:mod:`.display`. Called by the View section of the panel and by the screenshots.
 """
 
 from __future__ import annotations
@@ -10,49 +9,34 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from qtpy.QtCore import QEvent, QObject, QPointF, QRectF, Qt, QTimer
+from qtpy.QtCore import QEvent, QObject, QPointF, QRectF, Qt
 from qtpy.QtGui import QColor, QFont, QPainter, QPainterPath, QPaintEvent, QPen
 from qtpy.QtWidgets import QLabel, QWidget
 
-VIEWS = ("axial", "coronal", "sagittal", "3-D")
-VIEW_HELP = {
-    "axial": "A slice seen from above: left on the left, anterior up.",
-    "coronal": "A slice seen from behind: left on the left, superior up.",
-    "sagittal": "A slice seen from the right: posterior on the left, superior up.",
-    "3-D": "The volume, from any side.",
-}
-# Axes (z, y, x): the first is sliced, the others are up and to the right.
-ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
+EDGES = ("left", "right", "top", "bottom")
 LETTERS = (("I", "S"), ("P", "A"), ("L", "R"))  # where z, y, x decrease and increase
-SHARE = 0.35  # of the screen: an axis that runs less along an edge gives it no letter
+MIN_COSINE = 0.35  # between an axis and the way to an edge, below which the edge has no label
 MARGIN = 6
-LETTER_COLOUR, EDGE_COLOUR = "#ffd166", "#202020"
+LABEL_COLOUR, OUTLINE_COLOUR = "#ffd166", "#202020"
 LABEL_PIXELS = 16
-EDGE_SHARE = 0.22  # of the height of a letter: its dark edge, seen on white too
-
-
-def show_view(viewer: Any, name: str) -> None:
-    """Turn a viewer to one of :data:`VIEWS` and fit it."""
-    extra = viewer.dims.ndim - 3
-    if name == "3-D":
-        viewer.dims.order = tuple(range(viewer.dims.ndim))
-        viewer.dims.ndisplay = 3
-    else:
-        viewer.dims.ndisplay = 2
-        order = ORDERS[name]
-        viewer.dims.order = (*range(extra), *(axis + extra for axis in order))
-    viewer.reset_view()
+OUTLINE_FRACTION = 0.22  # of the height of a letter, so that it is seen on white too
 
 
 def edge_labels(viewer: Any) -> dict[str, str]:
     """Return which side of the body each edge of the canvas looks to.
 
+    Parameters
+    ----------
+    viewer : napari.viewer.ViewerModel
+
     Returns
     -------
-    dict of {"left", "right", "top", "bottom"} to one of R, L, A, P, S, I or "".
+    dict
+        {edge: letter}: one of R, L, A, P, S, I for each of :data:`EDGES`; "" where no axis of
+        the body runs to that edge, and in a viewer with less than three dimensions.
     """
     if viewer.dims.ndim < 3:  # nothing is open yet
-        return dict.fromkeys(("left", "right", "top", "bottom"), "")
+        return dict.fromkeys(EDGES, "")
     # The axis, z, y or x, of each of the axes as they are displayed.
     shown = [axis - (viewer.dims.ndim - 3) for axis in viewer.dims.order[-3:]]
     if viewer.dims.ndisplay == 2:
@@ -70,7 +54,7 @@ def edge_labels(viewer: Any) -> dict[str, str]:
     for low, high, direction in (("bottom", "top", top), ("left", "right", side)):
         largest = int(np.abs(direction).argmax())
         axis = shown[largest]
-        strong = abs(direction[largest]) > SHARE
+        strong = abs(direction[largest]) > MIN_COSINE
         ahead = direction[largest] > 0
         letters[high] = LETTERS[axis][int(ahead)] if strong else ""
         letters[low] = LETTERS[axis][int(not ahead)] if strong else ""
@@ -78,22 +62,33 @@ def edge_labels(viewer: Any) -> dict[str, str]:
 
 
 def draw_label(painter: QPainter, middle: QPointF, letter: str, scale: float = 1.0) -> None:
-    """Draw a letter around a point, with a dark edge, so that it is seen on any ground."""
+    """Draw a letter with a dark outline, which is seen on any background.
+
+    Parameters
+    ----------
+    painter : QPainter
+    middle : QPointF
+        The middle of the letter, pixels.
+    letter : str
+        May be empty.
+    scale : float
+        1 draws it as high as on the canvas.
+    """
     font = QFont()
     font.setBold(True)
     font.setPixelSize(round(LABEL_PIXELS * scale))
     shape = QPainterPath()
     shape.addText(0, 0, font, letter)
     shape.translate(middle - shape.boundingRect().center())
-    edge = QPen(QColor(EDGE_COLOUR), EDGE_SHARE * font.pixelSize())
-    edge.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+    outline = QPen(QColor(OUTLINE_COLOUR), OUTLINE_FRACTION * font.pixelSize())
+    outline.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.strokePath(shape, edge)
-    painter.fillPath(shape, QColor(LETTER_COLOUR))
+    painter.strokePath(shape, outline)
+    painter.fillPath(shape, QColor(LABEL_COLOUR))
 
 
-class _Letter(QLabel):  # type: ignore[misc]
-    """One letter on the canvas."""
+class _Label(QLabel):  # type: ignore[misc]
+    """The label of one edge."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -109,7 +104,10 @@ class _Letter(QLabel):  # type: ignore[misc]
 
 
 class OrientationLabels(QObject):  # type: ignore[misc]
-    """The letters at the edges of a canvas, kept up to date.
+    """The labels at the edges of a canvas, kept up to date.
+
+    They change together with the view, before anything is drawn: a timer would wait until the
+    canvas has no more to draw, which takes seconds where drawing is slow.
 
     Parameters
     ----------
@@ -122,13 +120,7 @@ class OrientationLabels(QObject):  # type: ignore[misc]
         super().__init__(canvas)
         self.viewer = viewer
         self.canvas = canvas
-        self.labels = {}
-        for edge in ("left", "right", "top", "bottom"):
-            self.labels[edge] = _Letter(canvas)
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.setInterval(0)
-        self._later.timeout.connect(self.update)
+        self.labels = {edge: _Label(canvas) for edge in EDGES}
         self._events = (
             viewer.dims.events.order,
             viewer.dims.events.ndisplay,
@@ -137,15 +129,15 @@ class OrientationLabels(QObject):  # type: ignore[misc]
             viewer.scene.camera.events.orientation,
         )
         for event in self._events:
-            event.connect(self._schedule)
+            event.connect(self._on_view)
         canvas.installEventFilter(self)
+        self._place()
         self.update()
 
     def close(self) -> None:
-        """Take the letters away."""
-        self._later.stop()
+        """Remove the labels."""
         for event in self._events:
-            event.disconnect(self._schedule)
+            event.disconnect(self._on_view)
         self.canvas.removeEventFilter(self)
         for label in self.labels.values():
             label.deleteLater()
@@ -154,18 +146,22 @@ class OrientationLabels(QObject):  # type: ignore[misc]
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Follow the size of the canvas."""
         if event.type() in (QEvent.Type.Resize, QEvent.Type.Show):
-            self._later.start()
+            self._place()
         return False
 
-    def _schedule(self, _event: Any = None) -> None:
-        self._later.start()
+    def _on_view(self, _event: Any = None) -> None:
+        self.update()
 
     def update(self) -> None:
-        """Write the letters and put them at the edges."""
+        """Write the letters of the view."""
         letters = edge_labels(self.viewer)
-        width, height = self.canvas.width(), self.canvas.height()
         for edge, label in self.labels.items():
             label.setText(letters[edge])
+
+    def _place(self) -> None:
+        """Put the labels at the edges, in front of the canvas."""
+        width, height = self.canvas.width(), self.canvas.height()
+        for edge, label in self.labels.items():
             w, h = label.width(), label.height()
             x = {"left": MARGIN, "right": width - w - MARGIN}.get(edge, (width - w) // 2)
             y = {"top": MARGIN, "bottom": height - h - MARGIN}.get(edge, (height - h) // 2)

@@ -3,7 +3,7 @@
 Tracks sorts the points, builds a KD-tree and looks at every vertex in Python.
 :class:`BareTracks` keeps the look (visual, shader, controls) and leaves out the rest: a subclass
 says what is drawn. This file, :mod:`.tracks_visual` and their test are the only places that know
-the private names of napari's Tracks. Called by :mod:`.streamlines` only.
+the private names of napari's Tracks. The base of :class:`.drawing.DrawnStreamlines`.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class View:
     source: Any = None
 
 
-# vispy cannot draw nothing: one transparent line of no length.
+# vispy cannot draw an empty line: one transparent segment of no length.
 NOTHING = View(
     np.zeros((2, 3), np.float32), np.zeros((2, 4), np.float32), "segments", np.zeros(2, np.float32)
 )
 
 
 class _Slicing(_TracksSlicingState):  # type: ignore[misc]
-    """Tells the visual to take the vertices again when they, the slice or its axis change."""
+    """Has the visual read the vertices again when they, the slice or its axis change."""
 
     stale = True
     _shown_axes: list[int] | None = None
@@ -92,8 +92,10 @@ class BareTracks(Tracks):  # type: ignore[misc]
     _ready = False  # napari's constructor sets data and colours before there are any
 
     def __init__(self, **kwargs: Any) -> None:
-        with suppress(ImportError):  # without a Qt binding there is no canvas to tell
-            from . import tracks_visual  # noqa: F401
+        with suppress(ImportError):  # without a Qt binding there is no canvas
+            from .tracks_visual import register
+
+            register(BareTracks)
         super().__init__(np.zeros((1, 4)), **kwargs)  # Tracks cannot be built empty
         self._ready = True
 
@@ -101,7 +103,7 @@ class BareTracks(Tracks):  # type: ignore[misc]
         raise NotImplementedError
 
     def _make_highlight(self) -> View | None:
-        """Return what is drawn in front while the rest steps back; None when nothing is."""
+        """Return what is drawn in front of the rest, which is dimmed; None when nothing is."""
         raise NotImplementedError
 
     def _on_displayed(self) -> None:
@@ -128,12 +130,12 @@ class BareTracks(Tracks):  # type: ignore[misc]
         self._view = self._highlight = None
 
     def _mark_highlight_changed(self) -> None:
-        """Draw the highlight anew."""
+        """Redraw the highlight."""
         self._highlight = None
         self.events.rebuild_graph()
 
     def _mark_changed(self) -> None:
-        """Draw anew, now or as soon as the layer is visible."""
+        """Redraw, now or as soon as the layer is visible."""
         self._slicing_state.stale = True
         self._forget_views()
         self._clear_extent()
@@ -196,7 +198,7 @@ class BareTracks(Tracks):  # type: ignore[misc]
 
     @property
     def track_labels(self) -> tuple[None, tuple[None, None]]:
-        """No labels: hovering tells which streamline it is."""
+        """No labels: the status bar says which streamline is under the cursor."""
         return None, (None, None)
 
     @property

@@ -1,7 +1,7 @@
 """A slab cut out of the streamlines in 3-D, across one of the three axes.
 
-Held by the streamlines layer. napari's clipping planes do the cutting; they count the axes as they
-are on the screen, so they are placed anew when those change.
+A part of the streamlines layer. napari's clipping planes do the cutting; their axes are those on
+the screen, so they are placed again when those change.
 """
 
 from __future__ import annotations
@@ -44,17 +44,21 @@ class Clip:
             return None
         return Slab(axis=2 - AXES[self.name], position=self.at_mm, half_mm=thickness_mm / 2)
 
+    def other_planes(self, planes: ClippingPlaneList) -> list[ClippingPlane]:
+        """Return the clipping planes of a layer that were placed by others."""
+        return [plane for plane in planes if not any(plane is ours for ours in self._ours)]
+
     def place(
         self, planes: ClippingPlaneList, displayed: Sequence[int], thickness_mm: float
     ) -> None:
-        """Bring a layer's clipping planes up to date; other planes of that layer stay.
+        """Update a layer's clipping planes for this slab; its other planes stay.
 
         Parameters
         ----------
         planes : ClippingPlaneList
             Of the layer.
         displayed : sequence of int
-            The axes on the screen; the planes rest when there are two.
+            The axes on the screen; the planes are disabled when there are two.
         thickness_mm : float
             Of the slab.
         """

@@ -1,4 +1,4 @@
-"""Colours by cluster, found in a thread whenever the streamlines of a layer rest.
+"""Colours by cluster, found in a thread as soon as the streamlines of a layer stop changing.
 
 Until then the streamlines take the colours of the clusters before, where that costs little, so
 that a live preview keeps its colours; or they are grey. Called by the Display section.
@@ -6,6 +6,7 @@ that a live preview keeps its colours; or they are grey. Called by the Display s
 
 from __future__ import annotations
 
+import logging
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -21,15 +22,28 @@ from ...tractogram import Tractogram
 from .colouring import VALUES
 from .layer import Streamlines
 
+logger = logging.getLogger(__name__)
+
 LABEL = "Cluster"
 N_NAMED = 6  # in the legend
-REST_MS = 200  # after the last change
-AT_ONCE = 100_000  # streamlines times clusters that are sorted while the window waits: 10 ms
+DELAY_MS = 200  # after the last change
+AT_ONCE = 100_000  # streamlines times clusters that are assigned while the window waits: 10 ms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """What a worker found."""
+    """What a worker found.
+
+    Attributes
+    ----------
+    drawn : Tractogram
+        What was clustered.
+    distance_mm : float
+        Between streamlines of different clusters.
+    clusters : Clusters
+    labels : (n_streamlines,) int64
+        The cluster of each streamline; -1 is none.
+    """
 
     drawn: Tractogram
     distance_mm: float
@@ -38,25 +52,31 @@ class Found:
 
 
 class Clustering:
-    """Colours one layer by cluster, as long as it is wanted."""
+    """Colours one layer by cluster, until :meth:`stop`.
 
-    coloured = Signal()  # a result has come to the screen
+    Where clusters cannot be found, it says so once and waits until the streamlines or the distance
+    change.
+    """
+
+    coloured = Signal()  # the layer has the colours of new clusters
+    failed = Signal(str)  # a sentence that says why there are none
 
     def __init__(self) -> None:
         self._layer: weakref.ref[Streamlines] | None = None
         self._distance_mm = 0.0
         self._wanted: Tractogram | None = None  # what the layer draws
         self._found: Found | None = None
+        self._failed: tuple[Tractogram, float] | None = None  # as in Found
         self._worker: Any = None
-        self._rest = QTimer()
-        self._rest.setSingleShot(True)
-        self._rest.setInterval(REST_MS)
-        self._rest.timeout.connect(self._begin)
+        self._delay = QTimer()
+        self._delay.setSingleShot(True)
+        self._delay.setInterval(DELAY_MS)
+        self._delay.timeout.connect(self._begin)
 
     @property
     def is_busy(self) -> bool:
         """Whether a result is on the way."""
-        return self._worker is not None or self._rest.isActive()
+        return self._worker is not None or self._delay.isActive()
 
     def colour(self, layer: Streamlines, distance_mm: float) -> None:
         """Colour a layer by cluster from now on."""
@@ -68,9 +88,9 @@ class Clustering:
         self._begin()
 
     def stop(self) -> None:
-        """Let go of the layer, which keeps its colours until it gets others."""
-        self._rest.stop()
-        self._layer = self._wanted = self._found = None
+        """Colour no more; the layer keeps its colours until it gets others."""
+        self._delay.stop()
+        self._layer = self._wanted = self._found = self._failed = None
 
     @property
     def layer(self) -> Streamlines | None:
@@ -88,17 +108,19 @@ class Clustering:
         if self._wanted is not drawn:
             self._wanted = drawn
             if layer is not None:
-                self._rest.start()
+                self._delay.start()
         if found is not None and len(drawn) * len(found.clusters) <= AT_ONCE:
             return found.clusters.labels(drawn)
         return np.full(len(drawn), -1, dtype=np.int64)
 
     def _begin(self) -> None:
-        self._rest.stop()
-        if self._worker is not None or self._wanted is None:
-            return  # what comes after a result looks again
-        worker = _find(self._wanted, self._distance_mm)
+        self._delay.stop()
+        wanted, distance_mm = self._wanted, self._distance_mm
+        if self._worker is not None or wanted is None or self._has_failed:
+            return  # _on_finished begins what is wanted then
+        worker = _find(wanted, distance_mm)
         worker.returned.connect(self._on_found)
+        worker.errored.connect(lambda error: self._on_error(error, wanted, distance_mm))
         worker.finished.connect(self._on_finished)
         self._worker = worker
         worker.start()
@@ -107,25 +129,40 @@ class Clustering:
         layer = self.layer
         if layer is None or not self._is_new(found):
             return
-        if layer.colour_by != VALUES:  # somebody chose something else
+        if layer.colour_by != VALUES:  # another mode was chosen
             self.stop()
             return
         self._found = found
         layer.colour_by_kinds(self._kinds, label=LABEL, n_named=N_NAMED)
         self.coloured.emit()
 
+    def _on_error(self, error: Exception, drawn: Tractogram, distance_mm: float) -> None:
+        logger.warning("Clustering failed", exc_info=error)
+        self._failed = drawn, distance_mm
+        if self._has_failed:
+            reason = str(error) or type(error).__name__
+            self.failed.emit(f"Streamlines cannot be coloured by cluster: {reason}")
+
+    @property
+    def _has_failed(self) -> bool:
+        """Whether clusters of what is wanted now could not be found."""
+        if self._failed is None:
+            return False
+        drawn, distance_mm = self._failed
+        return drawn is self._wanted and distance_mm == self._distance_mm
+
     def _is_new(self, found: Found) -> bool:
         return found.drawn is self._wanted and found.distance_mm == self._distance_mm
 
     def _on_finished(self) -> None:
         self._worker = None
-        if self.layer is None or self._rest.isActive():
+        if self.layer is None or self._delay.isActive():
             return
         if self._found is None or not self._is_new(self._found):
             self._begin()
 
 
-@thread_worker  # type: ignore[untyped-decorator]
+@thread_worker(ignore_errors=True)  # type: ignore[untyped-decorator]  # _on_error tells them
 def _find(drawn: Tractogram, distance_mm: float) -> Found:
     clusters = cluster(drawn, distance_mm=distance_mm)
     return Found(drawn, distance_mm, clusters, clusters.labels(drawn))

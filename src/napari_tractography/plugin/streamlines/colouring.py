@@ -1,22 +1,22 @@
-"""What the colours of a streamlines layer stand for: a mode, or values that somebody gave.
+"""What the colours of a streamlines layer stand for: a mode, or values given by the caller.
 
-Held by the streamlines layer; :mod:`.colours` does the painting.
+A part of the streamlines layer; :mod:`.colours` computes the colours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ...tractogram import Tractogram
-from .colours import DEFAULT_COLOUR, MODES, Colours, single_colour
+from .colours import DEFAULT_COLOUR, MODES, RGBA, Colours
 from .drawn_subset import DrawnSubset
 
 VALUES = "values"  # the mode of Streamlines.colour_by_values
-RGBA = tuple[float, float, float, float]
 Values = ArrayLike | Callable[[Tractogram], ArrayLike]
 
 
@@ -52,14 +52,14 @@ class Colouring:
     @property
     def is_local(self) -> bool:
         """Whether the colour of a streamline does not depend on the other streamlines."""
-        return self.mode in MODES and MODES[self.mode].number is None
+        return self.mode in MODES and MODES[self.mode].is_local
 
-    def take_values(self, values: Values, paint: Paint) -> None:
-        """Take the values of the mode "values"."""
+    def set_values(self, values: Values, paint: Paint) -> None:
+        """Set the values of the mode "values", and the function that colours by them."""
         self._values, self._paint = values, paint
 
     def drop_fixed_values(self) -> bool:
-        """Forget values that belonged to streamlines that are gone; tell whether there were."""
+        """Drop values of streamlines that are replaced; return whether there were any."""
         if self._values is None or callable(self._values):
             return False
         self._values = self._paint = None
@@ -74,18 +74,22 @@ class Colouring:
             values = self._values
             numbers = values(drawn) if callable(values) else shown.values_of(values)
             return self._paint(drawn, numbers, colormap=colormap)
-        if self.mode == "one colour":
-            return single_colour(drawn, self.colour)
-        mode = MODES[self.mode]
-        if mode.number:
-            return mode.number(drawn, colormap=colormap, limits=None)
-        assert mode.plain is not None
-        return mode.plain(drawn)
+        return MODES[self.mode].colours(drawn, colour=self.colour, colormap=colormap)
+
+    def copy(self, shown: DrawnSubset) -> Colouring:
+        """Return a copy for another layer that shows the same.
+
+        Values that a function gives become fixed: the function belongs to the first layer.
+        """
+        same = copy(self)
+        if callable(self._values):
+            same._values = shown.spread(self._values(shown.tractogram))
+        return same
 
     def of_more(
         self, shown: DrawnSubset, before: Colours, chunk: Tractogram, *, colormap: str
     ) -> Colours:
-        """Return the colours after a chunk was added to what is drawn, painting only that."""
+        """Return the colours after a chunk was added to what is drawn, colouring only that."""
         added = self.of(shown, colormap=colormap, part=chunk)
         if added.categories != before.categories:
             return self.of(shown, colormap=colormap)  # new kinds: the legend has more entries

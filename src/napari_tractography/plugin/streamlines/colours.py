@@ -1,31 +1,33 @@
 """Colours of streamlines: a tractogram in, one RGBA a point out.
 
-Pure functions of arrays; called by the streamlines layer. :data:`MODES` is what a combo box
-lists.
+Pure functions of arrays; called by the streamlines layer. A new way to colour is one function
+and one row of :data:`MODES`: the choices of the panel, its settings and the docs follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from napari.utils.colormaps import ensure_colormap
+from napari.utils.colormaps.standardize_color import transform_color
 from numpy.typing import ArrayLike, NDArray
 
-from ...errors import InvalidTractogramError
+from ...errors import InvalidParameterError, InvalidTractogramError
 from ...stop import StopReason
 from ...tractogram import Tractogram
 
 DEFAULT_COLORMAP = "turbo"
 DEFAULT_COLOUR = (1.0, 0.78, 0.28, 1.0)
-UNKNOWN = (0.5, 0.5, 0.5, 1.0)  # a point without a direction, a value that is no number
+UNKNOWN = (0.5, 0.5, 0.5, 1.0)  # a point without a direction, a value that is not finite
 
 _LUT_SIZE = 1024
 _BLOCK = 1 << 14  # points at a time, so that the work stays in the cache
 
 RGB = tuple[float, float, float]
+RGBA = tuple[float, float, float, float]
 
 # Ends that are as they should be in calm colours, ends that ask for attention in warm ones.
 REASON_COLOURS: dict[StopReason, RGB] = {
@@ -39,6 +41,34 @@ REASON_COLOURS: dict[StopReason, RGB] = {
     StopReason.STOP_REGION: (1.00, 0.55, 0.15),
     StopReason.END_REGION: (0.95, 0.95, 0.95),
 }
+
+
+def rgba_of(colour: Any) -> RGBA:
+    """Return a colour as RGBA, 0 to 1.
+
+    Parameters
+    ----------
+    colour : str or array_like
+        A name, "#rrggbb", "#rrggbbaa", or 3 or 4 numbers from 0 to 1: what napari takes.
+
+    Raises
+    ------
+    InvalidParameterError
+        When it is none of these.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # napari warns of numbers above 1, and guesses
+            rgba = transform_color(colour)
+    except (ValueError, TypeError, KeyError, AttributeError, UserWarning):
+        rgba = np.empty((0, 4))
+    if colour is None or rgba.shape != (1, 4) or not np.isfinite(rgba).all():
+        raise InvalidParameterError(
+            f"colour is {colour!r}; give a name such as 'orange', '#rrggbb', or 3 or 4 numbers "
+            "from 0 to 1."
+        )
+    r, g, b, a = rgba[0].tolist()
+    return r, g, b, a
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +97,7 @@ class Colours:
     categories: tuple[tuple[str, RGB], ...] = ()
 
 
-def direction_colours(tractogram: Tractogram) -> Colours:
+def direction_colours(tractogram: Tractogram, **_: Any) -> Colours:
     """Colour by direction: |x|, |y|, |z| of the segments in RAS+ as red, green, blue.
 
     A point takes the mean of the segments on its two sides.
@@ -107,6 +137,7 @@ def length_colours(
     *,
     colormap: str = DEFAULT_COLORMAP,
     limits: tuple[float, float] | None = None,
+    **_: Any,
 ) -> Colours:
     """Colour by the length of each streamline, mm."""
     return value_colours(
@@ -124,6 +155,7 @@ def curvature_colours(
     *,
     colormap: str = DEFAULT_COLORMAP,
     limits: tuple[float, float] | None = None,
+    **_: Any,
 ) -> Colours:
     """Colour by the mean curvature of each streamline: total turning over length, 1/mm."""
     return value_colours(
@@ -149,11 +181,11 @@ def mean_curvature_per_mm(tractogram: Tractogram) -> NDArray[np.float32]:
     turning[(length[:-1] == 0) | (length[1:] == 0)] = 0.0  # between streamlines
     line = np.repeat(np.arange(n), np.diff(tractogram.offsets))
     turned = np.bincount(line[1:-1], weights=turning, minlength=n)
-    walked = np.bincount(line[:-1], weights=length, minlength=n)
-    return np.divide(turned, walked, out=np.zeros(n), where=walked > 0).astype(np.float32)
+    lengths = np.bincount(line[:-1], weights=length, minlength=n)
+    return np.divide(turned, lengths, out=np.zeros(n), where=lengths > 0).astype(np.float32)
 
 
-def seed_colours(tractogram: Tractogram) -> Colours:
+def seed_colours(tractogram: Tractogram, **_: Any) -> Colours:
     """Give the streamlines of each seed a colour of its own, far from those of its neighbours."""
     return kind_colours(tractogram, tractogram.seed_index, label="Seed")
 
@@ -187,13 +219,13 @@ def kind_colours(
         )
     rgba = np.ones((len(kind), 4), dtype=np.float32)
     rgba[:, :3] = _hues(kind)
-    rgba[kind < 0] = UNKNOWN
+    rgba[~(kind >= 0)] = UNKNOWN  # NaN too
     named: tuple[tuple[str, RGB], ...] = ()
     if n_named:
         found, counts = np.unique(kind[kind >= 0], return_counts=True)
         largest = np.argsort(-counts, kind="stable")[:n_named]
         named = tuple(
-            (f"{label} {number + 1}: {count:,} streamlines", (float(r), float(g), float(b)))
+            (f"{label} {number + 1:.0f}: {count:,} streamlines", (float(r), float(g), float(b)))
             for number, count, (r, g, b) in zip(
                 found[largest].tolist(),
                 counts[largest].tolist(),
@@ -211,7 +243,7 @@ def _hues(kind: NDArray[np.integer]) -> NDArray[np.float64]:
     return np.asarray(0.25 + 0.75 * np.clip(bow, 0, 1))
 
 
-def stop_reason_colours(tractogram: Tractogram) -> Colours:
+def stop_reason_colours(tractogram: Tractogram, **_: Any) -> Colours:
     """Colour each half of a streamline by why its end was reached."""
     counts = np.diff(tractogram.offsets)
     table = np.tile(np.array(UNKNOWN, dtype=np.float32), (len(StopReason), 1))
@@ -229,9 +261,7 @@ def stop_reason_colours(tractogram: Tractogram) -> Colours:
     )
 
 
-def single_colour(
-    tractogram: Tractogram, colour: tuple[float, float, float, float] = DEFAULT_COLOUR
-) -> Colours:
+def single_colour(tractogram: Tractogram, colour: RGBA = DEFAULT_COLOUR, **_: Any) -> Colours:
     """Give all streamlines one RGBA colour."""
     rgba = np.broadcast_to(np.array(colour, dtype=np.float32), (tractogram.n_points, 4))
     return Colours(rgba, "One colour")
@@ -274,10 +304,12 @@ def value_colours(
             f"values has shape {number.shape}; give one number for each of the "
             f"{tractogram.n_streamlines} streamlines or {tractogram.n_points} points."
         )
-    known = np.isfinite(number)
+    finite = np.isfinite(number)
     if limits is None:
         limits = (
-            (float(number[known].min()), float(number[known].max())) if known.any() else (0.0, 1.0)
+            (float(number[finite].min()), float(number[finite].max()))
+            if finite.any()
+            else (0.0, 1.0)
         )
     low, high = limits
     table = np.vstack(
@@ -285,17 +317,27 @@ def value_colours(
     ).astype(np.float32)
     span = high - low
     place = (number - np.float32(low)) / np.float32(span) if span else np.full_like(number, 0.5)
-    place = np.where(known, np.clip(place, 0, 1) * (_LUT_SIZE - 1) + 0.5, _LUT_SIZE)
+    place = np.where(finite, np.clip(place, 0, 1) * (_LUT_SIZE - 1) + 0.5, _LUT_SIZE)
     rgba = np.clip(table, 0, 1)[place.astype(np.intp)]
     if per_streamline:
         rgba = np.repeat(rgba, np.diff(tractogram.offsets), axis=0)
     return Colours(rgba, label, unit, (float(low), float(high)), colormap)
 
 
-class _NumberFunction(Protocol):
-    def __call__(
-        self, tractogram: Tractogram, *, colormap: str, limits: tuple[float, float] | None
-    ) -> Colours: ...
+class ColourFunction(Protocol):
+    """Colours the streamlines of a tractogram."""
+
+    def __call__(self, tractogram: Tractogram, *, colour: RGBA, colormap: str) -> Colours:
+        """Return the colours of all points.
+
+        Parameters
+        ----------
+        tractogram : Tractogram
+        colour : tuple of 4 float
+            RGBA that the person chose, for what has one colour.
+        colormap : str
+            Name of a napari or vispy colormap that the person chose, for what is a number.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,30 +347,31 @@ class Mode:
     Attributes
     ----------
     help : str
-        What the colours mean, in a sentence.
-    plain : callable, optional
-        Tractogram to :class:`Colours`, where the colour of a streamline does not depend on the
-        other streamlines.
-    number : callable, optional
-        The same with ``colormap`` and ``limits``, where the colour stands for a number.
+        What the colours mean, for tooltips and docs: a sentence without its full stop.
+    colours : ColourFunction
+    is_local : bool
+        Whether the colour of a streamline does not depend on the other streamlines: then only
+        new ones are coloured while a run shows more and more.
     """
 
     help: str
-    plain: Callable[[Tractogram], Colours] | None = None
-    number: _NumberFunction | None = None
+    colours: ColourFunction
+    is_local: bool = True
 
+
+ONE_COLOUR = "one colour"
 
 MODES: dict[str, Mode] = {
     "direction": Mode(
-        "Red left-right, green anterior-posterior, blue inferior-superior.", direction_colours
+        "red left-right, green anterior-posterior, blue inferior-superior", direction_colours
     ),
-    "length": Mode("Length of the streamline, mm.", number=length_colours),
+    "length": Mode("length of the streamline, mm", length_colours, is_local=False),
     "mean curvature": Mode(
-        "Turning angle over length of the streamline, 1/mm.", number=curvature_colours
+        "turning angle over length of the streamline, 1/mm", curvature_colours, is_local=False
     ),
-    "seed": Mode("One colour for each seed.", seed_colours),
-    "stop reason": Mode("Why each end of the streamline was reached.", stop_reason_colours),
-    "one colour": Mode("The same colour for all streamlines.", single_colour),
+    "seed": Mode("a colour for each seed", seed_colours),
+    "stop reason": Mode("why each end of the streamline was reached", stop_reason_colours),
+    ONE_COLOUR: Mode("the colour that you choose", single_colour),
 }
 
 

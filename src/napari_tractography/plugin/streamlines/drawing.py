@@ -20,6 +20,7 @@ from ...errors import InvalidParameterError
 from ...stop import StopReason
 from ...tractogram import Tractogram
 from ..space.display import DisplaySpace
+from ..space.extent import on_slices
 from .bare_tracks import NOTHING, BareTracks, View
 from .clipping import CLIPS, Clip
 from .colours import Colours, single_colour
@@ -79,8 +80,8 @@ class DrawnStreamlines(BareTracks):
         return self._shown.n_all
 
     @property
-    def shown(self) -> str:
-        """How many streamlines are drawn, in words: "showing 1,000 of 5,000 streamlines"."""
+    def summary(self) -> str:
+        """How many streamlines are drawn: "showing 1,000 of 5,000 streamlines"."""
         total = self._shown.n_all
         if self._shown.chosen is None:
             return f"showing all {total:,} streamlines"
@@ -216,15 +217,9 @@ class DrawnStreamlines(BareTracks):
     def extent(self) -> Any:
         """Extent in data and in world coordinates.
 
-        The world extent is rounded to voxel centres where there is a volume, and its step is a
-        voxel: the sliders of the viewer keep stopping at the slices of the volume.
+        Where there is a volume, the sliders of the viewer keep stopping at its slices.
         """
-        extent = self._base_extent()
-        if self.space.grid is None:
-            return extent
-        first, step = np.array(self.space.translate), np.array(self.space.scale)
-        world = first + step * np.round((extent.world - first) / step)
-        return extent._replace(world=world, step=np.abs(step))
+        return on_slices(self._base_extent(), self.space)
 
     # What lies under the cursor.
 

@@ -1,7 +1,7 @@
 """Which streamlines of a tractogram are drawn, and their points in display mm.
 
-No napari; held by the streamlines layer. An object does not change once the layer shows it: the
-thread that looks what lies under the cursor may still hold the one before.
+No napari; a part of the streamlines layer. An object does not change once the layer shows it: the
+thread that finds what lies under the cursor may still use the one before.
 """
 
 from __future__ import annotations
@@ -158,9 +158,35 @@ class DrawnSubset:
             return array
         if len(array) == whole.n_streamlines:
             return array[self.chosen]
-        shift = whole.offsets[self.chosen] - self.offsets[:-1]
-        points = np.arange(self.offsets[-1]) + np.repeat(shift, np.diff(self.offsets))
-        return np.asarray(array[points])
+        return np.asarray(array[self._point_numbers])
+
+    def spread(self, values: ArrayLike) -> NDArray[np.float32]:
+        """Return numbers of what is drawn as numbers of all streamlines or all points.
+
+        The inverse of :meth:`values_of`; NaN for what is not drawn.
+
+        Parameters
+        ----------
+        values : (n_shown,) or (n_drawn_points,) array_like
+        """
+        array = np.asarray(values, dtype=np.float32)
+        if self.chosen is None:
+            return array
+        whole = self.whole
+        if len(array) == len(self.chosen):
+            spread = np.full(whole.n_streamlines, np.nan, dtype=np.float32)
+            spread[self.chosen] = array
+            return spread
+        spread = np.full(whole.n_points, np.nan, dtype=np.float32)
+        spread[self._point_numbers] = array
+        return spread
+
+    @property
+    def _point_numbers(self) -> NDArray[np.int64]:
+        """(n_points,) int64: the number of each drawn point among all points."""
+        assert self.chosen is not None
+        shift = self.whole.offsets[self.chosen] - self.offsets[:-1]
+        return np.asarray(np.arange(self.offsets[-1]) + np.repeat(shift, np.diff(self.offsets)))
 
 
 def _bounds(xyz: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -6,18 +6,41 @@ the result; what it showed before is kept, as numbers in the tractogram that the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from psygnal import Signal
 
 from ...tractogram import Tractogram
 
-if TYPE_CHECKING:
-    from .layer import Streamlines
-
 MAX_UNDO = 50
+
+
+class EditedLayer(Protocol):
+    """What an editor asks of the layer that it edits.
+
+    Attributes
+    ----------
+    tractogram : Tractogram
+        The streamlines.
+    events : napari.utils.events.EmitterGroup
+        With the events ``selected`` and ``tractogram``.
+    """
+
+    tractogram: Tractogram
+    events: Any
+
+    @property
+    def n_all(self) -> int:
+        """Number of all streamlines."""
+
+    @property
+    def selected(self) -> NDArray[np.int64]:
+        """(n_selected,) int64, rising: numbers of the selected streamlines."""
+
+    @selected.setter
+    def selected(self, numbers: ArrayLike) -> None: ...
 
 
 class Editor:
@@ -25,14 +48,14 @@ class Editor:
 
     Parameters
     ----------
-    layer : Streamlines
-        That makes this editor, and tells it when somebody else changes the tractogram.
+    layer : EditedLayer
+        That makes this editor, and calls :meth:`begin` before it shows another tractogram.
     """
 
     changed = Signal()  # the selection, or what can be undone
     edited = Signal()  # the streamlines
 
-    def __init__(self, layer: Streamlines) -> None:
+    def __init__(self, layer: EditedLayer) -> None:
         self.layer = layer
         self._busy = False
         self._whole: Tractogram | None = None  # as long as nothing is edited
@@ -43,7 +66,7 @@ class Editor:
         layer.events.tractogram.connect(self._on_layer)
 
     def begin(self) -> None:
-        """Begin afresh with what the layer is about to show, unless an edit is the reason."""
+        """Forget all edits: the layer is about to show something else, unless by an edit."""
         if not self._busy:
             self._whole = None
             self._past, self._future = [], []
@@ -72,7 +95,7 @@ class Editor:
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is an edit to take back."""
+        """Whether there is an edit to undo."""
         return bool(self._past)
 
     @property
@@ -109,13 +132,13 @@ class Editor:
             self._apply(np.delete(self.kept, self.layer.selected))
 
     def undo(self) -> None:
-        """Take the last edit back."""
+        """Undo the last edit."""
         if self._past:
             self._future.append(np.packbits(self._kept))
             self._show(self._past.pop())
 
     def redo(self) -> None:
-        """Make the edit again that was taken back."""
+        """Make the edit again that was undone."""
         if self._future:
             self._past.append(np.packbits(self._kept))
             self._show(self._future.pop())

@@ -16,11 +16,21 @@ from numpy.typing import ArrayLike, NDArray
 from ...errors import InvalidTractogramError
 from ...tractogram import Tractogram
 from ..space.display import UNITS, DisplaySpace
-from .colouring import RGBA, VALUES, Colouring, Paint, Values
-from .colours import DEFAULT_COLORMAP, MODES, Colours, kind_colours, value_colours
+from .colouring import VALUES, Colouring, Paint, Values
+from .colours import (
+    DEFAULT_COLORMAP,
+    MODES,
+    ONE_COLOUR,
+    RGBA,
+    Colours,
+    kind_colours,
+    rgba_of,
+    value_colours,
+)
 from .drawing import DrawnStreamlines, known, positive
 from .drawn_subset import DrawnSubset
 from .editing import Editor
+from .layer_data import LAYER_TYPE, LOOK_KEY, Look, register
 from .selecting import KEYMAP, select_on_click
 
 MAX_VERTICES = 2_000_000
@@ -175,14 +185,17 @@ class Streamlines(DrawnStreamlines):
 
     @property
     def colour(self) -> RGBA:
-        """RGBA, 0 to 1, of the mode "one colour"; setting it selects that mode."""
+        """RGBA, 0 to 1, of the mode "one colour".
+
+        Setting it selects that mode. It takes what napari takes for a colour: a name, "#rrggbb",
+        "#rrggbbaa", or 3 or 4 numbers from 0 to 1; else it raises InvalidParameterError.
+        """
         return self._colouring.colour
 
     @colour.setter
-    def colour(self, rgba: RGBA) -> None:
-        r, g, b, a = (float(np.clip(v, 0, 1)) for v in rgba)
-        self._colouring.colour = (r, g, b, a)
-        self.colour_by = "one colour"
+    def colour(self, colour: ArrayLike) -> None:
+        self._colouring.colour = rgba_of(colour)
+        self.colour_by = ONE_COLOUR
 
     def colour_by_values(
         self,
@@ -212,7 +225,7 @@ class Streamlines(DrawnStreamlines):
         if not callable(values):
             self._shown.values_of(values)
         paint = partial(value_colours, label=label, unit=unit, limits=limits)
-        self._take_values(values, paint)
+        self._colour_by(values, paint)
 
     def colour_by_kinds(self, kinds: Values, *, label: str = "Kind", n_named: int = 0) -> None:
         """Give each kind of streamline a colour of its own.
@@ -237,10 +250,10 @@ class Streamlines(DrawnStreamlines):
                 f"kinds has shape {np.shape(kinds)}; give one for each of the "
                 f"{self._shown.n_all} streamlines."
             )
-        self._take_values(kinds, partial(kind_colours, label=label, n_named=n_named))
+        self._colour_by(kinds, partial(kind_colours, label=label, n_named=n_named))
 
-    def _take_values(self, values: Values, paint: Paint) -> None:
-        self._colouring.take_values(values, paint)
+    def _colour_by(self, values: Values, paint: Paint) -> None:
+        self._colouring.set_values(values, paint)
         self.events.properties()  # the combo box has one more entry
         self.colour_by = VALUES
 
@@ -260,7 +273,7 @@ class Streamlines(DrawnStreamlines):
     def data(self) -> NDArray[np.float32]:
         """(n_points, 4) float32: number of the streamline and position (z, y, x) in display mm.
 
-        Made anew each time; :attr:`tractogram` costs nothing. Setting it makes a tractogram, in
+        Computed at each call; :attr:`tractogram` costs nothing. Setting it makes a tractogram, in
         which consecutive rows with the same number are a streamline.
         """
         whole = self._shown.whole
@@ -283,9 +296,57 @@ class Streamlines(DrawnStreamlines):
         self.tractogram = Tractogram(self.space.to_world(array[:, 1:]), offsets)
 
     def _get_state(self) -> dict[str, Any]:
-        """State for writers: that of Tracks, with tractogram and grid in the metadata."""
+        """State for writers and duplicates: tractogram, grid and look are in the metadata."""
         state: dict[str, Any] = self._get_base_state()
-        extra = {"tractogram": self.tractogram, "grid": self.space.grid}
+        planes = self._clip.other_planes(self.experimental_clipping_planes)
+        state["experimental_clipping_planes"] = [plane.model_dump() for plane in planes]
+        extra = {"tractogram": self.tractogram, "grid": self.space.grid, LOOK_KEY: self._look()}
         state["metadata"] = {**self.metadata, **extra}
         state.update(data=self.data, tail_width=self.tail_width, tail_length=self.tail_length)
         return state
+
+    def as_layer_data_tuple(self) -> tuple[Any, dict[str, Any], str]:
+        """Return data, state and type, of which ``Layer.create`` makes a duplicate.
+
+        The duplicate shows the same tractogram in the same colours, and is edited by itself.
+        """
+        data, state, _ = super().as_layer_data_tuple()
+        return data, state, LAYER_TYPE
+
+    def _look(self) -> Look:
+        return Look(
+            shown=self._shown,
+            colouring=self._colouring,
+            colours=self._colours,
+            max_vertices=self._max_vertices,
+            slab_mm=self._slab_mm,
+            clip=self.clip,
+            clip_at_mm=self.clip_at_mm,
+            colormap=self.colormap,
+        )
+
+
+def _from_layer_data(
+    _data: Any, *, metadata: dict[str, Any], tail_width: float, tail_length: int, **state: Any
+) -> Streamlines:
+    """Return the layer that :meth:`Streamlines.as_layer_data_tuple` describes."""
+    own = dict(metadata)
+    look: Look = own.pop(LOOK_KEY)
+    for key in ("tractogram", "grid"):
+        own.pop(key)
+    layer = Streamlines(
+        space=look.shown.space,
+        max_vertices=look.max_vertices,
+        slab_mm=look.slab_mm,
+        width=tail_width,
+        colormap=look.colormap,
+        metadata=own,
+        **state,
+    )
+    layer._colouring = look.colouring.copy(look.shown)
+    layer._changed(look.shown, look.colours)
+    layer.clip_at_mm, layer.clip = look.clip_at_mm, look.clip
+    return layer
+
+
+register(_from_layer_data)

@@ -8,18 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from app_model.types import KeyCode, KeyMod
+from numpy.typing import ArrayLike
 
 from .editing import Editor
 
-if TYPE_CHECKING:
-    from .layer import Streamlines
-
 CLICK_PIXELS = 5  # a drag shorter than this is a click
 EXTEND = {"Control", "Shift"}  # either adds to the selection
+
+
+class SelectableLayer(Protocol):
+    """What keys and clicks ask of the layer that they act on.
+
+    Attributes
+    ----------
+    editor : Editor
+        Of the layer.
+    mode : str
+        The layer's tool; clicks select with "pan_zoom" only.
+    """
+
+    editor: Editor
+    mode: str
+
+    def get_value(
+        self, position: ArrayLike, *, view_direction: ArrayLike | None = None, world: bool = False
+    ) -> int | None:
+        """Return the number of the streamline at a position, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +96,7 @@ COMMANDS = (
     Command(
         "Undo",
         (KeyMod.CtrlCmd | KeyCode.KeyZ,),
-        "Take the last edit back.",
+        "Undo the last edit.",
         Editor.undo,
         lambda editor: editor.can_undo,
     ),
@@ -86,15 +104,15 @@ COMMANDS = (
         "Redo",
         # Ctrl+Y is napari's, for 2-D and 3-D.
         (KeyMod.CtrlCmd | KeyMod.Shift | KeyCode.KeyZ,),
-        "Make the edit again that was taken back.",
+        "Make the edit again that was undone.",
         Editor.redo,
         lambda editor: editor.can_redo,
     ),
 )
 
 
-def _press(command: Command) -> Callable[[Streamlines], None]:
-    def act(layer: Streamlines) -> None:
+def _press(command: Command) -> Callable[[SelectableLayer], None]:
+    def act(layer: SelectableLayer) -> None:
         command.act(layer.editor)
 
     act.__doc__ = command.help
@@ -104,11 +122,11 @@ def _press(command: Command) -> Callable[[Streamlines], None]:
 KEYMAP = {key: _press(command) for command in COMMANDS for key in command.keys}
 
 
-def select_on_click(layer: Streamlines, event: Any) -> Iterator[None]:
+def select_on_click(layer: SelectableLayer, event: Any) -> Iterator[None]:
     """Select the streamline that is clicked: for ``layer.mouse_drag_callbacks``.
 
-    With Control or Shift it is added to the selection, or taken out. A drag is the camera's, and a
-    press that somebody else handles is theirs.
+    With Control or Shift it is added to the selection, or removed from it. Drags are left to the
+    camera, and presses that another callback has handled are ignored.
     """
     if event.button != 1 or event.handled or layer.mode != "pan_zoom":
         return

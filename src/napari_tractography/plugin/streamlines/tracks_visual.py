@@ -1,8 +1,8 @@
 """How the canvas draws streamlines: the stock Tracks visual, smoothed only where it helps.
 
-Importing this module tells napari's canvas about it. It needs a Qt binding, as any canvas does,
-so it is imported when a layer is made. With :mod:`.bare_tracks` the only place that knows the
-private names of napari's Tracks.
+It needs a Qt binding, as any canvas does, so :mod:`.bare_tracks` imports it when a layer is made,
+and registers itself here. With that module the only place that knows the private names of
+napari's Tracks.
 """
 
 from __future__ import annotations
@@ -13,38 +13,36 @@ from napari._vispy.layers.tracks import VispyTracksLayer
 from napari._vispy.utils.visual import layer_to_visual
 from vispy.visuals.filters import Filter
 
-from .bare_tracks import BareTracks
-
 ALL, NAMES, HIGHLIGHT = range(3)  # the parts of the stock visual; the last draws its graph
-STEPPED_BACK = 0.12  # opacity of the rest while something is highlighted
+DIMMED_OPACITY = 0.12  # of the rest while something is highlighted
 HIGHLIGHT_EXTRA_WIDTH = 1.0  # pixels
 
 
-class _StepBack(Filter):  # type: ignore[misc]
+class _Dim(Filter):  # type: ignore[misc]
     """Makes lines grey and faint."""
 
     def __init__(self) -> None:
         shader = """
-            void step_back() {
-                if ($is_back > 0.5) {
+            void dim() {
+                if ($is_dimmed > 0.5) {
                     float grey = 0.3 + 0.1 * dot(gl_FragColor.rgb, vec3(1.0));
                     gl_FragColor = vec4(vec3(grey), $opacity * gl_FragColor.a);
                 }
             }
         """
         super().__init__(fcode=shader, fhook="post", fpos=10)
-        self.fshader["opacity"] = STEPPED_BACK
-        self.is_back = False
+        self.fshader["opacity"] = DIMMED_OPACITY
+        self.is_dimmed = False
 
     @property
-    def is_back(self) -> bool:
+    def is_dimmed(self) -> bool:
         """Whether the lines are grey and faint."""
-        return self._is_back
+        return self._is_dimmed
 
-    @is_back.setter
-    def is_back(self, is_back: bool) -> None:
-        self._is_back = is_back
-        self.fshader["is_back"] = float(is_back)
+    @is_dimmed.setter
+    def is_dimmed(self, is_dimmed: bool) -> None:
+        self._is_dimmed = is_dimmed
+        self.fshader["is_dimmed"] = float(is_dimmed)
 
 
 class _InFront(Filter):  # type: ignore[misc]
@@ -67,10 +65,17 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
     hide what should shine through them, so that in 3-D lines of short segments look dotted.
 
     What is highlighted is drawn by the part that draws the graph of tracks: streamlines have none.
+
+    Parameters
+    ----------
+    layer : BareTracks
+        Whose ``_highlighted`` view, fading and widths are drawn.
+    **kwargs
+        Of napari's visual.
     """
 
-    def __init__(self, layer: BareTracks, **kwargs: Any) -> None:
-        self._rest = _StepBack()
+    def __init__(self, layer: Any, **kwargs: Any) -> None:
+        self._rest = _Dim()
         super().__init__(layer, **kwargs)
         self.node._subvisuals[ALL].attach(self._rest)
         self.node._subvisuals[HIGHLIGHT].attach(_InFront())
@@ -85,9 +90,9 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
         self._on_graph_change()
 
     def _on_graph_change(self) -> None:
-        """Draw the highlight, and let the rest step back."""
+        """Draw the highlight, and dim the rest."""
         line, view = self.node._subvisuals[HIGHLIGHT], self.layer._highlighted
-        self._rest.is_back = view is not None
+        self._rest.is_dimmed = view is not None
         line.visible = view is not None
         if view is not None:
             fading = self.node.graph_filter
@@ -104,4 +109,6 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
         self.node.update()
 
 
-layer_to_visual[BareTracks] = VispyBareTracks
+def register(layer_class: type) -> None:
+    """Have napari's canvas draw the layers of a class with :class:`VispyBareTracks`."""
+    layer_to_visual[layer_class] = VispyBareTracks

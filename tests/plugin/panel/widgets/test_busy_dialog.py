@@ -23,7 +23,7 @@ FOD = make_phantom("cross", lmax=2)
 @pytest.fixture
 def when_it_waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], None]]:
     """Call back, once, with the dialog that appears."""
-    monkeypatch.setattr(waiting, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(waiting, "DIALOG_AFTER_SECONDS", 0.0)
     timer = QTimer()
     timer.setInterval(5)
 

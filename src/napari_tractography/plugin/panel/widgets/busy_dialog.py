@@ -1,4 +1,4 @@
-"""Work that takes a while and ends in one piece: the window goes on, and says what it waits for.
+"""Waiting for work that takes a while: the window stays alive, and says what it waits for.
 
 Called where a file is opened or saved, from the main thread.
 """
@@ -15,8 +15,8 @@ from qtpy.QtWidgets import QApplication, QProgressDialog, QWidget
 
 from ....files.paths import GivenUpError, dropped_after
 
-PATIENCE_SECONDS = 0.3  # before a dialog appears
-TURN_SECONDS = 0.02  # between two turns of the loop of events
+DIALOG_AFTER_SECONDS = 0.3
+POLL_SECONDS = 0.02  # between two turns of the event loop
 THREAD_NAME = "tractography-waiting"
 
 Result = TypeVar("Result")
@@ -37,7 +37,7 @@ def wait_for(work: Callable[[], Result], text: str, parent: QWidget) -> Result:
     Raises
     ------
     GivenUpError
-        When the person pressed Cancel; the work goes on, and what it returns or writes is dropped.
+        When the person pressed Cancel; the work continues, and its result is dropped.
     """
     given_up = threading.Event()
 
@@ -48,14 +48,14 @@ def wait_for(work: Callable[[], Result], text: str, parent: QWidget) -> Result:
     pool = ThreadPoolExecutor(1, thread_name_prefix=THREAD_NAME)
     future = pool.submit(work_unless_given_up)
     pool.shutdown(wait=False)
-    if not wait([future], timeout=PATIENCE_SECONDS).done:
+    if not wait([future], timeout=DIALOG_AFTER_SECONDS).done:
         dialog = QProgressDialog(text, "Cancel", 0, 0, parent.window())
         dialog.setWindowModality(Qt.WindowModality.WindowModal)
         dialog.setMinimumDuration(0)
         dialog.canceled.connect(given_up.set)
         dialog.show()
         try:
-            while not wait([future], timeout=TURN_SECONDS).done:
+            while not wait([future], timeout=POLL_SECONDS).done:
                 QApplication.processEvents()
                 if given_up.is_set():
                     raise GivenUpError(text)

@@ -1,4 +1,4 @@
-"""Controls built from parameter descriptions: ranges, units, choices and tooltips come from there.
+"""Controls built from parameter descriptions: ranges, units, choices and tooltips.
 
 Called by the panel for everything that is a parameter. A control has a name, a label, a tooltip,
 a value, a signal `changed` and a Qt widget `native`, as magicgui's widgets have, which most are.
@@ -13,12 +13,15 @@ from typing import Any
 from magicgui import widgets
 from psygnal import Signal
 from qtpy.QtCore import QEvent, QLocale, QObject, Qt
+from qtpy.QtGui import QColor, QIcon, QPixmap
 from qtpy.QtWidgets import (
     QAbstractSpinBox,
+    QColorDialog,
     QDoubleSpinBox,
     QGridLayout,
     QHBoxLayout,
     QLabel,
+    QPushButton,
     QSlider,
     QWidget,
 )
@@ -28,6 +31,7 @@ from ....parameters import ParameterSpec
 SHORT_UNITS = {"degrees": "°"}
 DECIMALS = 4  # enough to type any value that makes sense; zeros at the end are not shown
 BOX_WIDTH = 104
+SWATCH_SIZE = 32, 12  # pixels
 
 
 class NumberBox(QDoubleSpinBox):  # type: ignore[misc]
@@ -101,6 +105,45 @@ class NumberControl:
         self.changed.emit(self.value)
 
 
+class ColourControl:
+    """A button that shows a colour and asks for another; its value is "#rrggbb"."""
+
+    changed = Signal(str)
+
+    def __init__(self, spec: ParameterSpec) -> None:
+        self.name = spec.name
+        self.label = label(spec)
+        self.tooltip = tooltip(spec)
+        self.native = QPushButton()
+        self.native.setToolTip(self.tooltip)
+        self.native.clicked.connect(self._ask)
+        self._value = ""
+        self.value = spec.default
+
+    @property
+    def value(self) -> str:
+        """The colour; what is no colour leaves it as it is."""
+        return self._value
+
+    @value.setter
+    def value(self, value: str) -> None:
+        colour = QColor(value)
+        if not colour.isValid() or colour.name() == self._value:
+            return
+        self._value = str(colour.name())
+        swatch = QPixmap(*SWATCH_SIZE)
+        swatch.fill(colour)
+        self.native.setIcon(QIcon(swatch))
+        self.native.setIconSize(swatch.size())
+        self.native.setText(self._value)
+        self.changed.emit(self._value)
+
+    def _ask(self) -> None:
+        colour = QColorDialog.getColor(QColor(self._value), self.native.window(), self.label)
+        if colour.isValid():
+            self.value = colour.name()
+
+
 class IgnoreWheel(QObject):  # type: ignore[misc]
     """Keeps controls from changing while the panel is scrolled over them with the wheel."""
 
@@ -120,9 +163,11 @@ class IgnoreWheel(QObject):  # type: ignore[misc]
 
 
 def parameter_control(spec: ParameterSpec) -> Any:
-    """Return a control for one parameter: a combo box, a check box, a slider or a spin box."""
+    """Return a control for one parameter, by the type of its default; "#rrggbb" is a colour."""
     if isinstance(spec.default, float):
         return NumberControl(spec)
+    if isinstance(spec.default, str) and spec.default.startswith("#"):
+        return ColourControl(spec)
     common: dict[str, Any] = {
         "name": spec.name,
         "label": label(spec),
@@ -167,6 +212,14 @@ def form(controls: Sequence[Any], *, extra: Sequence[QWidget | None] = ()) -> QW
         if more is not None:
             grid.addWidget(more, row, 2)
     return whole
+
+
+def show_row(form: QWidget, control: Any, visible: bool) -> None:
+    """Show or hide a control of a form, and its label."""
+    grid = form.layout()
+    row, *_ = grid.getItemPosition(grid.indexOf(control.native))
+    grid.itemAtPosition(row, 0).widget().setVisible(visible)
+    control.native.setVisible(visible)
 
 
 def align(forms: Iterable[QWidget]) -> None:

@@ -1,4 +1,4 @@
-"""Whether a docked widget is in use: napari tells nobody that a dock or a window closes."""
+"""Whether a docked widget is in use: napari has no event for a dock or window that closes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class DockWatch(QObject):  # type: ignore[misc]
         self._widget = widget
         self._opened = opened
         self._closed = closed
-        self._window_ref: Callable[[], QWidget | None] = lambda: None  # weak: not ours to keep
+        self._window_ref: Callable[[], QWidget | None] = lambda: None  # weak
         widget.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Take note of events; none is kept from its target."""
+        """Note events; all of them still reach their target."""
         kind = event.type()
         if watched is self._widget:
             if kind == QEvent.Type.Show:

@@ -1,0 +1,53 @@
+"""Extents of layers that lie on a volume: the slices that napari's sliders stop at.
+
+napari's sliders run over the extents of all layers together, with the smallest of their steps. A
+layer whose extent ends between two slices, or whose step is 1 mm, moves the sliders off the slices
+of the volume. Called by the layers that this plugin adds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .display import DisplaySpace
+
+TOLERANCE = 1e-3  # voxels: rounding of float32
+INSET = 1e-6  # voxels: so that the ends of the sliders are exactly those of the volume
+
+
+def on_slices(extent: Any, space: DisplaySpace, *, clip: bool = False) -> Any:
+    """Return the extent of a layer with its ends at slices of the volume underneath.
+
+    What lies in the volume, up to half a voxel beyond its outermost slices, leaves the sliders of
+    the viewer as they are.
+
+    Parameters
+    ----------
+    extent : napari.layers.utils.layer_utils.Extent
+        Of a layer in display mm, axes z, y, x; NaN where the layer is empty.
+    space : DisplaySpace
+        In which the layer is shown.
+    clip : bool
+        Whether the ends are moved into the volume, for what only decorates it.
+
+    Returns
+    -------
+    Extent
+        Its step is a voxel. Without a volume that of the layer, unchanged.
+    """
+    if space.shape_zyx is None:
+        return extent
+    first, step = np.array(space.translate), np.array(space.scale)
+    last_slice = np.array(space.shape_zyx) - 1
+    low, high = np.sort((extent.world - first) / step, axis=0)
+    low = np.floor(low + 0.5 + TOLERANCE)
+    high = np.fmax(np.ceil(high - 0.5 - TOLERANCE), low)
+    if clip:
+        low, high = np.clip(low, 0, last_slice), np.clip(high, 0, last_slice)
+    low = np.where((low >= 0) & (low < last_slice), low + INSET, low)
+    high = np.where((high > low) & (high <= last_slice), high - INSET, high)
+    high = np.fmax(low, high)
+    world = np.sort(first + step * np.stack([low, high]), axis=0)
+    return extent._replace(world=world, step=np.abs(step))
