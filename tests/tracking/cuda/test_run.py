@@ -272,9 +272,9 @@ def test_a_batch_takes_the_memory_that_it_is_said_to_take(machine, fod, seeds):
     assert machine.used - before >= kernels.TILE * (sizing.seed_bytes - 1)
     n_points = device.n_points(0)
     device.write(0)
-    taken = machine.used - before
-    assert taken <= sizing.need(kernels.TILE, n_points) + 100
-    assert taken >= n_points * scheduler.POINT_BYTES
+    n_bytes = machine.used - before
+    assert n_bytes <= sizing.need(kernels.TILE, n_points) + 100
+    assert n_bytes >= n_points * scheduler.POINT_BYTES
     device.close()
 
 
