@@ -21,11 +21,13 @@ import numpy as np
 
 import gpu_cuslines
 from gpu_bundle import SPEED, Run, beginnings_agree, export, lengths_agree, read, with_seeds
+from napari_tractography.arrays import import_cupy
 from napari_tractography.tracking.costs import SHORT_SECONDS, Cost, Work, crossing_seeds
 from napari_tractography.tracking.cuda import run as cuda
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda.device import CudaDevice
-from napari_tractography.tracking.devices import cuda_problem, devices, import_cupy
+from napari_tractography.tracking.devices import cuda_problem, devices
+from napari_tractography.tracking.report import Report
 
 HERE = Path(__file__).parent
 N_BASELINE_DIRECTIONS = 401
@@ -34,9 +36,9 @@ SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
 REPEATS = 3
 # Streamlines a second on an A100, by Tractography.jl's documentation (docs/src/gpu.md at 0d15e82).
 DOCUMENTED = {"probabilistic": 1.0e6, "deterministic": 2.2e6}
-# A step of the nearest-voxel kernel at the least: one try, and that accepted. Reads, each a sector
-# of 32 bytes: row, both alias entries, cone, quantised_value, contained and its mass_fraction, direction; writes: 12 bytes
-# of a point.
+# A step of the nearest-voxel kernel at the least: one proposal, which is accepted. Reads, each a
+# sector of 32 bytes: row, both alias entries, cone, quantised amplitude, contained patch and its
+# mass fraction, direction; writes: 12 bytes of a point.
 SECTOR_READS, SECTOR = 8, 32
 # Counted in the source: Philox's ten rounds of eight operations, ten for each look-up in an alias
 # table, what surrounds them.
@@ -79,13 +81,13 @@ def load(path: Path | None) -> Any:
 
 
 def measure(runs: dict[str, Run], gpu: int, sizes: list[int]) -> dict[str, Any]:
-    """Return everything that is known of this card."""
+    """Return everything that is known of this GPU."""
     cupy = import_cupy()
     with cupy.cuda.Device(gpu):
-        card = next(d for d in devices() if d.name == f"cuda:{gpu}")
+        device = next(d for d in devices() if d.name == f"cuda:{gpu}")
         report: dict[str, Any] = {
-            "card": card.model,
-            "memory_gb": round(card.total_bytes / 1e9, 1),
+            "card": device.model,
+            "memory_gb": round(device.total_bytes / 1e9, 1),
             "cupy": cupy.__version__,
             "cuda": cupy.cuda.runtime.runtimeGetVersion(),
             "differing": differing(runs, gpu),
@@ -142,21 +144,21 @@ def ours(run: Run, gpu: int) -> dict[str, float]:
         best = {"kernels": np.inf, "whole": np.inf}
         steps = 0.0
         for _ in range(1 + REPEATS):  # the first one fills the tables
-            spent: dict[str, float] = {}
+            report = Report()
             begun = time.perf_counter()
             mm = 0.0
-            for chunk in cuda.iter_chunks(plan, gpus=(gpu,), spent=spent):
+            for chunk in cuda.iter_chunks(plan, gpus=(gpu,), report=report):
                 mm += float(chunk.lengths_mm.sum(dtype=float))
             best["whole"] = min(best["whole"], time.perf_counter() - begun)
-            best["kernels"] = min(best["kernels"], spent["tracking"])
+            best["kernels"] = min(best["kernels"], report.seconds["tracking"])
             steps = mm / SPEED["step_mm"]
         result[f"{output}_kernel_steps_per_s"] = steps / best["kernels"]
         result[f"{output}_whole_steps_per_s"] = steps / best["whole"]
         result[f"{output}_streamlines_per_s"] = plan.n_seeds / best["whole"]
-    card = CudaDevice(gpu, run.plan)
-    kernel = card._kernels["count_streamlines"]  # what the compiler says of it
+    device = CudaDevice(gpu, run.plan)
+    kernel = device._kernels["count_streamlines"]  # what the compiler says of it
     result["registers"], result["local_bytes"] = kernel.num_regs, kernel.local_size_bytes
-    card.close()
+    device.close()
     return result
 
 
@@ -239,7 +241,7 @@ def event_seconds(cupy: Any, action: Any) -> float:
 
 
 def floor(cupy: Any) -> dict[str, float]:
-    """Return what the card can do, measured, and what that allows a step to take."""
+    """Return what the GPU can do, measured, and what that allows a step to take."""
     module = cupy.RawModule(code=(HERE / "baseline.cu").read_text(), backend="nvrtc")
     n = 1 << 26  # float4: 1 GB
     n = min(n, cupy.cuda.Device().mem_info[0] // 80)
@@ -394,10 +396,10 @@ def streamline_rates(report: dict[str, Any]) -> list[str]:
 
 
 def floor_lines(report: dict[str, Any]) -> list[str]:
-    """Return what a step takes at the least on this card, and how far from it we are."""
+    """Return what a step takes at the least on this GPU, and how far from it we are."""
     low, found = report["floor"], report["ours"]["probabilistic, nearest"]
     best = min(low["steps_per_s_by_bandwidth"], low["steps_per_s_by_operations"])
-    mass_fractions = ", ".join(
+    reached = ", ".join(
         f"{output} {100 * found[f'{output}_kernel_steps_per_s'] / best:.1f} %"
         for output in ("streamlines", "endpoints")
     )
@@ -405,7 +407,7 @@ def floor_lines(report: dict[str, Any]) -> list[str]:
         f"floor: {low['bandwidth_gb_per_s']:.0f} GB/s and {low['operations_per_s']:.3g} "
         f"operations/s measured; a step takes {low['bytes_a_step']:.0f} bytes and "
         f"{low['operations_a_step']:.0f} operations at the least, so {best:.3g} steps/s at best; "
-        f"kernels of probabilistic, nearest reach of that: {mass_fractions}",
+        f"kernels of probabilistic, nearest reach of that: {reached}",
     ]
 
 

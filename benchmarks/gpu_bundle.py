@@ -135,9 +135,9 @@ def export(path: Path, fod: Fod) -> None:
     from napari_tractography.regions import Region
     from napari_tractography.seeds import Seeds
     from napari_tractography.tracking.cpu import run as cpu
+    from napari_tractography.tracking.devices import cpu_count
     from napari_tractography.tracking.engine import make_plan
     from napari_tractography.tracking.inputs import TrackingInput
-    from napari_tractography.tracking.tables.tables import cpu_count
     from napari_tractography.tractogram import Tractogram
 
     arrays: dict[str, np.ndarray] = {}

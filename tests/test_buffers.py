@@ -64,17 +64,17 @@ def test_memory_is_not_used_again_while_something_looks_at_it(look):
 
 
 def test_no_more_waits_than_is_said():
-    pool = BufferPool(kept=int(2.6 * LARGE * POINT))
+    pool = BufferPool(limit=int(2.6 * LARGE * POINT))
     arrays = [pool.points(LARGE) for _ in range(4)]
     arrays.clear()
     assert LARGE * POINT <= pool.n_bytes <= 2.6 * LARGE * POINT
-    nothing = BufferPool(kept=0)
+    nothing = BufferPool(limit=0)
     nothing.points(LARGE)
     assert nothing.n_bytes == 0
 
 
 def test_those_that_waited_longest_make_room():
-    pool = BufferPool(kept=int(6.5 * LARGE * POINT))
+    pool = BufferPool(limit=int(6.5 * LARGE * POINT))
     arrays = [pool.points(n * LARGE) for n in (1, 2, 4)]
     place = address(arrays[2])
     while arrays:
@@ -124,11 +124,78 @@ def test_threads_never_share_a_block():
     assert 0 < pool.n_bytes <= 4 * 1.25 * LARGE * POINT
 
 
-def test_a_tenth_of_the_memory_may_wait(monkeypatch):
-    whole = {"SC_PHYS_PAGES": 3 << 20, "SC_PAGE_SIZE": 1 << 12}
-    monkeypatch.setattr("os.sysconf", whole.__getitem__, raising=False)
-    assert bytes_to_keep() == (3 << 32) // 10
-    whole["SC_PHYS_PAGES"] = 1 << 16
-    assert bytes_to_keep() == 1 << 29
+@pytest.fixture
+def physical(monkeypatch):
+    """The memory of the machine: 12 GiB; None for a system that does not say."""
+    answers = {"SC_PHYS_PAGES": 3 << 20, "SC_PAGE_SIZE": 1 << 12}
+    monkeypatch.setattr("os.sysconf", answers.__getitem__, raising=False)
+    return answers
+
+
+def test_a_tenth_of_the_memory_may_wait(physical, tmp_path, monkeypatch):
+    assert bytes_to_keep(tmp_path) == (3 << 32) // 10
     monkeypatch.delattr("os.sysconf")
-    assert bytes_to_keep() == 1 << 29
+    assert bytes_to_keep(tmp_path) == 1 << 29
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "kept"),
+    [
+        pytest.param(4 << 30, 1 << 29, id="half a gigabyte at least"),
+        pytest.param(1 << 30, 1 << 28, id="but a quarter at most"),
+    ],
+)
+def test_little_memory_is_not_filled_with_what_waits(physical, tmp_path, n_bytes, kept):
+    physical["SC_PHYS_PAGES"] = n_bytes >> 12
+    assert bytes_to_keep(tmp_path) == kept
+
+
+def system(root, groups, limits):
+    """Make the files of a system: the groups of this process, and the limits by path."""
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(groups)
+    for path, limit in limits.items():
+        file = root / "sys/fs/cgroup" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{limit}\n")
+
+
+TEN = 10 << 30
+VERSION_1 = "12:cpu,cpuacct:/docker/a1\n4:memory:/docker/a1\n1:name=systemd:/docker/a1\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "limits", "whole"),
+    [
+        pytest.param("0::/\n", {"memory.max": TEN}, TEN, id="version 2, in a container"),
+        pytest.param("0::/a/b\n", {"a/b/memory.max": TEN}, TEN, id="version 2, of its group"),
+        pytest.param(
+            "0::/a/b\n",
+            {"a/b/memory.max": "max", "a/memory.max": TEN, "memory.max": 11 << 30},
+            TEN,
+            id="version 2, of a group around it",
+        ),
+        pytest.param(
+            "0::/a\n", {"a/memory.max": TEN, "b/memory.max": 1 << 30}, TEN, id="another's is not"
+        ),
+        pytest.param("0::/a\n", {"a/memory.max": "max"}, 3 << 32, id="no limit"),
+        pytest.param("0::/a\n", {"a/memory.max": 1 << 50}, 3 << 32, id="more than there is"),
+        pytest.param(
+            VERSION_1,
+            {"memory/docker/a1/memory.limit_in_bytes": TEN},
+            TEN,
+            id="version 1, of its group",
+        ),
+        pytest.param(
+            VERSION_1, {"memory/memory.limit_in_bytes": TEN}, TEN, id="version 1, in a container"
+        ),
+        pytest.param(
+            VERSION_1, {"memory/memory.limit_in_bytes": (1 << 63) - 4096}, 3 << 32, id="unlimited"
+        ),
+        pytest.param(VERSION_1, {"memory.max": TEN}, 3 << 32, id="of the other version"),
+        pytest.param("nonsense\n", {"memory.max": "nonsense"}, 3 << 32, id="nonsense"),
+    ],
+)
+def test_the_limit_of_a_container_counts(physical, tmp_path, groups, limits, whole):
+    system(tmp_path, groups, limits)
+    assert bytes_to_keep(tmp_path) == whole // 10

@@ -1,7 +1,8 @@
 """Arrays of other libraries: NumPy's and those on the host become NumPy's, those on a GPU CuPy's.
 
-FODs, masks and seeds may come as NumPy, CuPy, PyTorch or JAX arrays. Neither way copies. What lies
-on a GPU stays there, and is copied to the host once, when something on the host asks for it.
+FODs, masks and seeds may be given as NumPy, CuPy, PyTorch or JAX arrays; neither conversion copies.
+What lies on a GPU stays there, and is copied to the host once, when something on the host asks for
+it. CuPy is imported on first use, by :func:`import_cupy` alone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,26 @@ from numpy.typing import NDArray
 from .errors import BackendError
 
 ON_GPU = (2, 13)  # DLPack's numbers of CUDA's own and of managed memory
+REMEDY = "choose backend = 'cpu'"  # of messages about GPUs
+
+
+def import_cupy() -> Any:
+    """Return the module `cupy`.
+
+    Raises
+    ------
+    BackendError
+        When it is not installed or does not load.
+    """
+    try:
+        return importlib.import_module("cupy")
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "cupy":
+            raise BackendError(
+                "CuPy is not installed, and GPUs need it: "
+                f"pip install 'napari-tractography[cuda12]' (or [cuda13]), or {REMEDY}."
+            ) from error
+        raise BackendError(f"CuPy does not load ({error}); reinstall it or {REMEDY}.") from error
 
 
 def on_gpu(array: Any) -> bool:
@@ -35,7 +56,7 @@ def gpu_of(array: Any) -> int | None:
 
 def library_of(array: Any) -> Any:
     """Return the module `numpy` or `cupy` that a NumPy or CuPy array is of."""
-    return np if isinstance(array, np.ndarray) else _cupy()
+    return np if isinstance(array, np.ndarray) else import_cupy()
 
 
 def on_its_device(array: Any) -> contextlib.AbstractContextManager[Any]:
@@ -49,18 +70,19 @@ def as_native(array: Any) -> Any:
     Parameters
     ----------
     array : array_like
-        NumPy, CuPy, PyTorch, JAX or anything with ``__cuda_array_interface__`` or ``__dlpack__``
-        or that NumPy takes.
+        NumPy, CuPy, PyTorch, JAX, anything with ``__cuda_array_interface__`` or ``__dlpack__``,
+        or anything that NumPy makes an array of.
 
     Raises
     ------
     BackendError
-        When it lies on a GPU and CuPy cannot take it; without CuPy it is copied to the host.
+        When it lies on a GPU and CuPy cannot wrap it; without CuPy it is copied to the host.
     """
     if not on_gpu(array):
         return host_array(array)
-    cupy = _cupy()
-    if cupy is None:
+    try:
+        cupy = import_cupy()
+    except BackendError:
         return host_array(array)
     if isinstance(array, cupy.ndarray):
         return array
@@ -81,7 +103,7 @@ def host_array(array: Any) -> NDArray[Any]:
     Parameters
     ----------
     array : array_like
-        NumPy, CuPy, PyTorch, JAX or anything that NumPy takes.
+        NumPy, CuPy, PyTorch, JAX or anything that NumPy makes an array of.
     """
     if on_gpu(array):
         for to_host in ("get", "cpu", "copy_to_host"):  # CuPy's, PyTorch's, Numba's name
@@ -111,20 +133,19 @@ def mapped(matrix: NDArray[np.float64], points: Any) -> list[Any]:
 
 
 def synchronize(array: Any) -> None:
-    """Wait until an array of a GPU is there for all streams to read."""
+    """Wait for the current stream, so that all streams may read an array that it computed."""
     if not isinstance(array, np.ndarray):
         with array.device:
-            _cupy().cuda.get_current_stream().synchronize()
+            import_cupy().cuda.get_current_stream().synchronize()
 
 
 class DeviceArray:
-    """A read-only array, on the host or on a GPU, and in that case its copy on the host as well,
-    from the moment that one is asked for.
+    """A read-only array on the host or on a GPU; copied from there to the host on demand, once.
 
     Attributes
     ----------
     native : numpy.ndarray or cupy.ndarray
-        Where it was given.
+        The array where it was given.
     """
 
     __slots__ = ("_host", "native")
@@ -152,11 +173,3 @@ class DeviceArray:
 
     def __reduce__(self) -> tuple[type[DeviceArray], tuple[NDArray[Any]]]:
         return DeviceArray, (self.host,)  # another process may have no GPU
-
-
-def _cupy() -> Any:
-    """Return CuPy, or None where it does not load."""
-    try:
-        return importlib.import_module("cupy")
-    except ImportError:
-        return None

@@ -1,9 +1,9 @@
 """Memory for points, used again once its last array is gone.
 
 A system hands out memory page by page as it is first touched, and takes it back when a large array
-is freed. Touching it anew takes longer than filling it, on virtual machines that give what is free
-back to their host as long as tracking what is on it: with memory used again, tracking run after run
-was a quarter faster (deterministic, nearest voxel).
+is freed. Touching it anew takes longer than filling it; on virtual machines that return free memory
+to their host it takes as long as tracking what is stored there. With memory used again, tracking
+run after run was a quarter faster (deterministic, nearest voxel).
 """
 
 from __future__ import annotations
@@ -12,26 +12,74 @@ import os
 import threading
 import weakref
 from collections import deque
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-SMALLEST = 1 << 20  # bytes: what is smaller an allocator keeps by itself
+SMALLEST = 1 << 20  # bytes: an allocator keeps smaller blocks by itself
 POINT = 12  # bytes
+# Of control groups, by version: where the groups are, and the file with a group's memory limit.
+CGROUPS_2 = ("sys/fs/cgroup", "memory.max")
+CGROUPS_1 = ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
 
 
-def bytes_to_keep() -> int:
-    """Return how many bytes may wait to be used again: a tenth of the memory, 0.5 GB at least."""
+def bytes_to_keep(root: Path = Path("/")) -> int:
+    """Return how many bytes may wait to be used again.
+
+    A tenth of the memory that this process may use, 0.5 GB at least, but a quarter at most.
+
+    Parameters
+    ----------
+    root : Path
+        Where the system's folders `proc` and `sys` are.
+    """
     try:
-        whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        physical = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     except (AttributeError, OSError, ValueError):  # as on Windows
-        whole = 0
-    return max(1 << 29, whole // 10)
+        physical = []
+    whole = min([*physical, *_cgroup_limits(root)], default=0)
+    few = 1 << 29
+    return max(whole // 10, min(few, whole // 4)) if whole else few
+
+
+def _cgroup_limits(root: Path) -> Iterator[int]:
+    """Yield the memory limits in bytes of this process's control groups and of those around them.
+
+    A container sees its own group at the top of the folder, whatever the path that /proc tells.
+    """
+    try:
+        lines = (root / "proc/self/cgroup").read_text("utf-8").splitlines()
+    except (OSError, ValueError):  # not Linux
+        return
+    for line in lines:  # "0::/path" of version 2, "number:controllers:/path" of version 1
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number == "0":
+            folder, file = CGROUPS_2
+        elif "memory" in controllers.split(","):
+            folder, file = CGROUPS_1
+        else:
+            continue
+        group = PurePosixPath("/", path)
+        for place in (group, *group.parents):
+            limit = _number_in(root / folder / str(place).lstrip("/") / file)
+            if limit:
+                yield limit
+
+
+def _number_in(path: Path) -> int:
+    """Return the number in a file; 0 where there is none, as of "max"."""
+    try:
+        return int(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return 0
 
 
 class _Lease:
-    """What an array on a block refers to, and with it all views of it: goes when they have gone."""
+    """What an array on a block and all its views refer to; it is freed with the last of them."""
 
     __slots__ = ("__array_interface__", "__weakref__")
 
@@ -44,16 +92,16 @@ class BufferPool:
 
     Parameters
     ----------
-    kept : int, optional
+    limit : int, optional
         Bytes that may wait; beyond them those that waited longest are freed. By default
         :func:`bytes_to_keep`.
     """
 
-    def __init__(self, kept: int | None = None) -> None:
-        self._kept = bytes_to_keep() if kept is None else kept
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = bytes_to_keep() if limit is None else limit
         self._lock = threading.Lock()
-        # Blocks come back whenever Python lets go of an array, in any thread and even amid
-        # `points`, hence without the lock: appending is atomic.
+        # Python frees arrays at any moment and in any thread, even amid `points`; hence blocks are
+        # added without the lock: appending is atomic.
         self._waiting: deque[NDArray[np.float32]] = deque()
 
     @property
@@ -67,11 +115,11 @@ class BufferPool:
             return np.empty((n, 3), np.float32)
         block = self._block(n)
         lease = _Lease({**block.__array_interface__, "shape": (n, 3)})
-        weakref.finalize(lease, self._take_back, block).atexit = False
+        weakref.finalize(lease, self._add, block).atexit = False
         return np.asarray(lease)
 
     def _block(self, n: int) -> NDArray[np.float32]:
-        """Return the smallest block that holds n points and is not far too large, or a new one."""
+        """Return the smallest block of n to 2 n points, or a new one."""
         with self._lock:
             fitting = [one for one in self._waiting.copy() if n <= len(one) <= 2 * n]
             found = min(fitting, key=len, default=None)
@@ -83,7 +131,7 @@ class BufferPool:
                 if block is None or block is found:
                     break
                 self._waiting.append(block)
-            return found  # ours alone, also where another thread has just let go of it
+            return found  # nobody else's, even if another thread freed it to make room meanwhile
 
     def _oldest(self) -> NDArray[np.float32] | None:
         try:
@@ -91,12 +139,12 @@ class BufferPool:
         except IndexError:
             return None
 
-    def _take_back(self, block: NDArray[np.float32]) -> None:
-        """Keep a block, and let go of those that waited longest while all are too much."""
-        if block.nbytes > self._kept:
+    def _add(self, block: NDArray[np.float32]) -> None:
+        """Let a block wait, and free those that waited longest while all are too much."""
+        if block.nbytes > self._limit:
             return
         self._waiting.append(block)
-        while self.n_bytes > self._kept:
+        while self.n_bytes > self._limit:
             self._oldest()
 
 

@@ -17,11 +17,11 @@ from scipy.spatial import cKDTree
 from .arrays import library_of, on_its_device, synchronize
 from .errors import InvalidParameterError
 
-PATCH_SIZE = 16  # directions that lie together, in the set and in the tables: a vector register
+PATCH_SIZE = 16  # directions that lie close together, here and in the tables: a vector register
 N_NEIGHBOURS = 8  # of a direction: enough to surround it and to fit a quadratic
 GOLDEN_ANGLE_RAD = np.pi * (3.0 - np.sqrt(5.0))
-# Far above rounding in float64, far below the angle between neighbouring directions: makes the
-# cone inclusive, and the same on every machine.
+# Far above rounding in float64, far below the angle between neighbouring directions: the cone has
+# its border, and is the same on every machine.
 COSINE_TOLERANCE = 1e-7
 
 ConeFunction = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]
@@ -34,8 +34,8 @@ def direction_set(n_directions: int) -> NDArray[np.float32]:
     The half set is the Fibonacci lattice on the half sphere (Swinbank & Purser, Q. J. R.
     Meteorol. Soc. 132, 2006): closed form for any size, without iterations that amplify
     rounding, and with 362 directions as even as electrostatic repulsion (mean distance of a
-    random direction to the set 2.89 against 2.87 degrees). Any PATCH_SIZE of them in a row lie close
-    together, so that a cone touches few patches.
+    random direction to the set 2.89 against 2.87 degrees). Each PATCH_SIZE of them, one after the
+    other, lie close together, so that a cone touches few patches.
 
     Parameters
     ----------
@@ -60,8 +60,14 @@ def direction_set(n_directions: int) -> NDArray[np.float32]:
 
 
 def _in_patches(units: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return an order in which each PATCH_SIZE of points lies close together: halves of halves."""
-    coordinates = np.round(units, 6)  # so that machines cut alike
+    """Return an order in which each PATCH_SIZE of points lie close together, by halving the set.
+
+    Parameters
+    ----------
+    units : (n, 3) float64
+        Unit vectors.
+    """
+    coordinates = np.round(units, 6)  # so that the order is the same on every machine
 
     def halve(points: NDArray[np.intp]) -> list[NDArray[np.intp]]:
         if len(points) <= PATCH_SIZE:
@@ -135,10 +141,22 @@ def function_cone(n_directions: int, function: ConeFunction) -> NDArray[np.uint8
 
 
 def nearest_direction(units: Any, n_directions: int) -> Any:
-    """Return the index of the set's direction nearest to each of (n, 3) unit vectors, int32.
+    """Return which direction of the set is nearest to each unit vector.
 
-    Where they lie: on a GPU by the largest cosine, by no more than sums and products, which agrees
-    with the search on the host but for vectors halfway between two directions.
+    On a GPU it is that of the largest cosine, worked out by sums and products only; the result is
+    that of the search on the host except for vectors halfway between two directions.
+
+    Parameters
+    ----------
+    units : (n, 3) numpy.ndarray or cupy.ndarray
+        Unit vectors, RAS+.
+    n_directions : int
+        Size of the full set.
+
+    Returns
+    -------
+    (n,) int32
+        On the device that `units` lie on.
     """
     directions = direction_set(n_directions)
     if isinstance(units, np.ndarray):
@@ -162,9 +180,9 @@ def nearest_direction(units: Any, n_directions: int) -> Any:
 def neighbour_table(
     n_directions: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
-    """Return how a function on the set continues around each direction, to second order.
+    """Return what gives the derivatives of a function on the set, at each direction.
 
-    The function is taken for a quadratic of the coordinates (a, b) along two tangents of the
+    The function is approximated by a quadratic of the coordinates (a, b) along two tangents of the
     direction, fitted to the differences to its neighbours by least squares.
 
     Returns
@@ -172,7 +190,7 @@ def neighbour_table(
     neighbours : (n_directions, N_NEIGHBOURS) int32, read-only
         The nearest other directions of the full set, the nearest first.
     slopes : (n_directions, N_NEIGHBOURS, 5) float32, read-only
-        Sums over neighbours of slope times difference are the derivatives by a, b, aa, ab and bb.
+        The sum over neighbours of slope times difference is the derivative by a, b, aa, ab or bb.
     tangents : (n_directions, 2, 3) float32, read-only
         Orthonormal tangents.
     """

@@ -1,7 +1,7 @@
 """The fibre orientation distribution (FOD): spherical-harmonic coefficients on a voxel grid.
 
 Made by :mod:`napari_tractography.files.fods` and :mod:`napari_tractography.phantoms`; tabulated
-by :mod:`napari_tractography.tracking.tables.tables`.
+by :mod:`napari_tractography.tracking.tables.builders`.
 """
 
 from __future__ import annotations

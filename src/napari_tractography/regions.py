@@ -42,7 +42,7 @@ class Region:
     radius_mm : float
         Of a sphere.
     device_voxels : DeviceArray or None
-        Of a mask, (x, y, z) uint8, 1 inside; where it was given, on the host or on a GPU.
+        Of a mask, (x, y, z) uint8, 1 inside; on the host or on the GPU that it was given on.
     grid : Grid or None
         Of a mask.
     name : str
@@ -65,7 +65,7 @@ class Region:
     def sphere(
         cls, center_mm: ArrayLike, radius_mm: float, role: str, *, name: str = "sphere"
     ) -> Region:
-        """Make a ball of `radius_mm` around `center_mm`, RAS+ mm.
+        """Make a sphere of `radius_mm` around `center_mm`, RAS+ mm.
 
         Raises
         ------
@@ -105,14 +105,14 @@ class Region:
         role : str
             One of :data:`ROLES`.
         label : int, optional
-            Take only this label.
+            The region is the voxels of this label only.
         name : str
             What to call it in messages.
 
         Raises
         ------
         InvalidRegionError
-            When it is not 3-D or holds no voxel.
+            When it is not 3-D, has no voxel or is not of the grid's shape.
         """
         array = as_native(labels)
         if array.ndim != 3:
@@ -155,6 +155,7 @@ class Region:
             return bool(np.linalg.norm(nearest - self.center_mm) <= self.radius_mm)
         voxels = self.device_voxels.native
         to_other = grid.inverse @ self.grid.affine
+        # Half the extent of a voxel of the mask, in voxels of the other grid.
         reach = 0.5 * np.abs(to_other[:3, :3]).sum(axis=1)
         with on_its_device(voxels):
             centres = mapped(to_other, library_of(voxels).argwhere(voxels))

@@ -183,13 +183,11 @@ def test_the_crossing_point_is_that_of_the_cost_model(modules):
 def test_the_report_is_made_of_measurements(modules, runs, tmp_path, monkeypatch):
     """On the stand-in, whose clock says a millisecond whatever happens."""
     gpu, fake = modules["gpu"], modules["fake_cupy"]
-    from napari_tractography.tracking import devices
-    from napari_tractography.tracking.cuda import device as cuda_card
+    from napari_tractography.tracking.cuda import device as cuda_device
 
     machine = fake.Machine(modules["host"].compile_for_host(tmp_path))
-    for module in (cuda_card, devices, gpu):
-        monkeypatch.setattr(module, "import_cupy", lambda: machine)
-    cuda_card.load_kernels.cache_clear()
+    monkeypatch.setitem(sys.modules, "cupy", machine)
+    cuda_device.load_kernels.cache_clear()
     low = {
         "bandwidth_gb_per_s": 4000.0,
         "operations_per_s": 2e13,
@@ -210,7 +208,7 @@ def test_the_report_is_made_of_measurements(modules, runs, tmp_path, monkeypatch
     monkeypatch.setattr(gpu, "baseline", lambda cupy, plan: rates)
     machine.cuda.runtime.runtimeGetVersion = lambda: 12090
     report = gpu.measure(runs, 0, [100, 500])
-    cuda_card.load_kernels.cache_clear()
+    cuda_device.load_kernels.cache_clear()
     assert report["card"] == "Fake 0"
     assert report["differing"] == []
     assert [row["n_streamlines"] for row in report["sizes"]] == [100, 500]
@@ -238,7 +236,6 @@ def test_the_report_is_made_of_measurements(modules, runs, tmp_path, monkeypatch
     changed[name] = modules["gpu_bundle"].Run(
         runs[name].plan, {**runs[name].expected, "digest": "other"}
     )
-    monkeypatch.setattr(gpu, "import_cupy", lambda: machine)
     assert gpu.differing(changed, 0) == [name]
 
 

@@ -81,6 +81,15 @@ def test_saved_recipe_makes_the_same_streamlines(
     assert caplog.text == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("n_threads", -1), ("block", 1.5), ("memory_limit", float("nan"))]
+)
+def test_impossible_execution_is_refused(folder: Path, name: str, value: Any) -> None:
+    execution: Any = {name: value}
+    with pytest.raises(InvalidParameterError, match=f"{name} = .* is impossible"):
+        _recipe(folder).run(**execution)
+
+
 def test_loaded_recipe_equals_the_saved_one(folder: Path, tmp_path: Path) -> None:
     sphere = nt.Region.sphere([1, 2, 3], 4, "exclude", name="ball")
     painted = nt.Region.mask(phantom_mask("arcs"), np.eye(4), "stop", name="painted")

@@ -1,4 +1,4 @@
-"""What all tests of tracking mass_fraction; their phantoms are in toys.py."""
+"""What all tests of tracking share; their phantoms are in toys.py."""
 
 from __future__ import annotations
 

@@ -15,14 +15,18 @@ from toys import random_fod
 from napari_tractography.errors import BackendError
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.seeds import Seeds
-from napari_tractography.tracking import backends, codes, engine
+from napari_tractography.tracking import backends, codes, engine, measuring
 from napari_tractography.tracking.costs import Cost, PerformanceModel
 from napari_tractography.tracking.cpu import kernel
 from napari_tractography.tracking.cpu import run as cpu
-from napari_tractography.tracking.cuda import device as cuda_card
+from napari_tractography.tracking.cuda import device as cuda_device
 from napari_tractography.tracking.cuda.uploads import Uploads
+from napari_tractography.tracking.devices import cpu_count
 from napari_tractography.tracking.engine import iter_track, track
-from napari_tractography.tracking.inputs import Execution
+from napari_tractography.tracking.execution import Execution
+from napari_tractography.tracking.measuring import cost_key
+from napari_tractography.tracking.report import Report
+from napari_tractography.tractogram import Tractogram
 
 FAST = Cost(start_s=0.0, upload_s_per_byte=0.0, s_per_step=1e-12, mm_per_seed=10.0)
 SLOW = Cost(start_s=0.0, upload_s_per_byte=0.0, s_per_step=1.0, mm_per_seed=10.0)
@@ -39,12 +43,12 @@ def machine(library, monkeypatch, tmp_path):
     fake = fake_cupy.Machine(library, n_gpus=2)
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    monkeypatch.setattr(cuda_card, "_uploads", Uploads())
-    monkeypatch.setattr(backends, "book", PerformanceModel(tmp_path / "costs.json"))
-    monkeypatch.setattr(backends, "_started", set())
-    cuda_card.load_kernels.cache_clear()
+    monkeypatch.setattr(cuda_device, "_uploads", Uploads())
+    monkeypatch.setattr(measuring, "performance", PerformanceModel(tmp_path / "costs.json"))
+    monkeypatch.setattr(measuring, "started_gpus", set())
+    cuda_device.load_kernels.cache_clear()
     yield fake
-    cuda_card.load_kernels.cache_clear()
+    cuda_device.load_kernels.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +61,15 @@ def seeds(fod):
     return Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, 300)
 
 
+FULL = r"^[^\n]*(cuda:[01] has too little free memory|more than cuda:[01] has)[^\n]* = 'cpu'\.$"
 SHORT = TrackingParameters(step_mm=0.4, max_length_mm=30.0)
 
 
 def knows(plan, *, cpu=None, gpu=None):
     if cpu is not None:
-        backends.book.learn(backends._key((), plan, backends.cpu_count()), cpu)
+        measuring.performance.learn(cost_key(plan, (), cpu_count()), cpu)
     if gpu is not None:
-        backends.book.learn(backends._key((0,), plan, 0), gpu)
+        measuring.performance.learn(cost_key(plan, (0,), 0), gpu)
 
 
 @pytest.mark.parametrize("backend", ["cuda", "cuda:0", "cuda:1", "cuda:all"])
@@ -93,7 +98,7 @@ def test_auto_takes_what_is_likely_to_be_done_first(machine, fod, seeds, caplog)
     assert "backend cuda:0: the CPU takes about" in caplog.text
     knows(plan, gpu=Cost(1e9, 0.0, 0.0, 10.0))  # starts slowly
     assert backends.choose(plan, Execution()).gpus == ()
-    backends._started.add(0)
+    measuring.started_gpus.add(0)
     assert backends.choose(plan, Execution()).gpus == (0,)
 
 
@@ -141,13 +146,43 @@ def test_a_gpu_that_was_not_asked_for_gives_way_when_it_fails(machine, fod, seed
     assert "Tracking on the CPU instead" in caplog.text
 
 
+@pytest.mark.parametrize("place", fake_cupy.FULL)
+@pytest.mark.parametrize("n_gpus", [1, 2])
+def test_a_gpu_that_is_full_gives_way_to_the_cpu(machine, fod, seeds, caplog, place, n_gpus):
+    """Wherever that shows first; with two GPUs both are asked for their free memory before."""
+    machine.n_gpus = n_gpus
+    knows(plan_of(fod, seeds, SHORT), cpu=SLOW, gpu=FAST)
+    machine.full_at = place
+    report = Report()
+    found = Tractogram.concatenate(list(iter_track(fod, seeds, SHORT, report=report)))
+    assert found.digest() == track(fod, seeds, SHORT, backend="cpu").digest()
+    assert report.backend == "cpu"
+    (warning,) = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    assert warning == f"{report.reason} Tracking on the CPU instead."
+    assert "cuda:0" in warning
+    assert "\n" not in warning
+
+
+@pytest.mark.parametrize("place", fake_cupy.FULL)
+@pytest.mark.parametrize(
+    ("backend", "device_arrays"),
+    [("cuda", False), ("cuda:1", False), ("cuda:all", False), ("cuda", True), ("cuda:1", True)],
+)
+def test_a_gpu_that_is_full_and_was_asked_for_says_so(
+    machine, fod, seeds, place, backend, device_arrays
+):
+    machine.full_at = place
+    with pytest.raises(BackendError, match=FULL):
+        track(fod, seeds, SHORT, backend=backend, device_arrays=device_arrays)
+
+
 @pytest.mark.parametrize(
     ("backend", "parts"),
     [("cpu", {"tables", "tracking"}), ("cuda:1", {"tables", "upload", "tracking", "download"})],
 )
 def test_a_run_reports_what_tracked_it_and_where_the_time_went(machine, fod, seeds, backend, parts):
     cpu.make_ready(plan_of(fod, seeds, SHORT))
-    report = backends.Report()
+    report = Report()
     chunks = iter_track(fod, seeds, SHORT, backend=backend, report=report)
     assert sum(chunk.n_seeds for chunk in chunks) == len(seeds)
     assert (report.backend, report.reason) == (backend, "asked for")
@@ -160,7 +195,7 @@ def test_a_run_reports_what_tracked_it_and_where_the_time_went(machine, fod, see
 
 def test_the_first_run_of_a_process_reports_what_compiling_took(monkeypatch, fod, seeds):
     monkeypatch.setattr(cpu, "make_ready", lambda plan: True)
-    report = backends.Report()
+    report = Report()
     list(iter_track(fod, seeds, SHORT, backend="cpu", report=report))
     assert set(report.seconds) == {"tables", "start", "tracking"}
 
@@ -172,28 +207,12 @@ def test_a_kernel_is_made_ready_once(fod, seeds):
     assert not cpu.make_ready(plan)
 
 
-def test_the_speed_leaves_out_what_is_not_tracking():
-    def said(seconds, **parts):
-        return backends.Report(seconds=parts).speed(3.8e6, seconds)
-
-    assert said(2.0, tables=0.1, tracking=1.9) == "2.00 s, 2.00 million steps/s"
-    assert said(10.0, tables=0.5, start=7.6, tracking=1.9) == (
-        "10.00 s, of which 8.10 s to get ready and 1.90 s to track: 2.00 million steps/s"
-    )
-    # What the screen takes is not the engine's.
-    assert said(1.0, tables=0.1, tracking=0.1) == (
-        "1.00 s, of which 0.10 s to track: 38.00 million steps/s"
-    )
-    assert said(1.9) == "1.90 s, 2.00 million steps/s"
-    assert "inf" not in said(0.0, tracking=0.0)  # a clock that stood still
-
-
 @pytest.mark.parametrize(("block", "wanted"), [(20, 0.5 * 15 / 2), (300, 0.5)])
 def test_the_time_of_tracking_is_that_of_the_threads(fod, seeds, monkeypatch, block, wanted):
     """Not what passes until somebody takes the chunks."""
     track_range = cpu.track_range
     monkeypatch.setattr(cpu, "track_range", lambda *given: (track_range(*given)[0], 0.5))
-    report = backends.Report()
+    report = Report()
     list(iter_track(fod, seeds, SHORT, backend="cpu", block=block, n_threads=2, report=report))
     assert report.seconds["tracking"] == pytest.approx(wanted)
 
@@ -202,7 +221,7 @@ def test_a_run_that_went_over_to_the_cpu_reports_why(machine, fod, seeds):
     cpu.make_ready(plan_of(fod, seeds, SHORT))
     knows(plan_of(fod, seeds, SHORT), cpu=SLOW, gpu=FAST)
     machine.fails_at = "count_streamlines"
-    report = backends.Report()
+    report = Report()
     list(iter_track(fod, seeds, SHORT, report=report))
     assert report.backend == "cpu"
     assert "cuda:0" in report.reason
@@ -226,25 +245,25 @@ def test_a_gpu_that_fails_later_loses_no_chunk_in_silence(machine, fod, seeds):
 
 
 def test_runs_are_measured_and_the_next_choice_goes_by_that(machine, fod, seeds, monkeypatch):
-    monkeypatch.setattr(backends, "MEASURED_SECONDS", 0.0)
-    monkeypatch.setattr(backends, "MEASURED_BYTES", 1.0)
+    monkeypatch.setattr(measuring, "MEASURED_SECONDS", 0.0)
+    monkeypatch.setattr(measuring, "MEASURED_BYTES", 1.0)
     plan = plan_of(fod, seeds, SHORT)
     found = track(fod, seeds, SHORT, backend="cuda:0", block=50)
-    cost = backends.book.get(backends._key((0,), plan, 0))
+    cost = measuring.performance.get(cost_key(plan, (0,), 0))
     assert cost.mm_per_seed == pytest.approx(found.lengths_mm.sum() / 300)
     assert cost.s_per_step > 0
     assert cost.start_s > 0
     # The stand-in's clock says a millisecond for the upload, whatever is uploaded.
     assert 2e-4 < cost.upload_s_per_byte * plan.table.n_bytes < 1e-3
-    assert backends.book.path.exists()
+    assert measuring.performance.path.exists()
     track(fod, seeds, SHORT, backend="cpu", block=50)
-    assert backends.book.get(backends._key((), plan, backends.cpu_count())) is not None
+    assert measuring.performance.get(cost_key(plan, (), cpu_count())) is not None
 
 
 def test_without_a_gpu_nothing_is_written(fod, seeds, monkeypatch, tmp_path):
-    monkeypatch.setattr(backends, "MEASURED_SECONDS", 0.0)
-    monkeypatch.setattr(backends, "book", PerformanceModel(tmp_path / "costs.json"))
-    monkeypatch.setattr(backends, "_started", set())
+    monkeypatch.setattr(measuring, "MEASURED_SECONDS", 0.0)
+    monkeypatch.setattr(measuring, "performance", PerformanceModel(tmp_path / "costs.json"))
+    monkeypatch.setattr(measuring, "started_gpus", set())
     track(fod, seeds, SHORT, backend="cpu", block=50)
     assert not list(tmp_path.iterdir())
 
@@ -276,24 +295,24 @@ def test_warming_up_compiles_what_the_first_run_needs(machine, fod, seeds):
     engine.warm_up(parameters)
     assert len(machine.modules) == 1
     assert kernel.block_kernel(codes.DIFFUSION, codes.TRILINEAR).signatures
-    assert backends._started
-    gpu = next(iter(backends._started))
+    assert measuring.started_gpus
+    gpu = next(iter(measuring.started_gpus))
     track(fod, seeds[:5], parameters, backend=f"cuda:{gpu}")
     assert len(machine.modules) == 1
-    report = backends.Report()
+    report = Report()
     list(iter_track(fod, seeds[:5], parameters, backend="cpu", report=report))
     assert "start" not in report.seconds
 
 
-@pytest.mark.parametrize("broken", ["no GPU", "no memory"])
+@pytest.mark.parametrize("broken", ["no GPU", "device", "kernels", "memory"])
 def test_warming_up_where_it_cannot_is_silent(machine, broken, caplog):
     if broken == "no GPU":
         machine.n_gpus = 0
     else:
-        machine.limit = 0
+        machine.full_at = broken
     with caplog.at_level(logging.INFO):
         engine.warm_up()
-    assert not backends._started
+    assert not measuring.started_gpus
     assert not caplog.records
 
 

@@ -58,7 +58,7 @@ def one_step(fod, position_mm, current, n=20, cone=None, **parameters):
 def test_a_streamline_stops_where_too_little_of_the_fod_is_in_the_cone(
     algorithm, interpolation, min_amplitude
 ):
-    """The mass_fraction counts the whole cone, also what lies below the amplitude floor."""
+    """The mass fraction counts the whole cone, also what lies below the amplitude floor."""
     fod = random_fod(8, affine=SKEWED, seed=12)
     position = fod.grid.to_mm((1.3, 1.85, 2.4))
     truth = BruteForce.at(fod, position, interpolation=interpolation)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -77,10 +79,10 @@ def test_more_seeds_never_bring_a_run_back_to_the_cpu(cpu, gpu, n):
 
 def test_measurements_outlive_the_process(tmp_path):
     path = tmp_path / "deep" / "costs.json"
-    book = PerformanceModel(path)
-    assert book.get("a") is None
-    book.learn("a", CPU)
-    book.save()
+    model = PerformanceModel(path)
+    assert model.get("a") is None
+    model.learn("a", CPU)
+    model.save()
     again = PerformanceModel(path)
     assert again.get("a") == CPU
     again.learn("a", GPU)
@@ -106,19 +108,93 @@ def test_measurements_outlive_the_process(tmp_path):
 def test_a_spoilt_file_is_forgotten(tmp_path, content):
     path = tmp_path / "costs.json"
     path.write_text(content)
-    book = PerformanceModel(path)
-    assert book.get("a") is None
-    book.learn("a", CPU)
-    book.save()
+    model = PerformanceModel(path)
+    assert model.get("a") is None
+    model.learn("a", CPU)
+    model.save()
     assert PerformanceModel(path).get("a") == CPU
 
 
 def test_where_no_file_can_be_written_costs_live_in_memory(tmp_path):
     (tmp_path / "file").write_text("")
-    book = PerformanceModel(tmp_path / "file" / "costs.json")
-    book.learn("a", CPU)
-    book.save()
-    assert book.get("a") == CPU
+    model = PerformanceModel(tmp_path / "file" / "costs.json")
+    model.learn("a", CPU)
+    model.save()
+    assert model.get("a") == CPU
+
+
+def test_a_file_that_is_half_written_is_not_left(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("in use")
+
+    monkeypatch.setattr(costs.os, "replace", refuse)
+    model = PerformanceModel(tmp_path / "costs.json")
+    model.learn("a", CPU)
+    model.save()
+    assert not list(tmp_path.iterdir())
+
+
+def in_another_thread(action):
+    """Do something in a thread, to its end; what it raises is raised here."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(action).result(timeout=60)
+
+
+def test_another_thread_may_learn_while_costs_are_written(tmp_path, monkeypatch):
+    model = PerformanceModel(tmp_path / "costs.json")
+    model.learn("a", CPU)
+    model.learn("b", GPU)
+    asdict = costs.asdict
+
+    def learning_meanwhile(cost):
+        monkeypatch.setattr(costs, "asdict", asdict)
+        in_another_thread(lambda: model.learn("c", CPU))
+        return asdict(cost)
+
+    monkeypatch.setattr(costs, "asdict", learning_meanwhile)
+    model.save()
+    assert model.get("c") == CPU
+    assert PerformanceModel(model.path).get("b") == GPU
+    model.save()
+    assert PerformanceModel(model.path).get("c") == CPU
+
+
+def test_another_thread_knows_the_file_while_it_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "costs.json"
+    earlier = PerformanceModel(path)
+    earlier.learn("a", CPU)
+    earlier.save()
+    model = PerformanceModel(path)
+    read_text = Path.read_text
+    seen = []
+
+    def meanwhile():
+        seen.append(model.get("a"))
+        model.learn("b", GPU)
+
+    def read_slowly(self, encoding):
+        monkeypatch.setattr(Path, "read_text", read_text)
+        in_another_thread(meanwhile)
+        return read_text(self, encoding)
+
+    monkeypatch.setattr(Path, "read_text", read_slowly)
+    assert model.get("a") == CPU
+    assert seen == [CPU]
+    assert model.get("b") == GPU  # what was learnt meanwhile is not forgotten
+
+
+def test_without_a_home_folder_costs_live_in_memory(monkeypatch):
+    def nobody():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(costs.sys, "platform", "linux")
+    monkeypatch.setattr(costs.Path, "home", nobody)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    model = PerformanceModel()
+    assert model.get("a") is None
+    model.learn("a", CPU)
+    model.save()
+    assert model.get("a") == CPU
 
 
 @pytest.mark.parametrize(

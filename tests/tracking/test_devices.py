@@ -8,6 +8,7 @@ import types
 import fake_cupy
 import pytest
 
+from napari_tractography import arrays
 from napari_tractography.errors import BackendError
 from napari_tractography.tracking import devices
 
@@ -120,5 +121,18 @@ def test_cupy_that_does_not_load_is_no_missing_cupy(monkeypatch):
     def broken(name):
         raise ImportError("libcuda.so.1: cannot open shared object file", name="libcuda")
 
-    monkeypatch.setattr(devices.importlib, "import_module", broken)
+    monkeypatch.setattr(arrays.importlib, "import_module", broken)
     assert "CuPy does not load (libcuda.so.1" in devices.cuda_problem()
+
+
+def test_a_gpu_too_full_to_start_on_is_one_without_free_memory(machine):
+    """Which makes "cuda", the one with most, choose another."""
+
+    def refuse():
+        if machine.device.id == 0:
+            raise fake_cupy.CUDARuntimeError(2, "cudaErrorMemoryAllocation: out of memory")
+        return 500, 1000
+
+    machine.cuda.runtime.memGetInfo = refuse
+    assert devices.devices()[1] == devices.Device("cuda:0", "Fake 0", 0, 0, None)
+    assert devices.choose_gpus("cuda") == (1,)

@@ -12,6 +12,7 @@ from napari_tractography.parameters import TrackingParameters
 from napari_tractography.seeds import Seeds
 from napari_tractography.tracking.cpu import run as cpu
 from napari_tractography.tracking.engine import iter_track, track
+from napari_tractography.tracking.execution import Execution
 from napari_tractography.tractogram import Tractogram
 
 VARIANTS = [
@@ -75,7 +76,7 @@ def test_seed_ranges_run_apart_give_the_same_streamlines(fod, seeds, cut):
         chunk
         for first, last in ((0, cut), (cut, 500))
         for chunk in cpu.iter_chunks(
-            plan_of(fod, seeds[first:last], short()), first_stream=first, block=50
+            plan_of(fod, seeds[first:last], short()), Execution(block=50), first_stream=first
         )
     ]
     joined = Tractogram.concatenate(parts)

@@ -133,7 +133,7 @@ def test_a_floor_takes_small_amplitudes_out_of_the_draw(interpolation, angle):
 def test_the_scan_draws_from_the_same_distribution(
     interpolation, floor_quantile, angle, n_directions, max_proposals
 ):
-    """Around a doubtful_cutoff direction nearly every draw misses the cone, so that the scan decides."""
+    """Around a direction of little mass nearly every proposal misses the cone: the scan decides."""
     fod = random_fod(8, affine=SKEWED, seed=5)
     position = fod.grid.to_mm(POSITION_VOX)
     truth = BruteForce.at(fod, position, interpolation=interpolation, n_directions=n_directions)

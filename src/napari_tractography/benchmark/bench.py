@@ -212,7 +212,7 @@ def machine() -> dict[str, Any]:
     """Return processor, cores, system and versions."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from ..tracking.tables.tables import cpu_count
+    from ..tracking.devices import cpu_count
 
     model = platform.processor() or platform.machine()
     try:

@@ -179,7 +179,7 @@ def _track(options: argparse.Namespace) -> int:
     from ..files.tractograms import check_target
     from ..recipes.recipe import FodSource, Recipe
     from ..recipes.volumes import VolumeSource
-    from ..tracking.backends import Report
+    from ..tracking.report import Report
 
     parameters = parameters_from(options)
     check_target(options.out)  # before the work, not after it

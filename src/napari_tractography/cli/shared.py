@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ..fod import Fod
     from ..maps.coherence import Coherence
     from ..parameters import TrackingParameters
-    from ..tracking.backends import Report
     from ..tracking.inputs import TrackingInput
+    from ..tracking.report import Report
     from ..tractogram import Tractogram
 
 PROGRAM = "napari-tractography"
@@ -46,7 +46,7 @@ def add_fod(parser: argparse.ArgumentParser) -> None:
 
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
     """Add where and how loudly to track."""
-    from ..tracking.cuda.scheduler import MEMORY_LIMIT
+    from ..tracking.execution import MEMORY_LIMIT
 
     parser.add_argument(
         "--backend",
@@ -286,7 +286,7 @@ def add_replay(commands: Any) -> None:
 def _replay(options: argparse.Namespace) -> int:
     from ..files.tractograms import check_target
     from ..recipes.recipe import Recipe
-    from ..tracking.backends import Report
+    from ..tracking.report import Report
 
     if options.out:
         check_target(options.out)

@@ -1,8 +1,9 @@
 """What a run costs on the CPU and on a GPU, as measured in earlier runs.
 
-The model has three numbers a device: seconds to start, seconds a byte of tables, and seconds a
-step of all streamlines together, copying them to the host included. They are kept in a small file
-from one process to the next. Used by :mod:`napari_tractography.tracking.backends`.
+The model has four numbers for a device and a kind of run: seconds to start, seconds to upload a
+byte of tables, seconds a step of all streamlines together, copying them to the host included, and
+millimetres of streamline a seed. They are kept in a small file from one process to the next. Used
+by :mod:`.backends`, which chooses, and :mod:`.measuring`, which measures.
 """
 
 from __future__ import annotations
@@ -13,21 +14,34 @@ import math
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
-FEW_SEEDS = 10_000  # before anything is measured: fewer are the CPU's
-SHORT_SECONDS = 0.5  # what the CPU does in this time is not worth a look at GPUs
-LONG_SECONDS = 2.0  # what takes the CPU longer is worth trying a GPU that was never measured
-FADING = 0.5  # weight of the newest measurement
+FEW_SEEDS = 10_000  # fewer are tracked on the CPU as long as nothing has been measured
+SHORT_SECONDS = 0.5  # for a run that the CPU does in this time GPUs are not looked for
+LONG_SECONDS = 2.0  # for a run that takes the CPU longer an unmeasured GPU is tried
+NEWEST_WEIGHT = 0.5  # of the newest measurement; all earlier ones share the rest
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost model of one device and algorithm."""
+    """What a run costs on one device.
+
+    Attributes
+    ----------
+    start_s : float
+        Seconds before the first step, the first time in a process.
+    upload_s_per_byte : float
+        Of tables.
+    s_per_step : float
+        Seconds a step, of all streamlines together.
+    mm_per_seed : float
+        Length of the streamlines over the number of seeds.
+    """
 
     start_s: float
     upload_s_per_byte: float
@@ -42,19 +56,21 @@ class Cost:
     def blended(self, newer: Cost) -> Cost:
         """Return this, moved towards a newer measurement."""
         old, new = asdict(self), asdict(newer)
-        return Cost(**{name: FADING * new[name] + (1 - FADING) * old[name] for name in old})
+        return Cost(
+            **{name: NEWEST_WEIGHT * new[name] + (1 - NEWEST_WEIGHT) * old[name] for name in old}
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What there is to do.
+    """What there is to track.
 
     Attributes
     ----------
     n_seeds : int
     step_mm : float
     n_bytes : int
-        Of tables that a GPU would have to be sent.
+        Of tables that would have to be uploaded to a GPU.
     started : bool
         Whether a GPU has been used in this process.
     """
@@ -65,7 +81,7 @@ class Work:
     started: bool = False
 
     def n_steps(self, mm_per_seed: float) -> float:
-        """Return the number of steps, as far as it can be known before."""
+        """Return the number of steps to be expected of streamlines of this length a seed."""
         return self.n_seeds * mm_per_seed / self.step_mm
 
 
@@ -105,66 +121,110 @@ def crossing_seeds(work: Work, cpu: Cost, gpu: Cost) -> float:
 
 
 class PerformanceModel:
-    """Measured costs by device and algorithm, in memory and in a file."""
+    """Measured costs by device and kind of run, in memory and in a file.
+
+    Threads may share one: costs are never changed but replaced, under a lock.
+
+    Parameters
+    ----------
+    path : Path, optional
+        The file; by default ``costs.json`` in :func:`cache_folder`.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._costs: dict[str, Cost] | None = None
+        self._costs: Mapping[str, Cost] | None = None  # None until the file has been read
+        self._replacing, self._saving = threading.Lock(), threading.Lock()
 
     @property
     def path(self) -> Path:
-        """Where the file is."""
+        """The file."""
         return self._path or cache_folder() / "costs.json"
 
     def get(self, key: str) -> Cost | None:
-        """Return what is known of a device and algorithm."""
-        return self._read().get(key)
+        """Return what is known of a device and a kind of run."""
+        return self._known().get(key)
 
     def learn(self, key: str, cost: Cost) -> None:
-        """Take in a measurement."""
-        costs = self._read()
-        costs[key] = costs[key].blended(cost) if key in costs else cost
+        """Blend in a measurement."""
+        self._known()
+        with self._replacing:
+            known = self._known()
+            self._costs = {**known, key: known[key].blended(cost) if key in known else cost}
 
     def save(self) -> None:
         """Write the file, whole or not at all; where that is impossible, costs live in memory."""
-        text = json.dumps({key: asdict(cost) for key, cost in self._read().items()}, indent=1)
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(
-                "w", dir=self.path.parent, suffix=".json", delete=False, encoding="utf-8"
-            ) as file:
-                file.write(text)
-            os.replace(file.name, self.path)
-        except OSError as error:
-            logger.debug("costs are not kept: %s", error)
-
-    def _read(self) -> dict[str, Cost]:
-        if self._costs is None:
-            self._costs = {}
+        with self._saving:
+            text = json.dumps({key: asdict(cost) for key, cost in self._known().items()}, indent=1)
             try:
-                held = json.loads(self.path.read_text("utf-8"))
-                self._costs = {key: _checked(cost) for key, cost in held.items()}
-            except FileNotFoundError:
-                pass
-            except (OSError, ValueError, TypeError, AttributeError) as error:
-                logger.debug("%s is measured anew: %s", self.path, error)
-        return self._costs
+                _write_whole(self.path, text)
+            except OSError as error:
+                logger.debug("costs are not kept: %s", error)
+
+    def _known(self) -> Mapping[str, Cost]:
+        """Return all costs as they are now, from the file when first asked for."""
+        known = self._costs
+        if known is None:
+            read = self._read()
+            with self._replacing:
+                if self._costs is None:  # else another thread was first, and may have learnt since
+                    self._costs = read
+                known = self._costs
+        return known
+
+    def _read(self) -> Mapping[str, Cost]:
+        try:
+            content = json.loads(self.path.read_text("utf-8"))
+            return {key: _checked(cost) for key, cost in content.items()}
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            logger.debug("%s is measured anew: %s", self.path, error)
+        return {}
 
 
-def _checked(held: Mapping[str, float]) -> Cost:
-    cost = Cost(**held)
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file under another name and give it its own when it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, suffix=".json", delete=False, encoding="utf-8"
+        ) as file:
+            unfinished = Path(file.name)
+            file.write(text)
+        os.replace(unfinished, path)
+    except OSError:
+        if unfinished is not None:
+            unfinished.unlink(missing_ok=True)
+        raise
+
+
+def _checked(numbers: Mapping[str, float]) -> Cost:
+    cost = Cost(**numbers)
     if not all(math.isfinite(value) and value >= 0 for value in asdict(cost).values()):
-        raise ValueError(f"{held} is no cost")
+        raise ValueError(f"{numbers} is no cost")
     return cost
 
 
 def cache_folder() -> Path:
-    """Return the folder for files that may be lost, by the customs of the system."""
-    home = Path.home()
+    """Return the folder for files that may be lost, by the customs of the system.
+
+    Raises
+    ------
+    FileNotFoundError
+        When nobody says where the home folder is, as in containers of users without a name.
+    """
+    variables = {"win32": "LOCALAPPDATA", "darwin": ""}
+    given = os.environ.get(variables.get(sys.platform, "XDG_CACHE_HOME"))
+    if given:
+        return Path(given) / "napari-tractography"
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise FileNotFoundError(f"there is no folder for files that may be lost: {error}") from None
     if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = home / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    return base / "napari-tractography"
+        return home / "AppData" / "Local" / "napari-tractography"
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "napari-tractography"
+    return home / ".cache" / "napari-tractography"

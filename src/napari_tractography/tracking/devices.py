@@ -1,4 +1,4 @@
-"""Which devices there are, and which to take.
+"""Which processors and GPUs there are, and which of them a name such as "cuda:1" means.
 
 CuPy is imported on first use; without it, or without a GPU, there is the CPU.
 """
@@ -6,16 +6,18 @@ CuPy is imported on first use; without it, or without a GPU, there is the CPU.
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import platform
 import re
 from dataclasses import dataclass
-from typing import Any
 
+from ..arrays import REMEDY, import_cupy
 from ..errors import BackendError
 
+logger = logging.getLogger(__name__)
+
 INSUFFICIENT_DRIVER, NO_DEVICE = 35, 100  # of CUDA's error numbers
-REMEDY = "choose backend = 'cpu'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +51,11 @@ def devices() -> list[Device]:
     return found
 
 
-def import_cupy() -> Any:
-    """Return CuPy.
-
-    Raises
-    ------
-    BackendError
-        When it is not installed or does not load.
-    """
-    try:
-        return importlib.import_module("cupy")
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] == "cupy":
-            raise BackendError(
-                "CuPy is not installed, and GPUs need it: "
-                f"pip install 'napari-tractography[cuda12]' (or [cuda13]), or {REMEDY}."
-            ) from error
-        raise BackendError(f"CuPy does not load ({error}); reinstall it or {REMEDY}.") from error
+def cpu_count() -> int:
+    """Return the number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def n_gpus() -> int:
@@ -122,7 +112,7 @@ def choose_gpus(backend: str) -> tuple[int, ...]:
     if match[1] == "all":
         return tuple(range(count))
     if match[1] is None:
-        if count == 1:  # asking for its memory would start it, which takes time
+        if count == 1:  # asking for its free memory would start it, which takes time
             return (0,)
         return (max(range(count), key=lambda index: _gpu(index).free_bytes),)
     index = int(match[1])
@@ -149,12 +139,17 @@ def _cpu() -> Device:
 
 
 def _gpu(index: int) -> Device:
-    runtime = import_cupy().cuda.runtime
+    cupy = import_cupy()
+    runtime = cupy.cuda.runtime
     state = _nvml_state(runtime.deviceGetPCIBusId(index))
     if state is not None:
         return Device(f"cuda:{index}", model(index), *state)
-    with import_cupy().cuda.Device(index):
-        free, total = runtime.memGetInfo()
+    try:
+        with cupy.cuda.Device(index):
+            free, total = runtime.memGetInfo()
+    except runtime.CUDARuntimeError as error:  # as of a GPU too full to start on
+        logger.debug("cuda:%d does not say how much memory is free: %s", index, error)
+        free = total = 0
     return Device(f"cuda:{index}", model(index), int(free), int(total))
 
 

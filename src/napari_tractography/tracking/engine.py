@@ -1,6 +1,9 @@
 """Tracking: FOD, seeds and parameters in, tractograms out.
 
-``iter_track`` yields chunks as they are ready, ``track`` collects them.
+:func:`iter_track` yields chunks as they are ready, :func:`track` collects them; :func:`iter_chunks`
+and :func:`track_all` are the same for the recipes, the session and the command line, which have a
+:class:`.inputs.TrackingInput`. Input is checked and made into a :class:`.plan.Plan` here; what runs
+it is chosen by :mod:`.backends`.
 """
 
 from __future__ import annotations
@@ -27,15 +30,19 @@ from ..tractogram import Tractogram
 from . import backends, codes
 from .cuda import run as cuda
 from .cuda import tables as cuda_tables
+from .cuda.errors import explained_for_good
 from .inputs import Execution, ExecutionKeywords, TrackingInput
 from .plan import Plan, kernel_field, kernel_regions, kernel_settings
-from .tables.tables import build_cone, build_table, cone_table, fod_table
+from .report import Report
+from .tables.builders import build_cone, build_table
+from .tables.cache import cone_table, fod_table
+from .tables.data import FodTable
 
 logger = logging.getLogger(__name__)
 
-# For whoever shows what a run is doing, until the first streamlines come.
+# What the panel and the command line show until the first streamlines are there.
 PREPARING = "Preparing the engine; the first run on a machine takes up to a minute."
-FEWEST_IN_CONE = 7  # directions: one and those around it
+FEWEST_IN_CONE = 7  # directions: the current one and those around it
 
 
 def iter_track(
@@ -48,7 +55,7 @@ def iter_track(
     include_rule: str = "all",
     cone: ConeFunction | None = None,
     progress: Callable[[int, int], None] | None = None,
-    report: backends.Report | None = None,
+    report: Report | None = None,
     **execution: Unpack[ExecutionKeywords],
 ) -> Generator[Tractogram, None, None]:
     """Track streamlines, a chunk at a time.
@@ -151,22 +158,22 @@ def iter_chunks(
     execution: Execution | None = None,
     *,
     progress: Callable[[int, int], None] | None = None,
-    report: backends.Report | None = None,
+    report: Report | None = None,
 ) -> Generator[Tractogram, None, None]:
     """Track streamlines, a chunk at a time; see :func:`iter_track`."""
-    how = execution or Execution()
+    execution = execution or Execution()
     begun = time.perf_counter()
-    plan = make_plan(given, progress=progress, on_gpu=backends.may_take_a_gpu(how.backend))
+    plan = make_plan(given, progress=progress, on_gpu=backends.may_use_a_gpu(execution))
     if report is not None:
         report.seconds["tables"] = time.perf_counter() - begun
-    choice = backends.choose(plan, how)
-    return backends.iter_chunks(choice, plan, how, report=report)
+    choice = backends.choose(plan, execution)
+    return backends.iter_chunks(choice, plan, execution, report=report)
 
 
 def warm_up(parameters: TrackingParameters | None = None) -> None:
-    """Load what tracks with these parameters, and compile what is not on the disk yet.
+    """Load the kernels for these parameters, and compile those that are not on the disk yet.
 
-    A run after it starts at once. Takes about a second; the first time on a machine, or with
+    The next run then starts at once. Takes about a second; the first time on a machine, or with
     another algorithm or interpolation, half a minute. Done for the CPU and, where there is one,
     for the GPU with most free memory.
     """
@@ -186,12 +193,32 @@ def make_plan(
 ) -> Plan:
     """Check the input and bring it into the form that kernels read.
 
-    With `on_gpu`, what lies on a GPU stays there; without, all of it is brought to the host.
+    Parameters
+    ----------
+    given : TrackingInput
+    progress : callable, optional
+        Called with (rows done, rows in all) while the FOD is tabulated.
+    on_gpu : bool
+        Whether what lies on a GPU stays there; else all of it is copied to the host.
 
     Raises
     ------
     TractographyError
+        When something is wrong with the input, or what lies on a GPU fills it.
     """
+    gpu = gpu_of(given.fod.device_values.native) if on_gpu else None
+    if gpu is None:
+        return _make_plan(given, progress, build_table, on_gpu)
+    with explained_for_good(f"cuda:{gpu}"):
+        return _make_plan(given, progress, cuda_tables.build_table, on_gpu)
+
+
+def _make_plan(
+    given: TrackingInput,
+    progress: Callable[[int, int], None] | None,
+    build: Callable[..., FodTable],
+    on_gpu: bool,
+) -> Plan:
     fod, seeds, parameters, mask = given.fod, given.seeds, given.parameters, given.mask
     inside = check_mask(mask if on_gpu or mask is None else host_array(mask), fod)
     check_seeds(seeds, fod, parameters)
@@ -202,14 +229,7 @@ def make_plan(
         raise InvalidParameterError(
             f"{flat.n_includes} include regions are too many; give at most {codes.MAX_INCLUDES}."
         )
-    there = on_gpu and gpu_of(fod.device_values.native) is not None
-    table = fod_table(
-        fod,
-        parameters.n_directions,
-        parameters.positivity,
-        progress,
-        cuda_tables.build_table if there else build_table,
-    )
+    table = fod_table(fod, parameters.n_directions, parameters.positivity, progress, build)
     if given.cone is None:
         check_cone(parameters)
         cones = cone_table(table, parameters.max_angle_deg)
@@ -217,8 +237,8 @@ def make_plan(
         cones = build_cone(table, function_cone(parameters.n_directions, given.cone))
     first = np.zeros(len(seeds), np.int32)
     if parameters.start == "given" and seeds.device_directions is not None:
-        held = seeds.device_directions
-        first = nearest_direction(held.native if on_gpu else held.host, parameters.n_directions)
+        units = seeds.device_directions
+        first = nearest_direction(units.native if on_gpu else units.host, parameters.n_directions)
     harmonics = None
     if parameters.is_langevin and parameters.evaluation == "direct":
         harmonics = polynomial_coefficients(fod, on_gpu=on_gpu)
@@ -234,23 +254,23 @@ def make_plan(
 
 
 def check_cone(parameters: TrackingParameters) -> None:
-    """Log a warning when the cone holds so few directions that lines can hardly turn."""
-    mass_fraction = (1 - math.cos(math.radians(parameters.max_angle_deg))) / 2
-    held = parameters.n_directions * mass_fraction
-    if held < FEWEST_IN_CONE and not parameters.is_langevin:
-        enough = min(2 * math.ceil(FEWEST_IN_CONE / mass_fraction / 2), MAX_DIRECTIONS)
+    """Log a warning when so few directions lie in the cone that streamlines can hardly turn."""
+    fraction_of_sphere = (1 - math.cos(math.radians(parameters.max_angle_deg))) / 2
+    n_inside = parameters.n_directions * fraction_of_sphere
+    if n_inside < FEWEST_IN_CONE and not parameters.is_langevin:
+        enough = min(2 * math.ceil(FEWEST_IN_CONE / fraction_of_sphere / 2), MAX_DIRECTIONS)
         logger.warning(
             "A cone of %g degrees holds about %.1f of the %d directions, so that streamlines can "
             "hardly turn; raise n_directions to %d.",
             parameters.max_angle_deg,
-            held,
+            n_inside,
             parameters.n_directions,
             enough,
         )
 
 
 def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.uint8] | None:
-    """Return the mask as zeros and ones, where it lies.
+    """Return the mask as (x, y, z) uint8, 1 inside, on the host or the GPU that it lies on.
 
     Raises
     ------
@@ -302,7 +322,7 @@ def check_seeds(seeds: Seeds, fod: Fod, parameters: TrackingParameters) -> None:
 
 
 def _any_inside(positions: Any, grid: Grid) -> bool:
-    """Tell whether any of (n, 3) positions lies inside an image, without moving them."""
+    """Tell whether any of (n, 3) RAS+ mm positions lies inside an image, on their own device."""
     with on_its_device(positions):
         inside: Any = True
         for vox, n in zip(mapped(grid.inverse, positions), grid.shape, strict=True):

@@ -19,7 +19,7 @@ from ..fod import Fod
 from ..parameters import TrackingParameters
 from ..regions import INCLUDE_RULES, Region
 from . import codes
-from .tables.tables import ConeTable, FodTable
+from .tables.data import ConeTable, FodTable
 
 ALGORITHMS = {
     "probabilistic": codes.PROBABILISTIC,

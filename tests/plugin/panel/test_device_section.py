@@ -13,8 +13,8 @@ from napari_tractography.parameters import TrackingParameters
 from napari_tractography.plugin.panel import device_section as device
 from napari_tractography.plugin.panel.device_section import Found
 from napari_tractography.tracking import engine
-from napari_tractography.tracking.backends import Report
 from napari_tractography.tracking.devices import Device
+from napari_tractography.tracking.report import Report
 
 NO_GPU = "There is no NVIDIA GPU here; choose backend = 'cpu'."
 HOST = Device("cpu", "x86_64", 8_000_000_000, 16_000_000_000)

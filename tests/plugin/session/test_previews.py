@@ -11,6 +11,7 @@ from hands import WAIT_MS, Mouse, tracking_threads
 from plans import plan_of
 
 from napari_tractography import Seeds, TrackingParameters, track
+from napari_tractography.errors import InvalidParameterError
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.session.previews import (
     FEWEST,
@@ -82,6 +83,13 @@ def test_a_preview_is_the_beginning_of_the_full_run(cross: Any, n_threads: int) 
     np.testing.assert_array_equal(preview.seed_index, of_whole.seed_index)
     assert preview.digest() == of_whole.digest()
     assert 40 < len(preview) <= sum(some) == preview.n_seeds
+
+
+@pytest.mark.parametrize("n_threads", [0, -1, "two"])
+def test_a_preview_on_no_threads_is_refused(cross: Any, n_threads: Any) -> None:
+    plan = plan_of(cross, Seeds.at(PLACES), TrackingParameters())
+    with pytest.raises(InvalidParameterError, match=r"n_threads = .* is impossible"):
+        track_preview(plan, [0], [3], threading.Event(), n_threads)
 
 
 def test_a_preview_that_is_given_up_ends_soon(cross: Any) -> None:

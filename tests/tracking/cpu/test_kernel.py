@@ -25,6 +25,7 @@ from napari_tractography.tracking.cpu import stepping as strides
 from napari_tractography.tracking.cpu import streamline as halves
 from napari_tractography.tracking.cpu.run import iter_chunks
 from napari_tractography.tracking.engine import track
+from napari_tractography.tracking.execution import Execution
 
 philox_block = njit(draw.philox_block.py_func)
 
@@ -140,7 +141,9 @@ def test_one_compiled_form_serves_every_input():
         lambda: track(fod, seeds, short.replace(direction="forward", output="endpoints")),
         lambda: track(fod, Seeds.at(frozen, frozen), short.replace(start="given", step_mm=1)),
         lambda: track(fod, seeds[1:], short.replace(random_seed=2**62, min_length_mm=1)),
-        lambda: list(iter_chunks(plan_of(fod, seeds, short), first_stream=2**31, block=1)),
+        lambda: list(
+            iter_chunks(plan_of(fod, seeds, short), Execution(block=1), first_stream=2**31)
+        ),
     ):
         run()
         # Other tests may have compiled it before, for inputs of theirs.

@@ -43,6 +43,16 @@ class CompileException(Exception):  # noqa: N818
     pass
 
 
+# What a GPU without any free memory answers, by what was asked of it.
+FULL = {
+    "device": CUDARuntimeError(2, "cudaErrorMemoryAllocation: out of memory"),
+    "stream": CUDARuntimeError(2, "cudaErrorMemoryAllocation: out of memory"),
+    "kernels": CUDADriverError(2, "CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+    "mem_info": CUDARuntimeError(2, "cudaErrorMemoryAllocation: out of memory"),
+    "memory": OutOfMemoryError("Out of memory allocating 512 bytes (allocated so far: 0 bytes)."),
+}
+
+
 class Memory:
     """A MemoryPointer."""
 
@@ -62,7 +72,7 @@ class Memory:
 
 
 class Array(np.lib.mixins.NDArrayOperatorsMixin):
-    """A cupy.ndarray, as far as it goes; views mass_fraction the memory."""
+    """A cupy.ndarray, as far as it goes; views share the memory."""
 
     def __init__(self, host, machine, *, gpu=None, base=None):
         self.host, self.machine, self.base = host, machine, base
@@ -166,6 +176,7 @@ class Stream(_Current):
     kind = "stream"
 
     def __init__(self, machine, non_blocking=False):
+        machine.fail_where_full("stream")
         self.machine = machine
 
     def synchronize(self):
@@ -179,8 +190,13 @@ class Device(_Current):
         self.machine, self.id = machine, index
         self.attributes = {"MultiProcessorCount": 3}
 
+    def __enter__(self):
+        self.machine.fail_where_full("device")
+        return super().__enter__()
+
     @property
     def mem_info(self):
+        self.machine.fail_where_full("mem_info")
         return self.machine.limit - self.machine.used, self.machine.limit
 
 
@@ -241,6 +257,7 @@ class Machine:
         self._entered = threading.local()  # devices and streams, as CuPy has them
         self._lock = threading.RLock()  # memory is freed at any moment
         self.fails_at = ""
+        self.full_at = ""  # by another program: what then fails as CUDA does, see FULL
         self.log, self.launches, self.modules = [], [], []
         # Bytes of each copy: from the host, to it, and from device to device.
         self.uploads, self.downloads, self.moves = [], [], []
@@ -266,6 +283,10 @@ class Machine:
                 occupancyMaxActiveBlocksPerMultiprocessor=lambda ptr, block, shared: 256 // block,
             ),
         )
+
+    def fail_where_full(self, place):
+        if self.full_at == place:
+            raise FULL[place]
 
     def current(self, kind):
         return self._entered.__dict__.setdefault(kind, [])
@@ -309,6 +330,7 @@ class Machine:
         return Array(array.host, self, gpu=array.gpu)
 
     def empty(self, shape, kind):
+        self.fail_where_full("memory")
         host = np.full(shape, 85, kind)  # what memory holds before it is written
         if self.used + host.nbytes > self.limit:
             raise OutOfMemoryError(f"Out of memory allocating {host.nbytes} bytes (allocated so on")
@@ -333,6 +355,7 @@ class Machine:
         return 1.0
 
     def RawModule(self, code, options, backend):  # noqa: N802
+        self.fail_where_full("kernels")
         self.modules.append(options)
         assert code in (kernels.source(), kernels.source(cuda_tables.SOURCE))
         return types.SimpleNamespace(get_function=lambda name: Kernel(self, name))

@@ -25,9 +25,9 @@ from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.regions import Region
 from napari_tractography.seeds import Seeds
-from napari_tractography.tracking import backends
+from napari_tractography.tracking import measuring
 from napari_tractography.tracking.costs import PerformanceModel
-from napari_tractography.tracking.cuda import device as cuda_card
+from napari_tractography.tracking.cuda import device as cuda_device
 from napari_tractography.tracking.cuda import tables as cuda_tables
 from napari_tractography.tracking.cuda.uploads import Uploads
 from napari_tractography.tracking.engine import iter_track, track
@@ -49,13 +49,13 @@ def machine(libraries, monkeypatch, tmp_path):
     library, tables = libraries
     fake = fake_cupy.Machine(library, tables=tables, n_gpus=2)
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    monkeypatch.setattr(cuda_card, "_uploads", Uploads())
-    monkeypatch.setattr(backends, "book", PerformanceModel(tmp_path / "costs.json"))
-    monkeypatch.setattr(backends, "_started", set())
-    for module in (cuda_card, cuda_tables):
+    monkeypatch.setattr(cuda_device, "_uploads", Uploads())
+    monkeypatch.setattr(measuring, "performance", PerformanceModel(tmp_path / "costs.json"))
+    monkeypatch.setattr(measuring, "started_gpus", set())
+    for module in (cuda_device, cuda_tables):
         module.load_kernels.cache_clear()
     yield fake
-    for module in (cuda_card, cuda_tables):
+    for module in (cuda_device, cuda_tables):
         module.load_kernels.cache_clear()
 
 

@@ -3,7 +3,7 @@
 Where there are only Python, NumPy, CuPy and pytest, the runs come from a file that
 ``benchmarks/gpu.py --export`` wrote elsewhere, named by NAPARI_TRACTOGRAPHY_GPU_BUNDLE::
 
-    PYTHONPATH=src python -m pytest -c /dev/null -m gpu tests/tracking/test_cuda_gpu.py
+    PYTHONPATH=src python -m pytest -c /dev/null -m gpu tests/tracking/cuda/test_gpu.py
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from napari_tractography.arrays import import_cupy
 from napari_tractography.errors import BackendError
 from napari_tractography.tracking import devices
 from napari_tractography.tracking.cuda import run as cuda
+from napari_tractography.tracking.execution import Execution
 from napari_tractography.tractogram import Tractogram
 
 pytestmark = pytest.mark.gpu
@@ -71,7 +73,7 @@ def together(chunks) -> Tractogram:
 
 def used_bytes(gpu) -> int:
     gc.collect()
-    cupy = devices.import_cupy()
+    cupy = import_cupy()
     with cupy.cuda.Device(gpu):
         return int(cupy.get_default_memory_pool().used_bytes())
 
@@ -104,12 +106,13 @@ def test_streamlines_depend_neither_on_batches_nor_on_blocks(gpu, run, threads, 
         wanted = together(cuda.iter_chunks(plan, gpus=(gpu,))).digest()
     else:
         wanted = run.expected["digest"]
-    found = together(cuda.iter_chunks(plan, gpus=(gpu,), block=block, threads_a_block=threads))
+    how = Execution(block=block, threads_a_block=threads)
+    found = together(cuda.iter_chunks(plan, how, gpus=(gpu,)))
     assert found.digest() == wanted
 
 
 def test_streamlines_stay_on_the_device(gpu, runs):
-    cupy = devices.import_cupy()
+    cupy = import_cupy()
     for name in ("probabilistic, nearest, plain", "deterministic, trilinear, endpoints"):
         found = cuda.track_on_device(runs[name].plan, gpu=gpu)
         assert isinstance(found.points, cupy.ndarray)
@@ -131,7 +134,7 @@ def moved(array, through: str, gpu: int):
     if through == "torch":
         torch = pytest.importorskip("torch", reason="torch is not installed")
         return torch.from_numpy(array.copy()).to(f"cuda:{gpu}")
-    cupy = devices.import_cupy()
+    cupy = import_cupy()
     with cupy.cuda.Device(gpu):
         return cupy.asarray(array)
 
@@ -140,11 +143,11 @@ def moved(array, through: str, gpu: int):
 def test_tables_made_on_the_device_are_those_of_the_cpu(gpu, fod, positivity):
     from napari_tractography.fod import Fod
     from napari_tractography.tracking.cuda import tables as cuda_tables
-    from napari_tractography.tracking.tables import tables
+    from napari_tractography.tracking.tables import builders
 
     given = Fod(moved(fod.coefficients, "cupy", gpu), fod.grid)
     found = cuda_tables.build_table(given, positivity=positivity)
-    wanted = tables.build_table(fod, positivity=positivity)
+    wanted = builders.build_table(fod, positivity=positivity)
     assert (found.voxel_rows.get() == wanted.voxel_rows).all()
     if positivity == "softplus":
         assert abs(found.quantised.get().astype(int) - wanted.quantised).max() <= 1
@@ -205,23 +208,23 @@ def test_regions_directions_and_drawn_seeds_are_taken_from_the_device(gpu, fod, 
 def test_memory_is_given_back_when_a_run_ends_or_is_cancelled(gpu, run):
     together(cuda.iter_chunks(run.plan, gpus=(gpu,)))
     before = used_bytes(gpu)
-    together(cuda.iter_chunks(run.plan, gpus=(gpu,), block=100))
+    together(cuda.iter_chunks(run.plan, Execution(block=100), gpus=(gpu,)))
     assert used_bytes(gpu) == before
-    chunks = cuda.iter_chunks(run.plan, gpus=(gpu,), block=100)
+    chunks = cuda.iter_chunks(run.plan, Execution(block=100), gpus=(gpu,))
     next(chunks)
     chunks.close()
     assert used_bytes(gpu) == before
 
 
 def test_a_small_memory_limit_gives_the_same_streamlines(gpu, run):
-    chunks = list(cuda.iter_chunks(run.plan, gpus=(gpu,), memory_limit=2_000_000))
+    chunks = list(cuda.iter_chunks(run.plan, Execution(memory_limit=2e6), gpus=(gpu,)))
     assert len(chunks) > 1
     assert together(chunks).digest() == run.expected["digest"]
 
 
 def test_a_refused_launch_is_explained(gpu, run):
     with pytest.raises(BackendError, match="registers"):
-        together(cuda.iter_chunks(run.plan, gpus=(gpu,), threads_a_block=4096))
+        together(cuda.iter_chunks(run.plan, Execution(threads_a_block=4096), gpus=(gpu,)))
     assert together(cuda.iter_chunks(run.plan, gpus=(gpu,))).digest() == run.expected["digest"]
 
 
@@ -229,7 +232,7 @@ def test_all_gpus_together_give_the_same_streamlines(gpu, run):
     gpus = devices.choose_gpus("cuda:all")
     if len(gpus) < 2:
         pytest.skip("there is one GPU only")
-    found = together(cuda.iter_chunks(run.plan, gpus=gpus, block=100))
+    found = together(cuda.iter_chunks(run.plan, Execution(block=100), gpus=gpus))
     assert found.digest() == run.expected["digest"]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 
 import fake_cupy
 import numpy as np
@@ -15,18 +16,18 @@ from host import compile_for_host
 from plans import plan_of
 from toys import SKEWED, random_fod
 
-from napari_tractography.errors import BackendError, InvalidParameterError
+from napari_tractography.errors import BackendError
 from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.regions import Region
 from napari_tractography.seeds import Seeds
-from napari_tractography.tracking import devices
 from napari_tractography.tracking.cpu import run as cpu
-from napari_tractography.tracking.cuda import device as cuda_card
+from napari_tractography.tracking.cuda import device as cuda_device
 from napari_tractography.tracking.cuda import run as cuda
-from napari_tractography.tracking.cuda import scheduler as launcher
+from napari_tractography.tracking.cuda import scheduler
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda.uploads import Uploads
+from napari_tractography.tracking.execution import Execution
 from napari_tractography.tractogram import Tractogram
 
 
@@ -39,12 +40,11 @@ def library(tmp_path_factory):
 def machine(library, monkeypatch):
     """A machine with one fake GPU; what other tests left on theirs is forgotten."""
     fake = fake_cupy.Machine(library)
-    for module in (cuda_card, devices):
-        monkeypatch.setattr(module, "import_cupy", lambda: fake)
-    monkeypatch.setattr(cuda_card, "_uploads", Uploads())
-    cuda_card.load_kernels.cache_clear()
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setattr(cuda_device, "_uploads", Uploads())
+    cuda_device.load_kernels.cache_clear()
     yield fake
-    cuda_card.load_kernels.cache_clear()
+    cuda_device.load_kernels.cache_clear()
 
 
 @pytest.fixture
@@ -65,8 +65,8 @@ def together(chunks):
     return Tractogram.concatenate(list(chunks))
 
 
-def on_cpu(plan, **more):
-    return together(cpu.iter_chunks(plan, **more))
+def on_cpu(plan):
+    return together(cpu.iter_chunks(plan))
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_chunks_are_those_of_the_cpu(machine, fod, seeds, changes, block):
         mask=np.ones(fod.grid.shape),
         regions=[Region.sphere(fod.grid.centre_mm, 1.0, "stop")],
     )
-    wanted = on_cpu(plan, first_stream=7)
-    chunks = list(cuda.iter_chunks(plan, block=block, first_stream=7))
+    wanted = on_cpu(plan)
+    chunks = list(cuda.iter_chunks(plan, Execution(block=block)))
     if block is not None:
         assert max(chunk.n_seeds for chunk in chunks) == block
     found = together(chunks)
@@ -134,9 +134,9 @@ def test_memory_of_a_run_is_given_back_when_it_ends_and_when_it_is_cancelled(mac
     plan = plan_of(fod, seeds, short())
     together(cuda.iter_chunks(plan))
     before = machine.used
-    together(cuda.iter_chunks(plan, block=50))
+    together(cuda.iter_chunks(plan, Execution(block=50)))
     assert machine.used == before
-    chunks = cuda.iter_chunks(plan, block=50)
+    chunks = cuda.iter_chunks(plan, Execution(block=50))
     next(chunks)
     assert machine.used > before
     chunks.close()
@@ -150,7 +150,7 @@ def test_a_failing_device_is_explained_and_leaks_nothing(machine, fod, seeds, ca
     before = machine.used
     machine.fails_at = "write_streamlines"
     with pytest.raises(BackendError, match=r"cuda:0 failed \(cudaErrorIllegalAddress"):
-        together(cuda.iter_chunks(plan, block=50))
+        together(cuda.iter_chunks(plan, Execution(block=50)))
     gc.collect()
     assert machine.used == before
 
@@ -162,7 +162,7 @@ def test_a_run_goes_on_with_smaller_batches_where_memory_is_short(machine, fod, 
     tables = machine.used
     machine.limit = tables + 100_000
     machine.most = machine.used
-    chunks = list(cuda.iter_chunks(plan, memory_limit=10**9))  # more than there is
+    chunks = list(cuda.iter_chunks(plan, Execution(memory_limit=10**9)))  # more than there is
     assert len(chunks) > 3
     assert together(chunks).digest() == whole.digest() == wanted.digest()
     assert machine.most <= machine.limit
@@ -174,10 +174,8 @@ def test_a_memory_limit_is_kept(machine, fod, seeds):
     tables = machine.used
     for limit in (200_000, 400_000):
         machine.most = machine.used
-        together(cuda.iter_chunks(plan, memory_limit=limit))
+        together(cuda.iter_chunks(plan, Execution(memory_limit=limit)))
         assert machine.most - tables <= limit + 10_000  # one region table and the like
-    with pytest.raises(InvalidParameterError, match="memory_limit = 0"):
-        together(cuda.iter_chunks(plan, memory_limit=0))
 
 
 def test_too_little_memory_for_the_tables_is_said_in_one_sentence(machine, fod, seeds):
@@ -194,13 +192,13 @@ def test_too_little_memory_for_one_seed_is_said_in_one_sentence(machine, fod, se
     together(cuda.iter_chunks(plan))
     machine.limit = machine.used + 5_000
     with pytest.raises(BackendError, match=r"cuda:0 has too little memory: even \d+ seeds"):
-        together(cuda.iter_chunks(plan, memory_limit=10**9))
+        together(cuda.iter_chunks(plan, Execution(memory_limit=10**9)))
 
 
 def test_a_refused_launch_is_explained(machine, fod, seeds):
     plan = plan_of(fod, seeds, short())
     with pytest.raises(BackendError, match=r"1024 threads a block .*40 registers and 136 bytes"):
-        together(cuda.iter_chunks(plan, threads_a_block=1024))
+        together(cuda.iter_chunks(plan, Execution(threads_a_block=1024)))
 
 
 def test_a_kernel_that_does_not_compile_is_explained(machine, fod, seeds, monkeypatch):
@@ -213,9 +211,9 @@ def test_a_kernel_that_does_not_compile_is_explained(machine, fod, seeds, monkey
 
 
 def test_blocks_keep_most_threads_on_a_multiprocessor(machine, fod, seeds):
-    assert cuda_card.choose_block(lambda block: {32: 16, 64: 10, 128: 5, 256: 2}[block]) == 128
-    assert cuda_card.choose_block(lambda block: {32: 16, 64: 11, 128: 5, 256: 2}[block]) == 64
-    together(cuda.iter_chunks(plan_of(fod, seeds, short()), threads_a_block=64))
+    assert cuda_device.choose_block(lambda block: {32: 16, 64: 10, 128: 5, 256: 2}[block]) == 128
+    assert cuda_device.choose_block(lambda block: {32: 16, 64: 11, 128: 5, 256: 2}[block]) == 64
+    together(cuda.iter_chunks(plan_of(fod, seeds, short()), Execution(threads_a_block=64)))
     shapes = {name: (grid, block) for name, grid, block in machine.launches}
     assert shapes["count_streamlines"] == ((8,), (64,))  # of at most 3 x 4 blocks
     assert shapes["scan_tiles"] == ((1,), (64,))
@@ -225,10 +223,10 @@ def test_several_gpus_share_the_seeds(machine, fod, seeds):
     machine.n_gpus = 2
     plan = plan_of(fod, seeds, short())
     wanted = on_cpu(plan)
-    card = cuda_card.CudaDevice(1, plan)
-    assert card.name == "cuda:1"
-    card.close()
-    chunks = list(cuda.iter_chunks(plan, gpus=(0,), block=20))
+    device = cuda_device.CudaDevice(1, plan)
+    assert device.name == "cuda:1"
+    device.close()
+    chunks = list(cuda.iter_chunks(plan, Execution(block=20), gpus=(0,)))
     assert len(chunks) == 25
     assert together(chunks).digest() == wanted.digest()
 
@@ -251,7 +249,7 @@ def test_streamlines_may_stay_on_the_device(machine, fod, seeds, output):
 def test_streamlines_that_cannot_stay_on_the_device_say_so(machine, fod, seeds):
     plan = plan_of(fod, seeds, short())
     with pytest.raises(BackendError, match=r"too little memory to keep the streamlines of 500"):
-        cuda.track_on_device(plan, memory_limit=100_000)
+        cuda.track_on_device(plan, Execution(memory_limit=100_000))
     before = machine.used
     cuda.track_on_device(plan)
     gc.collect()
@@ -259,25 +257,25 @@ def test_streamlines_that_cannot_stay_on_the_device_say_so(machine, fod, seeds):
 
 
 def test_time_is_reported_as_upload_tracking_and_download(machine, fod, seeds, caplog):
-    with caplog.at_level(logging.INFO, logger=cuda_card.__name__):
+    with caplog.at_level(logging.INFO, logger=cuda_device.__name__):
         together(cuda.iter_chunks(plan_of(fod, seeds, short())))
     assert "cuda:0: upload 0.001 s, tracking 0.002 s, download 0.001 s" in caplog.text
 
 
 def test_a_batch_takes_the_memory_that_it_is_said_to_take(machine, fod, seeds):
     plan = plan_of(fod, seeds, short())
-    card = cuda_card.CudaDevice(0, plan)
-    sizing = card.sizing(0.5, None)
+    device = cuda_device.CudaDevice(0, plan)
+    sizing = device.sizing(Execution(memory_limit=0.5))
     before = machine.used
-    card.count(0, 0, kernels.TILE)
+    device.count(0, 0, kernels.TILE)
     assert machine.used - before <= kernels.TILE * sizing.seed_bytes + 100
     assert machine.used - before >= kernels.TILE * (sizing.seed_bytes - 1)
-    n_points = card.n_points(0)
-    card.write(0)
-    taken = machine.used - before
-    assert taken <= sizing.need(kernels.TILE, n_points) + 100
-    assert taken >= n_points * launcher.POINT_BYTES
-    card.close()
+    n_points = device.n_points(0)
+    device.write(0)
+    n_bytes = machine.used - before
+    assert n_bytes <= sizing.need(kernels.TILE, n_points) + 100
+    assert n_bytes >= n_points * scheduler.POINT_BYTES
+    device.close()
 
 
 def test_tables_are_kept_by_the_memory_they_lie_in(machine):

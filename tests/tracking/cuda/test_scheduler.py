@@ -1,4 +1,4 @@
-"""The launcher's decisions, on a fake device that runs out of memory on cue."""
+"""The scheduler's decisions, on a fake device that runs out of memory on cue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_tractography.errors import BackendError
-from napari_tractography.tracking.cuda import scheduler as launcher
+from napari_tractography.tracking.cuda import scheduler
 from napari_tractography.tracking.cuda.scheduler import (
     MAX_POINTS,
     POINT_BYTES,
@@ -25,7 +25,7 @@ from napari_tractography.tracking.cuda.scheduler import (
 from napari_tractography.tractogram import Tractogram
 
 
-class FakeCard:
+class FakeDevice:
     """Every seed gives a line of `length` points, whose coordinates are its number.
 
     `memory` is what the batches of both slots may hold, in bytes; a seed takes 10.
@@ -34,21 +34,21 @@ class FakeCard:
     def __init__(self, name="fake", length=5, memory=10**9, pause=0.0, fails_at=None):
         self.name, self.length, self.memory, self.pause = name, length, memory, pause
         self.fails_at = fails_at
-        self.held = [0, 0]
+        self.used = [0, 0]
         self.ranges = [None, None]
         self.results = [None, None]
         self.log = []
 
     def take(self, slot, n_bytes):
-        if sum(self.held) + n_bytes > self.memory:
+        if sum(self.used) + n_bytes > self.memory:
             raise OutOfDeviceMemoryError(f"{n_bytes} bytes")
-        self.held[slot] += n_bytes
+        self.used[slot] += n_bytes
 
     def count(self, slot, first, last):
         self.log.append(("count", slot, first, last))
         if self.fails_at is not None and first <= self.fails_at < last:
-            raise BackendError("the card is gone")
-        self.held[slot] = 0  # the last batch's
+            raise BackendError("the device is gone")
+        self.used[slot] = 0  # the last batch's
         self.take(slot, 10 * (last - first))
         self.ranges[slot] = first, last
 
@@ -76,7 +76,7 @@ class FakeCard:
     def release(self):
         assert self.results == [None, None], "a batch was thrown away"
         self.log.append(("release",))
-        self.held = [0, 0]
+        self.used = [0, 0]
 
 
 def everything(chunks):
@@ -90,10 +90,10 @@ def plain(budget=10**9, n=16, largest=10**6):
 
 
 def test_a_batch_travels_while_the_next_is_tracked():
-    card = FakeCard()
+    device = FakeDevice()
     sizing = plain(n=10, largest=10)
-    assert everything(run_devices([card], 40, [sizing])) == list(range(40))
-    assert [entry[:2] for entry in card.log] == [
+    assert everything(run_devices([device], 40, [sizing])) == list(range(40))
+    assert [entry[:2] for entry in device.log] == [
         ("count", 0),
         ("write", 0),
         ("count", 1),
@@ -118,38 +118,38 @@ def test_a_batch_travels_while_the_next_is_tracked():
 def test_no_seed_is_lost_doubled_or_out_of_order_whatever_the_memory(
     n_seeds, first, largest, memory
 ):
-    card = FakeCard(memory=memory)
+    device = FakeDevice(memory=memory)
     sizing = plain(n=first, largest=largest)
-    assert everything(run_devices([card], n_seeds, [sizing])) == list(range(n_seeds))
+    assert everything(run_devices([device], n_seeds, [sizing])) == list(range(n_seeds))
 
 
 def test_lack_of_memory_halves_the_batch_and_goes_on():
-    card = FakeCard(memory=70 * 20)
+    device = FakeDevice(memory=70 * 20)
     sizing = plain(n=64, largest=64)
-    assert everything(run_devices([card], 200, [sizing])) == list(range(200))
-    assert sizing.largest < 20  # and what failed is not n_rejected again
-    written = [last - first for kind, _, first, last in (e for e in card.log if e[0] == "write")]
+    assert everything(run_devices([device], 200, [sizing])) == list(range(200))
+    assert sizing.largest < 20  # and what failed is not tried again
+    written = [last - first for kind, _, first, last in (e for e in device.log if e[0] == "write")]
     assert max(written[2:]) <= 16
-    assert card.log.count(("release",)) >= 2
+    assert device.log.count(("release",)) >= 2
 
 
 def test_a_seed_that_does_not_fit_ends_the_run_in_one_sentence():
-    card = FakeCard(memory=69)
+    device = FakeDevice(memory=69)
     with pytest.raises(BackendError, match=r"fake has too little memory: even 1 seeds .*60 bytes"):
-        list(run_devices([card], 50, [plain()]))
-    assert sum(card.held) <= 69
+        list(run_devices([device], 50, [plain()]))
+    assert sum(device.used) <= 69
 
 
 def test_halving_has_an_end():
-    card = FakeCard(memory=69)
+    device = FakeDevice(memory=69)
     with pytest.raises(BackendError, match="raise memory_limit"):
-        list(run_devices([card], 10**7, [Sizing(10**12, 10, n=10**6, largest=10**6)]))
-    counted = [e for e in card.log if e[0] == "count"]
-    assert len(counted) == launcher.MAX_HALVINGS + 1
+        list(run_devices([device], 10**7, [Sizing(10**12, 10, n=10**6, largest=10**6)]))
+    counted = [e for e in device.log if e[0] == "count"]
+    assert len(counted) == scheduler.MAX_HALVINGS + 1
 
 
 def test_what_was_tracked_before_memory_ran_out_is_not_lost():
-    class Shrinking(FakeCard):
+    class Shrinking(FakeDevice):
         def count(self, slot, first, last):
             if first >= 60:
                 self.memory = 69
@@ -167,11 +167,11 @@ def test_what_was_tracked_before_memory_ran_out_is_not_lost():
 
 
 def test_batches_keep_to_the_budget():
-    card = FakeCard()
+    device = FakeDevice()
     sizing = Sizing(budget=7000, seed_bytes=10, n=1000)  # 70 bytes a seed with its points
     assert sizing.n == 700
-    assert everything(run_devices([card], 1000, [sizing])) == list(range(1000))
-    written = [last - first for kind, _, first, last in (e for e in card.log if e[0] == "write")]
+    assert everything(run_devices([device], 1000, [sizing])) == list(range(1000))
+    written = [last - first for kind, _, first, last in (e for e in device.log if e[0] == "write")]
     assert max(written) <= 100
 
 
@@ -182,7 +182,7 @@ def test_sizes_follow_speed_and_memory():
     sizing.learn(1000, 5000, seconds=0.5)
     assert sizing.n == 500
     sizing.learn(10**6, 10**6, seconds=0.01)
-    assert sizing.n == launcher.MAX_BATCH
+    assert sizing.n == scheduler.MAX_BATCH
     sizing.learn(10**6, 10**9, seconds=0.01)
     assert sizing.n * 1000 < MAX_POINTS
     small = Sizing(budget=10**6, seed_bytes=10, n=1000)
@@ -193,55 +193,55 @@ def test_sizes_follow_speed_and_memory():
 
 
 def test_closing_cancels_and_collects_nothing_more():
-    card = FakeCard()
-    chunks = run_devices([card], 1000, [plain(n=10, largest=10)])
+    device = FakeDevice()
+    chunks = run_devices([device], 1000, [plain(n=10, largest=10)])
     next(chunks)
-    n = len(card.log)
+    n = len(device.log)
     chunks.close()
-    assert len(card.log) == n
+    assert len(device.log) == n
 
 
-# -------------------------------------------------------------------------------------- many cards
+# ------------------------------------------------------------------------------------ many devices
 
 
 @pytest.mark.parametrize("pauses", [(0.0, 0.0), (0.002, 0.0), (0.0, 0.001, 0.003)])
-def test_cards_share_the_seeds_and_chunks_come_in_seed_order(pauses):
-    cards = [FakeCard(f"card {n}", pause=pause) for n, pause in enumerate(pauses)]
-    sizings = [plain(n=10, largest=10) for _ in cards]
-    assert everything(run_devices(cards, 503, sizings)) == list(range(503))
-    ranges = sorted(e[2:] for card in cards for e in card.log if e[0] == "write")
+def test_devices_share_the_seeds_and_chunks_come_in_seed_order(pauses):
+    devices = [FakeDevice(f"device {n}", pause=pause) for n, pause in enumerate(pauses)]
+    sizings = [plain(n=10, largest=10) for _ in devices]
+    assert everything(run_devices(devices, 503, sizings)) == list(range(503))
+    ranges = sorted(e[2:] for device in devices for e in device.log if e[0] == "write")
     assert [first for first, _ in ranges] == list(range(0, 503, 10))
 
 
-def test_a_faster_card_does_more():
-    slow, fast = FakeCard(pause=0.02), FakeCard(pause=0.0)
+def test_a_faster_device_does_more():
+    slow, fast = FakeDevice(pause=0.02), FakeDevice(pause=0.0)
     everything(run_devices([slow, fast], 400, [plain(n=10, largest=10) for _ in range(2)]))
-    done = [sum(e[0] == "write" for e in card.log) for card in (slow, fast)]
+    done = [sum(e[0] == "write" for e in device.log) for device in (slow, fast)]
     assert done[1] > done[0] > 0
 
 
-def test_memory_may_run_out_on_one_card_of_several():
-    cards = [FakeCard(memory=70 * 3), FakeCard()]
-    sizings = [plain(n=32, largest=32) for _ in cards]
-    assert everything(run_devices(cards, 500, sizings)) == list(range(500))
+def test_memory_may_run_out_on_one_device_of_several():
+    devices = [FakeDevice(memory=70 * 3), FakeDevice()]
+    sizings = [plain(n=32, largest=32) for _ in devices]
+    assert everything(run_devices(devices, 500, sizings)) == list(range(500))
 
 
-def test_a_failure_of_one_card_reaches_the_caller_and_stops_the_others():
-    cards = [FakeCard(), FakeCard(fails_at=200)]
-    cards[0].fails_at = 200  # whoever comes to that seed
-    with pytest.raises(BackendError, match="the card is gone"):
-        everything(run_devices(cards, 10**6, [plain(n=10, largest=10) for _ in cards]))
+def test_a_failure_of_one_device_reaches_the_caller_and_stops_the_others():
+    devices = [FakeDevice(), FakeDevice(fails_at=200)]
+    devices[0].fails_at = 200  # whoever comes to that seed
+    with pytest.raises(BackendError, match="the device is gone"):
+        everything(run_devices(devices, 10**6, [plain(n=10, largest=10) for _ in devices]))
     assert not [t for t in threading.enumerate() if t.name.startswith("tractography-cuda")]
 
 
 def test_a_slow_taker_does_not_fill_memory_with_what_others_tracked():
-    cards = [FakeCard(), FakeCard()]
-    chunks = run_devices(cards, 10**4, [plain(n=10, largest=10) for _ in cards])
+    devices = [FakeDevice(), FakeDevice()]
+    chunks = run_devices(devices, 10**4, [plain(n=10, largest=10) for _ in devices])
     next(chunks)
-    limit = 2 * (launcher.AHEAD + 1)
+    limit = 2 * (scheduler.AHEAD + 1)
     for _ in range(50):
         time.sleep(0.002)
-        assert sum(e[0] == "count" for card in cards for e in card.log) <= limit
+        assert sum(e[0] == "count" for device in devices for e in device.log) <= limit
     chunks.close()
     assert not [t for t in threading.enumerate() if t.name.startswith("tractography-cuda")]
 
@@ -262,7 +262,7 @@ def test_ranges_are_handed_out_once_from_any_thread():
     assert sorted(itertools.chain(*(range(*seeds) for seeds in taken))) == list(range(10_000))
 
 
-def test_a_card_goes_through_its_ranges_in_order():
+def test_a_device_goes_through_its_ranges_in_order():
     ranges = SeedRanges(100)
-    found = [seeds for seeds, _ in run_device(FakeCard(), ranges.take, plain(n=30, largest=30))]
+    found = [seeds for seeds, _ in run_device(FakeDevice(), ranges.take, plain(n=30, largest=30))]
     assert found == [(0, 30), (30, 60), (60, 90), (90, 100)]

@@ -10,7 +10,7 @@ from toys import random_fod
 from napari_tractography.fod import Fod
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
-from napari_tractography.tracking.tables.tables import build_table, sampling_matrix, sharpness_of
+from napari_tractography.tracking.tables.builders import build_table, sampling_matrix, sharpness_of
 
 
 @pytest.fixture(scope="module")

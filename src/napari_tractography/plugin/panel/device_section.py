@@ -17,9 +17,8 @@ from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QVBoxLayout, QWidg
 
 from ...parameters import ParameterSpec
 from ...tracking import devices, engine
-from ...tracking.backends import Report
-from ...tracking.devices import Device
-from ...tracking.tables.tables import cpu_count
+from ...tracking.devices import Device, cpu_count
+from ...tracking.report import Report
 from ..session.runs import Run
 from ..session.session import Session
 from .widgets.controls import form, parameter_control, tooltip

@@ -18,7 +18,7 @@ from qtpy.QtCore import QObject, QTimer
 
 from ...errors import InvalidParameterError
 from ...parameters import ParameterSpec, parameter_specs, seeding_specs
-from ...tracking.tables.tables import cpu_count
+from ...tracking.devices import cpu_count
 from ..export.screenshots import PICTURE_SPECS
 from .appearance_section import AppearanceSection, display_specs
 from .device_section import BACKEND_SPEC, THREADS_SPEC, DeviceSection

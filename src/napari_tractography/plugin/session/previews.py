@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...tracking.cpu import run as cpu
+from ...tracking.execution import Execution
 from ...tracking.plan import Plan
-from ...tracking.tables.tables import cpu_count
 from ...tractogram import Tractogram
 
 TARGET_SECONDS = 0.035  # from the change to the layer; half of the previews take less
@@ -75,8 +75,13 @@ def track_preview(
         Gives up: what has been tracked comes back.
     n_threads : int, optional
         By default one a processor.
+
+    Raises
+    ------
+    InvalidParameterError
+        When the number of threads is impossible.
     """
-    n_workers = n_threads or cpu_count()
+    n_workers = Execution(n_threads=n_threads).n_workers
     size = max(-(-plan.n_seeds // n_workers), cpu.FIRST_BLOCK_MIN)
     stop = np.zeros(1, np.uint8)
     worker = cpu._Worker()

@@ -21,9 +21,9 @@ from ...fod import Fod
 from ...parameters import TrackingParameters
 from ...regions import Region
 from ...seeds import Seeds
-from ...tracking.backends import Report
 from ...tracking.engine import iter_chunks, make_plan
 from ...tracking.inputs import Execution, TrackingInput
+from ...tracking.report import Report
 from ...tractogram import Tractogram
 from .previews import track_preview
 from .seeding import Seeding

@@ -19,8 +19,8 @@ from qtpy.QtCore import QTimer
 from ...errors import InvalidFodError, InvalidSeedsError, TractographyError
 from ...fod import Fod
 from ...parameters import SeedingParameters, TrackingParameters
-from ...tracking.backends import Report
 from ...tracking.inputs import Execution
+from ...tracking.report import Report
 from ...tractogram import Tractogram
 from ..layers.layer_watch import Watch
 from ..layers.volumes import fod_of, mask_of, voxels_of

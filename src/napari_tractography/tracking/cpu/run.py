@@ -20,8 +20,9 @@ from ...buffers import pool
 from ...stop import N_REASONS
 from ...tractogram import Tractogram, tally_from_counts
 from .. import codes
+from ..execution import Execution
 from ..plan import Plan
-from ..tables.tables import cpu_count
+from ..report import Report
 from . import kernel
 from . import lane_state as state
 from .vectors import N_LANES, in_order
@@ -45,24 +46,21 @@ class _Worker(threading.local):
 
 def iter_chunks(
     plan: Plan,
+    execution: Execution | None = None,
     *,
-    n_threads: int | None = None,
     first_stream: int = 0,
-    block: int | None = None,
-    spent: dict[str, float] | None = None,
+    report: Report | None = None,
 ) -> Generator[Tractogram, None, None]:
     """Track the seeds of a plan; yield chunks in seed order.
 
     Parameters
     ----------
     plan : Plan
-    n_threads : int, optional
-        Number of threads; by default one a processor.
+    execution : Execution, optional
+        Of which `n_threads` and `block` are for the CPU.
     first_stream : int
         Streamline id of the first seed: its random numbers and `seed_index` go by it.
-    block : int, optional
-        Seeds a block; by default adapted to the speed. The streamlines do not depend on it.
-    spent : dict, optional
+    report : Report, optional
         Filled: seconds of "tracking", as if all threads were busy from the first block to the last.
 
     Yields
@@ -70,7 +68,8 @@ def iter_chunks(
     Tractogram
         Closing the generator cancels what is under way and waits for the threads.
     """
-    n_workers = n_threads or cpu_count()
+    execution = execution or Execution()
+    n_workers, block = execution.n_workers, execution.block
     cancelled = np.zeros(1, np.uint8)
     worker = _Worker()
     share = plan.n_seeds // (4 * n_workers)
@@ -90,8 +89,8 @@ def iter_chunks(
             chunk, seconds = pending.popleft().result()
             n_blocks += 1
             busy_seconds += seconds
-            if spent is not None:
-                spent["tracking"] = busy_seconds / min(n_blocks, n_workers)
+            if report is not None:
+                report.seconds["tracking"] = busy_seconds / min(n_blocks, n_workers)
             if block is None:
                 wanted = chunk.n_seeds * BLOCK_SECONDS / max(seconds, 1e-6)
                 size = int(min(max(wanted, 1), 4 * size, MAX_BLOCK))

@@ -2,7 +2,7 @@
 
 How a run is cut into batches is decided in :mod:`.scheduler`, what a GPU does with one in
 :mod:`.device`. Imports CuPy on first use, and never Numba: it also runs where there are only NumPy
-and CuPy.
+and CuPy. Called by :mod:`napari_tractography.tracking.backends`.
 """
 
 from __future__ import annotations
@@ -14,45 +14,36 @@ from typing import TYPE_CHECKING, Any
 from ...errors import BackendError
 from ...stop import StopReason
 from ...tractogram import Tractogram, tally_from_counts
+from ..execution import Execution
+from ..report import Report
 from .device import CudaDevice
 from .device import is_uploaded as is_uploaded
 from .device import warm_up as warm_up
-from .scheduler import MEMORY_LIMIT, SLOTS, OutOfDeviceMemoryError, run_devices
+from .scheduler import SLOTS, OutOfDeviceMemoryError, run_devices
 
 if TYPE_CHECKING:
-    from ..plan import Plan
+    from ..plan import Plan  # which needs Numba
 
 
 def iter_chunks(
     plan: Plan,
+    execution: Execution | None = None,
     *,
     gpus: Sequence[int] = (0,),
-    first_stream: int = 0,
-    block: int | None = None,
-    memory_limit: float = MEMORY_LIMIT,
-    threads_a_block: int | None = None,
-    spent: dict[str, float] | None = None,
+    report: Report | None = None,
 ) -> Generator[Tractogram, None, None]:
     """Track the seeds of a plan on GPUs; yield chunks in seed order.
 
     Parameters
     ----------
     plan : Plan
+    execution : Execution, optional
+        Of which `block`, `memory_limit` and `threads_a_block` are for GPUs.
     gpus : sequence of int
         Numbers of the GPUs to share the seeds.
-    first_stream : int
-        Streamline id of the first seed: its random numbers and `seed_index` go by it.
-    block : int, optional
-        Seeds a batch at most; by default adapted to speed and memory. The streamlines do not
-        depend on it.
-    memory_limit : float
-        What to take of each GPU: up to 1 the share of the free memory, above it bytes.
-    threads_a_block : int, optional
-        Of the kernels; by default whatever keeps the GPU fullest.
-    spent : dict, optional
-        Filled in the end: seconds of "upload", "tracking" and "download", "upload_bytes", and
-        "held_bytes" of CuPy's pools. Tracking and downloading, which GPUs do at the same time, are
-        their mean.
+    report : Report, optional
+        Filled in the end: seconds of "upload", "tracking" and "download", `uploaded_bytes` and
+        `held_bytes`. GPUs track and download at the same time: those seconds are their mean.
 
     Yields
     ------
@@ -62,25 +53,26 @@ def iter_chunks(
     Raises
     ------
     BackendError
-        When a GPU cannot do it, in one sentence.
+        When a GPU fails or has too little memory, in one sentence.
     """
-    cards: list[CudaDevice] = []
+    execution = execution or Execution()
+    devices: list[CudaDevice] = []
     try:
-        for gpu in gpus:
-            card = CudaDevice(gpu, plan, first_stream, threads_a_block)
-            cards += [card]
-        sizings = [card.sizing(memory_limit, block) for card in cards]
-        yield from run_devices(cards, plan.n_seeds, sizings)
+        for gpu in gpus:  # one by one, so that those before one that fails are closed
+            device = CudaDevice(gpu, plan, execution.threads_a_block)
+            devices += [device]
+        sizings = [device.sizing(execution) for device in devices]
+        yield from run_devices(devices, plan.n_seeds, sizings)
     finally:
-        for card in cards:
-            card.close()
-        if spent is not None:
+        for device in devices:
+            device.close()
+        if report is not None:
             for what in ("upload", "tracking", "download"):
-                spent[what] = sum(card.seconds[what] for card in cards)
-                if what != "upload" and cards:
-                    spent[what] /= len(cards)
-            spent["upload_bytes"] = sum(card.uploaded_bytes for card in cards)
-            spent["held_bytes"] = sum(card.held_bytes for card in cards)
+                report.seconds[what] = sum(device.seconds[what] for device in devices)
+                if what != "upload" and devices:
+                    report.seconds[what] /= len(devices)
+            report.uploaded_bytes = sum(device.uploaded_bytes for device in devices)
+            report.held_bytes = sum(device.held_bytes for device in devices)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,39 +113,45 @@ class DeviceTractogram:
 
 
 def track_on_device(
-    plan: Plan,
-    *,
-    gpu: int = 0,
-    first_stream: int = 0,
-    memory_limit: float = MEMORY_LIMIT,
-    threads_a_block: int | None = None,
+    plan: Plan, execution: Execution | None = None, *, gpu: int = 0
 ) -> DeviceTractogram:
     """Track the seeds of a plan on a GPU, and leave the streamlines there.
 
-    All of them are tracked as one batch, whose points the second pass writes where they stay.
+    All of them are tracked as one batch; its second pass writes the points to where they stay.
+
+    Parameters
+    ----------
+    plan : Plan
+    execution : Execution, optional
+        Of which `memory_limit` and `threads_a_block` are for this.
+    gpu : int
+        Number of the GPU.
 
     Raises
     ------
     BackendError
-        When a GPU cannot do it, or they do not fit into its memory.
+        When the GPU fails, or the streamlines do not fit into its memory.
     """
-    card = CudaDevice(gpu, plan, first_stream, threads_a_block)
+    execution = execution or Execution()
+    device = CudaDevice(gpu, plan, execution.threads_a_block)
     try:
-        sizing = card.sizing(memory_limit, None)
+        sizing = device.sizing(execution)
         need = sizing.need(plan.n_seeds, 0)
-        card.count(0, 0, plan.n_seeds)
-        n_points = card.n_points(0)
-        need = sizing.need(plan.n_seeds, n_points)
-        if need > SLOTS * sizing.budget:
-            raise OutOfDeviceMemoryError
-        kept = card.keep(0)
-    except OutOfDeviceMemoryError as error:
-        raise BackendError(
-            f"cuda:{gpu} has too little memory to keep the streamlines of {plan.n_seeds} seeds: "
-            f"they need {need / 1e9:.2g} GB; track fewer at a time or without device_arrays."
-        ) from error
+        try:
+            device.count(0, 0, plan.n_seeds)
+            n_points = device.n_points(0)
+            need = sizing.need(plan.n_seeds, n_points)
+            if need > SLOTS * sizing.budget:
+                raise OutOfDeviceMemoryError
+            kept = device.keep(0)
+        except OutOfDeviceMemoryError as error:
+            raise BackendError(
+                f"{device.name} has too little memory to keep the streamlines of {plan.n_seeds} "
+                f"seeds: they need {need / 1e9:.2g} GB; track fewer at a time or without "
+                "device_arrays."
+            ) from error
     finally:
-        card.close()
+        device.close()
     return DeviceTractogram(
         points=kept["points"],
         offsets=kept["line_offsets"],

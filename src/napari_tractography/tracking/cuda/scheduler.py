@@ -1,8 +1,8 @@
 """How a run is spread over devices: batch sizes, memory, order and cancelling.
 
-Knows no CUDA: what it drives is a :class:`Card`, of which :mod:`.run` has the real one
-and the tests have others. Every batch goes through two passes, counting and
-writing, and while one batch travels to the host the next is tracked: a card has two slots.
+Knows no CUDA: it drives any :class:`BatchDevice`, such as :class:`.device.CudaDevice` and those of
+the tests. Each batch goes through two passes, counting and writing; while one batch is copied to
+the host the next one is tracked: hence a device has two slots. Used by :mod:`.run`.
 """
 
 from __future__ import annotations
@@ -17,40 +17,46 @@ from typing import Protocol
 from ...errors import BackendError
 from ...tractogram import Tractogram
 
-MEMORY_LIMIT = 0.8  # of what is free on a GPU, by default
-FIRST_BATCH = 1 << 13  # seeds: small, so that the first streamlines show at once
+FIRST_BATCH = 1 << 13  # seeds: few, so that the first streamlines show at once
 MAX_BATCH = 1 << 20  # seeds
-MAX_POINTS = 1 << 24  # of a batch: 200 MB, which are also held in pinned host memory, twice
+MAX_POINTS = 1 << 24  # of a batch: 200 MB, and as much pinned host memory for each slot
 BATCH_SECONDS = 0.25  # short enough to cancel soon, long enough to hide what a batch costs
-MAX_HALVINGS = 8
+MAX_HALVINGS = 8  # of a batch for lack of memory, one after the other
 POINT_BYTES = 12
 SLOTS = 2
-AHEAD = 4  # batches of each card that may wait for earlier ones of others
+AHEAD = 4  # batches of each device that may wait for earlier ones of others
 
-Range = tuple[int, int]
-Take = Callable[[int], Range | None]
+Range = tuple[int, int]  # first seed, and the one after the last
+Take = Callable[[int], Range | None]  # hands out the next n seeds
 
 
 class OutOfDeviceMemoryError(Exception):
-    """A card could not get the memory for a batch; says how much it asked for."""
+    """A device has too little memory for a batch; says how much was asked for."""
 
 
-class Card(Protocol):
-    """A device, set up for one run."""
+class BatchDevice(Protocol):
+    """A device, set up for one run, that tracks batches in two slots.
+
+    `count`, `n_points` and `write` raise OutOfDeviceMemoryError where memory does not suffice, and
+    all of them BackendError where the device fails.
+    """
 
     name: str
 
     def count(self, slot: int, first: int, last: int) -> None:
-        """Queue the first pass over seeds; the slot's last batch may still be uncollected."""
+        """Queue the first pass over seeds `first` to `last`.
+
+        The batch that was in the slot before may still be uncollected.
+        """
 
     def n_points(self, slot: int) -> int:
         """Wait for the first pass; return how many points there will be."""
 
     def write(self, slot: int) -> None:
-        """Queue the second pass and the way to the host."""
+        """Queue the second pass and the copy to the host."""
 
     def collect(self, slot: int) -> Tractogram:
-        """Wait for the streamlines of the slot's last write."""
+        """Wait for the streamlines of the slot's last write, and return them."""
 
     def release(self) -> None:
         """Give the memory of the slots back, waiting for what is under way."""
@@ -63,9 +69,9 @@ class Sizing:
     Attributes
     ----------
     budget : int
-        Bytes that a batch may take on the card.
+        Bytes that a batch may take on the device.
     seed_bytes : int
-        Bytes that a seed takes, but for its points.
+        Bytes that a seed takes, without its points.
     n : int
         Seeds of the next batch.
     largest : int
@@ -86,26 +92,26 @@ class Sizing:
         return n * self.seed_bytes + n_points * POINT_BYTES
 
     def fits(self, n: int, n_points: int) -> bool:
-        """Tell whether a batch keeps within its bounds; a single seed always may be n_rejected."""
+        """Tell whether a batch keeps within its bounds; a single seed may always be tried."""
         return n == 1 or (n_points <= MAX_POINTS and self.need(n, n_points) <= self.budget)
 
     def learn(self, n: int, n_points: int, seconds: float) -> None:
-        """Choose the next size by what the last batch took."""
+        """Choose the next size by the time and the points of the last batch."""
         each = n_points / n
         by_time = n * BATCH_SECONDS / max(seconds, 1e-6)
-        # Batches differ: those that would just fit on average often do not.
+        # Batches differ: one that would just fit on average often does not.
         by_memory = 0.7 * self.budget / (self.seed_bytes + each * POINT_BYTES)
         by_points = 0.7 * MAX_POINTS / max(each, 1e-6)
         self.n = int(max(1, min(by_time, by_memory, by_points, 4 * n, self.largest)))
 
     def halve(self, n: int) -> None:
-        """Give way: a batch of `n` seeds did not fit."""
+        """Make batches smaller, since one of `n` seeds did not fit."""
         self.largest = max(1, n // 2)
         self.n = self.largest
 
 
 class SeedRanges:
-    """Hands out seeds in order, to several cards at once."""
+    """Hands out seeds in order, to several devices at once."""
 
     def __init__(self, n_seeds: int) -> None:
         self._n_seeds = n_seeds
@@ -121,104 +127,109 @@ class SeedRanges:
 
 
 def run_device(
-    card: Card, take: Take, sizing: Sizing
+    device: BatchDevice, take: Take, sizing: Sizing
 ) -> Generator[tuple[Range, Tractogram], None, None]:
-    """Track what `take` hands out on one card; yield seed ranges in that order.
+    """Track what `take` hands out on one device; yield seed ranges in that order.
 
     Raises
     ------
     BackendError
-        When a batch does not fit, however small.
+        When a batch does not fit, however small, or the device fails.
     """
-    left: list[Range] = []  # taken, not begun; the next one last
-    waiting: tuple[int, Range] | None = None  # on its way to the host
+    pending: list[Range] = []  # handed out, not begun; the next one last
+    uncollected: tuple[int, Range] | None = None  # slot and seeds that are copied to the host
     halvings = 0
-    alone = False  # whether the other slot has been emptied
+    other_is_empty = False  # whether no batch is in the other slot
     slot = 0
 
     def begin(slot: int) -> Range | None:
         """Queue the first pass of the next batch."""
-        seeds = left.pop() if left else take(sizing.n)
+        seeds = pending.pop() if pending else take(sizing.n)
         if seeds is None:
             return None
         first, last = seeds
         if last - first > sizing.n:
-            left.append((first + sizing.n, last))
+            pending.append((first + sizing.n, last))
             last = first + sizing.n
         try:
-            card.count(slot, first, last)
+            device.count(slot, first, last)
         except OutOfDeviceMemoryError:
-            left.append((first, last))
+            pending.append((first, last))
             raise
         return first, last
 
-    counted: Range | None = None
+    counted: Range | None = None  # seeds in this slot, whose first pass is queued
     while True:
-        lack: OutOfDeviceMemoryError | None = None
+        shortage: OutOfDeviceMemoryError | None = None
         begun = time.perf_counter()
         upcoming: Range | None = None
-        n_rejected = 0
+        n_tried = 0
         try:
             if counted is None:
-                n_rejected = sizing.n
+                n_tried = sizing.n
                 counted = begin(slot)
             if counted is not None:
-                n = n_rejected = counted[1] - counted[0]
-                n_points = card.n_points(slot)
+                n = n_tried = counted[1] - counted[0]
+                n_points = device.n_points(slot)
                 if not sizing.fits(n, n_points):
                     raise OutOfDeviceMemoryError(f"{sizing.need(n, n_points) / 1e6:.0f} MB")
-                card.write(slot)
+                device.write(slot)
         except OutOfDeviceMemoryError as error:
-            lack = error
+            shortage = error
         seconds = time.perf_counter() - begun
-        if lack is None and counted is None:
+        if shortage is None and counted is None:
             break
-        if lack is None:
+        if shortage is None:
             try:
                 upcoming = begin(1 - slot)
             except OutOfDeviceMemoryError:
-                upcoming = None  # n_rejected again when the other slot is empty
-        if waiting is not None:
+                upcoming = None  # tried again when the other slot is empty
+        if uncollected is not None:
             begun = time.perf_counter()
-            chunk = card.collect(waiting[0])
+            chunk = device.collect(uncollected[0])
             seconds += time.perf_counter() - begun
-            yield waiting[1], chunk
-            waiting = None
-        if lack is not None:
+            yield uncollected[1], chunk
+            uncollected = None
+        if shortage is not None:
             halvings += 1
             if counted is not None:
-                left.append(counted)
+                pending.append(counted)
                 counted = None
-            if alone and (n_rejected <= 1 or halvings > MAX_HALVINGS):
+            if other_is_empty and (n_tried <= 1 or halvings > MAX_HALVINGS):
                 raise BackendError(
-                    f"{card.name} has too little memory: even {n_rejected} seeds at a time need "
-                    f"{lack}; free some, raise memory_limit or choose backend = 'cpu'."
-                ) from lack
-            card.release()
-            alone = True
-            sizing.halve(n_rejected)
+                    f"{device.name} has too little memory: even {n_tried} seeds at a time need "
+                    f"{shortage}; free some, raise memory_limit or choose backend = 'cpu'."
+                ) from shortage
+            device.release()
+            other_is_empty = True
+            sizing.halve(n_tried)
             continue
         assert counted is not None
-        alone = False
+        other_is_empty = False
         halvings = 0
         sizing.learn(n, n_points, seconds)
-        waiting = slot, counted
+        uncollected = slot, counted
         counted, slot = upcoming, 1 - slot
-    if waiting is not None:
-        yield waiting[1], card.collect(waiting[0])
+    if uncollected is not None:
+        yield uncollected[1], device.collect(uncollected[0])
 
 
 def run_devices(
-    cards: Sequence[Card], n_seeds: int, sizings: Sequence[Sizing]
+    devices: Sequence[BatchDevice], n_seeds: int, sizings: Sequence[Sizing]
 ) -> Generator[Tractogram, None, None]:
-    """Track seeds on all cards at once; yield chunks in seed order.
+    """Track seeds on all devices at once; yield chunks in seed order.
 
-    Each card takes the next seeds when it has room, so that a faster one does more. Closing the
-    generator cancels what is under way and waits for the cards.
+    Each device is given the next seeds when it has room, so that a faster one does more. Closing
+    the generator cancels what is under way and waits for the devices.
+
+    Raises
+    ------
+    BackendError
+        When a device fails, or a batch does not fit into its memory, however small.
     """
     ranges = SeedRanges(n_seeds)
-    if len(cards) == 1:
-        for _, chunk in run_device(cards[0], ranges.take, sizings[0]):
+    if len(devices) == 1:
+        for _, chunk in run_device(devices[0], ranges.take, sizings[0]):
             yield chunk
         return
     done: dict[int, tuple[int, Tractogram]] = {}  # by first seed
@@ -227,24 +238,24 @@ def run_devices(
     expected = 0
     failures: list[BaseException] = []
 
-    def work(card: Card, sizing: Sizing) -> None:
-        held: list[int] = []  # first seeds of what this card has taken
+    def work(device: BatchDevice, sizing: Sizing) -> None:
+        begun: list[int] = []  # first seeds of this device's batches
 
         def take(n: int) -> Range | None:
             with changed:
-                # Seeds not yet handed on are bounded, or a slow card lets the others fill memory.
+                # Bounds what is not handed on yet, or a slow device lets the others fill memory.
                 changed.wait_for(
-                    lambda: stopped.is_set() or sum(f >= expected for f in held) < AHEAD
+                    lambda: stopped.is_set() or sum(f >= expected for f in begun) < AHEAD
                 )
                 if stopped.is_set():
                     return None
                 seeds = ranges.take(n)
                 if seeds is not None:
-                    held.append(seeds[0])
+                    begun.append(seeds[0])
                 return seeds
 
         try:
-            for (first, last), chunk in run_device(card, take, sizing):
+            for (first, last), chunk in run_device(device, take, sizing):
                 with changed:
                     done[first] = last, chunk
                     changed.notify_all()
@@ -255,10 +266,10 @@ def run_devices(
                 failures.append(error)
                 changed.notify_all()
 
-    pool = ThreadPoolExecutor(len(cards), thread_name_prefix="tractography-cuda")
+    pool = ThreadPoolExecutor(len(devices), thread_name_prefix="tractography-cuda")
     try:
-        for card, sizing in zip(cards, sizings, strict=True):
-            pool.submit(work, card, sizing)
+        for device, sizing in zip(devices, sizings, strict=True):
+            pool.submit(work, device, sizing)
         while expected < n_seeds:
             with changed:
                 while expected not in done:

@@ -1,8 +1,8 @@
 """The FOD tabulated on the GPU that its coefficients lie on, by ``tables.cu``.
 
 Called by :mod:`napari_tractography.tracking.engine` in place of the CPU's
-:func:`~napari_tractography.tracking.tables.tables.build_table`, whose bits it gives; with softplus
-an amplitude may be off by one in the last place, and its quantised_value by one.
+:func:`~napari_tractography.tracking.tables.builders.build_table`, whose bits it gives; with
+softplus an amplitude may be off by one in the last place, and its quantised amplitude by one.
 """
 
 from __future__ import annotations
@@ -14,27 +14,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays import gpu_of
+from ...arrays import REMEDY, gpu_of, import_cupy
 from ...directions import direction_set
 from ...errors import BackendError
 from ...fod import Fod
 from ..codes import PATCH_SIZE
-from ..devices import import_cupy
-from ..tables.tables import FodTable, sampling_matrix, sharpness_of, to_voxel_matrix
+from ..tables.builders import sampling_matrix, sharpness_of, to_voxel_matrix
+from ..tables.data import FodTable
 from . import source as kernels
-from .device import explained
+from .errors import explained
 from .scheduler import OutOfDeviceMemoryError
 
 SOURCE = "tables.cu"
-PER_PATCH = ("find_largest", "write_quantised", "fill_slots")
-# In this order.
+# The kernels, in the order in which they are launched; those with a thread for each patch of each
+# voxel, the others have one for each voxel.
 NAMES = ("find_largest", "keep_largest", "write_quantised", "add_masses", "fill_slots")
+PER_PATCH = ("find_largest", "write_quantised", "fill_slots")
 BLOCK = 128  # threads
 
 
 @cache
 def load_kernels(gpu: int) -> dict[str, Any]:
-    """Return the kernels for a device."""
+    """Return the kernels for a GPU, by name; compiled on the first call."""
     module = import_cupy().RawModule(
         code=kernels.source(SOURCE), options=kernels.OPTIONS, backend="nvrtc"
     )
@@ -42,7 +43,7 @@ def load_kernels(gpu: int) -> dict[str, Any]:
 
 
 def table_arrays(n_rows: int, n_directions: int) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Return shape and dtype of the arrays that the kernels fill."""
+    """Return shape and dtype of the arrays of a table that the kernels fill, by name."""
     n_patches = -(-n_directions // 2 // PATCH_SIZE)
     n_groups = -(-n_patches // PATCH_SIZE)
     return {
@@ -59,7 +60,7 @@ def table_arrays(n_rows: int, n_directions: int) -> dict[str, tuple[tuple[int, .
 def pack_rows(
     addresses: Mapping[str, int], n_rows: int, n_coefficients: int, n_half: int, sharpness: float
 ) -> NDArray[np.void]:
-    """Return the ``Rows`` of arrays at these addresses."""
+    """Return the structure ``Rows`` of ``tables.cu`` for arrays at these addresses."""
     n_patches = -(-n_half // PATCH_SIZE)
     values = {
         **addresses,
@@ -95,12 +96,12 @@ def build_table(
     positivity : str
         "clip" or "softplus".
     progress : callable, optional
-        Called with (rows done, rows in all) at the end.
+        Called once, at the end, with (rows done, rows in all).
 
     Raises
     ------
     BackendError
-        When the GPU cannot do it, or its memory does not suffice.
+        When the GPU fails, or its memory does not suffice.
     """
     gpu = gpu_of(fod.device_values.native)
     assert gpu is not None
@@ -117,7 +118,7 @@ def build_table(
         need = sum(int(np.prod(shape)) * np.dtype(kind).itemsize for shape, kind in shapes.values())
         raise BackendError(
             f"The tables of {fod.name} need {need / 1e9:.2g} GB, more than cuda:{gpu} has free; "
-            "lower n_directions, crop the FOD or choose backend = 'cpu'."
+            f"lower n_directions, crop the FOD or {REMEDY}."
         ) from error
     if progress is not None:
         progress(fod.n_voxels, fod.n_voxels)
@@ -133,12 +134,12 @@ def _fill(
     cupy: Any, gpu: int, fod: Fod, n_directions: int, positivity: str, arrays: Mapping[str, Any]
 ) -> None:
     """Launch the kernels in the current stream."""
-    held = sampling_matrix(fod, n_directions)
-    matrix = cupy.empty(held.shape, held.dtype)
-    matrix.set(held)
+    on_host = sampling_matrix(fod, n_directions)
+    matrix = cupy.empty(on_host.shape, on_host.dtype)
+    matrix.set(on_host)
     given = {"values": fod.device_values.native, "matrix": matrix}
     addresses = {name: array.data.ptr for name, array in {**arrays, **given}.items()}
-    n_coefficients, n_half = held.shape
+    n_coefficients, n_half = on_host.shape
     rows = pack_rows(addresses, fod.n_voxels, n_coefficients, n_half, sharpness_of(positivity))
     functions = load_kernels(gpu)
     for name in NAMES:

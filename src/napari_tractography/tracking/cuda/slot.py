@@ -1,0 +1,74 @@
+"""What one batch needs on a GPU: a stream, and memory on both sides, kept from batch to batch.
+
+Used by :mod:`.device`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Slot:
+    """The stream, events and memory of a batch.
+
+    Parameters
+    ----------
+    cupy : module
+
+    Attributes
+    ----------
+    stream : cupy.cuda.Stream
+    counting : list of two cupy.cuda.Event
+        When the first pass began and ended.
+    writing : list of three cupy.cuda.Event
+        When the second pass began, when it ended, and when its results were on the host. Apart from
+        `counting`, since the first pass of the next batch may be queued before these are collected.
+    arrays : dict of str to cupy.ndarray
+        Of the batch; at least as long as it needs.
+    pinned : dict of str to numpy.ndarray
+        Page-locked memory of the host that results are copied to.
+    first, n : int
+        Number of the first seed of the batch, and of all.
+    n_points, n_lines : int
+        Of its streamlines, known after the first pass.
+    written : tuple of int
+        Seeds, points and streamlines of the last second pass.
+    """
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.counting = [cupy.cuda.Event() for _ in range(2)]
+        self.writing = [cupy.cuda.Event() for _ in range(3)]
+        self.arrays: dict[str, Any] = {}
+        self.pinned: dict[str, NDArray[Any]] = {}
+        self.first = self.n = self.n_points = self.n_lines = 0
+        self.written: tuple[int, int, int] = (0, 0, 0)
+
+    def reserve(self, name: str, shape: tuple[int, ...], kind: str) -> Any:
+        """Return an array of this shape on the device, the old one where it is long enough."""
+        array = self.arrays.get(name)
+        if array is None or len(array) < shape[0]:
+            self.arrays.pop(name, None)
+            array = self.arrays[name] = self._cupy.empty(shape, kind)
+        return array[: shape[0]]
+
+    def download(self, name: str, source: Any) -> None:
+        """Queue a copy to pinned memory, where it can be read after the last event."""
+        target = self.pinned.get(name)
+        if target is None or len(target) < len(source):
+            self.pinned.pop(name, None)
+            memory = self._cupy.cuda.alloc_pinned_memory(max(source.nbytes, 1))
+            flat = np.frombuffer(memory, source.dtype, source.size)
+            target = self.pinned[name] = flat.reshape(source.shape)
+        if len(source):
+            source.get(stream=self.stream, out=target[: len(source)], blocking=False)
+
+    def clear(self) -> None:
+        """Give the memory back to the pools, when all that is queued is done."""
+        self.stream.synchronize()
+        self.arrays.clear()
+        self.pinned.clear()

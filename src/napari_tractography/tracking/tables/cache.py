@@ -1,0 +1,70 @@
+"""Tables kept from one run to the next, so that a slider that is moved starts a run at once."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ...directions import angle_cone
+from ...fod import Fod
+from .builders import build_cone, build_table
+from .data import ConeTable, FodTable
+
+
+class _NewestResults:
+    """Keeps the newest result for each owner, for as long as the owner lives."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
+
+    def get(self, owner: Any, key: Any, make: Callable[[], Any]) -> Any:
+        """Return the owner's result where it was made for this key, else that of `make`."""
+        with self._lock:
+            kept = self._kept.get(owner)
+            if kept is None or kept[0] != key:
+                self._kept.pop(owner, None)  # frees the old one before the new one is made
+                del kept
+                kept = (key, make())
+                self._kept[owner] = kept
+            return kept[1]
+
+
+_tables = _NewestResults()
+_cones = _NewestResults()
+
+
+def fod_table(
+    fod: Fod,
+    n_directions: int,
+    positivity: str,
+    progress: Callable[[int, int], None] | None = None,
+    build: Callable[..., FodTable] = build_table,
+) -> FodTable:
+    """Return the table of an FOD, that of the last call where it fits, else a new one.
+
+    Parameters
+    ----------
+    fod, n_directions, positivity, progress
+        As of :func:`.builders.build_table`.
+    build : callable
+        Makes a new one: `build_table`, or that of :mod:`napari_tractography.tracking.cuda.tables`.
+    """
+
+    def make() -> FodTable:
+        return build(fod, n_directions=n_directions, positivity=positivity, progress=progress)
+
+    table: FodTable = _tables.get(fod, (n_directions, positivity, build), make)
+    return table
+
+
+def cone_table(table: FodTable, max_angle_deg: float) -> ConeTable:
+    """Return the cones of an angle, those of the last call where they fit, else new ones."""
+
+    def make() -> ConeTable:
+        return build_cone(table, angle_cone(table.n_directions, max_angle_deg))
+
+    cones: ConeTable = _cones.get(table, max_angle_deg, make)
+    return cones
