@@ -220,7 +220,7 @@ def make_plan(
         held = seeds.device_directions
         first = nearest_direction(held.native if on_gpu else held.host, parameters.n_directions)
     harmonics = None
-    if parameters.is_langevin and parameters.evaluation == "direct":
+    if parameters.evaluation == "direct":
         harmonics = polynomial_coefficients(fod, on_gpu=on_gpu)
     return Plan(
         positions_mm=seeds.device_positions.native if on_gpu else seeds.positions_mm,
@@ -237,7 +237,7 @@ def check_cone(parameters: TrackingParameters) -> None:
     """Log a warning when the cone holds so few directions that lines can hardly turn."""
     mass_fraction = (1 - math.cos(math.radians(parameters.max_angle_deg))) / 2
     held = parameters.n_directions * mass_fraction
-    if held < FEWEST_IN_CONE and not parameters.is_langevin:
+    if held < FEWEST_IN_CONE and parameters.row.on_set:
         enough = min(2 * math.ceil(FEWEST_IN_CONE / mass_fraction / 2), MAX_DIRECTIONS)
         logger.warning(
             "A cone of %g degrees holds about %.1f of the %d directions, so that streamlines can "

@@ -19,14 +19,23 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ...compiling import cached
 from ...directions import angle_cone, direction_set
 from ...errors import InvalidParameterError
-from ...fod import SOFTPLUS_SHARPNESS, Fod
-from ..codes import ALIAS_BITS, MASS_UNITS, MAX_PROPOSALS, PATCH_SIZE, SLOT_BITS, THRESHOLD_BITS
+from ...fod import Fod
+from ...parameters import SOFTPLUS_SHARPNESS
+from ..codes import (
+    ALIAS_BITS,
+    FULL_SCALE,
+    MASS_UNITS,
+    MAX_PROPOSALS,
+    PATCH_SIZE,
+    SLOT_BITS,
+    THRESHOLD_BITS,
+)
 
 ROWS_A_BLOCK = 2048
 MAX_AMPLITUDES = 1 << 32  # of all voxels: numbers of them have 32 bits
-FULL_SCALE = 65535.0  # of the largest amplitude in a voxel
 UNITS = PATCH_SIZE << THRESHOLD_BITS  # that the mass of a patch is cut into, in its alias table
 # Share of the axes in a cone from which on max_proposals pay: at 15 degrees scanning at once is 1.1 times
 # (nearest) to 1.5 times (trilinear) as fast, at 25 degrees, a tenth of the axes, it is no faster.
@@ -226,7 +235,7 @@ def fill_slot_alias(quantised, mass, units, entries, slot_alias):  # type: ignor
         slot_alias[lane] = np.uint16((mass_fraction << np.uint32(SLOT_BITS)) | other)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@cached(nogil=True, error_model="numpy")
 def build_rows(  # type: ignore[no-untyped-def]
     first,
     last,
