@@ -39,7 +39,7 @@ ROWS = "napari_tractography.tracking.algorithms"
 N_CORNERS, SIDE_BY_SIDE, DRAW, WALK = 8, True, draw_directions, None
 
 
-def block_kernel(algorithm, interpolation):
+def block_kernel(algorithm: int, interpolation: int) -> Dispatcher:
     """Return `track_block`, compiled for an algorithm and an interpolation, given as codes.
 
     Each is compiled when it first runs, and holds what it needs and no more; algorithms with the
