@@ -24,10 +24,11 @@ import numpy as np
 
 import napari_tractography as nt
 from napari_tractography.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
+from napari_tractography.tracking.algorithms import ALGORITHMS
 
 FILE = Path(__file__).resolve().parents[1] / "tests" / "digests.json"
-EXACT = ("probabilistic", "deterministic")
-INEXACT = ("diffusion", "transport")
+EXACT = tuple(row.name for row in ALGORITHMS if row.exact)
+INEXACT = tuple(row.name for row in ALGORITHMS if not row.exact)
 SPREAD_MM = 3.0
 
 

@@ -16,13 +16,15 @@ from pathlib import Path
 from napari_tractography.cli.command import make_parser
 from napari_tractography.parameters import ParameterSpec, parameter_specs
 from napari_tractography.stop import StopReason
+from napari_tractography.tracking.algorithms import ALGORITHMS
 
 ROOT = Path(__file__).resolve().parent.parent
 
 PARAMETERS_HEAD = """\
 # Parameters
 
-<!-- Written by `make docs` from src/napari_tractography/parameters.py and stop.py: edit those. -->
+<!-- Written by `make docs` from parameters.py, stop.py and tracking/algorithms of
+src/napari_tractography: edit those. -->
 
 The fields of `TrackingParameters`, the controls of the panel and the flags of
 `napari-tractography track` are one and the same list. What the thresholds mean is told in
@@ -30,6 +32,16 @@ The fields of `TrackingParameters`, the controls of the panel and the flags of
 
 | parameter | flag | default | values | what it does |
 |---|---|---|---|---|
+"""
+
+ALGORITHMS_HEAD = """
+## Algorithms
+
+Where the bits are the same, a streamline is the same on every machine, on CPUs and GPUs; elsewhere
+it agrees within a tolerance.
+
+| algorithm | what it does | parameters of its own | same bits everywhere |
+|---|---|---|---|
 """
 
 REASONS_HEAD = """
@@ -45,7 +57,7 @@ commonest of them and its remedy.
 COMMANDS_HEAD = """\
 # The command
 
-<!-- Written by `make docs` from the help of src/napari_tractography/cli.py and commands.py. -->
+<!-- Written by `make docs` from the help of the commands in src/napari_tractography/cli. -->
 
 `napari-tractography COMMAND --help` says what is on this page. When something is wrong with the
 input, one line says what and how to put it right, the exit code is 2, and no file is left
@@ -78,7 +90,7 @@ def _values(spec: ParameterSpec) -> str:
     if isinstance(spec.default, bool):
         return "`True`, `False`"
     if spec.minimum is not None and spec.maximum is not None:
-        # Python writes 2^63 - 1 in full; nobody reads that.
+        # In words, since Python would write nineteen digits.
         top = "2^63 - 1" if spec.maximum == 2**63 - 1 else f"{spec.maximum:g}"
         return f"{spec.minimum:g} to {top}{unit}"
     return type(spec.default).__name__ + unit
@@ -97,7 +109,14 @@ def parameters_page() -> str:
         f"{'discarded' if reason.rejects else 'kept'} | {reason.remedy} |\n"
         for reason in StopReason
     ]
-    return PARAMETERS_HEAD + "".join(rows) + REASONS_HEAD + "".join(reasons)
+    algorithms = [
+        f"| `{row.name}` | {row.help} | "
+        f"{', '.join(f'`{name}`' for name in row.own_parameters)} | "
+        f"{'yes' if row.exact else 'no'} |\n"
+        for row in ALGORITHMS
+    ]
+    page = PARAMETERS_HEAD + "".join(rows) + ALGORITHMS_HEAD + "".join(algorithms)
+    return page + REASONS_HEAD + "".join(reasons)
 
 
 def commands_page() -> str:
@@ -201,7 +220,7 @@ def _anchor(heading: str) -> str:
 
 
 def broken_links(root: Path = ROOT) -> list[str]:
-    """Return "file: target" for each relative link of the README and docs/ that leads nowhere."""
+    """Return "file: target" for each relative link of the Markdown pages that leads nowhere."""
     broken = []
     for page in [*sorted(root.glob("*.md")), *sorted(root.glob("docs/**/*.md"))]:
         prose = re.sub(r"^```.*?^```|<!--.*?-->", "", page.read_text("utf-8"), flags=re.M | re.S)

@@ -20,8 +20,6 @@ from .grid import Grid
 
 logger = logging.getLogger(__name__)
 
-SOFTPLUS_SHARPNESS = 10.0  # of the positivity "softplus": log(1 + exp(10 f)) / 10
-
 
 def check_fod_shape(shape: Sequence[int], name: str) -> None:
     """Check that an array of this shape can hold an FOD; `name` is what to call it.

@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import InvalidParameterError
+from .tracking.algorithms import ALGORITHMS, BY_NAME, users_of
+from .tracking.algorithms.row import Algorithm
 
 LONGEST_ADAPTIVE, SHORTEST_ADAPTIVE = 2.0, 0.2  # of the step
+SOFTPLUS_SHARPNESS = 10.0  # of the positivity "softplus": log(1 + exp(10 f)) / 10
 MAX_DIRECTIONS = 4096
 SEED_SOURCES = ("placed seeds", "mask", "whole FOD")
 
@@ -118,10 +121,10 @@ class TrackingParameters:
     algorithm: str = _parameter(
         "probabilistic",
         label="Algorithm",
-        choices=("deterministic", "probabilistic", "diffusion", "transport"),
-        help="How the next direction is chosen: deterministic takes the largest FOD amplitude in "
-        "the cone, probabilistic draws from the FOD in the cone, transport turns towards larger "
-        "amplitudes, and diffusion does so with noise.",
+        choices=tuple(row.name for row in ALGORITHMS),
+        help="How the next direction is chosen: "
+        + "; ".join(f"{row.name} {row.help}" for row in ALGORITHMS)
+        + ".",
         section="main",
     )
     step_mm: float = _parameter(
@@ -237,7 +240,7 @@ class TrackingParameters:
         label="Positivity",
         choices=("clip", "softplus"),
         help="How negative FOD amplitudes become non-negative: clipped at zero, or by "
-        "softplus with sharpness 10.",
+        f"softplus with sharpness {SOFTPLUS_SHARPNESS:g}.",
     )
     gamma: float = _parameter(
         1.0,
@@ -246,8 +249,7 @@ class TrackingParameters:
         minimum=0.0,
         maximum=100.0,
         increment=0.1,
-        help="Diffusion and transport: how fast the direction turns up the gradient of the "
-        "logarithm of the FOD.",
+        help="How fast the direction turns up the gradient of the logarithm of the FOD.",
     )
     gamma_noise: float = _parameter(
         1.0,
@@ -255,20 +257,19 @@ class TrackingParameters:
         minimum=0.0,
         maximum=100.0,
         increment=0.1,
-        help="Diffusion: amplitude of the noise on the direction; with 1 directions come to be "
+        help="Amplitude of the noise on the direction; with 1 directions come to be "
         "distributed as the FOD, below 1 more narrowly.",
     )
     adaptive: bool = _parameter(
         False,
         label="Adaptive step",
-        help="Diffusion and transport: shorten the step to a fifth where the FOD is steep and "
-        "double it where it is flat.",
+        help="Shorten the step to a fifth where the FOD is steep and double it where it is flat.",
     )
     evaluation: str = _parameter(
         "precomputed",
         label="Evaluation",
         choices=("precomputed", "direct"),
-        help="Diffusion and transport: take the FOD and its gradient from the table of "
+        help="Take the FOD and its gradient from the table of "
         "directions, or evaluate the spherical harmonics at each step.",
     )
     random_seed: int = _parameter(
@@ -294,9 +295,9 @@ class TrackingParameters:
                 f"max_length_mm = {self.max_length_mm:g} mm is shorter than one step of "
                 f"{self.step_mm:g} mm; raise it or take smaller steps."
             )
-        if self.evaluation == "direct" and not self.is_langevin:
+        if self.evaluation == "direct" and not self.uses("evaluation"):
             raise InvalidParameterError(
-                f"evaluation = 'direct' is for diffusion and transport, not for "
+                f"evaluation = 'direct' is for {_names(users_of('evaluation'))}, not for "
                 f"{self.algorithm} tracking; choose precomputed."
             )
         if self.min_length_mm > self.max_length_mm:
@@ -306,14 +307,18 @@ class TrackingParameters:
             )
 
     @property
-    def is_langevin(self) -> bool:
-        """Whether the algorithm moves the direction continuously: diffusion or transport."""
-        return self.algorithm in ("diffusion", "transport")
+    def row(self) -> Algorithm:
+        """What is known of the algorithm."""
+        return BY_NAME[self.algorithm]
+
+    def uses(self, parameter: str) -> bool:
+        """Tell whether a parameter means something to the algorithm."""
+        return self.row in users_of(parameter)
 
     @property
     def max_steps(self) -> int:
         """Number of steps of the longest streamline, both halves together."""
-        shortest = SHORTEST_ADAPTIVE if self.is_langevin and self.adaptive else 1.0
+        shortest = SHORTEST_ADAPTIVE if self.adaptive and self.uses("adaptive") else 1.0
         return int(self.max_length_mm / (self.step_mm * shortest) + 1e-6)
 
     def replace(self, **changes: Any) -> TrackingParameters:
@@ -390,11 +395,22 @@ class SeedingParameters:
             object.__setattr__(self, spec.name, spec.check(getattr(self, spec.name)))
 
 
+def _names(rows: tuple[Algorithm, ...]) -> str:
+    """Return "diffusion and transport" of these."""
+    *others, last = (row.name for row in rows)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def _specs_of(parameters: type[Any]) -> tuple[ParameterSpec, ...]:
-    return tuple(
-        ParameterSpec(name=f.name, default=f.default, **f.metadata)
-        for f in dataclasses.fields(parameters)
-    )
+    specs = []
+    for f in dataclasses.fields(parameters):
+        spec = dict(f.metadata)
+        users = users_of(f.name)
+        if users != ALGORITHMS:  # the help begins with whom it is for
+            first, rest = spec["help"][0].lower(), spec["help"][1:]
+            spec["help"] = f"{_names(users).capitalize()}: {first}{rest}"
+        specs.append(ParameterSpec(name=f.name, default=f.default, **spec))
+    return tuple(specs)
 
 
 _TRACKING_SPECS = _specs_of(TrackingParameters)

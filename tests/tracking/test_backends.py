@@ -16,6 +16,7 @@ from napari_tractography.errors import BackendError
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.seeds import Seeds
 from napari_tractography.tracking import backends, codes, engine, measuring
+from napari_tractography.tracking.algorithms import BY_NAME
 from napari_tractography.tracking.costs import Cost, PerformanceModel
 from napari_tractography.tracking.cpu import kernel
 from napari_tractography.tracking.cpu import run as cpu
@@ -203,7 +204,7 @@ def test_the_first_run_of_a_process_reports_what_compiling_took(monkeypatch, fod
 def test_a_kernel_is_made_ready_once(fod, seeds):
     plan = plan_of(fod, seeds, SHORT)
     cpu.make_ready(plan)
-    assert kernel.block_kernel(codes.PROBABILISTIC, codes.TRILINEAR).signatures
+    assert kernel.block_kernel(BY_NAME["probabilistic"].code, codes.TRILINEAR).signatures
     assert not cpu.make_ready(plan)
 
 
@@ -294,7 +295,7 @@ def test_warming_up_compiles_what_the_first_run_needs(machine, fod, seeds):
     parameters = SHORT.replace(algorithm="diffusion", evaluation="direct")
     engine.warm_up(parameters)
     assert len(machine.modules) == 1
-    assert kernel.block_kernel(codes.DIFFUSION, codes.TRILINEAR).signatures
+    assert kernel.block_kernel(BY_NAME["diffusion"].code, codes.TRILINEAR).signatures
     assert measuring.started_gpus
     gpu = next(iter(measuring.started_gpus))
     track(fod, seeds[:5], parameters, backend=f"cuda:{gpu}")

@@ -6,8 +6,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ..compiling import cached
 
-@njit(cache=True, nogil=True)
+
+@njit(nogil=True)
 def _enter(cell, streamline, counts, last):
     """Count a streamline in a voxel, if it lies in the image and was not entered before."""
     x, y, z = cell[0], cell[1], cell[2]
@@ -18,7 +20,7 @@ def _enter(cell, streamline, counts, last):
         counts[x, y, z] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _clip(start, end, shape):
     """Return the share of a segment at which it enters and leaves the image, a voxel wider.
 
@@ -38,7 +40,7 @@ def _clip(start, end, shape):
     return enters, leaves
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _walk(start, end, streamline, counts, last, cell, goal, sign, when, every):
     """Enter all voxels between two points; voxel i is [i, i + 1). The last five are scratch."""
     enters, leaves = _clip(start, end, counts.shape)
@@ -68,7 +70,7 @@ def _walk(start, end, streamline, counts, last, cell, goal, sign, when, every):
         _enter(cell, streamline, counts, last)
 
 
-@njit(cache=True, nogil=True)
+@cached(nogil=True)
 def count_passes(points, offsets, to_voxel, ends_only, counts, last):
     """Add to `counts` in how many voxels each streamline lies.
 

@@ -1,31 +1,34 @@
-"""What the kernels mass_fraction: codes, constants and the structures that they are called with.
+"""What kernels are called with: codes, constants and structures, for Numba and CUDA alike.
 
-The CUDA source holds the same codes under the same names.
+The constants of the CUDA source are generated from here, see
+:func:`napari_tractography.tracking.cuda.source.codes_header`; those of the algorithms are in their
+rows. Imports no Numba.
 """
 # mypy: ignore-errors
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from .. import directions, parameters
 from ..philox import Purpose
 from ..stop import StopReason
 
-MAX_PROPOSALS = 12  # draws before the cone is scanned; none in a narrow one
-ALIAS_BITS = 8  # of the number of a patch
-PATCH_SIZE = directions.PATCH_SIZE
-SLOT_BITS = 4  # of the number of a direction in its patch
+MAX_PROPOSALS = 12  # rejection sampling, then the cone is scanned; at once where it is narrow
+ALIAS_BITS = 8  # of the number of a patch, in an alias table
+PATCH_SIZE = directions.PATCH_SIZE  # slots of a patch, patches of a group
+SLOT_BITS = 4  # of the number of a slot
+ALL_SLOTS = (1 << PATCH_SIZE) - 1  # a bit for each slot
 assert PATCH_SIZE == 1 << SLOT_BITS
-THRESHOLD_BITS = 16 - SLOT_BITS  # of a column's mass_fraction in the alias table of a patch
-MASS_UNITS = 65536  # that the mass of a voxel, of both signs, is cut into
-assert parameters.MAX_DIRECTIONS <= 2 * PATCH_SIZE << ALIAS_BITS
+THRESHOLD_BITS = 16 - SLOT_BITS  # of a slot's threshold in the alias table of a patch
+MASS_UNITS = 65536  # that the mass of a voxel, over the full sphere, is cut into
+N_NEIGHBOURS = directions.N_NEIGHBOURS
 MAX_INCLUDES = 16
+assert parameters.MAX_DIRECTIONS <= 2 * PATCH_SIZE << ALIAS_BITS
 
-PROBABILISTIC, DETERMINISTIC, DIFFUSION, TRANSPORT = 0, 1, 2, 3
 PRECOMPUTED, DIRECT = 0, 1
 CLIP, SOFTPLUS = 0, 1
 NEAREST, TRILINEAR = 0, 1
@@ -56,18 +59,17 @@ PURPOSE_FORWARD = int(Purpose.FORWARD)
 PURPOSE_BACKWARD = int(Purpose.BACKWARD)
 PURPOSE_START = int(Purpose.START)
 
-# Reference counting off (Numba's private `_nrt`): nothing is allocated in here, and counting every
-# array that leaves a tuple took nine tenths of the time. test_kernel.py fails should it be renamed.
-# Only the outermost function is cached on disk, see kernel.py. The others are called from compiled
-# code alone: what Python calls by, which took 13 of 36 s of compiling, is left out.
-OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
-WITHIN = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-compiled = njit(**WITHIN)
-inlined = njit(forceinline=True, **WITHIN)
+UNIT_24 = np.float32(2.0**-24)  # what 24 random bits are counted in
+MARGIN = np.float32(1.0001)  # far above the rounding of a sum of eight
+TWO_PI = np.float32(2.0 * math.pi)
+SHARPNESS = np.float32(parameters.SOFTPLUS_SHARPNESS)
+LONGEST = np.float32(parameters.LONGEST_ADAPTIVE)  # adaptive step, in steps
+STEEPEST = np.float32(parameters.LONGEST_ADAPTIVE / parameters.SHORTEST_ADAPTIVE)
+FULL_SCALE = 65535.0  # quantised amplitude of the largest in a voxel
 
 
 class Field(NamedTuple):
-    """The FOD, its cones and the mask, as the kernel reads them; see tables.py."""
+    """The FOD, its cones and the mask, as kernels read them; see tables.py."""
 
     voxel_rows: np.ndarray  # (x, y, z) int32
     quantised: np.ndarray  # (n_rows, n_patches, PATCH_SIZE) uint16
@@ -133,12 +135,12 @@ class Regions(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """The place of one streamline, for what is done for one after the other."""
+    """The place of one streamline, where lanes are served one after the other."""
 
     weights: np.ndarray  # (8,) float32: of the corners
-    quanta: np.ndarray  # (8,) float32: amplitude that one quantised_value of each row adds
+    quanta: np.ndarray  # (8,) float32: amplitude that a quantised amplitude of 1 adds, of each row
     total: np.ndarray  # (1,) float32
-    masses: np.ndarray  # (n_patches,) float32: what a cone holds of each patch
+    masses: np.ndarray  # (n_patches,) float32: mass of each patch within a cone
     coefficients: np.ndarray  # (n_coefficients,) float32: interpolated harmonics
     legendre: np.ndarray  # (2, lmax + 2) float32
 

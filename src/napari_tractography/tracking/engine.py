@@ -240,7 +240,7 @@ def _make_plan(
         units = seeds.device_directions
         first = nearest_direction(units.native if on_gpu else units.host, parameters.n_directions)
     harmonics = None
-    if parameters.is_langevin and parameters.evaluation == "direct":
+    if parameters.evaluation == "direct":
         harmonics = polynomial_coefficients(fod, on_gpu=on_gpu)
     return Plan(
         positions_mm=seeds.device_positions.native if on_gpu else seeds.positions_mm,
@@ -257,7 +257,7 @@ def check_cone(parameters: TrackingParameters) -> None:
     """Log a warning when so few directions lie in the cone that streamlines can hardly turn."""
     fraction_of_sphere = (1 - math.cos(math.radians(parameters.max_angle_deg))) / 2
     n_inside = parameters.n_directions * fraction_of_sphere
-    if n_inside < FEWEST_IN_CONE and not parameters.is_langevin:
+    if n_inside < FEWEST_IN_CONE and parameters.row.on_set:
         enough = min(2 * math.ceil(FEWEST_IN_CONE / fraction_of_sphere / 2), MAX_DIRECTIONS)
         logger.warning(
             "A cone of %g degrees holds about %.1f of the %d directions, so that streamlines can "

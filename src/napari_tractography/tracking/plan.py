@@ -21,12 +21,6 @@ from ..regions import INCLUDE_RULES, Region
 from . import codes
 from .tables.data import ConeTable, FodTable
 
-ALGORITHMS = {
-    "probabilistic": codes.PROBABILISTIC,
-    "deterministic": codes.DETERMINISTIC,
-    "diffusion": codes.DIFFUSION,
-    "transport": codes.TRANSPORT,
-}
 EVALUATIONS = {"precomputed": codes.PRECOMPUTED, "direct": codes.DIRECT}
 POSITIVITIES = {"clip": codes.CLIP, "softplus": codes.SOFTPLUS}
 INTERPOLATIONS = {"nearest": codes.NEAREST, "trilinear": codes.TRILINEAR}
@@ -134,7 +128,7 @@ def kernel_field(
 def kernel_settings(parameters: TrackingParameters) -> codes.Settings:
     """Put the parameters into the kernel's form."""
     return codes.Settings(
-        algorithm=ALGORITHMS[parameters.algorithm],
+        algorithm=parameters.row.code,
         interpolation=INTERPOLATIONS[parameters.interpolation],
         direction=DIRECTIONS[parameters.direction],
         start=STARTS[parameters.start],
@@ -152,7 +146,7 @@ def kernel_settings(parameters: TrackingParameters) -> codes.Settings:
         positivity=POSITIVITIES[parameters.positivity],
         gamma=np.float32(parameters.gamma),
         gamma_noise=np.float32(parameters.gamma_noise),
-        adaptive=parameters.adaptive and parameters.is_langevin,
+        adaptive=parameters.adaptive and parameters.uses("adaptive"),
         key_0=np.uint64(parameters.random_seed & 0xFFFFFFFF),
         key_1=np.uint64(parameters.random_seed >> 32),
     )

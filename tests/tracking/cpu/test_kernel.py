@@ -11,6 +11,7 @@ from numba.core.dispatcher import Dispatcher
 from plans import plan_of
 from toys import random_fod
 
+from napari_tractography import compiling
 from napari_tractography.fields import polynomials as harmonics
 from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
@@ -18,11 +19,16 @@ from napari_tractography.philox import philox4x32
 from napari_tractography.regions import Region
 from napari_tractography.seeds import Seeds
 from napari_tractography.tracking import codes
-from napari_tractography.tracking.cpu import draw, kernel, langevin
-from napari_tractography.tracking.cpu import regions as borders
-from napari_tractography.tracking.cpu import rejection as max_proposals
-from napari_tractography.tracking.cpu import stepping as strides
-from napari_tractography.tracking.cpu import streamline as halves
+from napari_tractography.tracking.algorithms import ALGORITHMS, BY_NAME
+from napari_tractography.tracking.cpu import (
+    draw,
+    kernel,
+    langevin,
+    regions,
+    rejection,
+    stepping,
+    streamline,
+)
 from napari_tractography.tracking.cpu.run import iter_chunks
 from napari_tractography.tracking.engine import track
 from napari_tractography.tracking.execution import Execution
@@ -71,11 +77,12 @@ def test_philox_equals_its_specification():
 def test_reference_counting_is_off_in_all_of_the_kernel():
     dispatchers = {
         name: value
-        for module in (borders, draw, halves, harmonics, langevin, strides, max_proposals)
+        for module in (draw, harmonics, langevin, regions, rejection, stepping, streamline)
         for name, value in vars(module).items()
         if isinstance(value, Dispatcher)
     }
     dispatchers["track_block"] = the_kernel()
+    dispatchers["walk"] = streamline.walk_of(streamline.deterministic_direction, True, True)
     assert {"walk", "draw_nearest", "step_on", "visit_regions"} <= dispatchers.keys()
     assert [n for n, d in dispatchers.items() if d.targetoptions.get("_nrt", True)] == []
 
@@ -83,11 +90,11 @@ def test_reference_counting_is_off_in_all_of_the_kernel():
 def test_numba_still_heeds_that_reference_counting_is_off():
     """`_nrt` is private: a new Numba that drops it would make the kernel ten times slower."""
     field, state = signature_of_the_kernel()[0], signature_of_the_kernel()[4]
-    options = {**codes.OPTIONS}
+    options = {**compiling.OPTIONS}
     assert options.pop("_nrt") is False
 
     def code(**more):
-        fresh = njit(**options, **more)(halves.enter_voxel.py_func)
+        fresh = njit(**options, **more)(streamline.enter_voxel.py_func)
         fresh.compile((field, state, int64, int64))
         return fresh.inspect_llvm(fresh.signatures[0])
 
@@ -97,7 +104,7 @@ def test_numba_still_heeds_that_reference_counting_is_off():
 
 def the_kernel():
     """The kernel of the defaults."""
-    return kernel.block_kernel(codes.PROBABILISTIC, codes.TRILINEAR)
+    return kernel.block_kernel(BY_NAME["probabilistic"].code, codes.TRILINEAR)
 
 
 def signature_of_the_kernel():
@@ -108,14 +115,14 @@ def signature_of_the_kernel():
 
 def test_there_is_a_kernel_for_each_kind_of_step_and_interpolation():
     kernels = {
-        (algorithm, interpolation): kernel.block_kernel(algorithm, interpolation)
-        for algorithm in range(4)
-        for interpolation in range(2)
+        (row.name, interpolation): kernel.block_kernel(row.code, interpolation)
+        for row in ALGORITHMS
+        for interpolation in (codes.NEAREST, codes.TRILINEAR)
     }
     assert len(set(kernels.values())) == 6
-    for interpolation in range(2):
-        diffusion = kernels[codes.DIFFUSION, interpolation]
-        assert diffusion is kernels[codes.TRANSPORT, interpolation]
+    for interpolation in (codes.NEAREST, codes.TRILINEAR):
+        diffusion = kernels["diffusion", interpolation]
+        assert diffusion is kernels["transport", interpolation]
 
 
 def test_one_compiled_form_serves_every_input():

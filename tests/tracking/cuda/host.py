@@ -1,4 +1,4 @@
-"""The CUDA source compiled for the host by g++, as a card for the launcher."""
+"""The CUDA source compiled for the host by g++, as a device for the batch scheduler."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def compile_for_host(folder: Path, *defines: str, entry: str = "host_entry.cpp")
         pytest.skip("no g++ to compile the CUDA source with")
     library = folder / entry.replace(".cpp", ".so")
     here = Path(__file__).parent
-    command = [compiler, *FLAGS, *defines, f"-I{kernels.FOLDER}", f"-I{here}"]
+    for name, text in kernels.generated().items():
+        (folder / name).write_text(text, "utf-8")
+    command = [compiler, *FLAGS, *defines, f"-I{folder}", f"-I{kernels.FOLDER}", f"-I{here}"]
     subprocess.run([*command, str(here / entry), "-o", str(library)], check=True)
     return ctypes.CDLL(str(library))
 
@@ -43,7 +45,7 @@ def pointer(array: np.ndarray) -> ctypes.c_void_p:
 
 
 class HostDevice:
-    """A card whose device is this machine; `memory` is what a batch may take, in bytes."""
+    """This machine as a device; `memory` is what a batch may take, in bytes."""
 
     def __init__(
         self, library, plan, *, first_stream=0, memory=2**62, grid=2, block=3, log_length=None

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from napari_tractography.tracking.algorithms import ALGORITHMS
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
 
@@ -13,16 +14,23 @@ SPECIAL = [
     pytest.param((), id="for everything"),
     *(
         pytest.param(
-            (f"-DALGORITHM={algorithm}", f"-DINTERPOLATION={interpolation}", "-DEVALUATION=0"),
-            id=f"algorithm {algorithm}, interpolation {interpolation}",
+            (
+                f"-DALGORITHM={algorithm}",
+                f"-DINTERPOLATION={interpolation}",
+                "-DEVALUATION=PRECOMPUTED",
+            ),
+            id=f"{algorithm.lower()}, {interpolation.lower()}",
         )
-        for algorithm in range(4)
-        for interpolation in range(2)
+        for algorithm in (row.name.upper() for row in ALGORITHMS)
+        for interpolation in ("NEAREST", "TRILINEAR")
     ),
-    pytest.param(("-DALGORITHM=2", "-DINTERPOLATION=1", "-DEVALUATION=1"), id="direct diffusion"),
+    pytest.param(
+        ("-DALGORITHM=DIFFUSION", "-DINTERPOLATION=TRILINEAR", "-DEVALUATION=DIRECT"),
+        id="direct diffusion",
+    ),
 ]
-# Of 64 K on a multiprocessor: 20 warps in nearest voxels, 11 amid corners.
-MAX_REGISTERS = {"-DINTERPOLATION=0": 96, "-DINTERPOLATION=1": 184}
+# Of 64 K of a multiprocessor: 20 warps with nearest, 11 with trilinear interpolation.
+MAX_REGISTERS = {"-DINTERPOLATION=NEAREST": 96, "-DINTERPOLATION=TRILINEAR": 184}
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,18 @@ from host import compile_for_host, pointer, track_on_host
 from plans import plan_of
 from toys import SKEWED, arc_fod, random_fod, straight_fod
 
-from napari_tractography.directions import N_NEIGHBOURS
 from napari_tractography.files.fods import load_fod
-from napari_tractography.fod import SOFTPLUS_SHARPNESS, Fod
-from napari_tractography.parameters import MAX_DIRECTIONS, TrackingParameters
+from napari_tractography.fod import Fod
+from napari_tractography.parameters import (
+    MAX_DIRECTIONS,
+    SOFTPLUS_SHARPNESS,
+    TrackingParameters,
+)
 from napari_tractography.regions import INCLUDE_RULES, Region
 from napari_tractography.seeds import Seeds
-from napari_tractography.stop import N_REASONS, StopReason
+from napari_tractography.stop import StopReason
 from napari_tractography.tracking import codes
-from napari_tractography.tracking.cpu import langevin
+from napari_tractography.tracking.algorithms import ALGORITHMS, BY_NAME
 from napari_tractography.tracking.cpu import run as cpu
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tractogram import Tractogram
@@ -67,6 +70,8 @@ def assert_same(one: Tractogram, other: Tractogram) -> None:
     assert one.n_seeds == other.n_seeds
 
 
+EXACT_ALGORITHMS = [row.name for row in ALGORITHMS if row.exact]
+OTHER_ALGORITHMS = [row.name for row in ALGORITHMS if not row.exact]
 EXACT = [
     pytest.param({}, id="plain"),
     pytest.param({"start": "max"}, id="from the largest"),
@@ -90,7 +95,7 @@ EXACT = [
 
 @pytest.mark.parametrize("changes", EXACT)
 @pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
-@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+@pytest.mark.parametrize("algorithm", EXACT_ALGORITHMS)
 def test_bits_agree(library, fod, seeds, algorithm, interpolation, changes):
     parameters = short(algorithm=algorithm, interpolation=interpolation, **changes)
     plan = plan_of(fod, seeds, parameters)
@@ -102,11 +107,11 @@ def test_bits_agree(library, fod, seeds, algorithm, interpolation, changes):
 @pytest.mark.parametrize("log_length", [0, 1, 20])
 @pytest.mark.parametrize("direction", ["both", "backward"])
 @pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
-@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+@pytest.mark.parametrize("algorithm", EXACT_ALGORITHMS)
 def test_steps_for_which_there_was_no_room_are_drawn_again(
     library, fod, seeds, algorithm, interpolation, direction, log_length
 ):
-    """The second pass follows what the first jotted down, and goes on from there."""
+    """The second pass follows the directions that the first logged, and goes on from there."""
     parameters = short(algorithm=algorithm, interpolation=interpolation, direction=direction)
     plan = plan_of(fod, seeds, parameters)
     assert kernels.log_length(plan.settings) == parameters.max_steps == 75
@@ -115,7 +120,7 @@ def test_steps_for_which_there_was_no_room_are_drawn_again(
     assert_same(track_on_host(library, plan, log_length=log_length), wanted)
 
 
-def test_only_what_is_drawn_again_is_jotted_down(fod, seeds):
+def test_only_directions_that_would_be_drawn_again_are_logged(fod, seeds):
     def log_length(**changes):
         return kernels.log_length(plan_of(fod, seeds, short(**changes)).settings)
 
@@ -143,7 +148,7 @@ def test_these_comparisons_see_every_reason_that_a_field_alone_can_give(library,
 
 @pytest.mark.parametrize("phantom", [straight_fod, arc_fod])
 @pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
-@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+@pytest.mark.parametrize("algorithm", EXACT_ALGORITHMS)
 def test_bits_agree_where_lines_are_long(library, phantom, algorithm, interpolation):
     fod = phantom(affine=SKEWED)
     mask = np.ones(fod.grid.shape)
@@ -175,7 +180,7 @@ def uneven(current, units):
 
 @pytest.mark.parametrize("cone", [ahead_only, both_ways, uneven])
 @pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
-@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+@pytest.mark.parametrize("algorithm", EXACT_ALGORITHMS)
 def test_bits_agree_with_cones_of_any_shape(library, fod, seeds, algorithm, interpolation, cone):
     parameters = short(algorithm=algorithm, interpolation=interpolation, n_directions=200)
     plan = plan_of(fod, seeds, parameters, cone=cone)
@@ -221,7 +226,7 @@ def regions_of(fod: Fod) -> dict[str, list[Region]]:
     ],
 )
 @pytest.mark.parametrize("direction", ["both", "backward"])
-@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+@pytest.mark.parametrize("algorithm", EXACT_ALGORITHMS)
 def test_bits_agree_among_regions(library, fod, seeds, algorithm, direction, rule, which):
     plan = plan_of(
         fod,
@@ -236,7 +241,7 @@ def test_bits_agree_among_regions(library, fod, seeds, algorithm, direction, rul
     assert_same(track_on_host(library, plan), wanted)
 
 
-@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+@pytest.mark.parametrize("algorithm", EXACT_ALGORITHMS)
 @pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
 def test_bits_agree_on_fibercup(library, shared_data, algorithm, interpolation):
     fod = load_fod(shared_data / "fibercup" / "fod.nii.gz")
@@ -252,7 +257,8 @@ def test_bits_agree_on_fibercup(library, shared_data, algorithm, interpolation):
 
 
 def test_a_kernel_compiled_for_one_algorithm_gives_the_same_bits(tmp_path, fod, seeds):
-    special = compile_for_host(tmp_path, "-DALGORITHM=1", "-DINTERPOLATION=0", "-DEVALUATION=0")
+    defines = ("-DALGORITHM=DETERMINISTIC", "-DINTERPOLATION=NEAREST", "-DEVALUATION=PRECOMPUTED")
+    special = compile_for_host(tmp_path, *defines)
     plan = plan_of(fod, seeds, short(algorithm="deterministic", interpolation="nearest"))
     other = plan_of(fod, seeds, short())
     assert_same(track_on_host(special, plan), on_cpu(plan))
@@ -299,7 +305,7 @@ def library_off_by_two(tmp_path_factory):
 
 
 @pytest.mark.parametrize("changes", LANGEVIN)
-@pytest.mark.parametrize("algorithm", ["diffusion", "transport"])
+@pytest.mark.parametrize("algorithm", OTHER_ALGORITHMS)
 @pytest.mark.parametrize("functions", ["the machine's", "off by two"])
 def test_langevin_dynamics_agree_within_the_tolerance(
     library, library_off_by_two, fod, seeds, functions, algorithm, changes
@@ -336,35 +342,41 @@ def test_langevin_dynamics_agree_within_the_tolerance(
 # --------------------------------------------------------------------------------------- the parts
 
 
-def test_codes_are_those_of_the_numba_kernel():
-    text = (kernels.FOLDER / "codes.h").read_text("utf-8")
-    found = dict(re.findall(r"^    ([A-Z_]+) = (\d+),", text, flags=re.MULTILINE))
-    assert int(found.pop("TILE")) == kernels.TILE
-    assert int(found.pop("N_NEIGHBOURS")) == N_NEIGHBOURS
-    assert 1 < int(found.pop("SEVERAL")) < 32  # of a GPU's alone
-    assert len(found) > 40
-    for name, value in found.items():
-        assert getattr(codes, name) == int(value)
-    constants = {
-        name: value
-        for name, value in vars(codes).items()
-        if name.isupper() and isinstance(value, int)
-    }
-    assert set(constants) == set(found)
-    assert N_REASONS == 16
-    assert kernels.batch_arrays(1, endpoints=False)["tally"][0] == (N_REASONS,)
+def test_headers_have_the_constants_of_python_and_no_others():
+    text = kernels.codes_header()
+    numbers = dict(re.findall(r"^    (\w+) = (-?\d+),$", text, flags=re.MULTILINE))
+    macros = dict(re.findall(r"^#define (\w+) (\S+)$", text, flags=re.MULTILINE))
+    constants = kernels.constants()
+    assert numbers.keys() | macros.keys() == constants.keys()
+    assert len(constants) > 60
+    for name, value in numbers.items():
+        assert int(value) == constants[name]
+    for name, value in macros.items():
+        if value.startswith("0x"):
+            assert int(value.removesuffix("u"), 16) == constants[name]
+        else:
+            assert type(constants[name])(value.removesuffix("f")) == constants[name]
+            assert value.endswith("f") is isinstance(constants[name], np.float32)
+    assert constants["LOW_AMPLITUDE"] == StopReason.LOW_AMPLITUDE
+    assert constants["DIFFUSION"] == BY_NAME["diffusion"].code
+    assert constants["SHARPNESS"] == SOFTPLUS_SHARPNESS
+    assert kernels.batch_arrays(1, endpoints=False)["tally"][0] == (len(StopReason),)
 
 
-def test_constants_are_those_of_the_numba_kernel():
-    text = (kernels.FOLDER / "langevin.h").read_text("utf-8")
-    found = {
-        name: np.float32(value)
-        for name, value in re.findall(r"^#define (\w+) ([\d.]+)f$", text, flags=re.MULTILINE)
-    }
-    assert found == {
-        n: getattr(langevin, n) for n in ("TWO_PI", "SHARPNESS", "LONGEST", "STEEPEST")
-    }
-    assert found["SHARPNESS"] == SOFTPLUS_SHARPNESS
+def test_no_number_of_python_is_written_down_again_in_the_cuda_source():
+    for path in kernels.FOLDER.glob("*.[hc]*"):
+        text = re.sub(r"//.*", "", path.read_text("utf-8"))
+        assert not re.search(
+            r"#define [A-Z]\w* [\d.]|^ *[A-Z]\w* = \d|D2511F53|65535\.", text, re.M
+        ), path
+
+
+def test_each_header_is_put_into_a_source_once_and_none_is_left_to_include():
+    text = kernels.source()
+    assert "#include" not in text
+    assert "#pragma once" not in text
+    assert text.count("enum {") == text.count("struct Field {") == 1
+    assert text.count("DEVICE Words philox_block(") == 1
 
 
 def test_structures_lie_in_memory_as_the_compiler_lays_them(library):

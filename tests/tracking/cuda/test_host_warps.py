@@ -1,4 +1,4 @@
-"""The CUDA source in warps of 32 lanes, which vote on what to put off, on the host.
+"""The CUDA source in warps of 32 lanes, which vote on what to defer, on the host.
 
 On a GPU the lanes of a warp go round their loop together; here each is a context of its own, and
 waits for the others where it votes.
@@ -19,6 +19,7 @@ from napari_tractography.parameters import TrackingParameters
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.regions import Region
 from napari_tractography.seeds import Seeds
+from napari_tractography.tracking.algorithms import ALGORITHMS
 from napari_tractography.tracking.cpu import run as cpu
 from napari_tractography.tractogram import Tractogram
 
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="lanes are contexts of Linux's C library"
 )
 SHORT = TrackingParameters(step_mm=0.2, max_length_mm=30.0)
-PATCH_SIZE = 32
+WARP_SIZE = 32
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def rounds_of(warps) -> tuple[int, int]:
     ],
 )
 @pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
-@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+@pytest.mark.parametrize("algorithm", [row.name for row in ALGORITHMS if row.exact])
 def test_bits_do_not_depend_on_who_waits_for_whom(warps, fod, algorithm, interpolation, changes):
     parameters = SHORT.replace(algorithm=algorithm, interpolation=interpolation, **changes)
     stop = Region.sphere(fod.grid.centre_mm, 2.0, "stop")
@@ -84,8 +85,8 @@ def test_lanes_do_not_wait_for_the_slowest_of_their_warp(warps, changes, most):
     seeds = Seeds.in_mask(fod.support, fod.grid, 1000)  # many: few lanes are idle in the end
     plan = plan_of(fod, seeds, SHORT.replace(min_amplitude=0.0, **changes))
     rounds_of(warps)
-    found = track_on_host(warps, plan, grid=1, block=PATCH_SIZE)
+    found = track_on_host(warps, plan, grid=1, block=WARP_SIZE)
     n_rounds, n_votes = rounds_of(warps)
     n_steps = found.n_points - len(found)  # the second pass draws none of them again
     assert n_votes > 0.9 * n_steps
-    assert n_rounds * PATCH_SIZE < most * n_steps
+    assert n_rounds * WARP_SIZE < most * n_steps

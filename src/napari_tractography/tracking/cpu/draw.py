@@ -18,15 +18,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...compiling import compiled, inlined
 from ...philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
 from ..codes import (
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
+    MARGIN,
     PATCH_SIZE,
     PURPOSE_START,
     SLOT_BITS,
-    compiled,
-    inlined,
+    UNIT_24,
 )
 from .patches import (
     draw_weighed_nearest,
@@ -51,11 +52,9 @@ BITS_8 = np.uint32(8)
 ONE = np.uint64(1)
 ZERO = np.float32(0)
 HALF = np.float32(0.5)
-MARGIN = np.float32(1.0001)  # far above the rounding of a sum of eight
 BIT = np.uint32(1)
 PAIR = np.uint32(PATCH_SIZE)
 LAST_SLOT = PATCH_SIZE - 1
-UNIT_24 = np.float32(2.0**-24)
 
 
 @inlined

@@ -1,10 +1,11 @@
 """The Numba kernel: N_LANES streamlines side by side.
 
-A thread's state draw and step at once, by vector instructions, whatever streamline each is on:
-one whose draw was in vain draws again while others go on, and one that is done goes on with the
-next seed. What happens seldom is done for one after the other, and so are algorithms that do not
-draw: a search that is like that of the step before is cheap, for all that branches is foreseen.
-A streamline depends on nothing but its seed and id.
+Masked SIMD with lane refill: the lanes of a thread draw directions and step at once, by vector
+instructions, whatever streamline each is on. A lane whose proposal is rejected proposes again, and
+one whose streamline is done goes on with the next seed. What happens seldom is done for one lane
+after the other, and so are algorithms that draw nothing: a search that is like that of the step
+before is cheap, since all its branches are predicted. A streamline depends on nothing but its seed
+and id.
 
 Its twin is ``tracking/cuda/track.cu``, with a thread for each lane: the same order of float32
 operations, no fused multiply-add, hence the same bits. Called by
@@ -14,225 +15,213 @@ operations, no fused multiply-add, hence the same bits. Called by
 
 from __future__ import annotations
 
-import zlib
+import importlib
 from functools import cache
-from pathlib import Path
 
 import numpy as np
-from numba import njit
+from numba.core.dispatcher import Dispatcher
 
-from ..codes import (
-    DIFFUSION,
-    NEAREST,
-    OPTIONS,
-    PROBABILISTIC,
-    PURPOSE_START,
-    SEED_WITHOUT_FOD,
-    START_SAMPLED,
-)
+from ...compiling import OPTIONS, bound, cached, compiled
+from ..algorithms import ALGORITHMS, BY_CODE
+from ..codes import NEAREST, PURPOSE_START, SEED_WITHOUT_FOD, START_SAMPLED
 from .draw import ZERO
 from .lane_state import BUSY, FORCED, N_BEGUN, N_POINTS
 from .patches import lowest_bit
 from .stepping import EVERY, NONE, draw_directions, step_on
-from .streamline import begin_halves, begin_streamline, end_half, keep_points, walk
+from .streamline import begin_halves, begin_streamline, end_half, keep_points, walk_of
 from .vectors import N_LANES, bits_of, load
 
 BIT = np.uint32(1)
+ROWS = "napari_tractography.tracking.algorithms"
 
-# All that is compiled into the kernel.
-SOURCES = (
-    "directions.py",
-    "fod.py",
-    "parameters.py",
-    "philox.py",
-    "stop.py",
-    "tracking/codes.py",
-    "tracking/cpu/draw.py",
-    "tracking/cpu/kernel.py",
-    "tracking/cpu/lane_state.py",
-    "tracking/cpu/langevin.py",
-    "tracking/cpu/patches.py",
-    "tracking/cpu/regions.py",
-    "tracking/cpu/rejection.py",
-    "tracking/cpu/stepping.py",
-    "tracking/cpu/streamline.py",
-    "tracking/cpu/vectors.py",
-)
+# What `block_kernel` compiles `track_block` for: the voxels whose FODs mix at a position, whether
+# lanes draw side by side, how they do, and how one lane is tracked where they do not.
+N_CORNERS, SIDE_BY_SIDE, DRAW, WALK = 8, True, draw_directions, None
 
 
-def _content_of(sources):
-    folder = Path(__file__).parents[2]
-    return zlib.crc32(b"".join((folder / name).read_bytes() for name in sources))
+def block_kernel(algorithm: int, interpolation: int) -> Dispatcher:
+    """Return `track_block`, compiled for an algorithm and an interpolation, given as codes.
+
+    Each is compiled when it first runs, and holds what it needs and no more; algorithms with the
+    same function and traits have one in common.
+    """
+    return _kernel(_first_alike(BY_CODE[algorithm]), interpolation == NEAREST)
+
+
+def _first_alike(row):
+    """Return the first algorithm for which the same kernel is compiled."""
+
+    def compiled_in(row):
+        return row.cpu, row.side_by_side, row.on_set, row.repeats
+
+    return next(other for other in ALGORITHMS if compiled_in(other) == compiled_in(row))
 
 
 @cache
-def block_kernel(algorithm, interpolation):
-    """Return the kernel of an algorithm and an interpolation: see `track_block` in here.
+def _kernel(row, is_nearest):
+    module, _, name = row.cpu.partition(":")
+    function = getattr(importlib.import_module(module), name)
+    if not isinstance(function, Dispatcher):
+        function = compiled(function)
+    names = {"N_CORNERS": 1 if is_nearest else 8, "SIDE_BY_SIDE": row.side_by_side}
+    if row.side_by_side:
+        names["DRAW"] = function
+    else:
+        names["WALK"] = walk_of(function, row.on_set, row.repeats)
+    kernel = bound(track_block, **names)
+    kernel.__qualname__ += f"_{row.name}_{'nearest' if is_nearest else 'trilinear'}"
+    return cached(module, f"{ROWS}.{row.name}", **OPTIONS)(kernel)
 
-    Each is compiled when it is first asked for, and holds what it needs and no more.
+
+def track_block(
+    field,
+    settings,
+    regions,
+    scratch,
+    state,
+    positions,
+    given,
+    order,
+    first_stream,
+    cancelled,
+    points,
+    firsts,
+    counts,
+    lengths,
+    reasons,
+    tally,
+):
+    """Track seeds, or go on with them; return whether all are done.
+
+    They are not where `points` is full, or where the run is cancelled.
+
+    Parameters
+    ----------
+    state : LaneState
+        Of a thread; ``state.common`` tells how far it has come.
+    positions : (n_seeds, 3) float32
+        RAS+ mm.
+    given : (n_seeds,) int32
+        Start directions, read when they are given.
+    order : (n_seeds,) int64
+        Seeds in the order in which they are begun.
+    first_stream : int
+        Streamline id of seed 0.
+    cancelled : (1,) uint8
+        Set by another thread to end early.
+    points : (capacity, 3) float32
+        RAS+ mm, filled in the order in which streamlines are done.
+    firsts, counts : (n_seeds,) int64
+        First point of each seed's streamline, and how many it has: 0 without a streamline.
+    lengths : (n_seeds,) float32
+        In mm.
+    reasons : (n_seeds, 2) uint8
+        Why the halves backward and forward ended.
+    tally : (N_REASONS,) int64
+        Counts of reasons, one for each half and one for what rejects a whole streamline.
     """
-    n = 1 if interpolation == NEAREST else 8
-    return _cached(_content_of(SOURCES), min(algorithm, DIFFUSION), n)
-
-
-@cache
-def _cached(content, algorithm, n):
-    """Compile the outermost function, and keep the code on disk for as long as it is valid.
-
-    Numba drops cached code when the function's own file changes, but not when another file does
-    that is compiled into it, and it fails to read code whose argument types are gone. It names the
-    files of its cache by the function, so the function's name has a checksum of all sources.
-    """
-
-    def track_block(
-        field,
-        settings,
-        regions,
-        scratch,
-        state,
-        positions,
-        given,
-        order,
-        first_stream,
-        cancelled,
-        points,
-        firsts,
-        counts,
-        lengths,
-        reasons,
-        tally,
-    ):
-        """Track seeds, or go on with them; return whether they are all done.
-
-        They are not when there is no room for more points or when they are cancelled.
-
-        Parameters
-        ----------
-        state : LaneState
-            Of a thread; ``state.common`` says where they are.
-        positions : (n_seeds, 3) float32
-        given : (n_seeds,) int32
-            Start directions, read when they are given.
-        order : (n_seeds,) int64
-            Which seed after which.
-        first_stream : int
-            Streamline id of seed 0.
-        cancelled : (1,) uint8
-            Set by another thread to end early.
-        points : (capacity, 3) float32
-            Filled in the order in which streamlines are done.
-        firsts, counts : (n_seeds,) int64
-            Where in `points` the streamline of each seed begins, and how many it has, 0 without.
-        lengths : (n_seeds,) float32
-        reasons : (n_seeds, 2) uint8
-        tally : (N_REASONS,) int64
-            Counts of reasons: both ends of each half-streamline, once for what rejects a whole.
-        """
-        common = state.common
-        busy, n_begun, n_points = np.uint32(common[BUSY]), common[N_BEGUN], common[N_POINTS]
-        room = points.shape[0] - N_LANES * state.points.shape[1]
-        while True:
-            idle = EVERY & ~busy
-            ended = NONE
-            while idle and n_begun < order.shape[0]:
-                seed = order[n_begun]
-                n_begun += 1
-                lane = lowest_bit(idle)
-                state.seed[lane] = seed
-                reason = begin_streamline(
+    common = state.common
+    busy, n_begun, n_points = np.uint32(common[BUSY]), common[N_BEGUN], common[N_POINTS]
+    room = points.shape[0] - N_LANES * state.points.shape[1]
+    while True:
+        idle = EVERY & ~busy
+        ended = NONE
+        while idle and n_begun < order.shape[0]:
+            seed = order[n_begun]
+            n_begun += 1
+            lane = lowest_bit(idle)
+            state.seed[lane] = seed
+            reason = begin_streamline(
+                field,
+                settings,
+                scratch,
+                state,
+                N_CORNERS,
+                lane,
+                positions[seed, 0],
+                positions[seed, 1],
+                positions[seed, 2],
+                given[seed],
+                first_stream + seed,
+            )
+            if reason:
+                tally[reason] += 1
+                continue
+            idle &= idle - BIT
+            busy |= BIT << np.uint32(lane)
+        if not busy or n_points > room or cancelled[0]:
+            break
+        starting = busy & bits_of(load(state.purpose) == np.uint32(PURPOSE_START))
+        forced = np.uint32(common[FORCED])
+        drawing, begun = busy & ~forced, NONE
+        if settings.start != START_SAMPLED:
+            drawing, begun = drawing & ~starting, starting
+        going = forced
+        if not SIDE_BY_SIDE:
+            drawing, going = drawing & starting, busy & ~starting
+        if drawing:
+            chosen, ended = DRAW(field, settings, scratch, state, N_CORNERS, drawing)
+            begun |= chosen & starting
+            going |= chosen & ~starting
+        if SIDE_BY_SIDE:
+            ended |= step_on(field, settings, regions, state, going)
+        else:
+            ended |= going
+            while going:
+                lane = lowest_bit(going)
+                going &= going - BIT
+                state.reason[lane] = WALK(field, settings, regions, scratch, state, N_CORNERS, lane)
+        common[FORCED] = 0
+        without_start = ended & starting
+        while begun:
+            lane = lowest_bit(begun)
+            begun &= begun - BIT
+            if settings.start == START_SAMPLED:
+                state.start[lane] = state.current[lane]
+            at = positions[state.seed[lane]]
+            reason = begin_halves(
+                field, settings, regions, state, N_CORNERS, lane, at[0], at[1], at[2]
+            )
+            if reason:
+                state.reason[lane] = reason
+                ended |= BIT << np.uint32(lane)
+        while ended:
+            lane = lowest_bit(ended)
+            ended &= ended - BIT
+            this = state.seed[lane]
+            under_way, rejected, length = False, SEED_WITHOUT_FOD, ZERO
+            if not (without_start >> np.uint32(lane)) & BIT:
+                at = positions[this]
+                under_way, rejected, length = end_half(
                     field,
                     settings,
-                    scratch,
+                    regions,
                     state,
-                    n,
+                    N_CORNERS,
                     lane,
-                    positions[seed, 0],
-                    positions[seed, 1],
-                    positions[seed, 2],
-                    given[seed],
-                    first_stream + seed,
+                    state.reason[lane],
+                    at[0],
+                    at[1],
+                    at[2],
                 )
-                if reason:
-                    tally[reason] += 1
-                    continue
-                idle &= idle - BIT
-                busy |= BIT << np.uint32(lane)
-            if not busy or n_points > room or cancelled[0]:
-                break
-            starting = busy & bits_of(load(state.purpose) == np.uint32(PURPOSE_START))
-            forced = np.uint32(common[FORCED])
-            drawing, begun = busy & ~forced, NONE
-            if settings.start != START_SAMPLED:
-                drawing, begun = drawing & ~starting, starting
-            going = forced
-            if algorithm != PROBABILISTIC:
-                drawing, going = drawing & starting, busy & ~starting
-            if drawing:
-                chosen, ended = draw_directions(field, settings, scratch, state, n, drawing)
-                begun |= chosen & starting
-                going |= chosen & ~starting
-            if algorithm == PROBABILISTIC:
-                ended |= step_on(field, settings, regions, state, going)
-            else:
-                ended |= going
-                while going:
-                    lane = lowest_bit(going)
-                    going &= going - BIT
-                    state.reason[lane] = walk(
-                        field, settings, regions, scratch, state, algorithm, n, lane
-                    )
-            common[FORCED] = 0
-            for_nothing = ended & starting  # no direction to start in
-            while begun:
-                lane = lowest_bit(begun)
-                begun &= begun - BIT
-                if settings.start == START_SAMPLED:
-                    state.start[lane] = state.current[lane]
-                at = positions[state.seed[lane]]
-                reason = begin_halves(field, settings, regions, state, n, lane, at[0], at[1], at[2])
-                if reason:
-                    state.reason[lane] = reason
-                    ended |= BIT << np.uint32(lane)
-            while ended:
-                lane = lowest_bit(ended)
-                ended &= ended - BIT
-                this = state.seed[lane]
-                under_way, rejected, length = False, SEED_WITHOUT_FOD, ZERO
-                if not (for_nothing >> np.uint32(lane)) & BIT:
-                    at = positions[this]
-                    under_way, rejected, length = end_half(
-                        field,
-                        settings,
-                        regions,
-                        state,
-                        n,
-                        lane,
-                        state.reason[lane],
-                        at[0],
-                        at[1],
-                        at[2],
-                    )
-                if under_way:
-                    continue
-                busy &= ~(BIT << np.uint32(lane))
-                if rejected:
-                    tally[rejected] += 1
-                    continue
-                ahead, back = state.ended_reasons[lane, 0], state.ended_reasons[lane, 1]
-                count = 0
-                if state.ended_steps[lane, 0] + state.ended_steps[lane, 1]:
-                    count = keep_points(settings, state, lane, points, n_points)
-                tally[ahead] += 1
-                if count or back != ahead:
-                    tally[back] += 1
-                firsts[this] = n_points
-                counts[this] = count
-                lengths[this] = length
-                reasons[this, 0] = back
-                reasons[this, 1] = ahead
-                n_points += count
-        common[BUSY], common[N_BEGUN], common[N_POINTS] = busy, n_begun, n_points
-        return not busy
-
-    track_block.__qualname__ = f"track_block_{content:08x}"
-    return njit(cache=True, **OPTIONS)(track_block)
+            if under_way:
+                continue
+            busy &= ~(BIT << np.uint32(lane))
+            if rejected:
+                tally[rejected] += 1
+                continue
+            forward, backward = state.ended_reasons[lane, 0], state.ended_reasons[lane, 1]
+            count = 0
+            if state.ended_steps[lane, 0] + state.ended_steps[lane, 1]:
+                count = keep_points(settings, state, lane, points, n_points)
+            tally[forward] += 1
+            if count or backward != forward:
+                tally[backward] += 1
+            firsts[this] = n_points
+            counts[this] = count
+            lengths[this] = length
+            reasons[this, 0] = backward
+            reasons[this, 1] = forward
+            n_points += count
+    common[BUSY], common[N_BEGUN], common[N_POINTS] = busy, n_begun, n_points
+    return not busy

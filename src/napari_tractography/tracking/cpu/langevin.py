@@ -16,31 +16,30 @@ import math
 
 import numpy as np
 
-from ...directions import N_NEIGHBOURS
-from ...fod import SOFTPLUS_SHARPNESS
-from ...parameters import LONGEST_ADAPTIVE, SHORTEST_ADAPTIVE
+from ...compiling import compiled, inlined
+from ..algorithms.diffusion import ROW
 from ..codes import (
-    DIFFUSION,
     DIRECT,
+    LONGEST,
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
+    N_NEIGHBOURS,
+    SHARPNESS,
     SOFTPLUS,
-    compiled,
-    inlined,
+    STEEPEST,
+    TWO_PI,
+    UNIT_24,
 )
-from .draw import HALF, UNIT_24, ZERO, interpolated_amplitude, is_cone_mass_below, philox_block
+from .draw import HALF, ZERO, interpolated_amplitude, is_cone_mass_below, philox_block
 
+DIFFUSION = ROW.code
 ONE_F = np.float32(1)
-TWO_PI = np.float32(2.0 * math.pi)
-SHARPNESS = np.float32(SOFTPLUS_SHARPNESS)
-LONGEST = np.float32(LONGEST_ADAPTIVE)
-STEEPEST = np.float32(LONGEST_ADAPTIVE / SHORTEST_ADAPTIVE)
 SHIFT_8 = np.uint64(8)
 
 
 @compiled
 def nearest_index(field, i, ux, uy, uz):
-    """Return the direction of the set nearest to a unit vector, climbing from direction i."""
+    """Return the direction of the set nearest to a unit vector: uphill in cosine from i."""
     directions = field.directions
     best = directions[i, 0] * ux + directions[i, 1] * uy + directions[i, 2] * uz
     while True:
@@ -67,7 +66,8 @@ def amplitude_of(field, rows, quanta, n, i):
 def tabulated_fod(field, rows, quanta, n, i, ux, uy, uz):
     """Return FOD and gradient at a unit vector near direction i, from the table.
 
-    To second order; the gradient is that of a function of space which agrees on the sphere.
+    Both to second order. The gradient is that of a function of space that agrees with the FOD on
+    the sphere.
     """
     centre = amplitude_of(field, rows, quanta, n, i)
     fa, fb, faa, fab, fbb = ZERO, ZERO, ZERO, ZERO, ZERO
@@ -94,14 +94,14 @@ def tabulated_fod(field, rows, quanta, n, i, ux, uy, uz):
 def evaluate_harmonics(coefficients, lmax, legendre, x, y, z):
     """Evaluate even harmonics and their gradient in space at a unit vector.
 
-    The basis is that of harmonics.py: polynomials in x, y and z, so that nothing is special at
-    the poles. `coefficients` may be of any voxel or an interpolation.
+    The basis is that of :mod:`napari_tractography.fields.polynomials`: polynomials in x, y and z,
+    so that nothing is special at the poles. `coefficients` are those of a voxel or interpolated.
     """
     value, gx, gy, gz = ZERO, ZERO, ZERO, ZERO
     cos_m, sin_m = ONE_F, ZERO  # Re and Im of (x + i y)^m
     cos_below, sin_below = ZERO, ZERO  # of the power m - 1
     for m in range(lmax + 1):
-        for column in range(2):  # derivatives of order m and m + 1 of the Legendre polynomials
+        for column in range(2):  # derivatives of order m and m + 1 of Legendre polynomials
             order = m + column
             row = legendre[column]
             if order <= lmax:
@@ -176,10 +176,10 @@ def gaussians(settings, stream, step, purpose):
 
 @compiled
 def turn_direction(field, settings, scratch, rows, n, i, ux, uy, uz, limit, stream, step, purpose):
-    """Turn the direction by one step of the dynamics.
+    """Turn the direction by one step of the dynamics; see the table of algorithms.
 
-    Returns the nearest direction of the set, or minus a stop reason; the new unit vector; and the
-    length of the step.
+    Returns the direction of the set nearest to the new one, or minus a stop reason; the new unit
+    vector; and the length of the step in mm.
     """
     quanta = scratch.quanta
     if settings.evaluation == DIRECT:

@@ -1,10 +1,11 @@
-"""Regions, as the kernel meets them: tested at every step."""
+"""Regions in the kernel: which of them each point of a streamline lies in."""
 # mypy: ignore-errors
 
 from __future__ import annotations
 
 import numpy as np
 
+from ...compiling import compiled, inlined
 from ..codes import (
     END_REGION,
     EXCLUDED,
@@ -16,8 +17,6 @@ from ..codes import (
     RULE_ORDERED,
     SHAPE_SPHERE,
     STOP_REGION,
-    compiled,
-    inlined,
 )
 from .draw import nearest, to_voxel
 
@@ -39,7 +38,7 @@ def in_region(regions, n, x, y, z):
 
 @compiled
 def visit_regions(regions, state, lane, half, at_seed, x, y, z):
-    """Note which regions a point lies in; return the reason to stop there, or 0.
+    """Record which regions a point lies in; return the reason to stop there, or 0.
 
     Stop and end regions act where a streamline enters them, so that it may start inside.
     """
@@ -62,7 +61,7 @@ def visit_regions(regions, state, lane, half, at_seed, x, y, z):
         elif entered and not at_seed:
             reason = END_REGION if role == ROLE_END or reason == END_REGION else STOP_REGION
     if regions.rule == RULE_ORDERED:
-        # The other way round, as a point in several regions meets the later ones first.
+        # The other half runs against the order: a point in several regions meets the last first.
         for n in range(regions.roles.shape[0] - 1, -1, -1):
             if regions.roles[n] == ROLE_INCLUDE and state.inside[lane, n]:
                 order = regions.orders[n]
@@ -74,7 +73,7 @@ def visit_regions(regions, state, lane, half, at_seed, x, y, z):
 
 @compiled
 def includes_met(regions, state, lane):
-    """Tell whether the joined streamline passed the include regions as the rule asks."""
+    """Tell whether the joined streamline meets the rule of the include regions."""
     if regions.n_includes == 0:
         return True
     every = (np.int64(1) << regions.n_includes) - 1
@@ -84,8 +83,8 @@ def includes_met(regions, state, lane):
         return False
     if regions.rule == RULE_ALL:
         return True
-    # In order from one end to the other: out of the seed one half goes down from q - 1 to the
-    # first region, the other up from q to the last.
+    # In order from end to end: from the seed outwards one half meets regions q - 1 down to the
+    # first, the other q up to the last.
     for q in range(regions.n_includes + 1):
         for half in range(2):
             other = 1 - half

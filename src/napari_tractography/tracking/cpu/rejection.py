@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...compiling import inlined
 from ..codes import (
     ALIAS_BITS,
     MASS_UNITS,
@@ -12,7 +13,6 @@ from ..codes import (
     PATCH_SIZE,
     SLOT_BITS,
     THRESHOLD_BITS,
-    inlined,
 )
 from .draw import MARGIN, UNIT_24, ZERO, to_voxel
 from .vectors import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...compiling import inlined
 from ..codes import (
     LOW_PROBABILITY,
     MAX_LENGTH,
@@ -12,7 +13,6 @@ from ..codes import (
     NO_FOD,
     PATCH_SIZE,
     SLOT_BITS,
-    inlined,
 )
 from .draw import (
     HALF,

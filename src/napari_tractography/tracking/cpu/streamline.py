@@ -1,17 +1,19 @@
-"""Streamlines and their halves, one by one: how they begin and end, and those without draws.
+"""Streamlines and their halves, one by one: how they begin, end, and advance a lane at a time.
 
 A streamline has two halves, from its seed forward and from there backward, of which the parameters
-may ask for one alone.
+may ask for one alone. Called by :mod:`.kernel`.
 """
 # mypy: ignore-errors
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
+from ...compiling import bound, inlined
 from ..codes import (
     BACKWARD,
-    DETERMINISTIC,
     END_REGION,
     EXCLUDED,
     FORWARD,
@@ -31,14 +33,15 @@ from ..codes import (
     START_GIVEN,
     START_MAX,
     TOO_SHORT,
-    inlined,
 )
-from .draw import ZERO, best_direction, largest_start, locate, nearest, to_voxel
+from .deterministic import deterministic_direction
+from .draw import ZERO, largest_start, locate, nearest, to_voxel
 from .lane_state import FORCED
-from .langevin import turn_direction
 from .regions import includes_met, visit_regions
 from .vectors import copy_points, prefetch
 
+# Of an algorithm that `walk_of` compiles `walk` for; here those of deterministic tracking.
+NEXT_DIRECTION, ON_SET, REPEATS = deterministic_direction, True, True
 BIT = np.uint32(1)
 
 
@@ -54,7 +57,7 @@ def nearest_voxel(field, vx, vy, vz):
 
 @inlined
 def enter_voxel(field, state, lane, voxel):
-    """Let a lane into a voxel; False, with a reason, where it may not go there."""
+    """Move a lane into a voxel; return False, with a reason, where it may not go there."""
     if voxel < 0:
         state.reason[lane] = LEFT_IMAGE
         return False
@@ -76,7 +79,10 @@ def enter_voxel(field, state, lane, voxel):
 
 @inlined
 def begin_streamline(field, settings, scratch, state, n, lane, x, y, z, given, stream):
-    """Put a lane at a seed, about to draw its start; return 0 or the reason why it cannot."""
+    """Put a lane at a seed, where it is to draw its start direction.
+
+    Returns 0, or the reason why there is no streamline.
+    """
     state.x[lane], state.y[lane], state.z[lane] = x, y, z
     vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
     if not enter_voxel(field, state, lane, nearest_voxel(field, vx, vy, vz)):
@@ -104,7 +110,7 @@ def begin_streamline(field, settings, scratch, state, n, lane, x, y, z, given, s
 
 @inlined
 def begin_half(field, settings, regions, state, n, lane, half, x, y, z):
-    """Put a lane at its seed, about to step; return whether it may take a step at all."""
+    """Put a lane at its seed to begin a half; return whether it may take a step at all."""
     state.x[lane], state.y[lane], state.z[lane] = x, y, z
     vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
     enter_voxel(field, state, lane, nearest_voxel(field, vx, vy, vz))
@@ -132,9 +138,9 @@ def begin_half(field, settings, regions, state, n, lane, half, x, y, z):
 
 @inlined
 def begin_halves(field, settings, regions, state, n, lane, x, y, z):
-    """Begin with the first half of a streamline whose start is known.
+    """Begin the first half of a streamline whose start direction is known.
 
-    Returns the reason why that ends at once, or 0.
+    Returns 0, or the reason why that half ends at once.
     """
     state.visited[lane] = 0
     for half in range(2):
@@ -156,16 +162,16 @@ def begin_halves(field, settings, regions, state, n, lane, x, y, z):
 
 @inlined
 def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
-    """Note the end of a half and begin the other, if any.
+    """Record the end of a half and begin the other, if there is one.
 
     Returns
     -------
     under_way : bool
-        Whether there is more to track.
+        Whether the other half is to be tracked.
     rejected : int
-        Else the reason why there is no streamline, or 0.
+        Else the reason why the streamline is discarded, or 0.
     length : float32
-        Length of the streamline, mm.
+        Length of the streamline in mm.
     """
     while True:
         half, steps = state.half[lane], state.steps[lane]
@@ -182,7 +188,7 @@ def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
         if begin_half(field, settings, regions, state, n, lane, 1, x, y, z):
             return True, 0, ZERO
         reason = MAX_LENGTH
-    ahead, back = state.ended_reasons[lane, 0], state.ended_reasons[lane, 1]
+    forward, backward = state.ended_reasons[lane, 0], state.ended_reasons[lane, 1]
     steps = state.ended_steps[lane, 0] + state.ended_steps[lane, 1]
     length = np.float32(steps) * settings.step
     if settings.adaptive:
@@ -194,8 +200,8 @@ def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
     if not includes_met(regions, state, lane):
         return False, NOT_INCLUDED, ZERO
     if regions.n_ends and (
-        (settings.direction != BACKWARD and ahead != END_REGION)
-        or (settings.direction != FORWARD and back != END_REGION)
+        (settings.direction != BACKWARD and forward != END_REGION)
+        or (settings.direction != FORWARD and backward != END_REGION)
     ):
         return False, NOT_ENDED, ZERO
     return False, 0, length
@@ -203,21 +209,26 @@ def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
 
 @inlined
 def keep_points(settings, state, lane, points, n_points):
-    """Copy the points of a streamline to where they stay; return how many."""
-    ahead, back = state.ended_kept[lane, 0], state.ended_kept[lane, 1]
-    a_row = state.points.shape[1]
-    seed = lane * a_row + a_row // 2
-    if settings.endpoints and ahead and back:
+    """Append the points of a streamline to `points`, after the first n_points; return how many."""
+    forward, backward = state.ended_kept[lane, 0], state.ended_kept[lane, 1]
+    n_slots = state.points.shape[1]
+    seed = lane * n_slots + n_slots // 2
+    if settings.endpoints and forward and backward:
         copy_points(state.points, seed - 1, points, n_points, 1)
         copy_points(state.points, seed + 1, points, n_points + 1, 1)
         return 2
-    copy_points(state.points, seed - back, points, n_points, back + 1 + ahead)
-    return back + 1 + ahead
+    copy_points(state.points, seed - backward, points, n_points, backward + 1 + forward)
+    return backward + 1 + forward
 
 
-@inlined
-def walk(field, settings, regions, scratch, state, algorithm, n, lane):
-    """Track one half of a streamline without draws; return the reason why it ends."""
+@cache
+def walk_of(next_direction, on_set, repeats):
+    """Return `walk`, compiled for a function and the traits of an algorithm; see its row."""
+    return inlined(bound(walk, NEXT_DIRECTION=next_direction, ON_SET=on_set, REPEATS=repeats))
+
+
+def walk(field, settings, regions, scratch, state, n, lane):
+    """Track one half of a streamline from beginning to end; return the reason why it ends."""
     x, y, z = state.x[lane], state.y[lane], state.z[lane]
     i, rows = np.int64(state.current[lane]), state.own_rows[lane]
     ux, uy, uz = field.directions[i, 0], field.directions[i, 1], field.directions[i, 2]
@@ -231,37 +242,34 @@ def walk(field, settings, regions, scratch, state, algorithm, n, lane):
     while steps < state.most[lane]:
         if steps or not forced:
             row = np.int64(state.row[lane])
-            if algorithm == DETERMINISTIC and n == 1 and row == known_row and i == known_i:
-                i = known_j  # small steps stay for long, and in their direction
+            if REPEATS and n == 1 and row == known_row and i == known_i:
+                i = known_j  # many small steps stay in a voxel, and keep their direction
             else:
                 if not locate(field, n, scratch, state, lane, vx, vy, vz):
                     reason = NO_FOD
                     break
                 limit = settings.min_probability * scratch.total[0]
                 known_row, known_i = row, i
-                if algorithm == DETERMINISTIC:
-                    i = best_direction(field, settings, rows, scratch.quanta, n, i, limit)
-                else:
-                    i, ux, uy, uz, step = turn_direction(
-                        field,
-                        settings,
-                        scratch,
-                        rows,
-                        n,
-                        i,
-                        ux,
-                        uy,
-                        uz,
-                        limit,
-                        state.stream[lane],
-                        steps,
-                        state.purpose[lane],
-                    )
+                i, ux, uy, uz, step = NEXT_DIRECTION(
+                    field,
+                    settings,
+                    scratch,
+                    rows,
+                    n,
+                    i,
+                    ux,
+                    uy,
+                    uz,
+                    limit,
+                    state.stream[lane],
+                    steps,
+                    state.purpose[lane],
+                )
                 known_j = i
                 if i < 0:
                     reason = -i
                     break
-            if algorithm == DETERMINISTIC:
+            if ON_SET:
                 ux, uy, uz = field.directions[i, 0], field.directions[i, 1], field.directions[i, 2]
         if settings.adaptive and length + step > state.most_length[lane]:
             break

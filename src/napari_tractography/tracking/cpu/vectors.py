@@ -11,11 +11,11 @@ from __future__ import annotations
 import operator
 
 from llvmlite import ir
-from numba import njit
 from numba.core import cgutils, types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
+from ...compiling import cached
 from ...philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
 
 # Streamlines side by side: two registers' worth where these are widest, so that the look-ups of
@@ -382,7 +382,7 @@ def copy_points(typing_context, source, first, target, at, n):
     return types.void(source, whole, target, whole, whole), generate
 
 
-@njit(cache=True, nogil=True)
+@cached(nogil=True)
 def in_order(points, firsts, counts, ordered):
     """Copy the points of streamlines in the order of their seeds, from `points` to `ordered`."""
     at = 0

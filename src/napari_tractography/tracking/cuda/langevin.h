@@ -2,17 +2,16 @@
 //
 // Sines, cosines, logarithms and exponentials are the machine's own, which differ in the last bits
 // between machines: here, and only here, results agree within a tolerance.
+#pragma once
 
-#define TWO_PI 6.2831853071795864769f
-#define SHARPNESS 10.0f
-#define LONGEST 2.0f
-#define STEEPEST 10.0f
+#include "cones.h"
+#include "philox.h"
 
 struct Slope {
     float value, gx, gy, gz;  // the FOD and its gradient
 };
 
-// The direction of the set nearest to a unit vector, climbing from direction i.
+// The direction of the set nearest to a unit vector: uphill in cosine from i.
 DEVICE int nearest_index(const Field& field, int i, float ux, float uy, float uz)
 {
     const float* unit = field.directions + 3 * i;
@@ -34,13 +33,14 @@ DEVICE int nearest_index(const Field& field, int i, float ux, float uy, float uz
 
 // The interpolated amplitude of one direction of the full set.
 DEVICE float amplitude_of(const Field& field, const Settings& settings, const Scratch& scratch,
-                             int i)
+                          int i)
 {
-    return mixed(field.quantised, field.n_patches * PATCH_SIZE, scratch.corners, n_corners(settings),
-                 i >= field.n_half ? i - field.n_half : i);
+    return mixed(field.quantised, field.n_patches * PATCH_SIZE, scratch.corners,
+                 n_corners(settings), i >= field.n_half ? i - field.n_half : i);
 }
 
-// FOD and gradient at a unit vector near direction i, from the table, to second order.
+// FOD and gradient at a unit vector near direction i, from the table, to second order. The gradient
+// is that of a function of space that agrees with the FOD on the sphere.
 DEVICE Slope tabulated_fod(const Field& field, const Settings& settings, const Scratch& scratch,
                            int i, float ux, float uy, float uz)
 {
@@ -70,7 +70,7 @@ DEVICE Slope tabulated_fod(const Field& field, const Settings& settings, const S
     return slope;
 }
 
-// An interpolated coefficient.
+// An interpolated SH coefficient.
 DEVICE float mixed_harmonic(const Field& field, const Settings& settings, const Scratch& scratch,
                             int c)
 {
@@ -93,7 +93,7 @@ DEVICE float next_legendre(int degree, int order, float z, float below, float be
            (float)(degree - order);
 }
 
-// Even harmonics and their gradient in space at a unit vector, in the basis of harmonics.py.
+// Even harmonics and their gradient in space at a unit vector, in the basis of polynomials.py.
 DEVICE Slope evaluate_harmonics(const Field& field, const Settings& settings,
                                 const Scratch& scratch, float x, float y, float z)
 {
@@ -175,8 +175,8 @@ DEVICE void gaussians(const Settings& settings, unsigned int stream, unsigned in
 
 // Turn the direction by one step of the dynamics.
 //
-// Returns the nearest direction of the set, or minus a stop reason; changes the unit vector and the
-// length of the step.
+// Returns the direction of the set nearest to the new one, or minus a stop reason; changes the unit
+// vector, and the length of the step in mm.
 DEVICE int turn_direction(const Field& field, const Settings& settings, const Scratch& scratch,
                           int i, float& ux, float& uy, float& uz, float& length, float limit,
                           unsigned int stream, unsigned int step, unsigned int purpose)
@@ -228,4 +228,12 @@ DEVICE int turn_direction(const Field& field, const Settings& settings, const Sc
         i = nearest_index(field, i, ux, uy, uz);
     }
     return i;
+}
+
+// Choose the next direction; see the table of algorithms.
+DEVICE int langevin_direction(const Field& field, const Settings& settings, Scratch& scratch,
+                              Walk& walk, float limit, unsigned int stream, unsigned int purpose)
+{
+    return turn_direction(field, settings, scratch, walk.i, walk.ux, walk.uy, walk.uz, walk.step,
+                          limit, stream, walk.steps, purpose);
 }

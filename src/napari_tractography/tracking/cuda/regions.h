@@ -1,7 +1,10 @@
-// Regions, as the kernel meets them: tested at every step. Twin of borders.py.
+// Regions in the kernel: which of them each point of a streamline lies in. Twin of cpu/regions.py.
 //
-// Whether the last point lay in a region is asked of that point again where it matters, so that
-// any number of regions needs no memory.
+// Whether the last point lay in a region is tested again where it matters, so that any number of
+// regions needs no memory.
+#pragma once
+
+#include "interpolation.h"
 
 // Tell whether a point lies in region n.
 DEVICE bool in_region(const Regions& regions, int n, float x, float y, float z)
@@ -32,7 +35,7 @@ DEVICE void forget_visits(const Regions& regions, Visits& visits)
     }
 }
 
-// Note which regions a point lies in; return the reason to stop there, or 0.
+// Record which regions a point lies in; return the reason to stop there, or 0.
 //
 // Stop and end regions act where a streamline enters them, coming from (last_x, last_y, last_z),
 // so that it may start inside.
@@ -61,7 +64,7 @@ static __device__ __noinline__ int visit_regions(const Regions& regions, Visits&
     }
     visits.visited |= inside;
     if (regions.rule == RULE_ORDERED) {
-        // The other way round, as a point in several regions meets the later ones first.
+        // The other half runs against the order: a point in several regions meets the last first.
         for (int order = regions.n_includes - 1; order >= 0; order--) {
             if (!(inside >> order & 1u)) continue;
             for (int q = 0; q < regions.n_includes + 1; q++) {
@@ -73,7 +76,7 @@ static __device__ __noinline__ int visit_regions(const Regions& regions, Visits&
     return reason;
 }
 
-// Tell whether the joined streamline passed the include regions as the rule asks.
+// Tell whether the joined streamline meets the rule of the include regions.
 DEVICE bool includes_met(const Regions& regions, const Visits& visits)
 {
     if (regions.n_includes == 0) return true;
@@ -81,8 +84,8 @@ DEVICE bool includes_met(const Regions& regions, const Visits& visits)
     if (regions.rule == RULE_ANY) return visits.visited != 0;
     if (visits.visited != every) return false;
     if (regions.rule == RULE_ALL) return true;
-    // In order from one end to the other: out of the seed one half goes down from q - 1 to the
-    // first region, the other up from q to the last.
+    // In order from end to end: from the seed outwards one half meets regions q - 1 down to the
+    // first, the other q up to the last.
     for (int q = 0; q < regions.n_includes + 1; q++) {
         for (int half = 0; half < 2; half++) {
             if (visits.downs[half][q] < 0 && visits.ups[1 - half][q] == regions.n_includes)

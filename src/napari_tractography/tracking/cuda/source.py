@@ -1,29 +1,34 @@
 """The CUDA source, and the structures that its kernels are called with.
 
 Knows neither CuPy nor Numba: :mod:`.run` runs the source on a GPU, and the tests compile it for the
-host. How the structures lie in memory is read from ``codes.h``.
+host. Two headers are made here: ``codes.h``, the constants of Python, and ``algorithms.h``, the
+functions of the table of algorithms. The layout of the structures is read from ``structs.h``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from .. import codes
+from ... import philox
+from ...stop import N_REASONS
+from .. import codes
+from ..algorithms import ALGORITHMS, BY_CODE
 
 FOLDER = Path(__file__).parent
 # No fused multiply-add: the CPU has none, and bits must agree.
 OPTIONS = ("--std=c++14", "--fmad=false")
-TILE, DETERMINISTIC = 256, 1  # as in codes.h
-# Steps of a streamline that the second pass need not draw again, for at most 1 kB a seed.
-MAX_LOGGED = 512
+TILE = 256  # seeds that one thread adds up
+SEVERAL = 8  # lanes of a warp that do together what takes long
+AGAIN = -999  # in place of a direction or a stop reason: none yet
+MAX_LOGGED = 512  # directions of a streamline that the second pass need not draw again: 1 kB
 NAMES = (
     "count_streamlines",
     "add_tiles",
@@ -61,21 +66,100 @@ _TYPES = {
 }
 
 
+def constants() -> dict[str, Any]:
+    """Return the constants that Python and the CUDA source have in common, by name."""
+    found = {name: value for name, value in vars(codes).items() if name.isupper()}
+    found |= {row.name.upper(): row.code for row in ALGORITHMS}
+    found |= {"N_REASONS": N_REASONS, "TILE": TILE, "SEVERAL": SEVERAL, "AGAIN": AGAIN}
+    for name in ("MULTIPLIER_0", "MULTIPLIER_1", "WEYL_0", "WEYL_1"):
+        found[name] = np.uint32(getattr(philox, name))
+    return found | {"ROUNDS": philox.ROUNDS}
+
+
+def codes_header() -> str:
+    """Return ``codes.h``: whole numbers as one enumeration, others as macros."""
+    numbers, macros = "", ""
+    for name, value in constants().items():
+        if isinstance(value, np.uint32):
+            macros += f"#define {name} 0x{value:08X}u\n"
+        elif isinstance(value, np.float32):
+            macros += f"#define {name} {_float(float(value), 9)}f\n"
+        elif isinstance(value, float):
+            macros += f"#define {name} {_float(value, 17)}\n"
+        else:
+            numbers += f"    {name} = {value},\n"
+    head = "// The constants of Python, see source.py.\n#pragma once\n\n"
+    return f"{head}{macros}\nenum {{\n{numbers}}};\n"
+
+
+def _float(value: float, digits: int) -> str:
+    """Return a number in so many digits, which C takes for one with a fraction."""
+    text = f"{value:.{digits}g}"
+    return text if re.search(r"[.e]", text) else f"{text}.0"
+
+
+def algorithms_header() -> str:
+    """Return ``algorithms.h``: the functions of the algorithms, and which one runs when."""
+    sources = "\n".join(dict.fromkeys(row.cuda_source.strip() for row in ALGORITHMS))
+    cases = "".join(
+        "".join(f"    case {row.name.upper()}:\n" for row in rows)
+        + f"        return {function}(field, settings, scratch, walk, limit, stream, purpose);\n"
+        for function, rows in groupby(
+            sorted(ALGORITHMS, key=lambda row: row.cuda), key=lambda row: row.cuda
+        )
+    )
+    on_set = " || ".join(f"algorithm == {row.name.upper()}" for row in ALGORITHMS if row.on_set)
+    return f"""\
+// The functions of the table of algorithms, see source.py.
+#pragma once
+
+{sources}
+
+// Tell whether the steps of an algorithm go along directions of the set.
+DEVICE bool is_on_set(int algorithm)
+{{
+    return {on_set or "false"};
+}}
+
+// Choose the next direction of a streamline.
+DEVICE int next_direction(const Field& field, const Settings& settings, Scratch& scratch,
+                          Walk& walk, float limit, unsigned int stream, unsigned int purpose)
+{{
+    switch (settings.algorithm) {{
+{cases}    }}
+    return -NO_FOD;
+}}
+"""
+
+
+@cache
+def generated() -> dict[str, str]:
+    """Return the text of each header that is made here, by name."""
+    return {"codes.h": codes_header(), "algorithms.h": algorithms_header()}
+
+
 @cache
 def source(name: str = "track.cu") -> str:
-    """Return a source with the headers that it includes put in their places."""
+    """Return a source with the headers that it includes put in their places, each once."""
+    return "".join(_lines_of(name, set()))
 
-    def header(match: re.Match[str]) -> str:
-        return (FOLDER / match[1]).read_text("utf-8")
 
-    text = (FOLDER / name).read_text("utf-8")
-    return re.sub(r'^#include "(\w+\.h)"$', header, text, flags=re.MULTILINE)
+def _lines_of(name: str, included: set[str]) -> Iterator[str]:
+    included.add(name)
+    text = generated().get(name) or (FOLDER / name).read_text("utf-8")
+    for line in text.splitlines(keepends=True):
+        include = re.match(r'#include "(\w+\.h)"$', line)
+        if include is None:
+            if line != "#pragma once\n":  # which compilers want in headers only
+                yield line
+        elif include[1] not in included:
+            yield from _lines_of(include[1], included)
 
 
 @cache
 def layout(name: str) -> np.dtype[np.void]:
-    """Return the memory layout of a structure of ``codes.h``."""
-    return layout_in(name, (FOLDER / "codes.h").read_text("utf-8"))
+    """Return the memory layout of a structure of ``structs.h``."""
+    return layout_in(name, (FOLDER / "structs.h").read_text("utf-8"))
 
 
 def layout_in(name: str, text: str) -> np.dtype[np.void]:
@@ -145,8 +229,8 @@ def pack_regions(regions: codes.Regions, addresses: Mapping[str, int]) -> NDArra
 
 
 def log_length(settings: codes.Settings) -> int:
-    """Return how many directions of a streamline the first pass direction_log down for the second."""
-    if settings.endpoints or settings.algorithm > DETERMINISTIC:
+    """Return how many directions of a streamline the first pass logs for the second."""
+    if settings.endpoints or not BY_CODE[settings.algorithm].on_set:
         return 0
     return min(MAX_LOGGED, settings.max_steps)
 
@@ -167,7 +251,7 @@ def batch_arrays(
         "lengths": ((n,), "f4"),
         "reasons": ((n, 2), "u1"),
         "ends": ((n if endpoints else 0, 2, 3), "f4"),
-        "tally": ((16,), "u8"),
+        "tally": ((N_REASONS,), "u8"),
         "offsets": ((n,), "i8"),
         "tile_points": ((n_tiles,), "i8"),
         "tile_lines": ((n_tiles,), "i8"),

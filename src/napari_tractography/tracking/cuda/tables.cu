@@ -1,11 +1,13 @@
-// The FOD tabulated over directions where its coefficients lie, twin of build_rows in tables.py.
+// The FOD tabulated over directions on the GPU that its coefficients lie on, twin of build_rows in
+// tables.py.
 //
 // The same order of float32 operations, and sums of whole numbers, which need none: the same bits,
-// but for softplus, whose exponentials and logarithms every machine has its own of. One after the
-// other, since a row's quantised need its largest amplitude: find_largest, write_quantised and fill_slots
+// but for softplus, whose exponentials and logarithms are the machine's own. Five kernels, since
+// the quantised amplitudes of a row need its largest: find_largest, write_quantised and fill_slots
 // have one thread a patch, keep_largest and add_masses one a row.
 
 #include "codes.h"
+#include "structs.h"
 
 struct Rows {
     const float* values;  // (n_rows, n_coefficients)
@@ -14,9 +16,9 @@ struct Rows {
     unsigned int* alias;
     unsigned short* slot_alias;
     unsigned short* mass_fractions;
-    float* largest;  // of each patch: where the alias table will be
+    float* largest;  // amplitude of each patch, where the alias table will be
     unsigned short* patch_maxima;
-    float* quanta;  // until the quantised are there: the largest amplitude of the row
+    float* quanta;  // the largest amplitude of the row, until amplitudes are quantised
     float* totals;
     long long n_rows;
     int n_coefficients;
@@ -25,8 +27,6 @@ struct Rows {
     int n_groups;
     float sharpness;  // of softplus; 0 clips
 };
-
-#define FULL_SCALE 65535.0
 
 DEVICE long long item()
 {
@@ -74,7 +74,8 @@ extern "C" __global__ void find_largest(Rows rows)
     evaluate_patch(rows, row, patch, amplitudes);
     float largest = 0.0f;
 #pragma unroll
-    for (int j = 0; j < PATCH_SIZE; j++) largest = amplitudes[j] > largest ? amplitudes[j] : largest;
+    for (int j = 0; j < PATCH_SIZE; j++)
+        largest = amplitudes[j] > largest ? amplitudes[j] : largest;
     rows.largest[index] = largest;
 }
 
@@ -98,23 +99,23 @@ DEVICE long long mass_of(const Rows& rows, long long row, int patch)
     return (long long)mass;
 }
 
-// A mass_fraction of a column in the high bits of a 32-bit number, the low ones being zero.
+// The threshold of a column, own / total, in the high bits of an entry, the low ones being zero.
 DEVICE unsigned int threshold_of(long long own, long long total)
 {
     const int bits = 32 - ALIAS_BITS;
-    long long most = (1ll << bits) - 1, mass_fraction = ((own << bits) + total / 2) / total;
-    return (unsigned int)(mass_fraction < most ? mass_fraction : most) << ALIAS_BITS;
+    long long most = (1ll << bits) - 1, threshold = ((own << bits) + total / 2) / total;
+    return (unsigned int)(threshold < most ? threshold : most) << ALIAS_BITS;
 }
 
-// The quantised of patches, and the whole numbers that the mass of a patch is cut into.
+// Masses to make an alias table of: of the patches of a row, and of the slots of a patch.
 struct OfPatches {
     const Rows& rows;
     long long row;
     __device__ long long operator()(int patch) const { return mass_of(rows, row, patch); }
 };
-struct OfLanes {
+struct OfSlots {
     const int* units;
-    __device__ long long operator()(int lane) const { return units[lane]; }
+    __device__ long long operator()(int slot) const { return units[slot]; }
 };
 
 // The next column from `column` on whose mass is more than a column's worth, or is not.
@@ -158,18 +159,19 @@ DEVICE void fill_slot_alias(const unsigned short* quantised, unsigned short* slo
     int units[PATCH_SIZE];
     unsigned int entries[PATCH_SIZE];
     long long mass = 0, running = 0, below = 0;
-    for (int lane = 0; lane < PATCH_SIZE; lane++) mass += quantised[lane];
-    for (int lane = 0; lane < PATCH_SIZE; lane++) {
-        running += quantised[lane];
+    for (int slot = 0; slot < PATCH_SIZE; slot++) mass += quantised[slot];
+    for (int slot = 0; slot < PATCH_SIZE; slot++) {
+        running += quantised[slot];
         long long upto = mass ? (2 * all * running + mass) / (2 * mass) : 0;
-        units[lane] = (int)(upto - below);
+        units[slot] = (int)(upto - below);
         below = upto;
     }
-    OfLanes of_lanes = {units};
-    fill_alias(of_lanes, PATCH_SIZE, mass ? all : 0, entries);
-    for (int lane = 0; lane < PATCH_SIZE; lane++)
-        slot_alias[lane] = (unsigned short)(((entries[lane] >> (32 - THRESHOLD_BITS)) << SLOT_BITS) |
-                                            (entries[lane] & (PATCH_SIZE - 1u)));
+    OfSlots of_slots = {units};
+    fill_alias(of_slots, PATCH_SIZE, mass ? all : 0, entries);
+    for (int slot = 0; slot < PATCH_SIZE; slot++)
+        slot_alias[slot] =
+            (unsigned short)(((entries[slot] >> (32 - THRESHOLD_BITS)) << SLOT_BITS) |
+                             (entries[slot] & (PATCH_SIZE - 1u)));
 }
 
 extern "C" __global__ void write_quantised(Rows rows)
@@ -186,9 +188,9 @@ extern "C" __global__ void write_quantised(Rows rows)
     unsigned int maximum = 0;
 #pragma unroll
     for (int j = 0; j < PATCH_SIZE; j++) {
-        unsigned int quantised_value = (unsigned int)((double)amplitudes[j] * factor + 0.5);
-        quantised[j] = (unsigned short)quantised_value;
-        maximum = quantised_value > maximum ? quantised_value : maximum;
+        unsigned int value = (unsigned int)((double)amplitudes[j] * factor + 0.5);
+        quantised[j] = (unsigned short)value;
+        maximum = value > maximum ? value : maximum;
     }
     rows.patch_maxima[row * rows.n_groups * PATCH_SIZE + patch] = (unsigned short)maximum;
 }

@@ -2,20 +2,23 @@
 //
 // The same names, the same order of float32 operations and no fused multiply-add (--fmad=false),
 // hence the same bits. A first pass counts the points of every streamline; because random numbers
-// replay, a second one writes them where they belong: along directions that the first jotted down
-// and, where a streamline has more steps than there is room for, by drawing them again. A thread
-// that is done with a streamline takes the next seed, so that no lane waits for the longest
-// streamline of its warp; one whose draw was in vain draws again while others step on, and what
-// takes long is put off until several lanes of the warp want it.
+// replay, a second one writes them where they belong: along the directions that the first has
+// logged and, where a streamline has more steps than its log has room for, by drawing them again.
+//
+// Lanes are refilled: a thread whose streamline is done takes the next seed, so that no lane waits
+// for the longest streamline of its warp. A lane whose proposal is rejected proposes again while
+// others step on, and what takes long is deferred until several lanes of the warp want it.
 //
 // Plain C: the same source also compiles for the host, which is how it is tested without a GPU.
 // ALGORITHM, INTERPOLATION and EVALUATION may be defined, so that a kernel holds what it needs
-// and no more; everything else is an argument.
+// and no more; everything else is an argument. source.py makes codes.h and algorithms.h.
 
 #include "codes.h"
-#include "draw.h"
+#include "structs.h"
+#include "starts.h"
 #include "regions.h"
-#include "langevin.h"
+#include "algorithms.h"
+#include "tiles.h"
 
 #ifndef ALGORITHM
 #define ALGORITHM settings.algorithm
@@ -27,31 +30,13 @@
 #define EVALUATION settings.evaluation
 #endif
 
-// Known when compiling where it is defined, and then whatever hangs on it is left out.
+// What is defined is known when compiling, and all that depends on it is left out.
 #define SPECIALISE(settings)                \
     settings.algorithm = ALGORITHM;         \
     settings.interpolation = INTERPOLATION; \
     settings.evaluation = EVALUATION
 
-// One half of a streamline on its way.
-struct Walk {
-    float x, y, z;     // RAS+ mm
-    float vx, vy, vz;  // the same in voxels
-    float ux, uy, uz;
-    float step;
-    float length;
-    float max_length;
-    int i;
-    int half;
-    int steps;
-    int max_steps;
-    unsigned short* log_entry;  // of the next step, over both halves
-    int log_left;
-    unsigned int n_rejected;  // blocks of random numbers that the next step was drawn by in vain
-    bool forced;  // the first step goes along direction i
-};
-
-// What became of the halves of a streamline.
+// How the halves of a streamline ended.
 struct Halves {
     int forward_steps, backward_steps;
     float forward_length, backward_length;
@@ -61,13 +46,6 @@ struct Halves {
 DEVICE int opposite(const Field& field, int i)
 {
     return i >= field.n_half ? i - field.n_half : i + field.n_half;
-}
-
-DEVICE void put(float* target, float x, float y, float z)
-{
-    target[0] = x;
-    target[1] = y;
-    target[2] = z;
 }
 
 // Turn into direction i.
@@ -80,7 +58,7 @@ DEVICE void face(const Field& field, Walk& walk, int i)
     walk.uz = unit[2];
 }
 
-// Go to the first of a seed's direction_log: both passes take its halves in the same order.
+// Go to the first entry of a seed's log: both passes track its halves in the same order.
 DEVICE void begin_log(const Batch& batch, Walk& walk, int seed)
 {
     walk.log_entry = batch.direction_log + (long long)seed * batch.log_length;
@@ -109,47 +87,26 @@ DEVICE void begin_half(const Field& field, const Settings& settings, const Regio
     walk.forced = settings.start != START_GIVEN && (half == 0 || settings.direction == BACKWARD);
 }
 
-// Take one step; return 0, or the reason why the half ends, or AGAIN where it is yet to be taken:
-// a lane whose draw was in vain max_proposals again while others of its warp go on.
+// Take one step; return 0, the reason why the half ends, or AGAIN where no step was taken yet.
 //
-// A replay takes the steps that are known to be there, so it asks for no reason to stop: with a
+// A replay takes steps that are known to be there, so it looks for no reason to stop: with a
 // negative limit every draw ends as it did.
 DEVICE int advance(const Field& field, const Settings& settings, const Regions& regions,
                    Scratch& scratch, Visits& visits, Walk& walk, unsigned int stream, bool replay)
 {
     if (walk.steps >= walk.max_steps) return MAX_LENGTH;
-    unsigned int purpose = walk.half == 0 ? PURPOSE_FORWARD : PURPOSE_BACKWARD;
-    bool direction_log = settings.algorithm <= DETERMINISTIC && walk.log_left > 0;
-    if (replay && direction_log) {
+    bool is_logged = is_on_set(settings.algorithm) && walk.log_left > 0;
+    if (replay && is_logged) {
         face(field, walk, *walk.log_entry);
     } else if (!(walk.forced && walk.steps == 0)) {
         if (!locate(field, settings.interpolation, scratch, walk.vx, walk.vy, walk.vz))
             return NO_FOD;
         float limit = replay ? -1.0f : settings.min_probability * scratch.total;
-        int i;
-        if (settings.algorithm > DETERMINISTIC) {
-            i = turn_direction(field, settings, scratch, walk.i, walk.ux, walk.uy, walk.uz,
-                               walk.step, limit, stream, walk.steps, purpose);
-        } else if (settings.algorithm == PROBABILISTIC) {
-            bool scans = walk.n_rejected >= n_blocks(field, settings, walk.i);
-            if (deferred(scans && field.max_proposals)) return AGAIN;
-            i = scans ? scan_direction(field, settings, scratch, walk.i, limit, stream, walk.steps,
-                                       purpose)
-                      : propose_direction(field, settings, scratch, walk.i, field.two_sided != 0, limit,
-                                      stream, walk.steps, walk.n_rejected, purpose);
-            if (i == AGAIN) {
-                walk.n_rejected++;
-                return AGAIN;
-            }
-            walk.n_rejected = 0;
-        } else {
-            if (settings.interpolation == NEAREST &&
-                deferred(!is_known(settings, scratch, walk.i)))
-                return AGAIN;
-            i = best_direction(field, settings, scratch, walk.i, limit);
-        }
+        int i = next_direction(field, settings, scratch, walk, limit, stream,
+                               walk.half == 0 ? PURPOSE_FORWARD : PURPOSE_BACKWARD);
+        if (i == AGAIN) return AGAIN;
         if (i < 0) return -i;
-        if (settings.algorithm <= DETERMINISTIC)
+        if (is_on_set(settings.algorithm))
             face(field, walk, i);
         else
             walk.i = i;
@@ -173,7 +130,7 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
     walk.z = new_z;
     walk.steps++;
     walk.length += walk.step;
-    if (direction_log) {
+    if (is_logged) {
         if (!replay) *walk.log_entry = (unsigned short)walk.i;
         walk.log_entry++;
         walk.log_left--;
@@ -181,15 +138,16 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
     return reason;
 }
 
-// Note what became of a seed.
-DEVICE void conclude(const Batch& batch, int seed, int count, float length, int back, int ahead)
+// Record the outcome of a seed.
+DEVICE void conclude(const Batch& batch, int seed, int count, float length, int backward,
+                     int forward)
 {
     batch.counts[seed] = count;
     batch.lengths[seed] = length;
-    batch.reasons[2ll * seed] = (unsigned char)back;
-    batch.reasons[2ll * seed + 1] = (unsigned char)ahead;
-    atomicAdd(batch.tally + ahead, 1ull);
-    if (count || back != ahead) atomicAdd(batch.tally + back, 1ull);
+    batch.reasons[2ll * seed] = (unsigned char)backward;
+    batch.reasons[2ll * seed + 1] = (unsigned char)forward;
+    atomicAdd(batch.tally + forward, 1ull);
+    if (count || backward != forward) atomicAdd(batch.tally + backward, 1ull);
 }
 
 // Begin the streamline of a seed; return 0, or the reason why there is none.
@@ -235,7 +193,7 @@ DEVICE int kept(const Settings& settings, int steps)
     return steps / settings.record_every + (steps % settings.record_every ? 1 : 0);
 }
 
-// Note the end of a half and begin the other; return whether the streamline is done.
+// Record the end of a half and begin the other; return whether the streamline is done.
 DEVICE bool end_half(const Field& field, const Settings& settings, const Regions& regions,
                      const Batch& batch, Visits& visits, Walk& walk, Halves& halves, int seed,
                      int reason)
@@ -284,14 +242,14 @@ DEVICE bool end_half(const Field& field, const Settings& settings, const Regions
     }
     batch.steps[2ll * seed] = halves.forward_steps;
     batch.steps[2ll * seed + 1] = halves.backward_steps;
-    int count = settings.endpoints
-                    ? 2
-                    : kept(settings, halves.backward_steps) + 1 + kept(settings, halves.forward_steps);
+    int count = 2;
+    if (!settings.endpoints)
+        count = kept(settings, halves.backward_steps) + 1 + kept(settings, halves.forward_steps);
     conclude(batch, seed, count, length, halves.backward_reason, halves.forward_reason);
     return true;
 }
 
-// First pass: what becomes of each seed, and how many points its streamline has.
+// First pass: the outcome of each seed, and how many points its streamline has.
 extern "C" __global__ void count_streamlines(const Field field, Settings settings,
                                              const Regions regions, const Batch batch)
 {
@@ -324,7 +282,8 @@ extern "C" __global__ void count_streamlines(const Field field, Settings setting
     }
 }
 
-// Second pass: walk the steps again and write the points in place; the half back from its seed.
+// Second pass: take the steps again and write each point where it belongs, those of the backward
+// half from the seed downwards.
 extern "C" __global__ void write_streamlines(const Field field, Settings settings,
                                              const Regions regions, const Batch batch)
 {
@@ -335,8 +294,8 @@ extern "C" __global__ void write_streamlines(const Field field, Settings setting
     scratch.known_row = -1;
     Walk walk = {};
     int seed = -1;
-    int until = 0;             // steps until the next point is kept
-    float* target = 0;         // where it goes
+    int until = 0;      // steps until the next point is kept
+    float* target = 0;  // where it goes
     for (;;) {
         if (seed < 0) {
             seed = (int)atomicAdd(batch.next, 1u);
@@ -344,16 +303,16 @@ extern "C" __global__ void write_streamlines(const Field field, Settings setting
             if (batch.counts[seed] == 0) {
                 seed = -1;
             } else {
-                int ahead = batch.steps[2ll * seed], back = batch.steps[2ll * seed + 1];
-                target = batch.points + 3 * (batch.offsets[seed] + kept(settings, back));
+                int forward = batch.steps[2ll * seed], backward = batch.steps[2ll * seed + 1];
+                target = batch.points + 3 * (batch.offsets[seed] + kept(settings, backward));
                 const float* position = batch.positions + 3ll * seed;
                 put(target, position[0], position[1], position[2]);
-                int half = ahead > 0 ? 0 : 1;
+                int half = forward > 0 ? 0 : 1;
                 target += half == 0 ? 3 : -3;
                 until = settings.record_every;
                 begin_log(batch, walk, seed);
                 begin_half(field, settings, regions, batch, visits, walk, seed, half,
-                           half == 0 ? ahead : back, 0.0f, true);
+                           half == 0 ? forward : backward, 0.0f, true);
             }
         } else {
             int reason = advance(field, settings, regions, scratch, visits, walk,
@@ -367,82 +326,16 @@ extern "C" __global__ void write_streamlines(const Field field, Settings setting
                 until = settings.record_every;
             }
             if (done) {
-                int back = batch.steps[2ll * seed + 1];
-                if (walk.half == 0 && back > 0) {
-                    target = batch.points + 3 * (batch.offsets[seed] + kept(settings, back) - 1);
-                    begin_half(field, settings, regions, batch, visits, walk, seed, 1, back, 0.0f,
-                               true);
+                int backward = batch.steps[2ll * seed + 1];
+                if (walk.half == 0 && backward > 0) {
+                    int last = kept(settings, backward) - 1;
+                    target = batch.points + 3 * (batch.offsets[seed] + last);
+                    begin_half(field, settings, regions, batch, visits, walk, seed, 1, backward,
+                               0.0f, true);
                 } else {
                     seed = -1;
                 }
             }
         }
     }
-}
-
-// Between the passes: points and streamlines of TILE seeds, one thread a tile.
-extern "C" __global__ void add_tiles(const Batch batch)
-{
-    int tile = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    int first = tile * TILE;
-    if (first >= batch.n) return;
-    int last = first + TILE < batch.n ? first + TILE : batch.n;
-    long long n_points = 0, n_lines = 0;
-    for (int seed = first; seed < last; seed++) {
-        n_points += batch.counts[seed];
-        n_lines += batch.counts[seed] > 0;
-    }
-    batch.tile_points[tile] = n_points;
-    batch.tile_lines[tile] = n_lines;
-}
-
-// The running sum over the tiles, by one thread: there are few.
-extern "C" __global__ void scan_tiles(const Batch batch)
-{
-    if (blockIdx.x || threadIdx.x) return;
-    long long n_points = 0, n_lines = 0;
-    for (int tile = 0; tile * (long long)TILE < batch.n; tile++) {
-        long long points = batch.tile_points[tile], lines = batch.tile_lines[tile];
-        batch.tile_points[tile] = n_points;
-        batch.tile_lines[tile] = n_lines;
-        n_points += points;
-        n_lines += lines;
-    }
-    batch.totals[0] = n_points;
-    batch.totals[1] = n_lines;
-    batch.line_offsets[0] = 0;
-    *batch.next = 0;  // for the second pass
-}
-
-// Where each seed's points go, and what is known of each streamline, without the seeds in between.
-extern "C" __global__ void place_streamlines(const Batch batch)
-{
-    int tile = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    int first = tile * TILE;
-    if (first >= batch.n) return;
-    int last = first + TILE < batch.n ? first + TILE : batch.n;
-    long long point = batch.tile_points[tile], line = batch.tile_lines[tile];
-    for (int seed = first; seed < last; seed++) {
-        int count = batch.counts[seed];
-        batch.offsets[seed] = point;
-        if (count == 0) continue;
-        point += count;
-        batch.line_offsets[line + 1] = point;
-        batch.line_lengths[line] = batch.lengths[seed];
-        batch.line_reasons[2 * line] = batch.reasons[2ll * seed];
-        batch.line_reasons[2 * line + 1] = batch.reasons[2ll * seed + 1];
-        batch.line_sources[line] = (long long)batch.first_stream + seed;
-        line++;
-    }
-}
-
-// Second pass where only the ends are wanted: they are known already.
-extern "C" __global__ void write_endpoints(const Batch batch)
-{
-    int seed = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (seed >= batch.n || batch.counts[seed] == 0) return;
-    const float* ends = batch.ends + 6ll * seed;
-    float* target = batch.points + 3 * batch.offsets[seed];
-    put(target, ends[0], ends[1], ends[2]);
-    put(target + 3, ends[3], ends[4], ends[5]);
 }

@@ -15,12 +15,22 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ...compiling import cached
 from ...directions import direction_set
 from ...errors import InvalidParameterError
-from ...fod import SOFTPLUS_SHARPNESS, Fod
-from ..codes import ALIAS_BITS, MASS_UNITS, MAX_PROPOSALS, PATCH_SIZE, SLOT_BITS, THRESHOLD_BITS
+from ...fod import Fod
+from ...parameters import SOFTPLUS_SHARPNESS
+from ..codes import (
+    ALIAS_BITS,
+    FULL_SCALE,
+    MASS_UNITS,
+    MAX_PROPOSALS,
+    PATCH_SIZE,
+    SLOT_BITS,
+    THRESHOLD_BITS,
+)
 from ..devices import cpu_count
-from .data import FULL_SCALE, ConeTable, FodTable
+from .data import ConeTable, FodTable
 
 ROWS_A_BLOCK = 2048  # voxels that a thread tabulates at a time
 MAX_AMPLITUDES = 1 << 32  # of all voxels: the kernels count them in 32 bits
@@ -121,7 +131,7 @@ def fill_slot_alias(quantised, mass, units, entries, slot_alias):  # type: ignor
         slot_alias[slot] = np.uint16((threshold << np.uint32(SLOT_BITS)) | other)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@cached(nogil=True, error_model="numpy")
 def build_rows(  # type: ignore[no-untyped-def]
     first,
     last,

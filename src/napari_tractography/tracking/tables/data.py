@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-FULL_SCALE = 65535.0  # quanta of the largest amplitude in a voxel
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -19,7 +18,7 @@ class FodTable:
     """The FOD of every non-empty voxel over the half set of directions, ready for drawing in O(1).
 
     Small, because reading it is what tracking waits for: amplitudes are quantised to whole numbers
-    of a quantum of their voxel, of which the largest has ``FULL_SCALE``, so that they are off by
+    of a quantum of their voxel, of which the largest has ``codes.FULL_SCALE``, so that they are off by
     1/131070 of it at most. A direction is drawn by an alias table over patches of `PATCH_SIZE`
     neighbouring directions, and by another one over the slots of the patch.
 

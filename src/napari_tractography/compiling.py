@@ -1,0 +1,115 @@
+"""How functions are compiled by Numba, and when machine code on the disk is out of date.
+
+Numba drops cached machine code when the file of the function has changed, but not when another file
+has whose constants or functions are compiled into it. So :func:`cached` names the cache by a
+checksum of every file that can be compiled in: the file of the function and, transitively, those
+that it imports. Used by the kernels of the CPU and by :mod:`napari_tractography.maps.walk`.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from numba import njit
+
+# Reference counting off (Numba's private `_nrt`): nothing is allocated in here, and counting every
+# array that leaves a tuple took nine tenths of the time. test_kernel.py fails should it be renamed.
+OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
+# Of functions that compiled code alone calls: without wrappers for Python, which took 13 of 36 s.
+WITHIN = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+compiled = njit(**WITHIN)
+inlined = njit(forceinline=True, **WITHIN)
+
+
+def cached(*modules: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator that compiles a function and keeps the machine code on the disk.
+
+    Parameters
+    ----------
+    *modules : str
+        Names of modules that are compiled in without being imported by the function's own.
+    **options
+        Of :func:`numba.njit`.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        content = checksum(function.__module__, *modules)
+        function.__qualname__ = f"{function.__qualname__}_{content:08x}"
+        return njit(cache=True, **options)(function)
+
+    return decorate
+
+
+def bound(function: FunctionType, **names: Any) -> FunctionType:
+    """Return a copy of a plain function that reads `names` in place of its module's own.
+
+    Compiled functions that a cached one reads must be globals: Numba pickles what a closure refers
+    to into the key of its cache, and a compiled function is pickled differently in each process.
+    """
+    copy = FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__)
+    copy.__qualname__, copy.__doc__ = function.__qualname__, function.__doc__
+    return copy
+
+
+def checksum(*modules: str) -> int:
+    """Return a checksum of the files of modules and of all that they import."""
+    return zlib.crc32(b"\0".join(path.read_bytes() for path in sources_of(*modules)))
+
+
+def sources_of(*modules: str) -> tuple[Path, ...]:
+    """Return the files of modules and, transitively, of what they import of their own package.
+
+    Imports within functions and for type checkers do not count: nothing of them is compiled in.
+    """
+    found: dict[str, Path] = {}
+    left = list(modules)
+    while left:
+        module = left.pop()
+        path = _file_of(module)
+        if path is not None and module not in found:
+            found[module] = path
+            left += _imports_of(module, path)
+    return tuple(found[module] for module in sorted(found))
+
+
+def _file_of(module: str) -> Path | None:
+    """Return the file of a module of a package that is loaded; None where there is none."""
+    top, *parts = module.split(".")
+    folder = Path(str(sys.modules[top].__file__)).parent.joinpath(*parts)
+    for path in (folder / "__init__.py", folder.with_suffix(".py")):
+        if path.is_file() and (parts or path.name == "__init__.py"):
+            return path
+    return None
+
+
+@cache
+def _imports_of(module: str, path: Path) -> tuple[str, ...]:
+    """Return the names that a module may import from its own package, modules or not."""
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    names: list[str] = []
+    for node in _statements(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            start = ".".join([*base, *([node.module] if node.module else [])])
+            names += [start, *(f"{start}.{alias.name}" for alias in node.names)]
+    return tuple(name for name in names if name.partition(".")[0] == package[0])
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements that run when a module is loaded."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.expr):
+            continue
+        if isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+            continue
+        yield child
+        yield from _statements(child)

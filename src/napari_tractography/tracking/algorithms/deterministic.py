@@ -1,0 +1,15 @@
+"""Deterministic tracking: the next direction is that of the largest FOD amplitude in the cone."""
+
+from __future__ import annotations
+
+from .row import Algorithm
+
+ROW = Algorithm(
+    name="deterministic",
+    code=1,
+    help="takes the largest FOD amplitude in the cone",
+    cpu="napari_tractography.tracking.cpu.deterministic:deterministic_direction",
+    cuda="deterministic_direction",
+    cuda_source='#include "deterministic.h"',
+    repeats=True,
+)

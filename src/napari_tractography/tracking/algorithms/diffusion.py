@@ -1,0 +1,17 @@
+"""Diffusion: Langevin dynamics of the direction, up the gradient of log f and with noise."""
+
+from __future__ import annotations
+
+from .row import Algorithm
+
+ROW = Algorithm(
+    name="diffusion",
+    code=2,
+    help="turns towards larger amplitudes, with noise",
+    cpu="napari_tractography.tracking.cpu.langevin:turn_direction",
+    cuda="langevin_direction",
+    cuda_source='#include "langevin.h"',
+    on_set=False,
+    exact=False,
+    own_parameters=("gamma", "gamma_noise", "adaptive", "evaluation"),
+)

@@ -1,0 +1,15 @@
+"""Probabilistic tracking: the next direction is drawn from the FOD within the cone."""
+
+from __future__ import annotations
+
+from .row import Algorithm
+
+ROW = Algorithm(
+    name="probabilistic",
+    code=0,
+    help="draws from the FOD in the cone",
+    cpu="napari_tractography.tracking.cpu.stepping:draw_directions",
+    cuda="probabilistic_direction",
+    cuda_source='#include "probabilistic.h"',
+    side_by_side=True,
+)

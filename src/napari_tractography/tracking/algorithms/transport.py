@@ -1,0 +1,17 @@
+"""Transport: the direction turns up the gradient of log f, without noise."""
+
+from __future__ import annotations
+
+from .row import Algorithm
+
+ROW = Algorithm(
+    name="transport",
+    code=3,
+    help="turns towards larger amplitudes, without noise",
+    cpu="napari_tractography.tracking.cpu.langevin:turn_direction",
+    cuda="langevin_direction",
+    cuda_source='#include "langevin.h"',
+    on_set=False,
+    exact=False,
+    own_parameters=("gamma", "adaptive", "evaluation"),
+)

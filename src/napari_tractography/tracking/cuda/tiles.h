@@ -1,0 +1,77 @@
+// Where the points of each seed go, between the two passes of track.cu.
+#pragma once
+
+// Write a point.
+DEVICE void put(float* target, float x, float y, float z)
+{
+    target[0] = x;
+    target[1] = y;
+    target[2] = z;
+}
+
+// Between the passes: points and streamlines of TILE seeds, one thread a tile.
+extern "C" __global__ void add_tiles(const Batch batch)
+{
+    int tile = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    int first = tile * TILE;
+    if (first >= batch.n) return;
+    int last = first + TILE < batch.n ? first + TILE : batch.n;
+    long long n_points = 0, n_lines = 0;
+    for (int seed = first; seed < last; seed++) {
+        n_points += batch.counts[seed];
+        n_lines += batch.counts[seed] > 0;
+    }
+    batch.tile_points[tile] = n_points;
+    batch.tile_lines[tile] = n_lines;
+}
+
+// The running sum over the tiles, by one thread: there are few.
+extern "C" __global__ void scan_tiles(const Batch batch)
+{
+    if (blockIdx.x || threadIdx.x) return;
+    long long n_points = 0, n_lines = 0;
+    for (int tile = 0; tile * (long long)TILE < batch.n; tile++) {
+        long long points = batch.tile_points[tile], lines = batch.tile_lines[tile];
+        batch.tile_points[tile] = n_points;
+        batch.tile_lines[tile] = n_lines;
+        n_points += points;
+        n_lines += lines;
+    }
+    batch.totals[0] = n_points;
+    batch.totals[1] = n_lines;
+    batch.line_offsets[0] = 0;
+    *batch.next = 0;  // for the second pass
+}
+
+// Where each seed's points go, and what is known of each streamline, without the seeds in between.
+extern "C" __global__ void place_streamlines(const Batch batch)
+{
+    int tile = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    int first = tile * TILE;
+    if (first >= batch.n) return;
+    int last = first + TILE < batch.n ? first + TILE : batch.n;
+    long long point = batch.tile_points[tile], line = batch.tile_lines[tile];
+    for (int seed = first; seed < last; seed++) {
+        int count = batch.counts[seed];
+        batch.offsets[seed] = point;
+        if (count == 0) continue;
+        point += count;
+        batch.line_offsets[line + 1] = point;
+        batch.line_lengths[line] = batch.lengths[seed];
+        batch.line_reasons[2 * line] = batch.reasons[2ll * seed];
+        batch.line_reasons[2 * line + 1] = batch.reasons[2ll * seed + 1];
+        batch.line_sources[line] = (long long)batch.first_stream + seed;
+        line++;
+    }
+}
+
+// Second pass where only the ends are wanted: they are known already.
+extern "C" __global__ void write_endpoints(const Batch batch)
+{
+    int seed = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (seed >= batch.n || batch.counts[seed] == 0) return;
+    const float* ends = batch.ends + 6ll * seed;
+    float* target = batch.points + 3 * batch.offsets[seed];
+    put(target, ends[0], ends[1], ends[2]);
+    put(target + 3, ends[3], ends[4], ends[5]);
+}

@@ -1,0 +1,138 @@
+"""Cached machine code: named by all that is compiled in, hence never out of date."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from napari_tractography.tracking.tables.builders import build_rows
+from numba import njit
+
+import napari_tractography
+from napari_tractography.compiling import bound, checksum, sources_of
+from napari_tractography.maps.walk import count_passes
+from napari_tractography.tracking.cpu import vectors
+
+PACKAGE = Path(napari_tractography.__file__).parent
+KERNEL = "napari_tractography.tracking.cpu.kernel"
+
+
+def named(*modules: str) -> set[str]:
+    return {path.relative_to(PACKAGE).as_posix() for path in sources_of(*modules)}
+
+
+def test_what_a_module_imports_counts_and_what_that_imports():
+    assert named("napari_tractography.maps.walk") == {"maps/walk.py", "compiling.py"}
+    kernel = named(KERNEL)
+    assert {
+        "tracking/codes.py",
+        "directions.py",
+        "parameters.py",
+        "philox.py",
+        "stop.py",
+        "tracking/cpu/draw.py",
+        "tracking/cpu/rejection.py",
+        "tracking/cpu/stepping.py",
+        "tracking/cpu/vectors.py",
+    } <= kernel
+    assert "tracking/cpu/langevin.py" not in kernel
+    assert "tracking/algorithms/diffusion.py" not in kernel
+    langevin = named(KERNEL, "napari_tractography.tracking.cpu.langevin")
+    assert langevin - kernel == {
+        "tracking/cpu/langevin.py",
+        "tracking/algorithms/diffusion.py",
+    }
+
+
+def test_imports_in_functions_and_for_type_checkers_do_not_count(tmp_path, monkeypatch):
+    package = tmp_path / "toy_imports"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "here.py").write_text(
+        "from typing import TYPE_CHECKING\n"
+        "from . import one\n"
+        "from .two import number\n"
+        "import toy_imports.three\n"
+        "if TYPE_CHECKING:\n    from . import four\n"
+        "def late():\n    from . import five\n"
+    )
+    for name in ("one", "two", "three", "four", "five"):
+        (package / f"{name}.py").write_text("number = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    __import__("toy_imports.here")
+    found = [path.name for path in sources_of("toy_imports.here")]
+    assert found == ["__init__.py", "here.py", "one.py", "three.py", "two.py"]
+
+
+def test_functions_that_are_kept_on_the_disk_are_named_by_what_is_compiled_in():
+    for function in (count_passes, build_rows, vectors.in_order):
+        name = function.py_func.__qualname__
+        module = function.py_func.__module__
+        assert name == f"{function.py_func.__name__}_{checksum(module):08x}"
+
+
+def test_no_module_caches_machine_code_by_another_way():
+    users = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if re.search(r"cache=True", path.read_text("utf-8"))
+    }
+    assert users == {"compiling.py"}
+
+
+FACTOR = 2
+
+
+def scaled(x):
+    return FACTOR * x
+
+
+def test_a_bound_function_reads_other_globals_and_leaves_the_original_as_it_is():
+    assert njit(bound(scaled, FACTOR=5))(3) == 15
+    assert scaled(3) == 6
+
+
+LARGEST = """
+import numpy as np
+from napari_tractography.fod import Fod
+from napari_tractography.tracking.tables.builders import build_rows, build_table
+values = np.zeros((1, 1, 1, 6))
+values[..., 0] = 1.0
+table = build_table(Fod(values, np.eye(4)), n_directions=32)
+print(table.quantised.max(), sum(build_rows.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def copied_package(tmp_path):
+    """A copy of the package, to change, and a function that runs code with it."""
+    package = tmp_path / "napari_tractography"
+    ignored = shutil.ignore_patterns("__pycache__", "plugin")
+    shutil.copytree(PACKAGE, package, ignore=ignored)
+
+    def run(code: str) -> list[int]:
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        environment.pop("NUMBA_CACHE_DIR", None)
+        command = [sys.executable, "-c", code]
+        result = subprocess.run(
+            command, env=environment, check=True, capture_output=True, text=True
+        )
+        return [int(word) for word in result.stdout.split()]
+
+    return package, run
+
+
+def test_a_changed_constant_of_another_file_is_compiled_in(copied_package):
+    package, run = copied_package
+    assert run(LARGEST) == [65535, 0]
+    codes = package / "tracking" / "codes.py"
+    text = codes.read_text("utf-8")
+    assert "FULL_SCALE = 65535.0" in text
+    codes.write_text(text.replace("FULL_SCALE = 65535.0", "FULL_SCALE = 4095.0"), "utf-8")
+    assert run(LARGEST) == [4095, 0]
+    assert run(LARGEST) == [4095, 1]  # and is kept from then on
