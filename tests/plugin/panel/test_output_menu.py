@@ -32,7 +32,7 @@ def panel(make_napari_viewer, tmp_path, qtbot):
     panel.add_fod(path)
     panel.set_parameters(n_per_seed=30, max_length_mm=40.0)
     panel.session.add_seeds_mm(np.asarray(phantom_seeds_mm("cross")))
-    with qtbot.waitSignal(panel.session.run_finished, timeout=120_000):
+    with qtbot.waitSignal(panel.runs.finished, timeout=120_000):
         panel.run()
     return panel
 
@@ -166,6 +166,6 @@ def test_the_display_section_keeps_its_look_for_a_layer_made_anew(panel, qtbot):
         next(c for c in panel.appearance.controls if c.name == "slab_mm").value
     )
     panel.viewer.layers.remove(panel.session.streamlines_layer)
-    with qtbot.waitSignal(panel.session.run_finished, timeout=60_000):
+    with qtbot.waitSignal(panel.runs.finished, timeout=60_000):
         panel.run()
     assert panel.session.streamlines_layer.width == 7.0

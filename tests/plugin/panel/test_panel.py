@@ -64,7 +64,7 @@ def test_every_control_reaches_the_run(open_model: Any, cross: Any, spec: Any) -
         value = type(spec.default)(min(spec.default + 2, spec.maximum))
     panel.set_parameters(**{spec.name: value})
     request = panel.session.request()
-    (n_per_seed,), (radius_mm,) = request.starts.counts, request.starts.radii_mm
+    (n_per_seed,), (radius_mm,) = request.seeding.counts, request.seeding.radii_mm
     of = {"n_per_seed": n_per_seed, "radius_mm": radius_mm}
     assert of.get(spec.name, getattr(request.parameters, spec.name, None)) == value
     seeds = request.seeds()
@@ -257,7 +257,7 @@ def test_the_window_never_blocks(
     timer.timeout.connect(ticks.release)
     timer.start()
     panel.run_button.click()
-    assert panel.session.run is not None  # Run comes back at once
+    assert panel.runs.current is not None  # Run comes back at once
     settle(panel)
     timer.stop()
     assert len(n_chunks) == 4
@@ -382,7 +382,7 @@ def test_parameters_that_contradict_each_other(
     press_run(panel)
     assert len(notes) == 1
     assert "min_length_mm = 90 mm" in notes[0]
-    assert panel.session.run is None
+    assert panel.runs.current is None
 
 
 def test_errors_of_a_moving_hand_are_not_told_again_and_again(
@@ -390,15 +390,15 @@ def test_errors_of_a_moving_hand_are_not_told_again_and_again(
 ) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm([[500.0, 0, 0]])
-    panel.session._settle.setInterval(3_600_000)
+    panel.runs.settle_ms = 3_600_000
     panel.live.setChecked(True)
     for step in range(10):
         panel.session.move_seed(0, np.array([0.0, 0.0, 500.0 + step]))
         qtbot.wait(5)
     settle(panel)
     assert not notes
-    panel.session.released()
-    assert "lie outside" in panel.results.label.text() or panel.session.run is not None
+    panel.session.released.emit()
+    assert "lie outside" in panel.results.label.text() or panel.runs.current is not None
     qtbot.waitUntil(lambda: bool(notes), timeout=WAIT_MS)
     settle(panel)
     assert len(notes) == 1
@@ -554,11 +554,11 @@ def test_closing_during_a_run_leaves_no_thread(
     before = set(threading.enumerate())
     start_a_long_run(panel, qtbot)
     finished: list[Any] = []
-    panel.session.run_finished.connect(finished.append)
+    panel.runs.finished.connect(finished.append)
     close(panel)
-    assert panel.session.run is None
+    assert panel.runs.current is None
     qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
-    qtbot.waitUntil(lambda: not panel.session._workers, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
     assert not finished
     left = {t for t in set(threading.enumerate()) - before if "Dummy" not in t.name}
     assert not left
@@ -572,11 +572,11 @@ def test_a_closed_dock_lets_go_of_the_viewer_and_can_come_back(
     panel.live.setChecked(True)
     by_dock(panel)
     assert panel._on_press not in viewer.mouse_drag_callbacks
-    assert not panel.session.live
+    assert not panel.runs.live
     viewer.layers.clear()
     viewer.window.add_dock_widget(panel, name="Again", area="right")
     assert viewer.mouse_drag_callbacks.count(panel._on_press) == 1
-    assert panel.session.live
+    assert panel.runs.live
     assert panel.session.fod is None
 
 
@@ -620,7 +620,7 @@ def test_two_windows_run_at_once_and_closing_one_leaves_the_other_alone(
             lambda panel=panel: panel.session.streamlines_layer is not None, timeout=WAIT_MS
         )
     two.viewer.close()
-    assert two.session.run is None
+    assert two.runs.current is None
     settle(one)
     assert one.session.tractogram.n_seeds == 4 * CHUNK
     wanted = track(cross, one.session.request().seeds(), one.session.parameters)

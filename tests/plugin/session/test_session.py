@@ -15,21 +15,21 @@ from napari_tractography import Seeds, Tractogram, track
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.session.previews import FIRST_GUESS
-from napari_tractography.plugin.session.session import Session
+from napari_tractography.plugin.session.run_control import RunControl
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 MIDDLE = np.zeros((1, 3))  # where the two bundles of the cross meet
 
 
 class Log:
-    """What a session tells, in order."""
+    """What the control of runs tells, in order."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, runs: RunControl) -> None:
         self.events: list[str] = []
         self.threads: set[int] = set()
-        for name in ("run_started", "run_advanced", "run_finished", "run_cancelled", "run_kept"):
-            getattr(session, name).connect(self._noting(name))
-        session.failed.connect(lambda message, preview: self._note(f"failed: {message}"))
+        for name in ("started", "advanced", "finished", "cancelled", "kept"):
+            getattr(runs, name).connect(self._noting(name))
+        runs.failed.connect(lambda message, preview: self._note(f"failed: {message}"))
 
     def _noting(self, name: str) -> Callable[[Any], None]:
         return lambda run: self._note(name)
@@ -50,7 +50,12 @@ def test_a_run_gives_exactly_what_track_gives(open_model: Any, cross: Any, settl
     panel.set_parameters(radius_mm=1.5, random_seed=7, n_per_seed=30)
     panel.run()
     settle(panel)
-    seeds = Seeds.concatenate([Seeds.in_sphere(p, 1.5, 30, random_seed=7) for p in places])
+    seeds = Seeds.concatenate(
+        [
+            Seeds.in_sphere(place, 1.5, 30, random_seed=7, first=first)
+            for place, first in zip(places, (0, 30), strict=True)
+        ]
+    )
     wanted = track(cross, seeds, panel.session.parameters)
     assert panel.session.tractogram.digest() == wanted.digest()
     assert panel.session.streamlines_layer.tractogram.digest() == wanted.digest()
@@ -61,9 +66,9 @@ def test_a_run_gives_exactly_what_track_gives(open_model: Any, cross: Any, settl
 def test_streamlines_appear_chunk_by_chunk(open_model: Any, cross: Any, settle: Any) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
-    log = Log(panel.session)
+    log = Log(panel.runs)
     shown: list[int] = []
-    layer = panel.session._ensure_streamlines_layer()
+    layer = panel.session.ensure_streamlines_layer()
     layer.events.tractogram.connect(lambda event: shown.append(len(layer.tractogram)))
     panel.set_parameters(n_per_seed=MANY)
     panel.run()
@@ -71,9 +76,9 @@ def test_streamlines_appear_chunk_by_chunk(open_model: Any, cross: Any, settle: 
     before_the_end = [n for n in shown if 0 < n < len(panel.session.tractogram)]
     assert len(before_the_end) >= 2
     assert before_the_end == sorted(before_the_end)
-    assert log.count("run_advanced") >= 3
-    assert log.events[0] == "run_started"
-    assert log.events[-1] == "run_finished"
+    assert log.count("advanced") >= 3
+    assert log.events[0] == "started"
+    assert log.events[-1] == "finished"
     assert log.threads == {threading.get_ident()}  # the viewer is touched by the main thread only
 
 
@@ -85,17 +90,17 @@ def test_cancel_keeps_what_has_arrived_and_nothing_follows(
     session = panel.session
     session.add_seeds_mm(MIDDLE)
     panel.set_parameters(n_per_seed=50 * MANY)
-    log = Log(session)
+    log = Log(panel.runs)
     panel.run()
-    qtbot.waitUntil(lambda: log.count("run_advanced") >= 3, timeout=WAIT_MS)
-    advanced = log.count("run_advanced")
-    session.cancel()
-    assert log.events[-1] == "run_cancelled"  # at once
-    assert session.run is None
-    qtbot.waitUntil(lambda: log.count("run_kept") == 1, timeout=WAIT_MS)
-    qtbot.waitUntil(lambda: not tracking_threads() and not session._workers, timeout=WAIT_MS)
-    assert log.count("run_advanced") == advanced
-    assert log.count("run_finished") == 0
+    qtbot.waitUntil(lambda: log.count("advanced") >= 3, timeout=WAIT_MS)
+    advanced = log.count("advanced")
+    panel.runs.cancel()
+    assert log.events[-1] == "cancelled"  # at once
+    assert panel.runs.current is None
+    qtbot.waitUntil(lambda: log.count("kept") == 1, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not tracking_threads() and not panel.runs.n_workers, timeout=WAIT_MS)
+    assert log.count("advanced") == advanced
+    assert log.count("finished") == 0
     kept = session.tractogram
     assert 0 < kept.n_seeds < 50 * MANY
     assert session.streamlines_layer.tractogram is kept
@@ -120,9 +125,9 @@ def test_cancel_before_anything_arrived_keeps_the_result_before(
 
     monkeypatch.setattr(runs, "iter_chunks", slow)
     panel.run()
-    session.cancel()
+    panel.runs.cancel()
     gate.set()
-    qtbot.waitUntil(lambda: not session._workers, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
     assert session.tractogram is before
     assert session.streamlines_layer.tractogram is before
 
@@ -134,16 +139,16 @@ def test_a_new_run_takes_the_place_of_the_one_under_way(
     panel = open_model(cross)
     session = panel.session
     session.add_seeds_mm(MIDDLE)
-    log = Log(session)
+    log = Log(panel.runs)
     panel.set_parameters(n_per_seed=50 * MANY)
     panel.run()
-    qtbot.waitUntil(lambda: log.count("run_advanced") >= 1, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: log.count("advanced") >= 1, timeout=WAIT_MS)
     panel.set_parameters(n_per_seed=25)
     panel.run()
     settle(panel)
-    assert log.count("run_finished") == 1
+    assert log.count("finished") == 1
     assert session.tractogram.n_seeds == 25
-    qtbot.waitUntil(lambda: not session._workers, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
     assert session.streamlines_layer.tractogram.n_seeds == 25
 
 
@@ -154,19 +159,19 @@ def test_live_follows_the_hand_and_queues_nothing(
     panel = open_model(cross)
     session = panel.session
     session.add_seeds_mm(MIDDLE)
-    session.pace.learn = lambda n, seconds: None  # the same number at any speed
-    session._settle.setInterval(3_600_000)
+    panel.runs.pace.learn = lambda n, seconds: None  # the same number at any speed
+    panel.runs.settle_ms = 3_600_000
     panel.set_parameters(n_per_seed=3 * FIRST_GUESS, radius_mm=1.0)
-    gate, track_in_thread = threading.Event(), runs._preview
+    gate, track_in_thread = threading.Event(), runs.preview_of
 
     def held(run: Any) -> Tractogram:
         gate.wait(60)
         return track_in_thread(run)
 
-    monkeypatch.setattr(runs, "_preview", held)
+    monkeypatch.setattr(runs, "preview_of", held)
     finished: list[tuple[bool, int]] = []
-    session.run_finished.connect(
-        lambda run: finished.append((run.request.preview, session.tractogram.n_seeds))
+    panel.runs.finished.connect(
+        lambda run: finished.append((run.request.is_preview, session.tractogram.n_seeds))
     )
     panel.live.setChecked(True)
     last = np.array([0.0, 3.4, 12.0])
@@ -175,7 +180,7 @@ def test_live_follows_the_hand_and_queues_nothing(
     gate.set()
     settle(panel)
     assert finished == [(True, FIRST_GUESS)] * 2
-    session.released()
+    session.released.emit()
     settle(panel)
     assert finished[2:] == [(False, 3 * FIRST_GUESS)]
     wanted = track(cross, Seeds.in_sphere(last[::-1], 1.0, 3 * FIRST_GUESS), session.parameters)
@@ -190,16 +195,16 @@ def test_a_hand_that_never_rests_sees_previews_too(
     session = panel.session
     session.add_seeds_mm(MIDDLE)
     finished: list[Any] = []
-    session.run_finished.connect(finished.append)
+    panel.runs.finished.connect(finished.append)
     rng = np.random.default_rng(1)
-    session._settle.setInterval(3_600_000)
+    panel.runs.settle_ms = 3_600_000
     panel.live.setChecked(True)
     deadline = time.monotonic() + WAIT_MS / 1000  # the first may have to compile
     while len(finished) < 3 and time.monotonic() < deadline:
         session.move_seed(0, np.array([0.0, 0.0, 4 * rng.random()]))
         qtbot.wait(1)
     assert len(finished) >= 3
-    assert all(run.request.preview for run in finished)
+    assert all(run.request.is_preview for run in finished)
 
 
 def test_live_with_few_streamlines_tracks_once(
@@ -209,22 +214,20 @@ def test_live_with_few_streamlines_tracks_once(
     panel = open_model(cross)
     session = panel.session
     session.add_seeds_mm(MIDDLE)
-    session._settle.setInterval(5)
-    log = Log(session)
+    panel.runs.settle_ms = 5
+    log = Log(panel.runs)
     panel.live.setChecked(True)
     settle(panel)
-    qtbot.waitUntil(lambda: not session._settle.isActive())
+    qtbot.waitUntil(lambda: not panel.runs.is_settling)
     settle(panel)
-    assert log.count("run_started") == 1
+    assert log.count("started") == 1
 
 
 def test_live_follows_parameters(open_model: Any, cross: Any, qtbot: Any) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
     finished: list[float] = []
-    panel.session.run_finished.connect(
-        lambda run: finished.append(run.request.parameters.max_angle_deg)
-    )
+    panel.runs.finished.connect(lambda run: finished.append(run.request.parameters.max_angle_deg))
     panel.live.setChecked(True)
     panel.set_parameters(max_angle_deg=20.0)
     qtbot.waitUntil(lambda: bool(finished) and finished[-1] == 20.0, timeout=WAIT_MS)
@@ -236,13 +239,13 @@ def test_live_off_stops_what_was_to_come(
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
     panel.set_parameters(n_per_seed=2 * FIRST_GUESS)
-    log = Log(panel.session)
+    log = Log(panel.runs)
     panel.live.setChecked(True)
     panel.live.setChecked(False)
-    panel.session._settle.setInterval(5)
-    qtbot.waitUntil(lambda: not panel.session._settle.isActive())
+    panel.runs.settle_ms = 5
+    qtbot.waitUntil(lambda: not panel.runs.is_settling)
     settle(panel)
-    assert log.count("run_started") == 1
+    assert log.count("started") == 1
 
 
 @pytest.mark.parametrize("error", [RuntimeError, ValueError, MemoryError])
@@ -286,7 +289,7 @@ def test_layers_may_be_renamed_and_deleted_while_running(
     viewer, session = panel.viewer, panel.session
     session.add_seeds_mm(MIDDLE)
     panel.set_parameters(n_per_seed=MANY)
-    log = Log(session)
+    log = Log(panel.runs)
     panel.run()
     qtbot.waitUntil(lambda: session.streamlines_layer is not None, timeout=WAIT_MS)
     for layer in viewer.layers:
@@ -296,7 +299,7 @@ def test_layers_may_be_renamed_and_deleted_while_running(
     viewer.layers.remove(session.fod_layer)
     assert session.fod is None
     settle(panel)
-    assert log.events[-1] == "run_finished"
+    assert log.events[-1] == "finished"
     (layer,) = viewer.layers
     assert isinstance(layer, Streamlines)
     assert layer.tractogram.n_seeds == MANY
@@ -355,7 +358,7 @@ def test_many_streamlines_are_shown_in_part_and_kept_in_whole(
 ) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
-    layer = panel.session._ensure_streamlines_layer()
+    layer = panel.session.ensure_streamlines_layer()
     layer.max_vertices = 20_000
     panel.set_parameters(n_per_seed=5000)
     panel.run()

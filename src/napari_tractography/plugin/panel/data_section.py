@@ -141,9 +141,7 @@ class DataSection(QWidget):  # type: ignore[misc]
             layer.opacity = self._opacity[3]
 
     def _on_mask(self, layer: Layer | None) -> None:
-        if layer is not self.session.mask_layer:
-            self.session.mask_layer = layer
-            self.session.changed()
+        self.session.mask_layer = layer
 
     def _on_ndisplay(self, _event: Any) -> None:
         """Make the volume a ghost in 3-D; each view keeps the opacity that it was given."""

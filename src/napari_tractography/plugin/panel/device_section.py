@@ -20,6 +20,7 @@ from ...tracking import devices, engine
 from ...tracking.backends import Report
 from ...tracking.devices import Device
 from ...tracking.tables.tables import cpu_count
+from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.session import Session
 from .widgets.controls import form, parameter_control, tooltip
@@ -75,10 +76,12 @@ class DeviceSection(QWidget):  # type: ignore[misc]
     Parameters
     ----------
     session : Session
-        Whose runs take what is chosen here.
+        Takes what is chosen here.
+    runs : RunControl
+        Its runs are reported.
     """
 
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+    def __init__(self, session: Session, runs: RunControl, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.session = session
         self.found = Found()
@@ -110,7 +113,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
             layout.addWidget(part)
         self.backend.changed.connect(self._on_backend)
         self.threads.changed.connect(self._on_threads)
-        session.run_finished.connect(self._on_run_finished)
+        runs.finished.connect(self._on_run_finished)
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.timeout.connect(self.look)
@@ -186,7 +189,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
     # -- showing -------------------------------------------------------------------------------
 
     def _on_run_finished(self, run: Run) -> None:
-        if run.request.preview:
+        if run.request.is_preview:
             return
         self._show_report(run.report)
         if not self.found.problem and len(self.found.devices) > 1:

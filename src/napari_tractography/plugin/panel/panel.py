@@ -22,7 +22,7 @@ from ...parameters import (
     TrackingParameters,
     parameter_specs,
 )
-from ..export.screenshots import Pictures
+from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.seed_mouse import SeedMouse
 from ..session.session import Session
@@ -31,6 +31,7 @@ from .appearance_section import AppearanceSection
 from .data_section import DataSection
 from .device_section import DeviceSection
 from .output_menu import OutputMenu
+from .pictures import Pictures
 from .region_section import RegionSection
 from .results import Results
 from .seed_section import SeedSection
@@ -77,6 +78,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     ----------
     session : Session
         What the panel shows and changes.
+    runs : RunControl
+        Starts and ends the runs of the session.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         # napari hands plugins a proxy, whose layers are not the layers that events bring.
         self.viewer = viewer = getattr(viewer, "__wrapped__", viewer)
         self.session = Session(viewer)
+        self.runs = RunControl(self.session)
         self._mouse = SeedMouse(self.session, show_warning)
         self._on_press = self._mouse.on_press  # one bound method, so that it can be removed
         self._attached = False
@@ -121,9 +125,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.live = QCheckBox("Live")
         self.live.setToolTip(
             "Track again whenever a seed or a parameter changes: a preview at once, all "
-            "streamlines when the hand rests."
+            "streamlines when nothing has changed for a moment."
         )
-        self.results = Results(self.session)
+        self.results = Results(self.session, self.runs)
         self.save_button = button("Save...", "Save the streamlines as tck, trk, trx or vtk.")
         self.save_button.setEnabled(False)
         self.screenshot_button = button("Screenshot...", "Save a picture of the canvas as PNG.")
@@ -134,7 +138,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         reset.triggered.connect(lambda: self.settings.restore_defaults())
         self.scene = ViewSection(self.session)
         self.appearance = AppearanceSection(self.session)
-        self.device = DeviceSection(self.session)
+        self.device = DeviceSection(self.session, self.runs)
         self.selection = SelectionSection(self.session)
 
         inside = QWidget()
@@ -166,10 +170,12 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         foot = QWidget()
         foot_layout = QVBoxLayout(foot)
         foot_layout.setContentsMargins(8, 4, 8, 6)
-        foot_layout.addWidget(row(self.run_button, self.cancel_button, self.live))
-        foot_layout.addWidget(self.results.progress)
         output = row(self.save_button, self.screenshot_button, self.output)
         foot_layout.addWidget(Section("Results", self.results, output, self.pictures))
+        foot_layout.addWidget(self.results.notice)
+        foot_layout.addWidget(self.results.progress)
+        # Last, so that it stays where it is whatever is said above it.
+        foot_layout.addWidget(row(self.run_button, self.cancel_button, self.live))
         outer.addWidget(foot)
         self.setMinimumWidth(MIN_WIDTH)
         self.setStyleSheet(FOCUS_STYLE)
@@ -183,22 +189,24 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         for controls in (self.seeding, self.tracking, self.more):
             on_change(controls, self._on_parameters)
         self.run_button.clicked.connect(self.run)
-        self.cancel_button.clicked.connect(self.session.cancel)
+        self.cancel_button.clicked.connect(self.runs.cancel)
         self.live.toggled.connect(self._on_live)
         self.save_button.clicked.connect(self._save)
         self.screenshot_button.clicked.connect(self.pictures.ask)
-        session = self.session
-        session.run_started.connect(self._on_run_started)
-        session.run_finished.connect(self._on_run_finished)
-        session.run_cancelled.connect(self._on_run_cancelled)
-        session.run_kept.connect(self._on_run_cancelled)
-        session.failed.connect(self._on_failed)
+        session, runs = self.session, self.runs
+        runs.started.connect(self._on_run_started)
+        runs.finished.connect(self._on_run_finished)
+        runs.cancelled.connect(self._on_run_cancelled)
+        runs.kept.connect(self._on_run_cancelled)
+        runs.gave_up.connect(self._on_run_gave_up)
+        runs.failed.connect(self._on_failed)
         session.seeds_changed.connect(self._show_hint)
         session.layer_made.connect(self.appearance.adopt)
         session.edited.connect(self._on_edited)
         self._poll = QTimer(self)
         self._poll.setInterval(POLL_MS)
         self._poll.timeout.connect(self._on_poll)
+        self.destroyed.connect(runs.close)
         self.destroyed.connect(session.close)
 
     # -- coming and going ----------------------------------------------------------------------
@@ -209,7 +217,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             return
         self._attached = True
         self.session.open()
-        self.session.live = self.live.isChecked()
+        self.runs.live = self.live.isChecked()
         for event in self._events:
             event.connect(self._refresh_layers)
         self.data.open()
@@ -239,7 +247,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.settings.close_settings()
         self.selection.close_selection()
         self.appearance.close_appearance()
+        self.runs.close()
         self.session.close()
+        self.results.close_results()
         self._rest()
 
     @property
@@ -275,7 +285,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         """
         seeding = SeedingParameters(**values_of(self.seeding))
         tracking = TrackingParameters(**values_of(self.tracking), **values_of(self.more))
-        self.session.seeding, self.session.parameters = seeding, tracking
+        self.session.set_parameters(tracking, seeding)
 
     def _on_parameters(self) -> None:
         try:
@@ -284,7 +294,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.results.tell(str(error))
             return
         self._show_hint()
-        self.session.changed()
 
     def run(self) -> None:
         """Track from every seed."""
@@ -293,11 +302,12 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         except TractographyError as error:
             self._on_failed(str(error), preview=False)
             return
-        self.session.start()
+        self.runs.start()
 
     def _on_live(self, on: bool) -> None:
-        self.session.live = on
-        self.session.changed()
+        self.runs.live = on
+        self.runs.follow()
+        self.results.refresh_notice()
 
     def _on_run_started(self, run: Run) -> None:
         self.cancel_button.setEnabled(True)
@@ -305,8 +315,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.results.advance(run)
 
     def _on_poll(self) -> None:
-        if self.session.run is not None:
-            self.results.advance(self.session.run)
+        if self.runs.current is not None:
+            self.results.advance(self.runs.current)
 
     def _on_run_finished(self, run: Run) -> None:
         self._rest()
@@ -314,12 +324,15 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         assert tractogram is not None
         self.results.show_finished(run, tractogram)
         self.appearance.show_legend()
-        if not len(tractogram) and not run.request.preview:
+        if not len(tractogram) and not run.request.is_preview:
             show_warning(tractogram.why_empty())
 
     def _on_run_cancelled(self, run: Run) -> None:
         self._rest()
         self.results.show_cancelled(run)
+
+    def _on_run_gave_up(self, _run: Run) -> None:
+        self._rest()
 
     def _on_edited(self) -> None:
         layer = self.session.streamlines_layer
@@ -330,7 +343,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     def _on_failed(self, message: str, preview: bool) -> None:
         self._rest()
         self.results.tell(message)
-        if not preview:  # a moving hand is not told again and again
+        if not preview:  # while a seed is dragged one message is enough
             show_error(message)
 
     def _rest(self) -> None:
@@ -342,8 +355,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     def _show_hint(self) -> None:
         self.seeds.show_source()
-        if self.session.tractogram is None and self.session.run is None:
-            self.results.tell(NEXT_STEP[self.session.fod is not None, self.session.has_starts])
+        if self.session.tractogram is None and self.runs.current is None:
+            self.results.tell(NEXT_STEP[self.session.fod is not None, self.session.can_start])
 
     # -- output --------------------------------------------------------------------------------
 
@@ -357,13 +370,19 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     def save(self, path: str | Path) -> None:
         """Save the streamlines; the ending decides the format."""
-        tractogram, fod = self.session.tractogram, self.session.fod
+        tractogram, grid = self.session.tractogram, self.session.result_grid
         if tractogram is None or not len(tractogram):
             show_error("There are no streamlines to save; run tracking first.")
             return
+        if grid is None and Path(path).suffix.lower() == ".trk":
+            show_error(
+                f"{Path(path).name} cannot be saved: a trk file needs the grid of a volume, and "
+                "these streamlines have none; save them as tck or vtk."
+            )
+            return
         try:
             wait_for(
-                lambda: tractogram.save(path, reference=fod),
+                lambda: tractogram.save(path, reference=grid),
                 f"Saving {Path(path).name}",
                 self,
             )

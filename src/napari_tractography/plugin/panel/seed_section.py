@@ -101,6 +101,4 @@ class SeedSection(QWidget):  # type: ignore[misc]
         return f"{n:,} seed{'' if n == 1 else 's'}: drag to move, Ctrl-click to remove."
 
     def _on_mask(self, layer: Layer | None) -> None:
-        if layer is not self.session.seed_mask_layer:
-            self.session.seed_mask_layer = layer
-            self.session.changed()
+        self.session.seed_mask_layer = layer

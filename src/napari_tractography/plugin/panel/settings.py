@@ -19,9 +19,9 @@ from qtpy.QtCore import QObject, QTimer
 from ...errors import InvalidParameterError
 from ...parameters import ParameterSpec, parameter_specs, seeding_specs
 from ...tracking.tables.tables import cpu_count
-from ..export.screenshots import PICTURE_SPECS
 from .appearance_section import DISPLAY_SPECS
 from .device_section import BACKEND_SPEC, THREADS_SPEC
+from .pictures import PICTURE_SPECS
 from .view_section import GLYPH_SPECS
 from .widgets.sections import Section
 

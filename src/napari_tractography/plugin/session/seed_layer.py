@@ -83,7 +83,7 @@ class SeedLayer:
                 own[name][:] = found[name].to_numpy(dtype=float, na_value=np.nan)
         return own
 
-    def balls(self, seeding: SeedingParameters) -> SeedSpheres:
+    def spheres(self, seeding: SeedingParameters) -> SeedSpheres:
         """Return where streamlines start.
 
         Raises
