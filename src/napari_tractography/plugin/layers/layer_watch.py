@@ -39,7 +39,7 @@ class Watch:
 
     @layer.setter
     def layer(self, layer: Layer | None) -> None:
-        self.stop()
+        self._check.stop()
         for one, verb in ((self._layer, "disconnect"), (layer, "connect")):
             for name in (*EVENTS, REDRAWN):
                 if one is not None and name in one.events.emitters:
@@ -47,10 +47,6 @@ class Watch:
                     getattr(one.events[name], verb)(callback)
         self._layer = layer
         self._inside = None if layer is None else packed(layer)
-
-    def stop(self) -> None:
-        """Call back no more for what has been drawn so far."""
-        self._check.stop()
 
     def _on_change(self, _event: Any) -> None:
         self._check.stop()

@@ -6,17 +6,14 @@ what happens comes back through its signals.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari.utils.notifications import show_error, show_info, show_warning
+from napari.utils.notifications import show_error, show_warning
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtGui import QShowEvent
-from qtpy.QtWidgets import QCheckBox, QFileDialog, QScrollArea, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
 
 from ...errors import TractographyError
-from ...files.paths import GivenUpError
-from ...files.tractograms import FORMATS
 from ...parameters import (
     SeedingParameters,
     TrackingParameters,
@@ -34,11 +31,11 @@ from .output_menu import OutputMenu
 from .pictures import Pictures
 from .region_section import RegionSection
 from .results import Results
+from .save_button import SaveButton
 from .seed_section import SeedSection
 from .selection_section import SelectionSection
 from .settings import PanelSettings
 from .view_section import ViewSection
-from .widgets.busy_dialog import wait_for
 from .widgets.controls import (
     IgnoreWheel,
     align,
@@ -128,8 +125,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             "streamlines when nothing has changed for a moment."
         )
         self.results = Results(self.session, self.runs)
-        self.save_button = button("Save...", "Save the streamlines as tck, trk, trx or vtk.")
-        self.save_button.setEnabled(False)
+        self.save_button = SaveButton(self.session)
+        self.save = self.save_button.save
         self.screenshot_button = button("Screenshot...", "Save a picture of the canvas as PNG.")
         self.pictures = Pictures(self.viewer)
         self.output = OutputMenu(self.session)
@@ -167,8 +164,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(scroll, 1)
-        foot = QWidget()
-        foot_layout = QVBoxLayout(foot)
+        self._foot = QWidget()
+        foot_layout = QVBoxLayout(self._foot)
         foot_layout.setContentsMargins(8, 4, 8, 6)
         output = row(self.save_button, self.screenshot_button, self.output)
         foot_layout.addWidget(Section("Results", self.results, output, self.pictures))
@@ -176,13 +173,14 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         foot_layout.addWidget(self.results.progress)
         # Last, so that it stays where it is whatever is said above it.
         foot_layout.addWidget(row(self.run_button, self.cancel_button, self.live))
-        outer.addWidget(foot)
+        outer.addWidget(self._foot)
         self.setMinimumWidth(MIN_WIDTH)
         self.setStyleSheet(FOCUS_STYLE)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
-        """Align the labels, now that they have the font of the window."""
+        """Align the labels and be as wide as the foot, now that they have the window's font."""
         align(self._forms)
+        self.setMinimumWidth(max(MIN_WIDTH, self._foot.minimumSizeHint().width()))
         super().showEvent(event)
 
     def _connect(self) -> None:
@@ -191,7 +189,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.run_button.clicked.connect(self.run)
         self.cancel_button.clicked.connect(self.runs.cancel)
         self.live.toggled.connect(self._on_live)
-        self.save_button.clicked.connect(self._save)
         self.screenshot_button.clicked.connect(self.pictures.ask)
         session, runs = self.session, self.runs
         runs.started.connect(self._on_run_started)
@@ -338,7 +335,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         layer = self.session.streamlines_layer
         if layer is not None:
             self.results.tell(layer.editor.summary())
-            self.save_button.setEnabled(layer.n_all > 0)
+            self.save_button.refresh()
 
     def _on_failed(self, message: str, preview: bool) -> None:
         self._rest()
@@ -350,45 +347,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._poll.stop()
         self.results.rest()
         self.cancel_button.setEnabled(False)
-        tractogram = self.session.tractogram
-        self.save_button.setEnabled(tractogram is not None and len(tractogram) > 0)
+        self.save_button.refresh()
 
     def _show_hint(self) -> None:
         self.seeds.show_source()
         if self.session.tractogram is None and self.runs.current is None:
             self.results.tell(NEXT_STEP[self.session.fod is not None, self.session.can_start])
-
-    # -- output --------------------------------------------------------------------------------
-
-    def _save(self) -> None:
-        endings = " ".join(f"*{ending}" for ending in FORMATS)
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save streamlines", "streamlines.trk", f"Tractogram ({endings})"
-        )
-        if path:
-            self.save(path)
-
-    def save(self, path: str | Path) -> None:
-        """Save the streamlines; the ending decides the format."""
-        tractogram, grid = self.session.tractogram, self.session.result_grid
-        if tractogram is None or not len(tractogram):
-            show_error("There are no streamlines to save; run tracking first.")
-            return
-        if grid is None and Path(path).suffix.lower() == ".trk":
-            show_error(
-                f"{Path(path).name} cannot be saved: a trk file needs the grid of a volume, and "
-                "these streamlines have none; save them as tck or vtk."
-            )
-            return
-        try:
-            wait_for(
-                lambda: tractogram.save(path, reference=grid),
-                f"Saving {Path(path).name}",
-                self,
-            )
-        except GivenUpError:
-            return
-        except TractographyError as error:
-            show_error(str(error))
-            return
-        show_info(f"Saved {len(tractogram):,} streamlines to {path}.")

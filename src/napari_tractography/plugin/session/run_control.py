@@ -150,7 +150,6 @@ class RunControl:
     def close(self) -> None:
         """Give up what is under way; wait a moment for threads to end."""
         self.live = False
-        self._settle.stop()
         runs = [run for run in (self.current, self._ending) if run is not None]
         self._ending = None
         self._abandon()

@@ -110,8 +110,6 @@ class Session:
     def close(self) -> None:
         """Let go of the viewer."""
         self.viewer.layers.events.removed.disconnect(self._on_layer_removed)
-        self._mask.stop()
-        self._seed_mask.stop()
 
     # -- what to track in ----------------------------------------------------------------------
 
