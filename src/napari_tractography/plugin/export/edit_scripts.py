@@ -1,7 +1,7 @@
-"""Edits by hand in a copied script: which of a run's streamlines were kept.
+"""Edits by hand in a copied script: the numbers of the streamlines that were kept.
 
 Called by the output menu. A run gives the same streamlines in the same order each time, so that
-their numbers say it all.
+their numbers are enough to make the edits again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_RANGES = 2000  # beyond, a script would be numbers and nothing else
+MAX_RANGES = 2000  # more would make a script unreadable
 LAST_LINE = "print(streamlines.digest())\n"
 
 
@@ -20,7 +20,7 @@ def with_edits(script: str, kept: NDArray[np.int64], n_whole: int) -> str | None
     ----------
     script : str
         Of the run, by :func:`.scripts.as_python`.
-    kept : (n_kept,) int64, rising
+    kept : (n_kept,) int64, ascending
         Numbers of the streamlines.
     n_whole : int
         How many there were.

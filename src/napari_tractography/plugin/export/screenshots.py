@@ -1,4 +1,4 @@
-"""Pictures of the canvas, at any scale, also without a background."""
+"""Screenshots of the canvas at any scale, with or without its background."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def canvas_picture(
 def _seen_through(
     on_black: NDArray[np.float32], on_white: NDArray[np.float32]
 ) -> NDArray[np.uint8]:
-    # What differs between black and white behind it is what one sees through.
+    # A pixel is as transparent as it differs between a black and a white background.
     alpha = np.clip(255 - (on_white - on_black).mean(axis=2), 0, 255)
     picture = np.empty((*alpha.shape, 4), np.uint8)
     rgb = on_black * (255 / np.maximum(alpha, 1))[..., None]

@@ -219,18 +219,18 @@ def _numbers(*values: float) -> str:
 def _python_volume(
     layer: Layer, voxels: NDArray[Any], grid: Grid, label: int | None, imports: set[str]
 ) -> str:
-    """Return an expression for (array, grid): read from the file, or, if painted, held in it."""
+    """Return an expression for (array, grid): read from the file, or, if painted, spelt out."""
     path = path_of(layer)
     if path is not None and _is_in_file(path, voxels, grid, label):
         reader = "load_mask" if label is None else "load_volume"
         imports.add(f"from {FILES}.fods import {reader}")
         return f"{reader}({path!r})"
     imports.add("from napari_tractography.recipes.volumes import VolumeSource")
-    held = VolumeSource.of_array(voxels, grid)
-    text = "\n".join(f"    {part!r}" for part in textwrap.wrap(held.voxels, LINE))
+    source = VolumeSource.of_array(voxels, grid)
+    text = "\n".join(f"    {part!r}" for part in textwrap.wrap(source.voxels, LINE))
     return (
         f"VolumeSource(  # the voxels of {layer.name!r}\n    voxels=\n{text},\n"
-        f"    shape={held.shape!r},\n    affine={held.affine!r},\n).load()"
+        f"    shape={source.shape!r},\n    affine={source.affine!r},\n).load()"
     )
 
 
@@ -246,12 +246,12 @@ def _file_of(layer: Layer, voxels: NDArray[Any], grid: Grid, label: int | None =
     if path is None:
         raise InvalidMaskError(
             f"The layer {layer.name!r} did not come from a file, which a command could read; save "
-            "it, a region in Regions, or take Copy as Python, which holds it."
+            "it, a region in Regions, or use Copy as Python, which contains it."
         )
     if not _is_in_file(path, voxels, grid, label):
         raise InvalidMaskError(
             f"The layer {layer.name!r} is not what {path} holds, painted since or in another order "
-            "of axes; save it, a region in Regions, or take Copy as Python, which holds it."
+            "of axes; save it, a region in Regions, or use Copy as Python, which contains it."
         )
     return path
 

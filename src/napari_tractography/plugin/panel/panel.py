@@ -1,7 +1,7 @@
 """The dock widget: choose an FOD, place seeds, set parameters, run, look at the result, save.
 
-Built from the parameter descriptions; what the person does goes to the :class:`Session`, and
-what happens comes back through its signals.
+Built from the parameter descriptions. What a person sets goes to the :class:`Session`, Run and
+Live to the :class:`RunControl`; their signals tell the panel what to show.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     ----------
     viewer : napari.Viewer
     remember : bool
-        Take up what was set the last time, and keep what is set.
+        Restore what was set the last time, and store what is set.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         remember: bool = True,
     ) -> None:
         super().__init__(parent)
-        # napari hands plugins a proxy, whose layers are not the layers that events bring.
+        # napari gives plugins a proxy, whose layers are not the layers that events carry.
         self.viewer = viewer = getattr(viewer, "__wrapped__", viewer)
         self.session = Session(viewer)
         self.runs = RunControl(self.session)
@@ -100,7 +100,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.open_session()
         self._dock_watch = DockWatch(self, opened=self.open_session, closed=self.close_session)
 
-    # -- what is on it -------------------------------------------------------------------------
+    # -- layout --------------------------------------------------------------------------------
 
     def _build(self) -> None:
         self.data = DataSection(self.session, lambda: self.scene.fod_changed())
@@ -206,7 +206,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.destroyed.connect(runs.close)
         self.destroyed.connect(session.close)
 
-    # -- coming and going ----------------------------------------------------------------------
+    # -- opening and closing -------------------------------------------------------------------
 
     def open_session(self) -> None:
         """Listen to the viewer."""
@@ -229,7 +229,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._refresh_layers()
 
     def close_session(self) -> None:
-        """Give up what is under way and let go of the viewer."""
+        """Give up the run under way and stop listening to the viewer."""
         if not self._attached:
             return
         self._attached = False

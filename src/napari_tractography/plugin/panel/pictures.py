@@ -1,4 +1,4 @@
-"""How screenshots are taken: their scale, background and letters. Called by the panel."""
+"""The options of screenshots: scale, background and letters. Called by the panel."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SCALE_WIDTH = 72  # pixels
 
 
 class Pictures(QWidget):  # type: ignore[misc]
-    """How screenshots are taken: scale, background, letters.
+    """The options of screenshots, and saving one.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a run is doing and what came of it: the text, a notice and the progress bar.
+"""The progress and the result of runs: a text, a notice and a progress bar.
 
 Called by the panel.
 """
@@ -159,7 +159,7 @@ class Results(QWidget):  # type: ignore[misc]
         self.progress.setFormat(text.format(done, total))
 
     def show_finished(self, run: Run, tractogram: Tractogram) -> None:
-        """Show what came of a run."""
+        """Show the result of a run."""
         request = run.request
         if not len(tractogram):
             self.tell(tractogram.why_empty())
@@ -195,5 +195,5 @@ def preview_summary(run: Run) -> str:
 
 
 def dropped_edits(run: Run) -> list[str]:
-    """Return a line that says so where a run took the place of a result edited by hand."""
+    """Return a line that says so where a run replaced a result that was edited by hand."""
     return ["Your edits of the result before were dropped."] if run.drops_edits else []

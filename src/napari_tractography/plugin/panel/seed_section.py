@@ -30,7 +30,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
     ----------
     session : Session
     refused : callable
-        Takes a sentence that says why what was typed cannot be.
+        Takes a sentence that says why a value that was typed is refused.
 
     Attributes
     ----------

@@ -51,7 +51,7 @@ class RunControl:
     cancelled = Signal(object)  # Run, at once
     kept = Signal(object)  # Run, cancelled before: what had arrived is now the result
     failed = Signal(str, bool)  # a sentence, and whether it was only a preview
-    gave_up = Signal(object)  # Run that ended without a result, such as one without a preview
+    gave_up = Signal(object)  # Run that ended without a result
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -236,7 +236,7 @@ class RunControl:
         self._workers.discard(worker)
         if self._ending is run:  # it failed after it was cancelled
             self._ending = None
-        if self.current is run:  # it ended without a word
+        if self.current is run:  # it ended without a result
             self.current = None
             self.gave_up.emit(run)
             self._follow_preview()

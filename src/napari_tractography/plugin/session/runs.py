@@ -55,7 +55,7 @@ class Run:
         self.number = number
         self.request = request
         self.is_live = request.is_preview  # whether Live began it, and nobody pressed Run
-        self.drops_edits = False  # whether edits by hand of the result before are lost with it
+        self.drops_edits = False  # whether the result that it replaces was edited by hand
         self.begun = time.perf_counter()
         self.asked = self.begun  # the time of the change that it follows
         self.latency = 0.0  # seconds from that change until the result was in the layer

@@ -108,7 +108,7 @@ class Session:
                 self.regions.forget(layer)
 
     def close(self) -> None:
-        """Let go of the viewer."""
+        """Stop listening to the viewer."""
         self.viewer.layers.events.removed.disconnect(self._on_layer_removed)
 
     # -- what to track in ----------------------------------------------------------------------
