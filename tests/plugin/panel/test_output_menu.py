@@ -70,6 +70,21 @@ def test_a_copied_script_holds_the_edits_or_says_that_it_does_not(panel, monkeyp
     assert "kept" not in QGuiApplication.clipboard().text()
 
 
+def test_edits_of_a_preview_are_not_written_into_a_script(panel, monkeypatch, qtbot):
+    """Numbers of a preview's streamlines would name others in the full run."""
+    messages = []
+    monkeypatch.setattr(module, "show_info", messages.append)
+    panel.set_parameters(n_per_seed=3000)
+    with qtbot.waitSignal(panel.runs.finished, timeout=120_000):
+        panel.runs.start(preview=True)
+    panel.session.streamlines_layer.selected = [0, 3]
+    panel.session.streamlines_layer.editor.delete_selected()
+    panel.output.copy_python()
+    assert "without your edits" in messages[-1]
+    assert "made in a preview" in messages[-1]
+    assert "kept" not in QGuiApplication.clipboard().text()
+
+
 @pytest.mark.parametrize("kept", [[], [0], [2, 3, 4], [0, 2, 4], list(range(5))])
 def test_a_script_keeps_the_very_streamlines(kept):
     script = with_edits("streamlines = list(range(5))\n" + LAST_LINE, np.array(kept, int), 5)
