@@ -42,6 +42,7 @@ from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.demo import spread_seeds_mm
 from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.session.previews import MOST, Pace
+from napari_tractography.plugin.session.run_control import RunControl
 from napari_tractography.plugin.session.session import Session
 
 STEP_VOXELS = 0.25
@@ -107,11 +108,13 @@ class Hand:
         self.viewer = ViewerModel()
         layer = self.viewer._add_layer_from_data(*fod_layer_data(fod))[0]
         self.session = Session(self.viewer)
+        self.runs = RunControl(self.session)
         self.session.open()
         self.session.choose_fod(layer)
         self.step_mm = round(STEP_VOXELS * float(fod.grid.voxel_sizes_mm.min()), 3)
-        self.session.parameters = TrackingParameters(step_mm=self.step_mm)
-        self.session.seeding = SeedingParameters(n_per_seed=MOST)
+        self.session.set_parameters(
+            TrackingParameters(step_mm=self.step_mm), SeedingParameters(n_per_seed=MOST)
+        )
         ends = spread_seeds_mm(fod, 2)
         path = np.linspace(ends[0], ends[1], n_moves + WARM_UP)
         self.session.add_seeds_mm(path[:1])
@@ -120,32 +123,32 @@ class Hand:
 
     def one_at_a_time(self, n_streamlines: int) -> Waits:
         """Wait for the streamlines of each move before the next."""
-        session, waits = self.session, Waits()
-        session.pace = Fixed(n_streamlines)
-        session.live = False
-        session.run_finished.connect(self._leave)
+        session, runs, waits = self.session, self.runs, Waits()
+        runs.pace = Fixed(n_streamlines)
+        runs.live = False
+        runs.finished.connect(self._leave)
         for place in self.path:
             processor, begun = time.process_time(), time.perf_counter()
             session.move_seed(0, place)
-            session.start(preview=True)
+            runs.start(preview=True)
             self.loop.exec()  # asleep until it is there: every processor is the engine's
             waits.ms.append(1000 * (time.perf_counter() - begun))
             waits.processor_ms.append(1000 * (time.process_time() - processor))
             self._note(waits)
-        session.run_finished.disconnect(self._leave)
+        runs.finished.disconnect(self._leave)
         return waits
 
     def at_a_rate(self, hz: float) -> Waits:
         """Move on and on with Live on, as a hand does."""
-        session, waits = self.session, Waits()
-        session.pace = Pace()
-        session.live = True
+        session, runs, waits = self.session, self.runs, Waits()
+        runs.pace = Pace()
+        runs.live = True
         places = iter(self.path)
         processor = time.process_time()
 
         def finished(run: Any) -> None:
             nonlocal processor
-            if run.request.preview:
+            if run.request.is_preview:
                 waits.ms.append(1000 * run.latency)
                 now = time.process_time()
                 waits.processor_ms.append(1000 * (now - processor))
@@ -159,21 +162,22 @@ class Hand:
             else:
                 session.move_seed(0, place)
 
-        session.run_finished.connect(finished)
+        runs.finished.connect(finished)
         timer = QTimer()
         timer.setInterval(round(1000 / hz))
         timer.timeout.connect(move)
         timer.start()
         self.loop.exec()
         timer.stop()
-        session.run_finished.disconnect(finished)
-        session.cancel()
+        runs.finished.disconnect(finished)
+        runs.cancel()
         return waits
 
     def close(self) -> None:
         """End what is under way."""
+        self.runs.close()
         self.session.close()
-        while self.session._workers:  # a thread that outlives the program ends it badly
+        while self.runs.n_workers:  # a thread that outlives the program ends it badly
             self.application.processEvents()
 
     def _leave(self, _run: Any) -> None:

@@ -237,7 +237,7 @@ def draw_panel(viewer: Any, _fod: nt.Fod | None) -> NDArray[np.uint8]:
     panel.session.add_seeds_mm(np.array([[0.0, 0.0, 0.0], [-18.0, 9.0, 0.0]]))
     panel.set_parameters(n_per_seed=400, radius_mm=2.0)
     panel.run()
-    while panel.session.run is not None:
+    while panel.runs.current is not None:
         QTest.qWait(20)
     viewer.reset_view()
     QTest.qWait(SETTLE_MS)

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from napari_tractography.tracking.tables.builders import build_rows
 from numba import njit
 
 import napari_tractography
 from napari_tractography.compiling import bound, checksum, sources_of
 from napari_tractography.maps.walk import count_passes
 from napari_tractography.tracking.cpu import vectors
+from napari_tractography.tracking.tables.builders import build_rows
 
 PACKAGE = Path(napari_tractography.__file__).parent
 KERNEL = "napari_tractography.tracking.cpu.kernel"

@@ -84,7 +84,13 @@ class Seeds:
 
     @classmethod
     def in_sphere(
-        cls, center_mm: ArrayLike, radius_mm: float, n: int, *, random_seed: int = 0
+        cls,
+        center_mm: ArrayLike,
+        radius_mm: float,
+        n: int,
+        *,
+        random_seed: int = 0,
+        first: int = 0,
     ) -> Seeds:
         """Draw `n` seeds uniformly in a ball.
 
@@ -98,6 +104,9 @@ class Seeds:
             Number of seeds.
         random_seed : int
             Key of the random numbers.
+        first : int
+            Seed i takes the random numbers of number ``first + i``: spheres of one run do not
+            share their offsets when each goes on where the one before ended.
         """
         count = _count(n)
         if not (math.isfinite(radius_mm) and radius_mm >= 0):
@@ -109,7 +118,7 @@ class Seeds:
             raise InvalidSeedsError(
                 f"The seed centre {center_mm!r} is no point; give x, y, z in RAS+ mm."
             )
-        return cls(centre + radius_mm * _in_unit_ball(count, random_seed))
+        return cls(centre + radius_mm * _in_unit_ball(count, random_seed, first))
 
     @classmethod
     def in_mask(
@@ -249,13 +258,14 @@ def _in_unit_cube(ids: NDArray[np.int64], random_seed: int) -> NDArray[np.float6
     return uniforms(ids, 0, Purpose.SEED_POSITION, random_seed)[:, :3] - 0.5
 
 
-def _in_unit_ball(n: int, random_seed: int) -> NDArray[np.float64]:
+def _in_unit_ball(n: int, random_seed: int, first: int) -> NDArray[np.float64]:
     """Return (n, 3) positions uniform in the unit ball, by rejection from the cube around it."""
     result = np.empty((n, 3))
     left = np.arange(n)
     draw = 0
     while len(left):
-        offsets = 2.0 * uniforms(left, draw, Purpose.SEED_POSITION, random_seed)[:, :3] - 1.0
+        numbers = uniforms(first + left, draw, Purpose.SEED_POSITION, random_seed)[:, :3]
+        offsets = 2.0 * numbers - 1.0
         x, y, z = offsets.T
         accepted = x * x + y * y + z * z <= 1.0
         result[left[accepted]] = offsets[accepted]

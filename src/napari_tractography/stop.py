@@ -53,7 +53,7 @@ class StopReason(IntEnum):
     )
     LOW_PROBABILITY = (
         5,
-        "cone probability below the threshold",
+        "no fibre ahead: too little of the FOD lies in the cone",
         True,
         False,
         "lower the probability threshold or widen the cone angle",

@@ -73,8 +73,7 @@ def settle(qtbot: Any) -> Callable[[TractographyPanel], None]:
     """Wait until a panel's run, if there is one, has ended."""
 
     def wait(panel: TractographyPanel) -> None:
-        session = panel.session
-        qtbot.waitUntil(lambda: session.run is None and session._ending is None, timeout=WAIT_MS)
+        qtbot.waitUntil(lambda: not panel.runs.is_busy, timeout=WAIT_MS)
 
     return wait
 

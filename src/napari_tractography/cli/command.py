@@ -243,10 +243,12 @@ def _seed_sources(
         raise InvalidSeedsError(
             "There are no seeds; give --seed-mask IMAGE, --seed-sphere x,y,z,r or --seed-fod."
         )
-    return tuple(
-        SeedSource("sphere", own or n, random_seed, *_ball(ball, "--seed-sphere"))
-        for ball, own in map(_ball_and_number, options.seed_sphere)
-    )
+    sources, first = [], 0
+    for ball, own in map(_ball_and_number, options.seed_sphere):
+        where = _ball(ball, "--seed-sphere")
+        sources.append(SeedSource("sphere", own or n, random_seed, *where, first=first))
+        first += own or n
+    return tuple(sources)
 
 
 def _region_source(role: str, text: str, hashed: bool) -> RegionSource:

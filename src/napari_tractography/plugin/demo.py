@@ -90,8 +90,8 @@ def run_demo(fod_path: str | None, output: Path | None) -> int:
     seeds = panel.session.ensure_seeds_layer()
     seeds.size = SEED_FRACTION * np.asarray(seeds.size)
     show_in_3d(viewer, fod)
-    panel.session.run_finished.connect(lambda _run: fit_view(viewer, panel))
-    panel.session.start()
+    panel.runs.finished.connect(lambda _run: fit_view(viewer, panel))
+    panel.runs.start()
     if output is None:
         napari.run()
         return 0
@@ -154,7 +154,7 @@ def _write(viewer: Any, panel: TractographyPanel, output: Path) -> int:
     application = QApplication.instance()
     assert application is not None
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while panel.session.run is not None:
+    while panel.runs.current is not None:
         application.processEvents()
         time.sleep(0.01)
         if time.monotonic() > deadline:

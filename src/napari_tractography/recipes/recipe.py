@@ -102,6 +102,8 @@ class SeedSource:
         "sphere", "mask", "fod" or "points".
     n, random_seed : int
         How many were drawn and by which key; not of points.
+    first : int
+        Of a sphere: the number of its first seed among all, which decides its random numbers.
     center_mm : tuple of 3 float, radius_mm : float
         Of a sphere, RAS+ mm.
     volume : VolumeSource, optional
@@ -118,6 +120,7 @@ class SeedSource:
     volume: VolumeSource | None = None
     positions_mm: tuple[tuple[float, ...], ...] = ()
     directions: tuple[tuple[float, ...], ...] = ()
+    first: int = 0
 
     @classmethod
     def points(cls, seeds: Seeds) -> SeedSource:
@@ -134,7 +137,11 @@ class SeedSource:
         """
         if self.kind == "sphere":
             return Seeds.in_sphere(
-                self.center_mm, self.radius_mm, self.n, random_seed=self.random_seed
+                self.center_mm,
+                self.radius_mm,
+                self.n,
+                random_seed=self.random_seed,
+                first=self.first,
             )
         if self.kind == "mask" and self.volume is not None:
             mask, grid = self.volume.load(folder)

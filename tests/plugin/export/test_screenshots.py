@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import imageio.v3 as imageio
 import numpy as np
 import pytest
 
@@ -92,18 +91,3 @@ def test_a_picture_that_no_card_can_draw_is_refused(viewer: Any, tmp_path: Path)
     with pytest.raises(FileError, match="is too large; choose a smaller scale"):
         save_screenshot(viewer, tmp_path / "huge.png", scale=LARGEST_SIDE)
     assert not list(tmp_path.glob("*.png"))
-
-
-def test_the_panel_saves_as_chosen(
-    open_window: Any, cross: Any, tmp_path: Path, notes: list[str]
-) -> None:
-    panel = open_window(cross)
-    scale, transparent, letters = panel.pictures.controls
-    scale.value, transparent.value, letters.value = 2.0, True, False
-    path = tmp_path / "picture.png"
-    panel.pictures.save(path)
-    picture = imageio.imread(path)
-    height, width = panel.viewer.canvas.size
-    assert picture.shape == (2 * height, 2 * width, 4)
-    assert picture[0, 0, 3] == 0
-    assert notes == [f"info: Saved the picture to {path}."]

@@ -20,7 +20,7 @@ from napari_tractography.parameters import TrackingParameters
 from napari_tractography.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
 from napari_tractography.plugin.export.scripts import PATH_KEY, as_command, as_python
 from napari_tractography.plugin.layers.volumes import fod_layer_data, mask_layer_data
-from napari_tractography.plugin.session.runs import Request
+from napari_tractography.plugin.session.requests import Request
 from napari_tractography.plugin.session.seeding import SeedFod, SeedMask, SeedSpheres
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.recipes.recipe import Recipe
@@ -39,9 +39,8 @@ TWO = SeedSpheres(
 )
 
 
-def asked(fod, starts, **changes) -> Request:
-    values = {"parameters": PARAMETERS, "mask": None, "preview": False, **changes}
-    return Request(fod=fod, starts=starts, full=starts, **values)
+def asked(fod, seeding, **changes) -> Request:
+    return Request(fod=fod, seeding=seeding, parameters=PARAMETERS, **changes)
 
 
 def digest_of(request: Request) -> str:

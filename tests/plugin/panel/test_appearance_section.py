@@ -147,6 +147,24 @@ def test_a_layer_made_anew_gets_the_same_look(session, appearance):
     assert fresh.colour_by == "length"
 
 
+def test_colours_by_seed_of_a_preview_are_those_of_the_placed_seeds(
+    open_model, cross, qtbot, settle
+):
+    """Streamlines of a preview keep the numbers that they have in the full run."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.array([[0.0, 0, 0], [8, 5, 0], [-8, 5, 0]]))
+    panel.set_parameters(n_per_seed=5000)
+    control(panel.appearance, "colour_by").value = "seed"
+    panel.runs.start(preview=True)
+    settle(panel)
+    layer = panel.session.streamlines_layer
+    assert 0 < layer.tractogram.n_seeds < 5000
+    rgba = layer.colours.rgba[layer.tractogram.offsets[:-1]]
+    owner = layer.tractogram.seed_index // 5000
+    assert {len(np.unique(rgba[owner == seed], axis=0)) for seed in range(3)} == {1}
+    assert len(np.unique(rgba, axis=0)) == 3
+
+
 def test_colours_by_seed_are_those_of_the_placed_seeds(open_model, cross, settle):
     panel = open_model(cross)
     panel.session.add_seeds_mm(np.array([[0.0, 0, 0], [8, 5, 0], [-8, 5, 0]]))
@@ -155,7 +173,7 @@ def test_colours_by_seed_are_those_of_the_placed_seeds(open_model, cross, settle
     settle(panel)
     layer = panel.session.streamlines_layer
     rgba = layer.colours.rgba[layer.tractogram.offsets[:-1]]
-    n_each = panel.session.result_request.starts.n_each
+    n_each = panel.session.result_request.n_each
     owner = np.searchsorted(np.cumsum(n_each), layer.tractogram.seed_index, side="right")
     assert len(np.unique(rgba, axis=0)) == 3
     for seed in range(3):

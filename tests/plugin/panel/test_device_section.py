@@ -95,7 +95,7 @@ def test_choices_reach_the_run_and_the_run_says_what_it_took(
     section.backend.value = "cpu"
     section.threads.value = 1
     request = session.request()
-    assert (request.backend, request.n_threads) == ("cpu", 1)
+    assert (request.execution.backend, request.execution.n_threads) == ("cpu", 1)
     panel.run()
     settle(panel)
     assert section.took.text() == "cpu: asked for."

@@ -32,7 +32,7 @@ def panel(make_napari_viewer, tmp_path, qtbot):
     panel.add_fod(path)
     panel.set_parameters(n_per_seed=30, max_length_mm=40.0)
     panel.session.add_seeds_mm(np.asarray(phantom_seeds_mm("cross")))
-    with qtbot.waitSignal(panel.session.run_finished, timeout=120_000):
+    with qtbot.waitSignal(panel.runs.finished, timeout=120_000):
         panel.run()
     return panel
 
@@ -67,6 +67,21 @@ def test_a_copied_script_holds_the_edits_or_says_that_it_does_not(panel, monkeyp
     panel._read_parameters()
     panel.output.copy_python()
     assert "settings or seeds were changed" in told[-1]
+    assert "kept" not in QGuiApplication.clipboard().text()
+
+
+def test_edits_of_a_preview_are_not_written_into_a_script(panel, monkeypatch, qtbot):
+    """Numbers of a preview's streamlines would name others in the full run."""
+    messages = []
+    monkeypatch.setattr(module, "show_info", messages.append)
+    panel.set_parameters(n_per_seed=3000)
+    with qtbot.waitSignal(panel.runs.finished, timeout=120_000):
+        panel.runs.start(preview=True)
+    panel.session.streamlines_layer.selected = [0, 3]
+    panel.session.streamlines_layer.editor.delete_selected()
+    panel.output.copy_python()
+    assert "without your edits" in messages[-1]
+    assert "made in a preview" in messages[-1]
     assert "kept" not in QGuiApplication.clipboard().text()
 
 
@@ -166,6 +181,6 @@ def test_the_display_section_keeps_its_look_for_a_layer_made_anew(panel, qtbot):
         next(c for c in panel.appearance.controls if c.name == "slab_mm").value
     )
     panel.viewer.layers.remove(panel.session.streamlines_layer)
-    with qtbot.waitSignal(panel.session.run_finished, timeout=60_000):
+    with qtbot.waitSignal(panel.runs.finished, timeout=60_000):
         panel.run()
     assert panel.session.streamlines_layer.width == 7.0

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import imageio.v3 as imageio
-import nibabel as nib
 import numpy as np
 import pytest
 from hands import (
     CHUNK,
     MANY,
-    OBLIQUE,
     WAIT_MS,
     Mouse,
     fod_layer,
     lie_still,
-    save_fod,
     tracking_threads,
 )
 from qtpy.QtCore import Qt, QTimer
@@ -28,14 +22,12 @@ from qtpy.QtWidgets import (
     QAbstractButton,
     QAbstractSpinBox,
     QComboBox,
-    QFileDialog,
     QLabel,
     QSlider,
     QWidget,
 )
 
 from napari_tractography import Tractogram, track
-from napari_tractography.files.tractograms import load_tractogram
 from napari_tractography.parameters import parameter_specs
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.panel.panel import TractographyPanel
@@ -64,34 +56,13 @@ def test_every_control_reaches_the_run(open_model: Any, cross: Any, spec: Any) -
         value = type(spec.default)(min(spec.default + 2, spec.maximum))
     panel.set_parameters(**{spec.name: value})
     request = panel.session.request()
-    (n_per_seed,), (radius_mm,) = request.starts.counts, request.starts.radii_mm
+    (n_per_seed,), (radius_mm,) = request.seeding.counts, request.seeding.radii_mm
     of = {"n_per_seed": n_per_seed, "radius_mm": radius_mm}
     assert of.get(spec.name, getattr(request.parameters, spec.name, None)) == value
     seeds = request.seeds()
     assert len(seeds) == n_per_seed
     reach = np.linalg.norm(seeds.positions_mm, axis=1).max()
     assert 0.8 * radius_mm < reach <= radius_mm + 1e-5
-
-
-def test_the_mask_that_is_chosen_reaches_the_run(
-    open_model: Any, cross: Any, tmp_path: Path, settle: Any
-) -> None:
-    """Only the right half: every streamline ends at its border at the latest."""
-    half = np.zeros(cross.grid.shape, np.uint8)
-    half[16:] = 1
-    path = tmp_path / "right.nii.gz"
-    nib.save(nib.Nifti1Image(half, cross.grid.affine), path)
-    panel = open_model(cross)
-    panel.session.add_seeds_mm([[8.0, 4.0, 0.0]])
-    panel.add_mask(path)
-    assert panel.mask_choice.value.name == "right.nii.gz"
-    panel.run()
-    settle(panel)
-    assert panel.session.tractogram.points[:, 0].min() >= cross.grid.to_mm([15.5, 0, 0])[0]
-    panel.mask_choice.value = None
-    panel.run()
-    settle(panel)
-    assert panel.session.tractogram.points[:, 0].min() < 0
 
 
 # What it shows.
@@ -121,38 +92,6 @@ def test_it_leads_from_nothing_to_streamlines(open_model: Any, cross: Any, settl
     panel.clear_seeds.click()
     assert "Shift-click" in hint.text()
     assert not panel.clear_seeds.isEnabled()
-
-
-def test_shares_of_stop_reasons_add_up(open_model: Any, cross: Any, settle: Any) -> None:
-    panel = open_model(cross)
-    panel.session.add_seeds_mm(MIDDLE)
-    panel.run()
-    settle(panel)
-    reasons = panel.session.tractogram.reasons()
-    shares = [
-        float(line.split(" %")[0])
-        for line in panel.results.label.text().split("<br>")
-        if " % " in line
-    ]
-    assert len(shares) == min(len(reasons), 3)
-    if len(reasons) <= 3:
-        assert sum(shares) == pytest.approx(100, abs=0.2)
-
-
-def test_zero_streamlines_say_why_and_what_to_change(
-    open_model: Any, cross: Any, settle: Any, notes: list[str]
-) -> None:
-    panel = open_model(cross)
-    panel.session.add_seeds_mm([[-28.0, 20.0, 8.0]])  # in the image, on no bundle
-    panel.set_parameters(radius_mm=0.5)
-    panel.run()
-    settle(panel)
-    (note,) = notes
-    assert note.startswith("warning: No streamlines from 40 seeds")
-    assert ";" in note
-    assert panel.results.label.text() in note
-    assert not panel.save_button.isEnabled()
-    assert len(panel.session.streamlines_layer.tractogram) == 0
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
@@ -196,16 +135,6 @@ def test_nothing_is_cut_off_at_1280_by_800(
     assert len(starts) == 1  # one label column
 
 
-def test_the_result_does_not_jump(open_window: Any, cross: Any, settle: Any) -> None:
-    panel = open_window(cross, size=(1280, 800))
-    before = panel.run_button.mapTo(panel, panel.run_button.rect().topLeft())
-    panel.session.add_seeds_mm(MIDDLE)
-    panel.run()
-    settle(panel)
-    lie_still(panel)
-    assert panel.run_button.mapTo(panel, panel.run_button.rect().topLeft()) == before
-
-
 def test_every_control_has_a_tooltip(open_model: Any, cross: Any) -> None:
     panel = open_model(cross)
     panel.show()
@@ -217,21 +146,6 @@ def test_every_control_has_a_tooltip(open_model: Any, cross: Any) -> None:
         if above is panel:
             bare.append(control)
     assert not bare
-
-
-def test_the_volume_is_a_ghost_in_3d_and_each_view_keeps_its_opacity(
-    open_model: Any, cross: Any
-) -> None:
-    panel = open_model(cross)
-    layer, dims = panel.viewer.layers[0], panel.viewer.dims
-    assert layer.opacity == 1
-    dims.ndisplay = 3
-    assert layer.opacity < 0.5
-    layer.opacity = 0.7
-    dims.ndisplay = 2
-    assert layer.opacity == 1
-    dims.ndisplay = 3
-    assert layer.opacity == 0.7
 
 
 @pytest.mark.usefixtures("long_runs")
@@ -257,64 +171,11 @@ def test_the_window_never_blocks(
     timer.timeout.connect(ticks.release)
     timer.start()
     panel.run_button.click()
-    assert panel.session.run is not None  # Run comes back at once
+    assert panel.runs.current is not None  # Run comes back at once
     settle(panel)
     timer.stop()
     assert len(n_chunks) == 4
     assert panel.session.tractogram.n_seeds == 4 * CHUNK
-
-
-@pytest.mark.usefixtures("long_runs")
-def test_progress_and_cancel(open_window: Any, cross: Any, qtbot: Any) -> None:
-    panel = open_window(cross)
-    panel.session.add_seeds_mm(MIDDLE)
-    panel.set_parameters(n_per_seed=50 * MANY)
-    assert not panel.cancel_button.isEnabled()
-    panel.run_button.click()
-    assert panel.cancel_button.isEnabled()
-    qtbot.waitUntil(lambda: "seeds" in panel.results.progress.text(), timeout=WAIT_MS)
-    assert f"of {50 * MANY:,} seeds" in panel.results.progress.text()
-    assert "so far" in panel.results.label.text()
-    panel.cancel_button.click()
-    assert not panel.cancel_button.isEnabled()
-    assert panel.results.progress.text() == ""
-    assert panel.results.label.text().startswith("Cancelled after")
-    qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
-    qtbot.waitUntil(panel.save_button.isEnabled, timeout=WAIT_MS)
-    assert f"{len(panel.session.tractogram):,} streamlines" in panel.results.label.text()
-
-
-# Output.
-
-
-@pytest.mark.parametrize("ending", [".trk", ".tck", ".trx", ".vtk"])
-def test_what_is_saved_reads_back_at_the_same_place(
-    open_model: Any, settle: Any, tmp_path: Path, monkeypatch: Any, notes: list[str], ending: str
-) -> None:
-    panel = open_model(make_phantom("cross", affine=OBLIQUE, lmax=4))
-    panel.session.add_seeds_mm(phantom_seeds_mm("cross", affine=OBLIQUE))
-    panel.run()
-    settle(panel)
-    path = tmp_path / f"bundle{ending}"
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *args: (str(path), ""))
-    panel.save_button.click()
-    back = load_tractogram(path)
-    shown = panel.session.tractogram
-    np.testing.assert_array_equal(back.offsets, shown.offsets)
-    np.testing.assert_allclose(back.points, shown.points, atol=1e-3)
-    assert notes == [f"info: Saved {len(shown):,} streamlines to {path}."]
-
-
-def test_a_screenshot_is_a_picture_of_the_canvas(
-    open_window: Any, cross: Any, tmp_path: Path, monkeypatch: Any
-) -> None:
-    panel = open_window(cross)
-    path = tmp_path / "picture.png"
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *args: (str(path), ""))
-    panel.screenshot_button.click()
-    picture = imageio.imread(path)
-    assert picture[..., :3].max() > 100
-    assert picture.shape[:2] == panel.viewer.screenshot(flash=False).shape[:2]
 
 
 # Bad input: a notification that names the value and the remedy, and never a traceback.
@@ -382,7 +243,7 @@ def test_parameters_that_contradict_each_other(
     press_run(panel)
     assert len(notes) == 1
     assert "min_length_mm = 90 mm" in notes[0]
-    assert panel.session.run is None
+    assert panel.runs.current is None
 
 
 def test_errors_of_a_moving_hand_are_not_told_again_and_again(
@@ -390,140 +251,19 @@ def test_errors_of_a_moving_hand_are_not_told_again_and_again(
 ) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm([[500.0, 0, 0]])
-    panel.session._settle.setInterval(3_600_000)
+    panel.runs.settle_ms = 3_600_000
     panel.live.setChecked(True)
     for step in range(10):
         panel.session.move_seed(0, np.array([0.0, 0.0, 500.0 + step]))
         qtbot.wait(5)
     settle(panel)
     assert not notes
-    panel.session.released()
-    assert "lie outside" in panel.results.label.text() or panel.session.run is not None
+    panel.session.released.emit()
+    assert "lie outside" in panel.results.label.text() or panel.runs.current is not None
     qtbot.waitUntil(lambda: bool(notes), timeout=WAIT_MS)
     settle(panel)
     assert len(notes) == 1
     assert "lie outside" in notes[0]
-
-
-def broken_files(folder: Path) -> dict[str, tuple[Path, str]]:
-    """Files that are no FOD, and what must be said."""
-    cross = make_phantom("cross", lmax=2)
-    good = save_fod(cross, folder / "good.nii.gz")
-
-    def nifti(name: str, values: np.ndarray) -> Path:
-        path = folder / name
-        nib.save(nib.Nifti1Image(values, np.eye(4)), path)
-        return path
-
-    flat = nib.Nifti1Image(np.ones((4, 4, 4, 6), np.float32), None)
-    flat.header.set_sform(np.diag([1.0, 1, 0, 1]), code=1)
-    nib.save(flat, folder / "flat.nii")
-    text = folder / "text.nii.gz"
-    text.write_text("not an image")
-    cut = folder / "cut.nii"
-    cut.write_bytes(gzip.decompress(good.read_bytes())[:2000])
-    return {
-        "missing": (folder / "nowhere.nii.gz", "nowhere.nii.gz"),
-        "unreadable": (text, "text.nii.gz"),
-        "truncated": (cut, "cut.nii"),
-        "3-D": (nifti("three.nii", np.ones((4, 4, 4), np.float32)), r"(4, 4, 4)"),
-        "5-D": (nifti("five.nii", np.ones((4, 4, 4, 6, 2), np.float32)), "2"),
-        "no SH count": (nifti("seven.nii", np.ones((4, 4, 4, 7), np.float32)), "7"),
-        "zeros": (nifti("zeros.nii", np.zeros((4, 4, 4, 6), np.float32)), "zeros.nii"),
-        "NaN": (nifti("nan.nii", np.full((4, 4, 4, 6), np.nan, np.float32)), "nan.nii"),
-        "singular": (folder / "flat.nii", "flat.nii"),
-        "ending": (folder / "good.png", "png"),
-    }
-
-
-def test_files_that_are_no_fod(
-    open_model: Any, tmp_path: Path, notes: list[str], monkeypatch: Any
-) -> None:
-    panel = open_model()
-    for kind, (path, says) in broken_files(tmp_path).items():
-        notes.clear()
-        monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *args, p=path: (str(p), ""))
-        panel.open_fod.click()
-        assert len(notes) == 1, kind
-        assert notes[0].startswith("error: "), kind
-        assert says in notes[0], kind
-        assert "\n" not in notes[0], kind
-    assert len(panel.viewer.layers) == 0
-
-
-def test_files_that_are_no_mask(
-    open_model: Any, cross: Any, tmp_path: Path, notes: list[str], monkeypatch: Any
-) -> None:
-    panel = open_model(cross)
-    empty = tmp_path / "empty.nii"
-    nib.save(nib.Nifti1Image(np.zeros(cross.grid.shape, np.uint8), cross.grid.affine), empty)
-    broken = broken_files(tmp_path)
-    for path in (empty, broken["missing"][0], broken["unreadable"][0], broken["no SH count"][0]):
-        notes.clear()
-        monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *args, p=path: (str(p), ""))
-        panel.open_mask.click()
-        (note,) = notes
-        assert note.startswith("error: ")
-        assert path.name in note
-    assert panel.mask_choice.value is None
-
-
-@pytest.mark.parametrize(
-    "name", ["no-such-folder/bundle.trk", "bundle.png", "bundle", "a-folder.trk"]
-)
-def test_paths_that_cannot_be_written(
-    open_model: Any, cross: Any, settle: Any, tmp_path: Path, notes: list[str], name: str
-) -> None:
-    (tmp_path / "a-folder.trk").mkdir()
-    panel = open_model(cross)
-    panel.session.add_seeds_mm(MIDDLE)
-    panel.run()
-    settle(panel)
-    panel.save(tmp_path / name)
-    (note,) = notes
-    assert note.startswith("error: ")
-    assert Path(name).parts[0] in note
-    assert [p.name for p in tmp_path.iterdir()] == ["a-folder.trk"]  # nothing half-written
-
-
-def test_save_without_streamlines(open_model: Any, tmp_path: Path, notes: list[str]) -> None:
-    panel = open_model()
-    panel.save(tmp_path / "bundle.trk")
-    assert notes == ["error: There are no streamlines to save; run tracking first."]
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_screenshot_that_cannot_be_written(
-    open_window: Any, tmp_path: Path, notes: list[str], monkeypatch: Any
-) -> None:
-    panel = open_window()
-    for name in ("picture.jpg", "nowhere/picture.png"):
-        notes.clear()
-        path = str(tmp_path / name)
-        monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *args, p=path: (p, ""))
-        panel.screenshot_button.click()
-        (note,) = notes
-        assert note.startswith("error: ")
-        assert Path(name).parts[0] in note
-    assert not list(tmp_path.iterdir())
-
-
-def test_voxels_that_are_not_finite_are_mentioned_once(
-    open_model: Any, tmp_path: Path, notes: list[str], settle: Any
-) -> None:
-    fod = make_phantom("cross", lmax=2)
-    values = np.array(fod.coefficients)
-    values[0, :3, 0] = np.nan
-    path = tmp_path / "template.nii.gz"
-    nib.save(nib.Nifti1Image(values, fod.grid.affine), path)
-    panel = open_model()
-    panel.add_fod(path)
-    panel.session.add_seeds_mm(MIDDLE)
-    panel.run()
-    settle(panel)
-    (note,) = notes
-    assert note.startswith("info: ")
-    assert "3" in note
 
 
 # Coming and going.
@@ -554,11 +294,11 @@ def test_closing_during_a_run_leaves_no_thread(
     before = set(threading.enumerate())
     start_a_long_run(panel, qtbot)
     finished: list[Any] = []
-    panel.session.run_finished.connect(finished.append)
+    panel.runs.finished.connect(finished.append)
     close(panel)
-    assert panel.session.run is None
+    assert panel.runs.current is None
     qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
-    qtbot.waitUntil(lambda: not panel.session._workers, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
     assert not finished
     left = {t for t in set(threading.enumerate()) - before if "Dummy" not in t.name}
     assert not left
@@ -572,11 +312,11 @@ def test_a_closed_dock_lets_go_of_the_viewer_and_can_come_back(
     panel.live.setChecked(True)
     by_dock(panel)
     assert panel._on_press not in viewer.mouse_drag_callbacks
-    assert not panel.session.live
+    assert not panel.runs.live
     viewer.layers.clear()
     viewer.window.add_dock_widget(panel, name="Again", area="right")
     assert viewer.mouse_drag_callbacks.count(panel._on_press) == 1
-    assert panel.session.live
+    assert panel.runs.live
     assert panel.session.fod is None
 
 
@@ -620,7 +360,7 @@ def test_two_windows_run_at_once_and_closing_one_leaves_the_other_alone(
             lambda panel=panel: panel.session.streamlines_layer is not None, timeout=WAIT_MS
         )
     two.viewer.close()
-    assert two.session.run is None
+    assert two.runs.current is None
     settle(one)
     assert one.session.tractogram.n_seeds == 4 * CHUNK
     wanted = track(cross, one.session.request().seeds(), one.session.parameters)

@@ -64,9 +64,12 @@ def test_what_is_typed_changes_the_run(open_window: Any, settle: Any, qtbot: Any
     type_into(table, 2, RADIUS, "0.25")
     qtbot.waitUntil(lambda: session.tractogram.n_seeds == 2 * FEW + 7, timeout=WAIT_MS)
     settle(panel)
-    drawn = [(2.0, FEW), (2.0, 7), (0.25, FEW)]
+    drawn = [(2.0, FEW, 0), (2.0, 7, FEW), (0.25, FEW, FEW + 7)]
     seeds = Seeds.concatenate(
-        [Seeds.in_sphere(p, r, n) for p, (r, n) in zip(PLACES, drawn, strict=True)]
+        [
+            Seeds.in_sphere(place, radius, n, first=first)
+            for place, (radius, n, first) in zip(PLACES, drawn, strict=True)
+        ]
     )
     wanted = track(fod, seeds, session.parameters).digest()
     qtbot.waitUntil(lambda: session.tractogram.digest() == wanted, timeout=WAIT_MS)
@@ -79,7 +82,7 @@ def test_what_is_typed_changes_the_run(open_window: Any, settle: Any, qtbot: Any
         ["0.25", "40"],
     ]
     type_into(table, 1, STREAMLINES, "")  # as all others again
-    assert session.request().starts.n_each == [FEW] * 3
+    assert session.request().seeding.n_each == [FEW] * 3
     assert cell(table, 1, STREAMLINES) == str(FEW)
 
 
@@ -125,11 +128,11 @@ def test_what_cannot_be_is_refused_in_a_sentence(
     panel = open_model(cross)
     panel.session.add_seeds_mm(PLACES)
     model = panel.seeds.table.model()
-    before = panel.session.request().starts
+    before = panel.session.request().seeding
     assert not model.setData(model.index(0, column), text)
     (note,) = notes
     assert says in note
-    after = panel.session.request().starts
+    after = panel.session.request().seeding
     assert after.n_each == before.n_each
     np.testing.assert_array_equal(after.radii_mm, before.radii_mm)
     np.testing.assert_array_equal(after.positions_mm, before.positions_mm)
@@ -154,12 +157,12 @@ def test_rows_and_points_are_selected_together_and_delete_removes_them(
     QTest.keyClick(table, Qt.Key.Key_Delete)
     np.testing.assert_allclose(session.seed_positions_mm(), PLACES[[0, 2]], atol=1e-4)
     Mouse(panel.viewer).drag(PLACES[2][::-1], (0.0, 5.0, 2.0))
-    starts = session.request().starts
+    starts = session.request().seeding
     assert starts.n_each == [5, FEW]
     np.testing.assert_array_equal(starts.radii_mm, [2, 9])
     np.testing.assert_allclose(starts.positions_mm[1], [2, 5, 0], atol=0.5)
     session.add_seeds_mm(PLACES[1:2])  # has nothing of its own
-    assert session.request().starts.n_each == [5, FEW, FEW]
+    assert session.request().seeding.n_each == [5, FEW, FEW]
     panel.clear_seeds.click()
     assert not table.isVisible()
 
@@ -197,7 +200,7 @@ def test_streamlines_start_in_a_mask_and_in_the_whole_fod(
         wanted = track(fod, seeds, session.parameters).digest()
         assert session.tractogram.digest() == wanted
         script = as_python(
-            session.request(), session.fod_layer, seed_layer=panel.session.starts_layer
+            session.request(), session.fod_layer, seed_layer=panel.session.seed_mask_in_use
         )
         assert printed_by(script) == wanted
         panel.set_parameters(source="whole FOD")
@@ -205,7 +208,7 @@ def test_streamlines_start_in_a_mask_and_in_the_whole_fod(
     panel.set_parameters(source="mask")
     panel.seeds.mask_choice.value = None  # the mask in use, then
     panel.mask_choice.value = viewer.layers["half"]
-    assert session.starts_layer is viewer.layers["half"]
+    assert session.seed_mask_in_use is viewer.layers["half"]
 
 
 def test_live_follows_a_number_in_the_whole_fod(open_model: Any, cross: Any, qtbot: Any) -> None:
@@ -241,5 +244,7 @@ def test_live_follows_masks_that_are_painted(open_model: Any, cross: Any, qtbot:
     right = np.indices(inside.data.shape)[2] >= 16
     inside.data_setitem(np.nonzero(right), 0)  # as the brush does
     qtbot.waitUntil(lambda: reach()[1] < 1 and reach()[0] < -20, timeout=WAIT_MS)
+    inside.undo()  # told by a redraw only
+    qtbot.waitUntil(lambda: reach()[1] > 20, timeout=WAIT_MS)
     starts.data_setitem(np.nonzero(starts.data), 0)
     qtbot.waitUntil(lambda: "is empty" in panel.results.label.text(), timeout=WAIT_MS)

@@ -52,7 +52,7 @@ def test_every_choice_comes_back(reopen: Any) -> None:
     close(panel)
     again = reopen()
     assert again.settings.values == merged(CHANGED)
-    assert again.session.live
+    assert again.runs.live
     assert (again.session.backend, again.session.n_threads) == ("cpu", 1)
     titles = [section.title for section in again.settings._sections if section.header.isChecked()]
     assert titles == ["Data", "Device"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,16 @@ from napari_tractography.plugin.session.previews import (
     Pace,
     track_preview,
 )
+from napari_tractography.plugin.session.requests import Request
+from napari_tractography.plugin.session.seeding import SeedSpheres
 
 PLACES = np.array([[0.0, 0, 0], [-12.0, 6, 0], [9.0, 3, 0]])
+
+
+def first_x(request: Request) -> float:
+    """Where the first seed is, RAS+ mm from left to right."""
+    assert isinstance(request.seeding, SeedSpheres)
+    return float(request.seeding.positions_mm[0, 0])
 
 
 def settled(pace: Pace, seconds_each: float, fixed: float = 0.0, rounds: int = 20) -> int:
@@ -62,6 +71,28 @@ def test_a_preview_that_was_held_up_changes_nothing() -> None:
     assert first.n_streamlines == 4000
 
 
+def test_spheres_do_not_share_their_offsets(cross: Any) -> None:
+    """Forty seeds of ten streamlines: four hundred places, not ten repeated forty times."""
+    n, each = 40, 10
+    centres = np.tile(PLACES[:1], (n, 1))
+    spheres = SeedSpheres(centres, np.full(n, 2.0), np.full(n, each))
+    offsets = spheres.draw(cross, random_seed=3).positions_mm
+    assert len(np.unique(offsets, axis=0)) == n * each
+
+
+def test_a_preview_has_the_first_seeds_of_each_sphere_of_the_full_run(cross: Any) -> None:
+    spheres = SeedSpheres(PLACES, np.array([2.0, 1.0, 3.0]), np.array([50, 6, 70]))
+    request = Request(cross, spheres, TrackingParameters(random_seed=5))
+    preview = replace(request, n_preview=40)
+    assert preview.n_each == [17, 6, 17]
+    assert preview.firsts == request.firsts == [0, 50, 56]
+    numbers = [
+        first + i for first, n in zip(preview.firsts, preview.n_each, strict=True) for i in range(n)
+    ]
+    full = request.seeds().positions_mm
+    np.testing.assert_array_equal(preview.seeds().positions_mm, full[numbers])
+
+
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_a_preview_is_the_beginning_of_the_full_run(cross: Any, n_threads: int) -> None:
     """From each place; numbers and bits are those of the full run."""
@@ -70,7 +101,10 @@ def test_a_preview_is_the_beginning_of_the_full_run(cross: Any, n_threads: int) 
 
     def seeds(counts: list[int]) -> Seeds:
         return Seeds.concatenate(
-            [Seeds.in_sphere(place, 3.0, n) for place, n in zip(PLACES, counts, strict=True)]
+            [
+                Seeds.in_sphere(place, 3.0, n, first=first)
+                for place, n, first in zip(PLACES, counts, firsts, strict=True)
+            ]
         )
 
     plan = plan_of(cross, seeds(some), parameters)
@@ -115,12 +149,12 @@ def test_live_shows_the_beginning_of_the_full_run_and_what_it_took(
         shown.append((run, session.tractogram))
         texts.append(panel.results.label.text())
 
-    session.run_finished.connect(note)
-    session.pace.learn(100, 0.01)
+    panel.runs.finished.connect(note)
+    panel.runs.pace.learn(100, 0.01)
     panel.live.setChecked(True)
     qtbot.waitUntil(lambda: len(shown) == 2, timeout=WAIT_MS)
     (run, preview), (_, whole) = shown
-    assert run.request.preview
+    assert run.request.is_preview
     assert preview.n_seeds < whole.n_seeds == 1200
     same = whole[np.isin(whole.seed_index, preview.seed_index)]
     assert same.digest() == preview.digest()
@@ -137,14 +171,14 @@ def test_a_seed_is_dragged_live_and_all_is_tracked_when_it_is_let_go(
     viewer, session = panel.viewer, panel.session
     session.add_seeds_mm(PLACES[:1])
     panel.set_parameters(n_per_seed=FIRST_GUESS)
-    session._settle.setInterval(3_600_000)  # resting alone is not enough
-    session.pace.learn(100, 0.01)
+    panel.runs.settle_ms = 3_600_000  # resting alone is not enough
+    panel.runs.pace.learn(100, 0.01)
     viewer.dims.ndisplay = ndisplay
     panel.live.setChecked(True)
     settle(panel)
     finished: list[tuple[bool, float]] = []
-    session.run_finished.connect(
-        lambda run: finished.append((run.request.preview, run.request.starts.positions_mm[0, 0]))
+    panel.runs.finished.connect(
+        lambda run: finished.append((run.request.is_preview, first_x(run.request)))
     )
     mouse = Mouse(viewer)
     mouse.press((0, 0, 0))
@@ -171,28 +205,28 @@ def test_each_preview_is_shown_though_the_hand_seems_to_rest_before_it_is_there(
     session = panel.session
     session.add_seeds_mm(PLACES[:1])
     panel.set_parameters(n_per_seed=2 * FIRST_GUESS)
-    session._settle.setInterval(3_600_000)
-    session.pace.learn = lambda n, seconds: None
-    gate, track_in_thread = threading.Semaphore(0), runs._preview
+    panel.runs.settle_ms = 3_600_000
+    panel.runs.pace.learn = lambda n, seconds: None
+    gate, track_in_thread = threading.Semaphore(0), runs.preview_of
 
     def held(run: Any) -> Any:
         gate.acquire(timeout=60)
         return track_in_thread(run)
 
-    monkeypatch.setattr(runs, "_preview", held)
+    monkeypatch.setattr(runs, "preview_of", held)
     finished: list[tuple[bool, float]] = []
-    session.run_finished.connect(
-        lambda run: finished.append((run.request.preview, run.request.starts.positions_mm[0, 0]))
+    panel.runs.finished.connect(
+        lambda run: finished.append((run.request.is_preview, first_x(run.request)))
     )
     panel.live.setChecked(True)
     for n, x in enumerate((2.0, 4.0, 6.0), start=1):
         session.move_seed(0, np.array([0.0, 0.0, x]))
-        session._run_settled()
-        assert session.run.request.preview  # it goes on
+        session.released.emit()
+        assert panel.runs.current.request.is_preview  # it goes on
         session.move_seed(0, np.array([0.0, 0.0, x + 1]))  # and the next comes in between
         gate.release()
         qtbot.waitUntil(lambda n=n: len(finished) == n, timeout=WAIT_MS)
-    session._run_settled()
+    session.released.emit()
     gate.release()
     settle(panel)
     assert [preview for preview, _ in finished] == [True] * 4 + [False]

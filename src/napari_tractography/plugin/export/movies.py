@@ -1,4 +1,4 @@
-"""Turntable movies: the scene turns once around the vertical axis."""
+"""Turntable movies: the view turns once around the vertical axis."""
 
 from __future__ import annotations
 

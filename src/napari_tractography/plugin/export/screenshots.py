@@ -1,4 +1,4 @@
-"""Pictures of the canvas, at any scale, also without a background."""
+"""Screenshots of the canvas at any scale, with or without its background."""
 
 from __future__ import annotations
 
@@ -9,46 +9,16 @@ from typing import Any
 
 import numpy as np
 from imageio.v3 import imwrite
-from napari.utils.notifications import show_error, show_info
 from numpy.typing import NDArray
 from qtpy.QtCore import QPointF
 from qtpy.QtGui import QImage, QPainter
-from qtpy.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QWidget
 from superqt.utils import qimage_to_array
 
-from ...errors import FileError, TractographyError
+from ...errors import FileError
 from ...files.paths import check_writable, written_whole
-from ...parameters import ParameterSpec
-from ..panel.widgets.controls import parameter_controls, values_of
 from ..space.orientation_labels import LABEL_PIXELS, MARGIN, draw_label, edge_labels
 from ..streamlines.layer import Streamlines
 
-PICTURE_SPECS = (
-    ParameterSpec(
-        name="picture_scale",
-        label="Scale",
-        default=1.0,
-        unit="x",
-        minimum=1.0,
-        maximum=8.0,
-        increment=1.0,
-        help="Pixels of a screenshot for each pixel of the canvas, along each side; lines get as "
-        "much wider.",
-    ),
-    ParameterSpec(
-        name="transparent",
-        label="Transparent",
-        default=False,
-        help="Leave the background of a screenshot out.",
-    ),
-    ParameterSpec(
-        name="picture_letters",
-        label="Letters",
-        default=True,
-        help="Write R, L, A, P, S, I at the edges of a screenshot.",
-    ),
-)
-SCALE_WIDTH = 72
 LARGEST_SIDE = 16_384  # pixels: what most graphics cards can draw
 
 
@@ -116,7 +86,7 @@ def canvas_picture(
 def _seen_through(
     on_black: NDArray[np.float32], on_white: NDArray[np.float32]
 ) -> NDArray[np.uint8]:
-    # What differs between black and white behind it is what one sees through.
+    # A pixel is as transparent as it differs between a black and a white background.
     alpha = np.clip(255 - (on_white - on_black).mean(axis=2), 0, 255)
     picture = np.empty((*alpha.shape, 4), np.uint8)
     rgb = on_black * (255 / np.maximum(alpha, 1))[..., None]
@@ -174,54 +144,3 @@ def enlarged(viewer: Any, scale: float) -> Iterator[None]:
         camera.zoom = zoom
         for layer, width in zip(layers, widths, strict=True):
             layer.width = width
-
-
-class Pictures(QWidget):  # type: ignore[misc]
-    """How screenshots are taken: scale, background, letters.
-
-    Parameters
-    ----------
-    viewer : napari.Viewer
-    """
-
-    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.viewer = viewer
-        self.controls = parameter_controls(PICTURE_SPECS)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        scale, *switches = self.controls
-        text = QLabel(scale.label)
-        text.setToolTip(scale.tooltip)
-        text.setBuddy(scale.box)
-        scale.box.setFixedWidth(SCALE_WIDTH)
-        layout.addWidget(text)
-        layout.addWidget(scale.native)
-        for switch in switches:  # each says itself what it is
-            switch.native.setText(switch.label)
-            layout.addWidget(switch.native)
-        layout.addStretch(1)
-
-    def ask(self) -> None:
-        """Ask where to, and save a picture of the canvas."""
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save a picture", "tractography.png", "PNG (*.png)"
-        )
-        if path:
-            self.save(path)
-
-    def save(self, path: str | Path) -> None:
-        """Save a picture of the canvas."""
-        chosen = values_of(self.controls)
-        try:
-            save_screenshot(
-                self.viewer,
-                path,
-                scale=chosen["picture_scale"],
-                transparent=chosen["transparent"],
-                letters=chosen["picture_letters"],
-            )
-        except TractographyError as error:
-            show_error(str(error))
-            return
-        show_info(f"Saved the picture to {path}.")

@@ -25,8 +25,8 @@ from ...parameters import TrackingParameters, parameter_specs
 from ...phantoms import PHANTOMS
 from ...recipes.volumes import VolumeSource
 from ...regions import Region
-from ..session.runs import Request
-from ..session.seeding import SeedMask, SeedSpheres
+from ..session.requests import Request
+from ..session.seeding import SeedMask, SeedSpheres, first_numbers
 
 PATH_KEY = "path"  # layer.metadata[PATH_KEY]: the file that a layer was opened from
 LINE = 88  # characters of a painted mask
@@ -108,7 +108,7 @@ def as_command(
     if path is None:
         raise InvalidFodError(_no_file(fod_layer))
     words = ["napari-tractography", "track", path, "-o", out]
-    fod, starts = request.fod, request.starts
+    fod, seeding = request.fod, request.seeding
     if fod.basis != "tournier07":
         words += ["--basis", fod.basis]
     if fod.frame != DEFAULT_FRAMES[fod.basis]:
@@ -116,16 +116,16 @@ def as_command(
     if mask_layer is not None:
         assert request.mask is not None
         words += ["--mask", _file_of(mask_layer, request.mask, fod.grid)]
-    if isinstance(starts, SeedSpheres):
-        same = len(set(starts.n_each)) == 1
-        for point, radius, n in _balls(starts):
+    if isinstance(seeding, SeedSpheres):
+        same = len(set(seeding.n_each)) == 1
+        for point, radius, n, _ in _spheres(seeding):  # the command numbers seeds in this order
             words += [f"--seed-sphere={_numbers(*point, radius)}" + ("" if same else f",{n}")]
-        words += ["--n-seeds", str(starts.n_each[0])] if same else []
+        words += ["--n-seeds", str(seeding.n_each[0])] if same else []
     else:
-        words += ["--n-seeds", str(starts.n_seeds)]
-        if isinstance(starts, SeedMask):
+        words += ["--n-seeds", str(seeding.n_seeds)]
+        if isinstance(seeding, SeedMask):
             assert seed_layer is not None
-            words += ["--seed-mask", _file_of(seed_layer, starts.mask, starts.grid)]
+            words += ["--seed-mask", _file_of(seed_layer, seeding.mask, seeding.grid)]
         else:
             words += ["--seed-fod"]
     for region, source in zip(request.regions, region_layers, strict=True):
@@ -153,33 +153,38 @@ def path_of(layer: Layer) -> str | None:
 
 
 def _python_seeds(request: Request, layer: Layer | None, imports: set[str]) -> list[str]:
-    starts = request.starts
+    seeding = request.seeding
     key = f"random_seed={request.parameters.random_seed}"
-    if isinstance(starts, SeedSpheres):
+    if isinstance(seeding, SeedSpheres):
         return [
-            "balls = [  # centre and radius in mm, streamlines",
-            *(f"    ({point!r}, {radius!r}, {n})," for point, radius, n in _balls(starts)),
+            "spheres = [  # centre and radius in mm, streamlines, number of the first",
+            *(f"    {sphere!r}," for sphere in _spheres(seeding)),
             "]",
             "seeds = nt.Seeds.concatenate(",
-            f"    [nt.Seeds.in_sphere(centre, radius, n, {key}) for centre, radius, n in balls]",
+            "    [",
+            f"        nt.Seeds.in_sphere(centre, radius, n, {key}, first=first)",
+            "        for centre, radius, n, first in spheres",
+            "    ]",
             ")",
         ]
-    if isinstance(starts, SeedMask):
+    if isinstance(seeding, SeedMask):
         assert layer is not None
-        volume = _python_volume(layer, starts.mask, starts.grid, None, imports)
+        volume = _python_volume(layer, seeding.mask, seeding.grid, None, imports)
         return [
             f"seed_mask, grid = {volume}",
-            f"seeds = nt.Seeds.in_mask(seed_mask, grid, {starts.n_seeds}, {key})",
+            f"seeds = nt.Seeds.in_mask(seed_mask, grid, {seeding.n_seeds}, {key})",
         ]
-    return [f"seeds = nt.Seeds.from_fod(fod, {starts.n_seeds}, {key})"]
+    return [f"seeds = nt.Seeds.from_fod(fod, {seeding.n_seeds}, {key})"]
 
 
-def _balls(starts: SeedSpheres) -> list[tuple[tuple[float, ...], float, int]]:
+def _spheres(seeding: SeedSpheres) -> list[tuple[tuple[float, ...], float, int, int]]:
+    """Return (centre, radius, streamlines, number of the first streamline) of each sphere."""
     return list(
         zip(
-            map(tuple, starts.positions_mm.tolist()),
-            starts.radii_mm.tolist(),
-            starts.n_each,
+            map(tuple, seeding.positions_mm.tolist()),
+            seeding.radii_mm.tolist(),
+            seeding.n_each,
+            first_numbers(seeding.n_each),
             strict=True,
         )
     )
@@ -214,18 +219,18 @@ def _numbers(*values: float) -> str:
 def _python_volume(
     layer: Layer, voxels: NDArray[Any], grid: Grid, label: int | None, imports: set[str]
 ) -> str:
-    """Return an expression for (array, grid): read from the file, or, if painted, held in it."""
+    """Return an expression for (array, grid): read from the file, or, if painted, spelt out."""
     path = path_of(layer)
     if path is not None and _is_in_file(path, voxels, grid, label):
         reader = "load_mask" if label is None else "load_volume"
         imports.add(f"from {FILES}.fods import {reader}")
         return f"{reader}({path!r})"
     imports.add("from napari_tractography.recipes.volumes import VolumeSource")
-    held = VolumeSource.of_array(voxels, grid)
-    text = "\n".join(f"    {part!r}" for part in textwrap.wrap(held.voxels, LINE))
+    source = VolumeSource.of_array(voxels, grid)
+    text = "\n".join(f"    {part!r}" for part in textwrap.wrap(source.voxels, LINE))
     return (
         f"VolumeSource(  # the voxels of {layer.name!r}\n    voxels=\n{text},\n"
-        f"    shape={held.shape!r},\n    affine={held.affine!r},\n).load()"
+        f"    shape={source.shape!r},\n    affine={source.affine!r},\n).load()"
     )
 
 
@@ -241,12 +246,12 @@ def _file_of(layer: Layer, voxels: NDArray[Any], grid: Grid, label: int | None =
     if path is None:
         raise InvalidMaskError(
             f"The layer {layer.name!r} did not come from a file, which a command could read; save "
-            "it, a region in Regions, or take Copy as Python, which holds it."
+            "it, a region in Regions, or use Copy as Python, which contains it."
         )
     if not _is_in_file(path, voxels, grid, label):
         raise InvalidMaskError(
             f"The layer {layer.name!r} is not what {path} holds, painted since or in another order "
-            "of axes; save it, a region in Regions, or take Copy as Python, which holds it."
+            "of axes; save it, a region in Regions, or use Copy as Python, which contains it."
         )
     return path
 

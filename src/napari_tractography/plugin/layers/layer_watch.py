@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from napari.layers import Layer
+from numpy.typing import NDArray
+from qtpy.QtCore import QTimer
 
 EVENTS = ("data", "paint", "labels_update")
+REDRAWN = "set_data"  # all that napari tells of an undo, and of values changed from a console
+CHECK_MS = 200  # after the last time that the layer was redrawn
 
 
 class Watch:
-    """Calls back when the values of a layer change.
+    """Calls back when another part of a layer than before is not zero.
 
     Parameters
     ----------
@@ -21,6 +26,11 @@ class Watch:
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._layer: Layer | None = None
+        self._inside: NDArray[np.uint8] | None = None
+        self._check = QTimer()  # layers are redrawn with every slice too: compare when that rests
+        self._check.setSingleShot(True)
+        self._check.setInterval(CHECK_MS)
+        self._check.timeout.connect(self._compare)
 
     @property
     def layer(self) -> Layer | None:
@@ -29,11 +39,34 @@ class Watch:
 
     @layer.setter
     def layer(self, layer: Layer | None) -> None:
+        self._check.stop()
         for one, verb in ((self._layer, "disconnect"), (layer, "connect")):
-            for name in EVENTS:
+            for name in (*EVENTS, REDRAWN):
                 if one is not None and name in one.events.emitters:
-                    getattr(one.events[name], verb)(self._on_change)
+                    callback = self._on_redrawn if name == REDRAWN else self._on_change
+                    getattr(one.events[name], verb)(callback)
         self._layer = layer
+        self._inside = None if layer is None else packed(layer)
 
     def _on_change(self, _event: Any) -> None:
+        self._check.stop()
+        if self._layer is not None:
+            self._inside = packed(self._layer)
         self._changed()
+
+    def _on_redrawn(self, _event: Any) -> None:
+        self._check.start()
+
+    def _compare(self) -> None:
+        if self._layer is None:
+            return
+        inside = packed(self._layer)
+        if self._inside is None or not np.array_equal(inside, self._inside):
+            self._inside = inside
+            self._changed()
+
+
+def packed(layer: Layer) -> NDArray[np.uint8]:
+    """Return which values of a layer are neither zero nor NaN, eight to a byte."""
+    values = np.asarray(layer.data)
+    return np.packbits((values != 0) & (values == values))

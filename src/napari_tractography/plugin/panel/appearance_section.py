@@ -248,10 +248,10 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
     def _placed_seeds(self, tractogram: Tractogram) -> NDArray[np.int64]:
         """Return which of the placed seeds each streamline came from."""
         request = self.session.result_request
-        if request is None or not isinstance(request.starts, SeedSpheres):
+        if request is None or not isinstance(request.seeding, SeedSpheres):
             return tractogram.seed_index  # each starts from a seed of its own
-        ends = np.cumsum(request.starts.n_each)
-        return np.asarray(np.searchsorted(ends, tractogram.seed_index, side="right"))
+        numbers = np.searchsorted(request.firsts, tractogram.seed_index, side="right") - 1
+        return np.asarray(numbers, dtype=np.int64)
 
     def show_legend(self) -> None:
         """Bring the legend up to date with the layer."""

@@ -45,7 +45,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         super().__init__(parent)
         self.session = session
         self._fod_changed = fod_changed
-        self._opacity = {2: 1.0, 3: VOLUME_OPACITY}  # of the volume, in slices and in 3-D
+        self._opacity = {2: 1.0, 3: VOLUME_OPACITY}  # of the volume, {dimensions shown: opacity}
         layers = session.viewer.layers
         self.fod_choice = widgets.ComboBox(
             name="fod",
@@ -65,7 +65,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.open_mask = button("Open...", "Open a mask on the FOD's grid from a file.")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        # Not in line with the other sections: beside short labels the names of files have room.
+        # Not aligned with the other sections: short labels leave room for file names.
         layout.addWidget(
             form([self.fod_choice, self.mask_choice], extra=[self.open_fod, self.open_mask])
         )
@@ -79,7 +79,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.session.viewer.dims.events.ndisplay.connect(self._on_ndisplay)
 
     def close_section(self) -> None:
-        """Let go of the viewer."""
+        """Stop listening to the viewer."""
         self.session.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
 
     def refresh_layers(self) -> None:
@@ -141,12 +141,10 @@ class DataSection(QWidget):  # type: ignore[misc]
             layer.opacity = self._opacity[3]
 
     def _on_mask(self, layer: Layer | None) -> None:
-        if layer is not self.session.mask_layer:
-            self.session.mask_layer = layer
-            self.session.changed()
+        self.session.mask_layer = layer
 
     def _on_ndisplay(self, _event: Any) -> None:
-        """Make the volume a ghost in 3-D; each view keeps the opacity that it was given."""
+        """Make the volume translucent in 3-D; slices and 3-D each keep their own opacity."""
         layer, now = self.session.fod_layer, self.session.viewer.dims.ndisplay
         if layer is not None:
             self._opacity[5 - now] = layer.opacity

@@ -1,7 +1,7 @@
-"""The Device section of the panel: what tracks, how full it is, and where the last run's time went.
+"""The Device section of the panel: CPU or GPU, its memory, and how long the last run's parts took.
 
-GPUs are asked and kernels are made ready in a thread: either may take seconds, and the window does
-not wait for it.
+GPUs are looked for and kernels are compiled in a thread: either may take seconds, during which the
+window must not block.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from ...parameters import ParameterSpec
 from ...tracking import devices, engine
 from ...tracking.devices import Device, cpu_count
 from ...tracking.report import Report
+from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.session import Session
 from .widgets.controls import form, parameter_control, tooltip
 
-LOOK_AFTER_MS = 1000  # the window is there first
+LOOK_AFTER_MS = 1000  # after the window has opened
 POLL_MS = 200
 THREAD_NAME = "tractography-devices"
 AUTO, CPU = "auto", "cpu"
@@ -32,8 +33,8 @@ BACKEND_SPEC = ParameterSpec(
     name="backend",
     label="Track on",
     default=AUTO,
-    help="auto takes what is likely to be done first, and says below what it took and why. The "
-    "streamlines are the same. Previews are tracked on the CPU.",
+    help="auto chooses the device that is likely to finish first, and says below which and why. "
+    "The streamlines are the same. Previews are tracked on the CPU.",
 )
 THREADS_SPEC = ParameterSpec(
     name="n_threads",
@@ -48,7 +49,7 @@ THREADS_SPEC = ParameterSpec(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What there is to track on.
+    """The devices of this machine.
 
     Attributes
     ----------
@@ -63,26 +64,28 @@ class Found:
 
 
 def find() -> Found:
-    """Ask for devices; may take seconds the first time."""
+    """Look for devices; may take seconds the first time."""
     problem = devices.cuda_problem()
     return Found(tuple(devices.devices()), problem)
 
 
 class DeviceSection(QWidget):  # type: ignore[misc]
-    """Choice of device and threads, memory of a GPU, time split of the last run.
+    """Choice of device and threads, memory of a GPU, times of the parts of the last run.
 
     Parameters
     ----------
     session : Session
-        Whose runs take what is chosen here.
+        Takes what is chosen here.
+    runs : RunControl
+        Its runs are reported.
     """
 
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+    def __init__(self, session: Session, runs: RunControl, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.session = session
         self.found = Found()
-        self._wanted = AUTO  # may be a GPU that is yet to be found
-        self._answer: list[Found] = []  # of the thread that asks
+        self._wanted = AUTO  # may name a GPU that has not been found yet
+        self._answer: list[Found] = []  # of the thread that looks
         self._thread: threading.Thread | None = None
         self._warm = False
         self.backend = widgets.ComboBox(
@@ -109,7 +112,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
             layout.addWidget(part)
         self.backend.changed.connect(self._on_backend)
         self.threads.changed.connect(self._on_threads)
-        session.run_finished.connect(self._on_run_finished)
+        runs.finished.connect(self._on_run_finished)
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.timeout.connect(self.look)
@@ -118,32 +121,32 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self._poll.timeout.connect(self._take_answer)
         self._show()
 
-    # -- coming and going ----------------------------------------------------------------------
+    # -- opening and closing -------------------------------------------------------------------
 
     def open(self) -> None:
-        """Look for GPUs soon, and make ready what will track: the first click need not wait."""
+        """Look for GPUs and compile the kernels soon, so that the first run need not wait."""
         self._later.start(LOOK_AFTER_MS)
 
     def close_section(self) -> None:
-        """Ask no more; a thread that is asking ends by itself."""
+        """Look no more; a thread that is looking ends by itself."""
         self._later.stop()
         self._poll.stop()
 
     def look(self) -> None:
-        """Ask for devices and their memory, in a thread; the first time, make the kernels ready."""
+        """Look for devices and their memory, in a thread; the first time, compile the kernels."""
         if self._thread is not None and self._thread.is_alive():
             return
         answer: list[Found] = []
         parameters = None if self._warm else self.session.parameters
         self._answer, self._warm = answer, True
 
-        def ask() -> None:
+        def find_and_warm_up() -> None:
             found = find()
             answer.append(found)
             if parameters is not None:
                 engine.warm_up(parameters)
 
-        self._thread = threading.Thread(target=ask, name=THREAD_NAME, daemon=True)
+        self._thread = threading.Thread(target=find_and_warm_up, name=THREAD_NAME, daemon=True)
         self._thread.start()
         self._poll.start()
 
@@ -185,17 +188,17 @@ class DeviceSection(QWidget):  # type: ignore[misc]
     # -- showing -------------------------------------------------------------------------------
 
     def _on_run_finished(self, run: Run) -> None:
-        if run.request.preview:
+        if run.request.is_preview:
             return
         self._show_report(run.report)
         if not self.found.problem and len(self.found.devices) > 1:
-            self.look()  # how full it is now
+            self.look()  # at the memory in use now
 
     def _show_report(self, report: Report) -> None:
         _tell(self.took, f"{report.backend}: {report.reason}." if report.backend else "")
         parts = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in report.seconds.items())
-        held = f" {report.held_bytes / 1e9:.2f} GB stay on it." if report.held_bytes else ""
-        _tell(self.spent, f"Last run: {parts}.{held}" if parts else "")
+        kept = f" {report.held_bytes / 1e9:.2f} GB stay on it." if report.held_bytes else ""
+        _tell(self.spent, f"Last run: {parts}.{kept}" if parts else "")
 
     def _show(self) -> None:
         _tell(self.problem, self.found.problem)

@@ -1,4 +1,4 @@
-"""What else can be made of what is on the screen: scripts, movies, tubes, a check of the FOD."""
+"""The More menu: scripts, movies, tubes and paths of what is on the screen; a check of the FOD."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ...errors import InvalidFodError, InvalidTractogramError, TractographyError
 from ...files.paths import GivenUpError
 from ...maps.coherence import coherence
 from ...tractogram import Tractogram
-from ..export.edit_scripts import same_streamlines, with_edits
+from ..export.edit_scripts import with_edits
 from ..export.movies import N_FRAMES, turntable
 from ..export.scripts import as_command, as_python
 from ..layers.figures import MAX_PATHS, paths_layer, tubes_layer
-from ..session.runs import Request
+from ..session.requests import Request
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
 from .widgets.busy_dialog import wait_for
@@ -110,24 +110,27 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
             request,
             self.session.fod_layer,
             self.session.mask_layer,
-            seed_layer=self.session.starts_layer,
+            seed_layer=self.session.seed_mask_in_use,
             region_layers=[(e.layer, e.label) for e, _ in self.session.regions.frozen()],
         )
-        told = "Copied; it gives the streamlines that Run gives."
+        message = "Copied; it gives the streamlines that Run gives."
         layer = self.session.streamlines_layer
         if layer is not None and layer.editor.is_edited:
-            text, told = self._edited(text, request, layer, is_python=script is as_python)
+            text, message = self._edited(text, request, layer, is_python=script is as_python)
         QGuiApplication.clipboard().setText(text)
-        show_info(told)
+        show_info(message)
 
     def _edited(
         self, text: str, request: Request, layer: Streamlines, *, is_python: bool
     ) -> tuple[str, str]:
-        """Return the script with the edits by hand, or without; and a sentence that says which."""
+        """Return the script, with the edits by hand where possible, and a sentence on that."""
+        result = self.session.result_request
         if not is_python:
             why = "a command has no room for them, a Python script has"
-        elif not same_streamlines(self.session.result_request, request):
+        elif result is None or not result.gives_the_same_as(request):
             why = "settings or seeds were changed since that run"
+        elif not result.is_whole:
+            why = "they were made in a preview"
         else:
             kept = layer.editor.kept
             edited = with_edits(text, kept, len(layer.editor.whole))
@@ -150,7 +153,7 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
 
 
 def _few(layer: Streamlines, most: int) -> Tractogram:
-    """Return what is selected, and otherwise an even part of all."""
+    """Return the selected streamlines; without a selection every n-th, at most `most`."""
     if layer.editor.n_selected:
         return layer.editor.selected_tractogram()
     return layer.tractogram[:: -(-len(layer.tractogram) // most)]

@@ -1,28 +1,25 @@
 """The dock widget: choose an FOD, place seeds, set parameters, run, look at the result, save.
 
-Built from the parameter descriptions; what the person does goes to the :class:`Session`, and
-what happens comes back through its signals.
+Built from the parameter descriptions. What a person sets goes to the :class:`Session`, Run and
+Live to the :class:`RunControl`; their signals tell the panel what to show.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from napari.utils.notifications import show_error, show_info, show_warning
+from napari.utils.notifications import show_error, show_warning
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtGui import QShowEvent
-from qtpy.QtWidgets import QCheckBox, QFileDialog, QScrollArea, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
 
 from ...errors import TractographyError
-from ...files.paths import GivenUpError
-from ...files.tractograms import FORMATS
 from ...parameters import (
     SeedingParameters,
     TrackingParameters,
     parameter_specs,
 )
-from ..export.screenshots import Pictures
+from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.seed_mouse import SeedMouse
 from ..session.session import Session
@@ -31,13 +28,14 @@ from .appearance_section import AppearanceSection
 from .data_section import DataSection
 from .device_section import DeviceSection
 from .output_menu import OutputMenu
+from .pictures import Pictures
 from .region_section import RegionSection
 from .results import Results
+from .save_button import SaveButton
 from .seed_section import SeedSection
 from .selection_section import SelectionSection
 from .settings import PanelSettings
 from .view_section import ViewSection
-from .widgets.busy_dialog import wait_for
 from .widgets.controls import (
     IgnoreWheel,
     align,
@@ -71,12 +69,14 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     ----------
     viewer : napari.Viewer
     remember : bool
-        Take up what was set the last time, and keep what is set.
+        Restore what was set the last time, and store what is set.
 
     Attributes
     ----------
     session : Session
         What the panel shows and changes.
+    runs : RunControl
+        Starts and ends the runs of the session.
     """
 
     def __init__(
@@ -87,9 +87,10 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         remember: bool = True,
     ) -> None:
         super().__init__(parent)
-        # napari hands plugins a proxy, whose layers are not the layers that events bring.
+        # napari gives plugins a proxy, whose layers are not the layers that events carry.
         self.viewer = viewer = getattr(viewer, "__wrapped__", viewer)
         self.session = Session(viewer)
+        self.runs = RunControl(self.session)
         self._mouse = SeedMouse(self.session, show_warning)
         self._on_press = self._mouse.on_press  # one bound method, so that it can be removed
         self._attached = False
@@ -99,7 +100,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.open_session()
         self._dock_watch = DockWatch(self, opened=self.open_session, closed=self.close_session)
 
-    # -- what is on it -------------------------------------------------------------------------
+    # -- layout --------------------------------------------------------------------------------
 
     def _build(self) -> None:
         self.data = DataSection(self.session, lambda: self.scene.fod_changed())
@@ -121,11 +122,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.live = QCheckBox("Live")
         self.live.setToolTip(
             "Track again whenever a seed or a parameter changes: a preview at once, all "
-            "streamlines when the hand rests."
+            "streamlines when nothing has changed for a moment."
         )
-        self.results = Results(self.session)
-        self.save_button = button("Save...", "Save the streamlines as tck, trk, trx or vtk.")
-        self.save_button.setEnabled(False)
+        self.results = Results(self.session, self.runs)
+        self.save_button = SaveButton(self.session)
+        self.save = self.save_button.save
         self.screenshot_button = button("Screenshot...", "Save a picture of the canvas as PNG.")
         self.pictures = Pictures(self.viewer)
         self.output = OutputMenu(self.session)
@@ -134,7 +135,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         reset.triggered.connect(lambda: self.settings.restore_defaults())
         self.scene = ViewSection(self.session)
         self.appearance = AppearanceSection(self.session)
-        self.device = DeviceSection(self.session)
+        self.device = DeviceSection(self.session, self.runs)
         self.selection = SelectionSection(self.session)
 
         inside = QWidget()
@@ -163,45 +164,49 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(scroll, 1)
-        foot = QWidget()
-        foot_layout = QVBoxLayout(foot)
+        self._foot = QWidget()
+        foot_layout = QVBoxLayout(self._foot)
         foot_layout.setContentsMargins(8, 4, 8, 6)
-        foot_layout.addWidget(row(self.run_button, self.cancel_button, self.live))
-        foot_layout.addWidget(self.results.progress)
         output = row(self.save_button, self.screenshot_button, self.output)
         foot_layout.addWidget(Section("Results", self.results, output, self.pictures))
-        outer.addWidget(foot)
+        foot_layout.addWidget(self.results.notice)
+        foot_layout.addWidget(self.results.progress)
+        # Last, so that it stays where it is whatever is said above it.
+        foot_layout.addWidget(row(self.run_button, self.cancel_button, self.live))
+        outer.addWidget(self._foot)
         self.setMinimumWidth(MIN_WIDTH)
         self.setStyleSheet(FOCUS_STYLE)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
-        """Align the labels, now that they have the font of the window."""
+        """Align the labels and be as wide as the foot, now that they have the window's font."""
         align(self._forms)
+        self.setMinimumWidth(max(MIN_WIDTH, self._foot.minimumSizeHint().width()))
         super().showEvent(event)
 
     def _connect(self) -> None:
         for controls in (self.seeding, self.tracking, self.more):
             on_change(controls, self._on_parameters)
         self.run_button.clicked.connect(self.run)
-        self.cancel_button.clicked.connect(self.session.cancel)
+        self.cancel_button.clicked.connect(self.runs.cancel)
         self.live.toggled.connect(self._on_live)
-        self.save_button.clicked.connect(self._save)
         self.screenshot_button.clicked.connect(self.pictures.ask)
-        session = self.session
-        session.run_started.connect(self._on_run_started)
-        session.run_finished.connect(self._on_run_finished)
-        session.run_cancelled.connect(self._on_run_cancelled)
-        session.run_kept.connect(self._on_run_cancelled)
-        session.failed.connect(self._on_failed)
+        session, runs = self.session, self.runs
+        runs.started.connect(self._on_run_started)
+        runs.finished.connect(self._on_run_finished)
+        runs.cancelled.connect(self._on_run_cancelled)
+        runs.kept.connect(self._on_run_cancelled)
+        runs.gave_up.connect(self._on_run_gave_up)
+        runs.failed.connect(self._on_failed)
         session.seeds_changed.connect(self._show_hint)
         session.layer_made.connect(self.appearance.adopt)
         session.edited.connect(self._on_edited)
         self._poll = QTimer(self)
         self._poll.setInterval(POLL_MS)
         self._poll.timeout.connect(self._on_poll)
+        self.destroyed.connect(runs.close)
         self.destroyed.connect(session.close)
 
-    # -- coming and going ----------------------------------------------------------------------
+    # -- opening and closing -------------------------------------------------------------------
 
     def open_session(self) -> None:
         """Listen to the viewer."""
@@ -209,7 +214,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             return
         self._attached = True
         self.session.open()
-        self.session.live = self.live.isChecked()
+        self.runs.live = self.live.isChecked()
         for event in self._events:
             event.connect(self._refresh_layers)
         self.data.open()
@@ -225,7 +230,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._refresh_layers()
 
     def close_session(self) -> None:
-        """Give up what is under way and let go of the viewer."""
+        """Give up the run under way and stop listening to the viewer."""
         if not self._attached:
             return
         self._attached = False
@@ -241,7 +246,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.selection.close_selection()
         self.regions.close_section()
         self.appearance.close_appearance()
+        self.runs.close()
         self.session.close()
+        self.results.close_results()
         self._rest()
 
     @property
@@ -277,7 +284,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         """
         seeding = SeedingParameters(**values_of(self.seeding))
         tracking = TrackingParameters(**values_of(self.tracking), **values_of(self.more))
-        self.session.seeding, self.session.parameters = seeding, tracking
+        self.session.set_parameters(tracking, seeding)
 
     def _on_parameters(self) -> None:
         try:
@@ -286,7 +293,6 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.results.tell(str(error))
             return
         self._show_hint()
-        self.session.changed()
 
     def run(self) -> None:
         """Track from every seed."""
@@ -295,11 +301,12 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         except TractographyError as error:
             self._on_failed(str(error), preview=False)
             return
-        self.session.start()
+        self.runs.start()
 
     def _on_live(self, on: bool) -> None:
-        self.session.live = on
-        self.session.changed()
+        self.runs.live = on
+        self.runs.follow()
+        self.results.refresh_notice()
 
     def _on_run_started(self, run: Run) -> None:
         self.cancel_button.setEnabled(True)
@@ -307,8 +314,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.results.advance(run)
 
     def _on_poll(self) -> None:
-        if self.session.run is not None:
-            self.results.advance(self.session.run)
+        if self.runs.current is not None:
+            self.results.advance(self.runs.current)
 
     def _on_run_finished(self, run: Run) -> None:
         self._rest()
@@ -316,62 +323,35 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         assert tractogram is not None
         self.results.show_finished(run, tractogram)
         self.appearance.show_legend()
-        if not len(tractogram) and not run.request.preview:
+        if not len(tractogram) and not run.request.is_preview:
             show_warning(tractogram.why_empty())
 
     def _on_run_cancelled(self, run: Run) -> None:
         self._rest()
         self.results.show_cancelled(run)
 
+    def _on_run_gave_up(self, _run: Run) -> None:
+        self._rest()
+
     def _on_edited(self) -> None:
         layer = self.session.streamlines_layer
         if layer is not None:
             self.results.tell(layer.editor.summary())
-            self.save_button.setEnabled(layer.n_all > 0)
+            self.save_button.refresh()
 
     def _on_failed(self, message: str, preview: bool) -> None:
         self._rest()
         self.results.tell(message)
-        if not preview:  # a moving hand is not told again and again
+        if not preview:  # while a seed is dragged one message is enough
             show_error(message)
 
     def _rest(self) -> None:
         self._poll.stop()
         self.results.rest()
         self.cancel_button.setEnabled(False)
-        tractogram = self.session.tractogram
-        self.save_button.setEnabled(tractogram is not None and len(tractogram) > 0)
+        self.save_button.refresh()
 
     def _show_hint(self) -> None:
         self.seeds.show_source()
-        if self.session.tractogram is None and self.session.run is None:
-            self.results.tell(NEXT_STEP[self.session.fod is not None, self.session.has_starts])
-
-    # -- output --------------------------------------------------------------------------------
-
-    def _save(self) -> None:
-        endings = " ".join(f"*{ending}" for ending in FORMATS)
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save streamlines", "streamlines.trk", f"Tractogram ({endings})"
-        )
-        if path:
-            self.save(path)
-
-    def save(self, path: str | Path) -> None:
-        """Save the streamlines; the ending decides the format."""
-        tractogram, fod = self.session.tractogram, self.session.fod
-        if tractogram is None or not len(tractogram):
-            show_error("There are no streamlines to save; run tracking first.")
-            return
-        try:
-            wait_for(
-                lambda: tractogram.save(path, reference=fod),
-                f"Saving {Path(path).name}",
-                self,
-            )
-        except GivenUpError:
-            return
-        except TractographyError as error:
-            show_error(str(error))
-            return
-        show_info(f"Saved {len(tractogram):,} streamlines to {path}.")
+        if self.session.tractogram is None and self.runs.current is None:
+            self.results.tell(NEXT_STEP[self.session.fod is not None, self.session.can_start])

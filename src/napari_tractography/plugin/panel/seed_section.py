@@ -30,7 +30,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
     ----------
     session : Session
     refused : callable
-        Takes a sentence that says why what was typed cannot be.
+        Takes a sentence that says why a value that was typed is refused.
 
     Attributes
     ----------
@@ -101,6 +101,4 @@ class SeedSection(QWidget):  # type: ignore[misc]
         return f"{n:,} seed{'' if n == 1 else 's'}: drag to move, Ctrl-click to remove."
 
     def _on_mask(self, layer: Layer | None) -> None:
-        if layer is not self.session.seed_mask_layer:
-            self.session.seed_mask_layer = layer
-            self.session.changed()
+        self.session.seed_mask_layer = layer

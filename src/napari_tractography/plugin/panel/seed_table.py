@@ -1,7 +1,7 @@
 """A table of the seeds that were placed: where they are, their radius and number.
 
-Rows and the selected points of the layer go together. An empty cell stands for what all seeds
-have in common, which it shows. Called by the Seeds section of the panel.
+The selected rows and the selected points of the layer are the same. An empty cell stands for the
+value that all seeds have in common, and shows it. Used by the Seeds section of the panel.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from ..session.seed_layer import OWN_SPECS
 from ..session.session import Session
 from .widgets.controls import tooltip
 
-ROWS = 4  # that are seen at once
+ROWS = 4  # visible at once
 POSITION = "Position (mm)"
 SHORT_TITLES = {"n_per_seed": "Number", "radius_mm": "Radius (mm)"}
 POSITION_HELP = "Where the seed is: right, anterior, superior."
 TITLES = (POSITION, *(SHORT_TITLES[spec.name] for spec in OWN_SPECS))
-WHOLE = 99.95  # mm from which on places are shown without a decimal
-FAINT = 150  # of 255: how strongly what is common to all is written
+WHOLE_FROM = 99.95  # mm: larger coordinates are shown without a decimal
+FAINT = 150  # alpha of 255 of values common to all seeds
 EDITABLE = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
 Role = Qt.ItemDataRole
 
 
 class SeedModel(QAbstractTableModel):  # type: ignore[misc]
-    """The seeds of a session, a row each; what is typed goes to their layer.
+    """The seeds of a session, one a row; what is typed goes to their layer.
 
     Parameters
     ----------
     session : Session
     refused : callable
-        Takes a sentence that says why what was typed cannot be.
+        Takes a sentence that says why a value that was typed is refused.
     """
 
     def __init__(self, session: Session, refused: Callable[[str], None]) -> None:
@@ -93,14 +93,14 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
         return EDITABLE
 
     def data(self, index: QModelIndex, role: int = Role.DisplayRole) -> Any:
-        """Return the text of a cell; what is common to all in a lighter, slanted hand."""
+        """Return the text of a cell; a value common to all seeds in lighter italics."""
         if role not in (Role.DisplayRole, Role.EditRole, Role.FontRole, Role.ForegroundRole):
             return None
         row, column = index.row(), index.column()
         if column == 0:
             place = self._positions[row]
             if role == Role.DisplayRole:  # three digits, for which there is room
-                return ", ".join(f"{x:z.{1 if abs(x) < WHOLE else 0}f}" for x in place)
+                return ", ".join(f"{x:z.{1 if abs(x) < WHOLE_FROM else 0}f}" for x in place)
             return ", ".join(f"{x:z.1f}" for x in place) if role == Role.EditRole else None
         name = OWN_SPECS[column - 1].name
         own = self._own[name][row]

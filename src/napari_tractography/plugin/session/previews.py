@@ -1,8 +1,8 @@
-"""Previews: how many streamlines come within the time that a moving hand notices, and they.
+"""Previews: tracked while a seed is dragged, with as many streamlines as feel immediate.
 
 A preview is the beginning of the full run from each place: the same streamlines, to the bit. It
-is tracked on the CPU, which needs no start and no copies. Called by the session and by the worker
-of a run.
+is tracked on the CPU, which needs no start-up and no copies. Called by the control of runs and by
+the worker of a run.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from ...tracking.execution import Execution
 from ...tracking.plan import Plan
 from ...tractogram import Tractogram
 
-TARGET_SECONDS = 0.035  # from the change to the layer; half of the previews take less
-FEWEST, MOST = 200, 20_000  # streamlines
+TARGET_SECONDS = 0.035  # from the change to the layer, as the median
+FEWEST, MOST = 200, 20_000  # streamlines of a preview
 FIRST_GUESS = 1000  # before anything is measured
-REMEMBERED = 3  # previews: one that was held up changes nothing
+REMEMBERED = 3  # previews whose median counts: a single slow one changes nothing
 THREAD_NAMES = "tractography-preview"
 
 
 class Pace:
-    """How many streamlines a preview may have, from what the last ones took.
+    """How many streamlines a preview may have, from how long the last ones took.
 
     Parameters
     ----------
     target_seconds : float
-        What a preview is to take.
+        How long a preview is to take.
     """
 
     def __init__(self, target_seconds: float = TARGET_SECONDS) -> None:
@@ -42,15 +42,15 @@ class Pace:
 
     @property
     def n_streamlines(self) -> int:
-        """Of the next preview, in all."""
+        """How many streamlines the next preview has, in all."""
         if not self._seconds_each:
             return FIRST_GUESS
-        # The middle one; of two the smaller, because what holds a preview up makes it longer.
+        # The median; of two the smaller, because disturbances only ever make a preview longer.
         usual = sorted(self._seconds_each)[(len(self._seconds_each) - 1) // 2]
         return round(min(max(self._target / usual, FEWEST), MOST))
 
     def learn(self, n_streamlines: int, seconds: float) -> None:
-        """Take in what a preview of so many took."""
+        """Note how long a preview of so many streamlines took."""
         self._seconds_each.append(max(seconds, 1e-6) / max(n_streamlines, 1))
 
 
@@ -61,7 +61,7 @@ def track_preview(
     cancelled: threading.Event,
     n_threads: int | None = None,
 ) -> Tractogram:
-    """Track all seeds of a plan, each thread a block.
+    """Track all seeds of a plan, a block of seeds a thread.
 
     Parameters
     ----------
@@ -72,9 +72,14 @@ def track_preview(
     counts : sequence of int
         Seeds of each place in the plan.
     cancelled : threading.Event
-        Gives up: what has been tracked comes back.
+        When it is set, what has been tracked so far is returned.
     n_threads : int, optional
         By default one a processor.
+
+    Returns
+    -------
+    Tractogram
+        Streamlines numbered as in the full run.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""One run: what is asked for, the worker that does it in a thread, and what has arrived.
+"""One run: the worker that carries out a request in a thread, and what has arrived of it.
 
-Called by the session, which alone brings results to the screen.
+Called by :mod:`.run_control`, which alone brings results to the screen.
 """
 
 from __future__ import annotations
@@ -9,79 +9,27 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import accumulate
+from dataclasses import dataclass
 
-import numpy as np
 from napari.qt.threading import thread_worker
-from numpy.typing import NDArray
 
 from ...errors import TractographyError
-from ...fod import Fod
-from ...parameters import TrackingParameters
-from ...regions import Region
-from ...seeds import Seeds
 from ...tracking.engine import iter_chunks, make_plan
-from ...tracking.inputs import Execution, TrackingInput
 from ...tracking.report import Report
 from ...tractogram import Tractogram
 from .previews import track_preview
-from .seeding import Seeding
+from .requests import Request
 
 logger = logging.getLogger(__name__)
 
-REDRAW_SECONDS = 0.1  # at most this often while chunks arrive
-REDRAW_GROWTH = 0.25  # and not before there is so much more to see,
-SLOW_REDRAW_SECONDS = 1.0  # or so much time is over
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A run, frozen: nothing that happens on the screen changes it."""
-
-    fod: Fod
-    starts: Seeding
-    full: Seeding  # of the full run, where this is its preview
-    parameters: TrackingParameters
-    mask: NDArray[np.bool_] | None
-    preview: bool
-    regions: tuple[Region, ...] = ()
-    include_rule: str = "all"
-    execution: Execution = field(default_factory=Execution)
-
-    @property
-    def n_seeds(self) -> int:
-        """Number of streamlines to start."""
-        return self.starts.n_seeds
-
-    @property
-    def whole(self) -> bool:
-        """Whether these are all streamlines that were asked for, preview or not."""
-        return self.starts.n_seeds == self.full.n_seeds
-
-    def streams(self) -> tuple[list[int], list[int]]:
-        """Return, for each place, the number in the full run of its first streamline; how many."""
-        return [0, *accumulate(self.full.n_each)][:-1], self.starts.n_each
-
-    def seeds(self) -> Seeds:
-        """Draw where streamlines start."""
-        return self.starts.draw(self.fod, self.parameters.random_seed)
-
-    def tracking_input(self) -> TrackingInput:
-        """Return what the engine takes."""
-        return TrackingInput(
-            self.fod,
-            self.seeds(),
-            self.parameters,
-            self.mask,
-            self.regions,
-            self.include_rule,
-        )
+REDRAW_SECONDS = 0.1  # at least, between two redraws while chunks arrive
+REDRAW_GROWTH = 0.25  # a redraw waits until there are so many more points, as a fraction,
+SLOW_REDRAW_SECONDS = 1.0  # or until so much time has passed
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last that a worker yields: all there is, put together where it blocks no window."""
+    """The last that a worker yields: all chunks joined, in the thread, where no window waits."""
 
     tractogram: Tractogram
 
@@ -94,15 +42,24 @@ class Failure:
 
 
 class Run:
-    """One run: how far it is, what has arrived."""
+    """One run: how far it is, what has arrived.
+
+    Parameters
+    ----------
+    number : int
+        Rises from run to run.
+    request : Request
+    """
 
     def __init__(self, number: int, request: Request) -> None:
         self.number = number
         self.request = request
+        self.is_live = request.is_preview  # whether Live began it, and nobody pressed Run
+        self.drops_edits = False  # whether the result that it replaces was edited by hand
         self.begun = time.perf_counter()
-        self.asked = self.begun  # when what it follows changed
-        self.latency = 0.0  # seconds from then until it was in the layer
-        self.parts: list[Tractogram] = []  # what has arrived
+        self.asked = self.begun  # the time of the change that it follows
+        self.latency = 0.0  # seconds from that change until the result was in the layer
+        self.parts: list[Tractogram] = []  # chunks that have arrived
         self.n_done = 0  # seeds
         self.n_streamlines = 0
         self.n_points = 0
@@ -112,7 +69,7 @@ class Run:
         self.cancelled = threading.Event()
         self.ended = threading.Event()
         self.kept = False  # when cancelled, whether what has arrived is wanted
-        self.table_progress = (0, 0)
+        self.table_progress = (0, 0)  # voxels of the FOD: tabulated, in all
         self.report = Report()
 
     @property
@@ -128,15 +85,15 @@ class Run:
         self.n_points += chunk.n_points
 
     def is_redraw_due(self) -> bool:
-        """Tell whether enough has arrived since the last redraw to be worth another.
+        """Tell whether enough has arrived since the last redraw for another.
 
-        A redraw costs as much as there is to draw: they come at a growing distance, so that all
-        of them together cost little more than the last.
+        A redraw costs in proportion to all points: redraws grow apart, so that all of them
+        together cost little more than the last.
         """
         waited = time.perf_counter() - self.last_redraw
-        fresh = self.n_points - self.n_points_shown
-        grown = fresh >= REDRAW_GROWTH * self.n_points_shown
-        return waited > (REDRAW_SECONDS if grown else SLOW_REDRAW_SECONDS)
+        n_new = self.n_points - self.n_points_shown
+        has_grown = n_new >= REDRAW_GROWTH * self.n_points_shown
+        return waited > (REDRAW_SECONDS if has_grown else SLOW_REDRAW_SECONDS)
 
     def note_redraw(self) -> None:
         """Note that all that has arrived is on the screen."""
@@ -145,7 +102,13 @@ class Run:
         self.n_points_shown = self.n_points
 
     def note_table_progress(self, done: int, total: int) -> None:
-        """Take the progress of tabulating, in the worker's thread; gives up when cancelled."""
+        """Note the progress of tabulating; called in the worker's thread.
+
+        Raises
+        ------
+        _Cancelled
+            When the run was cancelled, to leave the tabulation.
+        """
         self.table_progress = (done, total)
         if self.cancelled.is_set():
             raise _Cancelled
@@ -161,8 +124,8 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
     request = run.request
     parts = []
     try:
-        if request.preview:
-            preview = _preview(run)
+        if request.is_preview:
+            preview = preview_of(run)
             if not run.cancelled.is_set():
                 yield Finished(preview)
             return
@@ -193,8 +156,10 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
         run.ended.set()
 
 
-def _preview(run: Run) -> Tractogram:
+def preview_of(run: Run) -> Tractogram:
+    """Track the preview that a run asks for."""
     request = run.request
     plan = make_plan(request.tracking_input(), progress=run.note_table_progress)
-    firsts, counts = request.streams()
-    return track_preview(plan, firsts, counts, run.cancelled, request.execution.n_threads)
+    return track_preview(
+        plan, request.firsts, request.n_each, run.cancelled, request.execution.n_threads
+    )

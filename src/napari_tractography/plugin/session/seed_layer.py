@@ -1,7 +1,8 @@
-"""Seeds that were placed by hand: a points layer, with a radius and a number of their own.
+"""The points layer of the seeds that a person placed.
 
-The layer alone holds them. Its features say what a seed has of its own; an empty one (NaN)
-stands for the value that all seeds have in common. Held by the session.
+The layer is the only place where seeds are stored. Its features are the radius and the number of
+streamlines that a seed has of its own; NaN stands for the value that all seeds have in common.
+Used by the session.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from .seeding import SeedSpheres
 
 SEEDS_KEY = "seeds_in"  # layer.metadata[SEEDS_KEY] is the display space of a layer of seeds
 SEED_COLOUR = "#ffd166"
-SEED_VOXELS = 1.5  # diameter of a seed on the screen, at least
-SEED_SHARE = 1 / 60  # and of the longest side of the volume
+SEED_VOXELS = 1.5  # diameter of a seed on the screen, at least,
+SEED_FRACTION = 1 / 60  # and at least this fraction of the longest side of the volume
 OWN_SPECS = tuple(spec for spec in seeding_specs() if spec.name in ("radius_mm", "n_per_seed"))
-OWN = {spec.name: spec for spec in OWN_SPECS}  # what a seed may have of its own: its features
+OWN = {spec.name: spec for spec in OWN_SPECS}  # features of the layer
 
 
 class SeedLayer:
@@ -53,7 +54,7 @@ class SeedLayer:
         self.layer: Points | None = None
         self.space = DisplaySpace.identity()
         self._adding = False  # whether a seed that appears is placed by this object
-        self._own = _no_values(0)  # the features that were told last
+        self._own = _no_values(0)  # the features when `changed` was last emitted
         for layer in viewer.layers:  # left by a panel that was closed
             if isinstance(layer, Points) and isinstance(
                 layer.metadata.get(SEEDS_KEY), DisplaySpace
@@ -75,7 +76,7 @@ class SeedLayer:
 
     @property
     def own(self) -> dict[str, NDArray[np.float64]]:
-        """What each seed has of its own, {name: (n,)}: NaN for what is common to all."""
+        """{name: (n,) float64}: values that seeds have of their own; NaN for the common one."""
         if self.layer is None:
             return _no_values(0)
         own, found = _no_values(len(self)), self.layer.features
@@ -84,7 +85,7 @@ class SeedLayer:
                 own[name][:] = found[name].to_numpy(dtype=float, na_value=np.nan)
         return own
 
-    def balls(self, seeding: SeedingParameters) -> SeedSpheres:
+    def spheres(self, seeding: SeedingParameters) -> SeedSpheres:
         """Return where streamlines start.
 
         Raises
@@ -171,7 +172,7 @@ class SeedLayer:
         return self.layer
 
     def forget(self, layer: Layer) -> bool:
-        """Let go of the layer if it is that of the seeds; tell whether it was."""
+        """Drop the layer if it is that of the seeds; return whether it was."""
         if self.layer is None or layer is not self.layer:
             return False
         layer.events.data.disconnect(self._on_data)
@@ -205,7 +206,7 @@ class SeedLayer:
 
     def _on_data(self, event: Any) -> None:
         if event.action not in (ActionType.ADDED, ActionType.REMOVED, ActionType.CHANGED):
-            return  # each is told twice, before and after
+            return  # napari emits each action twice, before and after
         if event.action == ActionType.ADDED and not self._adding:
             n = len(event.value)
             self.points_added.emit([int(index) % n for index in event.data_indices])
@@ -214,7 +215,7 @@ class SeedLayer:
 
     def _on_features(self, _event: Any) -> None:
         before, self._own = self._own, self.own
-        # Features are told with all that happens to the layer.
+        # napari emits this whenever anything happens to the layer.
         if not all(np.array_equal(before[n], self._own[n], equal_nan=True) for n in OWN):
             self.changed.emit()
 
@@ -225,7 +226,7 @@ def seed_size_voxels(space: DisplaySpace) -> float:
         return 4.0
     sizes = space.grid.voxel_sizes_mm
     longest = float((sizes * space.grid.shape).max())
-    return max(SEED_VOXELS * float(sizes.min()), SEED_SHARE * longest) / abs(space.scale[-1])
+    return max(SEED_VOXELS * float(sizes.min()), SEED_FRACTION * longest) / abs(space.scale[-1])
 
 
 def _no_values(n: int) -> dict[str, NDArray[np.float64]]:

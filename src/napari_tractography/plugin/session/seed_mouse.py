@@ -48,7 +48,7 @@ class SeedMouse:
     def __init__(self, session: Session, missed: Callable[[str], None]) -> None:
         self._session = session
         self._missed = missed
-        session.seeds_drawn.connect(self._settle)
+        session.seeds.points_added.connect(self._settle)
 
     def on_press(self, viewer: Any, event: Any) -> Iterator[None]:
         """Handle a press and what follows: for ``viewer.mouse_drag_callbacks``."""
@@ -155,7 +155,7 @@ class SeedMouse:
             moved = np.asarray(event.position, dtype=float)[-3:] - start
             self._session.move_point(layer, index, first + moved)
             if event.type != "mouse_move":
-                self._session.released()
+                self._session.released.emit()
                 return  # moves in quick succession are dropped; the release is not
 
     def _settle(self, indices: list[int]) -> None:

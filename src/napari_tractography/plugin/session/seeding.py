@@ -1,12 +1,13 @@
-"""Where the streamlines of a run start, frozen: balls around placed seeds, a mask, or the FOD.
+"""Where the streamlines of a run start, frozen: spheres around seeds, a mask, or the whole FOD.
 
-Made by the session, drawn from by the worker, written down by the scripts.
+Made by the session; the worker draws the seeds, and scripts write down how.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ class SeedSpheres:
 
     Attributes
     ----------
-    positions_mm : (n, 3) float64, RAS+
+    positions_mm : (n, 3) float64
+        Centres, RAS+ mm.
     radii_mm : (n,) float64
     counts : (n,) int64
         Streamlines from each.
@@ -34,26 +36,25 @@ class SeedSpheres:
     counts: NDArray[np.int64]
 
     @property
-    def n_seeds(self) -> int:
-        """Number of streamlines in all."""
-        return int(self.counts.sum())
-
-    @property
     def n_each(self) -> list[int]:
-        """Number of streamlines of each place, in their order."""
+        """Streamlines from each sphere, in their order."""
         return [int(n) for n in self.counts]
 
-    def at_most(self, n: int) -> SeedSpheres:
-        """Return the same with about `n` streamlines, at least one from each seed."""
-        return replace(self, counts=np.array(shares(self.n_each, n), dtype=np.int64))
+    def draw(self, fod: Fod, random_seed: int, counts: Sequence[int] | None = None) -> Seeds:
+        """Draw the seeds, or the first `counts` of each sphere.
 
-    def draw(self, fod: Fod, random_seed: int) -> Seeds:
-        """Draw the seeds."""
+        Seeds are numbered through all spheres, so that no two spheres share random offsets.
+        """
+        firsts = first_numbers(self.n_each)
         return Seeds.concatenate(
             [
-                Seeds.in_sphere(position, radius, count, random_seed=random_seed)
-                for position, radius, count in zip(
-                    self.positions_mm, self.radii_mm.tolist(), self.counts.tolist(), strict=True
+                Seeds.in_sphere(position, radius, n, random_seed=random_seed, first=first)
+                for position, radius, n, first in zip(
+                    self.positions_mm,
+                    self.radii_mm.tolist(),
+                    self.n_each if counts is None else counts,
+                    firsts,
+                    strict=True,
                 )
             ]
         )
@@ -78,16 +79,13 @@ class SeedMask:
 
     @property
     def n_each(self) -> list[int]:
-        """Number of streamlines: there is one place only."""
+        """Number of streamlines: a mask counts as one place."""
         return [self.n_seeds]
 
-    def at_most(self, n: int) -> SeedMask:
-        """Return the first `n` seeds."""
-        return replace(self, n_seeds=min(self.n_seeds, n))
-
-    def draw(self, fod: Fod, random_seed: int) -> Seeds:
-        """Draw the seeds."""
-        return Seeds.in_mask(self.mask, self.grid, self.n_seeds, random_seed=random_seed)
+    def draw(self, fod: Fod, random_seed: int, counts: Sequence[int] | None = None) -> Seeds:
+        """Draw the seeds, or the first of them."""
+        n = self.n_seeds if counts is None else sum(counts)
+        return Seeds.in_mask(self.mask, self.grid, n, random_seed=random_seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +96,24 @@ class SeedFod:
 
     @property
     def n_each(self) -> list[int]:
-        """Number of streamlines: there is one place only."""
+        """Number of streamlines: the FOD counts as one place."""
         return [self.n_seeds]
 
-    def at_most(self, n: int) -> SeedFod:
-        """Return the first `n` seeds."""
-        return replace(self, n_seeds=min(self.n_seeds, n))
-
-    def draw(self, fod: Fod, random_seed: int) -> Seeds:
-        """Draw the seeds."""
-        return Seeds.from_fod(fod, self.n_seeds, random_seed=random_seed)
+    def draw(self, fod: Fod, random_seed: int, counts: Sequence[int] | None = None) -> Seeds:
+        """Draw the seeds, or the first of them."""
+        n = self.n_seeds if counts is None else sum(counts)
+        return Seeds.from_fod(fod, n, random_seed=random_seed)
 
 
 Seeding = SeedSpheres | SeedMask | SeedFod
 
 
-def shares(wanted: Sequence[int], n: int) -> list[int]:
+def first_numbers(counts: Sequence[int]) -> list[int]:
+    """Return the number of the first streamline of each place, where places follow each other."""
+    return [0, *accumulate(counts)][:-1]
+
+
+def even_counts(wanted: Sequence[int], n: int) -> list[int]:
     """Cut numbers down to about `n` in all, each to the same largest number, and none to zero."""
     left, result = n, [0] * len(wanted)
     for done, index in enumerate(sorted(range(len(wanted)), key=lambda i: wanted[i])):

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class FodTable:
     """The FOD of every non-empty voxel over the half set of directions, ready for drawing in O(1).

@@ -1,0 +1,66 @@
+"""The button that saves streamlines in a file. Called by the panel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from napari.utils.notifications import show_error, show_info
+from qtpy.QtWidgets import QFileDialog, QPushButton, QWidget
+
+from ...errors import TractographyError
+from ...files.paths import GivenUpError
+from ...files.tractograms import FORMATS
+from ..session.session import Session
+from .widgets.busy_dialog import wait_for
+
+
+class SaveButton(QPushButton):  # type: ignore[misc]
+    """Asks where to, and saves the result of a session.
+
+    Parameters
+    ----------
+    session : Session
+        Its result is saved, on the grid of the FOD in which it was tracked.
+    """
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__("Save...", parent)
+        self.session = session
+        self.setToolTip("Save the streamlines as tck, trk, trx or vtk.")
+        self.clicked.connect(self._ask)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Be enabled where there are streamlines."""
+        tractogram = self.session.tractogram
+        self.setEnabled(tractogram is not None and len(tractogram) > 0)
+
+    def save(self, path: str | Path) -> None:
+        """Save the streamlines; the ending decides the format."""
+        tractogram, grid = self.session.tractogram, self.session.result_grid
+        name = Path(path).name
+        if tractogram is None or not len(tractogram):
+            show_error("There are no streamlines to save; run tracking first.")
+            return
+        if grid is None and name.lower().endswith(".trk"):
+            show_error(
+                f"{name} cannot be saved: a trk file needs the grid of a volume, and these "
+                "streamlines have none; save them as tck or vtk."
+            )
+            return
+        try:
+            wait_for(lambda: tractogram.save(path, reference=grid), f"Saving {name}", self)
+        except GivenUpError:
+            return
+        except TractographyError as error:
+            show_error(str(error))
+            return
+        show_info(f"Saved {len(tractogram):,} streamlines to {path}.")
+
+    def _ask(self) -> None:
+        endings = " ".join(f"*{ending}" for ending in FORMATS)
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Save streamlines", "streamlines.trk", f"Tractogram ({endings})"
+        )
+        if path:
+            self.save(path)

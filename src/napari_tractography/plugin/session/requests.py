@@ -1,0 +1,113 @@
+"""What a run is to track, frozen: nothing that happens on the screen changes it.
+
+Made by the session, carried out by the worker of a run, written down by the scripts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...fod import Fod
+from ...parameters import TrackingParameters
+from ...regions import Region
+from ...seeds import Seeds
+from ...tracking.inputs import Execution, TrackingInput
+from .seeding import Seeding, even_counts, first_numbers
+
+WITHOUT_EFFECT = {"execution", "n_preview"}  # fields that do not change what Run gives
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A run to come.
+
+    Attributes
+    ----------
+    fod : Fod
+    seeding : Seeding
+        Where the streamlines of the full run start.
+    parameters : TrackingParameters
+    mask : (x, y, z) bool, optional
+        Where streamlines may run, on the FOD's grid.
+    regions : tuple of Region
+    include_rule : str
+        Of the include regions, see :data:`napari_tractography.regions.INCLUDE_RULES`.
+    execution : Execution
+        Where and how the full run is tracked.
+    n_preview : int, optional
+        About how many streamlines a preview has; None for the full run. A preview is the
+        beginning of the full run from each place.
+    """
+
+    fod: Fod
+    seeding: Seeding
+    parameters: TrackingParameters
+    mask: NDArray[np.bool_] | None = None
+    regions: tuple[Region, ...] = ()
+    include_rule: str = "all"
+    execution: Execution = field(default_factory=Execution)
+    n_preview: int | None = None
+
+    @property
+    def is_preview(self) -> bool:
+        """Whether this is a preview, not the full run."""
+        return self.n_preview is not None
+
+    @property
+    def n_each(self) -> list[int]:
+        """Streamlines to start from each place."""
+        full = self.seeding.n_each
+        return full if self.n_preview is None else even_counts(full, self.n_preview)
+
+    @property
+    def firsts(self) -> list[int]:
+        """Number, in the full run, of the first streamline of each place."""
+        return first_numbers(self.seeding.n_each)
+
+    @property
+    def n_seeds(self) -> int:
+        """Streamlines to start."""
+        return sum(self.n_each)
+
+    @property
+    def n_full(self) -> int:
+        """Streamlines that the full run starts."""
+        return sum(self.seeding.n_each)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all streamlines of the full run, preview or not."""
+        return self.n_seeds == self.n_full
+
+    def seeds(self) -> Seeds:
+        """Draw where streamlines start."""
+        return self.seeding.draw(self.fod, self.parameters.random_seed, self.n_each)
+
+    def tracking_input(self) -> TrackingInput:
+        """Return what the engine takes; draws the seeds, which may take a while."""
+        return TrackingInput(
+            self.fod, self.seeds(), self.parameters, self.mask, self.regions, self.include_rule
+        )
+
+    def gives_the_same_as(self, other: Request) -> bool:
+        """Tell whether the full runs of two requests give the same streamlines."""
+        return _same(self, other)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if is_dataclass(one):
+        names = {field.name for field in fields(one)} - WITHOUT_EFFECT
+        return all(_same(getattr(one, name), getattr(other, name)) for name in names)
+    return bool(one == other)

@@ -1,0 +1,301 @@
+"""Which run is under way: start, cancel, follow with Live; the newest wins.
+
+A run works in a thread of its own (:mod:`.runs`); what it yields arrives here, in the main thread,
+and goes to the session. Called by the panel.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from psygnal import Signal
+from qtpy.QtCore import QTimer
+
+from ...errors import TractographyError
+from ...tractogram import Tractogram
+from ..streamlines.layer import Streamlines
+from .previews import Pace
+from .runs import Failure, Finished, Run, work
+from .session import Session
+
+SETTLE_MS = 250  # after the last change, before the full number is tracked
+CLOSE_SECONDS = 0.5  # a chunk takes less; what compiles the engine cannot be waited for
+
+
+class RunControl:
+    """Starts and ends the runs of a session, one at a time.
+
+    With :attr:`live`, whatever changes is followed by a preview at once, and by the full run when
+    nothing has changed for a while or the mouse lets go. Where the result was edited by hand Live
+    waits: only :meth:`start` drops edits.
+
+    Parameters
+    ----------
+    session : Session
+        What to track; the results go there.
+
+    Attributes
+    ----------
+    current : Run or None
+        The run under way.
+    live : bool
+        Whether to track again when something changes.
+    pace : Pace
+        How many streamlines a preview has.
+    """
+
+    started = Signal(object)  # Run
+    advanced = Signal(object)  # Run: streamlines have arrived
+    finished = Signal(object)  # Run
+    cancelled = Signal(object)  # Run, at once
+    kept = Signal(object)  # Run, cancelled before: what had arrived is now the result
+    failed = Signal(str, bool)  # a sentence, and whether it was only a preview
+    gave_up = Signal(object)  # Run that ended without a result
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.current: Run | None = None
+        self.live = False
+        self.pace = Pace()
+        self._ending: Run | None = None  # cancelled, and its result is on the way
+        self._drawn: tuple[Run, Streamlines] | None = None  # the layer shows the run's beginning
+        self._number = 0
+        self._changed_at = 0.0  # when what the next preview follows changed
+        self._is_outdated = False  # whether something changed since the preview under way began
+        self._is_full = False  # whether the last run gave all that was asked for
+        self._is_full_due = False  # whether all is tracked once the preview under way is shown
+        self._is_waiting = False  # whether a change was not followed, to keep edits by hand
+        self._workers: set[Any] = set()
+        self._settle = QTimer()
+        self._settle.setSingleShot(True)
+        self._settle.setInterval(SETTLE_MS)
+        self._settle.timeout.connect(self._track_all)
+        session.changed.connect(self.follow)
+        session.released.connect(self._on_released)
+        session.edited.connect(self._on_edited)
+
+    # -- what is under way ---------------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a run is under way, or the result of a cancelled one is still to come."""
+        return self.current is not None or self._ending is not None
+
+    @property
+    def n_workers(self) -> int:
+        """Number of threads that have not ended, those of runs that were given up included."""
+        return len(self._workers)
+
+    @property
+    def settle_ms(self) -> int:
+        """Milliseconds after the last change before Live tracks all streamlines."""
+        return int(self._settle.interval())
+
+    @settle_ms.setter
+    def settle_ms(self, milliseconds: int) -> None:
+        self._settle.setInterval(milliseconds)
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether Live is about to track all streamlines."""
+        return bool(self._settle.isActive())
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether Live left a change alone because the result was edited by hand."""
+        return self.live and self._is_waiting and self.session.has_edits
+
+    # -- starting and ending -------------------------------------------------------------------
+
+    def start(self, *, preview: bool = False) -> Run | None:
+        """Start a run, in place of the one under way; return None where `failed` says why not."""
+        self._settle.stop()
+        self._abandon()
+        self._is_full_due &= preview
+        try:
+            n_preview = self.pace.n_streamlines if preview else None
+            request = self.session.request(n_preview=n_preview)
+        except TractographyError as error:
+            self.failed.emit(str(error), preview)
+            return None
+        self._number += 1
+        run = Run(self._number, request)
+        run.drops_edits = self.session.has_edits
+        if preview:
+            run.asked = self._changed_at or run.begun
+            self._changed_at = 0.0
+        self.current = run
+        self._is_outdated = self._is_full = self._is_waiting = False
+        worker = work(run)
+        worker.yielded.connect(lambda item: self._on_yield(run, item))
+        worker.finished.connect(lambda: self._on_worker_done(run, worker))
+        self._workers.add(worker)
+        worker.start()
+        self.started.emit(run)
+        return run
+
+    def cancel(self) -> None:
+        """End the run under way; what has arrived becomes the result, and `kept` follows."""
+        self._settle.stop()
+        run = self.current
+        if run is None:
+            return
+        if run.parts:
+            run.kept = True
+            self._ending = run
+        self._abandon()
+        self.cancelled.emit(run)
+
+    def close(self) -> None:
+        """Give up what is under way; wait a moment for threads to end."""
+        self.live = False
+        runs = [run for run in (self.current, self._ending) if run is not None]
+        self._ending = None
+        self._abandon()
+        for run in runs:
+            run.kept = False
+            run.ended.wait(CLOSE_SECONDS)
+
+    def _abandon(self) -> None:
+        if self.current is not None:
+            self.current.cancelled.set()
+            self.current = None
+
+    # -- following what changes ----------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Note that something changed: with `live`, track again.
+
+        A preview under way goes on, or a seed that moves all the time would never show one; the
+        next begins when it is there.
+        """
+        session = self.session
+        if not self.live or session.fod is None or not session.can_start:
+            return
+        if session.has_edits:
+            self._is_waiting = True
+            return
+        self._changed_at = time.perf_counter()
+        self._is_full_due = False
+        if self.current is not None and self.current.request.is_preview:
+            self._is_outdated = True
+        else:
+            self.start(preview=True)
+        self._settle.start()
+
+    def _on_released(self) -> None:
+        if self._settle.isActive():
+            self._settle.stop()
+            self._track_all()
+
+    def _on_edited(self) -> None:
+        """Keep what was edited by hand from what Live has under way; go on when it is undone."""
+        session = self.session
+        if not session.has_edits:
+            if self._is_waiting:
+                self._is_waiting = False
+                self.follow()
+            return
+        self._ending = None  # what is still to come of a cancelled run has no edits
+        self._is_full_due = False
+        run = self.current
+        if run is not None and not run.is_live:
+            run.drops_edits = True  # the person asked for it: it goes on, and says so at its end
+            return
+        self._is_waiting = self._settle.isActive() or run is not None
+        self._settle.stop()
+        if run is not None:
+            self._abandon()
+            self.cancelled.emit(run)
+
+    def _track_all(self) -> None:
+        """Track all, after the preview under way: where drawing is slow none would be seen."""
+        run = self.current
+        if not self.live:
+            return
+        if run is not None and run.request.is_preview:
+            self._is_full_due = True
+        elif not (self._is_full if run is None else run.request.is_whole):
+            run = self.start()
+            if run is not None:
+                run.is_live = True
+
+    def _follow_preview(self) -> None:
+        """Start what has to come after a preview that ended."""
+        if self._is_outdated and self.live:
+            if self.start(preview=True) is None or not self._is_full_due:
+                self._settle.start()
+        elif self._is_full_due:
+            self._is_full_due = False
+            self._track_all()
+
+    # -- what arrives --------------------------------------------------------------------------
+
+    def _on_worker_done(self, run: Run, worker: Any) -> None:
+        self._workers.discard(worker)
+        if self._ending is run:  # it failed after it was cancelled
+            self._ending = None
+        if self.current is run:  # it ended without a result
+            self.current = None
+            self.gave_up.emit(run)
+            self._follow_preview()
+
+    def _on_yield(self, run: Run, item: Tractogram | Finished | Failure) -> None:
+        if self._ending is run and isinstance(item, Finished):
+            self._ending = None
+            if self._drawn is None or self._drawn[0] is run:  # nothing newer is on the screen
+                run.n_done, run.n_streamlines = item.tractogram.n_seeds, len(item.tractogram)
+                self._keep(run, item.tractogram)
+                self.kept.emit(run)
+        if self.current is not run:
+            return  # a newer run has taken over
+        if isinstance(item, Failure):
+            self.current = None
+            self._keep(run)
+            self.failed.emit(item.message, run.request.is_preview)
+            if run.request.is_preview:
+                self._follow_preview()
+        elif isinstance(item, Finished):
+            self._finish(run, item.tractogram)
+        else:
+            run.take(item)
+            if not run.request.is_preview and run.is_redraw_due():
+                self._draw_fresh(run)
+            self.advanced.emit(run)
+
+    def _finish(self, run: Run, tractogram: Tractogram) -> None:
+        self.current = None
+        is_preview = run.request.is_preview
+        self._is_full = run.request.is_whole
+        if is_preview:
+            run.take(tractogram)
+        self._keep(run, tractogram)
+        run.latency = time.perf_counter() - run.asked
+        if is_preview and not run.table_progress[1]:  # tables are made only once
+            self.pace.learn(run.request.n_seeds, run.seconds)
+        self.finished.emit(run)
+        if is_preview:
+            self._follow_preview()
+        elif self._is_waiting:  # for edits that this run has dropped
+            self._is_waiting = False
+            self.follow()
+
+    def _draw_fresh(self, run: Run) -> None:
+        """Show what has arrived, as long as the layer has room for all of it."""
+        layer = self.session.ensure_streamlines_layer()
+        if run.n_points > layer.max_vertices:
+            return  # the end of the run shows an even subset
+        goes_on = run.n_parts_shown > 0 and self._drawn == (run, layer)
+        parts = run.parts[run.n_parts_shown :] if goes_on else run.parts
+        self.session.show_arriving(run.request, Tractogram.concatenate(parts), append=goes_on)
+        self._drawn = run, layer
+        run.note_redraw()
+
+    def _keep(self, run: Run, tractogram: Tractogram | None = None) -> None:
+        """Make what has arrived of a run the result; nothing where nothing has."""
+        if not run.parts:
+            return
+        whole = Tractogram.concatenate(run.parts) if tractogram is None else tractogram
+        self.session.keep_result(run.request, whole, run.seconds, run.report)
+        self._drawn = None

@@ -1,0 +1,284 @@
+"""What the panel says of runs and results, and when it says no more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import MANY, WAIT_MS, fod_layer, lie_still, tracking_threads
+from qtpy.QtCore import QPoint
+
+from napari_tractography import Tractogram
+from napari_tractography.phantoms import make_phantom
+from napari_tractography.plugin.panel import results
+from napari_tractography.plugin.panel.panel import TractographyPanel
+from napari_tractography.plugin.session import runs
+from napari_tractography.plugin.session.previews import FIRST_GUESS
+
+MIDDLE = np.zeros((1, 3))
+
+
+def test_shares_of_stop_reasons_add_up(open_model: Any, cross: Any, settle: Any) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    reasons = panel.session.tractogram.reasons()
+    shares = [
+        float(line.split(" %")[0])
+        for line in panel.results.label.text().split("<br>")
+        if " % " in line
+    ]
+    assert len(shares) == min(len(reasons), 3)
+    if len(reasons) <= 3:
+        assert sum(shares) == pytest.approx(100, abs=0.2)
+
+
+def test_zero_streamlines_say_why_and_what_to_change(
+    open_model: Any, cross: Any, settle: Any, notes: list[str]
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm([[-28.0, 20.0, 8.0]])  # in the image, on no bundle
+    panel.set_parameters(radius_mm=0.5)
+    panel.run()
+    settle(panel)
+    (note,) = notes
+    assert note.startswith("warning: No streamlines from 40 seeds")
+    assert ";" in note
+    assert panel.results.label.text() in note
+    assert not panel.save_button.isEnabled()
+    assert len(panel.session.streamlines_layer.tractogram) == 0
+
+
+def places(panel: TractographyPanel) -> list[QPoint]:
+    """Where Run and Cancel are."""
+    lie_still(panel)
+    return [
+        button.mapTo(panel, button.rect().topLeft())
+        for button in (panel.run_button, panel.cancel_button)
+    ]
+
+
+def test_run_and_cancel_stay_where_they_are(open_window: Any, cross: Any, settle: Any) -> None:
+    """Whatever the result, the notice and the bar say."""
+    panel = open_window(cross, size=(1280, 800))
+    before = places(panel)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    assert places(panel) == before
+    panel.results.tell("<br>".join(["a line of the result"] * 12))
+    assert places(panel) == before
+    label = panel.results.label
+    assert label.height() >= label.heightForWidth(label.width())  # and no line is cut off
+    assert label.visibleRegion().boundingRect() == label.rect()
+    panel.results.tell("")
+    panel.set_parameters(step_mm=0.7)
+    panel.results.refresh_notice()
+    assert panel.results.notice.isVisible()
+    assert places(panel) == before
+    panel.results.progress.setRange(0, 0)
+    assert places(panel) == before
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_progress_and_cancel(open_window: Any, cross: Any, qtbot: Any) -> None:
+    panel = open_window(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.set_parameters(n_per_seed=50 * MANY)
+    assert not panel.cancel_button.isEnabled()
+    panel.run_button.click()
+    assert panel.cancel_button.isEnabled()
+    qtbot.waitUntil(lambda: "seeds" in panel.results.progress.text(), timeout=WAIT_MS)
+    assert f"of {50 * MANY:,} seeds" in panel.results.progress.text()
+    assert "so far" in panel.results.label.text()
+    panel.cancel_button.click()
+    assert not panel.cancel_button.isEnabled()
+    assert panel.results.progress.text() == ""
+    assert panel.results.label.text().startswith("Cancelled after")
+    qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
+    qtbot.waitUntil(panel.save_button.isEnabled, timeout=WAIT_MS)
+    assert f"{len(panel.session.tractogram):,} streamlines" in panel.results.label.text()
+
+
+# The notice.
+
+
+def shows(panel: TractographyPanel, text: str) -> Callable[[], bool]:
+    """Whether the notice says a text and nothing else; "" for no notice."""
+    notice = panel.results.notice
+    return lambda: notice.text() == text and notice.isHidden() == (not text)
+
+
+def move_the_seed(panel: TractographyPanel) -> Callable[[], None]:
+    panel.session.move_seed(0, np.array([0.0, 0.0, 3.0]))
+    return lambda: panel.session.move_seed(0, np.zeros(3))
+
+
+def change_a_parameter(panel: TractographyPanel) -> Callable[[], None]:
+    before = panel.session.parameters.step_mm
+    panel.set_parameters(step_mm=before + 0.2)
+    return lambda: panel.set_parameters(step_mm=before)
+
+
+def choose_a_mask(panel: TractographyPanel) -> Callable[[], None]:
+    panel.viewer.add_labels(np.ones(panel.viewer.layers[0].data.shape, np.uint8), name="mask")
+    panel.mask_choice.value = panel.viewer.layers["mask"]
+
+    def back() -> None:
+        panel.mask_choice.value = None
+
+    return back
+
+
+def add_a_region(panel: TractographyPanel) -> Callable[[], None]:
+    entry = panel.session.regions.add_sphere(np.zeros(3), 4.0)
+    return lambda: panel.session.regions.remove(entry)
+
+
+def choose_another_fod(panel: TractographyPanel) -> Callable[[], None]:
+    first = panel.fod_choice.value
+    panel.fod_choice.value = panel.viewer.add_layer(fod_layer(make_phantom("letter", lmax=4)))
+
+    def back() -> None:
+        panel.fod_choice.value = first
+
+    return back
+
+
+@pytest.mark.parametrize(
+    "change",
+    [move_the_seed, change_a_parameter, choose_a_mask, add_a_region, choose_another_fod],
+)
+def test_a_result_that_no_longer_matches_is_marked_until_it_does(
+    open_model: Any, cross: Any, settle: Any, qtbot: Any, change: Any
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    panel.results.refresh_notice()
+    assert shows(panel, "")()
+    back = change(panel)
+    qtbot.waitUntil(shows(panel, results.OUTDATED))
+    back()
+    qtbot.waitUntil(shows(panel, ""))
+
+
+def test_the_mark_goes_when_a_run_starts(
+    open_model: Any, cross: Any, settle: Any, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    panel.set_parameters(step_mm=0.7)
+    qtbot.waitUntil(shows(panel, results.OUTDATED))
+    panel.run()
+    assert shows(panel, "")()
+    settle(panel)
+    qtbot.wait(2 * results.NOTICE_MS)
+    assert shows(panel, "")()
+
+
+def test_before_there_is_a_result_nothing_is_marked(
+    open_model: Any, cross: Any, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.set_parameters(step_mm=0.7)
+    panel.results.refresh_notice()
+    assert shows(panel, "")()
+
+
+def test_a_preview_that_is_left_alone_is_marked_as_one(
+    open_model: Any, cross: Any, settle: Any, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.set_parameters(n_per_seed=3 * FIRST_GUESS)
+    panel.runs.settle_ms = 3_600_000
+    panel.live.setChecked(True)
+    settle(panel)
+    assert "preview of 1,000" in panel.results.label.text()
+    assert shows(panel, "")()  # all are about to be tracked
+    panel.live.setChecked(False)
+    assert shows(panel, "A preview: Run tracks all 3,000.")()
+    panel.run()
+    settle(panel)
+    panel.results.refresh_notice()
+    assert "preview" not in panel.results.label.text()
+    assert shows(panel, "")()
+
+
+def test_a_preview_that_is_all_there_is_is_not_called_a_preview(
+    open_model: Any, cross: Any, settle: Any
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.live.setChecked(True)
+    settle(panel)
+    assert panel.session.result_request.is_preview
+    assert "preview" not in panel.results.label.text()
+    panel.live.setChecked(False)
+    assert shows(panel, "")()
+
+
+@pytest.mark.parametrize("end", ["cancelled", "finished", "given up"])
+def test_no_word_of_preparing_stays_when_that_is_over(
+    open_model: Any, cross: Any, settle: Any, qtbot: Any, monkeypatch: Any, end: str
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    gate, track = threading.Event(), runs.iter_chunks
+
+    def slow(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
+        gate.wait(60)
+        if end == "finished":
+            yield from track(*args, **kwargs)
+
+    def given_up(run: runs.Run) -> Tractogram:
+        gate.wait(60)
+        run.cancelled.set()
+        return Tractogram.empty()
+
+    monkeypatch.setattr(results, "PREPARING_SECONDS", 0.0)
+    monkeypatch.setattr(runs, "iter_chunks", slow)
+    monkeypatch.setattr(runs, "preview_of", given_up)
+    panel.runs.start(preview=end == "given up")
+    qtbot.waitUntil(shows(panel, results.PREPARING))
+    assert panel.results.progress.maximum() == 0  # busy
+    if end == "cancelled":
+        panel.cancel_button.click()
+    gate.set()
+    settle(panel)
+    assert shows(panel, "")()
+    assert panel.results.progress.maximum() > 0
+    assert not panel.cancel_button.isEnabled()
+    assert "engine" not in panel.results.label.text()
+    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_notices_take_one_line_and_can_be_read(open_window: Any, cross: Any, theme: str) -> None:
+    panel = open_window(cross, size=(1280, 800))
+    panel.viewer.theme = theme
+    notice = panel.results.notice
+    for text in (
+        results.OUTDATED,
+        results.WAITING,
+        results.PREPARING,
+        results.PREVIEW.format(20_000_000),
+    ):
+        notice.setText(text)
+        notice.setVisible(True)
+        lie_still(panel)
+        assert notice.heightForWidth(notice.width()) <= notice.minimumHeight()
+        assert notice.height() == notice.minimumHeight()
+        picture = notice.grab().toImage()
+        colours = [picture.pixelColor(x, picture.height() // 2) for x in range(picture.width())]
+        assert min(colour.lightness() for colour in colours) < 60  # the letters
+        assert colours[3].lightness() > 120  # the ground

@@ -1,0 +1,97 @@
+"""Saving: what is saved reads back, and what cannot be is told in a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import pytest
+from hands import OBLIQUE, fod_layer
+from qtpy.QtWidgets import QFileDialog
+
+from napari_tractography import Tractogram
+from napari_tractography.files.tractograms import load_tractogram
+from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+
+MIDDLE = np.zeros((1, 3))
+
+
+@pytest.mark.parametrize("ending", [".trk", ".tck", ".trx", ".vtk"])
+def test_what_is_saved_reads_back_at_the_same_place(
+    open_model: Any, settle: Any, tmp_path: Path, monkeypatch: Any, notes: list[str], ending: str
+) -> None:
+    panel = open_model(make_phantom("cross", affine=OBLIQUE, lmax=4))
+    panel.session.add_seeds_mm(phantom_seeds_mm("cross", affine=OBLIQUE))
+    panel.run()
+    settle(panel)
+    path = tmp_path / f"bundle{ending}"
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *args: (str(path), ""))
+    panel.save_button.click()
+    back = load_tractogram(path)
+    shown = panel.session.tractogram
+    np.testing.assert_array_equal(back.offsets, shown.offsets)
+    np.testing.assert_allclose(back.points, shown.points, atol=1e-3)
+    assert notes == [f"info: Saved {len(shown):,} streamlines to {path}."]
+
+
+@pytest.mark.parametrize(
+    "name", ["no-such-folder/bundle.trk", "bundle.png", "bundle", "a-folder.trk"]
+)
+def test_paths_that_cannot_be_written(
+    open_model: Any, cross: Any, settle: Any, tmp_path: Path, notes: list[str], name: str
+) -> None:
+    (tmp_path / "a-folder.trk").mkdir()
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    panel.save(tmp_path / name)
+    (note,) = notes
+    assert note.startswith("error: ")
+    assert Path(name).parts[0] in note
+    assert [p.name for p in tmp_path.iterdir()] == ["a-folder.trk"]  # nothing half-written
+
+
+def test_save_without_streamlines(open_model: Any, tmp_path: Path, notes: list[str]) -> None:
+    panel = open_model()
+    panel.save(tmp_path / "bundle.trk")
+    assert notes == ["error: There are no streamlines to save; run tracking first."]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_trk_file_has_the_grid_of_the_fod_that_was_tracked(
+    open_model: Any, cross: Any, settle: Any, tmp_path: Path
+) -> None:
+    """Whatever FOD is chosen later, and when there is none any more."""
+    oblique = make_phantom("cross", affine=OBLIQUE, lmax=4)
+    panel = open_model(oblique)
+    panel.session.add_seeds_mm(phantom_seeds_mm("cross", affine=OBLIQUE))
+    panel.run()
+    settle(panel)
+    other = panel.viewer.add_layer(fod_layer(cross))
+    panel.fod_choice.value = other
+    panel.save(tmp_path / "other.trk")
+    panel.viewer.layers.clear()
+    assert panel.session.fod is None
+    panel.save(tmp_path / "none.trk")
+    for name in ("other.trk", "none.trk"):
+        header = nib.streamlines.load(tmp_path / name, lazy_load=True).header
+        np.testing.assert_allclose(header["voxel_to_rasmm"], OBLIQUE, atol=1e-4)
+        np.testing.assert_array_equal(header["dimensions"], oblique.grid.shape)
+
+
+def test_a_trk_file_without_a_grid_is_refused_in_words_for_people(
+    open_model: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    panel = open_model()
+    panel.session.tractogram = Tractogram.from_streamlines([[(0, 0, 0), (1, 0, 0)]])
+    panel.save(tmp_path / "bundle.trk")
+    (note,) = notes
+    assert note.startswith("error: bundle.trk cannot be saved")
+    assert "reference" not in note
+    assert "save them as tck or vtk" in note
+    for ending in (".tck", ".vtk"):
+        panel.save(tmp_path / f"bundle{ending}")
+        assert len(load_tractogram(tmp_path / f"bundle{ending}")) == 1
