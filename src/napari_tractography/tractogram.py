@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .buffers import pool
-from .errors import InvalidTractogramError
+from .errors import FileError, InvalidTractogramError
+from .grid import Grid
 from .stop import StopReason
 
 if TYPE_CHECKING:
     from .fod import Fod
-    from .grid import Grid
-
 
 MARGIN = 1.1  # of memory for points that are yet to come
 GROWTH = 8  # at most at a time: the first few seeds tell little
@@ -260,9 +259,24 @@ class Tractogram:
         FileError
             When the ending is unknown, the reference is missing or the file cannot be written.
         """
-        from .files.tractograms import save_tractogram  # a format at the edge: imported on use
+        # Formats are imported on use, so that the package loads without nibabel.
+        from .files.streamlines import StreamlineArrays
+        from .files.tractograms import write_streamlines
 
-        save_tractogram(self, path, reference=reference)
+        grid = getattr(reference, "grid", reference)
+        if grid is not None and not isinstance(grid, Grid):
+            raise FileError(
+                f"The reference of {path} is of type {type(reference).__name__}; "
+                "give the Fod or the Grid that was tracked."
+            )
+        arrays = StreamlineArrays(
+            self.points,
+            self.offsets,
+            seed_index=self.seed_index,
+            stop_reasons=self.stop_reasons,
+            lengths_mm=self.lengths_mm,
+        )
+        write_streamlines(arrays, path, grid)
 
     def summary(self) -> str:
         """Return the run in words: counts, lengths and why streamlines ended."""
@@ -301,3 +315,37 @@ class Tractogram:
 def tally_from_counts(counts: NDArray[np.int64]) -> dict[StopReason, int]:
     """Turn (N_REASONS,) counts into a mapping without zeros."""
     return {reason: int(counts[reason]) for reason in StopReason if counts[reason]}
+
+
+def load_tractogram(path: str | PathLike[str]) -> Tractogram:
+    """Read a tractogram.
+
+    Parameters
+    ----------
+    path : path-like
+        .tck, .trk, .trx or legacy .vtk (ASCII or binary; coordinates are taken as RAS+ mm).
+
+    Returns
+    -------
+    Tractogram
+        With the seed indices, stop reasons and lengths of trk and trx files that
+        :meth:`Tractogram.save` wrote.
+
+    Raises
+    ------
+    FileError
+        When the file is missing, truncated, corrupt or of another format.
+    """
+    from .files.tractograms import read_streamlines
+
+    arrays = read_streamlines(path)
+    try:
+        return Tractogram(
+            arrays.points,
+            arrays.offsets,
+            seed_index=arrays.seed_index,
+            stop_reasons=arrays.stop_reasons,
+            lengths_mm=arrays.lengths_mm,
+        )
+    except (InvalidTractogramError, OverflowError, TypeError) as error:
+        raise FileError(f"{path}: {error}") from None

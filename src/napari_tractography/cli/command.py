@@ -304,7 +304,8 @@ def _add_info(commands: Any) -> None:
 
 
 def _info(options: argparse.Namespace) -> int:
-    from ..files.tractograms import FORMATS, load_tractogram
+    from ..files.tractograms import FORMATS
+    from ..tractogram import load_tractogram
 
     if Path(options.fod).suffix.lower() in FORMATS:
         tractogram = load_tractogram(options.fod)

@@ -154,9 +154,9 @@ def add_density(commands: Any) -> None:
 
 
 def _density(options: argparse.Namespace) -> int:
-    from ..files.tractograms import load_tractogram
     from ..files.volumes import check_volume_target, load_grid, save_volume
     from ..maps.density import density
+    from ..tractogram import load_tractogram
 
     check_volume_target(options.out)
     grid = load_grid(options.template)
@@ -203,8 +203,8 @@ def add_connectome(commands: Any) -> None:
 def _connectome(options: argparse.Namespace) -> int:
     from ..files.fods import load_volume
     from ..files.paths import check_writable
-    from ..files.tractograms import load_tractogram
     from ..maps.connectome import connectome
+    from ..tractogram import load_tractogram
 
     for path in filter(None, (options.out, options.lengths)):
         check_writable(path)

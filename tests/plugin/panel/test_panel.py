@@ -35,13 +35,13 @@ from qtpy.QtWidgets import (
 )
 
 from napari_tractography import Tractogram, track
-from napari_tractography.files.tractograms import load_tractogram
 from napari_tractography.parameters import parameter_specs
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.widgets.sections import Section
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.session.seed_layer import OWN_SPECS
+from napari_tractography.tractogram import load_tractogram
 
 MIDDLE = np.zeros((1, 3))
 OPTIONS = [*parameter_specs(), *OWN_SPECS]
