@@ -235,7 +235,10 @@ def _checked_reading(basis: str, frame: str | None) -> tuple[str, str]:
 
 
 def _used_voxels(data: Any) -> tuple[Any, Any, int]:
-    """Return values and rows of the voxels in use, and how many are not finite, where they lie."""
+    """Return values and rows of the voxels in use, and how many are not finite.
+
+    The arrays stay on the device that `data` is on.
+    """
     library = library_of(data)
     finite = library.ones(data.shape[:3], dtype=bool)
     nonzero = library.zeros(data.shape[:3], dtype=bool)

@@ -79,7 +79,7 @@ class Seeds:
 
     @classmethod
     def at(cls, points_mm: ArrayLike, directions: ArrayLike | None = None) -> Seeds:
-        """Take (n, 3) RAS+ mm positions, and optionally directions, as they are."""
+        """Use (n, 3) RAS+ mm positions, and optionally directions, as they are."""
         return cls(points_mm, directions)
 
     @classmethod
@@ -147,8 +147,8 @@ class Seeds:
         Parameters
         ----------
         mask : (x, y, z) array_like
-            Non-zero where seeds may lie. One on a GPU stays there: only where the seeds are comes
-            to the host.
+            Non-zero where seeds may lie. One on a GPU stays there: only the chosen voxels
+            come to the host.
         affine : (4, 4) array_like or Grid
             Of the mask, voxel to RAS+ mm.
         n : int

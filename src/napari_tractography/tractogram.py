@@ -1,6 +1,6 @@
 """Tractograms: streamlines as one array of points and one of offsets.
 
-Made by the engine and by the readers; taken by the layer, the writers and the maps.
+Made by the engine and by the readers; read by the layer, the writers and the maps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .fod import Fod
 
 MARGIN = 1.1  # of memory for points that are yet to come
-GROWTH = 8  # at most at a time: the first few seeds tell little
+GROWTH = 8  # at most at a time: the first few seeds are a poor sample
 
 
 class Tractogram:
@@ -139,7 +139,7 @@ class Tractogram:
     def concatenate(cls, parts: Iterable[Tractogram], *, n_seeds: int | None = None) -> Tractogram:
         """Join tractograms, such as the chunks of a run, in the order given.
 
-        An iterator is used up one part at a time: what is joined is not held twice.
+        An iterator is used up one part at a time: its points are not in memory twice.
 
         Parameters
         ----------
@@ -148,8 +148,8 @@ class Tractogram:
             How many seeds an iterator will have tried in the end: memory is made for as many, and
             not in steps.
         """
-        held = list(parts) if isinstance(parts, Sequence) else []
-        points = pool.points(sum(part.n_points for part in held))
+        known_parts = list(parts) if isinstance(parts, Sequence) else []
+        points = pool.points(sum(part.n_points for part in known_parts))
         counts: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
         seed_index: list[NDArray[np.int64]] = []
         stop_reasons: list[NDArray[np.uint8]] = []
@@ -157,7 +157,7 @@ class Tractogram:
         tally: dict[StopReason, int] = {}
         known = False
         n_points = n_tried = 0
-        for part in held or parts:
+        for part in known_parts or parts:
             first, n_points = n_points, n_points + part.n_points
             if n_points > len(points):
                 expected = 2 * n_points

@@ -32,7 +32,7 @@ def test_steps_are_as_many_as_the_bundles_are_long(contestant: Contestant, case:
     if contestant.missing():
         pytest.skip(contestant.missing())
     contestant.prepare(case)
-    contestant.ready(300)
+    contestant.make_seeds(300)
     steps = contestant.steps(contestant.run(300)) / 300
     # Streamlines of some ten millimetres, none beyond the largest length: a wrong unit or frame
     # leaves the mask at once.

@@ -24,8 +24,8 @@ class Counting:
     def prepare(self, case: Case) -> None:
         self.calls.append("prepare")
 
-    def ready(self, n: int) -> None:
-        self.calls.append("ready")
+    def make_seeds(self, n: int) -> None:
+        self.calls.append("make_seeds")
 
     def run(self, n: int) -> int:
         self.calls.append("run")

@@ -27,7 +27,7 @@ class Counting:
     def prepare(self, case: Case) -> None:
         assert case.fod.name == "arcs"
 
-    def ready(self, n: int) -> None:
+    def make_seeds(self, n: int) -> None:
         pass
 
     def run(self, n: int) -> int:

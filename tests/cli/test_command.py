@@ -223,20 +223,28 @@ def test_voxels_with_nan_are_mentioned_once(folder: Path, drawing: nt.Fod) -> No
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "unbuffered"),
     [
-        pytest.param(["info", "fod.nii.gz"], id="info"),
-        pytest.param(["coherence", "fod.nii.gz", "--json"], id="coherence"),
-        pytest.param(["info", "--help"], id="help"),
-        pytest.param([*TRACK[:-1], "--seed-fod"], id="track"),
+        pytest.param(["info", "fod.nii.gz"], "", id="info"),
+        pytest.param(["info", "fod.nii.gz"], "1", id="info, unbuffered"),
+        pytest.param(["coherence", "fod.nii.gz", "--json"], "", id="coherence"),
+        pytest.param([*TRACK[:-1], "--seed-fod"], "", id="track"),
+        pytest.param(["info", "--help"], "", id="help"),
     ],
 )
-def test_process_whose_reader_goes_away_ends_quietly(folder: Path, words: list[str]) -> None:
+def test_process_whose_reader_goes_away_ends_quietly(
+    folder: Path, words: list[str], unbuffered: str
+) -> None:
     reading, writing = os.pipe()
     os.close(reading)  # as `head` does when it has seen enough
     try:
         found = subprocess.run(
-            [PROGRAM, *words], stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+            [PROGRAM, *words],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            text=True,
+            check=False,
         )
     finally:
         os.close(writing)

@@ -76,7 +76,7 @@ class Contestant(Protocol):
     def prepare(self, case: Case) -> None:
         """Do what is not measured: load, tabulate, compile."""
 
-    def ready(self, n: int) -> None:
+    def make_seeds(self, n: int) -> None:
         """Make the inputs of a run with `n` seeds; not measured."""
 
     def run(self, n: int) -> Any:

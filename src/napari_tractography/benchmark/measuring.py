@@ -1,6 +1,6 @@
 """Measuring the speed of contestants, in turn, start-up apart.
 
-Everybody gets the same FOD, mask, step, cone angle, length limit and number of threads, and runs
+All get the same FOD, mask, step, cone angle, length limit and number of threads, and runs
 in turn, several times over, so that what else the machine does falls on all alike.
 """
 
@@ -93,8 +93,8 @@ def measure(
         contestant.prepare(case)
         sizes[contestant.label] = _fitting_size(contestant, seconds)
     for repeat in range(repeats):
-        for place, contestant in enumerate(taking_part):
-            progress((repeat + 1) * len(taking_part) + place, total, contestant.label)
+        for turn, contestant in enumerate(taking_part):
+            progress((repeat + 1) * len(taking_part) + turn, total, contestant.label)
             label = contestant.label
             start_ups.setdefault(label, []).append(measure_run(contestant, 1))
             runs.setdefault(label, []).append(measure_run(contestant, sizes[label]))
@@ -109,7 +109,7 @@ def measure(
 
 def measure_run(contestant: Contestant, n_seeds: int) -> Measurement:
     """Run once."""
-    contestant.ready(n_seeds)
+    contestant.make_seeds(n_seeds)
     cpu, wall = cpu_seconds(), time.perf_counter()
     result = contestant.run(n_seeds)
     wall, cpu = time.perf_counter() - wall, cpu_seconds() - cpu
@@ -123,7 +123,7 @@ def cpu_seconds() -> float:
 
 
 def _fitting_size(contestant: Contestant, seconds: float) -> int:
-    """Return how many seeds take about so long; runs before it are the warm-up."""
+    """Return how many seeds take about so many seconds; the runs that find it out warm up."""
     measure_run(contestant, 1)
     size = FIRST_SEEDS
     while True:

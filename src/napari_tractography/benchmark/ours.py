@@ -26,7 +26,7 @@ class Ours:
         self._parameters = case.parameters(**self._settings)
         self._track = track
 
-    def ready(self, n: int) -> None:
+    def make_seeds(self, n: int) -> None:
         self._seeds = self._case.seeds(n)
 
     def run(self, n: int) -> Any:

@@ -50,7 +50,7 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=MEMORY_LIMIT,
         metavar="X",
-        help="what to take of each GPU: up to 1 the fraction of its free memory, above it bytes "
+        help="memory to use of each GPU: up to 1 a fraction of what is free, above it bytes "
         f"(default {MEMORY_LIMIT})",
     )
     parser.add_argument("--quiet", action="store_true", help="print neither progress nor summary")

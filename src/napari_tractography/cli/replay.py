@@ -39,10 +39,10 @@ def run(options: argparse.Namespace) -> int:
         check_target(options.out)
     recipe = Recipe.load(options.recipe)
     inputs = recipe.inputs()
-    begun = time.perf_counter()
+    start = time.perf_counter()
     report = Report()
     tractogram = track_with_progress(options, inputs, execution, report)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     same = recipe.check(tractogram, report.backend)
     if options.out:
         tractogram.save(options.out, reference=inputs.fod)

@@ -141,10 +141,10 @@ def run(options: argparse.Namespace) -> int:
         include_rule=options.include_rule,
     )
     inputs, recipe = named.read(hashed=recipe_path is not None)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     report = Report()
     tractogram = track_with_progress(options, inputs, execution, report)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     if not len(tractogram):
         raise InvalidSeedsError(tractogram.why_empty() + " Nothing was written.")
     tractogram.save(options.out, reference=inputs.fod)

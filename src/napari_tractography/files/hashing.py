@@ -22,13 +22,13 @@ def sha256_of(path: str | PathLike[str]) -> str:
     FileError
         When it cannot be read.
     """
-    place = existing_file(path)
+    file = existing_file(path)
     try:
-        with open(place, "rb") as stream:
+        with open(file, "rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise FileError(
-            f"{place} cannot be read ({error.strerror or error}); check its permissions."
+            f"{file} cannot be read ({error.strerror or error}); check its permissions."
         ) from None
 
 

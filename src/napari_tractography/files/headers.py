@@ -83,8 +83,8 @@ def read_header(path: str | PathLike[str]) -> StoredImage:
     FileError
         When the file is missing, of another format, or its header makes no sense.
     """
-    place = existing_file(path)
-    return FORMATS[ending_of(place, FORMATS, "a volume")](place)
+    file = existing_file(path)
+    return FORMATS[ending_of(file, FORMATS, "a volume")](file)
 
 
 def without_trailing_ones(shape: tuple[int, ...], n_axes: int) -> tuple[int, ...]:

@@ -130,20 +130,20 @@ def read_streamlines(path: str | PathLike[str]) -> StreamlineArrays:
     FileError
         When the file is missing, truncated, corrupt or of another format.
     """
-    place = existing_file(path)
-    read = FORMATS[ending_of(place, FORMATS, "a tractogram")].read
+    file = existing_file(path)
+    read = FORMATS[ending_of(file, FORMATS, "a tractogram")].read
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nibabel's remarks on missing header entries
-            return read(place)
+            return read(file)
     except FileError:
         raise
     except MALFORMED as error:
         raise FileError(
-            f"{place} is truncated or corrupt ({str(error) or type(error).__name__}); "
+            f"{file} is truncated or corrupt ({str(error) or type(error).__name__}); "
             "copy or export it again."
         ) from None
     except OSError as error:
         raise FileError(
-            f"{place} cannot be read ({error.strerror or error}); check its permissions."
+            f"{file} cannot be read ({error.strerror or error}); check its permissions."
         ) from None

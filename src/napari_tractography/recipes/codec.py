@@ -44,7 +44,7 @@ def write_recipe(recipe: Any, path: str | PathLike[str]) -> None:
         temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
 
-def read_recipe(kind: type[T], place: Path) -> T:
+def read_recipe(kind: type[T], file: Path) -> T:
     """Read a dataclass of that kind from JSON.
 
     Raises
@@ -54,22 +54,22 @@ def read_recipe(kind: type[T], place: Path) -> T:
     TractographyError
         When a value is of the right type and impossible.
     """
-    content = _read_json(place)
+    content = _read_json(file)
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
         raise FileError(
-            f"{place} is no recipe; give a JSON file that `napari-tractography track` wrote."
+            f"{file} is no recipe; give a JSON file that `napari-tractography track` wrote."
         )
     found = content.pop("format_version", 0)
     if found not in READABLE_VERSIONS:
         raise FileError(
-            f"{place} has format version {_quoted(found)}, this program knows up to "
+            f"{file} has format version {_quoted(found)}, this program knows up to "
             f"{FORMAT_VERSION}; update napari-tractography."
         )
     try:
         return typing.cast(T, _decoded(kind, content, ""))
     except _MismatchError as error:
         raise FileError(
-            f"{place} is a damaged recipe ({error}); write it again with "
+            f"{file} is a damaged recipe ({error}); write it again with "
             "`napari-tractography track`."
         ) from None
 
@@ -96,14 +96,14 @@ def encoded(value: Any) -> Any:
     return value
 
 
-def _read_json(place: Path) -> Any:
+def _read_json(file: Path) -> Any:
     try:
-        return json.loads(place.read_text("utf-8"))
+        return json.loads(file.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise FileError(f"{place} is no JSON ({error}); give a recipe.") from None
+        raise FileError(f"{file} is no JSON ({error}); give a recipe.") from None
     except OSError as error:
         raise FileError(
-            f"{place} cannot be read ({error.strerror or error}); check its permissions."
+            f"{file} cannot be read ({error.strerror or error}); check its permissions."
         ) from None
 
 

@@ -219,5 +219,5 @@ class Recipe:
         InvalidParameterError
             When a parameter is out of range.
         """
-        place = existing_file(path)
-        return dataclasses.replace(read_recipe(cls, place), folder=place.absolute().parent)
+        file = existing_file(path)
+        return dataclasses.replace(read_recipe(cls, file), folder=file.absolute().parent)

@@ -66,10 +66,10 @@ class FodSource:
         FileError
             When there is no such file, or it cannot be read.
         """
-        place = existing_file(path).absolute()
-        digest = sha256_of(place) if hashed else ""
+        file = existing_file(path).absolute()
+        digest = sha256_of(file) if hashed else ""
         used = frame or DEFAULT_FRAMES.get(basis, "")
-        return cls(path=str(place), sha256=digest, basis=basis, frame=used)
+        return cls(path=str(file), sha256=digest, basis=basis, frame=used)
 
     def load(self, folder: Path | None = None) -> Fod:
         """Return the FOD; see :meth:`read`."""
@@ -101,11 +101,11 @@ class FodSource:
             return make_phantom(self.phantom).reread(basis=self.basis, frame=frame), self
         if not self.path:
             raise FileError("The recipe names neither an FOD file nor a phantom; write it again.")
-        place = located(self.path, folder)
+        file = located(self.path, folder)
         if not (hashed or self.sha256):
-            return load_fod(place, basis=self.basis, frame=frame), self
-        fod, sha256 = load_fod_hashed(place, basis=self.basis, frame=frame)
-        warn_if_changed(place, self.sha256, sha256, "FOD")
+            return load_fod(file, basis=self.basis, frame=frame), self
+        fod, sha256 = load_fod_hashed(file, basis=self.basis, frame=frame)
+        warn_if_changed(file, self.sha256, sha256, "FOD")
         return fod, dataclasses.replace(self, sha256=sha256)
 
 

@@ -83,8 +83,8 @@ class VolumeSource:
         cls, path: str | PathLike[str], *, label: int | None = None, hashed: bool = True
     ) -> VolumeSource:
         """Name a file, with its present SHA-256 unless not `hashed`."""
-        place = existing_file(path).absolute()
-        return cls(path=str(place), sha256=sha256_of(place) if hashed else "", label=label)
+        file = existing_file(path).absolute()
+        return cls(path=str(file), sha256=sha256_of(file) if hashed else "", label=label)
 
     @classmethod
     def of_array(cls, mask: ArrayLike, grid: Grid) -> VolumeSource:
@@ -132,20 +132,20 @@ class VolumeSource:
         """
         if not self.path:
             return *self._decode(), self
-        place = located(self.path, folder)
+        file = located(self.path, folder)
         source = self
         if hashed or self.sha256:
-            values, grid, sha256 = load_volume_hashed(place)
-            warn_if_changed(place, self.sha256, sha256, "mask")
+            values, grid, sha256 = load_volume_hashed(file)
+            warn_if_changed(file, self.sha256, sha256, "mask")
             source = dataclasses.replace(self, sha256=sha256)
         else:
-            values, grid = load_volume(place)
+            values, grid = load_volume(file)
         if self.label is None:
-            return voxels_inside(values, place.name), grid, source
+            return voxels_inside(values, file.name), grid, source
         inside = values == self.label
         if not inside.any():
             raise InvalidMaskError(
-                f"{place.name} has no voxel with label {self.label}; choose another label."
+                f"{file.name} has no voxel with label {self.label}; choose another label."
             )
         return inside, grid, source
 

@@ -40,7 +40,7 @@ class Cuslines:
             rng_seed=1,
         )
 
-    def ready(self, n: int) -> None:
+    def make_seeds(self, n: int) -> None:
         self._seeds = self._case.fod.grid.to_voxel(self._case.seeds(n).positions_mm)
 
     def run(self, n: int) -> Any:

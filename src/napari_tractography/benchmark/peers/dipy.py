@@ -33,7 +33,7 @@ class Dipy:
         self._stop = BinaryStoppingCriterion(case.mask)
         self._track = getattr(importlib.import_module("dipy.tracking.tracker"), self._function)
 
-    def ready(self, n: int) -> None:
+    def make_seeds(self, n: int) -> None:
         positions = self._case.seeds(n).positions_mm.astype(np.float64)
         # With directions given it need not look for peaks in Python first, which is not tracking.
         voxels = np.rint(self._case.fod.grid.to_voxel(positions)).astype(np.int64)

@@ -33,7 +33,7 @@ class MRtrix:
         self._fod = write_fod(case.fod, Path(self._folder.name) / "fod.nii")
         self._mask = write_mask(case.mask, case.fod, Path(self._folder.name) / "mask.nii")
 
-    def ready(self, n: int) -> None:
+    def make_seeds(self, n: int) -> None:
         pass
 
     def run(self, n: int) -> Any:

@@ -27,7 +27,7 @@ class TractographyJl:
             max_steps=int(case.max_length_mm / case.step_mm),
         )
 
-    def ready(self, n: int) -> None:
+    def make_seeds(self, n: int) -> None:
         self._seeds = self._case.seeds(n).positions_mm
 
     def run(self, n: int) -> Any:
