@@ -32,3 +32,16 @@ def test_replay_tells_other_streamlines_by_its_exit_code(
     Path("b.json").write_text(json.dumps(content))
     assert main(["replay", "b.json"]) == 1
     assert "not the recipe's streamlines" in capsys.readouterr().out
+
+
+def test_replay_names_the_backend_that_differs(
+    track: Track, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert track("--algorithm", "diffusion", "--backend", "cpu") == 0
+    content = json.loads(Path("b.json").read_text())
+    content |= {"digest": "0" * 64, "backend": "cuda:0", "device": "NVIDIA H200"}
+    Path("b.json").write_text(json.dumps(content))
+    assert main(["replay", "b.json", "--backend", "cpu"]) == 1
+    assert "not the recipe's streamlines" in capsys.readouterr().out
+    assert "tracked by cuda:0 (NVIDIA H200) then, by cpu" in caplog.text
+    assert "only to a tolerance" in caplog.text

@@ -169,17 +169,17 @@ class Recipe:
 
     def _differences(self, backend: str) -> list[str]:
         """Return sentences on what is not as it was when the recipe's result was tracked."""
-        now, then = f"{backend} ({device_of(backend)})", f"{self.backend} ({self.device})"
-        changed = changed_versions(self.versions, present_versions(self.backend))
+        device = device_of(backend)
+        where = ""
         if not self.backend:
-            changed.append("the recipe does not say which backend tracked them")
-        elif backend and not same_device(self.backend, self.device, backend, device_of(backend)):
-            changed.insert(0, f"tracked by {then} then, by {now} now")
-        if not changed:
+            where = "the recipe does not say which backend tracked them"
+        elif backend and not same_device(self.backend, self.device, backend, device):
+            where = f"tracked by {self.backend} ({self.device}) then, by {backend} ({device}) now"
+        versions = changed_versions(self.versions, present_versions(self.backend))
+        if not (where or versions):
             return ["Backend, device and versions are the same"]
-        found = [f"What differs: {'; '.join(changed)}"]
-        on_another = not self.backend or changed[0].startswith("tracked by")
-        return [*found, TOLERANCE] if self.parameters.is_langevin and on_another else found
+        found = [f"What differs: {'; '.join(filter(None, [where, *versions]))}"]
+        return [*found, TOLERANCE] if where and self.parameters.is_langevin else found
 
     def with_result(self, tractogram: Tractogram, backend: str = "") -> Recipe:
         """Return the recipe with the digest of what it made, and what made it.
