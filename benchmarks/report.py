@@ -1,9 +1,10 @@
 """Everything measured: writes docs/benchmarks.md.
 
-Run it in a checkout with the data folder beside it and the peers that shall take part installed
-(Debian's mrtrix3; cuslines from the package index)::
+Run it in a checkout, on the FOD and the mask of the FiberCup phantom, with the peers installed that
+shall take part (Debian's mrtrix3; cuslines from the package index)::
 
-    python benchmarks/report.py [--repeats N] [--seconds S] [--out docs/benchmarks.md]
+    python benchmarks/report.py --fod fibercup/fod.nii.gz --mask fibercup/wm.nii.gz
+        [--repeats N] [--seconds S] [--out docs/benchmarks.md]
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import volume
-from napari_tractography.benchmark import bench
+from napari_tractography.benchmark.cases import make_case
+from napari_tractography.benchmark.comparison import CONTESTANTS
+from napari_tractography.benchmark.measuring import measure
+from napari_tractography.benchmark.reporting import figures_of, table
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -57,20 +61,21 @@ def speeds_table(speeds: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fod", type=Path, help="FOD volume; by default an embedded phantom")
+    parser.add_argument("--mask", type=Path, help="where to track; by default all of the FOD")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks.md")
     options = parser.parse_args()
-    command = argparse.ArgumentParser()
-    bench.add_bench(command.add_subparsers())
-    case = bench.make_case(command.parse_args(["bench"]))
-    speeds = bench.measure(
+    case = make_case(options.fod, options.mask)
+    speeds = measure(
         case,
+        CONTESTANTS,
         repeats=options.repeats,
         seconds=options.seconds,
         progress=lambda done, total, label: print(f"{done}/{total} {label}", file=sys.stderr),
     )
-    figures = bench.report(case, speeds, options.repeats)
+    figures = figures_of(case, speeds, options.repeats)
     sizes = volume.measure(min(options.repeats, 3))
     parts = [
         "# Benchmarks",
@@ -78,7 +83,7 @@ def main() -> None:
         "`napari-tractography bench` prints the first table on your own machine, `--json` more "
         "of it.",
         "## Speed beside other programs",
-        bench.table(figures),
+        table(figures),
         "Every program gets the same FOD, mask, step, cone angle and largest length and seeds "
         "uniformly in the mask; they run in turn, and a run of a single seed is taken off each "
         "(that is what tckgen needs to start and to read its input). Steps are counted in what "

@@ -22,8 +22,8 @@ import numpy as np
 import napari_tractography as nt
 import scoring
 from affines import affine_table
-from napari_tractography.benchmark.bench import machine
-from napari_tractography.benchmark.peers import run_tckgen, write_fod
+from napari_tractography.benchmark.peers.mrtrix import run_tckgen, write_fod, write_mask
+from napari_tractography.benchmark.reporting import machine
 from napari_tractography.parameters import parameter_specs
 from samplers import sampler_table
 
@@ -228,8 +228,6 @@ def brain_text(path: Path, n: int) -> str:
 
 
 def _support(fod: nt.Fod, path: Path) -> Path:
-    from napari_tractography.benchmark.peers import write_mask
-
     return write_mask(fod.support, fod, path)
 
 

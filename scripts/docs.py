@@ -57,17 +57,20 @@ commonest of them and its remedy.
 COMMANDS_HEAD = """\
 # The command
 
-<!-- Written by `make docs` from the help of the commands in src/napari_tractography/cli. -->
+<!-- Written by `make docs` from the help of src/napari_tractography/cli/. -->
 
 `napari-tractography COMMAND --help` says what is on this page. When something is wrong with the
 input, one line says what and how to put it right, the exit code is 2, and no file is left
 half-written.
 
-- **Seeds** are drawn in balls, in a mask, or in proportion to the FOD; **regions** steer.
+- **Seeds** are drawn in spheres, in a mask, or in proportion to the FOD; **regions** steer. The
+  seeds of several spheres are numbered as one list, so that no two share a random offset.
 - **Recipes.** `track` writes, beside `bundle.trk`, the recipe `bundle.json`: input files with their
-  SHA-256, seeds, regions, parameters, versions, and the digest of the streamlines. `replay` makes
-  them again from it, says which input has changed, and proves by the digest that the streamlines
-  are the same, bit for bit; its exit code is 1 when they are not. Files that have moved are also
+  SHA-256, seeds, regions, parameters, versions, backend and device, and the digest of the
+  streamlines. `replay` makes them again from it, says which input has changed, and proves by the
+  digest that the streamlines are the same, bit for bit. When they are not, its exit code is 1 and
+  it says what differs: backend, device or versions. Diffusion and transport are the same on another
+  backend or device only to a [tolerance](gpu.md#same-streamlines). Files that have moved are also
   sought beside the recipe. In Python: `nt.Recipe.load("bundle.json").run()`.
 - **Maps.** `density` counts each streamline once in every voxel that it enters, following its
   segments exactly; `connectome` counts the streamlines between labels, by their two ends.

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from napari_tractography.maps.walk import count_passes
 from numba import njit
 
 import napari_tractography
 from napari_tractography.compiling import bound, checksum, sources_of
-from napari_tractography.maps.walk import count_passes
 from napari_tractography.tracking.cpu import vectors
 from napari_tractography.tracking.tables.builders import build_rows
 

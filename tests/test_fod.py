@@ -168,6 +168,25 @@ def test_rereading_changes_the_reading_only():
     np.testing.assert_array_equal(again.amplitudes(units), fod.amplitudes(units))
 
 
+def test_rereading_remembers_useless_voxels_and_copies_nothing(caplog):
+    data = np.ones((4, 3, 2, 6))
+    data[0, 0, 0, 3] = np.nan
+    fod = Fod(data, np.eye(4), name="wm")
+    caplog.clear()
+    other = fod.reread(frame="voxel")
+    assert other.n_invalid_voxels == 1
+    assert other.invalid_voxels_message == fod.invalid_voxels_message != ""
+    assert other.values is fod.values
+    assert fod.frame == "scanner"
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("reading", [{"basis": "b"}, {"frame": "f"}])
+def test_rereading_in_an_unknown_way_is_refused(reading):
+    with pytest.raises(InvalidParameterError, match="is unknown"):
+        Fod(np.ones((2, 2, 2, 6)), np.eye(4)).reread(**reading)
+
+
 def test_useless_voxels_are_empty_counted_and_mentioned_once(caplog):
     data = np.ones((4, 3, 2, 6))
     data[0, 0, 0, 3] = np.nan

@@ -72,6 +72,7 @@ def test_every_role_has_words():
         pytest.param(lambda: Region.sphere((0, np.nan, 0), 1, "stop"), "no point", id="NaN"),
         pytest.param(lambda: Region.sphere((0, 0, 0), 0, "stop"), "radius of 0", id="radius 0"),
         pytest.param(lambda: Region.sphere((0, 0, 0), np.inf, "stop"), "radius of inf", id="inf"),
+        pytest.param(lambda: Region.sphere((0, 0, 0), 1e308, "stop"), "at most 1e", id="huge"),
         pytest.param(
             lambda: Region.mask(np.zeros((2, 2, 2)), np.eye(4), "stop", name="V1"),
             "Region V1 has no voxel; ",

@@ -42,6 +42,17 @@ def test_a_sphere_without_radius_is_its_centre():
     np.testing.assert_array_equal(Seeds.in_sphere((1, 2, 3), 0, 5).positions_mm, [[1, 2, 3]] * 5)
 
 
+@pytest.mark.parametrize("first", [0, 1, 40, 2**32 - 25])
+def test_numbers_of_seeds_go_on_from_sphere_to_sphere(first):
+    later = Seeds.in_sphere((1, 2, 3), 4.0, 25, random_seed=7, first=first).positions_mm
+    if first <= 40:
+        whole = Seeds.in_sphere((1, 2, 3), 4.0, first + 25, random_seed=7).positions_mm
+        np.testing.assert_array_equal(later, whole[first:])
+    if first:
+        start = Seeds.in_sphere((1, 2, 3), 4.0, 25, random_seed=7).positions_mm
+        assert not (later == start).all(axis=1).any()
+
+
 def test_a_mask_is_filled_evenly_in_voxels_of_any_shape():
     mask = np.zeros((4, 3, 5))
     mask[0, 0, 0] = mask[3, 2, 4] = mask[1, 1, 2] = mask[1, 1, 3] = 0.5
@@ -131,6 +142,17 @@ def test_joining_keeps_order_and_directions_only_when_all_have_them():
         pytest.param(lambda: Seeds.in_sphere((0, 0, 0), 1, 0), "^0 seeds", id="zero seeds"),
         pytest.param(lambda: Seeds.in_sphere((0, 0, 0), 1, 2.5), "2.5 seeds", id="half a seed"),
         pytest.param(lambda: Seeds.in_sphere((0, 0, 0), 1, 2**33), "seeds were", id="too many"),
+        pytest.param(
+            lambda: Seeds.in_sphere((0, 0, 0), 1, 5, first=-1), "first = -1", id="negative first"
+        ),
+        pytest.param(
+            lambda: Seeds.in_sphere((0, 0, 0), 1, 5, first=0.5), "first = 0.5", id="half a first"
+        ),
+        pytest.param(
+            lambda: Seeds.in_sphere((0, 0, 0), 1, 5, first=2**32 - 4), "in all", id="first too far"
+        ),
+        pytest.param(lambda: Seeds.in_sphere((0, 0, 0), 1e308, 5), "too far", id="huge radius"),
+        pytest.param(lambda: Seeds.in_sphere((1e39, 0, 0), 1, 5), "too far", id="huge centre"),
     ],
 )
 def test_impossible_seeds_are_refused(make, message):

@@ -12,7 +12,6 @@ from .version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .files.fods import load_fod as load_fod
-    from .files.tractograms import load_tractogram as load_tractogram
     from .fod import Fod as Fod
     from .grid import Grid as Grid
     from .maps.coherence import coherence as coherence
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from .tracking.engine import iter_track as iter_track
     from .tracking.engine import track as track
     from .tractogram import Tractogram as Tractogram
+    from .tractogram import load_tractogram as load_tractogram
 
 _HOMES = {
     "Fod": "fod",
@@ -41,7 +41,7 @@ _HOMES = {
     "density": "maps.density",
     "iter_track": "tracking.engine",
     "load_fod": "files.fods",
-    "load_tractogram": "files.tractograms",
+    "load_tractogram": "tractogram",
     "track": "tracking.engine",
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -91,15 +92,7 @@ class Fod:
     ) -> None:
         data = as_native(coefficients)
         check_fod_shape(data.shape, name)
-        if basis not in BASES:
-            raise InvalidParameterError(
-                f"basis = {basis!r} is unknown; choose one of {', '.join(BASES)}."
-            )
-        frame = DEFAULT_FRAMES[basis] if frame is None else frame
-        if frame not in FRAMES:
-            raise InvalidParameterError(
-                f"frame = {frame!r} is unknown; choose one of {', '.join(FRAMES)}."
-            )
+        basis, frame = _checked_reading(basis, frame)
         with on_its_device(data):
             values, rows, n_invalid = _used_voxels(data)
         if not len(values):
@@ -193,11 +186,19 @@ class Fod:
     def reread(self, *, basis: str | None = None, frame: str | None = None) -> Fod:
         """Return the same coefficients read in another basis or frame.
 
-        Without `frame`, a new basis brings its own default frame.
+        Without `frame`, a new basis brings its own default frame. The coefficients are shared, not
+        copied.
+
+        Raises
+        ------
+        InvalidParameterError
+            When the basis or the frame is unknown.
         """
         if basis is None:
             basis, frame = self.basis, frame or self.frame
-        return Fod(self.coefficients, self.grid, basis=basis, frame=frame, name=self.name)
+        other = copy(self)
+        other.basis, other.frame = _checked_reading(basis, frame)
+        return other
 
     def isotropic(self) -> NDArray[np.float32]:
         """Return the (x, y, z) float32 map of the l = 0 coefficient, the FOD's mean times
@@ -211,8 +212,31 @@ class Fod:
         )
 
 
+def _checked_reading(basis: str, frame: str | None) -> tuple[str, str]:
+    """Return basis and frame; without a frame, the basis's own.
+
+    Raises
+    ------
+    InvalidParameterError
+        When either is unknown.
+    """
+    if basis not in BASES:
+        raise InvalidParameterError(
+            f"basis = {basis!r} is unknown; choose one of {', '.join(BASES)}."
+        )
+    frame = DEFAULT_FRAMES[basis] if frame is None else frame
+    if frame not in FRAMES:
+        raise InvalidParameterError(
+            f"frame = {frame!r} is unknown; choose one of {', '.join(FRAMES)}."
+        )
+    return basis, frame
+
+
 def _used_voxels(data: Any) -> tuple[Any, Any, int]:
-    """Return values and rows of the voxels in use, and how many are not finite, where they lie."""
+    """Return values and rows of the voxels in use, and how many are not finite.
+
+    The arrays stay on the device that `data` is on.
+    """
     library = library_of(data)
     finite = library.ones(data.shape[:3], dtype=bool)
     nonzero = library.zeros(data.shape[:3], dtype=bool)

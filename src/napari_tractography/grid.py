@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import nibabel as nib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -88,7 +87,9 @@ class Grid:
     @property
     def orientation(self) -> str:
         """The anatomical directions nearest to the voxel axes, such as "RAS" or "LPS"."""
-        return "".join(nib.aff2axcodes(self.affine))
+        from nibabel import aff2axcodes  # on use: nibabel takes a while to load
+
+        return "".join(aff2axcodes(self.affine))
 
     def bounds_mm(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the corners, (3,) each, of the smallest RAS+ box around the volume, mm."""

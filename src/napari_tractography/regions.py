@@ -27,6 +27,7 @@ ROLE_HELP = {
     "end": "Streamlines that enter stop there, and those that end elsewhere are discarded.",
 }
 INCLUDE_RULES = ("all", "any", "ordered")
+MAX_RADIUS_MM = 1e9  # its square is a float32, as the kernels keep it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +82,10 @@ class Region:
             raise InvalidRegionError(
                 f"Region {name} has a radius of {radius_mm} mm and so is empty; "
                 "give a positive number."
+            )
+        if radius_mm > MAX_RADIUS_MM:
+            raise InvalidRegionError(
+                f"Region {name} has a radius of {radius_mm:g} mm; give at most {MAX_RADIUS_MM:g}."
             )
         return cls(_role(role), centre, float(radius_mm), None, None, name)
 

@@ -79,7 +79,7 @@ class Seeds:
 
     @classmethod
     def at(cls, points_mm: ArrayLike, directions: ArrayLike | None = None) -> Seeds:
-        """Take (n, 3) RAS+ mm positions, and optionally directions, as they are."""
+        """Use (n, 3) RAS+ mm positions, and optionally directions, as they are."""
         return cls(points_mm, directions)
 
     @classmethod
@@ -92,7 +92,7 @@ class Seeds:
         random_seed: int = 0,
         first: int = 0,
     ) -> Seeds:
-        """Draw `n` seeds uniformly in a ball.
+        """Draw `n` seeds uniformly in a sphere.
 
         Parameters
         ----------
@@ -105,10 +105,21 @@ class Seeds:
         random_seed : int
             Key of the random numbers.
         first : int
-            Seed i takes the random numbers of number ``first + i``: spheres of one run do not
-            share their offsets when each goes on where the one before ended.
+            Number of the first seed: seed i takes the random numbers of seed ``first + i``. With
+            the number of seeds in the spheres before it, several spheres of one run do not repeat
+            the same offsets.
+
+        Raises
+        ------
+        InvalidSeedsError
+            When the centre, the radius or a number of seeds is impossible.
         """
         count = _count(n)
+        if not (isinstance(first, int | np.integer) and 0 <= first <= MAX_SEEDS - count):
+            raise InvalidSeedsError(
+                f"first = {first!r} is impossible for {count} seeds; give the number of seeds "
+                "before them, and at most 2^32 in all."
+            )
         if not (math.isfinite(radius_mm) and radius_mm >= 0):
             raise InvalidSeedsError(
                 f"A seed radius of {radius_mm} mm is impossible; give a number from 0."
@@ -118,7 +129,14 @@ class Seeds:
             raise InvalidSeedsError(
                 f"The seed centre {center_mm!r} is no point; give x, y, z in RAS+ mm."
             )
-        return cls(centre + radius_mm * _in_unit_ball(count, random_seed, first))
+        ids = np.arange(count) + first
+        positions = centre + radius_mm * _in_unit_ball(ids, random_seed)
+        if np.abs(positions).max() > np.finfo(np.float32).max:
+            raise InvalidSeedsError(
+                f"Seeds within {radius_mm:g} mm of {centre.tolist()} lie too far out for float32; "
+                "give a place and a radius of the image's size."
+            )
+        return cls(positions)
 
     @classmethod
     def in_mask(
@@ -129,8 +147,8 @@ class Seeds:
         Parameters
         ----------
         mask : (x, y, z) array_like
-            Non-zero where seeds may lie. One on a GPU stays there: only where the seeds are comes
-            to the host.
+            Non-zero where seeds may lie. One on a GPU stays there: only the chosen voxels
+            come to the host.
         affine : (4, 4) array_like or Grid
             Of the mask, voxel to RAS+ mm.
         n : int
@@ -212,9 +230,10 @@ class Seeds:
         return len(self.device_positions)
 
     def __getitem__(self, index: slice) -> Seeds:
-        held = self.device_directions
+        directions = self.device_directions
         return Seeds(
-            self.device_positions.native[index], None if held is None else held.native[index]
+            self.device_positions.native[index],
+            None if directions is None else directions.native[index],
         )
 
     def __repr__(self) -> str:
@@ -258,14 +277,13 @@ def _in_unit_cube(ids: NDArray[np.int64], random_seed: int) -> NDArray[np.float6
     return uniforms(ids, 0, Purpose.SEED_POSITION, random_seed)[:, :3] - 0.5
 
 
-def _in_unit_ball(n: int, random_seed: int, first: int) -> NDArray[np.float64]:
+def _in_unit_ball(ids: NDArray[np.int64], random_seed: int) -> NDArray[np.float64]:
     """Return (n, 3) positions uniform in the unit ball, by rejection from the cube around it."""
-    result = np.empty((n, 3))
-    left = np.arange(n)
+    result = np.empty((len(ids), 3))
+    left = np.arange(len(ids))
     draw = 0
     while len(left):
-        numbers = uniforms(first + left, draw, Purpose.SEED_POSITION, random_seed)[:, :3]
-        offsets = 2.0 * numbers - 1.0
+        offsets = 2.0 * uniforms(ids[left], draw, Purpose.SEED_POSITION, random_seed)[:, :3] - 1.0
         x, y, z = offsets.T
         accepted = x * x + y * y + z * z <= 1.0
         result[left[accepted]] = offsets[accepted]

@@ -1,6 +1,6 @@
 """Tractograms: streamlines as one array of points and one of offsets.
 
-Made by the engine and by the readers; taken by the layer, the writers and the maps.
+Made by the engine and by the readers; read by the layer, the writers and the maps.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .buffers import pool
-from .errors import InvalidTractogramError
+from .errors import FileError, InvalidTractogramError
+from .grid import Grid
 from .stop import StopReason
 
 if TYPE_CHECKING:
     from .fod import Fod
-    from .grid import Grid
-
 
 MARGIN = 1.1  # of memory for points that are yet to come
-GROWTH = 8  # at most at a time: the first few seeds tell little
+GROWTH = 8  # at most at a time: the first few seeds are a poor sample
 
 
 class Tractogram:
@@ -140,7 +139,7 @@ class Tractogram:
     def concatenate(cls, parts: Iterable[Tractogram], *, n_seeds: int | None = None) -> Tractogram:
         """Join tractograms, such as the chunks of a run, in the order given.
 
-        An iterator is used up one part at a time: what is joined is not held twice.
+        An iterator is used up one part at a time: its points are not in memory twice.
 
         Parameters
         ----------
@@ -149,8 +148,8 @@ class Tractogram:
             How many seeds an iterator will have tried in the end: memory is made for as many, and
             not in steps.
         """
-        held = list(parts) if isinstance(parts, Sequence) else []
-        points = pool.points(sum(part.n_points for part in held))
+        known_parts = list(parts) if isinstance(parts, Sequence) else []
+        points = pool.points(sum(part.n_points for part in known_parts))
         counts: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
         seed_index: list[NDArray[np.int64]] = []
         stop_reasons: list[NDArray[np.uint8]] = []
@@ -158,7 +157,7 @@ class Tractogram:
         tally: dict[StopReason, int] = {}
         known = False
         n_points = n_tried = 0
-        for part in held or parts:
+        for part in known_parts or parts:
             first, n_points = n_points, n_points + part.n_points
             if n_points > len(points):
                 expected = 2 * n_points
@@ -260,9 +259,24 @@ class Tractogram:
         FileError
             When the ending is unknown, the reference is missing or the file cannot be written.
         """
-        from .files.tractograms import save_tractogram  # a format at the edge: imported on use
+        # Formats are imported on use, so that the package loads without nibabel.
+        from .files.streamlines import StreamlineArrays
+        from .files.tractograms import write_streamlines
 
-        save_tractogram(self, path, reference=reference)
+        grid = getattr(reference, "grid", reference)
+        if grid is not None and not isinstance(grid, Grid):
+            raise FileError(
+                f"The reference of {path} is of type {type(reference).__name__}; "
+                "give the Fod or the Grid that was tracked."
+            )
+        arrays = StreamlineArrays(
+            self.points,
+            self.offsets,
+            seed_index=self.seed_index,
+            stop_reasons=self.stop_reasons,
+            lengths_mm=self.lengths_mm,
+        )
+        write_streamlines(arrays, path, grid)
 
     def summary(self) -> str:
         """Return the run in words: counts, lengths and why streamlines ended."""
@@ -301,3 +315,37 @@ class Tractogram:
 def tally_from_counts(counts: NDArray[np.int64]) -> dict[StopReason, int]:
     """Turn (N_REASONS,) counts into a mapping without zeros."""
     return {reason: int(counts[reason]) for reason in StopReason if counts[reason]}
+
+
+def load_tractogram(path: str | PathLike[str]) -> Tractogram:
+    """Read a tractogram.
+
+    Parameters
+    ----------
+    path : path-like
+        .tck, .trk, .trx or legacy .vtk (ASCII or binary; coordinates are taken as RAS+ mm).
+
+    Returns
+    -------
+    Tractogram
+        With the seed indices, stop reasons and lengths of trk and trx files that
+        :meth:`Tractogram.save` wrote.
+
+    Raises
+    ------
+    FileError
+        When the file is missing, truncated, corrupt or of another format.
+    """
+    from .files.tractograms import read_streamlines
+
+    arrays = read_streamlines(path)
+    try:
+        return Tractogram(
+            arrays.points,
+            arrays.offsets,
+            seed_index=arrays.seed_index,
+            stop_reasons=arrays.stop_reasons,
+            lengths_mm=arrays.lengths_mm,
+        )
+    except (InvalidTractogramError, OverflowError, TypeError) as error:
+        raise FileError(f"{path}: {error}") from None

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import zipfile
 
 import nibabel as nib
@@ -16,10 +17,10 @@ from trx.trx_file_memmap import load as load_trx_python
 
 from napari_tractography.errors import FileError
 from napari_tractography.files import tractograms as tractograms_module
-from napari_tractography.files.tractograms import load_tractogram, save_tractogram
+from napari_tractography.files.streamlines import StreamlineArrays
 from napari_tractography.fod import Fod
 from napari_tractography.grid import Grid
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.tractogram import Tractogram, load_tractogram
 
 ENDINGS = [".tck", ".trk", ".trx", ".vtk"]
 # Oblique, anisotropic, left-handed and far from the origin.
@@ -332,7 +333,7 @@ def test_trk_without_a_reference_is_refused(tmp_path):
 
 def test_reference_of_another_type_is_refused(tmp_path):
     with pytest.raises(FileError, match="of type str"):
-        save_tractogram(make(), tmp_path / "t.trk", reference="wmfod.nii.gz")
+        make().save(tmp_path / "t.trk", reference="wmfod.nii.gz")
 
 
 def test_unknown_endings_are_refused(tmp_path):
@@ -402,3 +403,39 @@ def test_symbolic_links_are_followed(tmp_path):
     make().save(tmp_path / "link.tck")
     assert (tmp_path / "link.tck").is_symlink()
     assert load_tractogram(tmp_path / "real" / "t.tck").n_streamlines == 4
+
+
+def test_a_new_format_is_two_functions_and_a_row(tmp_path, monkeypatch):
+    """A toy format, registered here alone, is written, read and checked like the others."""
+
+    def write_toy(streamlines, path, grid):
+        rows = [" ".join(f"{x:.9g}" for x in line.ravel()) for line in streamlines.lines()]
+        path.write_text("\n".join([f"toy {grid.shape}", *rows]))
+
+    def read_toy(path):
+        lines = [np.array(row.split(), np.float32) for row in path.read_text().split("\n")[1:]]
+        offsets = np.cumsum([0, *(len(line) // 3 for line in lines)])
+        return StreamlineArrays(np.concatenate(lines).reshape(-1, 3), offsets)
+
+    toy = tractograms_module.TractogramFormat(write_toy, read_toy)
+    monkeypatch.setitem(tractograms_module.FORMATS, ".toy", toy)
+    tractogram = make()
+    tractogram.save(tmp_path / "t.toy", reference=GRID)
+    assert (tmp_path / "t.toy").read_text().startswith("toy (40, 50, 30)\n")
+    assert load_tractogram(tmp_path / "t.toy").digest() == tractogram.digest()
+    (tmp_path / "bad.toy").write_text("toy\n1 2 x")
+    with pytest.raises(FileError, match=r"bad\.toy is truncated or corrupt"):
+        load_tractogram(tmp_path / "bad.toy")
+    (tmp_path / "nan.toy").write_text("toy\n1 2 nan")
+    with pytest.raises(FileError, match=r"nan\.toy: 1 points are not finite"):
+        load_tractogram(tmp_path / "nan.toy")
+
+
+def test_the_formats_know_no_tractogram():
+    """Files are below tractograms: importing the formats loads no module above them."""
+    code = "import sys, napari_tractography.files.tractograms; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.split()
+    assert "napari_tractography.files.trk" in loaded
+    assert "napari_tractography.tractogram" not in loaded

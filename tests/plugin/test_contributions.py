@@ -13,12 +13,12 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels
 
 from napari_tractography import Tractogram, load_fod
-from napari_tractography.files.tractograms import load_tractogram
 from napari_tractography.phantoms import make_phantom, phantom_lines_mm
 from napari_tractography.plugin.contributions import read_fod, read_tractogram
 from napari_tractography.plugin.layers.volumes import fod_of
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.layer import Streamlines
+from napari_tractography.tractogram import load_tractogram
 
 PLUGIN = "napari-tractography"
 ENDINGS = [".trk", ".tck", ".trx", ".vtk"]

@@ -13,9 +13,9 @@ from hands import save_fod, tracking_threads
 
 from napari_tractography import load_fod
 from napari_tractography.errors import FileError
-from napari_tractography.files.tractograms import load_tractogram
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin import demo
+from napari_tractography.tractogram import load_tractogram
 
 
 @pytest.fixture

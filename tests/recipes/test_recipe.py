@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -16,37 +15,15 @@ import napari_tractography as nt
 from napari_tractography.errors import (
     FileError,
     InvalidMaskError,
-    InvalidParameterError,
     InvalidSeedsError,
 )
 from napari_tractography.files.volumes import save_volume
 from napari_tractography.phantoms import make_phantom, phantom_mask
-from napari_tractography.recipes.recipe import (
-    FodSource,
-    Recipe,
-    RegionSource,
-    SeedSource,
-    is_recipe,
-)
+from napari_tractography.recipes.recipe import Recipe
+from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
 from napari_tractography.recipes.volumes import VolumeSource
 
 PARAMETERS = nt.TrackingParameters(step_mm=1.0, max_length_mm=60.0, n_directions=256, random_seed=7)
-
-
-@pytest.fixture(scope="module")
-def drawing() -> nt.Fod:
-    return make_phantom("arcs", lmax=4)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, drawing: nt.Fod) -> Path:
-    """A folder with fod.nii.gz and mask.nii.gz."""
-    place = tmp_path / "data"
-    place.mkdir()
-    image = nib.Nifti1Image(drawing.coefficients, drawing.grid.affine)
-    nib.save(image, place / "fod.nii.gz")
-    save_volume(phantom_mask("arcs"), drawing.grid, place / "mask.nii.gz")
-    return place
 
 
 def _recipe(folder: Path, **changes: Any) -> Recipe:
@@ -114,24 +91,6 @@ def test_loaded_recipe_equals_the_saved_one(folder: Path, tmp_path: Path) -> Non
     assert Recipe.load(tmp_path / "bundle.json") == recipe
 
 
-def test_seeds_of_every_kind_are_those_of_seeds(folder: Path, drawing: nt.Fod) -> None:
-    points = nt.Seeds.at([[0.1, 0.2, 0.3]], [[0.0, 3.0, 4.0]])
-    pairs = [
-        (SeedSource("sphere", 5, 1, (1.0, 2.0, 3.0), 2.5),
-         nt.Seeds.in_sphere([1, 2, 3], 2.5, 5, random_seed=1)),
-        (SeedSource("fod", 6, 2), nt.Seeds.from_fod(drawing, 6, random_seed=2)),
-        (SeedSource("mask", 7, 3, volume=VolumeSource.file(folder / "mask.nii.gz")),
-         nt.Seeds.in_mask(phantom_mask("arcs"), drawing.grid, 7, random_seed=3)),
-        (SeedSource.points(points), points),
-    ]  # fmt: skip
-    for source, wanted in pairs:
-        made = source.make(drawing)
-        assert np.array_equal(made.positions_mm, wanted.positions_mm)
-        if wanted.directions is not None:
-            assert made.directions is not None
-            assert np.allclose(made.directions, wanted.directions, atol=1e-7)
-
-
 def test_painted_region_steers_as_before(folder: Path, tmp_path: Path, drawing: nt.Fod) -> None:
     half = phantom_mask("arcs").copy()
     half[: half.shape[0] // 2] = False
@@ -159,16 +118,6 @@ def test_changed_inputs_and_result_are_named(
     assert [m for m in messages if "FOD" in m and "fod.nii.gz" in m and now[:12] in m]
     assert [m for m in messages if "not those of the recipe" in m]
     assert not [m for m in messages if "mask.nii.gz" in m]
-
-
-def test_other_versions_are_named_when_the_result_differs(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    recipe = _recipe(folder, digest="0" * 64, versions={"numpy": "0.1", "lost": "3"})
-    with caplog.at_level(logging.WARNING):
-        assert not recipe.check(recipe.run())
-    assert "numpy 0.1 then" in caplog.text
-    assert "lost 3 then, absent now" in caplog.text
 
 
 def test_files_are_also_found_beside_the_recipe(folder: Path, tmp_path: Path) -> None:
@@ -202,46 +151,6 @@ def test_mask_of_another_grid_is_refused(folder: Path, tmp_path: Path) -> None:
         recipe.run()
 
 
-def test_painted_masks_come_back_bit_by_bit() -> None:
-    rng = np.random.default_rng(0)
-    grid = nt.Grid((5, 3, 7), np.diag([2.0, -1.5, 3.0, 1.0]))
-    mask = rng.random(grid.shape) > 0.5
-    again, where = VolumeSource.of_array(mask, grid).load()
-    assert np.array_equal(again, mask)
-    assert where == grid
-
-
-@pytest.mark.parametrize(
-    ("content", "error", "words"),
-    [
-        pytest.param("{", FileError, "no JSON", id="cut short"),
-        pytest.param(b"\xff\xfe\x00", FileError, "no JSON", id="binary"),
-        pytest.param("[1, 2]", FileError, "is no recipe", id="another thing"),
-        pytest.param('{"format": "x"}', FileError, "is no recipe", id="another format"),
-        pytest.param({"format_version": 99}, FileError, "99", id="newer"),
-        pytest.param({"seeds": None}, FileError, "damaged", id="no seeds"),
-        pytest.param({"fod": {"colour": 1}}, FileError, "colour", id="unknown field"),
-        pytest.param({"extra": 1}, FileError, "extra", id="unknown part"),
-        pytest.param(
-            {"parameters": {"step_mm": -1}}, InvalidParameterError, "step_mm", id="parameter"
-        ),
-    ],
-)
-def test_damaged_recipe_is_refused(
-    folder: Path, content: Any, error: type[Exception], words: str
-) -> None:
-    path = folder / "bundle.json"
-    _recipe(folder).save(path)
-    if isinstance(content, dict):
-        path.write_text(json.dumps({**json.loads(path.read_text()), **content}))
-    elif isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
-        path.write_text(content)
-    with pytest.raises(error, match=words):
-        Recipe.load(path)
-
-
 @pytest.mark.parametrize(
     ("seed", "error", "words"),
     [
@@ -255,28 +164,6 @@ def test_impossible_seeds_are_refused(
 ) -> None:
     with pytest.raises(error, match=words):
         _recipe(folder, seeds=(seed,)).run()
-
-
-@pytest.mark.parametrize("damage", ["!!", "AAAA", "eJwDAAAAAAE="])
-def test_damaged_painted_mask_is_refused(damage: str) -> None:
-    source = VolumeSource(
-        voxels=damage, shape=(2, 2, 2), affine=tuple(map(tuple, np.eye(4).tolist()))
-    )
-    with pytest.raises(FileError, match="damaged"):
-        source.load()
-
-
-def test_label_that_is_absent_is_named(folder: Path) -> None:
-    with pytest.raises(InvalidMaskError, match="label 17"):
-        VolumeSource.file(folder / "mask.nii.gz", label=17).load()
-
-
-def test_is_recipe(folder: Path) -> None:
-    _recipe(folder).save(folder / "bundle.json")
-    (folder / "sidecar.json").write_text('{"EchoTime": 0.1}')
-    assert is_recipe(folder / "bundle.json")
-    assert not is_recipe(folder / "sidecar.json")
-    assert not is_recipe(folder / "absent.json")
 
 
 def test_unwritable_recipe_leaves_nothing(folder: Path) -> None:

@@ -1,1 +1,1 @@
-"""The command ``napari-tractography bench``: our speed beside other programs' in one run."""
+"""The speed of this package beside that of other programs; ``napari-tractography bench``."""

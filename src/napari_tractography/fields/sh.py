@@ -6,7 +6,6 @@ Evaluated by DIPY. Read by :mod:`napari_tractography.fod`, which holds coefficie
 from __future__ import annotations
 
 import numpy as np
-from dipy.reconst.shm import real_sh_descoteaux, real_sh_tournier
 from numpy.typing import ArrayLike, NDArray
 
 BASES = ("tournier07", "descoteaux07", "tournier07_legacy", "descoteaux07_legacy")
@@ -43,6 +42,9 @@ def sh_matrix(units: ArrayLike, lmax: int, basis: str) -> NDArray[np.float64]:
     x, y, z = np.asarray(units, dtype=np.float64).T
     polar = np.arccos(np.clip(z / np.sqrt(x * x + y * y + z * z), -1.0, 1.0))
     azimuth = np.arctan2(y, x)
+    # On use: DIPY takes a third of a second to load, and the command's help wants only the names.
+    from dipy.reconst.shm import real_sh_descoteaux, real_sh_tournier
+
     evaluate = real_sh_tournier if basis.startswith("tournier07") else real_sh_descoteaux
     matrix, orders, _ = evaluate(lmax, polar, azimuth, legacy=False)
     # DIPY warns at each use of its legacy forms and will drop them: they are the present ones up

@@ -1,1 +1,1 @@
-"""Formats at the edge: reading and writing FODs, images and tractograms, nothing else."""
+"""File formats: FODs, images and tractograms, read into arrays and written from them."""

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import struct
-import zlib
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import nibabel as nib
 import numpy as np
-from nibabel.filebasedimages import ImageFileError
-from nibabel.spatialimages import HeaderDataError
 from numpy.typing import NDArray
 
-from ..errors import FileError, InvalidFodError, InvalidGridError, InvalidMaskError
+from ..errors import FileError, InvalidFodError, InvalidMaskError
 from ..fod import Fod, check_fod_shape
 from ..grid import Grid
-from .images import StoredImage
-from .mif import read_mif_header
-from .paths import ending_of, existing_file
-
-logger = logging.getLogger(__name__)
+from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 
 
 def load_fod(
@@ -51,13 +41,30 @@ def load_fod(
     InvalidFodError
         When it holds something else than an FOD.
     """
-    stored = _header(path)
-    shape = _without_trailing_ones(stored.shape, 4)
+    return _read_fod(path, basis, frame, hashed=False)[0]
+
+
+def load_fod_hashed(
+    path: str | PathLike[str], *, basis: str = "tournier07", frame: str | None = None
+) -> tuple[Fod, str]:
+    """Read an FOD volume and the SHA-256 of its file, in one pass; see :func:`load_fod`.
+
+    Of a .mih with its data file, the SHA-256 is the header's.
+    """
+    return _read_fod(path, basis, frame, hashed=True)
+
+
+def _read_fod(
+    path: str | PathLike[str], basis: str, frame: str | None, *, hashed: bool
+) -> tuple[Fod, str]:
+    stored = read_header(path)
+    shape = without_trailing_ones(stored.shape, 4)
     check_fod_shape(shape, stored.path.name)  # before gigabytes are read
-    grid = _grid(stored)
-    _check_numeric(stored, InvalidFodError)
-    coefficients = stored.read(np.float32).reshape(shape)
-    return Fod(coefficients, grid, basis=basis, frame=frame, name=stored.path.name)
+    grid = grid_of(stored)
+    check_numeric(stored, InvalidFodError)
+    coefficients, sha256 = stored.read_hashed() if hashed else (stored.read(), "")
+    name = stored.path.name
+    return Fod(coefficients.reshape(shape), grid, basis=basis, frame=frame, name=name), sha256
 
 
 def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:
@@ -80,18 +87,31 @@ def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:
         When the file is missing, truncated, corrupt, of another format or not 3-D, or its affine
         singular.
     """
-    stored = _header(path)
-    shape = _without_trailing_ones(stored.shape, 3)
+    return _read_volume(path, hashed=False)[:2]
+
+
+def load_volume_hashed(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid, str]:
+    """Read a 3-D volume and the SHA-256 of its file, in one pass; see :func:`load_volume`.
+
+    Of a .mih with its data file, the SHA-256 is the header's.
+    """
+    return _read_volume(path, hashed=True)
+
+
+def _read_volume(path: str | PathLike[str], *, hashed: bool) -> tuple[NDArray[Any], Grid, str]:
+    stored = read_header(path)
+    shape = without_trailing_ones(stored.shape, 3)
     if len(shape) != 3:
         raise FileError(
             f"{stored.path} has shape {stored.shape}; give a 3-D volume, such as one cut out "
             "with mrconvert -coord 3 0."
         )
-    grid = _grid(stored)
-    _check_numeric(stored, FileError)
+    grid = grid_of(stored)
+    check_numeric(stored, FileError)
     whole = stored.dtype.kind in "iub" and not stored.scaled
     dtype = stored.dtype.newbyteorder("=") if whole else np.dtype(np.float32)
-    return stored.read(dtype).reshape(shape), grid
+    values, sha256 = stored.read_hashed(dtype) if hashed else (stored.read(dtype), "")
+    return values.reshape(shape), grid, sha256
 
 
 def load_mask(path: str | PathLike[str]) -> tuple[NDArray[np.bool_], Grid]:
@@ -110,14 +130,23 @@ def load_mask(path: str | PathLike[str]) -> tuple[NDArray[np.bool_], Grid]:
         When no voxel is inside.
     """
     values, grid = load_volume(path)
+    return voxels_inside(values, Path(path).name), grid
+
+
+def voxels_inside(values: NDArray[Any], name: str) -> NDArray[np.bool_]:
+    """Return which voxels of a mask are neither zero nor NaN, (x, y, z) bool.
+
+    Raises
+    ------
+    InvalidMaskError
+        When none is; with the `name` of the mask.
+    """
     inside = values != 0
     if values.dtype.kind == "f":
         inside &= ~np.isnan(values)
     if not inside.any():
-        raise InvalidMaskError(
-            f"The mask {Path(path).name} has no voxel other than zero; choose another."
-        )
-    return inside, grid
+        raise InvalidMaskError(f"The mask {name} has no voxel other than zero; choose another.")
+    return np.asarray(inside)
 
 
 def volume_shape(path: str | PathLike[str]) -> tuple[int, ...]:
@@ -128,79 +157,4 @@ def volume_shape(path: str | PathLike[str]) -> tuple[int, ...]:
     FileError
         When the file is missing or its header makes no sense.
     """
-    return _without_trailing_ones(_header(path).shape, 3)
-
-
-def _nifti_header(path: Path) -> StoredImage:
-    try:
-        image = nib.load(path)
-        header, proxy = image.header, image.dataobj
-        placed = bool(header["sform_code"] or header["qform_code"])
-        shape, affine, dtype = tuple(map(int, image.shape)), image.affine, np.dtype(proxy.dtype)
-        offset, slope, intercept = int(proxy.offset), float(proxy.slope), float(proxy.inter)
-    except (
-        ImageFileError,
-        HeaderDataError,
-        OSError,
-        EOFError,
-        ValueError,
-        KeyError,
-        AttributeError,
-        zlib.error,
-        struct.error,
-    ) as error:
-        raise FileError(
-            f"{path} cannot be read as NIfTI ({error}); copy or export it again."
-        ) from None
-    if not placed:
-        logger.warning(
-            "%s has neither sform nor qform: where it lies, and which side is left, is a guess.",
-            path.name,
-        )
-    return StoredImage(
-        path=path,
-        data_path=path,
-        offset=offset,
-        shape=shape,
-        affine=affine,
-        dtype=dtype,
-        order=tuple(range(len(shape))),
-        flipped=(False,) * len(shape),
-        slope=slope,
-        intercept=intercept,
-    )
-
-
-# Each format is a function from a path to what its header says.
-FORMATS = {
-    ".nii": _nifti_header,
-    ".nii.gz": _nifti_header,
-    ".mif": read_mif_header,
-    ".mif.gz": read_mif_header,
-    ".mih": read_mif_header,
-}
-
-
-def _header(path: str | PathLike[str]) -> StoredImage:
-    place = existing_file(path)
-    return FORMATS[ending_of(place, FORMATS, "a volume")](place)
-
-
-def _without_trailing_ones(shape: tuple[int, ...], n_axes: int) -> tuple[int, ...]:
-    last = max((axis for axis, extent in enumerate(shape) if extent != 1), default=0)
-    return shape[: max(n_axes, last + 1)]
-
-
-def _check_numeric(stored: StoredImage, error: type[FileError | InvalidFodError]) -> None:
-    if stored.dtype.kind not in "biuf":
-        raise error(
-            f"{stored.path} holds {stored.dtype} values (complex or colours), not real numbers; "
-            "convert it, for example with mrcalc -real."
-        )
-
-
-def _grid(stored: StoredImage) -> Grid:
-    try:
-        return Grid(stored.shape[:3], stored.affine)
-    except InvalidGridError as error:
-        raise FileError(f"{stored.path}: {error}") from None
+    return without_trailing_ones(read_header(path).shape, 3)

@@ -1,6 +1,6 @@
 """Images as they lie in a file: header facts, and reading the numbers in little memory.
 
-Filled in by the header readers (:mod:`.mif` and, for NIfTI, :mod:`.fods`).
+Filled in by the header readers: :mod:`.mif` and, for NIfTI, :mod:`.headers`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import math
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..errors import FileError
+from .hashing import BLOCK_BYTES, HashedStream, sha256_of
 
 # Numbers are converted in pieces of this many, so that reading needs no second copy of the image.
 CHUNK_VALUES = 1 << 20
@@ -79,6 +80,17 @@ class StoredImage:
         FileError
             When the file is truncated or corrupt, or memory runs out.
         """
+        return self._read(np.dtype(dtype), hashed=False)[0]
+
+    def read_hashed(self, dtype: DTypeLike = np.float32) -> tuple[NDArray[Any], str]:
+        """Read the values as :meth:`read` does; also return the SHA-256 of `path`.
+
+        A file that holds its own numbers is hashed as they are read, not read again.
+        """
+        return self._read(np.dtype(dtype), hashed=True)
+
+    def _read(self, dtype: np.dtype[Any], *, hashed: bool) -> tuple[NDArray[Any], str]:
+        sha256 = ""
         try:
             present = self.data_path.stat().st_size
             compressed = self.data_path.name.lower().endswith(".gz")
@@ -89,12 +101,18 @@ class StoredImage:
                     f"need {self.offset + self.n_bytes} bytes, {self.data_path.name} has "
                     f"{present}; copy or export it again."
                 )
-            opener = cast(Any, gzip.open if compressed else open)
-            with opener(self.data_path, "rb") as stream:
-                stream.seek(self.offset)
-                flat = self._read_flat(stream, np.dtype(dtype))
+            with open(self.data_path, "rb") as file:
+                source: Any = HashedStream(file) if hashed and self.data_path == self.path else file
+                stream: Any = gzip.GzipFile(fileobj=source) if compressed else source
+                if hashed:
+                    _skip(stream, self.offset)
+                else:
+                    stream.seek(self.offset)
+                flat = self._read_flat(stream, dtype)
                 if compressed:
                     stream.read(1)  # reaching the end makes gzip verify its checksum
+                if hashed:
+                    sha256 = source.sha256() if source is not file else sha256_of(self.path)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise FileError(
                 f"{self.path} is truncated or corrupt ({error}); copy or export it again."
@@ -112,7 +130,7 @@ class StoredImage:
         slowest_first = self.order[::-1]
         stored = flat.reshape([self.shape[axis] for axis in slowest_first])
         image = stored.transpose([slowest_first.index(axis) for axis in range(len(self.shape))])
-        return image[tuple(slice(None, None, -1 if flip else 1) for flip in self.flipped)]
+        return image[tuple(slice(None, None, -1 if flip else 1) for flip in self.flipped)], sha256
 
     def _read_flat(self, stream: IO[bytes], dtype: np.dtype[Any]) -> NDArray[Any]:
         flat = np.empty(math.prod(self.shape), dtype=dtype)
@@ -137,3 +155,9 @@ class StoredImage:
                 with np.errstate(over="ignore", invalid="ignore"):  # float64 beyond float32: inf
                     piece[:] = np.frombuffer(raw, self.dtype)
         return flat
+
+
+def _skip(stream: Any, n_bytes: int) -> None:
+    """Read so many bytes and forget them."""
+    while n_bytes > 0 and (data := stream.read(min(n_bytes, BLOCK_BYTES))):
+        n_bytes -= len(data)

@@ -20,12 +20,12 @@ _given_up: ContextVar[threading.Event | None] = ContextVar("given_up", default=N
 
 
 class GivenUpError(Exception):
-    """Nobody wants the file any more that was being written."""
+    """The file that was being written is no longer wanted."""
 
 
 @contextlib.contextmanager
 def dropped_after(given_up: threading.Event) -> Iterator[None]:
-    """Put no file in place, in this thread, once an event is set: what was written is deleted."""
+    """Once an event is set, delete files that this thread has written instead of keeping them."""
     token = _given_up.set(given_up)
     try:
         yield
@@ -58,16 +58,16 @@ def existing_file(path: str | PathLike[str]) -> Path:
     FileError
         When there is none, or it is a folder.
     """
-    place = Path(os.path.expanduser(path))
+    file = Path(os.path.expanduser(path))
     try:
-        if place.is_file():
-            return place
-        is_folder = place.is_dir()
+        if file.is_file():
+            return file
+        is_folder = file.is_dir()
     except (OSError, ValueError) as error:  # a name too long for the system, a NUL character
-        raise FileError(f"{place} cannot be looked up ({error}); check the path.") from None
+        raise FileError(f"{file} cannot be looked up ({error}); check the path.") from None
     if is_folder:
-        raise FileError(f"{place} is a folder; give a file inside it.")
-    raise FileError(f"{place} does not exist; check the path.")
+        raise FileError(f"{file} is a folder; give a file inside it.")
+    raise FileError(f"{file} does not exist; check the path.")
 
 
 def check_writable(path: str | PathLike[str]) -> None:
@@ -89,7 +89,7 @@ def check_writable(path: str | PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path to write to; put it in place only when all went well.
+    """Yield a temporary path to write to; put it where it shall be only when all is written.
 
     The temporary file lies in the same folder and has the same ending, so that the last step is
     one rename. After any failure an older file of that name is untouched and nothing else is

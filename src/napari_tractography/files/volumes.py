@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import FileError
 from ..grid import Grid
-from .fods import _grid, _header
+from .headers import grid_of, read_header
 from .paths import check_writable, ending_of, written_whole
 
 ENDINGS = (".nii", ".nii.gz")
@@ -63,7 +63,7 @@ def load_grid(path: str | PathLike[str]) -> Grid:
     FileError
         When the file is missing, its header makes no sense or its affine is singular.
     """
-    return _grid(_header(path))
+    return grid_of(read_header(path))
 
 
 def check_volume_target(path: str | PathLike[str]) -> None:

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileError
+from ..grid import Grid
+from .streamlines import StreamlineArrays
 
 INT32_MAX = 2**31 - 1
 # Names of number types in VTK files; binary numbers are big-endian.
@@ -34,21 +36,15 @@ CELLS = ("VERTICES", "LINES", "POLYGONS", "TRIANGLE_STRIPS")
 ATTRIBUTES = ("POINT_DATA", "CELL_DATA")
 
 
-def write_vtk_lines(path: Path, points: NDArray[np.float32], offsets: NDArray[np.int64]) -> None:
-    """Write polylines as binary polydata of version 3.0, which every reader knows.
-
-    Parameters
-    ----------
-    path : Path
-    points : (n_points, 3) float32
-        RAS+ mm.
-    offsets : (n_lines + 1,) int64
+def write_vtk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
+    """Write polylines, RAS+ mm, as binary polydata of version 3.0, which every reader knows.
 
     Raises
     ------
     FileError
         When there are more points than the 32-bit indices of the format can number.
     """
+    points, offsets = streamlines.points, streamlines.offsets
     n_lines, n_points = len(offsets) - 1, len(points)
     n_numbers = n_lines + n_points
     if n_numbers > INT32_MAX:
@@ -68,14 +64,10 @@ def write_vtk_lines(path: Path, points: NDArray[np.float32], offsets: NDArray[np
         stream.write(cells.tobytes() + b"\n")
 
 
-def read_vtk_lines(path: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def read_vtk(path: Path) -> StreamlineArrays:
     """Read the polylines of a legacy polydata file, ASCII or binary, versions 1 to 5.
 
-    Returns
-    -------
-    points : (n_points, 3) float32
-        In the file's coordinates, one line after the other.
-    offsets : (n_lines + 1,) int64
+    The file's coordinates are taken as RAS+ mm.
 
     Raises
     ------
@@ -109,7 +101,8 @@ def read_vtk_lines(path: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         raise scanner.error(f"a line uses point {ids.max()} of {len(points)}")
     if len(points) and not len(counts):
         raise scanner.error("it has points but no lines")
-    return points[ids], np.concatenate([[0], np.cumsum(counts)])
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return StreamlineArrays(points[ids], offsets)
 
 
 class _Scanner:

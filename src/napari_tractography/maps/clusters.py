@@ -1,4 +1,4 @@
-"""Clusters of streamlines that run alike: QuickBundles, bounded so that it takes a moment.
+"""Clusters of streamlines that run alike: QuickBundles, on a bounded sample.
 
 Garyfallidis et al., QuickBundles, a method for tractography simplification, Frontiers in
 Neuroscience 6, 2012; DIPY does the clustering. Called by the plugin and by scripts.
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from ..tractogram import Tractogram
 
 DISTANCE_MM = 10.0
-N_POINTS = 12  # that stand for a streamline
-MAX_SAMPLE = 1000  # DIPY keeps other Python threads waiting meanwhile: 0.1 s at worst
+N_POINTS = 12  # a streamline
+MAX_SAMPLE = 1000  # DIPY keeps the interpreter lock meanwhile: 0.1 s at worst
 MAX_CLUSTERS = 200  # streamlines that wander make as many as there are streamlines
 _BLOCK = 1024  # streamlines at a time
 
@@ -52,22 +52,24 @@ class Clusters:
         if len(self):
             for first in range(0, len(lines), _BLOCK):
                 part = slice(first, first + _BLOCK)
-                away = self._distances(lines[part])
-                labels[part] = np.where(away.min(axis=1) <= self.reach_mm, away.argmin(axis=1), -1)
+                distances = self._distances(lines[part])
+                labels[part] = np.where(
+                    distances.min(axis=1) <= self.reach_mm, distances.argmin(axis=1), -1
+                )
             labels[np.diff(tractogram.offsets) == 0] = -1
         return labels
 
     def _distances(self, lines: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Mean distance of (n, N_POINTS, 3) from each centroid, the better way round: (n, k)."""
-        there = np.zeros((len(lines), len(self)), dtype=np.float32)
-        back = there.copy()
+        """Mean distance of (n, N_POINTS, 3) from each centroid, in the better direction: (n, k)."""
+        forward = np.zeros((len(lines), len(self)), dtype=np.float32)
+        backward = forward.copy()
         for i in range(N_POINTS):
-            for total, point in ((there, lines[:, i]), (back, lines[:, -1 - i])):
+            for total, point in ((forward, lines[:, i]), (backward, lines[:, -1 - i])):
                 square = np.zeros_like(total)
                 for axis in range(3):
                     square += (point[:, axis, None] - self.centroids[None, :, i, axis]) ** 2
                 total += np.sqrt(square)
-        return np.asarray(np.minimum(there, back) / N_POINTS, dtype=np.float32)
+        return np.asarray(np.minimum(forward, backward) / N_POINTS, dtype=np.float32)
 
 
 def cluster(tractogram: Tractogram, *, distance_mm: float = DISTANCE_MM) -> Clusters:
@@ -107,13 +109,13 @@ def evenly_thinned(tractogram: Tractogram) -> NDArray[np.float32]:
     """
     counts = np.diff(tractogram.offsets)
     thin = np.zeros((len(counts), N_POINTS, 3), dtype=np.float32)
-    there = counts > 0
-    last = (counts[there] - 1)[:, None]
-    place = last * np.linspace(0, 1, N_POINTS)
-    before = np.minimum(place.astype(np.int64), np.maximum(last - 1, 0))
-    share = (place - before).astype(np.float32)[..., None]
-    first = tractogram.offsets[:-1][there][:, None]
+    filled = counts > 0
+    last = (counts[filled] - 1)[:, None]
+    position = last * np.linspace(0, 1, N_POINTS)
+    before = np.minimum(position.astype(np.int64), np.maximum(last - 1, 0))
+    fraction = (position - before).astype(np.float32)[..., None]
+    first = tractogram.offsets[:-1][filled][:, None]
     start = tractogram.points[first + before]
     end = tractogram.points[first + np.minimum(before + 1, last)]
-    thin[there] = start + share * (end - start)
+    thin[filled] = start + fraction * (end - start)
     return thin

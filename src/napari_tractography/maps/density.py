@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..grid import Grid
 from ..tractogram import Tractogram
-from .walk import count_passes
+from .traversal import count_passes
 
 if TYPE_CHECKING:
     from ..fod import Fod

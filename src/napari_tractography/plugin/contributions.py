@@ -12,9 +12,8 @@ from napari.utils.notifications import show_info
 from ..errors import FileError, TractographyError
 from ..fields.sh import SH_COUNTS
 from ..files.fods import load_fod, load_volume, volume_shape
-from ..files.tractograms import load_tractogram, save_tractogram
 from ..phantoms import make_phantom
-from ..tractogram import Tractogram
+from ..tractogram import Tractogram, load_tractogram
 from .layers.volumes import LayerData, fod_layer_data, fod_layers, fod_of
 from .space.display import DisplaySpace
 from .streamlines.layer import Streamlines
@@ -57,7 +56,7 @@ def write_streamlines(path: str, data: Any, attributes: dict[str, Any]) -> list[
             f"The layer {attributes.get('name')!r} shows no tractogram; save a layer of "
             "streamlines that this plugin made."
         )
-    save_tractogram(tractogram, path, reference=metadata.get("grid"))
+    tractogram.save(path, reference=metadata.get("grid"))
     return [path]
 
 

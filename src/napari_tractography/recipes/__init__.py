@@ -1,1 +1,1 @@
-"""Everything that makes a tractogram again, as data."""
+"""Recipes: everything that makes a tractogram again, as data."""

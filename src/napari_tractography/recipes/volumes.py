@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
+import contextlib
+import dataclasses
 import logging
 import math
 import zlib
@@ -16,31 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import FileError, InvalidMaskError
-from ..files.fods import load_mask, load_volume
+from ..files.fods import load_volume, load_volume_hashed, voxels_inside
+from ..files.hashing import sha256_of
 from ..files.paths import existing_file
 from ..grid import Grid
 
 logger = logging.getLogger(__name__)
 
 SHOWN_DIGITS = 12  # of a SHA-256 in messages
-
-
-def sha256_of(path: str | PathLike[str]) -> str:
-    """Return the SHA-256 of a file's bytes.
-
-    Raises
-    ------
-    FileError
-        When it cannot be read.
-    """
-    place = existing_file(path)
-    try:
-        with open(place, "rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise FileError(
-            f"{place} cannot be read ({error.strerror or error}); check its permissions."
-        ) from None
 
 
 def located(path: str, folder: Path | None) -> Path:
@@ -51,23 +35,22 @@ def located(path: str, folder: Path | None) -> Path:
     FileError
         When it is at neither place.
     """
-    wanted = Path(path)
-    if folder is not None and not wanted.is_file() and (folder / wanted.name).is_file():
-        return folder / wanted.name
-    return existing_file(wanted)
+    try:
+        return existing_file(path)
+    except FileError:
+        if folder is not None:
+            with contextlib.suppress(FileError):
+                return existing_file(folder / Path(path).name)
+        raise
 
 
-def check_unchanged(path: Path, sha256: str, what: str) -> bool:
-    """Tell whether a file has a SHA-256; warn if not. An empty one is not compared."""
-    if not sha256:
-        return True
-    present = sha256_of(path)
-    if present != sha256:
+def warn_if_changed(path: Path, then: str, now: str, what: str) -> None:
+    """Warn when the SHA-256 of a file is another than it was; an empty one is not compared."""
+    if then and now != then:
         logger.warning(
-            "The %s %s is not the file of the recipe: SHA-256 %s..., then %s...",
-            what, path, present[:SHOWN_DIGITS], sha256[:SHOWN_DIGITS],
+            "The %s %s is not the file of the recipe: SHA-256 %s... now, %s... then.",
+            what, path, now[:SHOWN_DIGITS], then[:SHOWN_DIGITS],
         )  # fmt: skip
-    return present == sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +83,12 @@ class VolumeSource:
         cls, path: str | PathLike[str], *, label: int | None = None, hashed: bool = True
     ) -> VolumeSource:
         """Name a file, with its present SHA-256 unless not `hashed`."""
-        place = existing_file(path).absolute()
-        return cls(path=str(place), sha256=sha256_of(place) if hashed else "", label=label)
+        file = existing_file(path).absolute()
+        return cls(path=str(file), sha256=sha256_of(file) if hashed else "", label=label)
 
     @classmethod
     def of_array(cls, mask: ArrayLike, grid: Grid) -> VolumeSource:
-        """Hold the voxels of a mask, those that are neither zero nor NaN."""
+        """Keep the voxels of a mask, those that are neither zero nor NaN."""
         inside = np.nan_to_num(np.asarray(mask)) != 0
         bits = zlib.compress(np.packbits(inside.ravel(order="F")).tobytes(), 9)
         return cls(
@@ -120,7 +103,27 @@ class VolumeSource:
         return Path(self.path).name or "mask"
 
     def load(self, folder: Path | None = None) -> tuple[NDArray[np.bool_], Grid]:
-        """Return the (x, y, z) bool mask and its grid; warn when the file has changed.
+        """Return the (x, y, z) bool mask and its grid; see :meth:`read`."""
+        return self.read(folder, hashed=False)[:2]
+
+    def read(
+        self, folder: Path | None = None, *, hashed: bool = True
+    ) -> tuple[NDArray[np.bool_], Grid, VolumeSource]:
+        """Read the mask; warn when the file has changed. The file is read once.
+
+        Parameters
+        ----------
+        folder : Path, optional
+            Where to look for a file that is no longer at its path.
+        hashed : bool
+            Whether a SHA-256 that is not known yet is taken.
+
+        Returns
+        -------
+        inside : (x, y, z) bool
+        grid : Grid
+        source : VolumeSource
+            This one, with the SHA-256.
 
         Raises
         ------
@@ -128,18 +131,23 @@ class VolumeSource:
             When the file or the text cannot be read, or the mask is empty.
         """
         if not self.path:
-            return self._decode()
-        place = located(self.path, folder)
-        check_unchanged(place, self.sha256, "mask")
+            return *self._decode(), self
+        file = located(self.path, folder)
+        source = self
+        if hashed or self.sha256:
+            values, grid, sha256 = load_volume_hashed(file)
+            warn_if_changed(file, self.sha256, sha256, "mask")
+            source = dataclasses.replace(self, sha256=sha256)
+        else:
+            values, grid = load_volume(file)
         if self.label is None:
-            return load_mask(place)
-        values, grid = load_volume(place)
+            return voxels_inside(values, file.name), grid, source
         inside = values == self.label
         if not inside.any():
             raise InvalidMaskError(
-                f"{place.name} has no voxel with label {self.label}; choose another label."
+                f"{file.name} has no voxel with label {self.label}; choose another label."
             )
-        return inside, grid
+        return inside, grid, source
 
     def _decode(self) -> tuple[NDArray[np.bool_], Grid]:
         try:

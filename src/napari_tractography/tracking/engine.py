@@ -144,9 +144,14 @@ def track(
     return track_all(given, how)
 
 
-def track_all(given: TrackingInput, execution: Execution | None = None) -> Tractogram:
+def track_all(
+    given: TrackingInput,
+    execution: Execution | None = None,
+    *,
+    report: backends.Report | None = None,
+) -> Tractogram:
     """Track streamlines and return them all; without a single one, log why as a warning."""
-    chunks = iter_chunks(given, execution)
+    chunks = iter_chunks(given, execution, report=report)
     tractogram = Tractogram.concatenate(chunks, n_seeds=len(given.seeds))
     if not len(tractogram):
         logger.warning("%s", tractogram.why_empty())

@@ -15,7 +15,6 @@ from napari.layers import Layer
 from napari_tractography.cli import command as cli
 from napari_tractography.errors import InvalidFodError, InvalidMaskError
 from napari_tractography.files.fods import load_fod
-from napari_tractography.files.tractograms import load_tractogram
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
 from napari_tractography.plugin.export.scripts import PATH_KEY, as_command, as_python
@@ -26,6 +25,7 @@ from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.regions import Region
 from napari_tractography.tracking.engine import track
+from napari_tractography.tractogram import load_tractogram
 
 PARAMETERS = TrackingParameters(
     step_mm=0.7, max_angle_deg=33.3, random_seed=17, max_length_mm=60.0, interpolation="nearest"

@@ -1,4 +1,7 @@
-"""The compiled walk along segments from voxel to voxel; called by :mod:`.density`."""
+"""The compiled traversal of the voxels along each segment; called by :mod:`.density`.
+
+Amanatides & Woo, A fast voxel traversal algorithm for ray tracing, Eurographics 1987.
+"""
 # mypy: ignore-errors
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ def _enter(cell, streamline, counts, last):
 
 @njit(nogil=True)
 def _clip(start, end, shape):
-    """Return the share of a segment at which it enters and leaves the image, a voxel wider.
+    """Return the fractions of a segment at which it enters and leaves the image, a voxel wider.
 
     Far points would otherwise cost a step for each voxel on the way to them.
     """
@@ -41,8 +44,8 @@ def _clip(start, end, shape):
 
 
 @njit(nogil=True)
-def _walk(start, end, streamline, counts, last, cell, goal, sign, when, every):
-    """Enter all voxels between two points; voxel i is [i, i + 1). The last five are scratch."""
+def _traverse(start, end, streamline, counts, last, cell, last_cell, sign, face_at, spacing):
+    """Enter all voxels between two points; voxel i is [i, i + 1). The last five are work space."""
     enters, leaves = _clip(start, end, counts.shape)
     if enters > leaves:
         return
@@ -51,22 +54,22 @@ def _walk(start, end, streamline, counts, last, cell, goal, sign, when, every):
         difference = end[a] - start[a]
         here = start[a] + enters * difference if enters > 0.0 else start[a]
         there = start[a] + leaves * difference if leaves < 1.0 else end[a]
-        cell[a], goal[a] = np.int64(np.floor(here)), np.int64(np.floor(there))
-        faces += abs(goal[a] - cell[a])
-        sign[a] = 1 if goal[a] > cell[a] else -1
-        when[a] = every[a] = np.inf
-        if goal[a] != cell[a]:
+        cell[a], last_cell[a] = np.int64(np.floor(here)), np.int64(np.floor(there))
+        faces += abs(last_cell[a] - cell[a])
+        sign[a] = 1 if last_cell[a] > cell[a] else -1
+        face_at[a] = spacing[a] = np.inf
+        if last_cell[a] != cell[a]:
             face = cell[a] + (1 if sign[a] > 0 else 0)
-            when[a] = (face - start[a]) / difference  # share of the segment at the next face
-            every[a] = 1.0 / abs(difference)
+            face_at[a] = (face - start[a]) / difference  # as a fraction of the segment
+            spacing[a] = 1.0 / abs(difference)
     _enter(cell, streamline, counts, last)
     for _ in range(faces):
-        a = 0 if when[0] <= when[1] else 1
-        if when[2] < when[a]:
+        a = 0 if face_at[0] <= face_at[1] else 1
+        if face_at[2] < face_at[a]:
             a = 2
         cell[a] += sign[a]
-        # Rounding must not carry the walk past the last voxel along an axis.
-        when[a] = np.inf if cell[a] == goal[a] else when[a] + every[a]
+        # Rounding must not carry the traversal past the last voxel along an axis.
+        face_at[a] = np.inf if cell[a] == last_cell[a] else face_at[a] + spacing[a]
         _enter(cell, streamline, counts, last)
 
 
@@ -88,8 +91,8 @@ def count_passes(points, offsets, to_voxel, ends_only, counts, last):
         The last streamline that entered each voxel, -1 at first.
     """
     start, end = np.empty(3), np.empty(3)
-    when, every = np.empty(3), np.empty(3)
-    cell, goal, sign = np.empty(3, np.int64), np.empty(3, np.int64), np.empty(3, np.int64)
+    face_at, spacing = np.empty(3), np.empty(3)
+    cell, last_cell, sign = np.empty(3, np.int64), np.empty(3, np.int64), np.empty(3, np.int64)
     for streamline in range(len(offsets) - 1):
         first, stop = offsets[streamline], offsets[streamline + 1]
         for p in range(first, stop):
@@ -101,7 +104,29 @@ def count_passes(points, offsets, to_voxel, ends_only, counts, last):
                 for b in range(3):
                     end[a] += to_voxel[a, b] * points[p, b]
             if alone:
-                _walk(end, end, streamline, counts, last, cell, goal, sign, when, every)
+                _traverse(
+                    end,
+                    end,
+                    streamline,
+                    counts,
+                    last,
+                    cell,
+                    last_cell,
+                    sign,
+                    face_at,
+                    spacing,
+                )
             elif p > first:
-                _walk(start, end, streamline, counts, last, cell, goal, sign, when, every)
+                _traverse(
+                    start,
+                    end,
+                    streamline,
+                    counts,
+                    last,
+                    cell,
+                    last_cell,
+                    sign,
+                    face_at,
+                    spacing,
+                )
             start[:] = end

@@ -4,8 +4,9 @@ Written from the description of its algorithm, the "tractography Markov chain": 
 float32 table of 401 directions of the whole sphere a voxel; cones evaluated once into a matrix;
 each step scans the directions of the voxel once for the total mass and the mass in the cone, and
 once more for the cumulative sum that the random number is compared with. Output is padded to the
-largest number of steps, or the two ends only.
+largest number of steps, or the two ends only. Called by :mod:`.peers.tractography_jl`.
 """
+# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from napari_tractography.fod import Fod
+from ..fod import Fod
 
 N_DIRECTIONS = 401
 MIN_PROBABILITY = 0.005
@@ -123,7 +124,7 @@ def whole_sphere(n: int) -> np.ndarray:
 
 
 @njit(nogil=True, cache=True, inline="always")
-def next_uniform(state):  # type: ignore[no-untyped-def]
+def next_uniform(state):
     """Return the next number in [0, 1) of splitmix64 and its state."""
     state = state + np.uint64(0x9E3779B97F4A7C15)
     z = state
@@ -134,13 +135,13 @@ def next_uniform(state):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, inline="always")
-def voxel_of(row, x, y, z):  # type: ignore[no-untyped-def]
+def voxel_of(row, x, y, z):
     """Return one coordinate of the voxel that a point lies in."""
     return np.int64(np.floor(row[0] * x + row[1] * y + row[2] * z + row[3] + np.float32(0.5)))
 
 
 @njit(nogil=True, cache=True)
-def draw(amplitudes, allowed, mass, uniform):  # type: ignore[no-untyped-def]
+def draw(amplitudes, allowed, mass, uniform):
     """Return the direction at which the cumulative sum over the allowed ones passes the draw."""
     target = uniform * mass
     cumulative = np.float32(0)
@@ -155,7 +156,7 @@ def draw(amplitudes, allowed, mass, uniform):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def masses(amplitudes, allowed):  # type: ignore[no-untyped-def]
+def masses(amplitudes, allowed):
     """Return the sum of all amplitudes and of the allowed ones."""
     total = np.float32(0)
     inside = np.float32(0)
@@ -167,7 +168,7 @@ def masses(amplitudes, allowed):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def track_seeds(  # type: ignore[no-untyped-def]
+def track_seeds(
     seeds,
     first,
     random_seed,

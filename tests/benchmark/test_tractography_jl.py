@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
-
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from napari_tractography.benchmark.tractography_jl import Model
 from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.fod import Fod
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "tractography_jl.py"
 N_DRAWS = 20_000
-
-
-@pytest.fixture(scope="module")
-def baseline() -> ModuleType:
-    """benchmarks/tractography_jl.py as a module."""
-    spec = importlib.util.spec_from_file_location("tractography_jl", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -38,12 +21,8 @@ def fod() -> Fod:
     return Fod(coefficients, np.diag([2.0, 2.0, 2.0, 1.0]))
 
 
-def test_steps_are_drawn_from_the_amplitudes_within_the_cone(
-    baseline: ModuleType, fod: Fod
-) -> None:
-    model = baseline.Model.of(
-        fod, fod.support, step_mm=0.1, max_angle_deg=45, max_steps=2, n_directions=101
-    )
+def test_steps_are_drawn_from_the_amplitudes_within_the_cone(fod: Fod) -> None:
+    model = Model.of(fod, fod.support, step_mm=0.1, max_angle_deg=45, max_steps=2, n_directions=101)
     seeds = np.tile(np.float32([4.0, 4.0, 4.0]), (N_DRAWS, 1))
     paths = model.track(seeds, n_threads=2, endpoints=False)
     assert (paths.n_steps == 2).all()
@@ -67,8 +46,8 @@ def test_steps_are_drawn_from_the_amplitudes_within_the_cone(
     assert chisquare(after[inside], expected).pvalue > 1e-3
 
 
-def test_endpoints_are_the_ends_of_the_streamlines(baseline: ModuleType, fod: Fod) -> None:
-    model = baseline.Model.of(fod, fod.support, step_mm=0.4, max_angle_deg=60, max_steps=100)
+def test_endpoints_are_the_ends_of_the_streamlines(fod: Fod) -> None:
+    model = Model.of(fod, fod.support, step_mm=0.4, max_angle_deg=60, max_steps=100)
     seeds = np.random.default_rng(0).uniform(0, 8, (300, 3)).astype(np.float32)
     whole = model.track(seeds, n_threads=1, endpoints=False)
     ends = model.track(seeds, n_threads=2, endpoints=True)
@@ -79,10 +58,10 @@ def test_endpoints_are_the_ends_of_the_streamlines(baseline: ModuleType, fod: Fo
     np.testing.assert_array_equal(last, ends.points_mm[:, 1])
 
 
-def test_streamlines_end_outside_the_mask(baseline: ModuleType, fod: Fod) -> None:
+def test_streamlines_end_outside_the_mask(fod: Fod) -> None:
     mask = fod.support.copy()
     mask[3:] = False
-    model = baseline.Model.of(fod, mask, step_mm=0.4, max_angle_deg=60, max_steps=100)
+    model = Model.of(fod, mask, step_mm=0.4, max_angle_deg=60, max_steps=100)
     seeds = np.tile(np.float32([4.0, 4.0, 4.0]), (200, 1))
     paths = model.track(seeds, n_threads=1, endpoints=False)
     ended = np.arange(101) >= paths.n_steps[:, None]

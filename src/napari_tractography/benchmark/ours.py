@@ -1,0 +1,43 @@
+"""This package as a contestant of the speed comparison."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .cases import Case
+
+
+class Ours:
+    """This package."""
+
+    def __init__(self, label: str, **settings: Any) -> None:
+        self.label = label
+        self._settings = settings
+
+    def missing(self) -> str:
+        return ""
+
+    def prepare(self, case: Case) -> None:
+        from ..tracking.engine import track  # loads compiled code
+
+        self._case = case
+        self._parameters = case.parameters(**self._settings)
+        self._track = track
+
+    def make_seeds(self, n: int) -> None:
+        self._seeds = self._case.seeds(n)
+
+    def run(self, n: int) -> Any:
+        return self._track(
+            self._case.fod,
+            self._seeds,
+            self._parameters,
+            mask=self._case.mask,
+            n_threads=self._case.n_threads,
+            backend="cpu",
+        )
+
+    def steps(self, result: Any) -> int:
+        return round(float(result.lengths_mm.sum(dtype=np.float64)) / self._case.step_mm)

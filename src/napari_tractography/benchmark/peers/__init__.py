@@ -1,0 +1,1 @@
+"""Other programs as contestants of the speed comparison, one file each."""

@@ -1,0 +1,30 @@
+"""``napari-tractography demo``: napari with the plugin, and streamlines to look at."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add_demo(commands: Any) -> None:
+    """Add the sub-command to the parser of the command."""
+    parser = commands.add_parser(
+        "demo",
+        help="open napari with the plugin and streamlines on a phantom",
+        description="Open napari with the plugin and streamlines on a phantom.",
+    )
+    parser.add_argument("--fod", metavar="FOD", help="use this FOD volume instead of the phantom")
+    parser.add_argument(
+        "--output",
+        metavar="FOLDER",
+        help="write demo.png and demo.trk there and end, instead of staying open",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Open napari; return the exit code."""
+    from ..plugin.demo import run_demo  # the only command that needs a screen
+
+    return run_demo(options.fod, None if options.output is None else Path(options.output))

@@ -1,0 +1,49 @@
+"""``napari-tractography info``: what an FOD volume or a tractogram holds."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from .flags import add_fod, load
+
+
+def add_info(commands: Any) -> None:
+    """Add the sub-command to the parser of the command."""
+    parser = commands.add_parser(
+        "info",
+        help="say what an FOD volume or a tractogram holds",
+        description="Say what an FOD volume or a tractogram holds.",
+    )
+    add_fod(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what a file holds; return the exit code."""
+    from ..files.tractograms import FORMATS
+    from ..tractogram import load_tractogram
+
+    if Path(options.fod).suffix.lower() in FORMATS:
+        tractogram = load_tractogram(options.fod)
+        print(tractogram.summary())
+        print(f"digest {tractogram.digest()}")
+        return 0
+    fod = load(options)
+    values = fod.values[:, 0]
+    sizes = " x ".join(f"{size:.4g}" for size in fod.grid.voxel_sizes_mm)
+    low, high = fod.grid.bounds_mm()
+    print(f"name        {fod.name}")
+    print(f"shape       {' x '.join(map(str, fod.grid.shape))} voxels of {sizes} mm")
+    print(f"spans       {_point(low)} to {_point(high)} mm (RAS+)")
+    print(f"orientation {fod.grid.orientation}")
+    print(f"harmonics   lmax {fod.lmax}, {fod.values.shape[1]} coefficients, {fod.basis}")
+    print(f"frame       {fod.frame} axes")
+    print(f"voxels      {fod.n_voxels} with an FOD, {fod.n_invalid_voxels} with NaN or infinity")
+    print(f"l = 0       {values.min():.4g} to {values.max():.4g}, mean {values.mean():.4g}")
+    return 0
+
+
+def _point(point: Any) -> str:
+    return "(" + ", ".join(f"{x:.1f}" for x in point) + ")"

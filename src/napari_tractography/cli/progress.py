@@ -1,0 +1,70 @@
+"""A run on the terminal: how far it is while it goes on, and what it gave."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..parameters import TrackingParameters
+    from ..tracking.inputs import Execution, TrackingInput
+    from ..tracking.report import Report
+    from ..tractogram import Tractogram
+
+INTERVAL_S = 0.2
+LINE_WIDTH = 79
+
+
+def track_with_progress(
+    options: argparse.Namespace, inputs: TrackingInput, execution: Execution, report: Report
+) -> Tractogram:
+    """Track, and show on a terminal how far it is; fill the report."""
+    from ..tracking.engine import PREPARING, iter_chunks
+    from ..tractogram import Tractogram
+
+    with progress_line(sys.stderr.isatty() and not options.quiet) as show:
+        show(PREPARING)
+        chunks = iter_chunks(inputs, execution, report=report)
+        n_seeds = len(inputs.seeds)
+        return Tractogram.concatenate(_shown(chunks, n_seeds, show), n_seeds=n_seeds)
+
+
+def _shown(
+    chunks: Iterator[Tractogram], n_seeds: int, show: Callable[[str], None]
+) -> Iterator[Tractogram]:
+    """Pass chunks on, and show how many seeds are done."""
+    n_done, last_s = 0, 0.0
+    for chunk in chunks:
+        n_done += chunk.n_seeds
+        if time.perf_counter() - last_s > INTERVAL_S:
+            last_s = time.perf_counter()
+            show(f"{100 * n_done // n_seeds:3d} %  {n_done} of {n_seeds} seeds")
+        yield chunk
+
+
+@contextlib.contextmanager
+def progress_line(visible: bool) -> Iterator[Callable[[str], None]]:
+    """Yield a function that replaces one line on the terminal; clear the line in the end."""
+
+    def show(text: str) -> None:
+        if visible:
+            print(f"\r{text:<{LINE_WIDTH}}\r", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        show("")
+
+
+def print_result(
+    tractogram: Tractogram, parameters: TrackingParameters, seconds: float, report: Report
+) -> None:
+    """Print what a run gave, and how fast."""
+    print(tractogram.summary())
+    n_steps = float(tractogram.lengths_mm.sum()) / parameters.step_mm
+    print(report.speed(n_steps, seconds))
+    print(f"digest {tractogram.digest()}")

@@ -1,0 +1,235 @@
+"""``napari-tractography track``: streamlines, and the recipe that makes them again.
+
+The flags of the tracking parameters are derived from their descriptions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import FileError, InvalidSeedsError
+from ..parameters import ParameterSpec, TrackingParameters, parameter_specs, seeding_specs
+from ..regions import INCLUDE_RULES
+from .flags import add_execution, add_fod, execution_from
+from .progress import print_result, track_with_progress
+
+if TYPE_CHECKING:
+    from ..recipes.sources import RegionSource, SeedSource
+
+REGION_FLAGS = {
+    "include": "streamlines must pass here; may be repeated",
+    "exclude": "streamlines that enter are discarded; may be repeated",
+    "stop": "streamlines that enter stop there; may be repeated",
+    "end": "streamlines that enter stop there, those that end elsewhere are discarded; "
+    "may be repeated",
+}
+
+
+def add_track(commands: Any) -> None:
+    """Add the sub-command to the parser of the command."""
+    parser = commands.add_parser(
+        "track",
+        help="track streamlines and save them",
+        description="Track streamlines in an FOD. A recipe, OUT with the ending .json, is written "
+        "beside them, from which `replay` makes them again.",
+    )
+    add_fod(parser)
+    parser.add_argument(
+        "-o",
+        "--out",
+        required=True,
+        dest="out",
+        metavar="OUT",
+        help="tractogram to write: .trk, .tck, .trx or .vtk",
+    )
+    parser.add_argument("--no-recipe", action="store_true", help="write no recipe beside OUT")
+    parser.add_argument("--mask", metavar="IMAGE", help="stay where this image is not zero")
+    _add_seeds(parser)
+    regions = parser.add_argument_group(
+        "regions",
+        "each an IMAGE, on any grid, taken where it is not zero; one label of it, IMAGE:12; or a "
+        "sphere x,y,z,r [mm]",
+    )
+    for role, text in REGION_FLAGS.items():
+        regions.add_argument(f"--{role}", metavar="REGION", action="append", default=[], help=text)
+    regions.add_argument(
+        "--include-rule",
+        default="all",
+        metavar="|".join(INCLUDE_RULES),
+        help="which include regions a streamline must pass, ordered: as given (default all)",
+    )
+    add_execution(parser)
+    group = parser.add_argument_group("tracking parameters")
+    for spec in parameter_specs():
+        add_parameter_flag(group, spec)
+    parser.set_defaults(run=run)
+
+
+def _add_seeds(parser: argparse.ArgumentParser) -> None:
+    seeds = parser.add_mutually_exclusive_group()
+    seeds.add_argument("--seed-mask", metavar="IMAGE", help="seed where this image is not zero")
+    seeds.add_argument(
+        "--seed-sphere",
+        metavar="x,y,z,r[,n]",
+        action="append",
+        help="seed in a sphere: RAS+ mm, radius, and how many streamlines if not --n-seeds; may be "
+        "repeated. Write --seed-sphere=-1,2,3,4 when x is negative",
+    )
+    seeds.add_argument(
+        "--seed-fod", action="store_true", help="seed everywhere in proportion to the FOD"
+    )
+    n_per_seed = next(spec for spec in seeding_specs() if spec.name == "n_per_seed")
+    parser.add_argument(
+        "--n-seeds",
+        type=int,
+        default=n_per_seed.default,
+        metavar="N",
+        help=f"streamlines to start, in each sphere if there are several "
+        f"(default {n_per_seed.default})",
+    )
+
+
+def add_parameter_flag(group: Any, spec: ParameterSpec) -> None:
+    """Add the flag of one parameter to a parser."""
+    unit = f" [{spec.unit}]" if spec.unit else ""
+    default = f"{spec.default:g}" if isinstance(spec.default, float) else str(spec.default)
+    extra: dict[str, Any] = {}
+    if isinstance(spec.default, bool):
+        extra["action"] = argparse.BooleanOptionalAction
+    else:
+        extra["type"] = type(spec.default)
+        extra["metavar"] = "|".join(spec.choices) or ("N" if spec.unit == "" else spec.unit.upper())
+    group.add_argument(
+        spec.flag,
+        dest=f"parameter_{spec.name}",
+        default=None,
+        help=f"{spec.help.replace('%', '%%')}{unit} (default {default})",
+        **extra,
+    )
+
+
+def parameters_from(options: argparse.Namespace) -> TrackingParameters:
+    """Return the tracking parameters that the flags stand for."""
+    given = {spec.name: getattr(options, f"parameter_{spec.name}") for spec in parameter_specs()}
+    return TrackingParameters(**{name: value for name, value in given.items() if value is not None})
+
+
+def run(options: argparse.Namespace) -> int:
+    """Track, write tractogram and recipe, print the result; return the exit code."""
+    from ..files.tractograms import check_target
+    from ..recipes.recipe import Recipe
+    from ..recipes.sources import FodSource
+    from ..recipes.volumes import VolumeSource
+    from ..tracking.report import Report
+
+    parameters = parameters_from(options)
+    execution = execution_from(options)
+    check_target(options.out)  # before the work, not after it
+    recipe_path = None if options.no_recipe else _recipe_path(options.out)
+    named = Recipe(
+        fod=FodSource.file(options.fod, basis=options.basis, frame=options.frame, hashed=False),
+        seeds=_seed_sources(options, parameters.random_seed),
+        parameters=parameters,
+        mask=VolumeSource.file(options.mask, hashed=False) if options.mask else None,
+        regions=tuple(
+            _region_source(role, text) for role in REGION_FLAGS for text in getattr(options, role)
+        ),
+        include_rule=options.include_rule,
+    )
+    inputs, recipe = named.read(hashed=recipe_path is not None)
+    start = time.perf_counter()
+    report = Report()
+    tractogram = track_with_progress(options, inputs, execution, report)
+    seconds = time.perf_counter() - start
+    if not len(tractogram):
+        raise InvalidSeedsError(tractogram.why_empty() + " Nothing was written.")
+    tractogram.save(options.out, reference=inputs.fod)
+    written = [str(options.out)]
+    if recipe_path is not None:
+        recipe.with_result(tractogram, report.backend).save(recipe_path)
+        written.append(f"recipe {recipe_path}")
+    if not options.quiet:
+        print_result(tractogram, parameters, seconds, report)
+        print(f"written to {', '.join(written)}")
+    return 0
+
+
+def _recipe_path(out: str) -> Path:
+    """Return where the recipe of an output goes, unless something else is there already."""
+    from ..recipes.codec import is_recipe
+    from ..recipes.recipe import ENDING
+
+    path = Path(out).with_suffix(ENDING)
+    if path.exists() and not is_recipe(path):
+        raise FileError(
+            f"{path} exists and is no recipe; give --no-recipe or another name for the output."
+        )
+    return path
+
+
+def _seed_sources(options: argparse.Namespace, random_seed: int) -> tuple[SeedSource, ...]:
+    from ..recipes.sources import SeedSource
+    from ..recipes.volumes import VolumeSource
+
+    n = options.n_seeds
+    if options.seed_mask:
+        volume = VolumeSource.file(options.seed_mask, hashed=False)
+        return (SeedSource("mask", n, random_seed, volume=volume),)
+    if options.seed_fod:
+        return (SeedSource("fod", n, random_seed),)
+    if not options.seed_sphere:
+        raise InvalidSeedsError(
+            "There are no seeds; give --seed-mask IMAGE, --seed-sphere x,y,z,r or --seed-fod."
+        )
+    spheres = [_sphere_and_number(text) for text in options.seed_sphere]
+    counts = [own or n for _, own in spheres]
+    firsts = accumulate(counts, initial=0)  # the seeds of all spheres are numbered as one list
+    return tuple(
+        SeedSource("sphere", count, random_seed, *_sphere(text, "--seed-sphere"), first=first)
+        for (text, _), count, first in zip(spheres, counts, firsts, strict=False)
+    )
+
+
+def _region_source(role: str, text: str) -> RegionSource:
+    from ..recipes.sources import RegionSource
+    from ..recipes.volumes import VolumeSource
+
+    if text.count(",") == 3 and not Path(text).exists():
+        return RegionSource(role, text, *_sphere(text, f"--{role}"))
+    path, label = _path_and_label(text)
+    return RegionSource(
+        role, Path(text).name, volume=VolumeSource.file(path, label=label, hashed=False)
+    )
+
+
+def _path_and_label(text: str) -> tuple[str, int | None]:
+    path, colon, label = text.rpartition(":")
+    if colon and label.isdecimal() and not Path(text).exists():
+        return path, int(label)
+    return text, None
+
+
+def _sphere_and_number(text: str) -> tuple[str, int]:
+    """Return the four numbers of a sphere and the fifth, how many streamlines; 0 without."""
+    sphere, _, own = text.rpartition(",")
+    if text.count(",") != 4:
+        return text, 0
+    if not own.strip().isdecimal() or not int(own):
+        raise InvalidSeedsError(
+            f"--seed-sphere {text!r} asks for {own!r} streamlines; the fifth number is how many."
+        )
+    return sphere, int(own)
+
+
+def _sphere(text: str, flag: str) -> tuple[tuple[float, float, float], float]:
+    try:
+        x, y, z, radius = (float(number) for number in text.split(","))
+    except ValueError:
+        raise InvalidSeedsError(
+            f"{flag} {text!r} is not four numbers; give x,y,z,r in mm such as {flag}=-12,4,30,2."
+        ) from None
+    return (x, y, z), radius

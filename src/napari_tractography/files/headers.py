@@ -1,0 +1,116 @@
+"""Headers of image files: which formats there are, and what all readers of images ask of them.
+
+Called by :mod:`.fods` and :mod:`.volumes`. A new image format is one row of :data:`FORMATS`.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+import zlib
+from os import PathLike
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+from nibabel.filebasedimages import ImageFileError
+from nibabel.spatialimages import HeaderDataError
+
+from ..errors import FileError, InvalidFodError, InvalidGridError
+from ..grid import Grid
+from .images import StoredImage
+from .mif import read_mif_header
+from .paths import ending_of, existing_file
+
+logger = logging.getLogger(__name__)
+
+
+def _nifti_header(path: Path) -> StoredImage:
+    try:
+        image = nib.load(path)
+        header, proxy = image.header, image.dataobj
+        placed = bool(header["sform_code"] or header["qform_code"])
+        shape, affine, dtype = tuple(map(int, image.shape)), image.affine, np.dtype(proxy.dtype)
+        offset, slope, intercept = int(proxy.offset), float(proxy.slope), float(proxy.inter)
+    except (
+        ImageFileError,
+        HeaderDataError,
+        OSError,
+        EOFError,
+        ValueError,
+        KeyError,
+        AttributeError,
+        zlib.error,
+        struct.error,
+    ) as error:
+        raise FileError(
+            f"{path} cannot be read as NIfTI ({error}); copy or export it again."
+        ) from None
+    if not placed:
+        logger.warning(
+            "%s has neither sform nor qform: where it lies, and which side is left, is a guess.",
+            path.name,
+        )
+    return StoredImage(
+        path=path,
+        data_path=path,
+        offset=offset,
+        shape=shape,
+        affine=affine,
+        dtype=dtype,
+        order=tuple(range(len(shape))),
+        flipped=(False,) * len(shape),
+        slope=slope,
+        intercept=intercept,
+    )
+
+
+# Each format is a function from a path to what its header says.
+FORMATS = {
+    ".nii": _nifti_header,
+    ".nii.gz": _nifti_header,
+    ".mif": read_mif_header,
+    ".mif.gz": read_mif_header,
+    ".mih": read_mif_header,
+}
+
+
+def read_header(path: str | PathLike[str]) -> StoredImage:
+    """Read the header of an image.
+
+    Raises
+    ------
+    FileError
+        When the file is missing, of another format, or its header makes no sense.
+    """
+    file = existing_file(path)
+    return FORMATS[ending_of(file, FORMATS, "a volume")](file)
+
+
+def without_trailing_ones(shape: tuple[int, ...], n_axes: int) -> tuple[int, ...]:
+    """Return a shape without the ones at its end, but of at least `n_axes` axes."""
+    last = max((axis for axis, extent in enumerate(shape) if extent != 1), default=0)
+    return shape[: max(n_axes, last + 1)]
+
+
+def check_numeric(stored: StoredImage, error: type[FileError | InvalidFodError]) -> None:
+    """Raise the `error` when an image does not hold real numbers."""
+    if stored.dtype.kind not in "biuf":
+        raise error(
+            f"{stored.path} holds {stored.dtype} values (complex or colours), not real numbers; "
+            "convert it, for example with mrcalc -real."
+        )
+
+
+def grid_of(stored: StoredImage) -> Grid:
+    """Return the voxel grid of an image.
+
+    Raises
+    ------
+    FileError
+        When its affine is singular.
+    """
+    try:
+        return Grid(stored.shape[:3], stored.affine)
+    except InvalidGridError as error:
+        raise FileError(f"{stored.path}: {error}") from None

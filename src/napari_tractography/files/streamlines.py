@@ -1,0 +1,60 @@
+"""Streamlines as the formats read and write them: arrays, and no more than that.
+
+Below :mod:`napari_tractography.tractogram`, which checks what was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamlineArrays:
+    """What a tractogram file holds; columns that a file does not hold are None.
+
+    Attributes
+    ----------
+    points : (n_points, 3) float32
+        Points of all streamlines, one after the other; RAS+ mm, voxel centres at integers.
+    offsets : (n_streamlines + 1,) int64
+        Streamline i has points ``offsets[i]`` to ``offsets[i + 1]``.
+    seed_index : (n_streamlines,) int64, optional
+        Which seed each streamline came from.
+    stop_reasons : (n_streamlines, 2) uint8, optional
+        Codes of :class:`~napari_tractography.stop.StopReason` of the first and the last point.
+    lengths_mm : (n_streamlines,) float32, optional
+        Lengths of the paths that were tracked.
+    """
+
+    points: NDArray[np.float32]
+    offsets: NDArray[np.int64]
+    seed_index: NDArray[np.int64] | None = None
+    stop_reasons: NDArray[np.uint8] | None = None
+    lengths_mm: NDArray[np.float32] | None = None
+
+    @property
+    def n_streamlines(self) -> int:
+        """Number of streamlines."""
+        return len(self.offsets) - 1
+
+    def lines(self) -> Iterator[NDArray[np.float32]]:
+        """Yield the (n, 3) points of each streamline."""
+        for first, last in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+            yield self.points[first:last]
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return the columns per streamline by name; none of them without streamlines.
+
+        The formats cannot hold columns without rows.
+        """
+        named = {
+            "seed_index": self.seed_index,
+            "stop_reasons": self.stop_reasons,
+            "lengths_mm": self.lengths_mm,
+        }
+        return {name: c for name, c in named.items() if c is not None and self.n_streamlines}

@@ -1,0 +1,172 @@
+"""Recipes as JSON: dataclasses to plain values and back, checked field by field.
+
+Called by :mod:`.recipe`. What a file says is checked here for its types, and by the classes
+themselves for its meaning; whatever is wrong with it ends in one sentence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import types
+import typing
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..errors import FileError
+from ..files.paths import existing_file, written_whole
+
+FORMAT = "napari-tractography recipe"
+# Version 2 adds the backend, the device and the number of the first seed of a sphere.
+FORMAT_VERSION = 2
+READABLE_VERSIONS = (1, 2)
+QUOTED_CHARACTERS = 40  # of a wrong value, in messages
+
+T = TypeVar("T")
+
+
+class _MismatchError(Exception):
+    """A value is not of the type of its field."""
+
+
+def write_recipe(recipe: Any, path: str | PathLike[str]) -> None:
+    """Write a dataclass as JSON, whole or not at all.
+
+    Raises
+    ------
+    FileError
+        When it cannot be written.
+    """
+    content = {"format": FORMAT, "format_version": FORMAT_VERSION, **encoded(recipe)}
+    with written_whole(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+
+
+def read_recipe(kind: type[T], file: Path) -> T:
+    """Read a dataclass of that kind from JSON.
+
+    Raises
+    ------
+    FileError
+        When the file is missing, damaged, something else, or of a newer format.
+    TractographyError
+        When a value is of the right type and impossible.
+    """
+    content = _read_json(file)
+    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        raise FileError(
+            f"{file} is no recipe; give a JSON file that `napari-tractography track` wrote."
+        )
+    found = content.pop("format_version", 0)
+    if found not in READABLE_VERSIONS:
+        raise FileError(
+            f"{file} has format version {_quoted(found)}, this program knows up to "
+            f"{FORMAT_VERSION}; update napari-tractography."
+        )
+    try:
+        return typing.cast(T, _decoded(kind, content, ""))
+    except _MismatchError as error:
+        raise FileError(
+            f"{file} is a damaged recipe ({error}); write it again with "
+            "`napari-tractography track`."
+        ) from None
+
+
+def is_recipe(path: str | PathLike[str]) -> bool:
+    """Tell whether a file is there and is a recipe, of whatever version."""
+    try:
+        content = _read_json(existing_file(path))
+    except FileError:
+        return False
+    return isinstance(content, dict) and content.get("format") == FORMAT
+
+
+def encoded(value: Any) -> Any:
+    """Turn dataclasses into dicts without their empty fields; fields of the moment stay out.
+
+    Fields of the moment are those that are not compared, such as where a recipe was loaded from.
+    """
+    if dataclasses.is_dataclass(value):
+        stored = {f.name: encoded(getattr(value, f.name)) for f in _stored_fields(value)}
+        return {name: v for name, v in stored.items() if v is not None and v not in ("", [])}
+    if isinstance(value, tuple):
+        return [encoded(v) for v in value]
+    return value
+
+
+def _read_json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{file} is no JSON ({error}); give a recipe.") from None
+    except OSError as error:
+        raise FileError(
+            f"{file} cannot be read ({error.strerror or error}); check its permissions."
+        ) from None
+
+
+def _stored_fields(kind: Any) -> list[dataclasses.Field[Any]]:
+    return [f for f in dataclasses.fields(kind) if f.compare]
+
+
+def _decoded(kind: Any, value: Any, where: str) -> Any:
+    """Return a value of JSON as the type of a field; `where` names the field in messages."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):  # X | None
+        (inner,) = (argument for argument in arguments if argument is not type(None))
+        return None if value is None else _decoded(inner, value, where)
+    if dataclasses.is_dataclass(kind):
+        return _decoded_fields(kind, _checked(value, dict, "an object", where), where)
+    if origin is tuple:  # tuple[X, ...]
+        rows = _checked(value, list, "a list", where)
+        return tuple(_decoded(arguments[0], row, f"{where}[{i}]") for i, row in enumerate(rows))
+    if origin is dict:  # dict[str, X]
+        named = _checked(value, dict, "an object", where)
+        return {name: _decoded(arguments[1], v, _path(where, name)) for name, v in named.items()}
+    if kind is float:
+        return _number(value, where)
+    what = {str: "a text", int: "a whole number", bool: "true or false"}[kind]
+    return _checked(value, kind, what, where)
+
+
+def _decoded_fields(kind: Any, content: dict[str, Any], where: str) -> Any:
+    hints = typing.get_type_hints(kind)
+    fields = {field.name: field for field in _stored_fields(kind)}
+    for name in content:
+        if name not in fields:
+            raise _MismatchError(f"unknown field {_quoted(_path(where, name))}")
+    for name, field in fields.items():
+        no_default = field.default is field.default_factory is dataclasses.MISSING
+        if no_default and name not in content:
+            raise _MismatchError(f"{_path(where, name)} is missing")
+    return kind(**{n: _decoded(hints[n], v, _path(where, n)) for n, v in content.items()})
+
+
+def _checked(value: Any, kind: type[T], what: str, where: str) -> T:
+    # True is an int to Python, but no number to whoever wrote the file.
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise _MismatchError(f"{where} is {_quoted(value)}, not {what}")
+    return value
+
+
+def _number(value: Any, where: str) -> float:
+    try:
+        if not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    except (TypeError, OverflowError):
+        pass
+    raise _MismatchError(f"{where} is {_quoted(value)}, not a finite number")
+
+
+def _path(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name
+
+
+def _quoted(value: Any) -> str:
+    """Return a value for a message: short, and of nested values only what they are."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    text = json.dumps(value)
+    return text if len(text) <= QUOTED_CHARACTERS else f"{text[:QUOTED_CHARACTERS]}..."

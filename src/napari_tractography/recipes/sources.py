@@ -1,0 +1,238 @@
+"""Where the FOD, the seeds and the regions of a recipe come from, as data.
+
+Each source is made from what a person gave, kept as text, and read or made again. Masks are in
+:mod:`.volumes`; called by :mod:`.recipe`, the command and the plugin.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import FileError, InvalidSeedsError
+from ..fields.sh import DEFAULT_FRAMES
+from ..files.fods import load_fod, load_fod_hashed
+from ..files.hashing import sha256_of
+from ..files.paths import existing_file
+from ..fod import Fod
+from ..phantoms import make_phantom
+from ..regions import Region
+from ..seeds import Seeds
+from .volumes import VolumeSource, located, warn_if_changed
+
+
+@dataclass(frozen=True, slots=True)
+class FodSource:
+    """Where the FOD comes from: a file, or the name of a phantom.
+
+    Attributes
+    ----------
+    path : str
+        Absolute path of a file; "" for a phantom.
+    sha256 : str
+        Of the file's bytes, "" if not known. Of .mih pairs, the header's.
+    phantom : str
+        Name of a phantom, or "".
+    basis, frame : str
+        How it is read, see :class:`~napari_tractography.fod.Fod`; frame "" is the basis's own.
+    """
+
+    path: str = ""
+    sha256: str = ""
+    phantom: str = ""
+    basis: str = "tournier07"
+    frame: str = ""
+
+    @classmethod
+    def file(
+        cls,
+        path: str | PathLike[str],
+        *,
+        basis: str = "tournier07",
+        frame: str | None = None,
+        hashed: bool = True,
+    ) -> FodSource:
+        """Name an FOD file, with its present SHA-256 unless not `hashed`.
+
+        Where the file is read anyway, :meth:`read` gives the SHA-256 in the same pass.
+
+        Raises
+        ------
+        FileError
+            When there is no such file, or it cannot be read.
+        """
+        file = existing_file(path).absolute()
+        digest = sha256_of(file) if hashed else ""
+        used = frame or DEFAULT_FRAMES.get(basis, "")
+        return cls(path=str(file), sha256=digest, basis=basis, frame=used)
+
+    def load(self, folder: Path | None = None) -> Fod:
+        """Return the FOD; see :meth:`read`."""
+        return self.read(folder, hashed=False)[0]
+
+    def read(self, folder: Path | None = None, *, hashed: bool = True) -> tuple[Fod, FodSource]:
+        """Read or make the FOD; warn when the file has changed. The file is read once.
+
+        Parameters
+        ----------
+        folder : Path, optional
+            Where to look for a file that is no longer at its path.
+        hashed : bool
+            Whether a SHA-256 that is not known yet is taken.
+
+        Returns
+        -------
+        fod : Fod
+        source : FodSource
+            This one, with the SHA-256.
+
+        Raises
+        ------
+        TractographyError
+            When the file is missing or no usable FOD, or the phantom is unknown.
+        """
+        frame = self.frame or None
+        if self.phantom:
+            return make_phantom(self.phantom).reread(basis=self.basis, frame=frame), self
+        if not self.path:
+            raise FileError("The recipe names neither an FOD file nor a phantom; write it again.")
+        file = located(self.path, folder)
+        if not (hashed or self.sha256):
+            return load_fod(file, basis=self.basis, frame=frame), self
+        fod, sha256 = load_fod_hashed(file, basis=self.basis, frame=frame)
+        warn_if_changed(file, self.sha256, sha256, "FOD")
+        return fod, dataclasses.replace(self, sha256=sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class SeedSource:
+    """How seeds were made; see :class:`~napari_tractography.seeds.Seeds`.
+
+    Attributes
+    ----------
+    kind : str
+        "sphere", "mask", "fod" or "points".
+    n, random_seed : int
+        How many were drawn and by which key; not of points.
+    center_mm : tuple of 3 float, radius_mm : float
+        Of a sphere, RAS+ mm.
+    volume : VolumeSource, optional
+        Of a mask.
+    positions_mm, directions : tuple of (x, y, z)
+        Of points, RAS+; directions may be empty.
+    first : int
+        Of a sphere, the number of its first seed: how many the spheres before it hold. 0 in
+        recipes that do not say, whose spheres all began anew.
+    """
+
+    kind: str
+    n: int = 0
+    random_seed: int = 0
+    center_mm: tuple[float, ...] = ()
+    radius_mm: float = 0.0
+    volume: VolumeSource | None = None
+    positions_mm: tuple[tuple[float, ...], ...] = ()
+    directions: tuple[tuple[float, ...], ...] = ()
+    first: int = 0
+
+    @classmethod
+    def points(cls, seeds: Seeds) -> SeedSource:
+        """Keep seeds point by point."""
+        directions = () if seeds.directions is None else _rows(seeds.directions)
+        return cls("points", positions_mm=_rows(seeds.positions_mm), directions=directions)
+
+    def make(self, fod: Fod, folder: Path | None = None) -> Seeds:
+        """Return the seeds; see :meth:`read`."""
+        return self.read(fod, folder, hashed=False)[0]
+
+    def read(
+        self, fod: Fod, folder: Path | None = None, *, hashed: bool = True
+    ) -> tuple[Seeds, SeedSource]:
+        """Make the seeds; return them, and this source with the SHA-256 of its file.
+
+        Raises
+        ------
+        TractographyError
+            When the kind is unknown, a file cannot be read or a number is impossible.
+        """
+        if self.kind == "sphere":
+            sphere = Seeds.in_sphere(
+                self.center_mm,
+                self.radius_mm,
+                self.n,
+                random_seed=self.random_seed,
+                first=self.first,
+            )
+            return sphere, self
+        if self.kind == "mask" and self.volume is not None:
+            mask, grid, volume = self.volume.read(folder, hashed=hashed)
+            seeds = Seeds.in_mask(mask, grid, self.n, random_seed=self.random_seed)
+            return seeds, dataclasses.replace(self, volume=volume)
+        if self.kind == "fod":
+            return Seeds.from_fod(fod, self.n, random_seed=self.random_seed), self
+        if self.kind == "points":
+            return Seeds.at(self.positions_mm, self.directions or None), self
+        raise InvalidSeedsError(
+            f"Seeds of the kind {self.kind!r} cannot be made; choose sphere, mask, fod or points."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RegionSource:
+    """A region: a sphere, or a mask from a file or painted.
+
+    Attributes
+    ----------
+    role, name : str
+        As :class:`~napari_tractography.regions.Region` has them.
+    center_mm : tuple of 3 float, radius_mm : float
+        Of a sphere, RAS+ mm.
+    volume : VolumeSource, optional
+        Of a mask.
+    """
+
+    role: str
+    name: str = ""
+    center_mm: tuple[float, ...] = ()
+    radius_mm: float = 0.0
+    volume: VolumeSource | None = None
+
+    @classmethod
+    def of(cls, region: Region) -> RegionSource:
+        """Keep a region, with its voxels, in the recipe itself."""
+        if region.voxels is None or region.grid is None:
+            assert region.center_mm is not None
+            centre = tuple(region.center_mm.tolist())
+            return cls(region.role, region.name, centre, region.radius_mm)
+        volume = VolumeSource.of_array(region.voxels, region.grid)
+        return cls(region.role, region.name, volume=volume)
+
+    def make(self, folder: Path | None = None) -> Region:
+        """Return the region; see :meth:`read`."""
+        return self.read(folder, hashed=False)[0]
+
+    def read(
+        self, folder: Path | None = None, *, hashed: bool = True
+    ) -> tuple[Region, RegionSource]:
+        """Make the region; return it, and this source with the SHA-256 of its file.
+
+        Raises
+        ------
+        TractographyError
+            When a file cannot be read or the region is impossible.
+        """
+        if self.volume is None:
+            name = self.name or "sphere"
+            return Region.sphere(self.center_mm, self.radius_mm, self.role, name=name), self
+        mask, grid, volume = self.volume.read(folder, hashed=hashed)
+        region = Region.mask(mask, grid, self.role, name=self.name or volume.name)
+        return region, dataclasses.replace(self, volume=volume)
+
+
+def _rows(array: NDArray[np.float32]) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(row) for row in array.tolist())  # float32 in float64: no digit is lost

@@ -1,0 +1,74 @@
+"""Measuring speed: what is counted, skipped and taken off, never how fast it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from napari_tractography.benchmark.cases import Case, make_case
+from napari_tractography.benchmark.measuring import Measurement, _speed, measure
+
+
+class Counting:
+    """Takes one step a seed and three to start."""
+
+    def __init__(self, label: str, missing: str = "") -> None:
+        self.label = label
+        self._missing = missing
+        self.calls: list[str] = []
+
+    def missing(self) -> str:
+        return self._missing
+
+    def prepare(self, case: Case) -> None:
+        self.calls.append("prepare")
+
+    def make_seeds(self, n: int) -> None:
+        self.calls.append("make_seeds")
+
+    def run(self, n: int) -> int:
+        self.calls.append("run")
+        return n + 3
+
+    def steps(self, result: Any) -> int:
+        return int(result)
+
+
+@pytest.fixture
+def case() -> Case:
+    """The phantom, which these contestants do not look at."""
+    return make_case()
+
+
+def test_missing_peers_are_skipped_by_name(case: Case) -> None:
+    present, absent = Counting("present"), Counting("absent", "it is not installed")
+    speeds = measure(case, (present, absent), repeats=2, seconds=0.0)
+    assert [speed.skipped for speed in speeds] == ["", "it is not installed"]
+    assert speeds[0].steps_per_s > 0
+    assert absent.calls == []
+    assert present.calls[0] == "prepare"
+
+
+def test_runs_take_turns(case: Case) -> None:
+    seen: list[tuple[int, int, str]] = []
+    contestants = (Counting("a"), Counting("b"))
+    measure(
+        case,
+        contestants,
+        repeats=2,
+        seconds=0.0,
+        progress=lambda *told: seen.append(told),
+    )
+    assert [label for _, _, label in seen] == ["a", "b", "a", "b", "a", "b", ""]
+    assert [done for done, _, _ in seen] == list(range(7))
+
+
+def test_start_up_is_taken_off_steps_and_seconds() -> None:
+    start = [Measurement(10, 1.0, 0.5)] * 3
+    runs = [Measurement(110, 3.0, 4.5), Measurement(1010, 3.0, 1.0)]
+    runs.append(Measurement(210, 2.0, 2.5))
+    speed = _speed("x", start, runs)
+    assert speed.steps_per_s == 200.0  # of 50, 500 and 200
+    assert speed.steps_per_cpu_s == 100.0  # of 25, 2000 and 100
+    assert speed.start_up_s == 1.0

@@ -1,0 +1,59 @@
+"""The command `bench`: what it prints, never how fast it was."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from napari_tractography.benchmark import comparison
+from napari_tractography.benchmark.cases import Case
+from napari_tractography.cli import main
+
+ABSENT = "cuslines, Numba"
+QUICK = ("--repeats", "1", "--seconds", "1e-9")
+
+
+class Counting:
+    """Takes one step a seed and three to start."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def missing(self) -> str:
+        return "gone" if self.label == ABSENT else ""
+
+    def prepare(self, case: Case) -> None:
+        assert case.fod.name == "arcs"
+
+    def make_seeds(self, n: int) -> None:
+        pass
+
+    def run(self, n: int) -> int:
+        return n + 3
+
+    def steps(self, result: Any) -> int:
+        return int(result)
+
+
+def test_bench_prints_a_table_or_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = {label for row in comparison.ROWS for label in (row.ours, row.peer)}
+    monkeypatch.setattr(comparison, "CONTESTANTS", tuple(map(Counting, labels)))
+    assert main(["bench", *QUICK]) == 0
+    text = capsys.readouterr().out
+    assert f"{ABSENT} | skipped: gone" in text
+    assert text.count("MRtrix3 iFOD1") == 2
+    assert main(["bench", "--json", *QUICK]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert len(figures["rows"]) == len(comparison.ROWS)
+    assert {row["peer"] for row in figures["rows"] if row["skipped"]} == {ABSENT}
+    assert figures["machine"]["cores"] >= 1
+
+
+@pytest.mark.parametrize("flag", ["--threads", "--repeats", "--seconds"])
+def test_impossible_numbers_are_refused(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", flag, "0"]) == 2
+    assert f"{flag} 0 is impossible" in capsys.readouterr().err

@@ -1,0 +1,265 @@
+"""The command: every sub-command, and one line and exit code 2 for every wrong input."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+import napari_tractography as nt
+from napari_tractography.cli import main
+from napari_tractography.cli.command import make_parser
+
+PROGRAM = Path(sys.executable).with_name("napari-tractography")
+COMMANDS = (
+    "track", "info", "density", "connectome", "coherence", "replay", "bench", "demo"
+)  # fmt: skip
+RUN = ("--n-seeds", "50", "--n-directions", "256", "--step", "1", "--quiet")
+
+
+# --------------------------------------------------------------------------------------- the flags
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_sub_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert f"usage: napari-tractography {command}" in capsys.readouterr().out
+
+
+def test_these_are_all_sub_commands() -> None:
+    parser = make_parser()
+    (actions,) = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    assert tuple(actions.choices) == COMMANDS
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom napari_tractography.cli import main\n"
+        "try:\n    main(['track', '--help'])\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stderr.split()
+    loaded = {name.partition(".")[0] for name in found}
+    assert "napari_tractography" in loaded
+    assert loaded.isdisjoint({"cupy", "dipy", "napari", "nibabel", "numba", "qtpy", "scipy"})
+
+
+# ------------------------------------------------------------------------------------- wrong input
+
+
+def _image(path: str, values: Any, affine: Any = None) -> None:
+    nib.save(nib.Nifti1Image(np.asarray(values, np.float32), affine), path)
+
+
+def _wrong_files(folder: Path) -> None:
+    """Files that are not what they should be, in the current folder."""
+    eye = np.eye(4)
+    _image("3d.nii", np.ones((4, 4, 4)), eye)
+    _image("5d.nii", np.ones((4, 4, 4, 15, 2)), eye)
+    _image("seven.nii", np.ones((4, 4, 4, 7)), eye)
+    _image("zeros.nii", np.zeros((4, 4, 4, 15)), eye)
+    _image("nan.nii", np.full((4, 4, 4, 15), np.nan), eye)
+    _image("small.nii", np.ones((4, 4, 4)), eye)
+    _image("empty.nii", np.zeros((4, 4, 4)), eye)
+    flat = nib.Nifti1Image(np.ones((4, 4, 4, 15), np.float32), eye)
+    flat.header["srow_z"] = 0
+    flat.header["sform_code"] = 1
+    flat.to_filename("written.nii")
+    raw = bytearray(Path("written.nii").read_bytes())
+    raw[312:328] = bytes(16)  # srow_z: all voxels in one plane
+    Path("singular.nii").write_bytes(raw)
+    Path("text.nii").write_text("no image at all")
+    whole = Path("fod.nii.gz").read_bytes()
+    Path("cut.nii.gz").write_bytes(whole[: len(whole) // 2])
+    Path("cut.tck").write_bytes(b"mrtrix tracks\ndatatype: Float32LE\nfile: . 60\nEND\n")
+    Path("page.html").write_text("<html>")
+    Path("other.json").write_text("{}")
+
+
+TRACK = ["track", "fod.nii.gz", "-o", "out.tck", *RUN]
+
+
+SEEDED = [*TRACK, "--seed-mask", "mask.nii.gz"]
+
+
+WRONG = {
+    "3-D FOD": (["info", "3d.nii"], ["3 dimensions"]),
+    "5-D FOD": (["info", "5d.nii"], ["5 dimensions"]),
+    "no SH count": (["info", "seven.nii"], ["7 volumes", "1, 6, 15"]),
+    "all zero": (["info", "zeros.nii"], ["zeros.nii", "no voxel"]),
+    "all NaN": (["info", "nan.nii"], ["nan.nii", "no voxel"]),
+    "singular affine": (["info", "singular.nii"], ["singular", "repair"]),
+    "no image": (["info", "text.nii"], ["text.nii", "cannot be read"]),
+    "truncated FOD": (["info", "cut.nii.gz"], ["cut.nii.gz", "truncated"]),
+    "missing FOD": (["info", "absent.nii"], ["absent.nii does not exist"]),
+    "folder as FOD": (["info", "."], ["is a folder"]),
+    "unknown ending": (["info", "page.html"], ["page.html", ".nii"]),
+    "unknown basis": (["info", "fod.nii.gz", "--basis", "b"], ["'b'", "descoteaux07"]),
+    "unknown frame": (["info", "fod.nii.gz", "--frame", "f"], ["'f'", "voxel"]),
+    "mask of another shape": ([*SEEDED, "--mask", "small.nii"], ["small.nii", "resample"]),
+    "empty mask": ([*SEEDED, "--mask", "empty.nii"], ["empty.nii"]),
+    "missing mask": ([*SEEDED, "--mask", "absent.nii"], ["absent.nii does not exist"]),
+    "no seeds": (TRACK, ["no seeds", "--seed-mask"]),
+    "zero seeds": ([*SEEDED, "--n-seeds", "0"], ["0 seeds"]),
+    "negative seeds": ([*SEEDED, "--n-seeds", "-5"], ["-5 seeds"]),
+    "empty seed mask": ([*TRACK, "--seed-mask", "empty.nii"], ["empty.nii"]),
+    "seeds outside": ([*TRACK, "--seed-sphere", "900,0,0,1"], ["outside", "(899.7, "]),
+    "sphere of three numbers": ([*TRACK, "--seed-sphere", "1,2,3"], ["'1,2,3'", "x,y,z,r"]),
+    "half a streamline": ([*TRACK, "--seed-sphere", "0,0,0,1,2.5"], ["'2.5'", "how many"]),
+    "sphere of words": ([*TRACK, "--seed-sphere", "a,b,c,d"], ["'a,b,c,d'"]),
+    "sphere with NaN": ([*TRACK, "--seed-sphere", "nan,0,0,1"], ["nan"]),
+    "negative radius": ([*TRACK, "--seed-sphere", "0,0,0,-1"], ["-1"]),
+    "two kinds of seeds": ([*SEEDED, "--seed-fod"], ["--seed-fod", "--help"]),
+    "step of zero": ([*SEEDED, "--step", "0"], ["step_mm = 0 mm", "0.01 to 10"]),
+    "step of NaN": ([*SEEDED, "--step", "nan"], ["step_mm = nan", "0.01 to 10"]),
+    "step of words": ([*SEEDED, "--step", "far"], ["--step", "'far'", "--help"]),
+    "angle of 91": ([*SEEDED, "--max-angle", "91"], ["max_angle_deg = 91", "90"]),
+    "negative gamma": ([*SEEDED, "--gamma", "-1"], ["gamma = -1"]),
+    "unknown algorithm": ([*SEEDED, "--algorithm", "magic"], ["'magic'", "probabilistic"]),
+    "lengths the wrong way round": (
+        [*SEEDED, "--min-length", "90", "--max-length", "80"], ["90", "80"]
+    ),
+    "no directions given": ([*SEEDED, "--start", "given"], ["given"]),
+    "unknown backend": ([*SEEDED, "--backend", "abacus"], ["'abacus'", "cpu"]),
+    "no threads": ([*SEEDED, "--threads", "0"], ["--threads = 0", "whole number"]),
+    "negative threads": (["replay", "b.json", "--threads", "-1"], ["--threads = -1"]),
+    "no memory": ([*SEEDED, "--memory-limit", "0"], ["--memory-limit = 0", "0.8"]),
+    "unknown flag": ([*SEEDED, "--stride", "1"], ["--stride", "--help"]),
+    "region of words": ([*SEEDED, "--include", "a,b,c,d"], ["'a,b,c,d'"]),
+    "missing region": ([*SEEDED, "--include", "absent.nii"], ["absent.nii does not exist"]),
+    "empty region": ([*SEEDED, "--stop", "empty.nii"], ["empty.nii"]),
+    "sphere without size": ([*SEEDED, "--exclude", "0,0,0,0"], ["0.0 mm", "empty"]),
+    "unknown rule": ([*SEEDED, "--include-rule", "some"], ["'some'", "ordered"]),
+    "output without a folder": ([*SEEDED, "-o", "absent/x.tck"], ["absent", "does not exist"]),
+    "output is a folder": ([*SEEDED, "-o", "folder.tck"], ["folder.tck is a folder"]),
+    "output of unknown ending": ([*SEEDED, "-o", "out.png"], ["out.png", ".trk"]),
+    "nothing found": ([*SEEDED, "--min-length", "249"], ["No streamlines", "minimum length"]),
+    "no command": ([], ["COMMAND", "--help"]),
+    "unknown command": (["fly"], ["'fly'", "track"]),
+    "no FOD": (["track", "-o", "out.tck"], ["FOD", "--help"]),
+    "truncated tractogram": (
+        ["density", "cut.tck", "-o", "d.nii", "--template", "mask.nii.gz"], ["cut.tck"]
+    ),
+    "no tractogram": (
+        ["density", "absent.tck", "-o", "d.nii", "--template", "mask.nii.gz"], ["absent.tck"]
+    ),
+    "no template": (
+        ["density", "cut.tck", "-o", "d.nii", "--template", "absent.nii"], ["absent.nii"]
+    ),
+    "map of unknown ending": (
+        ["density", "cut.tck", "-o", "d.png", "--template", "mask.nii.gz"], ["d.png", ".nii.gz"]
+    ),
+    "labels are an FOD": (["connectome", "cut.tck", "fod.nii.gz", "-o", "c.csv"], ["3-D"]),
+    "connectome without a folder": (
+        ["connectome", "cut.tck", "labels.nii.gz", "-o", "absent/c.csv"], ["absent"]
+    ),
+    "coherence of an image": (["coherence", "3d.nii"], ["3 dimensions"]),
+    "replay of something else": (["replay", "other.json"], ["other.json is no recipe"]),
+    "replay of nothing": (["replay", "absent.json"], ["absent.json does not exist"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG.values(), ids=WRONG)
+def test_wrong_input_is_one_line_and_leaves_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: list[str]
+) -> None:
+    _wrong_files(folder)
+    Path("folder.tck").mkdir()
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("napari-tractography: ")
+    assert err.count("\n") == 1
+    assert err.endswith(".\n")
+    for word in words:
+        assert word in err
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+# ------------------------------------------------------------------------------- as its own process
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True)
+
+
+def test_process_tracks_and_replays(folder: Path) -> None:
+    tracked = _run("track", "fod.nii.gz", "-o", "b.trk", "--seed-mask", "mask.nii.gz", *RUN[:-1])
+    assert tracked.returncode == 0
+    assert tracked.stderr == ""
+    replayed = _run("replay", "b.json")
+    assert replayed.returncode == 0
+    (digest,) = [line for line in tracked.stdout.splitlines() if line.startswith("digest ")]
+    assert digest in replayed.stdout
+
+
+def test_process_ends_wrong_input_with_2_and_one_line(folder: Path) -> None:
+    found = _run("track", "absent.nii.gz", "-o", "b.trk", "--seed-fod")
+    assert found.returncode == 2
+    assert found.stderr == "napari-tractography: absent.nii.gz does not exist; check the path.\n"
+    assert found.stdout == ""
+
+
+def test_voxels_with_nan_are_mentioned_once(folder: Path, drawing: nt.Fod) -> None:
+    coefficients = drawing.coefficients
+    coefficients[0, 0] = np.nan
+    _image("holes.nii.gz", coefficients, drawing.grid.affine)
+    found = _run("info", "holes.nii.gz")
+    assert found.returncode == 0
+    assert found.stderr.count("\n") == 1
+    assert "NaN or infinite" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [
+        pytest.param(["info", "fod.nii.gz"], "", id="info"),
+        pytest.param(["info", "fod.nii.gz"], "1", id="info, unbuffered"),
+        pytest.param(["coherence", "fod.nii.gz", "--json"], "", id="coherence"),
+        pytest.param([*TRACK[:-1], "--seed-fod"], "", id="track"),
+        pytest.param(["info", "--help"], "", id="help"),
+    ],
+)
+def test_process_whose_reader_goes_away_ends_quietly(
+    folder: Path, words: list[str], unbuffered: str
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)  # as `head` does when it has seen enough
+    try:
+        found = subprocess.run(
+            [PROGRAM, *words],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert found.stderr == ""
+    assert found.returncode == 141  # 128 and the number of SIGPIPE
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_head_takes_the_first_line_and_no_more(folder: Path) -> None:
+    found = subprocess.run(
+        f"{shlex.quote(str(PROGRAM))} info fod.nii.gz | head -n 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout == "name        fod.nii.gz\n"
+    assert found.stderr == ""

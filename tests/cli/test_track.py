@@ -1,0 +1,258 @@
+"""The command `track`: what it writes, its flags, and that a failure leaves nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+import napari_tractography as nt
+from napari_tractography.cli import main
+from napari_tractography.cli import track as track_module
+from napari_tractography.cli.command import make_parser
+from napari_tractography.cli.track import parameters_from
+from napari_tractography.files.volumes import save_volume
+from napari_tractography.parameters import ParameterSpec, parameter_specs
+from napari_tractography.tracking.inputs import Execution
+
+Track = Callable[..., int]
+RUN = ("--n-seeds", "50", "--n-directions", "256", "--step", "1", "--quiet")
+
+
+@pytest.mark.parametrize("ending", ["tck", "trk", "trx", "vtk"])
+def test_track_writes_what_the_functions_make(
+    folder: Path, track: Track, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    arguments = ["--mask", "mask.nii.gz", "--seed", "3", "-o", f"b.{ending}"]
+    assert track(*arguments) == 0
+    inside, grid = np.asarray(nib.load("mask.nii.gz").dataobj), nt.load_fod("fod.nii.gz").grid
+    wanted = nt.track(
+        nt.load_fod("fod.nii.gz"),
+        nt.Seeds.in_mask(inside, grid, 50, random_seed=3),
+        nt.TrackingParameters(n_directions=256, step_mm=1.0, random_seed=3),
+        mask=inside,
+    )
+    found = nt.load_tractogram(f"b.{ending}")
+    assert np.array_equal(found.offsets, wanted.offsets)
+    assert np.allclose(found.points, wanted.points, atol=1e-4)
+    assert json.loads(Path("b.json").read_text())["digest"] == wanted.digest()
+    assert capsys.readouterr().out == ""
+
+
+def test_track_says_what_it_made_and_where(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [a for a in RUN if a != "--quiet"]
+    assert main(["track", "fod.nii.gz", "-o", "b.tck", "--seed-fod", *arguments]) == 0
+    told = capsys.readouterr().out
+    recipe = json.loads(Path("b.json").read_text())
+    assert "streamlines from 50 seeds" in told
+    assert "million steps/s" in told
+    assert f"digest {recipe['digest']}" in told
+    assert "b.tck" in told
+    assert "b.json" in told
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_terminal_is_told_what_goes_on_and_left_tidy(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: bool,
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    place = ["--seed-sphere", "9999,0,0,1"] if wrong else ["--seed-fod"]
+    arguments = [a for a in RUN if a != "--quiet"]
+    assert main(["track", "fod.nii.gz", "-o", "b.tck", *place, *arguments]) == 2 * wrong
+    *told, last = capsys.readouterr().err.split("\r")
+    assert told[1].startswith("Preparing the engine")
+    assert told[-1].isspace()  # over what was there
+    if wrong:
+        assert "seeds lie outside" in last
+    else:
+        assert "100 %  50 of 50 seeds" in told[-3]
+        assert last == ""
+
+
+def test_several_spheres_have_their_number_of_seeds_each_and_go_on_counting(
+    folder: Path, drawing: nt.Fod
+) -> None:
+    x, y, z = drawing.grid.centre_mm.tolist()
+    spheres = [f"--seed-sphere={x!r},{y!r},{z!r},{r}" for r in ("8", "8,20", "8")]
+    assert main(["track", "fod.nii.gz", "-o", "b.trk", *spheres, *RUN]) == 0
+    sources = json.loads(Path("b.json").read_text())["seeds"]
+    assert [(s["n"], s["first"]) for s in sources] == [(50, 0), (20, 50), (50, 70)]
+    seeds = nt.Recipe.load("b.json").inputs().seeds.positions_mm
+    assert len(np.unique(seeds, axis=0)) == 120  # no seed is another's
+    whole = nt.Seeds.in_sphere((x, y, z), 8.0, 120).positions_mm
+    assert np.array_equal(seeds, whole)
+
+
+def test_recipe_can_be_left_out(folder: Path, track: Track) -> None:
+    assert track("--no-recipe") == 0
+    assert not Path("b.json").exists()
+
+
+def test_another_json_beside_the_output_is_not_overwritten(
+    folder: Path, track: Track, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("b.json").write_text("{}")
+    assert track() == 2
+    assert "b.json exists and is no recipe" in capsys.readouterr().err
+    assert Path("b.json").read_text() == "{}"
+    assert not Path("b.tck").exists()
+    assert track("--no-recipe") == 0
+
+
+def test_regions_steer(folder: Path, track: Track, drawing: nt.Fod) -> None:
+    everywhere = ",".join(f"{x:.3f}" for x in [*drawing.grid.centre_mm, 500.0])
+    assert track() == 0
+    all_of_them = nt.load_tractogram("b.tck")
+    assert track(f"--include={everywhere}") == 0
+    assert nt.load_tractogram("b.tck").digest() == all_of_them.digest()
+    assert track(f"--exclude={everywhere}", "-o", "c.tck") == 2
+    assert not Path("c.tck").exists()
+    save_volume(np.arange(2).reshape(2, 1, 1), nt.Grid((2, 1, 1), np.eye(4)), "one.nii")
+    assert track("--stop", "labels.nii.gz", "--end", "one.nii", "-o", "c.tck") == 2
+    regions = json.loads(Path("b.json").read_text())["regions"]
+    assert [(r["role"], r["radius_mm"]) for r in regions] == [("include", 500.0)]
+
+
+def _other_value(spec: ParameterSpec) -> Any:
+    """A value of a parameter that is not its default."""
+    if spec.choices:
+        return next(choice for choice in spec.choices if choice != spec.default)
+    if isinstance(spec.default, bool):
+        return not spec.default
+    assert spec.minimum is not None
+    if isinstance(spec.default, int):
+        return spec.default + 2
+    return float(spec.default) + 0.25
+
+
+@pytest.mark.parametrize("spec", parameter_specs(), ids=lambda spec: spec.name)
+def test_every_parameter_has_a_flag(spec: ParameterSpec) -> None:
+    value = _other_value(spec)
+    flag = [spec.flag] if value is True else [spec.flag, str(value)]
+    # Direct evaluation is for these algorithms only.
+    base = {"algorithm": "diffusion"} if spec.name == "evaluation" else {}
+    algorithm = [word for name, choice in base.items() for word in (f"--{name}", choice)]
+    options = make_parser().parse_args(["track", "x", "-o", "y", *algorithm, *flag])
+    found = parameters_from(options)
+    assert getattr(found, spec.name) == value
+    assert found == nt.TrackingParameters(**{**base, spec.name: value})
+
+
+def test_without_flags_the_defaults_hold() -> None:
+    options = make_parser().parse_args(["track", "x", "-o", "y"])
+    assert parameters_from(options) == nt.TrackingParameters()
+
+
+def test_help_tells_units_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["track", "--help"])
+    assert ended.value.code == 0
+    told = " ".join(capsys.readouterr().out.split())
+    for spec in parameter_specs():
+        assert spec.flag in told
+        if spec.unit:
+            assert f"[{spec.unit}] (default {spec.default:g})" in told
+
+
+def test_where_and_with_how_much_memory_to_track_is_handed_on(
+    track: Track, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from napari_tractography.tracking import engine
+
+    asked = []
+    iter_chunks = engine.iter_chunks
+
+    def noted(given: Any, execution: Execution, **more: Any) -> Any:
+        asked.append((execution.backend, execution.memory_limit))
+        return iter_chunks(given, replace(execution, backend="cpu"), **more)
+
+    monkeypatch.setattr(engine, "iter_chunks", noted)
+    for limit in ([], ["--memory-limit", "0.25"]):
+        assert track("--n-seeds", "5", "--backend", "cuda:all", *limit) == 0
+    assert asked == [("cuda:all", 0.8), ("cuda:all", 0.25)]
+
+
+def test_older_output_survives_a_run_that_fails(folder: Path, track: Track) -> None:
+    assert track() == 0
+    content = Path("b.tck").read_bytes(), Path("b.json").read_bytes()
+    assert track("--min-length", "249") == 2
+    assert (Path("b.tck").read_bytes(), Path("b.json").read_bytes()) == content
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere"
+)
+def test_unwritable_folder_is_named(
+    folder: Path, track: Track, capsys: pytest.CaptureFixture[str]
+) -> None:
+    locked = folder / "locked"
+    locked.mkdir(mode=0o500)
+    assert track("-o", "locked/b.tck") == 2
+    assert "locked/b.tck cannot be written" in capsys.readouterr().err
+
+
+def test_interruption_is_no_traceback(
+    folder: Path, track: Track, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(track_module, "track_with_progress", interrupted)
+    assert track() == 130
+    assert capsys.readouterr().err == "napari-tractography: interrupted; nothing was written.\n"
+    assert not Path("b.tck").exists()
+
+
+def test_each_file_is_read_once_and_hashed_as_it_is_read(folder: Path, track: Track) -> None:
+    """Once for the header and once for the numbers; the mask once for each of its two uses."""
+    code = (
+        "import os, sys\n"
+        "opened = []\n"
+        "def note(event, arguments):\n"
+        "    if event == 'open' and isinstance(arguments[0], (str, os.PathLike)):\n"
+        "        opened.append(os.path.basename(arguments[0]))\n"
+        "sys.addaudithook(note)\n"
+        "from napari_tractography.cli import main\n"
+        "code = main(sys.argv[1:])\n"
+        "print(opened.count('fod.nii.gz'), opened.count('mask.nii.gz'))\n"
+        "sys.exit(code)\n"
+    )
+    words = ["track", "fod.nii.gz", "-o", "b.tck", "--seed-mask", "mask.nii.gz", *RUN]
+    found = subprocess.run(
+        [sys.executable, "-c", code, *words, "--mask", "mask.nii.gz"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    n_fod, n_mask = map(int, found.stdout.split())
+    assert n_fod <= 3  # nibabel looks at the first bytes before it reads the header
+    assert n_mask <= 6
+    recipe = json.loads(Path("b.json").read_text())
+    for source, name in ((recipe["fod"], "fod"), (recipe["mask"], "mask")):
+        wanted = hashlib.sha256((folder / f"{name}.nii.gz").read_bytes()).hexdigest()
+        assert source["sha256"] == wanted
+    assert recipe["seeds"][0]["volume"]["sha256"] == recipe["mask"]["sha256"]
+
+
+def test_the_recipe_says_what_tracked(track: Track) -> None:
+    assert track("--backend", "cpu") == 0
+    recipe = json.loads(Path("b.json").read_text())
+    assert recipe["backend"] == "cpu"
+    assert recipe["device"] == platform.machine()
+    assert {"numpy", "numba", "llvmlite", "scipy", "dipy"} <= set(recipe["versions"])

@@ -1,0 +1,28 @@
+"""A folder with an FOD and a mask for recipes to name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nibabel as nib
+import pytest
+
+import napari_tractography as nt
+from napari_tractography.files.volumes import save_volume
+from napari_tractography.phantoms import make_phantom, phantom_mask
+
+
+@pytest.fixture(scope="session")
+def drawing() -> nt.Fod:
+    return make_phantom("arcs", lmax=4)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, drawing: nt.Fod) -> Path:
+    """A folder with fod.nii.gz and mask.nii.gz."""
+    place = tmp_path / "data"
+    place.mkdir()
+    image = nib.Nifti1Image(drawing.coefficients, drawing.grid.affine)
+    nib.save(image, place / "fod.nii.gz")
+    save_volume(phantom_mask("arcs"), drawing.grid, place / "mask.nii.gz")
+    return place

@@ -1,0 +1,30 @@
+"""Seeds and regions of a recipe are those of the functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import napari_tractography as nt
+from napari_tractography.phantoms import phantom_mask
+from napari_tractography.recipes.sources import SeedSource
+from napari_tractography.recipes.volumes import VolumeSource
+
+
+def test_seeds_of_every_kind_are_those_of_seeds(folder: Path, drawing: nt.Fod) -> None:
+    points = nt.Seeds.at([[0.1, 0.2, 0.3]], [[0.0, 3.0, 4.0]])
+    pairs = [
+        (SeedSource("sphere", 5, 1, (1.0, 2.0, 3.0), 2.5),
+         nt.Seeds.in_sphere([1, 2, 3], 2.5, 5, random_seed=1)),
+        (SeedSource("fod", 6, 2), nt.Seeds.from_fod(drawing, 6, random_seed=2)),
+        (SeedSource("mask", 7, 3, volume=VolumeSource.file(folder / "mask.nii.gz")),
+         nt.Seeds.in_mask(phantom_mask("arcs"), drawing.grid, 7, random_seed=3)),
+        (SeedSource.points(points), points),
+    ]  # fmt: skip
+    for source, wanted in pairs:
+        made = source.make(drawing)
+        assert np.array_equal(made.positions_mm, wanted.positions_mm)
+        if wanted.directions is not None:
+            assert made.directions is not None
+            assert np.allclose(made.directions, wanted.directions, atol=1e-7)

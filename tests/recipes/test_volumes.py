@@ -1,0 +1,38 @@
+"""Masks of a recipe: files, labels of files, and voxels kept as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import napari_tractography as nt
+from napari_tractography.errors import (
+    FileError,
+    InvalidMaskError,
+)
+from napari_tractography.recipes.volumes import VolumeSource
+
+
+def test_painted_masks_come_back_bit_by_bit() -> None:
+    rng = np.random.default_rng(0)
+    grid = nt.Grid((5, 3, 7), np.diag([2.0, -1.5, 3.0, 1.0]))
+    mask = rng.random(grid.shape) > 0.5
+    again, where = VolumeSource.of_array(mask, grid).load()
+    assert np.array_equal(again, mask)
+    assert where == grid
+
+
+@pytest.mark.parametrize("damage", ["!!", "AAAA", "eJwDAAAAAAE="])
+def test_damaged_painted_mask_is_refused(damage: str) -> None:
+    source = VolumeSource(
+        voxels=damage, shape=(2, 2, 2), affine=tuple(map(tuple, np.eye(4).tolist()))
+    )
+    with pytest.raises(FileError, match="damaged"):
+        source.load()
+
+
+def test_label_that_is_absent_is_named(folder: Path) -> None:
+    with pytest.raises(InvalidMaskError, match="label 17"):
+        VolumeSource.file(folder / "mask.nii.gz", label=17).load()
