@@ -81,7 +81,9 @@ def _cached(content, algorithm, n):
 
     Numba drops cached code when the function's own file changes, but not when another file does
     that is compiled into it, and it fails to read code whose argument types are gone. It names the
-    files of its cache by the function, so the function's name has a checksum of all sources.
+    files of its cache by the function, so the function's name has a checksum of all sources. It
+    also has the algorithm and the interpolation: two processes that each compile another kernel at
+    the same moment would give the same file name to both.
     """
 
     def track_block(
@@ -234,5 +236,5 @@ def _cached(content, algorithm, n):
         common[BUSY], common[N_BEGUN], common[N_POINTS] = busy, n_begun, n_points
         return not busy
 
-    track_block.__qualname__ = f"track_block_{content:08x}"
+    track_block.__qualname__ = f"track_block_{content:08x}_{algorithm}_{n}"
     return njit(cache=True, **OPTIONS)(track_block)
