@@ -4,16 +4,17 @@
 #   make demo FOD=wmfod.nii.gz    the same on your own FOD volume
 #   make test                 linter, types and the whole test suite, on a virtual screen
 #   make test ARGS="-k grid"  some of the tests
+#   make lowest               tests on the lowest version of every dependency, in .venv-lowest
 #   make lint, make format    what `make test` checks first; let ruff put it right
 #   make docs, make docs-check    write, or check, the pages that are derived from the code
 #   make gallery              the pictures of docs/gallery
-#   make clean                remove what these commands made, but for .venv
+#   make clean                remove what these commands made, but for the environments
 
 PYTHON_BIN := .venv/bin/python
 HEADLESS := scripts/headless.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs docs-check gallery clean
+.PHONY: help demo test lowest lint format docs docs-check gallery clean
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -28,6 +29,9 @@ demo:
 
 test: lint
 	@scripts/tests.sh $(ARGS)
+
+lowest:
+	@scripts/lowest.sh $(ARGS)
 
 lint:
 	@scripts/setup.sh test
@@ -54,4 +58,4 @@ gallery:
 
 clean:
 	rm -rf build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	find src tests benchmarks examples scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +

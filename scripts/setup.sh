@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Prepare this checkout: system libraries, and a virtual environment in .venv.
 #
-#   scripts/setup.sh demo    what it takes to run the plugin
-#   scripts/setup.sh test    the same, and the linter, the type checker and the tests
+#   scripts/setup.sh demo      what it takes to run the plugin
+#   scripts/setup.sh test      the same, and the linter, the type checker and the tests
+#   scripts/setup.sh lowest    in .venv-lowest: the tests, and the lowest versions of every
+#                              dependency that pyproject.toml allows
 #
 # It may be run any number of times: it takes a fraction of a second when nothing is missing.
 # PYTHON=path chooses the interpreter that the environment is made with, and
@@ -11,11 +13,17 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 purpose=${1:-demo}
+environment=.venv
 case $purpose in
-demo) extras=all ;;
-test) extras=all,test ;;
+demo) packages=(".[all]") ;;
+test) packages=(".[all,test]") ;;
+lowest)
+    # Without CuPy, whose newest release takes no NumPy that is as old as this.
+    packages=(. "napari[pyqt6]" hypothesis psutil pytest pytest-qt)
+    environment=.venv-lowest
+    ;;
 *)
-    echo "setup: the purpose '$purpose' is unknown; say demo or test." >&2
+    echo "setup: the purpose '$purpose' is unknown; say demo, test or lowest." >&2
     exit 2
     ;;
 esac
@@ -98,12 +106,12 @@ check_system() {
     while read -r package probe; do
         [ -z "$package" ] || has_library "$probe" || missing+=("$package")
     done <<<"$needed_libraries"
-    if [ "$purpose" = test ] || [ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ]; then
+    if [ "$purpose" != demo ] || [ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ]; then
         while read -r package probe; do
             [ -z "$package" ] || command -v "$probe" >/dev/null || missing+=("$package")
         done <<<"$needed_commands"
     fi
-    if [ "$purpose" = test ] && ! command -v g++ >/dev/null; then
+    if [ "$purpose" != demo ] && ! command -v g++ >/dev/null; then
         missing+=(g++) # compiles the CUDA source for the host, to compare it with the CPU's
     fi
     if [ ${#missing[@]} -gt 0 ]; then
@@ -134,8 +142,8 @@ find_python() {
 
 make_environment() {
     local python version
-    if [ -x .venv/bin/python ] && is_recent .venv/bin/python &&
-        .venv/bin/python -m pip --version >/dev/null 2>&1; then
+    if [ -x "$environment/bin/python" ] && is_recent "$environment/bin/python" &&
+        "$environment/bin/python" -m pip --version >/dev/null 2>&1; then
         return
     fi
     python=$(find_python)
@@ -143,24 +151,29 @@ make_environment() {
         version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
         install_packages "for $python -m venv" "python$version-venv"
     fi
-    say "making .venv with $("$python" -V) ($python)"
-    "$python" -m venv --clear .venv || fail "$python -m venv .venv failed."
+    say "making $environment with $("$python" -V) ($python)"
+    "$python" -m venv --clear "$environment" || fail "$python -m venv $environment failed."
 }
 
 install_python_packages() {
-    local key stamp=.venv/.setup-$purpose
-    # What the environment depends on: these two files, and where it lies (scripts hold its path).
-    key="$(cksum pyproject.toml scripts/setup.sh) $PWD"
-    for made in "$stamp" .venv/.setup-test; do # the tests' environment has all that a demo needs
-        if [ -x .venv/bin/python ] && [ "$(cat "$made" 2>/dev/null)" = "$key" ]; then
+    local key made stamp=$environment/.setup-$purpose constraints=()
+    # What the environment depends on: these files, and where it lies (scripts hold its path).
+    key="$(cksum pyproject.toml scripts/setup.sh scripts/minima.py) $PWD"
+    # The tests' environment has all that a demo needs.
+    for made in "$stamp" "$environment/.setup-test"; do
+        if [ -x "$environment/bin/python" ] && [ "$(cat "$made" 2>/dev/null)" = "$key" ]; then
             return
         fi
     done
     make_environment
-    say "installing the Python packages ($extras); the first time takes a few minutes"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
-        --editable ".[$extras]" ||
-        fail "pip could not install napari-tractography[$extras]; its message is above."
+    if [ "$purpose" = lowest ]; then
+        "$environment/bin/python" scripts/minima.py >"$environment/minima.txt" || exit 1
+        constraints=(--constraint "$environment/minima.txt")
+    fi
+    say "installing the Python packages (${packages[*]}); the first time takes a few minutes"
+    "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+        ${constraints[@]+"${constraints[@]}"} --editable "${packages[@]}" ||
+        fail "pip could not install ${packages[*]}; its message is above."
     echo "$key" >"$stamp"
 }
 

@@ -1,27 +1,33 @@
 #!/usr/bin/env bash
-# Run the tests on a virtual screen: `scripts/tests.sh [pytest's arguments]`.
+# Run the tests on virtual screens: `scripts/tests.sh [pytest's arguments]`.
 #
-# Without arguments those of the plugin run beside all others, since neither takes more than one
-# processor; the report of the others comes at the end.
-set -uo pipefail
+# Without arguments there are two processes, since hardly any test takes more than one processor:
+# each has a screen and settings of its own, and pytest-xdist gives the next file of tests to
+# whichever is done. With arguments there is one process.
+set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 export QT_API=pyqt6 PYTEST_QT_API=pyqt6
-run() { scripts/headless.sh .venv/bin/python -m pytest -p no:xvfb "$@"; }
+pytest=(.venv/bin/python -m pytest -p no:xvfb)
 
 if [ $# -gt 0 ]; then
-    run "$@"
-    exit
+    exec scripts/headless.sh "${pytest[@]}" "$@"
 fi
 
-report=$(mktemp)
-trap 'rm -f "$report"' EXIT
-run --ignore tests/plugin >"$report" 2>&1 &
-others=$!
-sleep 3 # so that each takes a virtual screen of its own
-run tests/plugin
-plugin_status=$?
-wait "$others"
-others_status=$?
-cat "$report"
-exit $((plugin_status != 0 ? plugin_status : others_status))
+# Print what headless.sh set, as the environment of one of xdist's processes.
+screen() {
+    local name specification=popen
+    for name in DISPLAY XAUTHORITY NAPARI_CONFIG; do
+        if [ -n "${!name:-}" ]; then
+            specification+="//env:$name=${!name}"
+        fi
+    done
+    echo "$specification"
+}
+
+# This script calls itself on a screen, and from there on another, so that both are open at once.
+case ${OPEN_SCREENS:-0} in
+0) OPEN_SCREENS=1 exec scripts/headless.sh scripts/tests.sh ;;
+1) OPEN_SCREENS=2 FIRST_SCREEN=$(screen) exec scripts/headless.sh scripts/tests.sh ;;
+*) exec "${pytest[@]}" --dist loadfile --tx "$FIRST_SCREEN" --tx "$(screen)" ;;
+esac

@@ -179,7 +179,7 @@ class Recipe:
         if not (where or versions):
             return ["Backend, device and versions are the same"]
         found = [f"What differs: {'; '.join(filter(None, [where, *versions]))}"]
-        return [*found, TOLERANCE] if where and self.parameters.is_langevin else found
+        return [*found, TOLERANCE] if where and not self.parameters.row.exact else found
 
     def with_result(self, tractogram: Tractogram, backend: str = "") -> Recipe:
         """Return the recipe with the digest of what it made, and what made it.

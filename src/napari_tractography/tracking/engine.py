@@ -148,7 +148,7 @@ def track_all(
     given: TrackingInput,
     execution: Execution | None = None,
     *,
-    report: backends.Report | None = None,
+    report: Report | None = None,
 ) -> Tractogram:
     """Track streamlines and return them all; without a single one, log why as a warning."""
     chunks = iter_chunks(given, execution, report=report)

@@ -125,6 +125,12 @@ def test_there_is_a_kernel_for_each_kind_of_step_and_interpolation():
         assert diffusion is kernels["transport", interpolation]
 
 
+def test_each_kernel_is_cached_in_files_of_its_own():
+    """Numba numbers the files of one name without a lock: processes might swap two kernels."""
+    kernels = {kernel.block_kernel(a, i) for a in range(4) for i in range(2)}
+    assert len({k.py_func.__qualname__ for k in kernels}) == len(kernels) == 6
+
+
 def test_one_compiled_form_serves_every_input():
     """Numba compiles again, for many seconds, when a type or just a flag of an array differs."""
     known = len(the_kernel().signatures)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -19,20 +21,35 @@ from napari_tractography.tracking.cuda.scheduler import (
 )
 from napari_tractography.tractogram import Tractogram, tally_from_counts
 
+BUILD = Path(__file__).resolve().parents[3] / "build" / "host"
 FLAGS = ("-std=c++14", "-O2", "-ffp-contract=off", "-fno-fast-math", "-shared", "-fPIC")
 
 
 def compile_for_host(folder: Path, *defines: str, entry: str = "host_entry.cpp") -> ctypes.CDLL:
-    """Compile the kernels; skips the test where there is no g++."""
+    """Compile the kernels and load them from a folder; skips the test where there is no g++.
+
+    What was compiled is kept in build/: many files of tests want the same.
+    """
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("no g++ to compile the CUDA source with")
-    library = folder / entry.replace(".cpp", ".so")
     here = Path(__file__).parent
-    for name, text in kernels.generated().items():
+    made = kernels.generated()
+    for name, text in made.items():
         (folder / name).write_text(text, "utf-8")
-    command = [compiler, *FLAGS, *defines, f"-I{folder}", f"-I{kernels.FOLDER}", f"-I{here}"]
-    subprocess.run([*command, str(here / entry), "-o", str(library)], check=True)
+    command = [compiler, *FLAGS, *defines, f"-I{kernels.FOLDER}", f"-I{here}", str(here / entry)]
+    sources = [*kernels.FOLDER.iterdir(), *here.iterdir()]
+    texts = [p.read_text("utf-8") for p in sorted(sources) if p.suffix in {".cpp", ".cu", ".h"}]
+    key = hashlib.sha256(repr([command, texts, made]).encode()).hexdigest()[:16]
+    kept = BUILD / f"{key}.so"
+    library = folder / entry.replace(".cpp", ".so")
+    if not kept.exists():
+        subprocess.run([*command, f"-I{folder}", "-o", str(library)], check=True)
+        BUILD.mkdir(parents=True, exist_ok=True)
+        partial = kept.with_suffix(f".{os.getpid()}")
+        shutil.copy(library, partial)
+        partial.replace(kept)  # at once, for other processes that look for it
+    shutil.copy(kept, library)
     return ctypes.CDLL(str(library))
 
 

@@ -1,0 +1,120 @@
+"""What pyproject.toml and the Makefile promise: dependencies, their bounds, the source archive."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "napari_tractography"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+DISTRIBUTIONS = {
+    "app_model": "app-model",
+    "imageio_ffmpeg": "imageio-ffmpeg",
+    "trx": "trx-python",
+    "yaml": "pyyaml",
+}
+OPTIONAL = {"cupy", "cupyx"}  # an extra
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    """scripts/minima.py as a module."""
+    spec = importlib.util.spec_from_file_location("minima", ROOT / "scripts" / "minima.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _imported_names() -> Iterator[str]:
+    """Yield "package.module.name" for everything from elsewhere that the package imports."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            else:
+                continue
+            yield from (n for n in names if n.partition(".")[0] not in sys.stdlib_module_names)
+
+
+def _requirement(imported: str) -> str:
+    """Return what pyproject.toml says of the package that a name comes from; "" for nothing."""
+    package = imported.partition(".")[0]
+    name = DISTRIBUTIONS.get(package, package)
+    stated = [d for d in PROJECT["dependencies"] if re.split(r"[^\w-]", d)[0] == name]
+    return " ".join(stated)
+
+
+def test_every_package_that_is_imported_is_a_dependency() -> None:
+    foreign = {name for name in _imported_names() if name.partition(".")[0] not in OPTIONAL}
+    assert {name for name in foreign if not _requirement(name)} <= {"napari_tractography"}
+
+
+def test_private_interfaces_are_of_packages_with_an_upper_bound() -> None:
+    private = {name for name in _imported_names() if re.search(r"\._[^_]|^numba\.core", name)}
+    assert {name.partition(".")[0] for name in private} >= {"napari", "numba"}
+    assert {name for name in private if "<" not in _requirement(name)} == set()
+
+
+def test_every_dependency_has_a_lowest_version(script: ModuleType) -> None:
+    assert len(script.minima(PROJECT["dependencies"])) == len(PROJECT["dependencies"])
+
+
+def test_lowest_versions_are_read_whatever_else_a_requirement_says(script: ModuleType) -> None:
+    requirements = ["a>=1.2,<2", "b-c[x,y]<4,>=3", "d.e >= 0.5.1 ; python_version >= '3.12'"]
+    assert script.minima(requirements) == {"a": "1.2", "b-c": "3", "d.e": "0.5.1"}
+
+
+@pytest.mark.parametrize("requirement", ["a", "a<2", "a; python_version >= '3.12'"])
+def test_a_dependency_without_a_lowest_version_is_refused(
+    script: ModuleType, requirement: str
+) -> None:
+    with pytest.raises(SystemExit, match="no lowest version for 'a"):
+        script.minima([requirement])
+
+
+def test_the_source_archive_has_all_that_building_and_testing_take(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    wanted = {
+        path.relative_to(ROOT).as_posix()
+        for folder in (".ci", "scripts", "src", "tests")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix not in {".pyc", ".nbc", ".nbi"}
+    }
+    assert {*wanted, "LICENSE", "README.md", "Makefile", "pyproject.toml"} <= names
+    assert not [name for name in names if "__pycache__" in name or name.startswith("build/")]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make on this machine")
+def test_make_clean_looks_in_folders_that_exist() -> None:
+    plan = subprocess.run(
+        ["make", "--dry-run", "clean"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    searched = re.findall(r"find (.*?) -name", plan)
+    assert searched
+    for folder in searched[0].split():
+        assert (ROOT / folder).is_dir()
