@@ -313,9 +313,7 @@ def test_a_gpu_that_fills_up_while_the_input_is_checked_says_so(machine, data, m
 
     monkeypatch.setattr(engine, "check_mask", fill)
     given = Fod(there(machine, data[1], gpu=1), SKEWED)
-    with pytest.raises(
-        BackendError, match=r"^cuda:1 has too little free memory \(Out of "
-    ):
+    with pytest.raises(BackendError, match=r"^cuda:1 has too little free memory \(Out of "):
         track(given, Seeds.at(data[2]), SHORT)
 
 
