@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def modules():
     """benchmarks/gpu.py and gpu_bundle.py, and the stand-ins of the tracking tests."""
-    folders = [str(ROOT / "benchmarks"), str(ROOT / "tests" / "tracking")]
+    folders = [str(ROOT / "benchmarks"), str(ROOT / "tests" / "tracking" / "cuda")]
     sys.path[:0] = folders
     try:
         return {
@@ -123,7 +123,7 @@ def baseline(tmp_path_factory):
         "    for (blockIdx.x = 0; blockIdx.x < n; blockIdx.x++) track_baseline(*b);\n}\n"
     )
     command = [compiler, "-O2", "-shared", "-fPIC", "-Wno-unknown-pragmas"]
-    command += [f"-I{ROOT / 'tests' / 'tracking'}", str(folder / "entry.cpp")]
+    command += [f"-I{ROOT / 'tests' / 'tracking' / 'cuda'}", str(folder / "entry.cpp")]
     subprocess.run([*command, "-o", str(folder / "baseline.so")], check=True)
     return ctypes.CDLL(str(folder / "baseline.so"))
 

@@ -25,7 +25,7 @@ from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.regions import Region
 from napari_tractography.seeds import Seeds
-from napari_tractography.tracking import measuring
+from napari_tractography.tracking import engine, measuring
 from napari_tractography.tracking.costs import PerformanceModel
 from napari_tractography.tracking.cuda import device as cuda_device
 from napari_tractography.tracking.cuda import tables as cuda_tables
@@ -304,6 +304,16 @@ def test_a_gpu_without_room_for_the_tables_says_so(machine, data):
     given = Fod(there(machine, data[1]), SKEWED)
     machine.limit = machine.used + 10_000
     with pytest.raises(BackendError, match=r"tables of FOD need .* GB, more than cuda:0"):
+        track(given, Seeds.at(data[2]), SHORT)
+
+
+def test_a_gpu_that_fills_up_while_the_input_is_checked_says_so(machine, data, monkeypatch):
+    def fill(*_):
+        raise fake_cupy.OutOfMemoryError("Out of memory allocating 64 bytes (allocated so far: 1)")
+
+    monkeypatch.setattr(engine, "check_mask", fill)
+    given = Fod(there(machine, data[1], gpu=1), SKEWED)
+    with pytest.raises(BackendError, match=r"^cuda:1 has too little free memory \(Out of "):
         track(given, Seeds.at(data[2]), SHORT)
 
 
