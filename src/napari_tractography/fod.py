@@ -92,7 +92,7 @@ class Fod:
     ) -> None:
         data = as_native(coefficients)
         check_fod_shape(data.shape, name)
-        basis, frame = _checked_reading(basis, frame)
+        basis, frame = checked_reading(basis, frame)
         with on_its_device(data):
             values, rows, n_invalid = _used_voxels(data)
         if not len(values):
@@ -197,7 +197,7 @@ class Fod:
         if basis is None:
             basis, frame = self.basis, frame or self.frame
         other = copy(self)
-        other.basis, other.frame = _checked_reading(basis, frame)
+        other.basis, other.frame = checked_reading(basis, frame)
         return other
 
     def isotropic(self) -> NDArray[np.float32]:
@@ -212,7 +212,7 @@ class Fod:
         )
 
 
-def _checked_reading(basis: str, frame: str | None) -> tuple[str, str]:
+def checked_reading(basis: str, frame: str | None) -> tuple[str, str]:
     """Return basis and frame; without a frame, the basis's own.
 
     Raises

@@ -171,16 +171,16 @@ class Seeds:
             )
         library = library_of(array)
         with on_its_device(array):
-            places = library.flatnonzero((array != 0) & (array == array))  # NaN counts as outside
-        if not len(places):
+            indices = library.flatnonzero((array != 0) & (array == array))  # NaN counts as outside
+        if not len(indices):
             raise InvalidMaskError(
                 f"The seed mask of shape {array.shape} is empty; paint or choose another."
             )
         ids = np.arange(_count(n))
         pick = uniforms(ids, 0, Purpose.SEED_VOXEL, random_seed)[:, 0]
-        index = np.minimum((pick * len(places)).astype(np.int64), len(places) - 1)
+        which = np.minimum((pick * len(indices)).astype(np.int64), len(indices) - 1)
         with on_its_device(array):
-            chosen = host_array(places[library.asarray(index)])
+            chosen = host_array(indices[library.asarray(which)])
         return cls._in_voxels(grid, chosen, random_seed)
 
     @classmethod
@@ -204,16 +204,16 @@ class Seeds:
                 )
             weights = (averages * (averages > 0) / largest * 2.0**32).astype(np.int64)
             cumulative = library.cumsum(weights)
-            goals = library.asarray((pick * float(cumulative[-1])).astype(np.int64))
-            row = library.searchsorted(cumulative, goals, side="right")
+            targets = library.asarray((pick * float(cumulative[-1])).astype(np.int64))
+            row = library.searchsorted(cumulative, targets, side="right")
             chosen = host_array(library.flatnonzero(rows >= 0)[row])
         return cls._in_voxels(fod.grid, chosen, random_seed)
 
     @classmethod
-    def _in_voxels(cls, grid: Grid, places: NDArray[np.int64], random_seed: int) -> Seeds:
-        """Draw a seed uniformly in each of the voxels at (n,) places, in C order."""
-        voxels = np.stack(np.unravel_index(places, grid.shape), axis=1)
-        return cls(grid.to_mm(voxels + _in_unit_cube(np.arange(len(places)), random_seed)))
+    def _in_voxels(cls, grid: Grid, indices: NDArray[np.int64], random_seed: int) -> Seeds:
+        """Draw a seed uniformly in each of the voxels of (n,) flat indices, in C order."""
+        voxels = np.stack(np.unravel_index(indices, grid.shape), axis=1)
+        return cls(grid.to_mm(voxels + _in_unit_cube(np.arange(len(indices)), random_seed)))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Seeds]) -> Seeds:

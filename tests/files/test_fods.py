@@ -10,8 +10,14 @@ import nibabel as nib
 import numpy as np
 import pytest
 
-from napari_tractography.errors import FileError, InvalidFodError, InvalidMaskError
+from napari_tractography.errors import (
+    FileError,
+    InvalidFodError,
+    InvalidMaskError,
+    InvalidParameterError,
+)
 from napari_tractography.files.fods import load_fod, load_mask, load_volume
+from napari_tractography.files.images import StoredImage
 
 AFFINE = np.array(
     [[1.9, 0.3, 0.1, -20.0], [-0.4, 2.1, 0.2, 7.5], [0.2, -0.1, -2.5, 31.0], [0, 0, 0, 1.0]]
@@ -255,3 +261,11 @@ def test_corrupt_header_with_huge_sizes_is_refused_before_memory_is_taken(tmp_pa
     packed.write_bytes(gzip.compress(bytes(raw)))
     with pytest.raises(FileError, match="truncated"):
         load_fod(packed)
+
+
+@pytest.mark.parametrize("reading", [{"basis": "b"}, {"frame": "f"}])
+def test_an_unknown_reading_is_refused_before_the_numbers_are_read(tmp_path, monkeypatch, reading):
+    nib.save(nib.Nifti1Image(np.ones((2, 2, 2, 6), np.float32), np.eye(4)), tmp_path / "fod.nii")
+    monkeypatch.setattr(StoredImage, "read", lambda *_: pytest.fail("read"))
+    with pytest.raises(InvalidParameterError, match="is unknown"):
+        load_fod(tmp_path / "fod.nii", **reading)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from .flags import add_fod, load
@@ -25,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     from ..files.tractograms import FORMATS
     from ..tractogram import load_tractogram
 
-    if Path(options.fod).suffix.lower() in FORMATS:
+    if options.fod.lower().endswith(tuple(FORMATS)):
         tractogram = load_tractogram(options.fod)
         print(tractogram.summary())
         print(f"digest {tractogram.digest()}")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileError, InvalidFodError, InvalidMaskError
-from ..fod import Fod, check_fod_shape
+from ..fod import Fod, check_fod_shape, checked_reading
 from ..grid import Grid
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 
@@ -40,6 +40,8 @@ def load_fod(
         When the file is missing, truncated, corrupt or of another format, or its affine singular.
     InvalidFodError
         When it holds something else than an FOD.
+    InvalidParameterError
+        When the basis or the frame is unknown.
     """
     return _read_fod(path, basis, frame, hashed=False)[0]
 
@@ -60,6 +62,7 @@ def _read_fod(
     stored = read_header(path)
     shape = without_trailing_ones(stored.shape, 4)
     check_fod_shape(shape, stored.path.name)  # before gigabytes are read
+    checked_reading(basis, frame)
     grid = grid_of(stored)
     check_numeric(stored, InvalidFodError)
     coefficients, sha256 = stored.read_hashed() if hashed else (stored.read(), "")

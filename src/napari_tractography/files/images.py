@@ -136,11 +136,11 @@ class StoredImage:
         flat = np.empty(math.prod(self.shape), dtype=dtype)
         for first in range(0, flat.size, CHUNK_VALUES):
             piece = flat[first : first + CHUNK_VALUES]
-            wanted = (
+            n_bytes = (
                 -(-piece.size // 8) if self.dtype == np.bool_ else piece.size * self.dtype.itemsize
             )
-            raw = stream.read(wanted)
-            if len(raw) != wanted:
+            raw = stream.read(n_bytes)
+            if len(raw) != n_bytes:
                 raise FileError(
                     f"{self.path} is truncated: its data end after "
                     f"{first * self.n_bytes // flat.size + len(raw)} of {self.n_bytes} bytes; "
