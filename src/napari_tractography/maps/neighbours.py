@@ -1,6 +1,6 @@
 """Which voxels of a grid lie near which, in voxels and in millimetres.
 
-Called by :mod:`.coherence`.
+Called by :mod:`.coherence` and :mod:`.lobes`.
 """
 
 from __future__ import annotations
@@ -53,3 +53,50 @@ def voxel_blocks(fod: Fod) -> NDArray[np.int64]:
     extent = voxels.max(axis=0) - low + 1
     boxes = (voxels - low) * BLOCKS_PER_AXIS // extent
     return np.asarray(boxes @ (BLOCKS_PER_AXIS ** np.arange(3)), dtype=np.int64)
+
+
+def neighbour_rows(
+    fod: Fod, voxels: NDArray[np.int64], offset: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Find the neighbour of each voxel at one offset.
+
+    Parameters
+    ----------
+    fod : Fod
+    voxels : (n, 3) int64
+    offset : (3,) int64
+
+    Returns
+    -------
+    rows : (n,) int64
+        Of the neighbours in `fod.values`, -1 where there is no FOD.
+    inside : (n,) bool
+        Whether the neighbour lies in the image.
+    """
+    ends = voxels + offset
+    inside = np.asarray(((ends >= 0) & (ends < fod.grid.shape)).all(axis=1))
+    rows = np.full(len(voxels), -1, dtype=np.int64)
+    rows[inside] = fod.voxel_rows[tuple(ends[inside].T)]
+    return rows, inside
+
+
+def sum_of_neighbours(fod: Fod, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return the sum of the coefficients of the six voxels next to each.
+
+    Parameters
+    ----------
+    fod : Fod
+    rows : (n,) int64
+        Rows of `fod.values`.
+
+    Returns
+    -------
+    (n, n_coefficients) float32
+    """
+    voxels = np.argwhere(fod.support)[rows]
+    total = np.zeros((len(rows), fod.values.shape[1]), np.float32)
+    for offset in np.concatenate([np.eye(3, dtype=np.int64), -np.eye(3, dtype=np.int64)]):
+        found, _ = neighbour_rows(fod, voxels, offset)
+        used = found >= 0
+        total[used] += fod.values[found[used]]
+    return total
