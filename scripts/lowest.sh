@@ -9,7 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/setup.sh lowest
 if [ $# -eq 0 ]; then
     set -- \
-        tests/test_*.py --ignore tests/test_repository.py --ignore tests/test_gallery.py \
+        tests/test_*.py --deselect tests/test_repository.py --deselect tests/test_packaging.py \
+        --deselect tests/test_gallery.py \
         tests/files \
         tests/tracking/test_digests.py tests/tracking/cpu tests/tracking/tables \
         tests/plugin/test_contributions.py \
