@@ -200,7 +200,7 @@ COLOURS_FOOT = "<!-- Up to here. -->\n"
 
 def panel_page() -> str:
     """Return docs/panel.md with the table of colours as it should be."""
-    from napari_tractography.plugin.panel.appearance_section import colour_help
+    from napari_tractography.plugin.panel.sections.appearance import colour_help
 
     before, _, rest = (ROOT / PANEL).read_text("utf-8").partition(COLOURS_HEAD)
     _, _, after = rest.partition(COLOURS_FOOT)

@@ -260,7 +260,7 @@ class Tractogram:
             When the ending is unknown, the reference is missing or the file cannot be written.
         """
         # Formats are imported on use, so that the package loads without nibabel.
-        from .files.streamlines import StreamlineArrays
+        from .files.formats.streamlines import StreamlineArrays
         from .files.tractograms import write_streamlines
 
         grid = getattr(reference, "grid", reference)

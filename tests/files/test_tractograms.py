@@ -17,7 +17,7 @@ from trx.trx_file_memmap import load as load_trx_python
 
 from napari_tractography.errors import FileError
 from napari_tractography.files import tractograms as tractograms_module
-from napari_tractography.files.streamlines import StreamlineArrays
+from napari_tractography.files.formats.streamlines import StreamlineArrays
 from napari_tractography.fod import Fod
 from napari_tractography.grid import Grid
 from napari_tractography.tractogram import Tractogram, load_tractogram
@@ -357,5 +357,5 @@ def test_the_formats_know_no_tractogram():
     loaded = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout.split()
-    assert "napari_tractography.files.trk" in loaded
+    assert "napari_tractography.files.formats.trk" in loaded
     assert "napari_tractography.tractogram" not in loaded

@@ -16,9 +16,9 @@ from napari.utils.notifications import notification_manager
 
 from napari_tractography.fod import Fod
 from napari_tractography.phantoms import make_phantom
-from napari_tractography.plugin.panel import device_section as device
 from napari_tractography.plugin.panel import settings
 from napari_tractography.plugin.panel.panel import TractographyPanel
+from napari_tractography.plugin.panel.sections import device
 from napari_tractography.plugin.session import runs
 from napari_tractography.tracking.inputs import Execution
 from napari_tractography.tractogram import Tractogram

@@ -13,6 +13,7 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.errors import (
+    InvalidParameterError,, InvalidParameterError
     FileError,
     InvalidMaskError,
     InvalidSeedsError,

@@ -41,7 +41,7 @@ def test_kernel_harmonics_and_gradients_agree_with_dipy(basis, lmax):
     rng = np.random.default_rng(3)
     coefficients = rng.normal(size=(lmax + 1) * (lmax + 2) // 2)
     fod = Fod(np.broadcast_to(coefficients, (1, 1, 1, len(coefficients))), np.eye(4), basis=basis)
-    mine = polynomial_coefficients(fod)[0]
+    mine = polynomial_coefficients(fod.values, fod.lmax, fod.basis)[0]
     units = rng.normal(size=(40, 3))
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     units[0], units[1] = UP, -UP  # the poles

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import library_of, on_its_device, synchronize
 from ..directions import direction_set
-from ..fields.sh import sh_matrix
-from ..fod import Fod
+from .sh import sh_matrix
 
 FIT_DIRECTIONS = 512  # well above the number of coefficients for lmax 16, 153
 
@@ -52,22 +51,34 @@ def polynomial_matrix(units: ArrayLike, lmax: int) -> NDArray[np.float64]:
     return matrix
 
 
-def polynomial_coefficients(fod: Fod, *, on_gpu: bool = False) -> Any:
-    """Return the FOD's coefficients in the polynomial basis, (n_voxels, n_coefficients) float32.
+def polynomial_coefficients(values: Any, lmax: int, basis: str) -> Any:
+    """Return coefficients in the polynomial basis.
 
     The change of basis is solved for on a set of directions, so that DIPY remains the one source
-    of the conventions; it is a factor for each coefficient, and another order of m. With `on_gpu`
-    the result lies where the FOD does.
+    of the conventions; it is a factor for each coefficient, and another order of m.
+
+    Parameters
+    ----------
+    values : (n_voxels, n_coefficients) float32
+        NumPy's or CuPy's.
+    lmax : int
+        Largest degree, even.
+    basis : str
+        One of :data:`~napari_tractography.fields.sh.BASES`.
+
+    Returns
+    -------
+    (n_voxels, n_coefficients) float32
+        Where `values` lie.
     """
     units = direction_set(FIT_DIRECTIONS).astype(np.float64)
     units /= np.linalg.norm(units, axis=1, keepdims=True)
-    polynomials = polynomial_matrix(units, fod.lmax)
+    polynomials = polynomial_matrix(units, lmax)
     scale = np.linalg.norm(polynomials, axis=0)
-    harmonics = sh_matrix(units, fod.lmax, fod.basis)
+    harmonics = sh_matrix(units, lmax, basis)
     change = np.linalg.lstsq(polynomials / scale, harmonics, rcond=None)[0] / scale[:, None]
     order = np.abs(change).argmax(axis=1)
     factors = change[np.arange(len(change)), order].astype(np.float32)
-    values = fod.device_values.native if on_gpu else fod.values
     library = library_of(values)
     with on_its_device(values):
         result = library.ascontiguousarray(values[:, library.asarray(order)])

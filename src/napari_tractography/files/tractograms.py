@@ -21,12 +21,12 @@ from nibabel.streamlines.tractogram_file import DataError, HeaderError
 
 from ..errors import FileError
 from ..grid import Grid
+from .formats.streamlines import StreamlineArrays
+from .formats.tck import read_tck, write_tck
+from .formats.trk import read_trk, write_trk
+from .formats.trx import read_trx, write_trx
+from .formats.vtk import read_vtk, write_vtk
 from .paths import check_writable, ending_of, existing_file, written_whole
-from .streamlines import StreamlineArrays
-from .tck import read_tck, write_tck
-from .trk import read_trk, write_trk
-from .trx import read_trx, write_trx
-from .vtk import read_vtk, write_vtk
 
 # What the readers' libraries are known to raise on files that are not what they claim to be.
 MALFORMED = (

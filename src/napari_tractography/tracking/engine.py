@@ -246,7 +246,8 @@ def _make_plan(
         first = nearest_direction(units.native if on_gpu else units.host, parameters.n_directions)
     harmonics = None
     if parameters.evaluation == "direct":
-        harmonics = polynomial_coefficients(fod, on_gpu=on_gpu)
+        values = fod.device_values.native if on_gpu else fod.values
+        harmonics = polynomial_coefficients(values, fod.lmax, fod.basis)
     return Plan(
         positions_mm=seeds.device_positions.native if on_gpu else seeds.positions_mm,
         given=first,

@@ -11,7 +11,7 @@ from hands import Mouse
 from qtpy.QtCore import Qt, QThread
 from qtpy.QtTest import QTest
 
-from napari_tractography.plugin.panel.selection_section import HINT
+from napari_tractography.plugin.panel.sections.selection import HINT
 from napari_tractography.plugin.streamlines.selecting import COMMANDS
 from napari_tractography.stop import StopReason
 from napari_tractography.tractogram import Tractogram

@@ -24,18 +24,18 @@ from ..session.runs import Run
 from ..session.seed_mouse import SeedMouse
 from ..session.session import Session
 from ..space.camera import orient
-from .appearance_section import AppearanceSection
-from .data_section import DataSection
-from .device_section import DeviceSection
 from .output_menu import OutputMenu
 from .pictures import Pictures
-from .region_section import RegionSection
 from .results import Results
 from .save_button import SaveButton
-from .seed_section import SeedSection
-from .selection_section import SelectionSection
+from .sections.appearance import AppearanceSection
+from .sections.data import DataSection
+from .sections.device import DeviceSection
+from .sections.region import RegionSection
+from .sections.seed import SeedSection
+from .sections.selection import SelectionSection
+from .sections.view import ViewSection
 from .settings import PanelSettings
-from .view_section import ViewSection
 from .widgets.controls import (
     IgnoreWheel,
     align,

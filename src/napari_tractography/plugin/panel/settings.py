@@ -19,10 +19,10 @@ from qtpy.QtCore import QObject, QTimer
 from ...errors import InvalidParameterError
 from ...parameters import ParameterSpec, parameter_specs, seeding_specs
 from ...tracking.devices import cpu_count
-from .appearance_section import AppearanceSection, display_specs
-from .device_section import BACKEND_SPEC, THREADS_SPEC, DeviceSection
 from .pictures import PICTURE_SPECS
-from .view_section import GLYPH_SPECS, ViewSection
+from .sections.appearance import AppearanceSection, display_specs
+from .sections.device import BACKEND_SPEC, THREADS_SPEC, DeviceSection
+from .sections.view import GLYPH_SPECS, ViewSection
 from .widgets.sections import Section
 
 logger = logging.getLogger(__name__)

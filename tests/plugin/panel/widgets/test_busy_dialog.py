@@ -14,7 +14,7 @@ from qtpy.QtWidgets import QApplication, QProgressDialog, QPushButton
 
 from napari_tractography import Tractogram
 from napari_tractography.phantoms import make_phantom
-from napari_tractography.plugin.panel import data_section
+from napari_tractography.plugin.panel.sections import data as data_section
 from napari_tractography.plugin.panel.widgets import busy_dialog as waiting
 
 FOD = make_phantom("cross", lmax=2)

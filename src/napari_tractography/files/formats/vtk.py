@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FileError
-from ..grid import Grid
+from ...errors import FileError
+from ...grid import Grid
 from .streamlines import StreamlineArrays
 
 INT32_MAX = 2**31 - 1

@@ -15,14 +15,14 @@ from magicgui import widgets
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
-from ...parameters import ParameterSpec
-from ...tracking import devices, engine
-from ...tracking.devices import Device, cpu_count
-from ...tracking.report import Report
-from ..session.run_control import RunControl
-from ..session.runs import Run
-from ..session.session import Session
-from .widgets.controls import form, parameter_control, tooltip
+from ....parameters import ParameterSpec
+from ....tracking import devices, engine
+from ....tracking.devices import Device, cpu_count
+from ....tracking.report import Report
+from ...session.run_control import RunControl
+from ...session.runs import Run
+from ...session.session import Session
+from ..widgets.controls import form, parameter_control, tooltip
 
 LOOK_AFTER_MS = 1000  # after the window has opened
 POLL_MS = 200

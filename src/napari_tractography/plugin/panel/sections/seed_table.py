@@ -21,10 +21,10 @@ from qtpy.QtCore import (
 from qtpy.QtGui import QColor, QFont, QKeyEvent, QPalette
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
-from ...errors import InvalidSeedsError, TractographyError
-from ..session.seed_layer import OWN_SPECS
-from ..session.session import Session
-from .widgets.controls import tooltip
+from ....errors import InvalidSeedsError, TractographyError
+from ...session.seed_layer import OWN_SPECS
+from ...session.session import Session
+from ..widgets.controls import tooltip
 
 ROWS = 4  # visible at once
 POSITION = "Position (mm)"

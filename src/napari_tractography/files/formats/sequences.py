@@ -10,9 +10,9 @@ import numpy as np
 from nibabel.streamlines import ArraySequence
 from numpy.typing import NDArray
 
-from ..errors import FileError
-from ..grid import Grid
-from ..stop import N_REASONS
+from ...errors import FileError
+from ...grid import Grid
+from ...stop import N_REASONS
 from .streamlines import StreamlineArrays
 
 # Trk keeps columns as float32, whose whole numbers end here: larger seed indices are split in two.

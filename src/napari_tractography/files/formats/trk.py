@@ -8,8 +8,8 @@ import nibabel as nib
 import numpy as np
 from nibabel.streamlines import Field, TrkFile
 
-from ..errors import FileError
-from ..grid import Grid
+from ...errors import FileError
+from ...grid import Grid
 from .sequences import LARGEST_WHOLE, arrays_of, image_size, nibabel_tractogram
 from .streamlines import StreamlineArrays
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nibabel.streamlines import TckFile
 
-from ..grid import Grid
+from ...grid import Grid
 from .sequences import arrays_of, nibabel_tractogram
 from .streamlines import StreamlineArrays
 

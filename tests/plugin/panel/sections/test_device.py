@@ -10,8 +10,8 @@ import pytest
 from hands import WAIT_MS, tracking_threads
 
 from napari_tractography.parameters import TrackingParameters
-from napari_tractography.plugin.panel import device_section as device
-from napari_tractography.plugin.panel.device_section import Found
+from napari_tractography.plugin.panel.sections import device
+from napari_tractography.plugin.panel.sections.device import Found
 from napari_tractography.tracking import engine
 from napari_tractography.tracking.devices import Device
 from napari_tractography.tracking.report import Report

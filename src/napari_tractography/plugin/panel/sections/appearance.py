@@ -20,18 +20,18 @@ from qtpy.QtGui import QColor, QImage, QPixmap
 from qtpy.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
 from scipy.ndimage import map_coordinates
 
-from ...maps.clusters import DISTANCE_MM
-from ...parameters import ParameterSpec
-from ...tractogram import Tractogram
-from ..session.seeding import SeedSpheres
-from ..session.session import Session
-from ..space.display import display_space_of_layer
-from ..streamlines.clustering import Clustering
-from ..streamlines.colouring import VALUES
-from ..streamlines.colours import DEFAULT_COLOUR, MODES, ONE_COLOUR, rgba_of
-from ..streamlines.layer import MAX_VERTICES, Streamlines
+from ....maps.clusters import DISTANCE_MM
+from ....parameters import ParameterSpec
+from ....tractogram import Tractogram
+from ...session.clustering import Clustering
+from ...session.seeding import SeedSpheres
+from ...session.session import Session
+from ...space.display import display_space_of_layer
+from ...streamlines.colouring import VALUES
+from ...streamlines.colours import DEFAULT_COLOUR, MODES, ONE_COLOUR, rgba_of
+from ...streamlines.layer import MAX_VERTICES, Streamlines
+from ..widgets.controls import form, on_change, parameter_controls, show_row, values_of
 from .clip_controls import ClipControls
-from .widgets.controls import form, on_change, parameter_controls, show_row, values_of
 
 VOLUME = "a volume"
 CLUSTER = "cluster"

@@ -27,17 +27,17 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ...errors import TractographyError
-from ...files.volumes import save_volume
-from ...regions import INCLUDE_RULES, ROLE_HELP, Region
-from ..export.scripts import PATH_KEY
-from ..layers.spheres import Spheres
-from ..layers.volumes import mask_layers, voxels_of
-from ..session.region_layers import ROLE_COLOURS, SPHERE_RADIUS_MM, STEERING, Entry
-from ..session.session import Session
-from ..space.display import DisplaySpace
-from .widgets.controls import form
-from .widgets.sections import button, row
+from ....errors import TractographyError
+from ....files.volumes import save_volume
+from ....regions import INCLUDE_RULES, ROLE_HELP, Region
+from ...export.scripts import PATH_KEY
+from ...layers.spheres import Spheres
+from ...layers.volumes import mask_layers, voxels_of
+from ...session.region_layers import ROLE_COLOURS, SPHERE_RADIUS_MM, STEERING, Entry
+from ...session.session import Session
+from ...space.display import DisplaySpace
+from ..widgets.controls import form
+from ..widgets.sections import button, row
 
 MAX_ROWS = 4  # that are seen at once
 TITLES = ("Region", "Role", "Size or label")

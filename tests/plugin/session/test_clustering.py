@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hands import WAIT_MS
 
-from napari_tractography.plugin.panel.appearance_section import CLUSTER, VOLUME
-from napari_tractography.plugin.streamlines import clustering as module
+from napari_tractography.plugin.panel.sections.appearance import CLUSTER, VOLUME
+from napari_tractography.plugin.session import clustering as module
 from napari_tractography.plugin.streamlines.colours import UNKNOWN
 from napari_tractography.tractogram import Tractogram
 

@@ -14,15 +14,15 @@ from napari.layers import Layer
 from napari.utils.notifications import show_error, show_info
 from qtpy.QtWidgets import QFileDialog, QVBoxLayout, QWidget
 
-from ...errors import TractographyError
-from ...files.fods import load_fod, load_mask
-from ...files.paths import GivenUpError
-from ..export.scripts import PATH_KEY
-from ..layers.volumes import fod_layer_data, fod_layers, fod_of, mask_layer_data, mask_layers
-from ..session.session import Session
-from .widgets.busy_dialog import wait_for
-from .widgets.controls import form
-from .widgets.sections import button
+from ....errors import TractographyError
+from ....files.fods import load_fod, load_mask
+from ....files.paths import GivenUpError
+from ...export.scripts import PATH_KEY
+from ...layers.volumes import fod_layer_data, fod_layers, fod_of, mask_layer_data, mask_layers
+from ...session.session import Session
+from ..widgets.busy_dialog import wait_for
+from ..widgets.controls import form
+from ..widgets.sections import button
 
 FOD_FILTER = "FOD (*.nii *.nii.gz *.mif *.mif.gz *.mih)"
 MASK_FILTER = "Mask (*.nii *.nii.gz *.mif *.mif.gz *.mih)"

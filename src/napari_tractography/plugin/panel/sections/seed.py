@@ -9,12 +9,12 @@ from magicgui import widgets
 from napari.layers import Layer
 from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
 
-from ...parameters import SEED_SOURCES, seeding_specs
-from ..layers.volumes import mask_layers
-from ..session.session import Session
+from ....parameters import SEED_SOURCES, seeding_specs
+from ...layers.volumes import mask_layers
+from ...session.session import Session
+from ..widgets.controls import form, on_change, parameter_controls
+from ..widgets.sections import button, row
 from .seed_table import SeedTable
-from .widgets.controls import form, on_change, parameter_controls
-from .widgets.sections import button, row
 
 PLACED, MASK, _WHOLE = SEED_SOURCES
 HINTS = {

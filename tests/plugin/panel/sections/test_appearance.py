@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QColorDialog
 from napari_tractography.fod import Fod
 from napari_tractography.grid import Grid
 from napari_tractography.plugin.layers.volumes import fod_layer_data
-from napari_tractography.plugin.panel.appearance_section import VOLUME, AppearanceSection, sampler
+from napari_tractography.plugin.panel.sections.appearance import VOLUME, AppearanceSection, sampler
 from napari_tractography.plugin.panel.settings import kept_specs
 from napari_tractography.plugin.session.session import Session
 from napari_tractography.plugin.space.display import DisplaySpace

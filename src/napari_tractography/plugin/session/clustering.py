@@ -19,8 +19,8 @@ from qtpy.QtCore import QTimer
 
 from ...maps.clusters import Clusters, cluster
 from ...tractogram import Tractogram
-from .colouring import VALUES
-from .layer import Streamlines
+from ..streamlines.colouring import VALUES
+from ..streamlines.layer import Streamlines
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from napari.utils.interactions import Shortcut
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
 
-from ..session.session import Session
-from ..streamlines.layer import Streamlines
-from ..streamlines.selecting import COMMANDS, select_on_click
-from .widgets.sections import button, row
+from ...session.session import Session
+from ...streamlines.layer import Streamlines
+from ...streamlines.selecting import COMMANDS, select_on_click
+from ..widgets.sections import button, row
 
 BUTTONS_A_ROW = 3
 HOVER_MS = 50  # without a move of the mouse; among millions of points picking takes as long

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..grid import Grid
+from ...grid import Grid
 from .sequences import arrays_of, image_size, sequence
 from .streamlines import StreamlineArrays
 

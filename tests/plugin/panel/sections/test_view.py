@@ -6,7 +6,7 @@ import pytest
 
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.layers.volumes import fod_layer_data
-from napari_tractography.plugin.panel.view_section import ViewSection
+from napari_tractography.plugin.panel.sections.view import ViewSection
 from napari_tractography.plugin.session.session import Session
 from napari_tractography.plugin.space.views import ORDERS
 

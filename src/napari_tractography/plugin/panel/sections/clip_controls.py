@@ -13,11 +13,11 @@ from typing import Any
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
 
-from ...parameters import ParameterSpec
-from ..session.session import Session
-from ..streamlines.clipping import AXES, CLIPS, NO_CLIP
-from ..streamlines.layer import Streamlines
-from .widgets.controls import parameter_control
+from ....parameters import ParameterSpec
+from ...session.session import Session
+from ...streamlines.clipping import AXES, CLIPS, NO_CLIP
+from ...streamlines.layer import Streamlines
+from ..widgets.controls import parameter_control
 
 CLIP_SPEC = ParameterSpec(
     name="clip",

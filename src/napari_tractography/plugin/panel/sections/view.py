@@ -8,14 +8,14 @@ from napari.layers import Layer
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QCheckBox, QSizePolicy, QVBoxLayout, QWidget
 
-from ...parameters import ParameterSpec
-from ..layers.glyphs import MAX_GLYPHS, FodGlyphs, peaks_layer
-from ..session.session import Session
-from ..space.layer_list import insert_beside
-from ..space.orientation_labels import OrientationLabels
-from ..space.views import VIEW_HELP, VIEWS, show_view
-from .widgets.controls import form, on_change, parameter_controls, values_of
-from .widgets.sections import button, row
+from ....parameters import ParameterSpec
+from ...layers.glyphs import MAX_GLYPHS, FodGlyphs, peaks_layer
+from ...session.session import Session
+from ...space.layer_list import insert_beside
+from ...space.orientation_labels import OrientationLabels
+from ...space.views import VIEW_HELP, VIEWS, show_view
+from ..widgets.controls import form, on_change, parameter_controls, values_of
+from ..widgets.sections import button, row
 
 NARROW = 48  # pixels
 PEAKS_MS = 200  # after the last move of the slider
@@ -87,7 +87,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
         """Put the orientation labels on the canvas of the viewer, when it has one."""
         window = getattr(self.session.viewer, "window", None)
         if window is not None and self.labels is None:
-            # The canvas has no public name; test_view_section.py fails when this one goes.
+            # The canvas has no public name; test_view.py fails when this one goes.
             self.labels = OrientationLabels(self.session.viewer, window._qt_viewer.canvas.native)
         self.session.viewer.layers.events.removed.connect(self._on_removed)
 

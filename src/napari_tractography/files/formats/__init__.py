@@ -1,0 +1,1 @@
+"""The formats of streamlines, one file each: arrays in and out."""

@@ -1,0 +1,1 @@
+"""The sections of the panel, and what they are made of."""
