@@ -1,7 +1,8 @@
-"""The one home of the tracking parameters: defaults, units, limits, choices and help texts.
+"""The tracking parameters: their defaults, units, limits, choices and help texts.
 
 The engine reads :class:`TrackingParameters`; the panel, the command's flags and the docs are
-derived from the :class:`ParameterSpec` of each field and say nothing of their own.
+derived from the :class:`ParameterSpec` of each field, and what differs between algorithms from
+the rows of :mod:`napari_tractography.tracking.algorithms`.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ class TrackingParameters:
         maximum=1.0,
         increment=0.001,
         slider=(0.0, 0.1),
-        help="A streamline stops where the share of the FOD inside the cone is at or below this.",
+        help="A streamline stops where the fraction of the FOD inside the cone is at or below this.",
         section="main",
     )
     min_amplitude: float = _parameter(
@@ -375,7 +376,7 @@ class SeedingParameters:
         minimum=1,
         maximum=10_000_000,
         increment=100,
-        help="How many streamlines start in the ball around each seed.",
+        help="How many streamlines start in the sphere around each seed.",
         section="main",
     )
     radius_mm: float = _parameter(
