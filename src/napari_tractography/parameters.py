@@ -158,7 +158,8 @@ class TrackingParameters:
         maximum=1.0,
         increment=0.001,
         slider=(0.0, 0.1),
-        help="A streamline stops where the fraction of the FOD inside the cone is at or below this.",
+        help="A streamline stops where the fraction of the FOD inside the cone is at or below "
+        "this.",
         section="main",
     )
     min_amplitude: float = _parameter(

@@ -43,8 +43,8 @@ RULES = dict(zip(INCLUDE_RULES, (codes.RULE_ALL, codes.RULE_ANY, codes.RULE_ORDE
 class Plan:
     """A run as kernels read it.
 
-    Positions, start directions, masks and the arrays with a row for each voxel may lie on a GPU, see
-    :meth:`on_host`.
+    Positions, start directions, masks and the arrays with a row for each voxel may lie on a GPU,
+    see :meth:`on_host`.
 
     Attributes
     ----------
