@@ -1,7 +1,8 @@
-"""The one home of the tracking parameters: defaults, units, limits, choices and help texts.
+"""The tracking parameters: their defaults, units, limits, choices and help texts.
 
 The engine reads :class:`TrackingParameters`; the panel, the command's flags and the docs are
-derived from the :class:`ParameterSpec` of each field and say nothing of their own.
+derived from the :class:`ParameterSpec` of each field, and what differs between algorithms from
+the rows of :mod:`napari_tractography.tracking.algorithms`.
 """
 
 from __future__ import annotations
@@ -376,7 +377,7 @@ class SeedingParameters:
         minimum=1,
         maximum=10_000_000,
         increment=100,
-        help="How many streamlines start in the ball around each seed.",
+        help="How many streamlines start in the sphere around each seed.",
         section="main",
     )
     radius_mm: float = _parameter(

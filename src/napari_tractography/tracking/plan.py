@@ -1,4 +1,4 @@
-"""A run, resolved: everything a backend needs, checked, in the form that kernels read.
+"""A run as kernels read it: input and parameters, checked and turned into arrays and numbers.
 
 Made by :mod:`napari_tractography.tracking.engine`, read by the backends.
 """
@@ -41,9 +41,9 @@ RULES = dict(zip(INCLUDE_RULES, (codes.RULE_ALL, codes.RULE_ANY, codes.RULE_ORDE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """A run.
+    """A run as kernels read it.
 
-    Positions, start directions, masks and what there is a row of for each voxel may lie on a GPU,
+    Positions, start directions, masks and the arrays with a row for each voxel may lie on a GPU,
     see :meth:`on_host`.
 
     Attributes
@@ -54,7 +54,7 @@ class Plan:
         Start directions as indices; zeros unless ``start="given"``.
     table, cones : FodTable, ConeTable
     field, settings, regions : NamedTuple
-        What the kernels read, see :mod:`napari_tractography.tracking.cpu.kernel`.
+        What kernels read, see :mod:`napari_tractography.tracking.codes`.
     """
 
     positions_mm: NDArray[np.float32]
@@ -75,7 +75,7 @@ class Plan:
         return len(self.positions_mm)
 
     def on_host(self) -> Plan:
-        """Return the plan with what was given on the host, as the CPU reads it."""
+        """Return the plan with all that was given brought to the host, as the CPU reads it."""
         field, regions = self.field, self.regions
         return replace(
             self,
@@ -204,10 +204,10 @@ def _one_after_the_other(masks: Sequence[DeviceArray], on_gpu: bool) -> Any:
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a read-only view; as it is where it lies on a GPU.
+    """Return a read-only view of an array; one on a GPU as it is.
 
-    Numba compiles a kernel once more for each mix of read-only and other arrays; inputs come as
-    both (what Dask unpacks is read-only, what pickle does is not).
+    Numba compiles a kernel once more for each mix of read-only and writable arrays, and inputs may
+    be either: what Dask unpacks is read-only, what pickle does is not.
     """
     if not isinstance(array, np.ndarray):
         return array

@@ -160,8 +160,8 @@ class HostDevice:
         self.slots = [{}, {}]
 
 
-def track_on_host(library, plan, *, batch=1000, **card) -> Tractogram:
+def track_on_host(library, plan, *, batch=1000, **options) -> Tractogram:
     """Track a plan by the host-compiled kernels."""
-    card = HostDevice(library, plan, **card)
+    device = HostDevice(library, plan, **options)
     sizing = Sizing(2**62, 1, n=batch, largest=batch)
-    return Tractogram.concatenate(list(run_devices([card], plan.n_seeds, [sizing])))
+    return Tractogram.concatenate(list(run_devices([device], plan.n_seeds, [sizing])))

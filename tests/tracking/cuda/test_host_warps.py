@@ -74,7 +74,7 @@ def test_bits_do_not_depend_on_who_waits_for_whom(warps, fod, algorithm, interpo
 @pytest.mark.parametrize(
     ("changes", "most"),
     [
-        # Rounds a step; a draw in vain, or a turn of waiting for others, is one more.
+        # Rounds a step; a rejected proposal, or waiting for other lanes, is one more.
         pytest.param({"interpolation": "nearest"}, 1.6, id="nearest"),
         pytest.param({"interpolation": "trilinear"}, 2.0, id="trilinear"),
         pytest.param({"algorithm": "deterministic", "interpolation": "nearest"}, 1.3, id="largest"),

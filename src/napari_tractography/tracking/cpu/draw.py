@@ -19,7 +19,6 @@ from __future__ import annotations
 import numpy as np
 
 from ...compiling import compiled, inlined
-from ...philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
 from ..codes import (
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
@@ -41,13 +40,8 @@ from .patches import (
     slots_at_least_trilinear,
     weigh_corners,
 )
+from .vectors import philox
 
-MUL_0 = np.uint64(MULTIPLIER_0)
-MUL_1 = np.uint64(MULTIPLIER_1)
-BUMP_0 = np.uint64(WEYL_0)
-BUMP_1 = np.uint64(WEYL_1)
-LOW_32 = np.uint64(0xFFFFFFFF)
-BITS_32 = np.uint64(32)
 BITS_8 = np.uint32(8)
 ONE = np.uint64(1)
 ZERO = np.float32(0)
@@ -60,16 +54,10 @@ LAST_SLOT = PATCH_SIZE - 1
 @inlined
 def philox_block(c0, c1, c2, c3, k0, k1):
     """Return four 32-bit numbers, as uint64; see philox.py for the specification."""
-    for _ in range(ROUNDS):
-        p0 = MUL_0 * c0
-        p1 = MUL_1 * c2
-        c0 = (p1 >> BITS_32) ^ c1 ^ k0
-        c2 = (p0 >> BITS_32) ^ c3 ^ k1
-        c1 = p1 & LOW_32
-        c3 = p0 & LOW_32
-        k0 = (k0 + BUMP_0) & LOW_32
-        k1 = (k1 + BUMP_1) & LOW_32
-    return c0, c1, c2, c3
+    r0, r1, r2, r3 = philox(
+        np.uint32(c0), np.uint32(c1), np.uint32(c2), np.uint32(c3), np.uint32(k0), np.uint32(k1)
+    )
+    return np.uint64(r0), np.uint64(r1), np.uint64(r2), np.uint64(r3)
 
 
 @inlined

@@ -411,33 +411,42 @@ def scaled(typing_context, words, factor):
 
 @intrinsic
 def philox(typing_context, stream, step, block, purpose, key_0, key_1):
-    """Return four random words of each counter; see philox.py for the specification."""
-    result = types.UniTuple(WORDS, 4)
+    """Return four random words of a counter, or WORDS of one of each lane; see philox.py."""
+    several = isinstance(stream, Vector)
+    words = WORDS if several else types.uint32
+    result = types.UniTuple(words, 4)
+    long, short = (_kind(LONG), _kind(INT)) if several else (LONG, INT)
+
+    def constant(value):
+        return _constant(value, LONG) if several else ir.Constant(LONG, value)
 
     def generate(context, builder, sig, args):
         key_0, key_1 = args[4:]
-        half = _constant(32, LONG)
+        half = constant(32)
 
-        def wide(vector):
-            return builder.zext(vector, _kind(LONG))
+        def wide(words):
+            return builder.zext(words, long)
 
-        def product(factor, vector):
-            low = builder.and_(vector, _constant(0xFFFFFFFF, LONG))
-            return builder.mul(low, _constant(factor, LONG))
+        def in_all(key):
+            return wide(_fill(builder, key) if several else key)
+
+        def product(factor, words):
+            return builder.mul(builder.and_(words, constant(0xFFFFFFFF)), constant(factor))
 
         # In 64 bits each, of which only the low half counts.
-        c0, c1, c2, c3 = (wide(vector) for vector in args[:4])
+        c0, c1, c2, c3 = (wide(words) for words in args[:4])
         for _ in range(ROUNDS):
             product_0, product_1 = product(MULTIPLIER_0, c0), product(MULTIPLIER_1, c2)
             c0 = builder.xor(builder.lshr(product_1, half), c1)
-            c0 = builder.xor(c0, wide(_fill(builder, key_0)))
+            c0 = builder.xor(c0, in_all(key_0))
             c2 = builder.xor(builder.lshr(product_0, half), c3)
-            c2 = builder.xor(c2, wide(_fill(builder, key_1)))
+            c2 = builder.xor(c2, in_all(key_1))
             c1, c3 = product_1, product_0
             key_0 = builder.add(key_0, ir.Constant(INT, WEYL_0))
             key_1 = builder.add(key_1, ir.Constant(INT, WEYL_1))
-        words = [builder.trunc(vector, _kind(INT)) for vector in (c0, c1, c2, c3)]
-        return context.make_tuple(builder, result, words)
+        return context.make_tuple(
+            builder, result, [builder.trunc(c, short) for c in (c0, c1, c2, c3)]
+        )
 
-    word = types.uint32
-    return result(WORDS, WORDS, WORDS, WORDS, word, word), generate
+    key = types.uint32
+    return result(words, words, words, words, key, key), generate
