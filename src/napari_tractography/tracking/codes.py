@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from .. import directions, parameters
 from ..philox import Purpose
@@ -55,15 +54,6 @@ SEED_WITHOUT_FOD = int(StopReason.SEED_WITHOUT_FOD)
 PURPOSE_FORWARD = int(Purpose.FORWARD)
 PURPOSE_BACKWARD = int(Purpose.BACKWARD)
 PURPOSE_START = int(Purpose.START)
-
-# Reference counting off (Numba's private `_nrt`): nothing is allocated in here, and counting every
-# array that leaves a tuple took nine tenths of the time. test_kernel.py fails should it be renamed.
-# Only the outermost function is cached on disk, see kernel.py. The others are called from compiled
-# code alone: what Python calls by, which took 13 of 36 s of compiling, is left out.
-OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
-WITHIN = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-compiled = njit(**WITHIN)
-inlined = njit(forceinline=True, **WITHIN)
 
 
 class Field(NamedTuple):

@@ -19,12 +19,10 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 
 from ..codes import (
     DIFFUSION,
     NEAREST,
-    OPTIONS,
     PROBABILISTIC,
     PURPOSE_START,
     SEED_WITHOUT_FOD,
@@ -32,10 +30,10 @@ from ..codes import (
 )
 from .draw import ZERO
 from .lane_state import BUSY, FORCED, N_BEGUN, N_POINTS
-from .patches import lowest_bit
+from .llvm import OPTIONS, bits_of, cached, lowest_bit
 from .stepping import EVERY, NONE, draw_directions, step_on
 from .streamline import begin_halves, begin_streamline, end_half, keep_points, walk
-from .vectors import N_LANES, bits_of, load
+from .vectors import N_LANES, load
 
 BIT = np.uint32(1)
 
@@ -51,6 +49,7 @@ SOURCES = (
     "tracking/cpu/kernel.py",
     "tracking/cpu/lane_state.py",
     "tracking/cpu/langevin.py",
+    "tracking/cpu/llvm.py",
     "tracking/cpu/patches.py",
     "tracking/cpu/regions.py",
     "tracking/cpu/rejection.py",
@@ -109,7 +108,7 @@ def _cached(content, algorithm, n):
         Parameters
         ----------
         state : LaneState
-            Of a thread; ``state.common`` says where they are.
+            Of a thread; ``state.progress`` says where they are.
         positions : (n_seeds, 3) float32
         given : (n_seeds,) int32
             Start directions, read when they are given.
@@ -128,7 +127,7 @@ def _cached(content, algorithm, n):
         tally : (N_REASONS,) int64
             Counts of reasons: both ends of each half-streamline, once for what rejects a whole.
         """
-        common = state.common
+        common = state.progress
         busy, n_begun, n_points = np.uint32(common[BUSY]), common[N_BEGUN], common[N_POINTS]
         room = points.shape[0] - N_LANES * state.points.shape[1]
         while True:
@@ -187,7 +186,7 @@ def _cached(content, algorithm, n):
                 lane = lowest_bit(begun)
                 begun &= begun - BIT
                 if settings.start == START_SAMPLED:
-                    state.start[lane] = state.current[lane]
+                    state.start_direction[lane] = state.current[lane]
                 at = positions[state.seed[lane]]
                 reason = begin_halves(field, settings, regions, state, n, lane, at[0], at[1], at[2])
                 if reason:
@@ -218,9 +217,9 @@ def _cached(content, algorithm, n):
                 if rejected:
                     tally[rejected] += 1
                     continue
-                ahead, back = state.ended_reasons[lane, 0], state.ended_reasons[lane, 1]
+                ahead, back = state.half_reasons[lane, 0], state.half_reasons[lane, 1]
                 count = 0
-                if state.ended_steps[lane, 0] + state.ended_steps[lane, 1]:
+                if state.half_steps[lane, 0] + state.half_steps[lane, 1]:
                     count = keep_points(settings, state, lane, points, n_points)
                 tally[ahead] += 1
                 if count or back != ahead:
@@ -234,5 +233,4 @@ def _cached(content, algorithm, n):
         common[BUSY], common[N_BEGUN], common[N_POINTS] = busy, n_begun, n_points
         return not busy
 
-    track_block.__qualname__ = f"track_block_{content:08x}"
-    return njit(cache=True, **OPTIONS)(track_block)
+    return cached(track_block, "track_block", content, **OPTIONS)

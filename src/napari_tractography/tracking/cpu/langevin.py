@@ -25,10 +25,9 @@ from ..codes import (
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
     SOFTPLUS,
-    compiled,
-    inlined,
 )
 from .draw import HALF, UNIT_24, ZERO, interpolated_amplitude, is_cone_mass_below, philox_block
+from .llvm import compiled, inlined
 
 ONE_F = np.float32(1)
 TWO_PI = np.float32(2.0 * math.pi)
