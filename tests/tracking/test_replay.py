@@ -122,7 +122,7 @@ def test_chunks_come_in_seed_order_and_add_up(fod, seeds):
 
 def test_lines_longer_than_the_point_buffer_holds_come_whole(monkeypatch, fod, seeds):
     wanted = track(fod, seeds, short())
-    monkeypatch.setattr(cpu, "POINTS_A_BUFFER", 10)  # so that a buffer holds a single line
+    monkeypatch.setattr(cpu, "POINTS_PER_BUFFER", 10)  # so that a buffer holds a single line
     assert track(fod, seeds, short(), block=100).digest() == wanted.digest()
 
 

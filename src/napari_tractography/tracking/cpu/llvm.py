@@ -107,7 +107,7 @@ def _vector_of(context, builder, value, given, vector):
 # --------------------------------------------------------------------------------------- operators
 
 
-def _right(builder, dtype, a, b):
+def _shift_right(builder, dtype, a, b):
     return builder.ashr(a, b) if dtype == types.int32 else builder.lshr(a, b)
 
 
@@ -135,7 +135,7 @@ ARITHMETIC = {
     operator.sub: _combine("sub", "fsub"),
     operator.mul: _combine("mul", "fmul"),
     operator.lshift: _combine("shl"),
-    operator.rshift: _right,
+    operator.rshift: _shift_right,
 }
 for _name in ("and_", "or_", "xor"):  # &, |, ^ and &=, |=, ^=
     ARITHMETIC[getattr(operator, _name)] = _combine(_name)
@@ -209,17 +209,17 @@ def select(typing_context, where, a, b):
     return vector(condition, types.unliteral(a), types.unliteral(b)), generate
 
 
-def _of_vector(result_of, generate, *, given=None):
-    """Return a function of one vector, of any width.
+def _of_vector(given, result_of, generate):
+    """Return a function of one vector, of any width and the dtype `given`.
 
     `result_of` is called with the Vector type, `generate` with LLVM's builder, the vector and the
-    LLVM type of the result. `given` is the dtype that a vector must have, any by default.
+    LLVM type of the result.
     """
 
     @intrinsic
     def function(typing_context, vector):
-        if not isinstance(vector, Vector) or given not in (None, vector.dtype):
-            raise TypingError(f"this takes a vector of {given or 'any dtype'}, not {vector}")
+        if not isinstance(vector, Vector) or vector.dtype != given:
+            raise TypingError(f"this takes a vector of {given}, not {vector}")
         result = result_of(vector)
 
         def lower(context, builder, sig, args):
@@ -231,7 +231,7 @@ def _of_vector(result_of, generate, *, given=None):
 
 
 def _converter(given, wanted, convert):
-    return _of_vector(lambda vector: Vector(wanted, vector.n), convert, given=given)
+    return _of_vector(given, lambda vector: Vector(wanted, vector.n), convert)
 
 
 def _library(builder, name, result, arguments):
@@ -270,7 +270,7 @@ def _reduction(combine):
             by //= 2
         return builder.extract_element(vector, ir.Constant(INT, 0))
 
-    return _of_vector(lambda vector: vector.dtype, generate, given=types.float32)
+    return _of_vector(types.float32, lambda vector: vector.dtype, generate)
 
 
 def _larger(builder, a, b):
@@ -291,7 +291,7 @@ def _running_sum(builder, vector, kind):
 sum_of = _reduction(lambda builder, a, b: builder.fadd(a, b))
 largest_of = _reduction(_larger)
 # The sum of lanes 0 to k in lane k, added in the order of Hillis and Steele (1986).
-running_sum = _of_vector(lambda vector: vector, _running_sum, given=types.float32)
+running_sum = _of_vector(types.float32, lambda vector: vector, _running_sum)
 
 
 # -------------------------------------------------------------------------------- booleans as bits
@@ -304,7 +304,7 @@ def _bits(builder, booleans, kind):
 
 
 # At most 32 booleans as the low bits of a uint32, lane 0 the lowest.
-bits_of = _of_vector(lambda vector: types.uint32, _bits, given=types.boolean)
+bits_of = _of_vector(types.boolean, lambda vector: types.uint32, _bits)
 
 
 def _of_bits(result, generate):

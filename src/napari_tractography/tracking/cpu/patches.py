@@ -52,7 +52,7 @@ slots_of = booleans_reader(PATCH_SIZE)
 
 
 @inlined
-def scaled_patch(table, rows, quanta, patch, k):
+def weighted_patch(table, rows, quanta, patch, k):
     """Return the amplitudes of a patch in the k-th row, weighted."""
     return quanta[k] * to_floats(load_patch(table[np.uint64(rows[k]), np.uint64(patch)]))
 
@@ -60,15 +60,15 @@ def scaled_patch(table, rows, quanta, patch, k):
 @inlined
 def pair_of(table, rows, quanta, patch, k):
     """Return the sum of the amplitudes of a patch in the k-th row and the next, weighted."""
-    one = scaled_patch(table, rows, quanta, patch, k)
-    return one + scaled_patch(table, rows, quanta, patch, k + 1)
+    one = weighted_patch(table, rows, quanta, patch, k)
+    return one + weighted_patch(table, rows, quanta, patch, k + 1)
 
 
 @inlined
 def interpolated_patch(table, rows, quanta, n, patch):
     """Return the interpolated amplitudes of a patch, added in pairs and pairs of pairs."""
     if n == 1:
-        return scaled_patch(table, rows, quanta, patch, 0)
+        return weighted_patch(table, rows, quanta, patch, 0)
     low = pair_of(table, rows, quanta, patch, 0) + pair_of(table, rows, quanta, patch, 2)
     high = pair_of(table, rows, quanta, patch, 4) + pair_of(table, rows, quanta, patch, 6)
     return low + high

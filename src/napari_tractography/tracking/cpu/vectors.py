@@ -11,6 +11,7 @@ import numpy as np
 
 from . import llvm
 from .llvm import (
+    OPTIONS,
     booleans_reader,
     cached,
     checksum,
@@ -82,4 +83,4 @@ def _in_order(points, firsts, counts, ordered):
         at += counts[seed]
 
 
-in_order = cached(_in_order, "in_order", checksum(llvm.__file__, __file__), nogil=True)
+in_order = cached(_in_order, "in_order", checksum(llvm.__file__, __file__), **OPTIONS)
