@@ -9,11 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 from napari_tractography.maps.walk import count_passes
 from numba import njit
 
 import napari_tractography
+from napari_tractography import compiling
 from napari_tractography.compiling import bound, checksum, sources_of
 from napari_tractography.tracking.cpu import vectors
 from napari_tractography.tracking.tables.builders import build_rows
@@ -136,3 +138,26 @@ def test_a_changed_constant_of_another_file_is_compiled_in(copied_package):
     codes.write_text(text.replace("FULL_SCALE = 65535.0", "FULL_SCALE = 4095.0"), "utf-8")
     assert run(LARGEST) == [4095, 0]
     assert run(LARGEST) == [4095, 1]  # and is kept from then on
+
+
+def test_code_on_disk_is_found_by_the_name_of_the_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numba names the files of its cache by the qualified name: `cached` leans on that."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def hits(content: int) -> int:
+        """Compile, or load, a function whose text is the same each time."""
+        monkeypatch.setattr(compiling, "checksum", lambda *modules: content)
+
+        def doubled(x: float) -> float:
+            return x + x
+
+        function = compiling.cached(nogil=True)(doubled)
+        assert function(4) == 8
+        return sum(function.stats.cache_hits.values())
+
+    assert [hits(1), hits(1), hits(2), hits(2), hits(1)] == [0, 1, 0, 1, 1]
+    names = {path.name for path in tmp_path.rglob("*.nbi")}
+    assert len(names) == 2
+    assert all(any(f"doubled_0000000{n}" in name for name in names) for n in (1, 2))

@@ -13,9 +13,9 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.errors import (
-    InvalidParameterError,, InvalidParameterError
     FileError,
     InvalidMaskError,
+    InvalidParameterError,
     InvalidSeedsError,
 )
 from napari_tractography.files.volumes import save_volume

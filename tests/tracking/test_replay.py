@@ -12,7 +12,6 @@ from napari_tractography.parameters import TrackingParameters
 from napari_tractography.seeds import Seeds
 from napari_tractography.tracking.cpu import run as cpu
 from napari_tractography.tracking.engine import iter_track, track
-from napari_tractography.tracking.execution import Execution
 from napari_tractography.tractogram import Tractogram
 
 VARIANTS = [
@@ -73,11 +72,15 @@ def test_streamlines_do_not_depend_on_what_was_tracked_before(fod, seeds):
 def test_seed_ranges_run_apart_give_the_same_streamlines(fod, seeds, cut):
     wanted = track(fod, seeds, short())
     parts = [
-        chunk
+        cpu.track_range(
+            plan_of(fod, seeds[first:last], short()),
+            0,
+            last - first,
+            np.zeros(1, np.uint8),
+            cpu.ThreadBuffers(),
+            first_stream=first,
+        )[0]
         for first, last in ((0, cut), (cut, 500))
-        for chunk in cpu.iter_chunks(
-            plan_of(fod, seeds[first:last], short()), Execution(block=50), first_stream=first
-        )
     ]
     joined = Tractogram.concatenate(parts)
     assert joined.digest() == wanted.digest()
@@ -119,7 +122,7 @@ def test_chunks_come_in_seed_order_and_add_up(fod, seeds):
 
 def test_lines_longer_than_the_point_buffer_holds_come_whole(monkeypatch, fod, seeds):
     wanted = track(fod, seeds, short())
-    monkeypatch.setattr(cpu, "POINTS_A_BUFFER", 10)  # so that a buffer holds a single line
+    monkeypatch.setattr(cpu, "POINTS_PER_BUFFER", 10)  # so that a buffer holds a single line
     assert track(fod, seeds, short(), block=100).digest() == wanted.digest()
 
 

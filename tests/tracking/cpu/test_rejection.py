@@ -1,4 +1,4 @@
-"""The max_proposals of the draw against the same rules by hand, number for number."""
+"""Proposals of directions against the same rules by hand, number for number."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from napari_tractography.parameters import TrackingParameters
 from napari_tractography.philox import philox4x32
 from napari_tractography.seeds import Seeds
 from napari_tractography.tracking import codes
-from napari_tractography.tracking.cpu import vectors
+from napari_tractography.tracking.cpu import llvm
 from napari_tractography.tracking.cpu.lane_state import new_lane_state
 from napari_tractography.tracking.cpu.rejection import draw_nearest, draw_trilinear
 from napari_tractography.tracking.cpu.stepping import enter_cells
-from napari_tractography.tracking.cpu.vectors import N_LANES
+from napari_tractography.tracking.cpu.vectors import N_LANES, booleans_of, load
 
 KEY = 0x299F31D0_A4093822
 LANE_SHIFT, REST_SHIFT = 32 - codes.SLOT_BITS, 32 - codes.SLOT_BITS - codes.THRESHOLD_BITS
 
 
 class Scene:
-    """LaneState all over a random FOD, one of whose voxels is empty."""
+    """Lanes at random places in a random FOD, one of them in a voxel without."""
 
     def __init__(self, interpolation: str, *, floor: float = 0.0, cone=None) -> None:
         fod = random_fod(8, seed=3)
@@ -111,20 +111,20 @@ def from_bits(bits: int) -> np.ndarray:
 @njit
 def near(field, settings, state, one_sided):
     j, found, doubtful_mass, there = draw_nearest(
-        field, settings, state, vectors.load(state.current), vectors.truths_of(one_sided)
+        field, settings, state, load(state.current), booleans_of(one_sided)
     )
-    vectors.store(state.drawn, j)
-    return vectors.bits_of(found), vectors.bits_of(doubtful_mass), vectors.bits_of(there)
+    llvm.store(state.next_direction, j)
+    return llvm.bits_of(found), llvm.bits_of(doubtful_mass), llvm.bits_of(there)
 
 
 @njit
 def mixed(field, settings, state, one_sided):
     enter_cells(field, state, np.uint32(0xFFFFFFFF))
     j, found, second, doubtful_cutoff, doubtful_mass, there = draw_trilinear(
-        field, settings, state, vectors.load(state.current), vectors.truths_of(one_sided)
+        field, settings, state, load(state.current), booleans_of(one_sided)
     )
-    vectors.store(state.drawn, j)
-    bits = vectors.bits_of
+    llvm.store(state.next_direction, j)
+    bits = llvm.bits_of
     return bits(found), bits(second), bits(doubtful_cutoff), bits(doubtful_mass), bits(there)
 
 
@@ -140,7 +140,7 @@ CONES = pytest.mark.parametrize(
 
 @CONES
 @pytest.mark.parametrize("floor", [0.0, 0.2])
-def test_near_tries_take_the_first_of_two_that_may_be(cone, floor):
+def test_of_two_proposals_in_a_voxel_the_first_that_is_accepted_counts(cone, floor):
     scene = Scene("nearest", floor=floor, cone=cone)
     w, half = scene.state, len(scene.field.directions) // 2
     outcomes = set()
@@ -161,7 +161,7 @@ def test_near_tries_take_the_first_of_two_that_may_be(cone, floor):
             assert found[k] == any(good)
             if any(good):
                 j, _, back = drawn[good.index(True)]
-                assert w.drawn[k] == j + half * back
+                assert w.next_direction[k] == j + half * back
             outcomes.add((good[0], good[1]))
             contained = scene.field.contained_patches[w.current[k]]
             if not doubtful_mass[k]:  # then the patch alone holds more than enough
@@ -174,10 +174,10 @@ def test_near_tries_take_the_first_of_two_that_may_be(cone, floor):
 
 @CONES
 @pytest.mark.parametrize("floor", [0.0, 0.2])
-def test_mixed_tries_draw_a_corner_first(cone, floor):
+def test_between_voxels_a_corner_is_drawn_before_the_direction(cone, floor):
     scene = Scene("trilinear", floor=floor, cone=cone)
     w, half = scene.state, len(scene.field.directions) // 2
-    n_found = n_second = n_faint = n_beside = n_corners = 0
+    n_found = n_second = n_doubtful = n_beside = n_corners = 0
     for n_rejected in range(codes.MAX_PROPOSALS):
         w.n_rejected[:] = n_rejected
         found, second, doubtful_cutoff, doubtful_mass, there = map(
@@ -199,20 +199,20 @@ def test_mixed_tries_draw_a_corner_first(cone, floor):
                 n_corners += corner
             good = [hit for hit, *_ in drawn]
             assert found[k] == any(good)
-            np.testing.assert_array_equal(w.corner_weighed[:, k], quanta)
+            np.testing.assert_array_equal(w.corner_weighted_quanta[:, k], quanta)
             if found[k]:
                 which = good.index(True)
                 assert second[k] == (which == 1)
                 _, j, of_half, corner = drawn[which]
-                assert w.drawn[k] == j
+                assert w.next_direction[k] == j
                 alone = scene.amplitude([rows[corner]], [quanta[corner]], of_half)
                 if doubtful_cutoff[k]:
                     assert alone < 1.001 * floor
-                else:  # as what is not looked at again must be
+                else:  # as what is not checked again must be
                     assert scene.amplitude(rows, quanta, of_half) >= floor
                     n_beside += alone < floor
                 n_second += second[k]
-            n_found, n_faint = n_found + found[k], n_faint + doubtful_cutoff[k]
+            n_found, n_doubtful = n_found + found[k], n_doubtful + doubtful_cutoff[k]
             if not doubtful_mass[
                 k
             ]:  # then the patch of the largest corner alone holds more than enough
@@ -225,5 +225,5 @@ def test_mixed_tries_draw_a_corner_first(cone, floor):
     assert n_corners > codes.MAX_PROPOSALS * N_LANES
     assert 0 < n_second < n_found
     assert 0 < n_found < codes.MAX_PROPOSALS * N_LANES
-    assert (n_faint > 0) == (n_beside > 0) == (floor > 0)
+    assert (n_doubtful > 0) == (n_beside > 0) == (floor > 0)
     assert 0 < doubtful_mass.sum() < N_LANES

@@ -65,8 +65,10 @@ def together(chunks):
     return Tractogram.concatenate(list(chunks))
 
 
-def on_cpu(plan):
-    return together(cpu.iter_chunks(plan))
+def on_cpu(plan, first_stream=0):
+    """The streamlines of a plan whose seed 0 has streamline id `first_stream`."""
+    cancelled, buffers = np.zeros(1, np.uint8), cpu.ThreadBuffers()
+    return cpu.track_range(plan, 0, plan.n_seeds, cancelled, buffers, first_stream)[0]
 
 
 @pytest.mark.parametrize(

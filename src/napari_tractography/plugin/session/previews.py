@@ -89,10 +89,10 @@ def track_preview(
     n_workers = Execution(n_threads=n_threads).n_workers
     size = max(-(-plan.n_seeds // n_workers), cpu.FIRST_BLOCK_MIN)
     stop = np.zeros(1, np.uint8)
-    worker = cpu._Worker()
+    buffers = cpu.ThreadBuffers()
     with ThreadPoolExecutor(n_workers, thread_name_prefix=THREAD_NAMES) as pool:
         tasks = [
-            pool.submit(cpu.track_range, plan, first, last, shift, stop, worker)
+            pool.submit(cpu.track_range, plan, first, last, stop, buffers, shift)
             for first, last, shift in _blocks(firsts, counts, size)
         ]
         parts = []

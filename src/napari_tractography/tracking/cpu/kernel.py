@@ -17,19 +17,19 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
+from typing import Any
 
 import numpy as np
-from numba.core.dispatcher import Dispatcher
 
 from ...compiling import OPTIONS, bound, cached, compiled
 from ..algorithms import ALGORITHMS, BY_CODE
 from ..codes import NEAREST, PURPOSE_START, SEED_WITHOUT_FOD, START_SAMPLED
 from .draw import ZERO
 from .lane_state import BUSY, FORCED, N_BEGUN, N_POINTS
-from .patches import lowest_bit
+from .llvm import bits_of, lowest_bit
 from .stepping import EVERY, NONE, draw_directions, step_on
 from .streamline import begin_halves, begin_streamline, end_half, keep_points, walk_of
-from .vectors import N_LANES, bits_of, load
+from .vectors import N_LANES, load
 
 BIT = np.uint32(1)
 ROWS = "napari_tractography.tracking.algorithms"
@@ -39,7 +39,7 @@ ROWS = "napari_tractography.tracking.algorithms"
 N_CORNERS, SIDE_BY_SIDE, DRAW, WALK = 8, True, draw_directions, None
 
 
-def block_kernel(algorithm: int, interpolation: int) -> Dispatcher:
+def block_kernel(algorithm: int, interpolation: int) -> Any:
     """Return `track_block`, compiled for an algorithm and an interpolation, given as codes.
 
     Each is compiled when it first runs, and holds what it needs and no more; algorithms with the
@@ -61,7 +61,7 @@ def _first_alike(row):
 def _kernel(row, is_nearest):
     module, _, name = row.cpu.partition(":")
     function = getattr(importlib.import_module(module), name)
-    if not isinstance(function, Dispatcher):
+    if not hasattr(function, "py_func"):  # not compiled yet
         function = compiled(function)
     names = {"N_CORNERS": 1 if is_nearest else 8, "SIDE_BY_SIDE": row.side_by_side}
     if row.side_by_side:
@@ -98,7 +98,7 @@ def track_block(
     Parameters
     ----------
     state : LaneState
-        Of a thread; ``state.common`` tells how far it has come.
+        Of a thread; ``state.progress`` tells how far it has come.
     positions : (n_seeds, 3) float32
         RAS+ mm.
     given : (n_seeds,) int32
@@ -120,7 +120,7 @@ def track_block(
     tally : (N_REASONS,) int64
         Counts of reasons, one for each half and one for what rejects a whole streamline.
     """
-    common = state.common
+    common = state.progress
     busy, n_begun, n_points = np.uint32(common[BUSY]), common[N_BEGUN], common[N_POINTS]
     room = points.shape[0] - N_LANES * state.points.shape[1]
     while True:
@@ -177,7 +177,7 @@ def track_block(
             lane = lowest_bit(begun)
             begun &= begun - BIT
             if settings.start == START_SAMPLED:
-                state.start[lane] = state.current[lane]
+                state.start_direction[lane] = state.current[lane]
             at = positions[state.seed[lane]]
             reason = begin_halves(
                 field, settings, regions, state, N_CORNERS, lane, at[0], at[1], at[2]
@@ -210,9 +210,9 @@ def track_block(
             if rejected:
                 tally[rejected] += 1
                 continue
-            forward, backward = state.ended_reasons[lane, 0], state.ended_reasons[lane, 1]
+            forward, backward = state.half_reasons[lane, 0], state.half_reasons[lane, 1]
             count = 0
-            if state.ended_steps[lane, 0] + state.ended_steps[lane, 1]:
+            if state.half_steps[lane, 0] + state.half_steps[lane, 1]:
                 count = keep_points(settings, state, lane, points, n_points)
             tally[forward] += 1
             if count or backward != forward:

@@ -56,8 +56,8 @@ def visit_regions(regions, state, lane, half, at_seed, x, y, z):
             order = regions.orders[n]
             state.visited[lane] |= np.int64(1) << order
             for q in range(regions.n_includes + 1):
-                if state.ups[lane, half, q] == order:
-                    state.ups[lane, half, q] = order + 1
+                if state.next_up[lane, half, q] == order:
+                    state.next_up[lane, half, q] = order + 1
         elif entered and not at_seed:
             reason = END_REGION if role == ROLE_END or reason == END_REGION else STOP_REGION
     if regions.rule == RULE_ORDERED:
@@ -66,8 +66,8 @@ def visit_regions(regions, state, lane, half, at_seed, x, y, z):
             if regions.roles[n] == ROLE_INCLUDE and state.inside[lane, n]:
                 order = regions.orders[n]
                 for q in range(regions.n_includes + 1):
-                    if state.downs[lane, half, q] == order:
-                        state.downs[lane, half, q] = order - 1
+                    if state.next_down[lane, half, q] == order:
+                        state.next_down[lane, half, q] = order - 1
     return reason
 
 
@@ -88,6 +88,9 @@ def includes_met(regions, state, lane):
     for q in range(regions.n_includes + 1):
         for half in range(2):
             other = 1 - half
-            if state.downs[lane, half, q] < 0 and state.ups[lane, other, q] == regions.n_includes:
+            if (
+                state.next_down[lane, half, q] < 0
+                and state.next_up[lane, other, q] == regions.n_includes
+            ):
                 return True
     return False

@@ -1,4 +1,9 @@
-"""Streamlines side by side: drawing their next directions exactly, and stepping along them."""
+"""The next directions of all lanes, and the step along them.
+
+What all lanes do is done by vector instructions. What happens seldom, such as entering a voxel or
+scanning a cone, is done for one lane after the other. Sets of lanes are the bits of a uint32.
+Called by :mod:`.kernel`.
+"""
 # mypy: ignore-errors
 
 from __future__ import annotations
@@ -23,27 +28,16 @@ from .draw import (
     interpolated_amplitude,
     is_cone_mass_below,
     locate,
-    mass_in_patch,
     philox_block,
     scan_draw,
     to_voxel,
 )
-from .patches import lowest_bit
+from .llvm import bits_of, floors, gather, lowest_bit, select, store, to_ints
+from .patches import mass_in_patch
 from .regions import visit_regions
-from .rejection import TOGETHER, draw_nearest, draw_trilinear
+from .rejection import PROPOSALS_PER_PASS, draw_nearest, draw_trilinear
 from .streamline import enter_voxel
-from .vectors import (
-    N_LANES,
-    bits_of,
-    floors,
-    gather,
-    load,
-    put_points,
-    select,
-    store,
-    to_ints,
-    truths_of,
-)
+from .vectors import N_LANES, booleans_of, load, put_points
 
 BIT = np.uint32(1)
 NONE = np.uint32(0)
@@ -52,7 +46,7 @@ EVERY = np.uint32((1 << N_LANES) - 1)
 
 @inlined
 def scan_cone(field, settings, scratch, state, n, lane):
-    """Draw the next direction of one lane by a scan of its cone; minus a stop reason."""
+    """Draw the next direction of one lane by a scan of its cone; minus a reason where it stops."""
     vx, vy, vz = to_voxel(field.to_voxel, state.x[lane], state.y[lane], state.z[lane])
     if not locate(field, n, scratch, state, lane, vx, vy, vz):
         return -NO_FOD
@@ -67,15 +61,14 @@ def scan_cone(field, settings, scratch, state, n, lane):
         settings.key_0,
         settings.key_1,
     )
-    floor = settings.min_amplitude
     return scan_draw(
         field,
         scratch.masses,
-        state.own_rows[lane],
+        state.lane_rows[lane],
         scratch.quanta,
         n,
         i,
-        floor,
+        settings.min_amplitude,
         limit,
         np.uint32(r0),
         np.uint32(r1),
@@ -84,59 +77,60 @@ def scan_cone(field, settings, scratch, state, n, lane):
 
 @inlined
 def below_cone_mass(field, settings, scratch, state, n, lane):
-    """Tell whether the cone of one lane that has drawn a direction holds too little."""
+    """Tell whether the cone mass of one lane, which has a next direction, is below its limit."""
     vx, vy, vz = to_voxel(field.to_voxel, state.x[lane], state.y[lane], state.z[lane])
     locate(field, n, scratch, state, lane, vx, vy, vz)
     limit = settings.min_probability * scratch.total[0]
     i = np.int64(state.current[lane])
     n_half = field.directions.shape[0] // 2
-    j = np.int64(state.drawn[lane])
+    j = np.int64(state.next_direction[lane])
     patch = (j - n_half if j >= n_half else j) >> SLOT_BITS
     bits = field.cone[i, patch]
     bits = (bits | (bits >> PAIR)) & np.uint32((1 << PATCH_SIZE) - 1)
-    # Mostly what it holds of this patch is more than enough.
-    rows, quanta = state.own_rows[lane], scratch.quanta
-    if mass_in_patch(field, rows, quanta, n, patch, bits, ZERO) > MARGIN * limit:
+    # The mass of the patch of that direction is mostly above the limit by itself.
+    rows, quanta = state.lane_rows[lane], scratch.quanta
+    if mass_in_patch(field.quantised, rows, quanta, n, patch, bits, ZERO) > MARGIN * limit:
         return False
     return is_cone_mass_below(field, rows, quanta, n, i, limit)
 
 
 @inlined
 def below_cutoff(field, settings, state, lane):
-    """Tell whether the amplitude of the direction that one lane has drawn is below the floor."""
-    j = np.int64(state.drawn[lane])
+    """Tell whether the amplitude of the next direction of one lane is below the cutoff."""
+    j = np.int64(state.next_direction[lane])
     n_half = field.directions.shape[0] // 2
     j = j - n_half if j >= n_half else j
-    rows, quanta = state.own_rows[lane], state.corner_weighed[:, lane]
+    rows, quanta = state.lane_rows[lane], state.corner_weighted_quanta[:, lane]
     return not interpolated_amplitude(field, rows, quanta, 8, j) >= settings.min_amplitude
 
 
 @inlined
 def draw_directions(field, settings, scratch, state, n, drawing):
-    """Draw the next directions of state, given as bits.
+    """Draw the next directions of a set of lanes.
 
-    Returns those who have one now, in `state.current`, and those who stop, for `state.reason`;
-    the others go on trying.
+    Returns two sets: the lanes that have one now, in ``state.current``, and those that stop, for
+    ``state.reason``. The others had their proposals rejected and are to draw again.
     """
     current, n_rejected = load(state.current), load(state.n_rejected)
     starting = current == field.directions.shape[0]  # there all directions are allowed
-    one_sided = ~starting & truths_of(NONE if field.two_sided else EVERY)
-    may_try = EVERY if field.max_proposals else bits_of(starting)
-    trying = drawing & may_try & bits_of(n_rejected < np.uint32(MAX_PROPOSALS))
+    one_sided = ~starting & booleans_of(NONE if field.two_sided else EVERY)
+    may_propose = EVERY if field.max_proposals else bits_of(starting)
+    proposing = drawing & may_propose & bits_of(n_rejected < np.uint32(MAX_PROPOSALS))
     drawn, ended = NONE, NONE
-    if trying:
+    if proposing:
         if n == 1:
-            j, found, doubtful_mass, there = draw_nearest(
+            j, accepted, doubtful_mass, has_fod = draw_nearest(
                 field, settings, state, current, one_sided
             )
         else:
-            enter_cells(field, state, trying)
-            j, found, second, doubtful_cutoff, doubtful_mass, there = draw_trilinear(
+            enter_cells(field, state, proposing)
+            j, accepted, second, doubtful_cutoff, doubtful_mass, has_fod = draw_trilinear(
                 field, settings, state, current, one_sided
             )
-        store(state.drawn, j)
-        drawn = trying & bits_of(found & there)
-        n_rejected = select(truths_of(trying), n_rejected + np.uint32(TOGETHER), n_rejected)
+        store(state.next_direction, j)
+        drawn = proposing & bits_of(accepted & has_fod)
+        n_more = n_rejected + np.uint32(PROPOSALS_PER_PASS)
+        n_rejected = select(booleans_of(proposing), n_more, n_rejected)
         store(state.n_rejected, n_rejected)
         if n > 1:
             left, first = drawn & bits_of(doubtful_cutoff), ~bits_of(second)
@@ -146,9 +140,9 @@ def draw_directions(field, settings, scratch, state, n, drawing):
                 if below_cutoff(field, settings, state, lane):
                     drawn &= ~(BIT << np.uint32(lane))
                     if (first >> np.uint32(lane)) & BIT:
-                        state.n_rejected[lane] -= np.uint32(1)  # the second draw is yet to count
-        ended = trying & ~bits_of(there)
-        store(state.reason, select(truths_of(ended), np.int32(NO_FOD), load(state.reason)))
+                        state.n_rejected[lane] -= np.uint32(1)  # the second is yet to be tried
+        ended = proposing & ~bits_of(has_fod)
+        store(state.reason, select(booleans_of(ended), np.int32(NO_FOD), load(state.reason)))
         left = drawn & bits_of(doubtful_mass & ~starting)
         while left:
             lane = lowest_bit(left)
@@ -157,8 +151,8 @@ def draw_directions(field, settings, scratch, state, n, drawing):
                 state.reason[lane] = LOW_PROBABILITY
                 drawn &= ~(BIT << np.uint32(lane))
                 ended |= BIT << np.uint32(lane)
-    missed = bits_of(load(state.n_rejected) >= np.uint32(MAX_PROPOSALS)) | ~may_try
-    left = drawing & missed & ~(drawn | ended)
+    to_scan = bits_of(load(state.n_rejected) >= np.uint32(MAX_PROPOSALS)) | ~may_propose
+    left = drawing & to_scan & ~(drawn | ended)
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
@@ -167,19 +161,19 @@ def draw_directions(field, settings, scratch, state, n, drawing):
             state.reason[lane] = -j
             ended |= BIT << np.uint32(lane)
         else:
-            state.drawn[lane] = j
+            state.next_direction[lane] = j
             drawn |= BIT << np.uint32(lane)
-    store(state.current, select(truths_of(drawn), load(state.drawn), current))
+    store(state.current, select(booleans_of(drawn), load(state.next_direction), current))
     return drawn, ended
 
 
 @inlined
-def enter_cells(field, state, trying):
-    """Find the corners around state that have come into another cell."""
+def enter_cells(field, state, lanes):
+    """Find the corners of the cells of a set of lanes that have left the cell they were in."""
     vx, vy, vz = to_voxel(field.to_voxel, load(state.x), load(state.y), load(state.z))
     ix, iy, iz = to_ints(floors(vx)), to_ints(floors(vy)), to_ints(floors(vz))
     elsewhere = (ix != load(state.cells[0])) | (iy != load(state.cells[1]))
-    left = trying & bits_of(elsewhere | (iz != load(state.cells[2])))
+    left = lanes & bits_of(elsewhere | (iz != load(state.cells[2])))
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
@@ -189,8 +183,8 @@ def enter_cells(field, state, trying):
 
 @inlined
 def step_on(field, settings, regions, state, going):
-    """Let state take a step; return those for whom it was the last, for `state.reason`."""
-    at = select(truths_of(going), load(state.current), 0) * 3
+    """Step on with a set of lanes; return those that stop, for ``state.reason``."""
+    at = select(booleans_of(going), load(state.current), 0) * 3
     ux, uy, uz = (
         gather(field.directions, at),
         gather(field.directions, at + 1),
@@ -204,29 +198,29 @@ def step_on(field, settings, regions, state, going):
     nx, ny, nz = field.voxel_rows.shape
     inside = (fx >= ZERO) & (fy >= ZERO) & (fz >= ZERO) & (fx < nx) & (fy < ny) & (fz < nz)
     fx, fy, fz = select(inside, fx, ZERO), select(inside, fy, ZERO), select(inside, fz, ZERO)
-    ahead = (to_ints(fx) * ny + to_ints(fy)) * nz + to_ints(fz)
-    ahead = select(inside, ahead, np.int32(-1))
-    store(state.ahead, ahead)
-    left = going & bits_of(ahead != load(state.voxel))  # small steps stay for long
+    next_voxel = (to_ints(fx) * ny + to_ints(fy)) * nz + to_ints(fz)
+    next_voxel = select(inside, next_voxel, np.int32(-1))
+    store(state.next_voxel, next_voxel)
+    left = going & bits_of(next_voxel != load(state.voxel))  # small steps mostly stay inside
     ended = NONE
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        if not enter_voxel(field, state, lane, np.int64(state.ahead[lane])):
+        if not enter_voxel(field, state, lane, np.int64(state.next_voxel[lane])):
             ended |= BIT << np.uint32(lane)
     moved = going & ~ended
-    go = truths_of(moved)
+    where = booleans_of(moved)
     steps, n_rejected = load(state.steps), load(state.n_rejected)
-    steps = select(go, steps + 1, steps)
-    store(state.x, select(go, new_x, x))
-    store(state.y, select(go, new_y, y))
-    store(state.z, select(go, new_z, z))
+    steps = select(where, steps + 1, steps)
+    store(state.x, select(where, new_x, x))
+    store(state.y, select(where, new_y, y))
+    store(state.z, select(where, new_z, z))
     store(state.steps, steps)
-    store(state.n_rejected, select(go, np.uint32(0), n_rejected))
-    keep_last_points(settings, state, go)
-    done = moved & bits_of(steps >= load(state.most))
+    store(state.n_rejected, select(where, np.uint32(0), n_rejected))
+    record_points(settings, state, where)
+    done = moved & bits_of(steps >= load(state.max_steps))
     if done:
-        reason = select(truths_of(done), np.int32(MAX_LENGTH), load(state.reason))
+        reason = select(booleans_of(done), np.int32(MAX_LENGTH), load(state.reason))
         store(state.reason, reason)
         ended |= done
     if regions.roles.shape[0]:
@@ -251,12 +245,16 @@ def step_on(field, settings, regions, state, going):
 
 
 @inlined
-def keep_last_points(settings, state, moved):
-    """Write where the state are; a point stays unless a later step has the same slot."""
-    slot, since = load(state.slot), load(state.since)
-    slot = select(moved & (since == 0), slot + load(state.heading), slot)
-    since = select(moved, since + 1, since)
+def record_points(settings, state, moved):
+    """Write the points of all lanes; the next step of a lane may overwrite its point.
+
+    Every `record_every` steps of a lane share one place among its points, so that the last point
+    of a half-streamline is always kept.
+    """
+    cursor, since_recorded = load(state.cursor), load(state.since_recorded)
+    cursor = select(moved & (since_recorded == 0), cursor + load(state.cursor_step), cursor)
+    since_recorded = select(moved, since_recorded + 1, since_recorded)
     every = settings.max_steps + 1 if settings.endpoints else settings.record_every
-    store(state.since, select(since == every, np.int32(0), since))
-    store(state.slot, slot)
-    put_points(state.points, state.slot, state.x, state.y, state.z)
+    store(state.since_recorded, select(since_recorded == every, np.int32(0), since_recorded))
+    store(state.cursor, cursor)
+    put_points(state.points, state.cursor, state.x, state.y, state.z)

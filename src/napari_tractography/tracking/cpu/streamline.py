@@ -37,8 +37,9 @@ from ..codes import (
 from .deterministic import deterministic_direction
 from .draw import ZERO, largest_start, locate, nearest, to_voxel
 from .lane_state import FORCED
+from .llvm import prefetch
 from .regions import includes_met, visit_regions
-from .vectors import copy_points, prefetch
+from .vectors import copy_points
 
 # Of an algorithm that `walk_of` compiles `walk` for; here those of deterministic tracking.
 NEXT_DIRECTION, ON_SET, REPEATS = deterministic_direction, True, True
@@ -92,17 +93,17 @@ def begin_streamline(field, settings, scratch, state, n, lane, x, y, z, given, s
         return SEED_WITHOUT_FOD
     start = np.int64(given)
     if settings.start == START_MAX:
-        start = largest_start(field, settings, state.own_rows[lane], scratch.quanta, n, stream)
+        start = largest_start(field, settings, state.lane_rows[lane], scratch.quanta, n, stream)
         if start < 0:
             return SEED_WITHOUT_FOD
-    state.start[lane] = start
+    state.start_direction[lane] = start
     state.stream[lane] = stream
     state.purpose[lane] = PURPOSE_START
     state.current[lane] = field.directions.shape[0]
     state.steps[lane] = 0
     state.n_rejected[lane] = 0
     middle = state.points.shape[1] // 2
-    state.slot[lane] = middle
+    state.cursor[lane] = middle
     point = state.points[lane, middle]
     point[0], point[1], point[2] = x, y, z
     return 0
@@ -117,23 +118,23 @@ def begin_half(field, settings, regions, state, n, lane, half, x, y, z):
     if regions.roles.shape[0]:
         visit_regions(regions, state, lane, half, True, x, y, z)
     n_half = field.directions.shape[0] // 2
-    i = state.start[lane]
+    i = state.start_direction[lane]
     if half:
         i = i - n_half if i >= n_half else i + n_half
     state.current[lane] = i
     state.length[lane] = ZERO
-    state.most_length[lane] = settings.max_length - state.ended_lengths[lane, 0]
+    state.max_length[lane] = settings.max_length - state.half_lengths[lane, 0]
     state.steps[lane] = 0
-    state.most[lane] = settings.max_steps - state.ended_steps[lane, 0]
+    state.max_steps[lane] = settings.max_steps - state.half_steps[lane, 0]
     state.purpose[lane] = PURPOSE_BACKWARD if half else PURPOSE_FORWARD
     state.n_rejected[lane] = 0
     state.half[lane] = half
-    state.slot[lane] = state.points.shape[1] // 2
-    state.heading[lane] = -1 if half else 1
-    state.since[lane] = 0
+    state.cursor[lane] = state.points.shape[1] // 2
+    state.cursor_step[lane] = -1 if half else 1
+    state.since_recorded[lane] = 0
     if settings.start != START_GIVEN and (half == 0 or settings.direction == BACKWARD):
-        state.common[FORCED] |= np.int64(1) << lane
-    return state.most[lane] > 0
+        state.progress[FORCED] |= np.int64(1) << lane
+    return state.max_steps[lane] > 0
 
 
 @inlined
@@ -144,13 +145,13 @@ def begin_halves(field, settings, regions, state, n, lane, x, y, z):
     """
     state.visited[lane] = 0
     for half in range(2):
-        state.ended_kept[lane, half] = 0
-        state.ended_steps[lane, half] = 0
-        state.ended_lengths[lane, half] = ZERO
-        state.ended_reasons[lane, half] = SEED
+        state.half_n_points[lane, half] = 0
+        state.half_steps[lane, half] = 0
+        state.half_lengths[lane, half] = ZERO
+        state.half_reasons[lane, half] = SEED
         for q in range(regions.n_includes + 1):
-            state.ups[lane, half, q] = q
-            state.downs[lane, half, q] = q - 1
+            state.next_up[lane, half, q] = q
+            state.next_down[lane, half, q] = q - 1
     n_regions = regions.roles.shape[0]
     if n_regions and visit_regions(regions, state, lane, 0, True, x, y, z) == EXCLUDED:
         return EXCLUDED
@@ -177,22 +178,22 @@ def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
         half, steps = state.half[lane], state.steps[lane]
         if reason == EXCLUDED:
             return False, EXCLUDED, ZERO
-        state.ended_kept[lane, half] = abs(state.slot[lane] - state.points.shape[1] // 2)
-        state.ended_steps[lane, half] = steps
-        state.ended_lengths[lane, half] = (
+        state.half_n_points[lane, half] = abs(state.cursor[lane] - state.points.shape[1] // 2)
+        state.half_steps[lane, half] = steps
+        state.half_lengths[lane, half] = (
             state.length[lane] if settings.adaptive else np.float32(steps) * settings.step
         )
-        state.ended_reasons[lane, half] = reason
+        state.half_reasons[lane, half] = reason
         if half or settings.direction == FORWARD:
             break
         if begin_half(field, settings, regions, state, n, lane, 1, x, y, z):
             return True, 0, ZERO
         reason = MAX_LENGTH
-    forward, backward = state.ended_reasons[lane, 0], state.ended_reasons[lane, 1]
-    steps = state.ended_steps[lane, 0] + state.ended_steps[lane, 1]
+    forward, backward = state.half_reasons[lane, 0], state.half_reasons[lane, 1]
+    steps = state.half_steps[lane, 0] + state.half_steps[lane, 1]
     length = np.float32(steps) * settings.step
     if settings.adaptive:
-        length = state.ended_lengths[lane, 0] + state.ended_lengths[lane, 1]
+        length = state.half_lengths[lane, 0] + state.half_lengths[lane, 1]
     if steps == 0:
         return False, 0, ZERO
     if (length < settings.min_length) if settings.adaptive else (steps < settings.min_steps):
@@ -210,7 +211,7 @@ def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
 @inlined
 def keep_points(settings, state, lane, points, n_points):
     """Append the points of a streamline to `points`, after the first n_points; return how many."""
-    forward, backward = state.ended_kept[lane, 0], state.ended_kept[lane, 1]
+    forward, backward = state.half_n_points[lane, 0], state.half_n_points[lane, 1]
     n_slots = state.points.shape[1]
     seed = lane * n_slots + n_slots // 2
     if settings.endpoints and forward and backward:
@@ -230,16 +231,16 @@ def walk_of(next_direction, on_set, repeats):
 def walk(field, settings, regions, scratch, state, n, lane):
     """Track one half of a streamline from beginning to end; return the reason why it ends."""
     x, y, z = state.x[lane], state.y[lane], state.z[lane]
-    i, rows = np.int64(state.current[lane]), state.own_rows[lane]
+    i, rows = np.int64(state.current[lane]), state.lane_rows[lane]
     ux, uy, uz = field.directions[i, 0], field.directions[i, 1], field.directions[i, 2]
     step, length, steps, since = settings.step, ZERO, 0, 0
-    slot, heading = np.int64(state.slot[lane]), np.int64(state.heading[lane])
+    slot, heading = np.int64(state.cursor[lane]), np.int64(state.cursor_step[lane])
     every = settings.max_steps + 1 if settings.endpoints else settings.record_every
-    forced = np.uint32(state.common[FORCED]) >> np.uint32(lane) & BIT
+    forced = np.uint32(state.progress[FORCED]) >> np.uint32(lane) & BIT
     known_row, known_i, known_j = -1, -1, 0
     vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
     reason = MAX_LENGTH
-    while steps < state.most[lane]:
+    while steps < state.max_steps[lane]:
         if steps or not forced:
             row = np.int64(state.row[lane])
             if REPEATS and n == 1 and row == known_row and i == known_i:
@@ -271,7 +272,7 @@ def walk(field, settings, regions, scratch, state, n, lane):
                     break
             if ON_SET:
                 ux, uy, uz = field.directions[i, 0], field.directions[i, 1], field.directions[i, 2]
-        if settings.adaptive and length + step > state.most_length[lane]:
+        if settings.adaptive and length + step > state.max_length[lane]:
             break
         new_x, new_y, new_z = x + step * ux, y + step * uy, z + step * uz
         vx, vy, vz = to_voxel(field.to_voxel, new_x, new_y, new_z)
@@ -292,7 +293,7 @@ def walk(field, settings, regions, scratch, state, n, lane):
             if left:
                 reason = left
                 break
-    state.slot[lane] = slot
+    state.cursor[lane] = slot
     state.steps[lane] = steps
     state.length[lane] = length
     return reason

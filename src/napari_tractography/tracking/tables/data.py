@@ -18,8 +18,8 @@ class FodTable:
 
     Small, because reading it is what tracking waits for: amplitudes are quantised to whole numbers
     of a quantum of their voxel, of which the largest has ``codes.FULL_SCALE``, so that they are
-    off by 1/131070 of it at most. A direction is drawn by an alias table over patches of `PATCH_SIZE`
-    neighbouring directions, and by another one over the slots of the patch.
+    off by 1/131070 of it at most. A direction is drawn by an alias table over patches of
+    `PATCH_SIZE` neighbouring directions, and by another one over the slots of the patch.
 
     Where the FOD lies on a GPU the arrays with a row a voxel do, too.
 

@@ -1,0 +1,320 @@
+"""Each trick that leans on Numba's insides, on functions that compile quickly."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import operator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import float32, njit, types
+from numba.core.errors import TypingError
+
+import napari_tractography
+from napari_tractography import compiling
+from napari_tractography.tracking.cpu import llvm
+
+SOURCE = Path(napari_tractography.__file__).parent
+PRIVATE = ("llvmlite", "numba.core", "numba.extending")
+WIDTHS = (8, 16, 32)
+LOADS = {n: llvm.loader(n) for n in WIDTHS}
+BOOLEANS = {n: llvm.booleans_reader(n) for n in WIDTHS}
+ARITHMETIC = ("add", "sub", "mul")
+BITWISE = ("and_", "or_", "xor", "iand", "ior", "ixor", "lshift", "rshift")
+COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+
+
+def imported_by(tree: ast.AST) -> set[str]:
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
+    return names
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    """All names, keywords and strings that are options or attributes of a dispatcher."""
+    found = set()
+    for node in ast.walk(tree):
+        for field in ("id", "attr", "arg", "value"):
+            value = getattr(node, field, None)
+            if isinstance(value, str):
+                found.add(value)
+    return found
+
+
+def is_private(name: str) -> bool:
+    return any(name == module or name.startswith(module + ".") for module in PRIVATE)
+
+
+def test_two_files_lean_on_the_insides_of_numba():
+    """One for how functions are compiled and cached, one for what they are made of."""
+    leaning = set()
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        options = {"_nrt", "no_cpython_wrapper", "no_cfunc_wrapper"}
+        if any(map(is_private, imported_by(tree))) or options & names_in(tree):
+            leaning.add(path.relative_to(SOURCE).as_posix())
+    assert leaning == {"compiling.py", "tracking/cpu/llvm.py"}
+
+
+# ------------------------------------------------------------------------------------------ options
+
+
+def code_of(function, *types_of_arguments, **options) -> str:
+    """LLVM's code of a function, compiled with options."""
+    fresh = njit(**options)(function)
+    fresh.compile(types_of_arguments)
+    return fresh.inspect_llvm(fresh.signatures[0])
+
+
+def number_of_either(pair, k):
+    chosen = pair[0]
+    if k:
+        chosen = pair[1]
+    return chosen[k]
+
+
+ARGUMENTS = (types.UniTuple(float32[::1], 2), types.int64)
+
+
+def test_reference_counting_can_be_switched_off():
+    """`_nrt` is private: a new Numba that ignores it would make the kernels ten times slower."""
+    options = {**compiling.OPTIONS}
+    assert options.pop("_nrt") is False
+    assert "NRT_incref" not in code_of(number_of_either, *ARGUMENTS, **options, _nrt=False)
+    assert "NRT_incref" in code_of(
+        number_of_either, *ARGUMENTS, **options
+    )  # so that the line above can fail
+
+
+def test_inner_functions_have_no_wrappers_for_python():
+    plain = code_of(number_of_either, *ARGUMENTS, **compiling.OPTIONS)
+    inner = code_of(number_of_either, *ARGUMENTS, **compiling.WITHIN)
+    for wrapper in ("@_ZN7cpython", "@cfunc."):  # as their names begin
+        assert wrapper in plain
+        assert wrapper not in inner
+
+
+def test_small_functions_are_inlined_by_force():
+    assert compiling.inlined(number_of_either).targetoptions["forceinline"] is True
+    assert "alwaysinline" in code_of(number_of_either, *ARGUMENTS, forceinline=True)
+    assert "alwaysinline" not in code_of(number_of_either, *ARGUMENTS)
+
+
+# --------------------------------------------------------------------------------------- operators
+
+
+def numbers(kind: type, seed: int, n: int = 32) -> tuple[np.ndarray, np.ndarray]:
+    """Two vectors, some of whose numbers are equal."""
+    rng = np.random.default_rng(seed)
+    if kind is np.float32:
+        a, b = rng.normal(size=(2, n)).astype(kind)
+    else:
+        limits = np.iinfo(kind)
+        a, b = rng.integers(limits.min, limits.max, (2, n), endpoint=True, dtype=kind)
+    b[::5] = a[::5]
+    return a, b
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *itertools.product([np.float32], ARITHMETIC),
+        *itertools.product([np.int32, np.uint32], ARITHMETIC + BITWISE),
+    ],
+)
+def test_arithmetic_is_that_of_numpy(kind, name):
+    operation, load = getattr(operator, name), LOADS[32]
+    a, b = numbers(kind, 1)
+    if name.endswith("shift"):
+        b = (b & 31).astype(kind)
+    expected = [operation(a.copy(), b), operation(a.copy(), b[3])]
+    out = np.zeros((2, 32), kind)
+
+    @njit
+    def both(a, b, number, out):
+        llvm.store(out[0], operation(load(a), load(b)))
+        llvm.store(out[1], operation(load(a), number))
+
+    both(a, b, b[3], out)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int32, np.uint32])
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_comparisons_are_those_of_numpy(kind, name):
+    operation, load = getattr(operator, name), LOADS[32]
+    a, b = numbers(kind, 2)
+    if kind is np.float32:
+        a[7] = np.nan
+    bits = njit(lambda a, b: llvm.bits_of(operation(load(a), load(b))))(a, b)
+    wanted = operation(a, b)
+    assert wanted.any()
+    assert not wanted.all()
+    np.testing.assert_array_equal((bits >> np.arange(32)) & 1, wanted)
+
+
+def test_words_of_64_bits_multiply_and_shift():
+    words, _ = numbers(np.uint32, 3)
+    load, factor, shift = LOADS[32], np.uint64(0xD2511F53), np.uint64(32)
+    high, low = np.zeros((2, 32), np.uint32)
+
+    @njit
+    def multiply(words, high, low):
+        product = factor * llvm.widened(load(words))
+        llvm.store(high, llvm.narrowed(product >> shift))
+        llvm.store(low, llvm.narrowed(product))
+
+    multiply(words, high, low)
+    product = words.astype(np.uint64) * factor
+    np.testing.assert_array_equal(high, product >> shift)
+    np.testing.assert_array_equal(low, product & np.uint64(0xFFFFFFFF))
+
+
+def test_vectors_of_different_widths_or_dtypes_do_not_mix():
+    load, narrow = LOADS[32], LOADS[8]
+    floats, ints = np.zeros(32, np.float32), np.zeros(32, np.int32)
+    with pytest.raises(TypingError):
+        njit(lambda a: llvm.bits_of(load(a) < narrow(a)))(floats)
+    with pytest.raises(TypingError):
+        njit(lambda a, b: llvm.bits_of(load(a) < load(b)))(floats, ints)
+    with pytest.raises(TypingError, match="takes a vector of int32"):
+        njit(lambda a: llvm.bits_of(llvm.to_floats(load(a)) < 0))(floats)
+    with pytest.raises(TypingError, match="does not fit an array of int32"):
+        njit(lambda a, b: llvm.store(b, load(a)))(floats, ints)
+
+
+# -------------------------------------------------------- selecting, converting, across the lanes
+
+
+@pytest.mark.parametrize("n", WIDTHS)
+def test_booleans_select(n):
+    load, booleans_of = LOADS[n], BOOLEANS[n]
+    a, b = numbers(np.int32, 4, n)
+    out = np.zeros((2, n), np.int32)
+    bits = np.uint32(0x80F00FB1)
+    wanted = (int(bits) >> np.arange(n) & 1).astype(bool)
+
+    @njit
+    def choose(a, b, bits, out):
+        where = booleans_of(bits)
+        llvm.store(out[0], llvm.select(where, load(a), load(b)))
+        llvm.store(out[1], llvm.select(where, load(a), np.int32(7)))
+        return llvm.bits_of(~where)
+
+    assert choose(a, b, bits, out) == ~int(bits) & ((1 << n) - 1)
+    np.testing.assert_array_equal(out[0], np.where(wanted, a, b))
+    np.testing.assert_array_equal(out[1], np.where(wanted, a, 7))
+
+
+def test_vectors_are_converted():
+    load = LOADS[32]
+    a, _ = numbers(np.float32, 5)
+    a *= 100
+    floors, ints, floats = (np.zeros(32, kind) for kind in (np.float32, np.int32, np.float32))
+
+    @njit
+    def convert(a, floors, ints, floats):
+        floor = llvm.floors(load(a))
+        llvm.store(floors, floor)
+        llvm.store(ints, llvm.as_ints(llvm.as_words(llvm.to_ints(floor))))
+        llvm.store(floats, llvm.to_floats(llvm.to_ints(load(a))))
+
+    convert(a, floors, ints, floats)
+    np.testing.assert_array_equal(floors, np.floor(a))
+    np.testing.assert_array_equal(ints, np.floor(a).astype(int))
+    np.testing.assert_array_equal(floats, np.trunc(a))
+
+
+@pytest.mark.parametrize("n", WIDTHS)
+def test_lanes_are_combined_in_a_stated_order(n):
+    load = LOADS[n]
+    a, _ = numbers(np.float32, 6, n)
+    running = np.zeros(n, np.float32)
+
+    @njit
+    def combine(a, running):
+        llvm.store(running, llvm.running_sum(load(a)))
+        return llvm.sum_of(load(a)), llvm.largest_of(load(a))
+
+    total, largest = combine(a, running)
+    halves, steps, by = a.copy(), a.copy(), 1
+    while len(halves) > 1:
+        halves = halves[: len(halves) // 2] + halves[len(halves) // 2 :]
+    while by < n:
+        steps[by:] = steps[by:] + steps[:-by].copy()
+        by *= 2
+    assert (total, largest) == (halves[0], a.max())
+    np.testing.assert_array_equal(running, steps)
+
+
+def test_bits_are_counted():
+    @njit
+    def counts(bits):
+        return llvm.count_bits(bits), llvm.lowest_bit(bits), llvm.leading_zeros(bits)
+
+    assert counts(np.uint32(1)) == (1, 0, 31)
+    assert counts(np.uint32(0b1011000)) == (3, 3, 25)
+    assert counts(np.uint32(0x80000000)) == (1, 31, 0)
+    assert njit(lambda bits: llvm.leading_zeros(bits))(np.uint32(0)) == 32
+
+
+# ------------------------------------------------------------------------------------------ memory
+
+
+@pytest.mark.parametrize("n", WIDTHS)
+def test_vectors_are_loaded_from_any_place_and_stored(n):
+    load = LOADS[n]
+    table = np.random.default_rng(7).integers(0, 2**16, (3, 5, 32)).astype(np.uint16)
+    out = np.full(40, -1, np.int32)
+    njit(lambda t, out: llvm.store(out[3:], load(t[2, 1])))(table, out)
+    np.testing.assert_array_equal(out[3 : 3 + n], table[2, 1, :n])
+    assert (np.delete(out, np.s_[3 : 3 + n]) == -1).all()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int32, np.uint32, np.uint16, np.uint8])
+def test_numbers_are_gathered_from_arrays_of_any_shape(kind):
+    load = LOADS[32]
+    rng = np.random.default_rng(6)
+    table = (rng.random((5, 4, 12)) * 250).astype(kind)
+    at = rng.integers(0, table.size, 32).astype(np.int32)
+    at[:2] = 0, table.size - 1
+    out = np.zeros(32, kind if np.dtype(kind).itemsize == 4 else np.int32)
+    njit(lambda t, at, out: llvm.store(out, llvm.gather(t, load(at))))(table, at, out)
+    np.testing.assert_array_equal(out, table.ravel()[at])
+
+
+def test_numbers_are_gathered_by_one_instruction():
+    load = LOADS[16]
+
+    def gathered(table, at, out):
+        llvm.store(out, llvm.gather(table, load(at)))
+
+    code = code_of(gathered, float32[::1], types.int32[::1], float32[::1])
+    assert "llvm.masked.gather.v16f32" in code
+
+
+def test_a_row_is_prefetched_and_left_as_it_is():
+    table = np.arange(60, dtype=np.float32).reshape(3, 20)
+
+    def ask(table, row):
+        llvm.prefetch(table, row)
+
+    njit(ask)(table, 1)
+    np.testing.assert_array_equal(table.ravel(), np.arange(60))
+    assert "llvm.prefetch" in code_of(ask, float32[:, ::1], types.int64)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.uint8])
+def test_numbers_are_copied(kind):
+    source = np.arange(60).astype(kind).reshape(4, 15)
+    target = np.zeros((9, 3), kind)
+    njit(lambda s, t: llvm.copy_numbers(s, 18, t, 6, 12))(source, target)
+    np.testing.assert_array_equal(target.ravel()[6:18], source.ravel()[18:30])
+    assert not target.ravel()[:6].any()
+    assert not target.ravel()[18:].any()
