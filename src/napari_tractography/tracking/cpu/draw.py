@@ -54,18 +54,19 @@ UNIT_24 = np.float32(2.0**-24)
 def philox_block(c0, c1, c2, c3, k0, k1):
     """Return four random numbers of 32 bits, as uint64; see philox.py for the specification.
 
-    The counter c0 to c3 is of numbers or of vectors, uint64 below 2^32; the key is of numbers.
+    The counter c0 to c3 is of numbers or of vectors, uint64 below 2^32; the key is of numbers. Both
+    factors are masked right where they are multiplied, so that LLVM sees that a product of 32 bits
+    each is enough for vectors.
     """
     for _ in range(ROUNDS):
-        p0 = MUL_0 * c0
-        p1 = MUL_1 * c2
+        p0 = MUL_0 * (c0 & LOW_32)
+        p1 = MUL_1 * (c2 & LOW_32)
         c0 = (p1 >> BITS_32) ^ c1 ^ k0
         c2 = (p0 >> BITS_32) ^ c3 ^ k1
-        c1 = p1 & LOW_32
-        c3 = p0 & LOW_32
+        c1, c3 = p1, p0
         k0 = (k0 + BUMP_0) & LOW_32
         k1 = (k1 + BUMP_1) & LOW_32
-    return c0, c1, c2, c3
+    return c0 & LOW_32, c1 & LOW_32, c2 & LOW_32, c3 & LOW_32
 
 
 @inlined
