@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numba
 import pytest
-from napari_tractography.maps.walk import count_passes
+from napari_tractography.maps.traversal import count_passes
 from numba import njit
 
 import napari_tractography
@@ -29,7 +29,7 @@ def named(*modules: str) -> set[str]:
 
 
 def test_what_a_module_imports_counts_and_what_that_imports():
-    assert named("napari_tractography.maps.walk") == {"maps/walk.py", "compiling.py"}
+    assert named("napari_tractography.maps.traversal") == {"maps/traversal.py", "compiling.py"}
     kernel = named(KERNEL)
     assert {
         "tracking/codes.py",

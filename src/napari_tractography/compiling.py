@@ -3,7 +3,7 @@
 Numba drops cached machine code when the file of the function has changed, but not when another file
 has whose constants or functions are compiled into it. So :func:`cached` names the cache by a
 checksum of every file that can be compiled in: the file of the function and, transitively, those
-that it imports. Used by the kernels of the CPU and by :mod:`napari_tractography.maps.walk`.
+that it imports. Used by the kernels of the CPU and by :mod:`napari_tractography.maps.traversal`.
 """
 
 from __future__ import annotations
