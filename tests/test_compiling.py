@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numba
 import pytest
-from napari_tractography.maps.traversal import count_passes
 from numba import njit
 
 import napari_tractography
 from napari_tractography import compiling
 from napari_tractography.compiling import bound, checksum, sources_of
+from napari_tractography.maps.traversal import count_passes
 from napari_tractography.tracking.cpu import vectors
 from napari_tractography.tracking.tables.builders import build_rows
 

@@ -139,7 +139,7 @@ def _own(module: str) -> set[str]:
 
 def test_the_reader_of_imports_sees_them() -> None:
     assert Import("~errors", True) in ALL_IMPORTS["grid"]
-    assert Import("numba", True) in ALL_IMPORTS["tracking.cpu.kernel"]
+    assert Import("numba", True) in ALL_IMPORTS["compiling"]
     text = """
 from typing import TYPE_CHECKING
 from importlib import import_module

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from ..compiling import cached
 from ..fod import Fod
 
 N_DIRECTIONS = 401
@@ -123,7 +124,7 @@ def whole_sphere(n: int) -> np.ndarray:
     return np.stack([radius * np.cos(azimuth), radius * np.sin(azimuth), z], 1).astype(np.float32)
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, inline="always")
 def next_uniform(state):
     """Return the next number in [0, 1) of splitmix64 and its state."""
     state = state + np.uint64(0x9E3779B97F4A7C15)
@@ -134,13 +135,13 @@ def next_uniform(state):
     return np.float32(z >> np.uint64(40)) * np.float32(2.0**-24), state
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, inline="always")
 def voxel_of(row, x, y, z):
     """Return one coordinate of the voxel that a point lies in."""
     return np.int64(np.floor(row[0] * x + row[1] * y + row[2] * z + row[3] + np.float32(0.5)))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def draw(amplitudes, allowed, mass, uniform):
     """Return the direction at which the cumulative sum over the allowed ones passes the draw."""
     target = uniform * mass
@@ -155,7 +156,7 @@ def draw(amplitudes, allowed, mass, uniform):
     return last
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def masses(amplitudes, allowed):
     """Return the sum of all amplitudes and of the allowed ones."""
     total = np.float32(0)
@@ -167,7 +168,7 @@ def masses(amplitudes, allowed):
     return total, inside
 
 
-@njit(nogil=True, cache=True)
+@cached(nogil=True)
 def track_seeds(
     seeds,
     first,

@@ -52,9 +52,3 @@ def test_streamlines_are_put_in_the_order_of_their_seeds():
     ordered = np.zeros((7, 3), np.float32)
     vectors.in_order(points, firsts, counts, ordered)
     np.testing.assert_array_equal(ordered, points[[7, 8, 9, 2, 3, 4, 5]])
-
-
-def test_code_on_disk_is_named_by_all_that_is_compiled_into_it():
-    """Else Numba goes on using it when llvm.py has changed."""
-    sources = llvm.checksum(llvm.__file__, vectors.__file__)
-    assert vectors.in_order.py_func.__qualname__ == f"in_order_{sources:08x}"

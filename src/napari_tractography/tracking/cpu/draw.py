@@ -296,3 +296,12 @@ def largest_start(field, settings, rows, quanta, n, stream):
         settings.key_1,
     )
     return j + n_directions // 2 if r0 & np.uint64(1) else j
+
+
+@inlined
+def deterministic_direction(
+    field, settings, scratch, rows, n, i, ux, uy, uz, limit, stream, step, purpose
+):
+    """Choose the direction of the largest amplitude; see the table of algorithms."""
+    i = best_direction(field, settings, rows, scratch.quanta, n, i, limit)
+    return i, ux, uy, uz, settings.step

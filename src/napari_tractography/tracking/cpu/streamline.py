@@ -34,8 +34,7 @@ from ..codes import (
     START_MAX,
     TOO_SHORT,
 )
-from .deterministic import deterministic_direction
-from .draw import ZERO, largest_start, locate, nearest, to_voxel
+from .draw import ZERO, deterministic_direction, largest_start, locate, nearest, to_voxel
 from .lane_state import FORCED
 from .llvm import prefetch
 from .regions import includes_met, visit_regions
