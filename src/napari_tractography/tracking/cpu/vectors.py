@@ -425,10 +425,8 @@ def philox(typing_context, stream, step, block, purpose, key_0, key_1):
         half = constant(32)
 
         def wide(words):
-            return builder.zext(words, long)
-
-        def in_all(key):
-            return wide(_fill(builder, key) if several else key)
+            many = _fill(builder, words) if several and words.type == INT else words  # a key
+            return builder.zext(many, long)
 
         def product(factor, words):
             return builder.mul(builder.and_(words, constant(0xFFFFFFFF)), constant(factor))
@@ -438,15 +436,14 @@ def philox(typing_context, stream, step, block, purpose, key_0, key_1):
         for _ in range(ROUNDS):
             product_0, product_1 = product(MULTIPLIER_0, c0), product(MULTIPLIER_1, c2)
             c0 = builder.xor(builder.lshr(product_1, half), c1)
-            c0 = builder.xor(c0, in_all(key_0))
+            c0 = builder.xor(c0, wide(key_0))
             c2 = builder.xor(builder.lshr(product_0, half), c3)
-            c2 = builder.xor(c2, in_all(key_1))
+            c2 = builder.xor(c2, wide(key_1))
             c1, c3 = product_1, product_0
             key_0 = builder.add(key_0, ir.Constant(INT, WEYL_0))
             key_1 = builder.add(key_1, ir.Constant(INT, WEYL_1))
-        return context.make_tuple(
-            builder, result, [builder.trunc(c, short) for c in (c0, c1, c2, c3)]
-        )
+        found = [builder.trunc(c, short) for c in (c0, c1, c2, c3)]
+        return context.make_tuple(builder, result, found)
 
     key = types.uint32
     return result(words, words, words, words, key, key), generate
