@@ -9,11 +9,12 @@ import nibabel as nib
 import numpy as np
 import pytest
 from hands import OBLIQUE, fod_layer
+from napari.layers import Layer
 from qtpy.QtWidgets import QFileDialog
 
-from napari_tractography import Tractogram
-from napari_tractography.files.tractograms import load_tractogram
+from napari_tractography import Tractogram, load_tractogram
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.plugin.contributions import write_streamlines
 
 MIDDLE = np.zeros((1, 3))
 
@@ -80,6 +81,24 @@ def test_a_trk_file_has_the_grid_of_the_fod_that_was_tracked(
         header = nib.streamlines.load(tmp_path / name, lazy_load=True).header
         np.testing.assert_allclose(header["voxel_to_rasmm"], OBLIQUE, atol=1e-4)
         np.testing.assert_array_equal(header["dimensions"], oblique.grid.shape)
+
+
+def test_naparis_own_dialog_writes_the_grid_that_was_tracked(
+    open_model: Any, cross: Any, settle: Any, tmp_path: Path
+) -> None:
+    oblique = make_phantom("cross", affine=OBLIQUE, lmax=4)
+    panel = open_model(oblique)
+    panel.session.add_seeds_mm(phantom_seeds_mm("cross", affine=OBLIQUE))
+    panel.run()
+    settle(panel)
+    layer = panel.session.streamlines_layer
+    panel.viewer.add_layer(fod_layer(cross))
+    panel.fod_choice.value = panel.viewer.layers[-1]
+    for one in (layer, Layer.create(*layer.as_layer_data_tuple())):
+        data, state, _ = one.as_layer_data_tuple()
+        (path,) = write_streamlines(str(tmp_path / "bundle.trk"), data, state)
+        written = nib.streamlines.load(path).header["voxel_to_rasmm"]
+        np.testing.assert_allclose(written, oblique.grid.affine, atol=1e-4)
 
 
 def test_a_trk_file_without_a_grid_is_refused_in_words_for_people(

@@ -327,6 +327,7 @@ class Session:
             layer.append(part)
         else:
             layer.tractogram = part
+        layer.reference = request.fod.grid
 
     def keep_result(
         self, request: Request, tractogram: Tractogram, seconds: float, report: Report
@@ -337,6 +338,7 @@ class Session:
         self.result_grid = request.fod.grid
         self.seconds, self.report = seconds, report
         layer.tractogram = tractogram
+        layer.reference = self.result_grid
 
     def ensure_streamlines_layer(self) -> Streamlines:
         """Return the layer of results, a new one below the seeds when there is none."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...errors import InvalidTractogramError
+from ...grid import Grid
 from ...tractogram import Tractogram
 from ..space.display import UNITS, DisplaySpace
 from .colouring import VALUES, Colouring, Paint, Values
@@ -71,6 +72,8 @@ class Streamlines(DrawnStreamlines):
     ----------
     editor : Editor
         Keeps, deletes and brings back streamlines.
+    reference : Grid or None
+        Of the FOD in which the streamlines were tracked, for files; None for that of the space.
     """
 
     class_keymap = KEYMAP
@@ -105,6 +108,7 @@ class Streamlines(DrawnStreamlines):
             **kwargs,
         )
         self.editor = Editor(self)
+        self.reference: Grid | None = None
         self.tractogram = Tractogram.empty() if tractogram is None else tractogram
         self.mouse_drag_callbacks.append(select_on_click)
 
@@ -300,7 +304,8 @@ class Streamlines(DrawnStreamlines):
         state: dict[str, Any] = self._get_base_state()
         planes = self._clip.other_planes(self.experimental_clipping_planes)
         state["experimental_clipping_planes"] = [plane.model_dump() for plane in planes]
-        extra = {"tractogram": self.tractogram, "grid": self.space.grid, LOOK_KEY: self._look()}
+        grid = self.space.grid if self.reference is None else self.reference
+        extra = {"tractogram": self.tractogram, "grid": grid, LOOK_KEY: self._look()}
         state["metadata"] = {**self.metadata, **extra}
         state.update(data=self.data, tail_width=self.tail_width, tail_length=self.tail_length)
         return state
@@ -332,8 +337,8 @@ def _from_layer_data(
     """Return the layer that :meth:`Streamlines.as_layer_data_tuple` describes."""
     own = dict(metadata)
     look: Look = own.pop(LOOK_KEY)
-    for key in ("tractogram", "grid"):
-        own.pop(key)
+    own.pop("tractogram")
+    reference = own.pop("grid")
     layer = Streamlines(
         space=look.shown.space,
         max_vertices=look.max_vertices,
@@ -343,6 +348,7 @@ def _from_layer_data(
         metadata=own,
         **state,
     )
+    layer.reference = reference
     layer._colouring = look.colouring.copy(look.shown)
     layer._changed(look.shown, look.colours)
     layer.clip_at_mm, layer.clip = look.clip_at_mm, look.clip
