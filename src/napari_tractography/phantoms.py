@@ -1,7 +1,7 @@
 """Phantoms: FODs made from drawn bundles, for demonstrations, samples and tests.
 
 A phantom is a few curves in voxel coordinates, each thickened to a bundle. Its FOD is the sum of
-one sharp, axially symmetric lobe a bundle along the bundle's tangent, weighted by the share of
+one sharp, axially symmetric lobe a bundle along the bundle's tangent, weighted by the fraction of
 the voxel that the bundle fills. Called by the command, the plugin's sample data and the tests.
 """
 
@@ -98,8 +98,8 @@ def make_phantom(name: str, *, affine: ArrayLike | None = None, lmax: int = 8) -
         used = fraction > 0
         units = tangent[used] @ grid.affine[:3, :3].T
         units /= np.linalg.norm(units, axis=1, keepdims=True)
-        share = (fraction / crowding)[used]
-        coefficients[used] += share[:, None] * zonal * sh_matrix(units, lmax, "tournier07")
+        weight = (fraction / crowding)[used]
+        coefficients[used] += weight[:, None] * zonal * sh_matrix(units, lmax, "tournier07")
     return Fod(coefficients, grid, basis="tournier07", name=name)
 
 
