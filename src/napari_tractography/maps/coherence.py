@@ -11,8 +11,8 @@ Two properties of true FODs give them away, and neither needs a known bundle:
   the directions lie in the image. It is the idea of the fibre coherence index (Schilling et al.,
   MRI 58, 2019) with all amplitudes in place of peaks.
 
-Both compare voxels with their neighbours, whose noise is another, so that noise favours no
-reading. Called by the command and the plugin.
+Both compare voxels with others, whose noise is independent, so that noise favours no reading.
+Called by the command and the plugin.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Reading:
     basis, frame, axes : str
         See :class:`~napari_tractography.maps.readings.ReadingKey`.
     symmetry : float
-        Cosine between the symmetric lobes of a voxel and the FOD of its neighbours, at most 1.
+        Cosine between symmetric lobes and the FOD of voxels that they were not fitted to, at most
+        1.
     coherence : float
         Correlation of amplitudes along their own direction, at most 1.
     deficit : float
