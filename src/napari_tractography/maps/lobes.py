@@ -5,6 +5,8 @@ Called by :mod:`.coherence`.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
@@ -91,10 +93,10 @@ class _Lobes:
         second: NDArray[np.float32],
         metric: NDArray[np.float32],
     ) -> None:
-        coarse = direction_set(N_DIRECTIONS)[: N_DIRECTIONS // 2].astype(np.float64)
-        fine = direction_set(N_FINE_DIRECTIONS)
-        harmonics = sh_matrix(fine, lmax, "tournier07")[:, 1:]
-        to_orthonormal = np.linalg.pinv(harmonics) @ sh_matrix(fine, lmax, basis)[:, 1:] / metric
+        coarse, fine = direction_set(N_DIRECTIONS), direction_set(N_FINE_DIRECTIONS)
+        harmonics = _orthonormal(N_DIRECTIONS, lmax)
+        fine_harmonics = _orthonormal(N_FINE_DIRECTIONS, lmax)
+        to_orthonormal = np.linalg.pinv(harmonics) @ sh_matrix(coarse, lmax, basis)[:, 1:] / metric
         # The power that both halves share is power without noise.
         shared = to_orthonormal @ (first.T @ second).astype(np.float64) @ to_orthonormal.T
         profile = np.zeros(len(metric))
@@ -112,9 +114,10 @@ class _Lobes:
             lobes /= np.linalg.norm(lobes, axis=1, keepdims=True)
             return np.asarray(lobes, dtype=np.float32)
 
-        self.coarse = coefficients(sh_matrix(coarse, lmax, "tournier07")[:, 1:])
-        self.fine = coefficients(harmonics)
-        self.around = cKDTree(fine).query(coarse, N_AROUND)[1]
+        half = N_DIRECTIONS // 2
+        self.coarse = coefficients(harmonics[:half])
+        self.fine = coefficients(fine_harmonics)
+        self.around = cKDTree(fine).query(coarse[:half], N_AROUND)[1]
 
     def cosines(
         self, fitted: NDArray[np.float32], other: NDArray[np.float32]
@@ -143,6 +146,12 @@ class _Lobes:
 
 def _row_products(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(np.einsum("nk,nk->n", a, b))
+
+
+@lru_cache(maxsize=4)
+def _orthonormal(n_directions: int, lmax: int) -> NDArray[np.float64]:
+    """Return (n_directions, n_coefficients): orthonormal harmonics but the first, on a set."""
+    return sh_matrix(direction_set(n_directions), lmax, "tournier07")[:, 1:]
 
 
 def _degrees(lmax: int) -> NDArray[np.int64]:
