@@ -11,8 +11,8 @@ Two properties of true FODs give them away, and neither needs a known bundle:
   the directions lie in the image. It is the idea of the fibre coherence index (Schilling et al.,
   MRI 58, 2019) with all amplitudes in place of peaks.
 
-Both compare voxels with their neighbours, whose noise is another, so that noise favours no
-reading. Called by the command and the plugin.
+Both compare voxels with others, whose noise is independent, so that noise favours no reading.
+Called by the command and the plugin.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ RESOLUTION = 1e-5
 # distorted images have lost more coherence than they can gain.
 N_OTHER_ROTATIONS = 128
 OTHER_ANGLE_DEG = 20.0
+# Of an FOD's power, so much lies in voxels that can be non-negative, noise notwithstanding.
+MIN_NON_NEGATIVE = 0.5
 MAX_STATED_DEFICIT = 100.0  # standard errors; above it, a number says no more
 
 
@@ -54,7 +56,8 @@ class Reading:
     basis, frame, axes : str
         See :class:`~napari_tractography.maps.readings.ReadingKey`.
     symmetry : float
-        Cosine between the symmetric lobes of a voxel and the FOD of its neighbours, at most 1.
+        Cosine between symmetric lobes and the FOD of voxels that they were not fitted to, at most
+        1.
     coherence : float
         Correlation of amplitudes along their own direction, at most 1.
     deficit : float
@@ -112,16 +115,15 @@ class Coherence:
     best : Reading
         The one that fits best. Among those that the data cannot tell apart, the one in use, or
         else the simplest: in its basis, with the fewest axes flipped or swapped.
-    any_fits : bool
-        Whether the best reading fits at least as well as directions that no reading has. Where
-        it does not, the file is no FOD, or its directions are turned by some other angle.
+    doubt : str
+        Why the voxels do not tell, in words; "" where they do. Then no reading falls short.
     """
 
     name: str
     readings: tuple[Reading, ...]
     in_use: Reading
     best: Reading
-    any_fits: bool = True
+    doubt: str = ""
 
     @property
     def fits(self) -> bool:
@@ -138,16 +140,8 @@ class Coherence:
         """Whether the file is read rightly, in plain words."""
         read = f"{self.name} is read as {self.in_use.text}"
         ties = self.ambiguous
-        if not self.any_fits:
-            return (
-                f"{read}; its voxels do not tell whether that is right, for no reading fits: "
-                "directions turned at random go better with the image. It may be no FOD."
-            )
-        if len(ties) == len(self.readings) - 1:
-            return (
-                f"{read}; its voxels do not tell whether that is right, for neighbours have no "
-                "directions in common."
-            )
+        if self.doubt:
+            return f"{read}; its voxels do not tell whether that is right, for {self.doubt}."
         if self.fits:
             text = f"{read}, and no other reading fits better."
         else:
@@ -167,7 +161,7 @@ class Coherence:
         return {
             "name": self.name,
             "fits": self.fits,
-            "any_fits": self.any_fits,
+            "doubt": self.doubt,
             "verdict": self.verdict,
             "in_use": self.in_use.to_dict(),
             "best": self.best.to_dict(),
@@ -217,7 +211,10 @@ def coherence(fod: Fod) -> Coherence:
     transforms += [(BASES[best_basis], rotation) for rotation in others]
     aligned = _Scores(*_alignment(fod, rows, transforms))
 
-    deficits, any_fits = _deficits(symmetry, aligned, basis_of, best_basis)
+    deficits = _deficits(symmetry, aligned, basis_of, best_basis)
+    doubt = _doubt(fod, aligned, deficits, np.flatnonzero(basis_of == best_basis))
+    if doubt:
+        deficits[:] = 0.0
     readings = [
         Reading(
             *key,
@@ -240,7 +237,7 @@ def coherence(fod: Fod) -> Coherence:
 
     best = in_use if in_use.is_tied else min((r for r in readings if r.is_tied), key=simplicity)
     readings.sort(key=lambda r: (r is not best, not r.is_tied, -r.symmetry, -r.coherence))
-    return Coherence(fod.name, tuple(readings), in_use, best, any_fits)
+    return Coherence(fod.name, tuple(readings), in_use, best, doubt)
 
 
 class _Scores:
@@ -273,26 +270,17 @@ class _Scores:
 
 def _deficits(
     symmetry: _Scores, aligned: _Scores, basis_of: NDArray[np.int64], best_basis: int
-) -> tuple[NDArray[np.float64], bool]:
-    """Return how far each reading falls short of the best, and whether the best fits at all.
+) -> NDArray[np.float64]:
+    """Return by how many standard errors each reading falls short of the best, (n_readings,).
 
     Parameters
     ----------
-    symmetry : _Scores
-        Of the bases.
-    aligned : _Scores
-        Of the readings, and then of other rotations in the best basis.
+    symmetry, aligned : _Scores
+        Of the bases, and of the readings and what follows them.
     basis_of : (n_readings,) int64
     best_basis : int
-
-    Returns
-    -------
-    deficits : (n_readings,) float64
-        Standard errors; zero for all where the voxels do not tell.
-    any_fits : bool
     """
-    n = len(basis_of)
-    deficits = np.empty(n)
+    deficits = np.empty(len(basis_of))
     of_bases = symmetry.deficits(best_basis)
     for basis in np.unique(basis_of):
         mine = np.flatnonzero(basis_of == basis)
@@ -300,15 +288,54 @@ def _deficits(
         # Coherence is compared within a basis only: lobes of another shape correlate otherwise.
         clear = of_bases[basis] >= CLEAR_STANDARD_ERRORS
         deficits[mine] = of_bases[basis] if clear else aligned.deficits(top)[mine]
-    peers = np.flatnonzero(basis_of == best_basis)
-    if np.count_nonzero(deficits[peers] < CLEAR_STANDARD_ERRORS) > len(peers) / 2:
-        return np.zeros(n), True  # no directions to speak of, as in noise
+    return deficits
+
+
+def _doubt(
+    fod: Fod, aligned: _Scores, deficits: NDArray[np.float64], peers: NDArray[np.int64]
+) -> str:
+    """Return why the voxels do not tell which reading is right, or "".
+
+    Parameters
+    ----------
+    fod : Fod
+    aligned : _Scores
+        Coherence of the readings, then of other rotations in the best basis.
+    deficits : (n_readings,) float64
+    peers : (n_peers,) int64
+        The readings in the best basis.
+    """
+    if _non_negative_share(fod) < MIN_NON_NEGATIVE:
+        return (
+            "most of its voxels would be negative along many directions, as no FOD is: it may hold "
+            "peaks or something else"
+        )
+    tied = np.count_nonzero(deficits[peers] < CLEAR_STANDARD_ERRORS)
+    if tied > len(peers) / 2 or (deficits < CLEAR_STANDARD_ERRORS).all():
+        return "neighbours have no directions in common"  # as in noise
+    n = len(deficits)
     if len(aligned.scores) > n:
         top = int(peers[np.argmax(aligned.scores[peers])])
         other = n + int(np.argmax(aligned.scores[n:]))
         if aligned.deficits(other)[top] >= CLEAR_STANDARD_ERRORS:
-            return np.zeros(n), False
-    return deficits, True
+            return (
+                "directions turned by other angles fit better than any reading: it may be no FOD, "
+                "or its gradient table may be turned"
+            )
+    return ""
+
+
+def _non_negative_share(fod: Fod) -> float:
+    """Return the share of the power of degree 2 in voxels that can be non-negative in any basis.
+
+    Where a function is nowhere negative, its power of degree l is at most 2 l + 1 times that of
+    degree 0; in the coefficients of the legacy form of tournier07, twice that.
+    """
+    power = np.square(fod.values[:, 1:6], dtype=np.float64).sum(axis=1)
+    mean = fod.values[:, 0].astype(np.float64)
+    possible = (mean > 0) & (power <= 10.0 * mean**2)
+    total = float(power.sum())
+    return float(power[possible].sum()) / total if total else 1.0
 
 
 def _alignment(
