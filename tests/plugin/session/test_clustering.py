@@ -31,7 +31,7 @@ def two_bundles(n=6, shift_mm=0.0):
 def panel(open_model, cross):
     """A panel without a window whose result are the two bundles."""
     panel = open_model(cross)
-    panel.session._ensure_streamlines_layer().tractogram = two_bundles()
+    panel.session.ensure_streamlines_layer().tractogram = two_bundles()
     return panel
 
 
@@ -180,7 +180,7 @@ def test_a_layer_that_is_removed_is_let_go_of(panel, rest, qtbot):
         return gone() is None
 
     qtbot.waitUntil(is_gone, timeout=5000)
-    fresh = panel.session._ensure_streamlines_layer()
+    fresh = panel.session.ensure_streamlines_layer()
     fresh.tractogram = two_bundles()
     rest()
     assert len(set(colours(panel))) == 2

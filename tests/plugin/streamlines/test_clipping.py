@@ -25,7 +25,7 @@ def star() -> Tractogram:
 def panel(open_window, cross):
     """A panel with the star in an oblique 3-D view; the volume is hidden."""
     panel = open_window(cross)
-    panel.session._ensure_streamlines_layer().tractogram = star()
+    panel.session.ensure_streamlines_layer().tractogram = star()
     viewer = panel.viewer
     viewer.layers[0].visible = False
     viewer.dims.ndisplay = 3
@@ -115,7 +115,7 @@ def test_the_controls_follow_the_slice_and_move_it(panel):
 def test_a_layer_made_anew_is_clipped_too(panel):
     panel.appearance.clip.choice.value = "axial"
     panel.viewer.layers.remove(panel.session.streamlines_layer)
-    assert panel.session._ensure_streamlines_layer().clip == "axial"
+    assert panel.session.ensure_streamlines_layer().clip == "axial"
 
 
 def test_planes_of_others_stay():

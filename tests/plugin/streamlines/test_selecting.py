@@ -48,7 +48,7 @@ def lines() -> Tractogram:
 def panel(open_window, cross):
     """A panel whose result are the five lines; the volume is the selected layer."""
     panel = open_window(cross)
-    panel.session._ensure_streamlines_layer().tractogram = lines()
+    panel.session.ensure_streamlines_layer().tractogram = lines()
     return panel
 
 
@@ -229,7 +229,7 @@ def test_the_selected_one_is_seen_through_all_others(open_window, cross):
         for y in np.linspace(-9, 9, 145)
     ]
     along_y = np.stack([np.zeros(2), np.array([-8.0, 8.0]), np.full(2, -1.5)], axis=1)
-    layer = panel.session._ensure_streamlines_layer()
+    layer = panel.session.ensure_streamlines_layer()
     layer.tractogram = Tractogram.from_streamlines([*pile, along_y])
     viewer = panel.viewer
     viewer.layers[0].visible = False
@@ -256,7 +256,7 @@ def test_closing_lets_go_of_viewer_and_layer(open_window, cross, qtbot):
     panel = open_window(cross)
     viewer, session = panel.viewer, panel.session
     before = len(viewer.mouse_drag_callbacks)
-    layer = session._ensure_streamlines_layer()
+    layer = session.ensure_streamlines_layer()
     layer.tractogram = lines()
     activate(panel)
     Mouse(viewer).click(on(1))
