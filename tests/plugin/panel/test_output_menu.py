@@ -64,7 +64,6 @@ def test_a_copied_script_holds_the_edits_or_says_that_it_does_not(panel, monkeyp
     panel.output.copy_command()
     assert "without your edits" in told[-1]
     panel.set_parameters(step_mm=0.7)
-    panel._read_parameters()
     panel.output.copy_python()
     assert "settings or seeds were changed" in told[-1]
     assert "kept" not in QGuiApplication.clipboard().text()

@@ -128,7 +128,7 @@ def test_nothing_is_cut_off_at_1280_by_800(
     )
     starts = {
         form.layout().itemAtPosition(row, 1).widget().x()
-        for form in panel._forms
+        for form in panel.forms
         if form.isVisible()
         for row in range(form.layout().rowCount())
     }
@@ -311,11 +311,11 @@ def test_a_closed_dock_lets_go_of_the_viewer_and_can_come_back(
     viewer = panel.viewer
     panel.live.setChecked(True)
     by_dock(panel)
-    assert panel._on_press not in viewer.mouse_drag_callbacks
+    assert panel.on_press not in viewer.mouse_drag_callbacks
     assert not panel.runs.live
     viewer.layers.clear()
     viewer.window.add_dock_widget(panel, name="Again", area="right")
-    assert viewer.mouse_drag_callbacks.count(panel._on_press) == 1
+    assert viewer.mouse_drag_callbacks.count(panel.on_press) == 1
     assert panel.runs.live
     assert panel.session.fod is None
 

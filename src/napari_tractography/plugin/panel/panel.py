@@ -77,6 +77,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         What the panel shows and changes.
     runs : RunControl
         Starts and ends the runs of the session.
+    forms : list of QWidget
+        Rows of labels and controls, aligned with each other.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.session = Session(viewer)
         self.runs = RunControl(self.session)
         self._mouse = SeedMouse(self.session, show_warning)
-        self._on_press = self._mouse.on_press  # one bound method, so that it can be removed
+        self.on_press = self._mouse.on_press  # one bound method, so that it can be removed
         self._attached = False
         self._build()
         self._connect()
@@ -115,7 +117,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         tracking = form(self.tracking)
         self.more = parameter_controls(s for s in parameter_specs() if s.section == "more")
         more = form(self.more)
-        self._forms = [*self.seeds.forms, self.regions.form, tracking, more]
+        self.forms = [*self.seeds.forms, self.regions.form, tracking, more]
         self.run_button = button("Run", "Track from every seed.")
         self.cancel_button = button("Cancel", "Stop tracking and keep what has arrived.")
         self.cancel_button.setEnabled(False)
@@ -151,7 +153,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         layout.addWidget(Section("Selection", self.selection, is_open=False))
         layout.addWidget(Section("View", self.scene, is_open=False))
         layout.addWidget(Section("Device", self.device, is_open=False))
-        self._forms += [self.appearance.form, self.scene.form, self.device.form]
+        self.forms += [self.appearance.form, self.scene.form, self.device.form]
         layout.addStretch(1)
         scroll = QScrollArea()
         scroll.setWidget(inside)
@@ -179,7 +181,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
         """Align the labels and be as wide as the foot, now that they have the window's font."""
-        align(self._forms)
+        align(self.forms)
         self.setMinimumWidth(max(MIN_WIDTH, self._foot.minimumSizeHint().width()))
         super().showEvent(event)
 
@@ -226,7 +228,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.selection.open()
         self.regions.open()
         self.appearance.open()
-        self.viewer.mouse_drag_callbacks.append(self._on_press)
+        self.viewer.mouse_drag_callbacks.append(self.on_press)
         self._refresh_layers()
 
     def close_session(self) -> None:
@@ -238,8 +240,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             event.disconnect(self._refresh_layers)
         self.data.close_section()
         self.viewer.dims.events.order.disconnect(self._on_order)
-        if self._on_press in self.viewer.mouse_drag_callbacks:
-            self.viewer.mouse_drag_callbacks.remove(self._on_press)
+        if self.on_press in self.viewer.mouse_drag_callbacks:
+            self.viewer.mouse_drag_callbacks.remove(self.on_press)
         self.scene.close_scene()
         self.device.close_section()
         self.settings.close_settings()

@@ -31,7 +31,7 @@ def looks(monkeypatch: pytest.MonkeyPatch, qtbot: Any) -> Any:
     def look(section: Any, found: Found) -> list[TrackingParameters]:
         monkeypatch.setattr(device, "find", lambda: found)
         section.look()
-        qtbot.waitUntil(lambda: not section._poll.isActive(), timeout=WAIT_MS)
+        qtbot.waitUntil(lambda: not section.is_looking, timeout=WAIT_MS)
         qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
         return warmed
 
@@ -99,10 +99,10 @@ def test_choices_reach_the_run_and_the_run_says_what_it_took(
     panel.run()
     settle(panel)
     assert section.took.text() == "cpu: asked for."
-    assert section.spent.text().startswith("Last run: tables 0.")
+    assert section.spent.text().startswith("Last run: tables ")
     assert ", tracking " in section.spent.text()
     spent = {"upload": 0.5, "tracking": 2, "download": 1}
-    section._show_report(Report("cuda:0", "faster", spent, held_bytes=420_000_000))
+    section.show_report(Report("cuda:0", "faster", spent, held_bytes=420_000_000))
     assert section.spent.text() == (
         "Last run: upload 0.50 s, tracking 2.00 s, download 1.00 s. 0.42 GB stay on it."
     )

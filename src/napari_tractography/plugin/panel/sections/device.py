@@ -132,6 +132,11 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self._later.stop()
         self._poll.stop()
 
+    @property
+    def is_looking(self) -> bool:
+        """Whether an answer about devices is still to come."""
+        return bool(self._poll.isActive())
+
     def look(self) -> None:
         """Look for devices and their memory, in a thread; the first time, compile the kernels."""
         if self._thread is not None and self._thread.is_alive():
@@ -190,11 +195,12 @@ class DeviceSection(QWidget):  # type: ignore[misc]
     def _on_run_finished(self, run: Run) -> None:
         if run.request.is_preview:
             return
-        self._show_report(run.report)
+        self.show_report(run.report)
         if not self.found.problem and len(self.found.devices) > 1:
             self.look()  # at the memory in use now
 
-    def _show_report(self, report: Report) -> None:
+    def show_report(self, report: Report) -> None:
+        """Show what a run was tracked on, why, and how long its parts took."""
         _tell(self.took, f"{report.backend}: {report.reason}." if report.backend else "")
         parts = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in report.seconds.items())
         kept = f" {report.held_bytes / 1e9:.2f} GB stay on it." if report.held_bytes else ""
