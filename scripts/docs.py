@@ -80,6 +80,9 @@ half-written.
   voxels agree on its direction. Readings within three standard errors of the best cannot be told
   apart by the data, and are named: in a thin slab of fibres within its plane, for one, nobody can
   see a flip across it.
+  Both are judged on voxels that were not fitted, so that noise favours no reading. Where peaks,
+  tensors, diffusion-weighted images or noise are read as an FOD, the answer is that the voxels do
+  not tell.
 
 The tracking parameters, which `track` takes as flags too, have a page of their own:
 [Parameters](parameters.md).
