@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from .arrays import library_of, on_its_device, synchronize
 from .errors import InvalidParameterError
@@ -160,6 +159,8 @@ def nearest_direction(units: Any, n_directions: int) -> Any:
     """
     directions = direction_set(n_directions)
     if isinstance(units, np.ndarray):
+        from scipy.spatial import cKDTree  # where a GPU tracks there need not be SciPy
+
         return np.asarray(cKDTree(directions).query(units)[1], dtype=np.int32)
     n_half = n_directions // 2
     library = library_of(units)
