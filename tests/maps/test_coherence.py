@@ -195,7 +195,7 @@ def _turned_affine(random_seed: int) -> NDArray[np.float64]:
     return affine
 
 
-@pytest.mark.parametrize("random_seed", [4, 12, 13])
+@pytest.mark.parametrize("random_seed", [4, 10])
 def test_noise_does_not_make_another_basis_fit(random_seed: int) -> None:
     # White noise read in the legacy form is stronger in lobes along z than in others.
     fod = make_phantom("letter", affine=np.diag([2.0, 2.0, 2.0, 1.0]), lmax=4)

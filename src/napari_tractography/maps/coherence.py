@@ -38,11 +38,12 @@ MAX_VOXELS = 300_000  # starting voxels in use; more would cost time and decide 
 CLEAR_STANDARD_ERRORS = 3.0
 # Scores that differ by less are the same: sums of float32 products are not more exact.
 RESOLUTION = 1e-5
-# Directions as no reading has them must not fit better than the best reading. At this angle even
-# distorted images have lost more coherence than they can gain.
+# Rotations this far from all readings must not fit better than the best reading: distortions of
+# an image turn its directions by less.
 N_OTHER_ROTATIONS = 128
 OTHER_ANGLE_DEG = 20.0
-# Of an FOD's power, so much lies in voxels that can be non-negative, noise notwithstanding.
+# At least this share of an FOD's power lies in voxels that can be non-negative. Measured: 0.89 to
+# 1 in files, 0.6 with as much noise as signal, 0.3 in peaks, 0.2 in noise.
 MIN_NON_NEGATIVE = 0.5
 MAX_STATED_DEFICIT = 100.0  # standard errors; above it, a number says no more
 
@@ -182,6 +183,9 @@ def coherence(fod: Fod) -> Coherence:
 
     Standard errors are by the jackknife over 512 blocks of the volume.
 
+    Where the volume cannot be an FOD, where most readings of the best basis are alike, or where
+    rotations that no reading has fit better, no reading is preferred; `doubt` says which it is.
+
     Parameters
     ----------
     fod : Fod
@@ -203,11 +207,12 @@ def coherence(fod: Fod) -> Coherence:
     keys, same = distinct_readings(fod)
     rows = np.arange(0, fod.n_voxels, -(-fod.n_voxels // MAX_VOXELS))
     symmetry = _Scores(*lobe_symmetry(fod, rows))
-    best_basis = int(np.argmax(symmetry.scores))
     basis_of = np.array([BASES.index(key.basis) for key in keys])
-    rotations = np.array([key.rotation(fod) for key in keys])
-    others = other_rotations(rotations[basis_of == best_basis], N_OTHER_ROTATIONS, OTHER_ANGLE_DEG)
+    present = np.unique(basis_of)
+    best_basis = int(present[np.argmax(symmetry.scores[present])])
     transforms = [(key.basis, key.rotation(fod)) for key in keys]
+    of_best = np.array([rotation for basis, rotation in transforms if basis == BASES[best_basis]])
+    others = other_rotations(of_best, N_OTHER_ROTATIONS, OTHER_ANGLE_DEG)
     transforms += [(BASES[best_basis], rotation) for rotation in others]
     aligned = _Scores(*_alignment(fod, rows, transforms))
 
