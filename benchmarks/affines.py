@@ -42,7 +42,6 @@ def in_voxels(affine: np.ndarray, algorithm: str, n: int, random_seed: int) -> n
         start="max",
         step_mm=0.2,
         max_angle_deg=30.0,
-        n_directions=2562,
         random_seed=random_seed,
     )
     streamlines = nt.track(fod, nt.Seeds.in_mask(mask, fod.grid, n), parameters, mask=mask)
@@ -94,9 +93,8 @@ def affine_table(n: int) -> str:
         f"The phantom `{PHANTOM}` is made again under each affine, with its fibres along the "
         f"turned bundles, and tracked from the same {n} seeds in its voxels; streamlines are "
         "brought back by the inverse affine and compared with those of the phantom as drawn. "
-        "Deterministic: how far each lies from the one of the same seed, in voxels (the set of "
-        "directions does not turn with the phantom: lines near the edge of a bundle leave it "
-        "sooner or later). Probabilistic: correlation of the density maps; two random seeds of "
+        "Deterministic: how far each lies from the one of the same seed, in voxels. "
+        "Probabilistic: correlation of the density maps; two random seeds of "
         "the phantom as drawn give "
         f"{correlation(again):.4f}.",
         "",

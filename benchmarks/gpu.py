@@ -1,10 +1,12 @@
 """Speed and correctness of the CUDA backend: one JSON and one table.
 
-    python benchmarks/gpu.py --export bundle.npz [--fod FOD]   on any machine, with Numba
-    python benchmarks/gpu.py bundle.npz [--json out.json]      on a GPU: NumPy and CuPy suffice
+    python benchmarks/gpu.py --export bundle.npz [--fod FOD] [--brain]   on any machine, with Numba
+    python benchmarks/gpu.py bundle.npz [--json out.json]   on a GPU: NumPy and CuPy suffice
 
-The file holds tables, seeds and the digests that the CPU backend gives. With only Python, NumPy
-and CuPy, put the package's source on the path: ``PYTHONPATH=src``.
+The file holds FODs, seeds and the digests that the CPU backend gives. With --brain it is about a
+whole brain, larger than a GPU's caches, in steps of half a voxel (see brain_volume.py).
+
+With only Python, NumPy and CuPy, put the package's source on the path: ``PYTHONPATH=src``.
 """
 
 from __future__ import annotations
@@ -20,7 +22,16 @@ from typing import Any
 import numpy as np
 
 import gpu_cuslines
-from gpu_bundle import SPEED, Run, beginnings_agree, export, lengths_agree, read, with_seeds
+from gpu_bundle import (
+    Run,
+    amplitudes_at,
+    beginnings_agree,
+    brain_settings,
+    export,
+    lengths_agree,
+    read,
+    with_seeds,
+)
 from napari_tractography.arrays import import_cupy
 from napari_tractography.tracking.costs import SHORT_SECONDS, Cost, Work, crossing_seeds
 from napari_tractography.tracking.cuda import run as cuda
@@ -31,18 +42,16 @@ from napari_tractography.tracking.report import Report
 
 HERE = Path(__file__).parent
 N_BASELINE_DIRECTIONS = 401
-MAX_STEPS = 2000
 SIZES = (10**3, 10**4, 10**5, 10**6, 10**7)
 REPEATS = 3
 # Streamlines a second on an A100, by Tractography.jl's documentation (docs/src/gpu.md at 0d15e82).
 DOCUMENTED = {"probabilistic": 1.0e6, "deterministic": 2.2e6}
-# A step of the nearest-voxel kernel at the least: one proposal, which is accepted. Reads, each a
-# sector of 32 bytes: row, both alias entries, cone, quantised amplitude, contained patch and its
-# mass fraction, direction; writes: 12 bytes of a point.
-SECTOR_READS, SECTOR = 8, 32
-# Counted in the source: Philox's ten rounds of eight operations, ten for each look-up in an alias
-# table, what surrounds them.
-OPERATIONS = 10 * 8 + 2 * 10 + 60
+# A step of the nearest-voxel kernel at the least: within a voxel, by the first direction that is
+# tried. Reads, a sector of 32 bytes: the mask; writes: 12 bytes each of a direction and of a point.
+SECTOR_READS, SECTOR, WRITTEN = 1, 32, 24
+# Counted in the source: Philox's ten rounds of eight operations, the direction that is tried, its
+# amplitude for lmax 8, what surrounds them.
+OPERATIONS = 10 * 8 + 60 + 150 + 60
 
 
 def main() -> None:
@@ -51,10 +60,19 @@ def main() -> None:
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--export", action="store_true", help="write the bundle")
     parser.add_argument("--fod", type=Path, help="what to export (default: a phantom)")
+    parser.add_argument(
+        "--brain", action="store_true", help="export a whole brain, enlarged from --fod if given"
+    )
     parser.add_argument("--gpu", type=int, default=0)
     parser.add_argument("--json", type=Path, help="also write the JSON here")
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
     options = parser.parse_args()
+    if options.export and options.brain:
+        from brain_volume import make_brain
+
+        fod = make_brain(options.fod)
+        export(options.bundle, fod, **brain_settings(fod))
+        return
     if options.export:
         export(options.bundle, load(options.fod))
         return
@@ -86,7 +104,7 @@ def measure(runs: dict[str, Run], gpu: int, sizes: list[int]) -> dict[str, Any]:
     with cupy.cuda.Device(gpu):
         device = next(d for d in devices() if d.name == f"cuda:{gpu}")
         report: dict[str, Any] = {
-            "card": device.model,
+            "device": device.model,
             "memory_gb": round(device.total_bytes / 1e9, 1),
             "cupy": cupy.__version__,
             "cuda": cupy.cuda.runtime.runtimeGetVersion(),
@@ -95,7 +113,7 @@ def measure(runs: dict[str, Run], gpu: int, sizes: list[int]) -> dict[str, Any]:
         speed = {k.removeprefix("speed: "): r for k, r in runs.items() if k.startswith("speed: ")}
         report["first_and_second_run_s"] = first_and_second(speed["probabilistic, nearest"], gpu)
         report["ours"] = {name: ours(run, gpu) for name, run in speed.items()}
-        report["baseline"] = baseline(cupy, speed["probabilistic, nearest"].plan)
+        report["baseline"] = baseline(cupy, speed["probabilistic, nearest"])
         report["floor"] = floor(cupy)
         report["sizes"] = by_size(speed["probabilistic, nearest"], gpu, sizes)
         report["crossing"] = crossing(report["sizes"])
@@ -151,7 +169,7 @@ def ours(run: Run, gpu: int) -> dict[str, float]:
                 mm += float(chunk.lengths_mm.sum(dtype=float))
             best["whole"] = min(best["whole"], time.perf_counter() - begun)
             best["kernels"] = min(best["kernels"], report.seconds["tracking"])
-            steps = mm / SPEED["step_mm"]
+            steps = mm / run.parameters["step_mm"]
         result[f"{output}_kernel_steps_per_s"] = steps / best["kernels"]
         result[f"{output}_whole_steps_per_s"] = steps / best["whole"]
         result[f"{output}_streamlines_per_s"] = plan.n_seeds / best["whole"]
@@ -162,26 +180,27 @@ def ours(run: Run, gpu: int) -> dict[str, float]:
     return result
 
 
-def baseline(cupy: Any, plan: Any) -> dict[str, float]:
+def baseline(cupy: Any, run: Run) -> dict[str, float]:
     """Return the baseline's steps a second, on as many streamlines as its padded buffer allows."""
     module = cupy.RawModule(code=(HERE / "baseline.cu").read_text(), backend="nvrtc")
     kernel = module.get_function("track_baseline")
-    kept, values = baseline_values(plan)
-    held = {name: cupy.asarray(array) for name, array in kept.items()}
+    kept, values = baseline_values(run)
+    max_steps = values["max_steps"]
+    on_device = {name: cupy.asarray(array) for name, array in kept.items()}
     free = cupy.cuda.Device().mem_info[0]
-    n = min(plan.n_seeds, int(0.8 * free) // (12 * (MAX_STEPS + 1)))
-    held["n_steps"] = cupy.zeros(n, "i4")
+    n = min(run.plan.n_seeds, int(0.8 * free) // (12 * (max_steps + 1)))
+    on_device["n_steps"] = cupy.zeros(n, "i4")
     result: dict[str, float] = {"n_streamlines": n}
     layout = kernels.layout_in("Baseline", (HERE / "baseline.cu").read_text())
     for output in ("streamlines", "endpoints"):
-        held["points"] = None  # freed before the next is made
-        shape = (n, 3) if output == "endpoints" else (n, MAX_STEPS + 1, 3)
-        held["points"] = cupy.empty(shape, "f4")
+        on_device["points"] = None  # freed before the next is made
+        shape = (n, 3) if output == "endpoints" else (n, max_steps + 1, 3)
+        on_device["points"] = cupy.empty(shape, "f4")
         for algorithm in ("probabilistic", "deterministic"):
             packed = np.zeros((), layout)
             for name, value in values.items():
                 packed[name] = value
-            for name, array in held.items():
+            for name, array in on_device.items():
                 packed[name] = array.data.ptr
             packed["n"] = n
             packed["endpoints"] = output == "endpoints"
@@ -190,42 +209,40 @@ def baseline(cupy: Any, plan: Any) -> dict[str, float]:
                 event_seconds(cupy, lambda p=packed: kernel((-(-n // 256),), (256,), (p,)))
                 for _ in range(REPEATS)
             )
-            steps = float(held["n_steps"].get().sum(dtype=float))
-            copied = timed(held["points"].get)
+            steps = float(on_device["n_steps"].get().sum(dtype=float))
+            copied = timed(on_device["points"].get)
             result[f"{algorithm}_{output}_kernel_steps_per_s"] = steps / best
             result[f"{algorithm}_{output}_whole_steps_per_s"] = steps / (best + copied)
             result[f"{algorithm}_{output}_streamlines_per_s"] = n / (best + copied)
     return result
 
 
-def baseline_values(plan: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the baseline's arrays and numbers, from the tables of a plan.
+def baseline_values(run: Run) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the baseline's arrays and numbers, from the FOD and the parameters of a run.
 
-    Its directions are the nearest of ours to an even lattice over the whole sphere.
+    Its directions are those of an even lattice over the whole sphere.
     """
+    plan, parameters = run.plan, run.parameters
     field = plan.field
-    n_half = len(field.directions) // 2
     index = np.arange(N_BASELINE_DIRECTIONS)
     z = 1 - (2 * index + 1) / N_BASELINE_DIRECTIONS
     azimuth = index * np.pi * (3 - np.sqrt(5))
     even = np.stack([*(np.sqrt(1 - z * z) * f(azimuth) for f in (np.cos, np.sin)), z], axis=1)
-    chosen = np.argmax(even @ field.directions.T.astype(float), axis=1)
-    units = np.ascontiguousarray(field.directions[chosen])
-    table = np.zeros((*field.voxel_rows.shape, len(chosen)), np.float32)
+    units = even.astype(np.float32)
+    table = np.zeros((*field.voxel_rows.shape, len(units)), np.float32)
     full = field.voxel_rows >= 0
-    amplitudes = field.quantised.reshape(len(field.quantised), -1) * field.quanta[:, None]
-    table[full] = amplitudes[field.voxel_rows[full]][:, chosen % n_half]
-    cone = (units @ units.T >= np.cos(np.deg2rad(SPEED["max_angle_deg"]))).astype(np.uint8)
+    table[full] = amplitudes_at(field, units)[field.voxel_rows[full]]
+    cone = (units @ units.T >= np.cos(np.deg2rad(parameters["max_angle_deg"]))).astype(np.uint8)
     arrays = {"table": table, "directions": units, "cone": cone, "seeds": plan.positions_mm}
     nx, ny, nz = field.voxel_rows.shape
     return arrays, {
         "nx": nx,
         "ny": ny,
         "nz": nz,
-        "n_directions": len(chosen),
-        "max_steps": MAX_STEPS,
-        "step": SPEED["step_mm"],
-        "min_probability": SPEED["min_probability"],
+        "n_directions": len(units),
+        "max_steps": int(parameters["max_length_mm"] / parameters["step_mm"] + 1e-6),
+        "step": parameters["step_mm"],
+        "min_probability": parameters["min_probability"],
         "to_voxel": np.ravel(field.to_voxel),
     }
 
@@ -260,7 +277,7 @@ def floor(cupy: Any) -> dict[str, float]:
     )
     bandwidth = 2 * 16 * n / copy_s
     rate = 4.0 * rounds * blocks * 256 / spin_s
-    n_bytes = SECTOR_READS * SECTOR + 12
+    n_bytes = SECTOR_READS * SECTOR + WRITTEN
     return {
         "bandwidth_gb_per_s": bandwidth / 1e9,
         "operations_per_s": rate,
@@ -284,10 +301,6 @@ def by_size(run: Run, gpu: int, sizes: list[int]) -> list[dict[str, float]]:
         row: dict[str, float] = {"n_streamlines": n}
         row["gpu_s"] = timed(lambda p=plan: consume(cuda.iter_chunks(p, gpus=(gpu,))))
         if cpu is not None and n <= 10**6:
-            from napari_tractography.tracking.codes import Field, Regions, Settings
-
-            for part, kind in (("field", Field), ("settings", Settings), ("regions", Regions)):
-                setattr(plan, part, kind(**getattr(plan, part)._asdict()))
             plan.settings = plan.settings._replace(
                 **{
                     name: np.float32(value)
@@ -335,7 +348,7 @@ def table(report: dict[str, Any]) -> str:
     """Return the figures as a Markdown table."""
     base = report["baseline"]
     lines = [
-        f"{report['card']}, {report['memory_gb']} GB, CuPy {report['cupy']}",
+        f"{report['device']}, {report['memory_gb']} GB, CuPy {report['cupy']}",
         "",
         "| what | ours, steps/s | baseline, steps/s | ratio |",
         "|---|---|---|---|",

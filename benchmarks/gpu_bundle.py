@@ -1,4 +1,4 @@
-"""Runs as a file: tables, seeds, parameters and the digests that the CPU backend gives.
+"""Runs as a file: FODs, seeds, parameters and the digests that the CPU backend gives.
 
 Written where Numba and DIPY are (``python benchmarks/gpu.py --export bundle.npz``), read where
 there may be nothing but NumPy and CuPy. A run in the file looks to the CUDA backend like a Plan.
@@ -9,13 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections import namedtuple
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from napari_tractography.fields.polynomials import polynomial_matrix
+from napari_tractography.tracking.codes import Field, Regions, Settings
+from napari_tractography.tracking.tables.builders import empty_rows
 
 if TYPE_CHECKING:
     from napari_tractography.fod import Fod
@@ -26,7 +29,7 @@ EXACT: dict[str, tuple[dict[str, Any], str]] = {
         {"algorithm": algorithm, "interpolation": interpolation, **changes},
         extra,
     )
-    for algorithm in ("probabilistic", "deterministic")
+    for algorithm in ("probabilistic", "deterministic", "sd_stream")
     for interpolation in ("nearest", "trilinear")
     for name, changes, extra in (
         ("plain", {}, ""),
@@ -42,10 +45,9 @@ EXACT: dict[str, tuple[dict[str, Any], str]] = {
 # What must agree within a tolerance: the first points, number and mean length. One way
 # only, so that lines begin at their seeds.
 CLOSE: dict[str, tuple[dict[str, Any], str]] = {
-    f"{algorithm}, {evaluation}, {step}": (
+    f"{algorithm}, {step}": (
         {
             "algorithm": algorithm,
-            "evaluation": evaluation,
             "adaptive": step == "adaptive",
             "direction": "forward",
             "step_mm": 0.2,
@@ -53,10 +55,10 @@ CLOSE: dict[str, tuple[dict[str, Any], str]] = {
         "",
     )
     for algorithm in ("diffusion", "transport")
-    for evaluation in ("precomputed", "direct")
     for step in ("fixed", "adaptive")
 }
-# The comparison with the baseline: one way from the seed, 2,000 steps of 0.125 mm.
+# The comparison with the baseline: one way from the seed, 2,000 steps of 0.125 mm unless `export`
+# is told otherwise.
 SPEED: dict[str, Any] = {
     "step_mm": 0.125,
     "max_length_mm": 250.0,
@@ -67,32 +69,40 @@ SPEED: dict[str, Any] = {
     "max_angle_deg": 45.0,
 }
 SPEED_CASES = {
-    f"{algorithm}, {interpolation}": {
-        **SPEED,
-        "algorithm": algorithm,
-        "interpolation": interpolation,
-    }
+    f"{algorithm}, {interpolation}": {"algorithm": algorithm, "interpolation": interpolation}
     for algorithm in ("probabilistic", "deterministic")
     for interpolation in ("nearest", "trilinear")
 }
+# Arrays that are not in the file, since backends fill them by what is.
+ROWS = ("coefficients", "masses")
+KINDS: dict[str, Any] = {"field": Field, "settings": Settings, "regions": Regions}
+PARTS = tuple(KINDS)
 N_FIRST, TOLERANCE_MM = 8, 1e-4
 N_CHECKED, N_SPEED = 2000, 409_600
 
 
 @dataclass(frozen=True)
 class Run:
-    """A plan, and what the CPU made of it: digest, tally and lengths; nothing where not asked."""
+    """A plan, and what the CPU made of it.
+
+    Attributes
+    ----------
+    plan : Plan, or what looks like one
+    expected : dict
+        Digest, tally and lengths, or the CPU's speed.
+    parameters : dict
+        The tracking parameters by name.
+    """
 
     plan: Any
     expected: dict[str, Any]
+    parameters: dict[str, Any]
 
 
 def with_seeds(plan: Any, positions_mm: np.ndarray) -> Any:
     """Return the plan with other seeds."""
-    given = np.zeros(len(positions_mm), np.int32)
-    return SimpleNamespace(
-        **{**vars_of(plan), "positions_mm": positions_mm, "given": given, "n_seeds": len(given)}
-    )
+    changed = {"positions_mm": positions_mm, "n_seeds": len(positions_mm)}
+    return SimpleNamespace(**{**vars_of(plan), **changed})
 
 
 def vars_of(plan: Any) -> dict[str, Any]:
@@ -129,8 +139,22 @@ def lengths_agree(lines: Any, expected: dict[str, Any]) -> bool:
     return bool(abs(lines.lengths_mm.mean(dtype=float) - expected["mean_mm"]) < 4 * error)
 
 
-def export(path: Path, fod: Fod) -> None:
-    """Write the runs of an FOD; tracks the small ones on the CPU."""
+def brain_settings(fod: Fod) -> dict[str, Any]:
+    """Return what the comparison on a whole brain changes: steps and cutoff as tckgen has them."""
+    half_voxel = round(float(fod.grid.voxel_sizes_mm.min()) / 2, 3)
+    return {"step_mm": half_voxel, "min_amplitude": 0.1}
+
+
+def export(path: Path, fod: Fod, **speed_settings: Any) -> None:
+    """Write the runs of an FOD; tracks the small ones on the CPU.
+
+    Parameters
+    ----------
+    path : Path
+    fod : Fod
+    **speed_settings
+        Tracking parameters of the comparison with the baseline that differ from `SPEED`.
+    """
     from napari_tractography.parameters import TrackingParameters
     from napari_tractography.regions import Region
     from napari_tractography.seeds import Seeds
@@ -143,6 +167,8 @@ def export(path: Path, fod: Fod) -> None:
     arrays: dict[str, np.ndarray] = {}
 
     def kept(value: Any) -> Any:
+        if isinstance(value, tuple):
+            value = np.array(value)
         if not isinstance(value, np.ndarray):
             return value.item() if isinstance(value, np.generic) else value
         about = f"{value.shape}{value.dtype.str}".encode()
@@ -150,12 +176,17 @@ def export(path: Path, fod: Fod) -> None:
         arrays[key] = value
         return {"array": key, "frozen": not value.flags.writeable}
 
-    def written(plan: Any) -> dict[str, Any]:
+    def written(plan: Any, parameters: TrackingParameters) -> dict[str, Any]:
         parts = {
-            part: {k: kept(v) for k, v in getattr(plan, part)._asdict().items()}
-            for part in ("field", "settings", "regions")
+            part: {k: kept(v) for k, v in getattr(plan, part)._asdict().items() if k not in ROWS}
+            for part in PARTS
         }
-        return {**parts, "positions": kept(plan.positions_mm), "given": kept(plan.given)}
+        return {
+            **parts,
+            "positions": kept(plan.positions_mm),
+            "given": kept(plan.given),
+            "parameters": parameters.to_dict(),
+        }
 
     rng = np.random.default_rng(0)
     checked = Seeds.from_fod(fod, N_CHECKED)
@@ -169,38 +200,41 @@ def export(path: Path, fod: Fod) -> None:
     ]
     runs: dict[str, Any] = {}
     for name, (changes, extra) in {**EXACT, **CLOSE}.items():
+        parameters = TrackingParameters(step_mm=0.5, max_length_mm=100.0).replace(**changes)
         plan = make_plan(
             TrackingInput(
                 fod,
                 checked,
-                TrackingParameters(step_mm=0.5, max_length_mm=100.0).replace(**changes),
+                parameters,
                 mask=fod.support if extra == "mask" else None,
                 regions=regions if extra == "regions" else (),
             )
         )
         found = Tractogram.concatenate(list(cpu.iter_chunks(plan)))
-        runs[name] = written(plan)
+        lengths = found.lengths_mm.astype(float) if len(found) else np.zeros(1)
+        runs[name] = written(plan, parameters)
         if name in CLOSE:
             runs[name]["first_points"] = kept(first_points(found))
         runs[name]["expected"] = {
             "digest": found.digest(),
             "n_streamlines": len(found),
-            "mean_mm": float(found.lengths_mm.mean(dtype=float)),
-            "sd_mm": float(found.lengths_mm.std(dtype=float)),
+            "mean_mm": float(lengths.mean()),
+            "sd_mm": float(lengths.std()),
             "tally": {int(reason): n for reason, n in found.tally.items()},
         }
-    speed_seeds = Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, N_SPEED)
+    speed_seeds = Seeds.in_mask(fod.support, fod.grid, N_SPEED)
     for name, changes in SPEED_CASES.items():
-        plan = make_plan(TrackingInput(fod, speed_seeds, TrackingParameters(**changes)))
+        parameters = TrackingParameters(**{**SPEED, **speed_settings, **changes})
+        plan = make_plan(TrackingInput(fod, speed_seeds, parameters))
         few = replace(plan, positions_mm=plan.positions_mm[:20_000], given=plan.given[:20_000])
         list(cpu.iter_chunks(few))
         begun = time.perf_counter()
         found = Tractogram.concatenate(list(cpu.iter_chunks(few)))
         seconds = time.perf_counter() - begun
-        runs[f"speed: {name}"] = written(plan)
+        runs[f"speed: {name}"] = written(plan, parameters)
         runs[f"speed: {name}"]["expected"] = {
             "cpu_steps_per_s": float(found.lengths_mm.sum(dtype=float))
-            / SPEED["step_mm"]
+            / parameters.step_mm
             / seconds,
             "cpu_threads": cpu_count(),
         }
@@ -226,32 +260,51 @@ def read(path: Path) -> dict[str, Run]:
             return views[key]
         return value
 
+    rows: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by FOD
     runs = {}
-    for name, held in header["runs"].items():
-        parts = {}
-        for part in ("field", "settings", "regions"):
-            values = {k: found(v) for k, v in held[part].items()}
-            parts[part] = namedtuple(part.title(), values)(**values)  # type: ignore[misc]
-        field = parts["field"]
+    for name, stored in header["runs"].items():
+        values = {k: {n: found(v) for n, v in stored[k].items()} for k in PARTS}
+        fod, change = values["field"]["values"], values["field"]["change"]
+        if id(fod) not in rows:
+            rows[id(fod)] = empty_rows(*fod.shape, change.shape[1])
+        coefficients, masses = rows[id(fod)]
+        values["field"] |= {
+            "coefficients": coefficients,
+            "masses": masses,
+            "shifts": tuple(values["field"]["shifts"]),
+        }
+        parts = {part: KINDS[part](**values[part]) for part in PARTS}
         table = SimpleNamespace(
-            quantised=field.quantised,
-            n_patches=field.quantised.shape[1],
-            n_bytes=field.voxel_rows.nbytes
-            + sum(
-                getattr(field, name).nbytes
-                for name in ("quantised", "alias", "slot_alias", "mass_fractions", "patch_maxima")
-            ),
+            masses=masses,
+            values=fod,
+            lmax=len(parts["field"].shifts) - 1,
+            n_bytes=coefficients.nbytes + masses.nbytes,
         )
-        positions = found(held["positions"])
+        positions = found(stored["positions"])
         plan = SimpleNamespace(
             **parts,
             table=table,
             positions_mm=positions,
-            given=found(held["given"]),
+            given=found(stored["given"]),
             n_seeds=len(positions),
         )
-        expected = dict(held["expected"])
-        if "first_points" in held:
-            expected["first_points"] = found(held["first_points"])
-        runs[name] = Run(plan, expected)
+        expected = dict(stored["expected"])
+        if "first_points" in stored:
+            expected["first_points"] = found(stored["first_points"])
+        runs[name] = Run(plan, expected, stored["parameters"])
     return runs
+
+
+def amplitudes_at(field: Any, units: np.ndarray) -> np.ndarray:
+    """Return the non-negative amplitudes of every voxel, (n_rows, n) float32, scaled as the table.
+
+    Parameters
+    ----------
+    field : Field
+    units : (n, 3) array
+        Unit vectors, RAS+.
+    """
+    matrix = field.change[:, : field.values.shape[1]] @ polynomial_matrix(
+        units, len(field.shifts) - 1
+    ).T.astype(np.float32)
+    return np.maximum(field.values @ matrix, 0)

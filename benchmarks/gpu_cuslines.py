@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_bundle import SPEED, Run, read
+from gpu_bundle import Run, amplitudes_at, read
 
 SPEED_RUN = "speed: probabilistic, trilinear"  # cuslines always interpolates
 SEEDS_A_CHUNK = 25_000
@@ -40,12 +40,9 @@ def measure(run: Run, module: Any, vertices: np.ndarray, edges: np.ndarray) -> d
         Which of them are neighbours.
     """
     field = run.plan.field
-    n_half = len(field.directions) // 2
-    nearest = np.argmax(vertices @ field.directions.T.astype(float), axis=1) % n_half
     used = field.voxel_rows >= 0
-    amplitudes = field.quantised.reshape(len(field.quantised), -1) * field.quanta[:, None]
     volume = np.zeros((*used.shape, len(vertices)), np.float32)
-    volume[used] = amplitudes[field.voxel_rows[used]][:, nearest]
+    volume[used] = amplitudes_at(field, vertices)[field.voxel_rows[used]]
     to_voxel = np.asarray(field.to_voxel, float)
     seeds = run.plan.positions_mm @ to_voxel[:, :3].T + to_voxel[:, 3]
     voxel_mm = float(np.mean(np.linalg.norm(np.linalg.inv(to_voxel[:, :3]), axis=0)))
@@ -58,8 +55,8 @@ def measure(run: Run, module: Any, vertices: np.ndarray, edges: np.ndarray) -> d
         vertices,
         edges,
         sphere_symm=True,
-        max_angle=np.deg2rad(SPEED["max_angle_deg"]),
-        step_size=SPEED["step_mm"] / voxel_mm,
+        max_angle=np.deg2rad(run.parameters["max_angle_deg"]),
+        step_size=run.parameters["step_mm"] / voxel_mm,
         rng_seed=1,
         chunk_size=SEEDS_A_CHUNK,
     ) as tracker:

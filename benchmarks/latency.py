@@ -1,18 +1,20 @@
-"""How long the hand waits: a seed dragged through a brain, from each move to the streamlines.
+"""Latency of previews while a seed is dragged: from a move to the new streamlines in the layer.
 
 Without a window: the session, the worker thread, the kernels and the layer are those of the
-plugin; what is left out is the drawing of the frame. Each wait runs from the move of the seed to
-the streamlines layer that has what was tracked from there. Two ways to drag:
+plugin; drawing the frame is left out. Two ways to drag:
 
-- a number of streamlines that is given, one move at a time: the next when the last is there;
-- as many streamlines as the panel takes, with Live on and a hand that does not wait: moves come
-  at a steady rate, and of those that come while a preview is under way only the newest counts.
+- one move at a time with a given number of streamlines: the next move follows the last preview;
+- at a steady rate with Live on and as many streamlines as the panel tracks: of the moves made
+  during a preview only the newest is tracked.
 
 Run as
 
-    python benchmarks/latency.py [--fod FOD] [--moves N] [--streamlines N] [--hz HZ] [--json]
+    python benchmarks/latency.py [--fod FOD] [--brain] [--defaults] [--moves N] [--streamlines N]
+        [--hz HZ] [--json]
 
-on a machine with nothing else to do; with no FOD it takes the embedded phantom.
+on a machine with nothing else to do; with no FOD it is the embedded phantom, with --brain
+the whole brain of brain_volume.py, and with --defaults the parameters that the panel starts with,
+else steps of a quarter of a voxel.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import platform
 import sys
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +38,7 @@ from napari.components import ViewerModel
 from qtpy.QtCore import QEventLoop, QTimer
 from qtpy.QtWidgets import QApplication
 
+from brain_volume import make_brain
 from napari_tractography.files.fods import load_fod
 from napari_tractography.fod import Fod
 from napari_tractography.parameters import SeedingParameters, TrackingParameters
@@ -52,7 +56,7 @@ BAR_MS, BAR_WIDTH = 10, 50
 
 
 class Fixed(Pace):
-    """A preview of a given number, whatever it takes."""
+    """Previews of a given number of streamlines, however long they take."""
 
     def __init__(self, n: int) -> None:
         super().__init__()
@@ -65,7 +69,7 @@ class Fixed(Pace):
 
 
 @dataclass
-class Waits:
+class Latencies:
     """What was measured, a row a preview."""
 
     ms: list[float] = field(default_factory=list)
@@ -75,35 +79,38 @@ class Waits:
 
     def summary(self) -> dict[str, Any]:
         """Return the distribution."""
-        ms = np.array(self.ms[WARM_UP:])
+        first = min(WARM_UP, len(self.ms) // 2)  # slow previews leave few to count
+        ms = np.array(self.ms[first:])
         edges = np.arange(0, ms.max() + 2 * BAR_MS, BAR_MS)
         counts = np.histogram(ms, edges)[0]
         return {
             "previews": len(ms),
-            "seeds, median": int(np.median(self.streamlines[WARM_UP:])),
-            "points, median": int(np.median(self.points[WARM_UP:])),
+            "seeds, median": int(np.median(self.streamlines[first:])),
+            "points, median": int(np.median(self.points[first:])),
             "median, ms": round(float(np.median(ms)), 1),
             "95 %, ms": round(float(np.quantile(ms, 0.95)), 1),
             "percentiles, ms": {
                 f"{p} %": round(float(np.percentile(ms, p)), 1) for p in PERCENTILES
             },
-            "processor time, median, ms": round(float(np.median(self.processor_ms[WARM_UP:])), 1),
+            "processor time, median, ms": round(float(np.median(self.processor_ms[first:])), 1),
             "histogram, ms": {
                 f"{edge:.0f}": int(n) for edge, n in zip(edges[:-1], counts, strict=True)
             },
         }
 
 
-class Hand:
+class SeedDrag:
     """Drags one seed of a session along a path.
 
     Parameters
     ----------
     fod : Fod
     n_moves : int
+    defaults : bool
+        Whether to track with the parameters that the session starts with.
     """
 
-    def __init__(self, fod: Fod, n_moves: int) -> None:
+    def __init__(self, fod: Fod, n_moves: int, *, defaults: bool = False) -> None:
         self.application = QApplication.instance() or QApplication([])
         self.viewer = ViewerModel()
         layer = self.viewer._add_layer_from_data(*fod_layer_data(fod))[0]
@@ -111,9 +118,10 @@ class Hand:
         self.runs = RunControl(self.session)
         self.session.open()
         self.session.choose_fod(layer)
-        self.step_mm = round(STEP_VOXELS * float(fod.grid.voxel_sizes_mm.min()), 3)
+        step_mm = round(STEP_VOXELS * float(fod.grid.voxel_sizes_mm.min()), 3)
         self.session.set_parameters(
-            TrackingParameters(step_mm=self.step_mm), SeedingParameters(n_per_seed=MOST)
+            None if defaults else TrackingParameters(step_mm=step_mm),
+            SeedingParameters(n_per_seed=MOST),
         )
         ends = spread_seeds_mm(fod, 2)
         path = np.linspace(ends[0], ends[1], n_moves + WARM_UP)
@@ -121,9 +129,9 @@ class Hand:
         self.path: NDArray[np.float32] = self.session.space.to_display(path)
         self.loop = QEventLoop()
 
-    def one_at_a_time(self, n_streamlines: int) -> Waits:
+    def one_at_a_time(self, n_streamlines: int) -> Latencies:
         """Wait for the streamlines of each move before the next."""
-        session, runs, waits = self.session, self.runs, Waits()
+        session, runs, latencies = self.session, self.runs, Latencies()
         runs.pace = Fixed(n_streamlines)
         runs.live = False
         runs.finished.connect(self._leave)
@@ -132,15 +140,15 @@ class Hand:
             session.move_seed(0, place)
             runs.start(preview=True)
             self.loop.exec()  # asleep until it is there: every processor is the engine's
-            waits.ms.append(1000 * (time.perf_counter() - begun))
-            waits.processor_ms.append(1000 * (time.process_time() - processor))
-            self._note(waits)
+            latencies.ms.append(1000 * (time.perf_counter() - begun))
+            latencies.processor_ms.append(1000 * (time.process_time() - processor))
+            self._note(latencies)
         runs.finished.disconnect(self._leave)
-        return waits
+        return latencies
 
-    def at_a_rate(self, hz: float) -> Waits:
-        """Move on and on with Live on, as a hand does."""
-        session, runs, waits = self.session, self.runs, Waits()
+    def at_a_rate(self, hz: float) -> Latencies:
+        """Move at a steady rate with Live on; do not wait for the streamlines."""
+        session, runs, latencies = self.session, self.runs, Latencies()
         runs.pace = Pace()
         runs.live = True
         places = iter(self.path)
@@ -149,11 +157,11 @@ class Hand:
         def finished(run: Any) -> None:
             nonlocal processor
             if run.request.is_preview:
-                waits.ms.append(1000 * run.latency)
+                latencies.ms.append(1000 * run.latency)
                 now = time.process_time()
-                waits.processor_ms.append(1000 * (now - processor))
+                latencies.processor_ms.append(1000 * (now - processor))
                 processor = now
-                self._note(waits)
+                self._note(latencies)
 
         def move() -> None:
             place = next(places, None)
@@ -171,7 +179,7 @@ class Hand:
         timer.stop()
         runs.finished.disconnect(finished)
         runs.cancel()
-        return waits
+        return latencies
 
     def close(self) -> None:
         """End what is under way."""
@@ -183,27 +191,31 @@ class Hand:
     def _leave(self, _run: Any) -> None:
         self.loop.quit()
 
-    def _note(self, waits: Waits) -> None:
+    def _note(self, latencies: Latencies) -> None:
         tractogram = self.session.tractogram
         assert tractogram is not None
-        waits.streamlines.append(tractogram.n_seeds)
-        waits.points.append(tractogram.n_points)
+        latencies.streamlines.append(tractogram.n_seeds)
+        latencies.points.append(tractogram.n_points)
 
 
-def drag(fod: Fod, n_moves: int, n_streamlines: int, hz: float) -> dict[str, Any]:
+def drag(
+    fod: Fod, n_moves: int, n_streamlines: int, hz: float, *, defaults: bool = False
+) -> dict[str, Any]:
     """Drag a seed both ways; return what was measured."""
-    hand = Hand(fod, n_moves)
+    seed_drag = SeedDrag(fod, n_moves, defaults=defaults)
+    parameters = seed_drag.session.parameters
     try:
-        hand.one_at_a_time(n_streamlines)  # compiles, tabulates, computes what is kept
+        seed_drag.one_at_a_time(n_streamlines)  # compiles, tabulates, computes what is kept
         return {
             "fod": fod.name,
             "machine": f"{platform.machine()}, {os.cpu_count()} processors",
-            "step, mm": hand.step_mm,
-            "one move at a time": hand.one_at_a_time(n_streamlines).summary(),
-            f"{hz:g} moves a second": hand.at_a_rate(hz).summary(),
+            "step, mm": parameters.step_mm,
+            "cone angle, degrees": parameters.max_angle_deg,
+            "one move at a time": seed_drag.one_at_a_time(n_streamlines).summary(),
+            f"{hz:g} moves a second": seed_drag.at_a_rate(hz).summary(),
         }
     finally:
-        hand.close()
+        seed_drag.close()
 
 
 def write(result: dict[str, Any]) -> None:
@@ -227,14 +239,23 @@ def write(result: dict[str, Any]) -> None:
 def main() -> int:
     """Print the distribution."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--fod", help="FOD volume; the embedded phantom by default")
+    parser.add_argument("--fod", type=Path, help="FOD volume; the embedded phantom by default")
+    parser.add_argument(
+        "--brain", action="store_true", help="a whole brain, enlarged from --fod if given"
+    )
+    parser.add_argument(
+        "--defaults", action="store_true", help="the parameters that the panel starts with"
+    )
     parser.add_argument("--moves", type=int, default=200)
     parser.add_argument("--streamlines", type=int, default=1000, help="of a move (default 1000)")
     parser.add_argument("--hz", type=float, default=60.0, help="moves a second (default 60)")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    fod = make_phantom("arcs") if options.fod is None else load_fod(options.fod)
-    result = drag(fod, options.moves, options.streamlines, options.hz)
+    if options.brain:
+        fod = make_brain(options.fod)
+    else:
+        fod = make_phantom("arcs") if options.fod is None else load_fod(options.fod)
+    result = drag(fod, options.moves, options.streamlines, options.hz, defaults=options.defaults)
     print(json.dumps(result)) if options.json else write(result)
     return 0
 

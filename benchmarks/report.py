@@ -4,7 +4,7 @@ Run it in a checkout, on the FOD and the mask of the FiberCup phantom, with the 
 shall take part (Debian's mrtrix3; cuslines from the package index)::
 
     python benchmarks/report.py --fod fibercup/fod.nii.gz --mask fibercup/wm.nii.gz
-        [--repeats N] [--seconds S] [--out docs/benchmarks.md]
+        [--template TEMPLATE] [--repeats N] [--seconds S] [--out docs/benchmarks.md]
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import brain
 import volume
 from napari_tractography.benchmark.cases import make_case
 from napari_tractography.benchmark.comparison import CONTESTANTS
 from napari_tractography.benchmark.measuring import measure
-from napari_tractography.benchmark.reporting import figures_of, table
+from napari_tractography.benchmark.reporting import figures_of, speeds_table, table
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def verdict(rows: list[dict[str, Any]], figures: dict[str, float]) -> str:
-    """Return which targets are missed, on the clock, and where the machine decides."""
+def verdict(rows: list[dict[str, Any]], figures: dict[str, float], whole: dict[str, Any]) -> str:
+    """Return which targets are missed, on the clock."""
     missed = [
         f"{row['what']} against {row['peer']}: {row['ratio']:.0f}x of {row['target']:g}x"
         for row in rows
@@ -36,33 +37,17 @@ def verdict(rows: list[dict[str, Any]], figures: dict[str, float]) -> str:
         for name, most in volume.TARGETS.items()
         if figures[name] > most
     ]
+    missed += brain.misses(whole)
     if not missed:
         return "Every target is met."
     return "Missed:\n\n" + "\n".join(f"- {line}" for line in missed)
-
-
-def speeds_table(speeds: list[dict[str, Any]]) -> str:
-    """Return every contestant's own speed."""
-    lines = [
-        "| | million steps/s | per processor second | processors busy | start-up, s |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    for speed in speeds:
-        if speed["skipped"]:
-            lines.append(f"| {speed['label']} | skipped: {speed['skipped']} | | | |")
-            continue
-        busy = speed["steps_per_s"] / speed["steps_per_cpu_s"]
-        lines.append(
-            f"| {speed['label']} | {speed['steps_per_s'] / 1e6:.3f} "
-            f"| {speed['steps_per_cpu_s'] / 1e6:.3f} | {busy:.1f} | {speed['start_up_s']:.2f} |"
-        )
-    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fod", type=Path, help="FOD volume; by default an embedded phantom")
     parser.add_argument("--mask", type=Path, help="where to track; by default all of the FOD")
+    parser.add_argument("--template", type=Path, help="of the whole brain (see brain.py)")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks.md")
@@ -76,6 +61,7 @@ def main() -> None:
         progress=lambda done, total, label: print(f"{done}/{total} {label}", file=sys.stderr),
     )
     figures = figures_of(case, speeds, options.repeats)
+    whole = brain.measure_brain(options.template, repeats=options.repeats)
     sizes = volume.measure(min(options.repeats, 3))
     parts = [
         "# Benchmarks",
@@ -94,15 +80,18 @@ def main() -> None:
         "interpolates. *Processors busy* below the number of threads is what else the machine did "
         "at the time, which the ratio per processor second leaves out.",
         speeds_table(figures["speeds"]),
-        "## A whole brain",
+        "## Speed on a whole brain",
+        brain.INTRODUCTION,
+        brain.table(whole),
+        "## A whole brain: starts and memory",
         f"{' x '.join(map(str, volume.SHAPE))} voxels of {volume.VOXEL_MM:g} mm, of which "
         f"{volume.N_VOXELS:,} hold fibres, lmax {volume.LMAX}, nearest voxel, made by code; fresh "
         "processes, compiled code on disk (`python benchmarks/volume.py`).",
         volume.table(sizes),
         "## GPUs",
-        "Not measured yet, for want of a card; by a command of its own, see [GPUs](gpu.md#speed).",
+        "Not measured yet, for want of a GPU; by a command of its own, see [GPUs](gpu.md#speed).",
         "## Targets",
-        verdict(figures["rows"], sizes),
+        verdict(figures["rows"], sizes, whole),
     ]
     options.out.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print(options.out.read_text("utf-8"))

@@ -58,10 +58,10 @@ def make_volume() -> Any:
     degrees = np.concatenate([np.full(2 * deg + 1, deg) for deg in range(0, LMAX + 1, 2)])
     lobe = 0.5 * np.exp(-0.02 * degrees * (degrees + 1))
     values = np.zeros((N_VOXELS, degrees.size), np.float32)
-    for vectors, share in ((around, 1.0), (across, 0.7)):
+    for vectors, fraction in ((around, 1.0), (across, 0.7)):
         units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        crossing = np.ones(N_VOXELS, bool) if share == 1.0 else np.arange(N_VOXELS) % 3 == 0
-        values[crossing] += share * lobe * sh_matrix(units[crossing], LMAX, "tournier07")
+        crossing = np.ones(N_VOXELS, bool) if fraction == 1.0 else np.arange(N_VOXELS) % 3 == 0
+        values[crossing] += fraction * lobe * sh_matrix(units[crossing], LMAX, "tournier07")
     # Stored as an image is: a volume a coefficient, which is also what a NIfTI file gives.
     coefficients = np.zeros((degrees.size, int(np.prod(SHAPE))), np.float32)
     coefficients[:, used] = values.T
@@ -111,16 +111,22 @@ def measure_starts() -> dict[str, float]:
 
 def measure_memory() -> dict[str, float]:
     """Return the peak memory of the process and what was there before tracking."""
-    import psutil
-
-    from napari_tractography import Seeds, track
+    from napari_tractography import Seeds
 
     fod = make_volume()
-    seeds = Seeds.from_fod(fod, N_STREAMLINES)
+    return peak_of(fod, Seeds.from_fod(fod, N_STREAMLINES), parameters(output="endpoints"))
+
+
+def peak_of(fod: Any, seeds: Any, settings: Any) -> dict[str, float]:
+    """Track; return the peak memory of this process meanwhile and what was there before."""
+    import psutil
+
+    from napari_tractography import track
+
     before = psutil.Process().memory_info().rss
     _reset_peak()
     begun = time.perf_counter()
-    streamlines = track(fod, seeds, parameters(output="endpoints"))
+    streamlines = track(fod, seeds, settings)
     seconds = time.perf_counter() - begun
     return {
         "peak_gb": _peak_bytes() / 1e9,

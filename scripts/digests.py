@@ -71,20 +71,20 @@ def cases(algorithms: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any], st
         "backward": {"direction": "backward"},
         "narrow": {"max_angle_deg": 10.0},
         "wide": {"max_angle_deg": 90.0},
-        "fine": {"n_directions": 1442},
+        "interpolated edge": {"edge": "interpolated"},
+        "small cone mass": {"min_probability": 0.02},
         "softplus": {"positivity": "softplus"},
         "sparse": {"record_every": 7},
         "short": {"min_length_mm": 20.0, "max_length_mm": 30.0},
-        "no floor": {"min_amplitude": 0.0, "min_probability": 0.0},
+        "no floor": {"min_amplitude": 0.0},
         "seed": {"random_seed": 2**40 + 7},
     }
     for a, i in itertools.product(algorithms, interpolations):
         for name, changes in more.items():
             yield f"{a} {i} {name}", {"algorithm": a, "interpolation": i, **changes}, "none"
         if a in INEXACT:
-            for name in ("direct", "adaptive"):
-                change = {"evaluation": "direct"} if name == "direct" else {"adaptive": True}
-                yield f"{a} {i} {name}", {"algorithm": a, "interpolation": i, **change}, "none"
+            changes = {"algorithm": a, "interpolation": i, "adaptive": True}
+            yield f"{a} {i} adaptive", changes, "none"
 
 
 def digests(phantom: str, algorithms: tuple[str, ...] = EXACT, n: int = 40) -> dict[str, str]:

@@ -30,8 +30,12 @@ The fields of `TrackingParameters`, the controls of the panel and the flags of
 `napari-tractography track` are one and the same list. What the thresholds mean is told in
 [Concepts](concepts.md).
 
-| parameter | flag | default | values | what it does |
-|---|---|---|---|---|
+The column *default* is `TrackingParameters()`, on which scripts rely; *for an FOD* is what
+`TrackingParameters.for_fod(fod)` chooses, from which the panel and `track` start: see
+[Concepts](concepts.md#defaults-that-suit-an-fod).
+
+| parameter | flag | default | for an FOD | values | what it does |
+|---|---|---|---|---|---|
 """
 
 ALGORITHMS_HEAD = """
@@ -99,7 +103,7 @@ def _values(spec: ParameterSpec) -> str:
         # In words, since Python would write nineteen digits.
         top = "2^63 - 1" if spec.maximum == 2**63 - 1 else f"{spec.maximum:g}"
         return f"{spec.minimum:g} to {top}{unit}"
-    return type(spec.default).__name__ + unit
+    return spec.type.__name__ + unit
 
 
 def parameters_page() -> str:
@@ -107,8 +111,9 @@ def parameters_page() -> str:
     rows = []
     for spec in parameter_specs():
         unit = f" {spec.unit}" if spec.unit else ""
-        cells = (f"`{spec.name}`", f"`{spec.flag}`", f"{spec.default}{unit}", _values(spec))
-        rows.append(f"| {' | '.join((*cells, spec.help))} |\n")
+        default = "none" if spec.default is None else f"{spec.default}{unit}"
+        cells = (f"`{spec.name}`", f"`{spec.flag}`", default, spec.by_fod or "the same")
+        rows.append(f"| {' | '.join((*cells, _values(spec), spec.help))} |\n")
     reasons = [
         f"| {reason.value} | `{reason.name}` | {reason.text} | "
         f"{'kept' if reason.keeps_point else 'left out'} | "
@@ -184,15 +189,16 @@ def _setting(spec: ParameterSpec) -> dict[str, object]:
     unit = f" ({spec.unit})" if spec.unit else ""
     kinds = {bool: "boolean", int: "integer", float: "number", str: "string"}
     setting: dict[str, object] = {
-        "type": kinds[type(spec.default)],
-        "default": spec.default,
+        "type": kinds[spec.type],
+        "default": 0 if spec.default is None else spec.default,  # no setting can be empty
         "title": spec.label + unit,
         "description": spec.help,
     }
     if spec.choices:
         setting["enum"] = list(spec.choices)
     if spec.minimum is not None and spec.maximum is not None:
-        setting |= {"minimum": spec.minimum, "maximum": min(spec.maximum, LARGEST)}
+        minimum = 0 if spec.default is None else spec.minimum
+        setting |= {"minimum": minimum, "maximum": min(spec.maximum, LARGEST)}
     return setting
 
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from qtpy.QtTest import QTest
 
 import napari_tractography as nt
+from napari_tractography.defaults import strong_amplitude
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
-from napari_tractography.plugin.demo import strong_amplitude
 from napari_tractography.plugin.export.screenshots import canvas_picture, lettered
 from napari_tractography.plugin.layers.figures import tubes_layer
 from napari_tractography.plugin.layers.glyphs import FodGlyphs

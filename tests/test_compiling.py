@@ -17,8 +17,7 @@ import napari_tractography
 from napari_tractography import compiling
 from napari_tractography.compiling import bound, checksum, sources_of
 from napari_tractography.maps.traversal import count_passes
-from napari_tractography.tracking.cpu import vectors
-from napari_tractography.tracking.tables.builders import build_rows
+from napari_tractography.tracking.cpu.lanes import in_order
 
 PACKAGE = Path(napari_tractography.__file__).parent
 KERNEL = "napari_tractography.tracking.cpu.kernel"
@@ -37,10 +36,11 @@ def test_what_a_module_imports_counts_and_what_that_imports():
         "parameters.py",
         "philox.py",
         "stop.py",
+        "tracking/cpu/cells.py",
         "tracking/cpu/draw.py",
-        "tracking/cpu/rejection.py",
+        "tracking/cpu/sphere/evaluation.py",
+        "tracking/cpu/lanes.py",
         "tracking/cpu/stepping.py",
-        "tracking/cpu/vectors.py",
     } <= kernel
     assert "tracking/cpu/langevin.py" not in kernel
     assert "tracking/algorithms/diffusion.py" not in kernel
@@ -72,7 +72,7 @@ def test_imports_in_functions_and_for_type_checkers_do_not_count(tmp_path, monke
 
 
 def test_functions_that_are_kept_on_the_disk_are_named_by_what_is_compiled_in():
-    for function in (count_passes, build_rows, vectors.in_order):
+    for function in (count_passes, in_order):
         name = function.py_func.__qualname__
         module = function.py_func.__module__
         assert name == f"{function.py_func.__name__}_{checksum(module):08x}"
@@ -99,14 +99,12 @@ def test_a_bound_function_reads_other_globals_and_leaves_the_original_as_it_is()
     assert scaled(3) == 6
 
 
-LARGEST = """
+COUNT = """
 import numpy as np
-from napari_tractography.fod import Fod
-from napari_tractography.tracking.tables.builders import build_rows, build_table
-values = np.zeros((1, 1, 1, 6))
-values[..., 0] = 1.0
-table = build_table(Fod(values, np.eye(4)), n_directions=32)
-print(table.quantised.max(), sum(build_rows.stats.cache_hits.values()))
+from napari_tractography.tracking.cpu import lanes
+points, ordered = np.ones((8, 3), np.float32), np.zeros((8, 3), np.float32)
+lanes.in_order(points, np.array([0]), np.array([2]), ordered)
+print(np.count_nonzero(ordered), sum(lanes.in_order.stats.cache_hits.values()))
 """
 
 
@@ -129,15 +127,17 @@ def copied_package(tmp_path):
     return package, run
 
 
-def test_a_changed_constant_of_another_file_is_compiled_in(copied_package):
+def test_a_change_of_another_file_that_is_compiled_in_is_noticed(copied_package):
+    """`copy_numbers`, of which all numbers of two points are six."""
     package, run = copied_package
-    assert run(LARGEST) == [65535, 0]
-    codes = package / "tracking" / "codes.py"
-    text = codes.read_text("utf-8")
-    assert "FULL_SCALE = 65535.0" in text
-    codes.write_text(text.replace("FULL_SCALE = 65535.0", "FULL_SCALE = 4095.0"), "utf-8")
-    assert run(LARGEST) == [4095, 0]
-    assert run(LARGEST) == [4095, 1]  # and is kept from then on
+    assert run(COUNT) == [6, 0]
+    memory = package / "tracking" / "cpu" / "memory.py"
+    text = memory.read_text("utf-8")
+    line = "cgutils.raw_memcpy(builder, place, taken, args[4], source.dtype.bitwidth // 8)"
+    assert line in text
+    memory.write_text(text.replace(line, line.replace("// 8", "// 16")), "utf-8")
+    assert run(COUNT) == [3, 0]
+    assert run(COUNT) == [3, 1]  # and is kept from then on
 
 
 def test_code_on_disk_is_found_by_the_name_of_the_function(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from napari_tractography.directions import (
-    angle_cone,
+    N_NEIGHBOURS,
     direction_set,
     function_cone,
-    nearest_direction,
+    neighbour_table,
 )
 from napari_tractography.errors import InvalidParameterError
 
@@ -43,50 +43,55 @@ def test_sets_cannot_be_changed():
     with pytest.raises(ValueError, match="read-only"):
         direction_set(32)[0] = 0
     with pytest.raises(ValueError, match="read-only"):
-        angle_cone(32, 45.0)[0] = 0
+        function_cone(32, within(45.0))[0][0] = 0
 
 
-@pytest.mark.parametrize("angle", [1.0, 20.0, 45.0, 60.0, 90.0])
-def test_cone_holds_what_lies_within_the_angle(angle):
+def within(angle_deg):
+    """A cone by its angle."""
+    limit = np.cos(np.deg2rad(angle_deg))
+    return lambda current, candidates: candidates @ current >= limit
+
+
+@pytest.mark.parametrize("angle", [1.0, 20.0, 45.0, 90.0, 180.0])
+def test_a_cone_function_is_tabulated_with_its_reach(angle):
+    """Each direction of the set stands for those around it, so the reach is a little larger."""
     n = 100
     units = direction_set(n).astype(np.float64)
-    cone = angle_cone(n, angle)
-    assert cone.shape == (n, n // 2)
-    between = np.rad2deg(np.arccos(np.clip(units @ units.T, -1, 1)))
-    for i in range(n):
-        for j in range(n // 2):
-            same, opposite = between[i, j], between[i, j + n // 2]
-            if min(abs(same - angle), abs(opposite - angle)) < 1e-4:
-                continue  # on the rim
-            expected = 1 if same < angle else 2 if opposite < angle else 0
-            assert cone[i, j] == expected
+    allowed, reach_deg = function_cone(n, within(angle))
+    assert allowed.shape == (n, n)
+    assert allowed.dtype == np.uint8
+    np.testing.assert_array_equal(allowed, units @ units.T >= np.cos(np.deg2rad(angle)))
+    spacing = np.degrees(np.sqrt(4 * np.pi / n))
+    farthest = np.degrees(np.arccos(np.clip((units @ units.T)[allowed == 1], -1, 1))).max()
+    assert reach_deg == pytest.approx(min(farthest + 2 * spacing, 180))
 
 
-@pytest.mark.parametrize("angle", [5.0, 45.0, 90.0])
-def test_cone_contains_the_direction_itself_and_turns_over_with_it(angle):
+def test_no_direction_beyond_the_reach_stands_for_one_that_is_allowed():
     n = 200
-    cone = angle_cone(n, angle)
-    half = n // 2
-    assert (np.diag(cone[:half]) == 1).all()
-    assert (np.diag(cone[half:]) == 2).all()
-    if angle < 90:
-        swapped = np.array([0, 2, 1], np.uint8)[cone[:half]]
-        np.testing.assert_array_equal(cone[half:], swapped)
+    allowed, reach_deg = function_cone(n, within(30.0))
+    probes = np.random.default_rng(1).normal(size=(2000, 3))
+    probes /= np.linalg.norm(probes, axis=1, keepdims=True)
+    nearest = (probes @ direction_set(n).T).argmax(axis=1)
+    between = np.degrees(np.arccos(np.clip(probes @ probes.T, -1, 1)))
+    assert between[allowed[np.ix_(nearest, nearest)] == 1].max() < reach_deg
 
 
-def test_right_angle_takes_every_direction_or_its_antipode():
-    assert (angle_cone(200, 90.0) > 0).all()
+def test_a_function_may_allow_both_a_direction_and_its_antipode():
+    allowed, reach_deg = function_cone(32, lambda current, candidates: np.ones(32, bool))
+    assert (allowed == 1).all()
+    assert reach_deg == 180
 
 
-def test_angle_written_as_a_function_gives_the_same_cone():
-    limit = np.cos(np.deg2rad(30.0)) - 1e-7
-    cone = function_cone(100, lambda current, candidates: candidates @ current >= limit)
-    np.testing.assert_array_equal(cone, angle_cone(100, 30.0))
-
-
-def test_function_may_allow_both_a_direction_and_its_antipode():
-    cone = function_cone(32, lambda current, candidates: np.ones(32, bool))
-    assert (cone == 3).all()
+@pytest.mark.parametrize("n", [32, 724])
+def test_neighbours_are_the_nearest_other_directions(n):
+    units = direction_set(n).astype(np.float64)
+    neighbours = neighbour_table(n)[0]
+    assert neighbours.shape == (n, N_NEIGHBOURS)
+    cosines = units @ units.T
+    np.fill_diagonal(cosines, -2)
+    wanted = np.sort(np.sort(cosines, axis=1)[:, -N_NEIGHBOURS:], axis=1)
+    found = np.sort(np.take_along_axis(cosines, neighbours.astype(int), axis=1), axis=1)
+    np.testing.assert_allclose(found, wanted, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -101,12 +106,3 @@ def test_function_may_allow_both_a_direction_and_its_antipode():
 def test_bad_cone_functions_are_named(function, message):
     with pytest.raises(InvalidParameterError, match=message):
         function_cone(32, function)
-
-
-def test_nearest_direction_is_the_nearest():
-    random = np.random.default_rng(5).normal(size=(300, 3))
-    random /= np.linalg.norm(random, axis=1, keepdims=True)
-    units = direction_set(724)
-    distances = np.linalg.norm(random[:, None] - units[None], axis=2)
-    np.testing.assert_array_equal(nearest_direction(random, 724), distances.argmin(axis=1))
-    np.testing.assert_array_equal(nearest_direction(units, 724), np.arange(724))

@@ -22,8 +22,8 @@ FLOORS = {
     room: number
     for number, rooms in enumerate(
         (
-            "version errors compiling arrays buffers grid directions philox stop parameters "
-            "tracking.algorithms",
+            "version errors compiling arrays buffers grid directions philox stop specs arcs "
+            "defaults parameters tracking.algorithms",
             "fields",
             "fod",
             "files",

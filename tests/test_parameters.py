@@ -8,7 +8,10 @@ import json
 import numpy as np
 import pytest
 
+from napari_tractography.directions import direction_set
 from napari_tractography.errors import InvalidParameterError
+from napari_tractography.fields.sh import sh_matrix
+from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters, parameter_specs
 
 NUMBERS = [s for s in parameter_specs() if s.minimum is not None]
@@ -25,9 +28,11 @@ def test_defaults_are_those_that_scripts_rely_on():
         "algorithm": "probabilistic",
         "step_mm": 0.5,
         "max_angle_deg": 45.0,
-        "min_probability": 0.005,
+        "min_radius_mm": None,
+        "min_probability": 0.0,
         "min_amplitude": 0.05,
         "interpolation": "trilinear",
+        "edge": "voxel",
         "direction": "both",
         "start": "sampled",
         "min_length_mm": 0.0,
@@ -51,7 +56,9 @@ def test_every_parameter_says_what_widgets_and_help_texts_need():
         units = {"_mm": "mm", "_deg": "degrees", "gamma": "1/mm"}
         suffix = next((s for s in units if spec.name.endswith(s)), None)
         assert spec.unit == (units[suffix] if suffix else "")
-        if isinstance(spec.default, str):
+        if spec.default is None:
+            assert spec.minimum < spec.maximum
+        elif isinstance(spec.default, str):
             assert spec.default in spec.choices
         elif not isinstance(spec.default, bool):
             assert spec.minimum <= spec.default <= spec.maximum
@@ -70,7 +77,7 @@ def test_flags_are_the_names_without_units():
 def test_limits_are_inclusive_and_beyond_them_is_refused(spec):
     spec.check(spec.minimum)
     spec.check(spec.maximum)
-    for value in (spec.minimum - 1, spec.maximum + 1 + abs(spec.maximum)):
+    for value in (min(spec.minimum - 1, -1), spec.maximum + 1 + abs(spec.maximum)):
         with pytest.raises(InvalidParameterError, match=f"{spec.name} = .* out of range; choose"):
             TrackingParameters(**{spec.name: value})
 
@@ -80,6 +87,8 @@ def test_limits_are_inclusive_and_beyond_them_is_refused(spec):
     "value", ["a", None, True, float("nan"), float("inf"), [1, 2]], ids=lambda v: repr(v)
 )
 def test_what_is_no_number_is_refused(spec, value):
+    if value is None and spec.default is None:
+        pytest.skip("None is a value of it")
     with pytest.raises(InvalidParameterError, match=spec.name):
         TrackingParameters(**{spec.name: value})
 
@@ -145,3 +154,121 @@ def test_dictionary_survives_json():
 def test_steps_of_the_longest_streamline(max_length_mm, step_mm, steps):
     parameters = TrackingParameters(max_length_mm=max_length_mm, step_mm=step_mm)
     assert parameters.max_steps == steps
+
+
+@pytest.mark.parametrize(
+    ("step_mm", "radius_mm", "angle"),
+    [(0.25, 0.5625, 25.6792), (1.0, 1.0, 60.0), (1.0, 1 / 2**0.5, 90.0)],
+)
+def test_the_cone_follows_from_the_smallest_radius_and_the_step(step_mm, radius_mm, angle):
+    """Steps are chords of the circle: sin(angle / 2) = step / (2 radius)."""
+    parameters = TrackingParameters(step_mm=step_mm, min_radius_mm=radius_mm)
+    assert parameters.max_angle_deg == pytest.approx(angle, abs=1e-4)
+    turned = np.radians(parameters.max_angle_deg) / 2
+    assert 2 * radius_mm * np.sin(turned) == pytest.approx(step_mm, abs=1e-7)
+
+
+@pytest.mark.parametrize("radius_mm", [0.3535, 28.7, 100.0])
+def test_a_radius_that_no_cone_has_is_refused_with_those_that_there_are(radius_mm):
+    with pytest.raises(InvalidParameterError, match=r"steps of 0.5 mm; choose 0.354 to 28.6 mm"):
+        TrackingParameters(step_mm=0.5, min_radius_mm=radius_mm)
+
+
+def test_an_angle_and_a_radius_that_disagree_are_refused():
+    with pytest.raises(InvalidParameterError, match=r"max_angle_deg = 30 .*min_radius_mm = 1 mm"):
+        TrackingParameters(max_angle_deg=30.0, min_radius_mm=1.0)
+
+
+def test_parameters_with_a_radius_survive_json_and_are_the_same():
+    parameters = TrackingParameters(step_mm=0.37, min_radius_mm=1.1)
+    again = TrackingParameters(**json.loads(json.dumps(parameters.to_dict())))
+    assert again == parameters
+    assert again.max_angle_deg == parameters.max_angle_deg
+    finer = TrackingParameters(**{**parameters.to_dict(), "step_mm": 0.2})
+    assert finer == parameters.replace(step_mm=0.2)
+
+
+def test_of_angle_and_radius_the_newest_counts():
+    parameters = TrackingParameters(step_mm=0.5, min_radius_mm=1.0)
+    finer = parameters.replace(step_mm=0.25)
+    assert (finer.min_radius_mm, finer.max_angle_deg) == (1.0, pytest.approx(14.3615, abs=1e-3))
+    by_angle = parameters.replace(max_angle_deg=30.0)
+    assert (by_angle.min_radius_mm, by_angle.max_angle_deg) == (None, 30.0)
+    assert by_angle.replace(min_radius_mm=1.0) == parameters
+    without = parameters.replace(min_radius_mm=None)
+    assert (without.min_radius_mm, without.max_angle_deg) == (None, parameters.max_angle_deg)
+    with pytest.raises(InvalidParameterError, match="contradict each other"):
+        parameters.replace(max_angle_deg=30.0, min_radius_mm=2.0)
+
+
+def test_there_is_no_choice_of_how_the_fod_is_evaluated():
+    with pytest.raises(TypeError, match="evaluation"):
+        TrackingParameters(evaluation="direct")
+
+
+# For an FOD
+
+
+def one_fibre(voxel_mm=2.0, amplitude=1.0, affine=None):
+    """Voxels of the same fibre along x, lmax 6, whose largest amplitude is given."""
+    unit = direction_set(724)[:1].astype(float)
+    row = sh_matrix(unit, 6, "tournier07")[0]
+    row = row * amplitude / (row @ row)
+    coefficients = np.broadcast_to(row, (6, 5, 4, row.size))
+    return Fod(coefficients, np.diag([voxel_mm] * 3 + [1]) if affine is None else affine)
+
+
+def test_defaults_for_an_fod_follow_its_voxels():
+    parameters = TrackingParameters.for_fod(one_fibre(voxel_mm=1.25))
+    assert parameters.step_mm == 0.25
+    assert parameters.min_radius_mm == pytest.approx(0.45 * 1.25, rel=0.01)
+    assert parameters.max_angle_deg == pytest.approx(25.7, abs=0.1)
+    assert (parameters.min_length_mm, parameters.max_length_mm) == (6.25, 125.0)
+    assert parameters.min_amplitude == 0.1
+    rest = {"algorithm", "interpolation", "edge", "min_probability", "start", "n_directions"}
+    assert all(getattr(parameters, n) == getattr(TrackingParameters(), n) for n in rest)
+
+
+def test_voxels_that_are_no_cubes_count_by_their_geometric_mean():
+    oblong = one_fibre(affine=np.diag([1.0, 2.0, 4.0, 1.0]))
+    assert TrackingParameters.for_fod(oblong).step_mm == 0.4
+
+
+@pytest.mark.parametrize(
+    ("amplitude", "floor"),
+    [(0.5, 0.1), (1.0, 0.1), (3.0, 0.1), (1000.0, 120.0), (0.001, 0.00012)],
+)
+def test_the_floor_follows_amplitudes_that_are_scaled_otherwise(amplitude, floor):
+    found = TrackingParameters.for_fod(one_fibre(amplitude=amplitude)).min_amplitude
+    assert found == pytest.approx(floor, rel=0.05)
+
+
+def test_what_is_given_stays_and_what_would_contradict_it_gives_way():
+    fod = one_fibre(voxel_mm=2.0)
+    for_fod = TrackingParameters.for_fod
+    by_angle = for_fod(fod, max_angle_deg=45.0)
+    assert (by_angle.max_angle_deg, by_angle.min_radius_mm) == (45.0, None)
+    finer = for_fod(fod, step_mm=0.2)
+    assert (finer.step_mm, finer.min_radius_mm) == (0.2, 0.9)
+    assert finer.max_angle_deg == pytest.approx(12.76, abs=0.01)
+    assert for_fod(fod, step_mm=5.0).max_angle_deg == 90.0
+    assert for_fod(fod, step_mm=0.01).max_angle_deg == 1.0
+    assert for_fod(fod, min_radius_mm=None).max_angle_deg == 25.7
+    assert for_fod(fod, min_radius_mm=0.1).max_angle_deg == 90.0
+    assert for_fod(fod, min_radius_mm=100.0).max_angle_deg == 1.0
+    assert for_fod(fod, max_length_mm=0.1).step_mm == 0.1
+    assert for_fod(fod, min_length_mm=500.0).max_length_mm == 500.0
+    assert for_fod(fod, max_length_mm=5.0).min_length_mm == 5.0
+    with pytest.raises(InvalidParameterError, match="stepp is no tracking parameter"):
+        for_fod(fod, stepp=1.0)
+    with pytest.raises(InvalidParameterError, match="step_mm must be of type float"):
+        for_fod(fod, step_mm="wide")
+    with pytest.raises(InvalidParameterError, match="60 mm exceeds max_length_mm = 50"):
+        for_fod(fod, min_length_mm=60.0, max_length_mm=50.0)
+
+
+@pytest.mark.parametrize("voxel_mm", [0.005, 200.0])
+def test_voxels_of_any_size_have_defaults(voxel_mm):
+    parameters = TrackingParameters.for_fod(one_fibre(voxel_mm=voxel_mm))
+    assert 0.01 <= parameters.step_mm <= 10.0
+    assert TrackingParameters(**parameters.to_dict()) == parameters

@@ -9,9 +9,12 @@ that it imports. Used by the kernels of the CPU and by :mod:`napari_tractography
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
+import textwrap
 import zlib
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -56,6 +59,75 @@ def bound(function: FunctionType, **names: Any) -> FunctionType:
     copy = FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__)
     copy.__qualname__, copy.__doc__ = function.__qualname__, function.__doc__
     return copy
+
+
+def unrolled(function: FunctionType, **constants: int) -> FunctionType:
+    """Return a copy of a plain function whose loops over ranges known beforehand are written out.
+
+    Compilers do so for inner loops of constant length only.
+
+    Parameters
+    ----------
+    function : function
+        Its loops may depend on the constants and on each other's variables; so may conditions,
+        which are decided where they can be.
+    **constants
+        Values of names.
+    """
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    definition = _Unroller(constants).visit(tree).body[0]
+    definition.decorator_list = []
+    code = compile(ast.fix_missing_locations(tree), inspect.getfile(function), "exec")
+    names = dict(function.__globals__)
+    exec(code, names)
+    copy: FunctionType = names[definition.name]
+    return FunctionType(copy.__code__, function.__globals__, function.__name__)
+
+
+class _Unroller(ast.NodeTransformer):
+    """Writes out loops, given the values of some names."""
+
+    def __init__(self, known: dict[str, int]) -> None:
+        self.known = known
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Put the value in place of a name that has one."""
+        if isinstance(node.ctx, ast.Load) and node.id in self.known:
+            return ast.copy_location(ast.Constant(self.known[node.id]), node)
+        return node
+
+    def visit_For(self, node: ast.For) -> Any:
+        """Write out a loop over a range that is known."""
+        steps = self._value(node.iter)
+        if steps is None or not isinstance(node.target, ast.Name):
+            return self.generic_visit(node)
+        body: list[ast.stmt] = []
+        for step in steps:
+            inner = _Unroller({**self.known, node.target.id: step})
+            for statement in deepcopy(node.body):
+                new = inner.visit(statement)
+                body += new if isinstance(new, list) else [new]
+        return body or ast.Pass()
+
+    def visit_If(self, node: ast.If) -> Any:
+        """Decide a condition that is known."""
+        test = self._value(node.test)
+        if test is None:
+            return self.generic_visit(node)
+        chosen = node.body if test else node.orelse
+        body: list[ast.stmt] = []
+        for statement in chosen:
+            new = self.visit(statement)
+            body += new if isinstance(new, list) else [new]
+        return body or ast.Pass()
+
+    def _value(self, node: ast.expr) -> Any:
+        """Return the value of an expression of known numbers, or None."""
+        names = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+        if not names <= {*self.known, "range"}:
+            return None
+        code = compile(ast.Expression(deepcopy(node)), "<known>", "eval")
+        return eval(code, {"range": range}, dict(self.known))
 
 
 def checksum(*modules: str) -> int:

@@ -1,7 +1,7 @@
 """The fibre orientation distribution (FOD): spherical-harmonic coefficients on a voxel grid.
 
-Made by :mod:`napari_tractography.files.fods` and :mod:`napari_tractography.phantoms`; tabulated
-by :mod:`napari_tractography.tracking.tables.builders`.
+Made by :mod:`napari_tractography.files.fod_reader` and :mod:`napari_tractography.phantoms`;
+tabulated by :mod:`napari_tractography.tracking.tables.builders`.
 """
 
 from __future__ import annotations
@@ -95,17 +95,65 @@ class Fod:
         basis, frame = checked_reading(basis, frame)
         with on_its_device(data):
             values, rows, n_invalid = _used_voxels(data)
+        self._fill(values, rows, grid, basis, frame, name, n_invalid)
+
+    @classmethod
+    def of_voxels(
+        cls,
+        values: NDArray[np.float32],
+        voxel_rows: NDArray[np.int32],
+        grid: Grid | ArrayLike,
+        *,
+        basis: str = "tournier07",
+        frame: str | None = None,
+        name: str = "FOD",
+        n_invalid: int = 0,
+    ) -> Fod:
+        """Make an FOD of the voxels that hold one, without a dense array; neither is copied.
+
+        Parameters
+        ----------
+        values : (n_voxels, n_coefficients) float32
+            SH coefficients, finite and not all zero, contiguous.
+        voxel_rows : (x, y, z) int32
+            The row of each voxel in `values`, ascending along the array with z fastest; -1 where
+            it is empty.
+        grid, basis, frame, name
+            As of the class.
+        n_invalid : int
+            Voxels that were left out because a coefficient was not finite.
+
+        Raises
+        ------
+        InvalidFodError
+            As of the class.
+        """
+        check_fod_shape((*voxel_rows.shape, values.shape[1]), name)
+        fod = cls.__new__(cls)
+        fod._fill(values, voxel_rows, grid, *checked_reading(basis, frame), name, n_invalid)
+        return fod
+
+    def _fill(
+        self,
+        values: Any,
+        rows: Any,
+        grid: Grid | ArrayLike,
+        basis: str,
+        frame: str,
+        name: str,
+        n_invalid: int,
+    ) -> None:
         if not len(values):
             raise InvalidFodError(
                 f"{name} has no voxel with finite, non-zero coefficients; "
                 "check that it is an FOD and not an empty image."
             )
-        self.grid = grid if isinstance(grid, Grid) else Grid(data.shape[:3], grid)
-        if self.grid.shape != data.shape[:3]:
+        self.grid = grid if isinstance(grid, Grid) else Grid(rows.shape, grid)
+        if self.grid.shape != rows.shape:
             raise InvalidFodError(
-                f"{name} has shape {data.shape[:3]} but its grid has {self.grid.shape}."
+                f"{name} has shape {rows.shape} but its grid has {self.grid.shape}."
             )
-        self.lmax = SH_COUNTS[data.shape[3]]
+        self.lmax = SH_COUNTS[values.shape[1]]
         self.basis = basis
         self.frame = frame
         self.name = name

@@ -1,18 +1,22 @@
 """The tracking parameters: their defaults, units, limits, choices and help texts.
 
 The engine reads :class:`TrackingParameters`; the panel, the command's flags and the docs are
-derived from the :class:`ParameterSpec` of each field, and what differs between algorithms from
-the rows of :mod:`napari_tractography.tracking.algorithms`.
+derived from the :class:`~napari_tractography.specs.ParameterSpec` of each field, and what differs
+between algorithms from the rows of :mod:`napari_tractography.tracking.algorithms`. Values that
+suit an FOD are found by :mod:`.defaults`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from .arcs import cone_of_radius
 from .errors import InvalidParameterError
+from .specs import ParameterSpec as ParameterSpec
+from .specs import parameter, specs_of
 from .tracking.algorithms import ALGORITHMS, BY_NAME, users_of
 from .tracking.algorithms.row import Algorithm
 
@@ -23,93 +27,6 @@ SEED_SOURCES = ("placed seeds", "mask", "whole FOD")
 
 
 @dataclass(frozen=True, slots=True)
-class ParameterSpec:
-    """What is known about one parameter besides its value.
-
-    Attributes
-    ----------
-    name, label : str
-        Name in code, and what a widget shows.
-    default : Any
-        Its type is the parameter's type.
-    help : str
-        One or two sentences for tooltips, ``--help`` and the docs.
-    unit : str
-        "mm", "degrees" or "".
-    minimum, maximum : float or None
-        Inclusive limits.
-    increment : float or None
-        What one click on a spin box adds.
-    slider : tuple of 2 float, or empty
-        The part of the range that a slider covers; values beyond it are typed.
-    choices : tuple of str
-        All the values that a text parameter may have.
-    section : str
-        Where a panel shows it: "main" or "more".
-    """
-
-    name: str
-    label: str
-    default: Any
-    help: str
-    unit: str = ""
-    minimum: float | None = None
-    maximum: float | None = None
-    increment: float | None = None
-    slider: tuple[float, float] | tuple[()] = ()
-    choices: tuple[str, ...] = ()
-    section: str = "more"
-
-    @property
-    def flag(self) -> str:
-        """The command's flag: the name without its unit, ``--max-angle`` for max_angle_deg."""
-        if self.name == "random_seed":
-            return "--seed"
-        return "--" + self.name.removesuffix("_mm").removesuffix("_deg").replace("_", "-")
-
-    def check(self, value: Any) -> Any:
-        """Return `value` in the parameter's type.
-
-        Raises
-        ------
-        InvalidParameterError
-            When it has the wrong type, is out of its limits or is no choice.
-        """
-        wanted = type(self.default)
-        unit = f" {self.unit}" if self.unit else ""
-        try:
-            if isinstance(value, bool) is not (wanted is bool):
-                raise TypeError
-            if wanted is int and int(value) != value:
-                raise ValueError
-            if wanted is str and not isinstance(value, str):
-                raise TypeError
-            typed = wanted(value)
-        except (TypeError, ValueError, OverflowError):
-            raise InvalidParameterError(
-                f"{self.name} must be of type {wanted.__name__}, not {value!r}."
-            ) from None
-        if self.choices and typed not in self.choices:
-            raise InvalidParameterError(
-                f"{self.name} = {value!r} is unknown; choose one of {', '.join(self.choices)}."
-            )
-        if (
-            self.minimum is not None
-            and self.maximum is not None
-            and not (math.isfinite(typed) and self.minimum <= typed <= self.maximum)
-        ):
-            raise InvalidParameterError(
-                f"{self.name} = {value:g}{unit} is out of range; "
-                f"choose {self.minimum:g} to {self.maximum:g}{unit}."
-            )
-        return typed
-
-
-def _parameter(default: Any, **spec: Any) -> Any:
-    return field(default=default, metadata=spec)
-
-
-@dataclass(frozen=True, slots=True)
 class TrackingParameters:
     """Everything about tracking that is not data; see :func:`parameter_specs` for each field.
 
@@ -117,9 +34,14 @@ class TrackingParameters:
     ------
     InvalidParameterError
         When a value is out of its range, is no choice of its list or contradicts another.
+
+    Notes
+    -----
+    Where `min_radius_mm` is given, `max_angle_deg` becomes the angle that follows from it and the
+    step. It may be left at its default or be that angle already; any other contradicts the radius.
     """
 
-    algorithm: str = _parameter(
+    algorithm: str = parameter(
         "probabilistic",
         label="Algorithm",
         choices=tuple(row.name for row in ALGORITHMS),
@@ -128,7 +50,7 @@ class TrackingParameters:
         + ".",
         section="main",
     )
-    step_mm: float = _parameter(
+    step_mm: float = parameter(
         0.5,
         label="Step",
         unit="mm",
@@ -136,10 +58,11 @@ class TrackingParameters:
         maximum=10.0,
         increment=0.05,
         slider=(0.05, 2.0),
-        help="Distance between successive points; a quarter to a half of a voxel suits most data.",
+        help="Distance between successive points; a fifth of a voxel suits most data.",
         section="main",
+        by_fod="a fifth of the voxel size",
     )
-    max_angle_deg: float = _parameter(
+    max_angle_deg: float = parameter(
         45.0,
         label="Cone angle",
         unit="degrees",
@@ -150,31 +73,48 @@ class TrackingParameters:
         help="Largest angle between one step and the next: the half-angle of the cone in which "
         "the next direction is sought. It is per step, so smaller steps bend more per mm.",
         section="main",
+        by_fod="from the step and the smallest radius",
     )
-    min_probability: float = _parameter(
-        0.005,
+    min_radius_mm: float | None = parameter(
+        None,
+        label="Smallest radius",
+        kind=float,
+        unit="mm",
+        minimum=0.001,
+        maximum=1000.0,
+        increment=0.05,
+        help="The tightest circle that a streamline can follow, given instead of the cone angle: "
+        "the angle is then 2 asin(step / (2 radius)), so that another step leaves the radius as "
+        "it is.",
+        section="main",
+        by_fod="0.45 of the voxel size",
+    )
+    min_probability: float = parameter(
+        0.0,
         label="Probability threshold",
         minimum=0.0,
         maximum=1.0,
         increment=0.001,
         slider=(0.0, 0.1),
         help="A streamline stops where the fraction of the FOD inside the cone is at or below "
-        "this.",
+        "this. 0 switches it off. An FOD that is equal in all directions has the fraction (1 - "
+        "cos(angle)) / 2 in the cone: 0.004 at 7 degrees, 0.05 at 26, 0.15 at 45.",
         section="main",
     )
-    min_amplitude: float = _parameter(
+    min_amplitude: float = parameter(
         0.05,
         label="Minimum amplitude",
         minimum=0.0,
-        maximum=10.0,
+        maximum=1e6,
         increment=0.01,
         slider=(0.0, 0.5),
         help="Directions with a smaller FOD amplitude are never followed, and a streamline stops "
         "where its cone holds no other; 0 switches the floor off. In the FOD's own unit, as "
         "tckgen's -cutoff.",
         section="main",
+        by_fod="0.1 where the FOD is scaled as MRtrix3's, else in proportion to its amplitudes",
     )
-    interpolation: str = _parameter(
+    interpolation: str = parameter(
         "trilinear",
         label="Interpolation",
         choices=("nearest", "trilinear"),
@@ -182,21 +122,29 @@ class TrackingParameters:
         "mean of the eight around.",
         section="main",
     )
-    direction: str = _parameter(
+    edge: str = parameter(
+        "voxel",
+        label="Edge",
+        choices=("voxel", "interpolated"),
+        help="Where the FOD ends: voxel, a streamline ends where the nearest voxel holds no FOD, "
+        "as tckgen's do; interpolated, it runs on as long as any of the eight voxels around holds "
+        "one, up to a voxel further. Of no effect with nearest interpolation.",
+    )
+    direction: str = parameter(
         "both",
         label="Direction",
         choices=("both", "forward", "backward"),
         help="Whether a streamline runs from its seed along the start direction, against it, or "
         "both ways.",
     )
-    start: str = _parameter(
+    start: str = parameter(
         "sampled",
         label="Start",
         choices=("sampled", "max", "given"),
         help="The first direction: drawn from the FOD at the seed, its largest amplitude, or the "
         "direction given with the seed.",
     )
-    min_length_mm: float = _parameter(
+    min_length_mm: float = parameter(
         0.0,
         label="Minimum length",
         unit="mm",
@@ -204,8 +152,9 @@ class TrackingParameters:
         maximum=2000.0,
         increment=5.0,
         help="Shorter streamlines are discarded.",
+        by_fod="5 times the voxel size",
     )
-    max_length_mm: float = _parameter(
+    max_length_mm: float = parameter(
         250.0,
         label="Maximum length",
         unit="mm",
@@ -213,8 +162,9 @@ class TrackingParameters:
         maximum=2000.0,
         increment=10.0,
         help="A streamline that reaches this length, both halves together, is cut there and kept.",
+        by_fod="100 times the voxel size",
     )
-    record_every: int = _parameter(
+    record_every: int = parameter(
         1,
         label="Keep every",
         minimum=1,
@@ -222,59 +172,54 @@ class TrackingParameters:
         increment=1,
         help="Keep every k-th point counted from the seed, and both ends.",
     )
-    output: str = _parameter(
+    output: str = parameter(
         "streamlines",
         label="Output",
         choices=("streamlines", "endpoints"),
         help="Whole streamlines, or their two ends only.",
     )
-    n_directions: int = _parameter(
+    n_directions: int = parameter(
         724,
         label="Directions",
         minimum=32,
         maximum=MAX_DIRECTIONS,
         increment=2,
-        help="Size of the full, antipodally symmetric set of directions on which the FOD is "
-        "tabulated; even.",
+        help="Size of the set of directions on which cone functions and maps are tabulated; "
+        "even. Tracking itself is continuous.",
     )
-    positivity: str = _parameter(
+    positivity: str = parameter(
         "clip",
         label="Positivity",
         choices=("clip", "softplus"),
         help="How negative FOD amplitudes become non-negative: clipped at zero, or by "
         f"softplus with sharpness {SOFTPLUS_SHARPNESS:g}.",
     )
-    gamma: float = _parameter(
-        1.0,
+    gamma: float = parameter(
+        2.0,
         label="Drift",
         unit="1/mm",
         minimum=0.0,
         maximum=100.0,
         increment=0.1,
-        help="How fast the direction turns up the gradient of the logarithm of the FOD.",
+        help="How fast the direction turns up the gradient of the logarithm of the FOD. Steps may "
+        "be of any size; from about 2 on streamlines hardly depend on it.",
     )
-    gamma_noise: float = _parameter(
-        1.0,
+    gamma_noise: float = parameter(
+        0.2,
         label="Noise",
         minimum=0.0,
         maximum=100.0,
         increment=0.1,
         help="Amplitude of the noise on the direction; with 1 directions come to be "
-        "distributed as the FOD, below 1 more narrowly.",
+        "distributed as the FOD, and most lines end below the floor within a few voxels; below 1 "
+        "they are distributed more narrowly, as the FOD to the power 1 / noise^2.",
     )
-    adaptive: bool = _parameter(
+    adaptive: bool = parameter(
         False,
         label="Adaptive step",
         help="Shorten the step to a fifth where the FOD is steep and double it where it is flat.",
     )
-    evaluation: str = _parameter(
-        "precomputed",
-        label="Evaluation",
-        choices=("precomputed", "direct"),
-        help="Take the FOD and its gradient from the table of "
-        "directions, or evaluate the spherical harmonics at each step.",
-    )
-    random_seed: int = _parameter(
+    random_seed: int = parameter(
         0,
         label="Random seed",
         minimum=0,
@@ -292,15 +237,15 @@ class TrackingParameters:
                 f"n_directions = {self.n_directions} is odd; an antipodally symmetric set has "
                 f"an even size such as {self.n_directions + 1}."
             )
+        if self.min_radius_mm is not None:
+            angle = cone_of_radius(
+                self.step_mm, self.min_radius_mm, _SPECS["max_angle_deg"], self.max_angle_deg
+            )
+            object.__setattr__(self, "max_angle_deg", angle)
         if self.max_length_mm < self.step_mm:
             raise InvalidParameterError(
                 f"max_length_mm = {self.max_length_mm:g} mm is shorter than one step of "
                 f"{self.step_mm:g} mm; raise it or take smaller steps."
-            )
-        if self.evaluation == "direct" and not self.uses("evaluation"):
-            raise InvalidParameterError(
-                f"evaluation = 'direct' is for {_names(users_of('evaluation'))}, not for "
-                f"{self.algorithm} tracking; choose precomputed."
             )
         if self.min_length_mm > self.max_length_mm:
             raise InvalidParameterError(
@@ -318,30 +263,70 @@ class TrackingParameters:
         return self.row in users_of(parameter)
 
     @property
+    def derived_fields(self) -> frozenset[str]:
+        """Names of fields that follow from others, and are not written down."""
+        return frozenset(() if self.min_radius_mm is None else ("max_angle_deg",))
+
+    @property
     def max_steps(self) -> int:
         """Number of steps of the longest streamline, both halves together."""
         shortest = SHORTEST_ADAPTIVE if self.adaptive and self.uses("adaptive") else 1.0
         return int(self.max_length_mm / (self.step_mm * shortest) + 1e-6)
 
+    @classmethod
+    def for_fod(cls, fod: Any, **changes: Any) -> TrackingParameters:
+        """Return parameters that suit an FOD's voxel size and amplitudes.
+
+        What is chosen, and why, is in :mod:`napari_tractography.defaults`.
+
+        Parameters
+        ----------
+        fod : Fod
+        **changes
+            Fields to have as they are given. A cone angle takes the place of the smallest radius,
+            and the limits of the length give way to each other.
+
+        Raises
+        ------
+        InvalidParameterError
+            When a name is no parameter, a value is out of range or two contradict each other.
+        """
+        from .defaults import (
+            reconciled,
+            suited_to,
+        )  # needs NumPy, which the command's help does not
+
+        _check_names(changes)
+        suited = {name: _SPECS[name].nearest(v) for name, v in suited_to(fod).values.items()}
+        checked = {name: _SPECS[name].check(value) for name, value in changes.items()}
+        return cls(**reconciled(suited, checked, _SPECS["max_angle_deg"]))
+
     def replace(self, **changes: Any) -> TrackingParameters:
         """Return a copy with some fields changed.
+
+        Of cone angle and smallest radius the one that is given counts from then on. A radius that
+        is kept decides the angle anew where the step changes.
 
         Raises
         ------
         InvalidParameterError
             When a name is no parameter or a value is out of range.
         """
-        unknown = set(changes) - {spec.name for spec in parameter_specs()}
-        if unknown:
-            raise InvalidParameterError(
-                f"{', '.join(sorted(unknown))} is no tracking parameter; "
-                f"there are {', '.join(s.name for s in parameter_specs())}."
-            )
+        _check_names(changes)
+        if "max_angle_deg" in changes:
+            changes.setdefault("min_radius_mm", None)
+        elif changes.get("min_radius_mm", self.min_radius_mm) is not None:
+            changes["max_angle_deg"] = _SPECS["max_angle_deg"].default  # as if it were not given
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as plain numbers and strings, ready for JSON."""
-        return dataclasses.asdict(self)
+        """Return the fields as plain numbers and strings, ready for JSON.
+
+        Without the cone angle where the smallest radius is given: another step in the dictionary
+        then gives another angle, and contradicts none.
+        """
+        fields = dataclasses.asdict(self)
+        return {name: value for name, value in fields.items() if name not in self.derived_fields}
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +339,7 @@ class SeedingParameters:
         When a value is out of its range.
     """
 
-    source: str = _parameter(
+    source: str = parameter(
         "placed seeds",
         label="Start from",
         choices=SEED_SOURCES,
@@ -362,7 +347,7 @@ class SeedingParameters:
         "proportion to the FOD.",
         section="main",
     )
-    n_total: int = _parameter(
+    n_total: int = parameter(
         5000,
         label="Streamlines",
         minimum=1,
@@ -371,7 +356,7 @@ class SeedingParameters:
         help="How many streamlines start in the mask or in the whole FOD.",
         section="main",
     )
-    n_per_seed: int = _parameter(
+    n_per_seed: int = parameter(
         500,
         label="Streamlines per seed",
         minimum=1,
@@ -380,7 +365,7 @@ class SeedingParameters:
         help="How many streamlines start in the sphere around each seed.",
         section="main",
     )
-    radius_mm: float = _parameter(
+    radius_mm: float = parameter(
         2.0,
         label="Seed radius",
         unit="mm",
@@ -397,26 +382,9 @@ class SeedingParameters:
             object.__setattr__(self, spec.name, spec.check(getattr(self, spec.name)))
 
 
-def _names(rows: tuple[Algorithm, ...]) -> str:
-    """Return "diffusion and transport" of these."""
-    *others, last = (row.name for row in rows)
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def _specs_of(parameters: type[Any]) -> tuple[ParameterSpec, ...]:
-    specs = []
-    for f in dataclasses.fields(parameters):
-        spec = dict(f.metadata)
-        users = users_of(f.name)
-        if users != ALGORITHMS:  # the help begins with whom it is for
-            first, rest = spec["help"][0].lower(), spec["help"][1:]
-            spec["help"] = f"{_names(users).capitalize()}: {first}{rest}"
-        specs.append(ParameterSpec(name=f.name, default=f.default, **spec))
-    return tuple(specs)
-
-
-_TRACKING_SPECS = _specs_of(TrackingParameters)
-_SEEDING_SPECS = _specs_of(SeedingParameters)
+_TRACKING_SPECS = specs_of(TrackingParameters)
+_SEEDING_SPECS = specs_of(SeedingParameters)
+_SPECS = {spec.name: spec for spec in _TRACKING_SPECS}
 
 
 def parameter_specs() -> tuple[ParameterSpec, ...]:
@@ -427,3 +395,11 @@ def parameter_specs() -> tuple[ParameterSpec, ...]:
 def seeding_specs() -> tuple[ParameterSpec, ...]:
     """Return the description of every seeding parameter, in the order of the dataclass."""
     return _SEEDING_SPECS
+
+
+def _check_names(changes: Mapping[str, Any]) -> None:
+    unknown = set(changes) - set(_SPECS)
+    if unknown:
+        raise InvalidParameterError(
+            f"{', '.join(sorted(unknown))} is no tracking parameter; there are {', '.join(_SPECS)}."
+        )

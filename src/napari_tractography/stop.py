@@ -80,6 +80,13 @@ class StopReason(IntEnum):
         True,
         "seed in white matter or lower the minimum amplitude",
     )
+    SHARP_TURN = (
+        16,
+        "the fibre turns more sharply than the cone allows",
+        True,
+        False,
+        "widen the cone angle or take smaller steps",
+    )
 
 
 N_REASONS = len(StopReason)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
 import pytest
 
 from napari_tractography.benchmark.cases import Case, Contestant
 from napari_tractography.benchmark.comparison import CONTESTANTS, ROWS
 from napari_tractography.benchmark.ours import Ours
+from napari_tractography.benchmark.peers import mrtrix
 from napari_tractography.benchmark.peers.dipy import Dipy
-from napari_tractography.benchmark.peers.mrtrix import MRtrix
+from napari_tractography.benchmark.peers.mrtrix import MRtrix, MRtrixInput
 from napari_tractography.benchmark.peers.tractography_jl import TractographyJl
 from napari_tractography.phantoms import make_phantom, phantom_mask
 
@@ -37,6 +43,50 @@ def test_steps_are_as_many_as_the_bundles_are_long(contestant: Contestant, case:
     # Streamlines of some ten millimetres, none beyond the largest length: a wrong unit or frame
     # leaves the mask at once.
     assert 8 < steps <= 60
+
+
+def test_tckgen_gets_our_angle_and_limits_and_files_that_are_written_once(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[Path, dict[str, Any]]] = []
+    written: list[Path] = []
+    monkeypatch.setattr(
+        mrtrix, "run_tckgen", lambda fod, out, arguments: given.append((fod, arguments)) or out
+    )
+    write = mrtrix.write_fod
+    monkeypatch.setattr(
+        mrtrix, "write_fod", lambda fod, path: written.append(path) or write(fod, path)
+    )
+    files = MRtrixInput()
+    for angle in (10.0, None):
+        contestant = MRtrix("iFOD1", max_angle_deg=angle, files=files)
+        contestant.prepare(case)
+        contestant.run(7)
+    assert [arguments["angle"] for _, arguments in given] == [10.0, case.max_angle_deg]
+    assert [fod for fod, _ in given] == written * 2
+    for _, arguments in given:
+        limits = {name: arguments[name] for name in ("minlength", "maxlength", "cutoff", "step")}
+        assert limits == {"minlength": 0, "maxlength": 60.0, "cutoff": 0.05, "step": 1.0}
+        assert (arguments["seeds"], arguments["select"]) == (7, 0)  # seeds in vain count as well
+
+
+def test_steps_of_tckgen_are_points_but_one_a_streamline(case: Case, tmp_path: Path) -> None:
+    lines = [np.zeros((n, 3), np.float32) for n in (5, 2, 1)]
+    path = tmp_path / "out.tck"
+    nib.streamlines.save(nib.streamlines.Tractogram(lines, affine_to_rasmm=np.eye(4)), path)
+    assert MRtrix("iFOD1").steps(path) == 5
+
+
+def test_tables_are_made_before_the_clock_runs(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another contestant's run may have replaced them; the start-up must not hold them."""
+    ours = Ours("ours")
+    ours.prepare(case)
+    tracked: list[int] = []
+    monkeypatch.setattr(ours, "_track", lambda fod, seeds, *_, **__: tracked.append(len(seeds)))
+    ours.make_seeds(10)
+    assert tracked == [1]
+    ours.run(10)
+    assert tracked == [1, 10]
 
 
 def test_rows_compare_contestants_that_take_part() -> None:

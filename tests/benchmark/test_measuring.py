@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from napari_tractography.benchmark import measuring
 from napari_tractography.benchmark.cases import Case, make_case
-from napari_tractography.benchmark.measuring import Measurement, _speed, measure
+from napari_tractography.benchmark.measuring import Measurement, _fitting_size, _speed, measure
 
 
 class Counting:
@@ -68,7 +69,19 @@ def test_start_up_is_taken_off_steps_and_seconds() -> None:
     start = [Measurement(10, 1.0, 0.5)] * 3
     runs = [Measurement(110, 3.0, 4.5), Measurement(1010, 3.0, 1.0)]
     runs.append(Measurement(210, 2.0, 2.5))
-    speed = _speed("x", start, runs)
+    speed = _speed("x", start, runs, n_seeds=10)
     assert speed.steps_per_s == 200.0  # of 50, 500 and 200
     assert speed.steps_per_cpu_s == 100.0  # of 25, 2000 and 100
     assert speed.start_up_s == 1.0
+    assert speed.steps_per_seed == 21.0  # of 11, 101 and 21
+
+
+@pytest.mark.parametrize("start_up_s", [0.0, 1.5, 20.0])
+def test_runs_are_sized_by_their_time_beyond_the_start_up(
+    monkeypatch: pytest.MonkeyPatch, start_up_s: float
+) -> None:
+    def timed(contestant: Counting, n: int) -> Measurement:  # a millisecond a seed
+        return Measurement(n, start_up_s + 1e-3 * n, 0.0)
+
+    monkeypatch.setattr(measuring, "measure_run", timed)
+    assert _fitting_size(Counting("x"), 3.0) == pytest.approx(3000, rel=0.01)

@@ -144,7 +144,7 @@ WRONG = {
     "output without a folder": ([*SEEDED, "-o", "absent/x.tck"], ["absent", "does not exist"]),
     "output is a folder": ([*SEEDED, "-o", "folder.tck"], ["folder.tck is a folder"]),
     "output of unknown ending": ([*SEEDED, "-o", "out.png"], ["out.png", ".trk"]),
-    "nothing found": ([*SEEDED, "--min-length", "249"], ["No streamlines", "minimum length"]),
+    "nothing found": ([*SEEDED, "--min-length", "1900"], ["No streamlines", "minimum length"]),
     "no command": ([], ["COMMAND", "--help"]),
     "unknown command": (["fly"], ["'fly'", "track"]),
     "no FOD": (["track", "-o", "out.tck"], ["FOD", "--help"]),

@@ -21,7 +21,7 @@ import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.cli import track as track_module
 from napari_tractography.cli.command import make_parser
-from napari_tractography.cli.track import parameters_from
+from napari_tractography.cli.track import given_parameters
 from napari_tractography.files.volumes import save_volume
 from napari_tractography.parameters import ParameterSpec, parameter_specs
 from napari_tractography.tracking.inputs import Execution
@@ -40,7 +40,9 @@ def test_track_writes_what_the_functions_make(
     wanted = nt.track(
         nt.load_fod("fod.nii.gz"),
         nt.Seeds.in_mask(inside, grid, 50, random_seed=3),
-        nt.TrackingParameters(n_directions=256, step_mm=1.0, random_seed=3),
+        nt.TrackingParameters.for_fod(
+            nt.load_fod("fod.nii.gz"), n_directions=256, step_mm=1.0, random_seed=3
+        ),
         mask=inside,
     )
     found = nt.load_tractogram(f"b.{ending}")
@@ -88,7 +90,8 @@ def test_a_terminal_is_told_what_goes_on_and_left_tidy(
 def test_several_spheres_have_their_number_of_seeds_each_and_go_on_counting(
     folder: Path, drawing: nt.Fod
 ) -> None:
-    x, y, z = drawing.grid.centre_mm.tolist()
+    inside = np.argwhere(drawing.support)[drawing.n_voxels // 2]
+    x, y, z = drawing.grid.to_mm(inside[None].astype(float))[0].tolist()
     spheres = [f"--seed-sphere={x!r},{y!r},{z!r},{r}" for r in ("8", "8,20", "8")]
     assert main(["track", "fod.nii.gz", "-o", "b.trk", *spheres, *RUN]) == 0
     sources = json.loads(Path("b.json").read_text())["seeds"]
@@ -136,6 +139,8 @@ def _other_value(spec: ParameterSpec) -> Any:
     if isinstance(spec.default, bool):
         return not spec.default
     assert spec.minimum is not None
+    if spec.default is None:
+        return 2.5
     if isinstance(spec.default, int):
         return spec.default + 2
     return float(spec.default) + 0.25
@@ -145,18 +150,32 @@ def _other_value(spec: ParameterSpec) -> Any:
 def test_every_parameter_has_a_flag(spec: ParameterSpec) -> None:
     value = _other_value(spec)
     flag = [spec.flag] if value is True else [spec.flag, str(value)]
-    # Direct evaluation is for these algorithms only.
-    base = {"algorithm": "diffusion"} if spec.name == "evaluation" else {}
-    algorithm = [word for name, choice in base.items() for word in (f"--{name}", choice)]
-    options = make_parser().parse_args(["track", "x", "-o", "y", *algorithm, *flag])
-    found = parameters_from(options)
-    assert getattr(found, spec.name) == value
-    assert found == nt.TrackingParameters(**{**base, spec.name: value})
+    options = make_parser().parse_args(["track", "x", "-o", "y", *flag])
+    assert given_parameters(options) == {spec.name: value}
 
 
-def test_without_flags_the_defaults_hold() -> None:
-    options = make_parser().parse_args(["track", "x", "-o", "y"])
-    assert parameters_from(options) == nt.TrackingParameters()
+def test_without_flags_the_parameters_suit_the_fod_and_it_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["track", "fod.nii.gz", "-o", "b.tck", "--seed-fod", "--n-seeds", "20"]
+    assert main(words) == 0
+    wanted = nt.TrackingParameters.for_fod(nt.load_fod("fod.nii.gz"))
+    assert nt.Recipe.load("b.json").parameters == wanted
+    assert "Defaults for voxels of 2 mm: step 0.4 mm (voxel / 5)" in capsys.readouterr().out
+    assert main([*words, "--max-angle", "45", "--min-amplitude", "0.05"]) == 0
+    wanted = wanted.replace(max_angle_deg=45.0, min_amplitude=0.05)
+    assert nt.Recipe.load("b.json").parameters == wanted
+    told = capsys.readouterr().out
+    assert "step 0.4 mm" in told
+    assert "minimum amplitude" not in told
+    assert "radius" not in told
+
+
+def test_an_impossible_flag_is_told_before_anything_is_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["track", "absent.nii", "-o", "b.tck", "--seed-fod", "--step", "99"]) == 2
+    assert "step_mm = 99 mm is out of range" in capsys.readouterr().err
 
 
 def test_help_tells_units_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,7 +186,8 @@ def test_help_tells_units_and_defaults(capsys: pytest.CaptureFixture[str]) -> No
     for spec in parameter_specs():
         assert spec.flag in told
         if spec.unit:
-            assert f"[{spec.unit}] (default {spec.default:g})" in told
+            default = spec.by_fod or f"{spec.default:g}"
+            assert f"[{spec.unit}] (default {default})" in told
 
 
 def test_where_and_with_how_much_memory_to_track_is_handed_on(
@@ -191,7 +211,7 @@ def test_where_and_with_how_much_memory_to_track_is_handed_on(
 def test_older_output_survives_a_run_that_fails(folder: Path, track: Track) -> None:
     assert track() == 0
     content = Path("b.tck").read_bytes(), Path("b.json").read_bytes()
-    assert track("--min-length", "249") == 2
+    assert track("--min-length", "1900") == 2
     assert (Path("b.tck").read_bytes(), Path("b.json").read_bytes()) == content
 
 

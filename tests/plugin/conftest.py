@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,8 +16,10 @@ from hands import CHUNK, FEW, WAIT_MS, fod_layer, lie_still, tracking_threads
 from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
 
+from napari_tractography.files.images import NumberStream
 from napari_tractography.fod import Fod
 from napari_tractography.phantoms import make_phantom
+from napari_tractography.plugin.layers import opening
 from napari_tractography.plugin.panel import settings
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.sections import device
@@ -34,6 +38,28 @@ def cross() -> Fod:
 def no_look_at_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Panels do not look for GPUs by themselves: that imports CuPy, which takes a while."""
     monkeypatch.setattr(device, "LOOK_AFTER_MS", 3_600_000)
+
+
+@pytest.fixture(autouse=True)
+def files_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files count as small, however slow the machine: they are open when the call returns."""
+    monkeypatch.setattr(opening, "WAIT_SECONDS", 60.0)
+
+
+@pytest.fixture
+def held_reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Files are large: reading stops before the last numbers until the event is set."""
+    monkeypatch.setattr(opening, "WAIT_SECONDS", 0.05)
+    read, gate = NumberStream.read, threading.Event()
+
+    def held(self: NumberStream, values: Any) -> None:
+        if self.n_read + values.size >= math.prod(self._stored.shape):
+            assert gate.wait(60)
+        read(self, values)
+
+    monkeypatch.setattr(NumberStream, "read", held)
+    yield gate
+    gate.set()
 
 
 @pytest.fixture

@@ -9,12 +9,14 @@ import imageio.v3 as imageio
 import napari
 import numpy as np
 import pytest
-from hands import save_fod, tracking_threads
+from hands import WAIT_MS, save_fod, tracking_threads
 
 from napari_tractography import load_fod
 from napari_tractography.errors import FileError
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin import demo
+from napari_tractography.plugin.layers.volumes import fod_of
+from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.tractogram import load_tractogram
 
 
@@ -45,6 +47,37 @@ def test_it_leaves_a_picture_streamlines_and_a_summary(
     assert len(saved) > 100
 
 
+def test_the_window_is_there_before_a_large_fod_has_been_read(
+    tested_viewer: None, held_reading: Any, tmp_path: Path, monkeypatch: Any, qtbot: Any
+) -> None:
+    path = save_fod(make_phantom("cross", lmax=6), tmp_path / "wm.nii")
+    shown: list[Any] = []
+
+    def streamlines(viewer: Any) -> list[Any]:
+        return [layer for layer in viewer.layers if isinstance(layer, Streamlines)]
+
+    def look() -> None:
+        viewer = napari.current_viewer()
+        assert [layer.name for layer in viewer.layers] == ["wm.nii"]
+        assert fod_of(viewer.layers[0]) is None
+        held_reading.set()
+        qtbot.waitUntil(lambda: bool(streamlines(viewer)), timeout=WAIT_MS)
+        qtbot.waitUntil(lambda: len(streamlines(viewer)[0].tractogram) > 100, timeout=WAIT_MS)
+        shown.append(viewer)
+
+    monkeypatch.setattr(napari, "run", look)
+    assert demo.run_demo(str(path), None) == 0
+    assert shown
+    qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
+
+
+def test_what_is_no_fod_opens_no_window(tmp_path: Path, monkeypatch: Any) -> None:
+    for module, name in ((napari, "Viewer"), (demo, "get_qapp")):
+        monkeypatch.setattr(module, name, lambda **_kwargs: pytest.fail("a window"))
+    with pytest.raises(FileError, match="nowhere"):
+        demo.run_demo(str(tmp_path / "nowhere.nii"), None)
+
+
 def test_an_output_that_is_no_folder(tested_viewer: None, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="file"):
@@ -62,5 +95,5 @@ def test_seeds_are_spread_over_the_directed_voxels() -> None:
 
 
 def test_thin_volumes_are_shown_from_above(shared_data: Path) -> None:
-    assert demo.is_thin(load_fod(shared_data / "fibercup" / "fod.nii.gz"))
-    assert not demo.is_thin(make_phantom("letter", lmax=2))
+    assert demo.is_thin(load_fod(shared_data / "fibercup" / "fod.nii.gz").grid)
+    assert not demo.is_thin(make_phantom("letter", lmax=2).grid)

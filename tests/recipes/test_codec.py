@@ -156,7 +156,25 @@ def test_recipes_of_the_first_version_are_read(tmp_path: Path) -> None:
     del content["seeds"][0]["first"]
     assert "backend" not in content
     path.write_text(json.dumps(content))
-    assert Recipe.load(path) == _recipe()
+    assert Recipe.load(path) == _recipe()  # whose parameters are all written down
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_parameters_of_earlier_versions_mean_what_they_meant(tmp_path: Path, version: int) -> None:
+    """Those knew another edge and a parameter more; the threshold on probability was not 0."""
+    path = tmp_path / "bundle.json"
+    content = _saved(path)
+    content["format_version"] = version
+    content["parameters"] = {"step_mm": 0.3, "evaluation": "direct"}
+    path.write_text(json.dumps(content))
+    parameters = Recipe.load(path).parameters
+    assert parameters == nt.TrackingParameters(
+        step_mm=0.3, edge="interpolated", min_probability=0.005
+    )
+    content["format_version"] = 3
+    path.write_text(json.dumps(content))
+    with pytest.raises(FileError, match=r"unknown field .*evaluation"):
+        Recipe.load(path)
 
 
 @pytest.mark.parametrize(

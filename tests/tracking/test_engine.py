@@ -267,7 +267,7 @@ def test_a_run_to_the_end_leaves_no_thread(fod, seeds):
 
 
 def test_two_runs_at_once_do_not_disturb_each_other(fod, seeds):
-    """They fill the same tables of cone masses."""
+    """They fill the rows of one table."""
     wanted = [track(fod, seeds, short(random_seed=k)).digest() for k in range(2)]
     fresh = Fod(fod.coefficients, fod.grid)
     runs = [iter_track(fresh, seeds, short(random_seed=k), block=20) for k in range(2)]

@@ -54,7 +54,7 @@ def test_streamlines_depend_neither_on_threads_nor_on_blocks(fod, seeds, changes
 
 
 def test_streamlines_do_not_depend_on_what_was_tracked_before(fod, seeds):
-    """The tables of cone masses and of best directions fill up as streamlines pass."""
+    """Rows of the table are filled as streamlines first come near."""
     parameters = short(min_probability=0.1, min_amplitude=0.0)
     for algorithm in ("probabilistic", "deterministic"):
         fresh = Fod(fod.coefficients, fod.grid)
@@ -155,14 +155,11 @@ def test_the_order_of_voxels_in_memory_does_not_matter(order, flips, interpolati
         algorithm=algorithm, interpolation=interpolation, step_mm=0.5, start="max"
     )
     one, other = track(fod, seeds, parameters), track(turned, seeds, parameters)
-    if interpolation == "nearest" or algorithm == "deterministic":
-        assert one.n_points > 1000
-        same = [
-            len(a) == len(b) and np.abs(a - b).max() < 1e-3 for a, b in zip(one, other, strict=True)
-        ]
-        assert np.mean(same) > 0.95  # a border that rounding decides is seldom met
-    else:  # the corners are numbered otherwise, so other ones are drawn
-        assert abs(one.lengths_mm.mean() / other.lengths_mm.mean() - 1) < 0.2
+    assert one.n_points > 1000
+    same = [
+        len(a) == len(b) and np.abs(a - b).max() < 1e-3 for a, b in zip(one, other, strict=True)
+    ]
+    assert np.mean(same) > 0.8  # a try or a border that rounding decides is seldom met
 
 
 @pytest.mark.parametrize("frame", ["scanner", "voxel"])

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from napari_tractography.tracking.report import Report
+import numpy as np
+import pytest
+from toys import lobes
+
+from napari_tractography.fod import Fod
+from napari_tractography.parameters import TrackingParameters
+from napari_tractography.regions import Region
+from napari_tractography.seeds import Seeds
+from napari_tractography.tracking.engine import track
+from napari_tractography.tracking.report import Report, advice
+
+STRAIGHT = TrackingParameters(step_mm=0.5, max_angle_deg=20.0, max_length_mm=100.0)
 
 
 def test_the_speed_leaves_out_what_is_not_tracking():
@@ -25,3 +36,64 @@ def test_another_backend_begins_anew_but_for_the_tables():
     report = Report("cuda:0", "many seeds", {"tables": 2.0, "upload": 1.0}, 10, 20)
     report.begin("cpu", "cuda:0 failed")
     assert report == Report("cpu", "cuda:0 failed", {"tables": 2.0})
+
+
+def along_x(shape, strength=1.0):
+    """Voxels of 1 mm that hold one and the same fibre, along x, as strong as `strength` says."""
+    row = lobes([1.0, 0.0, 0.0], 8).reshape(-1)
+    return Fod(np.broadcast_to(strength, shape)[..., None] * row, np.eye(4))
+
+
+@pytest.fixture(scope="module")
+def straight():
+    return along_x((40, 3, 3))
+
+
+def middle(fod, n=50):
+    return Seeds.in_sphere(fod.grid.centre_mm, 0.4, n)
+
+
+def test_a_run_that_went_well_needs_no_advice(straight):
+    tractogram = track(straight, middle(straight), STRAIGHT)
+    assert len(tractogram) == 50
+    assert advice(tractogram, STRAIGHT) == ""
+
+
+def test_a_run_that_ends_mostly_at_the_maximum_length_says_what_to_change(straight):
+    parameters = STRAIGHT.replace(max_length_mm=8.0)
+    text = advice(track(straight, middle(straight), parameters), parameters)
+    assert text.startswith("100 % of the streamlines reached the maximum length of 8 mm")
+    assert "raise the minimum amplitude (0.05) if they wander, else the maximum length" in text
+
+
+@pytest.mark.parametrize(
+    ("strength", "n_long", "remedy"),
+    [
+        pytest.param(0.0, 10, "lower the minimum length", id="too short"),
+        pytest.param(0.01, 0, "or lower the minimum amplitude", id="too faint"),
+    ],
+)
+def test_a_run_of_which_most_seeds_come_to_nothing_says_what_to_change(strength, n_long, remedy):
+    """The two layers at the bottom hold fibres as long as the volume.
+
+    Those above hold as many voxels of it as `n_long` says; the rest of them is faint or empty.
+    """
+    strengths = np.full((40, 3, 12), strength)
+    strengths[:, :, :2] = 1
+    strengths[:n_long] = 1
+    fod = along_x(strengths.shape, strengths)
+    seeds = Seeds.at([[4.0, 1.0, z] for z in (0, 0.2, 3, 4, 5, 6, 7, 8, 9, 10)])
+    parameters = STRAIGHT.replace(min_length_mm=20.0)
+    tractogram = track(fod, seeds, parameters)
+    assert len(tractogram) == 2
+    text = advice(tractogram, parameters)
+    assert text.startswith("80 % of the seeds gave no streamline or one that ends at once")
+    assert remedy in text
+
+
+def test_what_a_region_discards_is_no_reason_for_advice(straight):
+    x, y, z = straight.grid.centre_mm
+    one = Region.sphere((x + 8, y + 0.3, z), 0.35, "include")
+    tractogram = track(straight, middle(straight), STRAIGHT, regions=[one])
+    assert 0 < len(tractogram) < 20
+    assert advice(tractogram, STRAIGHT) == ""

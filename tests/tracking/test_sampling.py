@@ -1,8 +1,4 @@
-"""Draws of single steps against the conditional distribution worked out by brute force.
-
-Fixed seeds: a test either always passes or always fails. Bins with fewer than five expected draws
-are merged, and a draw of probability zero fails at once.
-"""
+"""Draws of single steps against the FOD in the cone, in 64 bits by DIPY's spherical harmonics."""
 
 from __future__ import annotations
 
@@ -10,249 +6,295 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
-from toys import SKEWED, BruteForce, directions_between, random_fod
+from chi_square import ConeBins, p_value
+from scipy.spatial import cKDTree
+from toys import SKEWED, BruteForce, lobes, random_fod, tangents, unit_steps
 
+from napari_tractography.directions import direction_set
+from napari_tractography.fields.polynomials import polynomial_matrix
 from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
+from napari_tractography.parameters import SOFTPLUS_SHARPNESS, TrackingParameters
 from napari_tractography.seeds import Seeds
 from napari_tractography.stop import StopReason
 from napari_tractography.tracking import codes
 from napari_tractography.tracking.engine import track
+from napari_tractography.tracking.tables.cache import fod_table
 
 N_DRAWS = 100_000
 POSITION_VOX = (1.3, 1.85, 2.4)  # all eight corners count, each with a weight of its own
-# 724 directions lie about 8 degrees apart: a narrow cone needs more to hold several.
-DIRECTIONS_BY_ANGLE = {5.0: 2048, 15.0: 2048, 30.0: 724, 45.0: 724, 90.0: 724}
+BOTH_INTERPOLATIONS = pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
+EVERYWHERE = 180.0
 
 
-def draw_steps(fod, position_mm, current, *, n_directions, cone=None, **parameters):
-    """Indices of the directions of one step, from N_DRAWS streamlines, and the tractogram."""
+def draw_steps(fod, position_mm, axis=None, *, n=N_DRAWS, cone=None, **parameters):
+    """(n, 3) unit vectors of the first steps of n streamlines, and the tractogram."""
     settings = {
         "step_mm": 0.25,
         "max_length_mm": 0.25,
-        "start": "given",
+        "start": "sampled" if axis is None else "given",
         "direction": "forward",
         "min_probability": 0.0,
         "min_amplitude": 0.0,
-        "n_directions": n_directions,
         "random_seed": 11,
     } | parameters
-    given = None
-    if current is not None:
-        unit = BruteForce.at(
-            fod, position_mm, interpolation="nearest", n_directions=n_directions
-        ).units[current]
-        given = np.tile(unit, (N_DRAWS, 1))
-    seeds = Seeds.at(np.tile(position_mm, (N_DRAWS, 1)), given)
+    given = None if axis is None else np.tile(axis, (n, 1))
+    seeds = Seeds.at(np.tile(position_mm, (n, 1)), given)
     tractogram = track(fod, seeds, TrackingParameters(**settings), cone=cone)
     lines = tractogram.points.reshape(-1, 2, 3)
-    return directions_between(lines[:, 0], lines[:, 1], n_directions), tractogram
+    return unit_steps(lines[:, 0], lines[:, 1]), tractogram
 
 
-def p_value(drawn, probabilities):
-    """p of Pearson's chi-square."""
-    counts = np.bincount(drawn, minlength=len(probabilities))
-    assert not counts[probabilities == 0].any(), "a direction of probability zero was drawn"
-    expected = probabilities * len(drawn)
-    rare = expected < 5
-    observed, expected = (
-        np.append(values[~rare], values[rare].sum()) for values in (counts, expected)
-    )
-    if expected[-1] < 5:  # too little even together: into the smallest of the others
-        smallest = np.argmin(expected[:-1])
-        expected[smallest] += expected[-1]
-        observed[smallest] += observed[-1]
-        observed, expected = observed[:-1], expected[:-1]
-    assert len(expected) > 1, "one bin proves nothing"
-    return chisquare(observed, expected * observed.sum() / expected.sum()).pvalue
-
-
-def between(amplitudes, quantile):
-    """A floor near a quantile but between two amplitudes: rounding cannot decide; 0 at 0."""
-    ordered = np.sort(amplitudes)
-    k = int(quantile * (len(ordered) - 1))
-    return float(ordered[k : k + 2].mean()) if quantile else 0.0
-
-
-@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
-@pytest.mark.parametrize("angle", [5.0, 15.0, 30.0, 45.0, 90.0])
-@pytest.mark.parametrize("lmax", [2, 4, 8, 12])
-def test_steps_have_the_distribution_of_the_fod_in_the_cone(interpolation, angle, lmax):
-    n_directions = DIRECTIONS_BY_ANGLE[angle]
-    fod = random_fod(lmax, affine=SKEWED, seed=lmax)
+def situation(interpolation, seed=8):
+    """A random FOD, a position in it, the FOD there and a direction somewhat off its peak."""
+    fod = random_fod(8, affine=SKEWED, seed=seed)
     position = fod.grid.to_mm(POSITION_VOX)
-    truth = BruteForce.at(fod, position, interpolation=interpolation, n_directions=n_directions)
-    current = int(np.argsort(truth.amplitudes)[-20])
+    truth = BruteForce.at(fod, position, interpolation=interpolation)
+    units = direction_set(724).astype(np.float64)
+    axis = units[np.argsort(truth.amplitudes(units))[-20]]
+    return fod, position, truth, axis / np.linalg.norm(axis)
+
+
+def above(density, floor):
+    """A density without what lies below the floor."""
+
+    def cut(units):
+        values = density(units)
+        return np.where(values >= floor, values, 0.0)
+
+    return cut
+
+
+@BOTH_INTERPOLATIONS
+@pytest.mark.parametrize("angle", [5.0, 10.0, 15.0, 30.0, 60.0, 90.0])
+def test_steps_have_the_distribution_of_the_fod_in_the_cone(interpolation, angle):
+    fod, position, truth, axis = situation(interpolation)
     drawn, tractogram = draw_steps(
-        fod,
-        position,
-        current,
-        n_directions=n_directions,
-        interpolation=interpolation,
-        max_angle_deg=angle,
+        fod, position, axis, interpolation=interpolation, max_angle_deg=angle
     )
     assert len(drawn) == N_DRAWS
     assert tractogram.tally[StopReason.MAX_LENGTH] == N_DRAWS
-    assert p_value(drawn, truth.probabilities(truth.cone(current, angle))) > 1e-3
+    assert ConeBins(axis, angle).p_value(drawn, truth.amplitudes) > 1e-3
 
 
-@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
-@pytest.mark.parametrize("angle", [15.0, 45.0, 90.0])
+def test_another_distribution_would_be_noticed():
+    """Draws of a cone against the FOD of the voxel beside."""
+    fod, position, _, axis = situation("trilinear")
+    drawn, _ = draw_steps(fod, position, axis, max_angle_deg=30.0)
+    beside = BruteForce.at(fod, position, interpolation="nearest")
+    assert ConeBins(axis, 30.0).p_value(drawn, lambda u: beside.amplitudes(u) + 0.1) < 1e-9
+
+
+@BOTH_INTERPOLATIONS
+@pytest.mark.parametrize("angle", [10.0, 60.0, 90.0])
 def test_a_floor_takes_small_amplitudes_out_of_the_draw(interpolation, angle):
-    n_directions = DIRECTIONS_BY_ANGLE[angle]
-    fod = random_fod(8, affine=SKEWED, seed=3)
-    position = fod.grid.to_mm(POSITION_VOX)
-    truth = BruteForce.at(fod, position, interpolation=interpolation, n_directions=n_directions)
-    current = int(np.argmax(truth.amplitudes))
-    inside = truth.cone(current, angle)
-    floor = between(truth.amplitudes[inside], 0.5)
-    wanted = truth.probabilities(inside, floor)
-    assert (wanted[inside] == 0).any()
+    fod, position, truth, axis = situation(interpolation, seed=3)
+    bins = ConeBins(axis, angle)
+    inside = []
+    bins.masses(lambda units: inside.append(truth.amplitudes(units)) or inside[0])
+    floor = float(np.median(inside[0]))
     drawn, _ = draw_steps(
         fod,
         position,
-        current,
-        n_directions=n_directions,
+        axis,
         interpolation=interpolation,
         max_angle_deg=angle,
         min_amplitude=floor,
     )
-    assert p_value(drawn, wanted) > 1e-3
+    assert truth.amplitudes(drawn).min() > floor - 1e-3
+    assert bins.p_value(drawn, above(truth.amplitudes, floor)) > 1e-3
 
 
-@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
-@pytest.mark.parametrize("floor_quantile", [0.0, 0.5])
-@pytest.mark.parametrize(
-    ("angle", "n_directions", "max_proposals"),
-    [
-        pytest.param(8.0, 2048, 0, id="at once"),
-        pytest.param(30.0, 724, codes.MAX_PROPOSALS, id="after misses"),
-    ],
-)
-def test_the_scan_draws_from_the_same_distribution(
-    interpolation, floor_quantile, angle, n_directions, max_proposals
-):
-    """Around a direction of little mass nearly every proposal misses the cone: the scan decides."""
-    fod = random_fod(8, affine=SKEWED, seed=5)
-    position = fod.grid.to_mm(POSITION_VOX)
-    truth = BruteForce.at(fod, position, interpolation=interpolation, n_directions=n_directions)
-    cones = truth.units @ truth.units.T >= np.cos(np.deg2rad(angle))
-    several = np.flatnonzero((cones & (truth.amplitudes > 0.02)).sum(axis=1) >= 6)
-    mass_fractions = np.array([truth.mass_fraction(cones[i]) for i in several])
-    current = int(several[np.argmin(mass_fractions)])
-    inside = truth.cone(current, angle)
-    floor = between(truth.amplitudes[inside], floor_quantile)
-    # A draw covers both signs: the chance of a miss is 1 - 2 * mass_fraction.
-    assert (1 - 2 * mass_fractions.min()) ** max_proposals > 0.3
+@BOTH_INTERPOLATIONS
+@pytest.mark.parametrize("angle", [30.0, 90.0])
+def test_softplus_lets_small_and_negative_amplitudes_be_drawn_too(interpolation, angle):
+    fod, position, truth, axis = situation(interpolation, seed=4)
+
+    def softplus(units):
+        return np.log1p(np.exp(SOFTPLUS_SHARPNESS * truth.raw(units))) / SOFTPLUS_SHARPNESS
+
     drawn, _ = draw_steps(
         fod,
         position,
-        current,
-        n_directions=n_directions,
+        axis,
         interpolation=interpolation,
         max_angle_deg=angle,
-        min_amplitude=floor,
+        positivity="softplus",
     )
-    assert p_value(drawn, truth.probabilities(inside, floor)) > 1e-3
+    assert ConeBins(axis, angle).p_value(drawn, softplus) > 1e-3
 
 
-@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
+@BOTH_INTERPOLATIONS
 @pytest.mark.parametrize("floor", [0.0, 0.3])
 def test_a_sampled_start_is_drawn_from_the_whole_fod(interpolation, floor):
-    fod = random_fod(8, affine=SKEWED, seed=1)
-    position = fod.grid.to_mm(POSITION_VOX)
-    truth = BruteForce.at(fod, position, interpolation=interpolation)
-    drawn, _ = draw_steps(
-        fod,
-        position,
-        None,
-        n_directions=724,
-        interpolation=interpolation,
-        start="sampled",
-        min_amplitude=floor,
-    )
-    everywhere = np.ones(724, bool)
-    assert p_value(drawn, truth.probabilities(everywhere, floor)) > 1e-3
-    assert p_value(drawn // 362, np.array([0.5, 0.5])) > 1e-3
+    fod, position, truth, _ = situation(interpolation, seed=1)
+    drawn, _ = draw_steps(fod, position, interpolation=interpolation, min_amplitude=floor)
+    bins = ConeBins(np.array([0.0, 0.0, 1.0]), EVERYWHERE)
+    assert bins.p_value(drawn, above(truth.amplitudes, floor)) > 1e-3
 
 
-@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
+@BOTH_INTERPOLATIONS
 def test_a_start_at_the_maximum_has_both_signs_equally_often(interpolation):
-    fod = random_fod(8, affine=SKEWED, seed=2)
-    position = fod.grid.to_mm(POSITION_VOX)
-    truth = BruteForce.at(fod, position, interpolation=interpolation)
-    drawn, _ = draw_steps(
-        fod, position, None, n_directions=724, interpolation=interpolation, start="max"
-    )
-    assert set(drawn % 362) == {int(np.argmax(truth.amplitudes[:362]))}
-    assert p_value(drawn // 362, np.array([0.5, 0.5])) > 1e-3
+    fod, position, truth, _ = situation(interpolation, seed=2)
+    drawn, _ = draw_steps(fod, position, interpolation=interpolation, start="max", n=10_000)
+    peak, _ = truth.peak(np.array([0.0, 0.0, 1.0]), EVERYWHERE)
+    along = drawn @ peak
+    assert np.degrees(np.arccos(np.minimum(np.abs(along), 1.0))).max() < 0.1
+    assert p_value(np.bincount((along > 0).astype(int)), np.array([0.5, 0.5])) > 1e-3
 
 
-def band(width):
-    """A cone that is no cone: all directions nearly perpendicular to one of the axes or ahead."""
-
-    def allowed(current, candidates):
-        along = candidates @ current
-        return (np.abs(candidates[:, 2]) < width) | (along > 0.9)
-
-    return allowed
-
-
-@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
 @pytest.mark.parametrize(
-    ("width", "n_directions"),
-    [pytest.param(0.5, 724, id="wide"), pytest.param(0.004, 2048, id="narrow: mostly scanned")],
+    "background",
+    [
+        pytest.param(0.4, id="few tries"),
+        pytest.param(0.08, id="after the first look at the cone"),
+        pytest.param(0.01, id="with the largest of the cone as the bound"),
+    ],
 )
-def test_a_two_sided_cone_function_is_sampled_exactly(interpolation, width, n_directions):
-    fod = random_fod(8, affine=SKEWED, seed=7)
-    position = fod.grid.to_mm(POSITION_VOX)
-    truth = BruteForce.at(fod, position, interpolation=interpolation, n_directions=n_directions)
-    cone = band(width) if width > 0.1 else (lambda c, u: np.abs(u[:, 2]) < width)
-    current = int(np.argmax(truth.amplitudes))
-    inside = cone(truth.units[current], truth.units)
-    half = n_directions // 2
-    assert (inside[:half] & inside[half:]).any()  # some axis is allowed both ways
-    if width < 0.1:
-        assert (1 - truth.mass_fraction(inside)) ** codes.MAX_PROPOSALS > 0.3
-    else:
-        assert (inside[:half] != inside[half:]).any()  # and some only one way
+def test_draws_do_not_depend_on_how_many_tries_they_take(background):
+    """A cone far from a sharp lobe, with some and with hardly any of the FOD in it.
+
+    The truth is the row of the table, which half floats are, in 64 bits: their rounding is small
+    beside the lobe and not beside the background.
+    """
+    lobe = lobes(np.array([1.0, 0.0, 0.0]), 8, sharpness=0.05)
+    fod = Fod(np.zeros((3, 3, 3, 45)) + lobe, np.eye(4))
+    units = direction_set(4096).astype(float)
+    weak = np.zeros(45)
+    weak[:6] = (1.0, 0.1, 0.3, 0.1, -0.2, 0.1)
+    there = fod.amplitudes(units)[1, 1, 1].max()
+    values = lobe + background * there * weak
+    fod = Fod(np.zeros((3, 3, 3, 45)) + values, np.eye(4))
+    axis = np.array([0.0, 0.6, 0.8])
+    bins = ConeBins(axis, 15.0)
+    drawn, _ = draw_steps(fod, (1, 1, 1), axis, interpolation="nearest", max_angle_deg=15.0)
+    table = fod_table(fod)
+    row = table.coefficients[table.voxel_rows[1, 1, 1]].view(np.float16).astype(np.float64)
+
+    def density(units):
+        return np.maximum(polynomial_matrix(units, 8) @ row[:45], 0.0)
+
+    masses = bins.masses(density)
+    share = masses.mean() / (24 * 24) / row[45]  # of tries that are taken
+    n_tries = 1 / share
+    wanted = {0.4: (1, 32), 0.08: (32, 128), 0.01: (128, 2000)}[background]
+    assert wanted[0] < n_tries < wanted[1]
+    assert p_value(bins.counts(drawn), masses) > 1e-3
+
+
+def test_the_number_of_directions_has_no_influence():
+    """Tracking is continuous: the set is for cones that are given as functions alone."""
+    fod = random_fod(8, shape=(6, 6, 6), affine=SKEWED, seed=5)
+    seeds = Seeds.in_mask(fod.support, fod.grid, 200)
+    for algorithm in ("probabilistic", "deterministic"):
+        digests = {
+            track(
+                fod,
+                seeds,
+                TrackingParameters(algorithm=algorithm, n_directions=n, max_length_mm=30),
+            ).digest()
+            for n in (64, 724, 4096)
+        }
+        assert len(digests) == 1
+
+
+@BOTH_INTERPOLATIONS
+@pytest.mark.parametrize("angle", [20.0, 60.0])
+def test_a_cone_function_is_sampled_as_it_is_tabulated(interpolation, angle):
+    """The angle, written as a function: directions count by the nearest of the set."""
+    n_directions = 724
+    fod, position, truth, axis = situation(interpolation, seed=7)
+    units = direction_set(n_directions).astype(np.float64)
+    limit = np.cos(np.deg2rad(angle))
+    tree = cKDTree(units)
+    allowed = units @ units[tree.query(axis)[1]] >= limit
     drawn, _ = draw_steps(
         fod,
         position,
-        current,
-        n_directions=n_directions,
+        axis,
         interpolation=interpolation,
-        cone=cone,
+        n_directions=n_directions,
+        cone=lambda current, candidates: candidates @ current >= limit,
     )
-    assert p_value(drawn, truth.probabilities(inside)) > 1e-3
+    assert allowed[tree.query(drawn)[1]].mean() > 0.9999  # rounding decides on a border
+    bins = ConeBins(axis, angle + 15.0, n_rings=10)
+    assert (
+        bins.p_value(drawn, lambda u: truth.amplitudes(u) * allowed[tree.query(u)[1]] + 1e-9) > 1e-3
+    )
+
+
+def test_an_angle_as_a_function_gives_the_draws_of_the_angle_where_the_set_is_fine():
+    """All but the rim of the cone, where the nearest direction of the set decides."""
+    fod, position, truth, axis = situation("trilinear", seed=7)
+    limit = np.cos(np.deg2rad(40.0))
+    drawn, _ = draw_steps(
+        fod,
+        position,
+        axis,
+        n_directions=4096,
+        cone=lambda current, candidates: candidates @ current >= limit,
+    )
+    within = drawn[drawn @ axis > np.cos(np.deg2rad(35.0))]
+    assert ConeBins(axis, 35.0).p_value(within, truth.amplitudes) > 1e-3
+
+
+@BOTH_INTERPOLATIONS
+def test_a_cone_function_may_allow_directions_to_both_sides(interpolation):
+    """All directions near the equator, and those ahead."""
+    fod, position, truth, axis = situation(interpolation, seed=7)
+    units = direction_set(724).astype(np.float64)
+
+    def band(current, candidates):
+        return (np.abs(candidates[:, 2]) < 0.3) | (candidates @ current > 0.9)
+
+    tree = cKDTree(units)
+    allowed = band(units[tree.query(axis)[1]], units)
+    drawn, _ = draw_steps(fod, position, axis, interpolation=interpolation, cone=band)
+    bins = ConeBins(axis, EVERYWHERE, n_rings=10)
+    assert (
+        bins.p_value(drawn, lambda u: truth.amplitudes(u) * allowed[tree.query(u)[1]] + 1e-9) > 1e-3
+    )
+    assert (drawn @ axis < -0.5).any()
 
 
 def test_steps_and_halves_of_a_streamline_are_independent():
     """In a uniform FOD without a cone, signs of x and y of different steps are fair coins tossed
     apart; reused random numbers would show."""
-    fod = Fod(np.ones((4, 4, 4, 1)), np.eye(4))
-    seeds = Seeds.at(np.full((N_DRAWS, 3), 1.5), np.tile((0.0, 0.0, 1.0), (N_DRAWS, 1)))
+    fod = Fod(np.eye(1, 45) + np.zeros((4, 4, 4, 1)), np.eye(4))
+    positions = np.full((N_DRAWS, 3), 1.5)
+    up = np.tile((0.0, 0.0, 1.0), (N_DRAWS, 1))
     halves = [
         track(
             fod,
-            Seeds.at(seeds.positions_mm, sign * seeds.directions),
+            Seeds.at(positions, sign * up),
             TrackingParameters(
                 step_mm=0.1,
                 max_length_mm=0.2,
                 start="given",
                 direction=direction,
                 min_amplitude=0.0,
+                max_angle_deg=90.0,
                 random_seed=4,
             ),
-            cone=lambda current, candidates: np.ones(len(candidates), bool),
         )
         for direction, sign in (("forward", 1), ("backward", -1))
     ]
     ahead = np.diff(halves[0].points.reshape(N_DRAWS, 3, 3).astype(float), axis=1)
     back = np.diff(halves[1].points.reshape(N_DRAWS, 3, 3)[:, ::-1].astype(float), axis=1)
-    steps = [half[:, k] for half in (ahead, back) for k in (0, 1)]
-    for first, second in itertools.combinations(steps, 2):
+    # The second step is judged in axes of the first, so that it leans to no side.
+    turned = []
+    for half in (ahead, back):
+        first = half[:, 0] / np.linalg.norm(half[:, 0], axis=1, keepdims=True)
+        across = np.cross(first, (1.0, 0.0, 0.0))
+        turned.append(half[:, 0, :2])
+        turned.append(
+            np.stack([(half[:, 1] * w).sum(1) for w in (across, np.cross(first, across))], 1)
+        )
+    for first, second in itertools.combinations(turned, 2):
         for a, b in itertools.product((0, 1), repeat=2):
             agree = ((first[:, a] > 0) == (second[:, b] > 0)).astype(int)
-            assert p_value(agree, np.array([0.5, 0.5])) > 1e-3
+            assert p_value(np.bincount(agree, minlength=2), np.array([0.5, 0.5])) > 1e-3
+
+
+def test_limits_of_tries_are_what_the_tests_above_assume():
+    assert (codes.FIRST_TRIES, codes.SECOND_TRIES) == (32, 128)
+    assert np.allclose(tangents(np.array([0, 0.6, 0.8])) @ (0, 0.6, 0.8), 0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from napari_tractography.directions import direction_set
 from napari_tractography.fields.sh import sh_matrix
@@ -84,50 +83,82 @@ def random_fod(lmax: int, *, shape=(4, 4, 4), affine=None, seed=0) -> Fod:
     return Fod(values, np.eye(4) if affine is None else affine, name="random")
 
 
+def crossing_fod(*, shape=(4, 4, 4), affine=None, seed=0) -> Fod:
+    """Every voxel three lobes of lmax 8, along directions of its own, the weakest half as strong.
+
+    ::
+
+        * X *
+        X * X
+    """
+    rng = np.random.default_rng(seed)
+    units = rng.normal(size=(*shape, 3, 3))
+    units /= np.linalg.norm(units, axis=-1, keepdims=True)
+    weights = rng.uniform(0.5, 1.0, size=(*shape, 3, 1))
+    values = (lobes(units, 8) * weights).sum(axis=-2)
+    return Fod(values, np.eye(4) if affine is None else affine, name="crossings")
+
+
 @dataclass(frozen=True)
 class BruteForce:
-    """The FOD of one position over all directions, in float64, by the definition."""
+    """The FOD at one position, in float64, by the definition: interpolated, then clipped."""
 
-    units: np.ndarray  # (n_directions, 3)
-    amplitudes: np.ndarray  # (n_directions,): clipped in each voxel, then interpolated
+    fod: Fod
+    coefficients: np.ndarray  # (n_coefficients,): in the FOD's own basis
 
     @classmethod
-    def at(cls, fod: Fod, position_mm, *, interpolation: str, n_directions: int = 724):
-        units = direction_set(n_directions).astype(np.float64)
-        volume = np.maximum(fod.amplitudes(units).astype(np.float64), 0.0)
-        vox = np.linalg.inv(fod.grid.affine) @ np.append(position_mm, 1.0)
-        if interpolation == "nearest":
-            return cls(units, volume[tuple(np.round(vox[:3]).astype(int))])
-        mixed = np.zeros(n_directions)
-        for corner in np.ndindex(2, 2, 2):
-            index = np.floor(vox[:3]).astype(int) + corner
-            weight = np.prod(1.0 - np.abs(vox[:3] - index))
+    def at(cls, fod: Fod, position_mm, *, interpolation: str) -> BruteForce:
+        vox = (np.linalg.inv(fod.grid.affine) @ np.append(position_mm, 1.0))[:3]
+        first = np.floor(vox if interpolation == "trilinear" else vox + 0.5).astype(int)
+        mixed = np.zeros(fod.values.shape[1])
+        for corner in np.ndindex(2, 2, 2) if interpolation == "trilinear" else [(0, 0, 0)]:
+            index = first + corner
             if (index >= 0).all() and (index < fod.grid.shape).all():
-                mixed += weight * volume[tuple(index)]
-        return cls(units, mixed)
+                row = fod.voxel_rows[tuple(index)]
+                weight = np.prod(1.0 - np.abs(vox - index)) if interpolation == "trilinear" else 1
+                mixed += weight * fod.values[row].astype(np.float64) * (row >= 0)
+        return cls(fod, mixed)
 
-    def cone(self, current: int, max_angle_deg: float) -> np.ndarray:
-        """(n_directions,) bool: the directions within the angle of direction `current`."""
-        angle = np.rad2deg(np.arccos(np.clip(self.units @ self.units[current], -1, 1)))
-        return angle <= max_angle_deg
+    def raw(self, units: np.ndarray) -> np.ndarray:
+        """(n,): amplitudes along (n, 3) unit vectors, RAS+, without any positivity."""
+        return self.fod.sample_matrix(units) @ self.coefficients
 
-    def mass_fraction(self, allowed: np.ndarray) -> float:
-        """Mass of the directions in `allowed` over the whole mass."""
-        return float(self.amplitudes[allowed].sum() / self.amplitudes.sum())
+    def amplitudes(self, units: np.ndarray) -> np.ndarray:
+        """(n,): amplitudes along (n, 3) unit vectors, clipped at 0."""
+        return np.maximum(self.raw(units), 0.0)
 
-    def probabilities(self, allowed: np.ndarray, floor: float = 0.0) -> np.ndarray:
-        """(n_directions,): the distribution of the next direction."""
-        mass = np.where(allowed & (self.amplitudes >= floor), self.amplitudes, 0.0)
-        return mass / mass.sum()
+    def peak(self, axis: np.ndarray, max_angle_deg: float) -> tuple[np.ndarray, float]:
+        """The direction of the largest amplitude in a cone, by ever finer looks; and that."""
+        best, spread = axis, max_angle_deg
+        for n in (10_000, 500, 500):
+            units = cone_points(best, spread, n)
+            units = units[units @ axis >= np.cos(np.deg2rad(max_angle_deg)) - 1e-12]
+            units = np.concatenate([best[None], units])
+            amplitudes = self.raw(units)
+            best = units[np.argmax(amplitudes)]
+            spread *= 0.04
+        return best, float(amplitudes.max())
 
 
-def directions_between(first: np.ndarray, last: np.ndarray, n_directions: int = 724) -> np.ndarray:
-    """Indices of the set's directions along which (n, 3) points went to (n, 3) points."""
+def tangents(axis: np.ndarray) -> np.ndarray:
+    """(2, 3): two unit vectors at right angles to a unit vector and to each other."""
+    return np.linalg.svd(np.asarray(axis, dtype=np.float64)[None])[2][1:]
+
+
+def cone_points(axis: np.ndarray, angle_deg: float, n: int) -> np.ndarray:
+    """(n, 3) unit vectors spread evenly over the cone around an axis, in float64."""
+    index = np.arange(n)
+    z = 1.0 - (1.0 - np.cos(np.deg2rad(angle_deg))) * (index + 0.5) / n
+    azimuth = index * np.pi * (3.0 - np.sqrt(5.0))
+    a, b = tangents(axis)
+    across = np.cos(azimuth)[:, None] * a + np.sin(azimuth)[:, None] * b
+    return z[:, None] * np.asarray(axis) + np.sqrt(1.0 - z * z)[:, None] * across
+
+
+def unit_steps(first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """(n, 3) unit vectors along which (n, 3) points went to (n, 3) points."""
     moved = np.asarray(last, dtype=np.float64) - first
-    moved /= np.linalg.norm(moved, axis=1, keepdims=True)
-    distance, index = cKDTree(direction_set(n_directions)).query(moved)
-    assert distance.max() < 1e-3, "a step was not along a direction of the set"
-    return index
+    return moved / np.linalg.norm(moved, axis=1, keepdims=True)
 
 
 def polyline_angles_deg(line: np.ndarray) -> np.ndarray:

@@ -44,9 +44,11 @@ class Speed:
     steps_per_s, steps_per_cpu_s : float
         Zero where it was skipped.
     start_up_s : float
-        What a run without work takes; taken off the others.
+        What a run of one seed takes; taken off the others.
     skipped : str
         Why it took no part, or "".
+    steps_per_seed : float
+        Their mean: about the same for programs that track alike.
     """
 
     label: str
@@ -54,6 +56,7 @@ class Speed:
     steps_per_cpu_s: float = 0.0
     start_up_s: float = 0.0
     skipped: str = ""
+    steps_per_seed: float = 0.0
 
 
 def measure(
@@ -102,7 +105,7 @@ def measure(
     return [
         Speed(c.label, skipped=skipped[c.label])
         if skipped[c.label]
-        else _speed(c.label, start_ups[c.label], runs[c.label])
+        else _speed(c.label, start_ups[c.label], runs[c.label], sizes[c.label])
         for c in contestants
     ]
 
@@ -123,18 +126,24 @@ def cpu_seconds() -> float:
 
 
 def _fitting_size(contestant: Contestant, seconds: float) -> int:
-    """Return how many seeds take about so many seconds; the runs that find it out warm up."""
+    """Return how many seeds take about so many seconds beyond the start-up.
+
+    The runs that find it out warm up: the first one compiles and fills the caches.
+    """
     measure_run(contestant, 1)
+    start_up = measure_run(contestant, 1).wall_s
     size = FIRST_SEEDS
     while True:
-        took = measure_run(contestant, size).wall_s
+        took = measure_run(contestant, size).wall_s - start_up
         if took > seconds / 4 or size > MAX_SEEDS:
             return max(2, round(size * seconds / max(took, 1e-3)))
         size *= 4
 
 
-def _speed(label: str, start_ups: list[Measurement], runs: list[Measurement]) -> Speed:
-    """Take the start-up off each run and return the medians."""
+def _speed(
+    label: str, start_ups: list[Measurement], runs: list[Measurement], n_seeds: int
+) -> Speed:
+    """Take the start-up off each run of `n_seeds` seeds and return the medians."""
     start = Measurement(
         int(statistics.median(m.steps for m in start_ups)),
         statistics.median(m.wall_s for m in start_ups),
@@ -147,4 +156,5 @@ def _speed(label: str, start_ups: list[Measurement], runs: list[Measurement]) ->
         ),
         statistics.median((m.steps - start.steps) / max(m.cpu_s - start.cpu_s, 1e-6) for m in runs),
         start.wall_s,
+        steps_per_seed=statistics.median(m.steps for m in runs) / n_seeds,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from ..version import __version__
 from .cases import Case
-from .comparison import ROWS
+from .comparison import ROWS, Row
 from .measuring import Speed
 
 
@@ -40,11 +41,11 @@ def machine() -> dict[str, Any]:
     }
 
 
-def ratios(speeds: list[Speed]) -> list[dict[str, Any]]:
+def ratios(speeds: Sequence[Speed], compared: Sequence[Row] = ROWS) -> list[dict[str, Any]]:
     """Return the rows of the table: speeds, their ratio on the clock and per processor second."""
     by_label = {speed.label: speed for speed in speeds}
     rows = []
-    for row in ROWS:
+    for row in compared:
         ours, peer = by_label[row.ours], by_label[row.peer]
         skipped = peer.skipped or ("" if peer.steps_per_s > 0 else "it made no steps")
         entry: dict[str, Any] = {**asdict(row), "skipped": skipped}
@@ -59,7 +60,9 @@ def ratios(speeds: list[Speed]) -> list[dict[str, Any]]:
     return rows
 
 
-def figures_of(case: Case, speeds: list[Speed], repeats: int) -> dict[str, Any]:
+def figures_of(
+    case: Case, speeds: Sequence[Speed], repeats: int, compared: Sequence[Row] = ROWS
+) -> dict[str, Any]:
     """Return everything as plain numbers and strings, ready for JSON."""
     return {
         "machine": machine(),
@@ -71,7 +74,7 @@ def figures_of(case: Case, speeds: list[Speed], repeats: int) -> dict[str, Any]:
         "n_threads": case.n_threads,
         "repeats": repeats,
         "speeds": [asdict(speed) for speed in speeds],
-        "rows": ratios(speeds),
+        "rows": ratios(speeds, compared),
     }
 
 
@@ -85,16 +88,44 @@ def table(figures: dict[str, Any]) -> str:
         f"{figures['max_angle_deg']:g} degrees, {figures['n_threads']} threads, median of "
         f"{figures['repeats']}; million steps a second.",
         "",
+        rows_table(figures["rows"]),
+    ]
+    return "\n".join(lines)
+
+
+def rows_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return what :func:`ratios` gives as Markdown."""
+    lines = [
         "| | ours | peer | | ratio | per processor second | at least |",
         "|---|---:|---|---:|---:|---:|---:|",
     ]
-    for row in figures["rows"]:
+    for row in rows:
         if row["skipped"]:
             lines.append(f"| {row['what']} | | {row['peer']} | skipped: {row['skipped']} | | | |")
             continue
         lines.append(
             f"| {row['what']} | {row['ours_steps_per_s'] / 1e6:.2f} | {row['peer']} "
             f"| {row['peer_steps_per_s'] / 1e6:.3f} | {row['ratio']:.1f}x "
-            f"| {row['ratio_per_cpu_s']:.1f}x | {row['target']:g}x |"
+            f"| {row['ratio_per_cpu_s']:.1f}x | {row['target']:.3g}x |"
+        )
+    return "\n".join(lines)
+
+
+def speeds_table(speeds: Sequence[dict[str, Any]]) -> str:
+    """Return every contestant's own speed as Markdown; `speeds` are fields of :class:`Speed`."""
+    lines = [
+        "| | million steps/s | per processor second | processors busy | start-up, s "
+        "| steps a seed |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for speed in speeds:
+        if speed["skipped"]:
+            lines.append(f"| {speed['label']} | skipped: {speed['skipped']} | | | | |")
+            continue
+        busy = speed["steps_per_s"] / speed["steps_per_cpu_s"]
+        lines.append(
+            f"| {speed['label']} | {speed['steps_per_s'] / 1e6:.3f} "
+            f"| {speed['steps_per_cpu_s'] / 1e6:.3f} | {busy:.1f} | {speed['start_up_s']:.2f} "
+            f"| {speed['steps_per_seed']:.0f} |"
         )
     return "\n".join(lines)

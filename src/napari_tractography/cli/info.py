@@ -21,7 +21,9 @@ def add_info(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what a file holds; return the exit code."""
+    from ..defaults import suited_to
     from ..files.tractograms import FORMATS
+    from ..parameters import TrackingParameters
     from ..tractogram import load_tractogram
 
     if options.fod.lower().endswith(tuple(FORMATS)):
@@ -30,6 +32,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"digest {tractogram.digest()}")
         return 0
     fod = load(options)
+    parameters = TrackingParameters.for_fod(fod)
     values = fod.values[:, 0]
     sizes = " x ".join(f"{size:.4g}" for size in fod.grid.voxel_sizes_mm)
     low, high = fod.grid.bounds_mm()
@@ -41,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
     print(f"frame       {fod.frame} axes")
     print(f"voxels      {fod.n_voxels} with an FOD, {fod.n_invalid_voxels} with NaN or infinity")
     print(f"l = 0       {values.min():.4g} to {values.max():.4g}, mean {values.mean():.4g}")
+    print(f"amplitudes  {suited_to(fod).strong_amplitude:.3g} in strong peaks (95th percentile)")
+    print(f"tracking    {suited_to(fod).summary(parameters)}")
     return 0
 
 

@@ -63,8 +63,13 @@ def progress_line(visible: bool) -> Iterator[Callable[[str], None]]:
 def print_result(
     tractogram: Tractogram, parameters: TrackingParameters, seconds: float, report: Report
 ) -> None:
-    """Print what a run gave, and how fast."""
+    """Print what a run gave, what to change where most of it came to nothing, and how fast."""
+    from ..tracking.report import advice
+
     print(tractogram.summary())
+    to_change = advice(tractogram, parameters)
+    if to_change:
+        print(to_change)
     n_steps = float(tractogram.lengths_mm.sum()) / parameters.step_mm
     print(report.speed(n_steps, seconds))
     print(f"digest {tractogram.digest()}")

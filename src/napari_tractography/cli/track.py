@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,8 +35,9 @@ def add_track(commands: Any) -> None:
     parser = commands.add_parser(
         "track",
         help="track streamlines and save them",
-        description="Track streamlines in an FOD. A recipe, OUT with the ending .json, is written "
-        "beside them, from which `replay` makes them again.",
+        description="Track streamlines in an FOD. Step, cone, floor and lengths suit its voxels "
+        "and amplitudes unless they are given. A recipe, OUT with the ending .json, is written "
+        "beside the streamlines, from which `replay` makes them again.",
     )
     add_fod(parser)
     parser.add_argument(
@@ -97,11 +99,12 @@ def add_parameter_flag(group: Any, spec: ParameterSpec) -> None:
     """Add the flag of one parameter to a parser."""
     unit = f" [{spec.unit}]" if spec.unit else ""
     default = f"{spec.default:g}" if isinstance(spec.default, float) else str(spec.default)
+    default = spec.by_fod or default
     extra: dict[str, Any] = {}
     if isinstance(spec.default, bool):
         extra["action"] = argparse.BooleanOptionalAction
     else:
-        extra["type"] = type(spec.default)
+        extra["type"] = spec.type
         extra["metavar"] = "|".join(spec.choices) or ("N" if spec.unit == "" else spec.unit.upper())
     group.add_argument(
         spec.flag,
@@ -112,28 +115,35 @@ def add_parameter_flag(group: Any, spec: ParameterSpec) -> None:
     )
 
 
-def parameters_from(options: argparse.Namespace) -> TrackingParameters:
-    """Return the tracking parameters that the flags stand for."""
-    given = {spec.name: getattr(options, f"parameter_{spec.name}") for spec in parameter_specs()}
-    return TrackingParameters(**{name: value for name, value in given.items() if value is not None})
+def given_parameters(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the tracking parameters that were given as flags; the FOD decides the others.
+
+    Raises
+    ------
+    InvalidParameterError
+        When a value is out of its range or is no choice.
+    """
+    given = {spec: getattr(options, f"parameter_{spec.name}") for spec in parameter_specs()}
+    return {spec.name: spec.check(value) for spec, value in given.items() if value is not None}
 
 
 def run(options: argparse.Namespace) -> int:
     """Track, write tractogram and recipe, print the result; return the exit code."""
+    from ..defaults import suited_to
     from ..files.tractograms import check_target
     from ..recipes.recipe import Recipe
     from ..recipes.sources import FodSource
     from ..recipes.volumes import VolumeSource
     from ..tracking.report import Report
 
-    parameters = parameters_from(options)
+    given = given_parameters(options)
+    random_seed = given.get("random_seed", TrackingParameters().random_seed)
     execution = execution_from(options)
     check_target(options.out)  # before the work, not after it
     recipe_path = None if options.no_recipe else _recipe_path(options.out)
     named = Recipe(
         fod=FodSource.file(options.fod, basis=options.basis, frame=options.frame, hashed=False),
-        seeds=_seed_sources(options, parameters.random_seed),
-        parameters=parameters,
+        seeds=_seed_sources(options, random_seed),
         mask=VolumeSource.file(options.mask, hashed=False) if options.mask else None,
         regions=tuple(
             _region_source(role, text) for role in REGION_FLAGS for text in getattr(options, role)
@@ -141,6 +151,13 @@ def run(options: argparse.Namespace) -> int:
         include_rule=options.include_rule,
     )
     inputs, recipe = named.read(hashed=recipe_path is not None)
+    parameters = TrackingParameters.for_fod(inputs.fod, **given)
+    inputs = replace(inputs, parameters=parameters)
+    recipe = replace(recipe, parameters=parameters)
+    if not options.quiet:
+        chosen = suited_to(inputs.fod).summary(parameters)
+        if chosen:
+            print(chosen)
     start = time.perf_counter()
     report = Report()
     tractogram = track_with_progress(options, inputs, execution, report)

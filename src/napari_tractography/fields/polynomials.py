@@ -1,27 +1,36 @@
 """Spherical harmonics as polynomials, for evaluation inside a kernel.
 
-DIPY's bases, whatever their signs and factors, are brought to one form: with m >= 0,
-Q(l, m)(z) Re (x + i y)^m at place l (l + 1) / 2 + m and Q(l, m)(z) Im (x + i y)^m at
-l (l + 1) / 2 - m, where Q(l, m) is the m-th derivative of the Legendre polynomial divided by
-(2 m - 1)!!. Products of polynomials in x, y and z have gradients without poles.
+An even function of degree L on the sphere is a sum over m = 0 ... L of the real and imaginary part
+of (x + i y)^m, times z where m is odd, times a polynomial in v = z^2 - s(m). Horner's scheme then
+takes one multiplication and one addition a coefficient, there are no poles, and derivatives are
+those of polynomials. The shift s(m) = 1 / (m + 2) keeps rounding small: in 32 bits the error is
+some 20 (lmax 8) to 500 (lmax 16) times that of a single coefficient; without shifts it would be
+150 to 90,000 times.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import library_of, on_its_device, synchronize
 from ..directions import direction_set
-from .sh import sh_matrix
 
 FIT_DIRECTIONS = 512  # well above the number of coefficients for lmax 16, 153
 
 
+def shifts(lmax: int) -> NDArray[np.float32]:
+    """Return s(m), (lmax + 1,) float32."""
+    return (1.0 / (np.arange(lmax + 1) + 2.0)).astype(np.float32)
+
+
 def polynomial_matrix(units: ArrayLike, lmax: int) -> NDArray[np.float64]:
-    """Evaluate the polynomial basis.
+    """Evaluate the polynomial basis, in the order in which kernels read the coefficients.
+
+    For m = 0 the powers of v come from the highest to 1; for each larger m likewise, the real and
+    the imaginary part side by side.
 
     Parameters
     ----------
@@ -35,53 +44,44 @@ def polynomial_matrix(units: ArrayLike, lmax: int) -> NDArray[np.float64]:
     (n, n_coefficients) float64
     """
     x, y, z = np.asarray(units, dtype=np.float64).T
-    matrix = np.empty((len(x), (lmax + 1) * (lmax + 2) // 2))
-    for m in range(lmax + 1):
-        power = (x + 1j * y) ** m
-        columns = {m: np.ones_like(z), m + 1: (2 * m + 1) * z}
-        for degree in range(m + 2, lmax + 1):
-            columns[degree] = (
-                (2 * degree - 1) * z * columns[degree - 1] - (degree + m - 1) * columns[degree - 2]
-            ) / (degree - m)
-        for degree in range(m + m % 2, lmax + 1, 2):
-            centre = degree * (degree + 1) // 2
-            matrix[:, centre + m] = columns[degree] * power.real
-            if m:
-                matrix[:, centre - m] = columns[degree] * power.imag
-    return matrix
+    columns = []
+    for m, shift in enumerate(shifts(lmax).astype(np.float64)):
+        power = (x + 1j * y) ** m * (z if m % 2 else 1.0)
+        for k in range((lmax - m) // 2, -1, -1):
+            column = (z * z - shift) ** k * power
+            columns += [column.real, column.imag] if m else [column.real]
+    return np.stack(columns, axis=1)
 
 
-def polynomial_coefficients(values: Any, lmax: int, basis: str) -> Any:
-    """Return coefficients in the polynomial basis.
-
-    The change of basis is solved for on a set of directions, so that DIPY remains the one source
-    of the conventions; it is a factor for each coefficient, and another order of m.
-
-    Parameters
-    ----------
-    values : (n_voxels, n_coefficients) float32
-        NumPy's or CuPy's.
-    lmax : int
-        Largest degree, even.
-    basis : str
-        One of :data:`~napari_tractography.fields.sh.BASES`.
-
-    Returns
-    -------
-    (n_voxels, n_coefficients) float32
-        Where `values` lie.
-    """
+@lru_cache(maxsize=2)
+def _solver(lmax: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return directions, and the matrix that gives coefficients from values there."""
     units = direction_set(FIT_DIRECTIONS).astype(np.float64)
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     polynomials = polynomial_matrix(units, lmax)
     scale = np.linalg.norm(polynomials, axis=0)
-    harmonics = sh_matrix(units, lmax, basis)
-    change = np.linalg.lstsq(polynomials / scale, harmonics, rcond=None)[0] / scale[:, None]
-    order = np.abs(change).argmax(axis=1)
-    factors = change[np.arange(len(change)), order].astype(np.float32)
-    library = library_of(values)
-    with on_its_device(values):
-        result = library.ascontiguousarray(values[:, library.asarray(order)])
-        result *= library.asarray(factors)
-    synchronize(result)
-    return result
+    return units, np.linalg.pinv(polynomials / scale) / scale[:, None]
+
+
+def change_of_basis(
+    sample_matrix: Callable[[NDArray[np.float64]], NDArray[np.float64]], lmax: int
+) -> NDArray[np.float64]:
+    """Return the matrix that gives coefficients in the polynomial basis from others.
+
+    It is solved for on a set of directions, so that whoever made the others remains the one source
+    of their conventions, axes included.
+
+    Parameters
+    ----------
+    sample_matrix : callable
+        Takes (n, 3) unit vectors; returns the (n, n_coefficients) matrix that gives amplitudes.
+    lmax : int
+        Largest degree, even.
+
+    Returns
+    -------
+    (n_coefficients, n_coefficients) float64
+        ``change @ coefficients`` are those of the polynomials.
+    """
+    units, solve = _solver(lmax)
+    return np.asarray(solve @ sample_matrix(units), dtype=np.float64)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FileError, InvalidFodError, InvalidMaskError
-from ..fod import Fod, check_fod_shape, checked_reading
+from ..errors import FileError, InvalidMaskError
+from ..fod import Fod
 from ..grid import Grid
+from .fod_reader import FodReader
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 
 
@@ -20,7 +21,8 @@ def load_fod(
 ) -> Fod:
     """Read an FOD volume.
 
-    Beside the dense float32 coefficients, memory is needed for those of the used voxels only.
+    Memory is needed for the coefficients of the used voxels and a few volumes beside; for all of
+    them only where the coefficients lie in the middle of the axes of a .mif.
 
     Parameters
     ----------
@@ -43,7 +45,7 @@ def load_fod(
     InvalidParameterError
         When the basis or the frame is unknown.
     """
-    return _read_fod(path, basis, frame, hashed=False)[0]
+    return FodReader(path, basis=basis, frame=frame).read()[0]
 
 
 def load_fod_hashed(
@@ -53,21 +55,7 @@ def load_fod_hashed(
 
     Of a .mih with its data file, the SHA-256 is the header's.
     """
-    return _read_fod(path, basis, frame, hashed=True)
-
-
-def _read_fod(
-    path: str | PathLike[str], basis: str, frame: str | None, *, hashed: bool
-) -> tuple[Fod, str]:
-    stored = read_header(path)
-    shape = without_trailing_ones(stored.shape, 4)
-    check_fod_shape(shape, stored.path.name)  # before gigabytes are read
-    checked_reading(basis, frame)
-    grid = grid_of(stored)
-    check_numeric(stored, InvalidFodError)
-    coefficients, sha256 = stored.read_hashed() if hashed else (stored.read(), "")
-    name = stored.path.name
-    return Fod(coefficients.reshape(shape), grid, basis=basis, frame=frame, name=name), sha256
+    return FodReader(path, basis=basis, frame=frame).read(hashed=True)
 
 
 def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:

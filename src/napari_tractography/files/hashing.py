@@ -45,6 +45,12 @@ class HashedStream:
         self._sha.update(data)
         return data
 
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill a buffer with the next bytes; return how many there were."""
+        n: int = self._stream.readinto(buffer)  # type: ignore[attr-defined]
+        self._sha.update(buffer[:n])
+        return n
+
     def sha256(self) -> str:
         """Read what is left and return the SHA-256 of the whole."""
         while self.read(BLOCK_BYTES):

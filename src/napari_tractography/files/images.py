@@ -1,13 +1,16 @@
 """Images as they lie in a file: header facts, and reading the numbers in little memory.
 
-Filled in by the header readers: :mod:`.mif` and, for NIfTI, :mod:`.headers`.
+Made by the header readers, :mod:`.mif` and, for NIfTI, :mod:`.headers`; read by :mod:`.fods` and
+:mod:`.fod_reader`.
 """
 
 from __future__ import annotations
 
-import gzip
 import math
+import threading
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +20,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from ..errors import FileError
 from .hashing import BLOCK_BYTES, HashedStream, sha256_of
+from .inflating import GzipStream
+from .paths import GivenUpError
 
 # Numbers are converted in pieces of this many, so that reading needs no second copy of the image.
 CHUNK_VALUES = 1 << 20
@@ -67,6 +72,11 @@ class StoredImage:
         return (self.slope, self.intercept) != (1.0, 0.0)
 
     @property
+    def is_compressed(self) -> bool:
+        """Whether the numbers lie in a gzip stream."""
+        return self.data_path.name.lower().endswith(".gz")
+
+    @property
     def n_bytes(self) -> int:
         """Size of the stored numbers, decompressed."""
         count = math.prod(self.shape)
@@ -80,40 +90,96 @@ class StoredImage:
         FileError
             When the file is truncated or corrupt, or memory runs out.
         """
-        return self._read(np.dtype(dtype), hashed=False)[0]
+        return self.read_hashed(dtype, hashed=False)[0]
 
-    def read_hashed(self, dtype: DTypeLike = np.float32) -> tuple[NDArray[Any], str]:
-        """Read the values as :meth:`read` does; also return the SHA-256 of `path`.
+    def read_hashed(
+        self, dtype: DTypeLike = np.float32, *, hashed: bool = True
+    ) -> tuple[NDArray[Any], str]:
+        """Read the values as :meth:`read` does; also return the SHA-256 of `path`, or ""."""
+        with self.opened(hashed=hashed) as numbers:
+            flat = np.empty(math.prod(self.shape), dtype=np.dtype(dtype))
+            numbers.read(flat)
+        return self.arranged(flat, len(self.shape)), numbers.sha256
 
-        A file that holds its own numbers is hashed as they are read, not read again.
+    def order_of(self, n_axes: int) -> tuple[int, ...]:
+        """Return the first `n_axes` axes from the fastest to the slowest."""
+        return tuple(axis for axis in self.order if axis < n_axes)
+
+    def arranged(self, flat: NDArray[Any], n_axes: int) -> NDArray[Any]:
+        """View values that lie as in the file as an array of the first `n_axes` axes.
+
+        Parameters
+        ----------
+        flat : (n,) array
+            One value for each place along those axes, in the order of the file.
+        n_axes : int
         """
-        return self._read(np.dtype(dtype), hashed=True)
+        slowest_first = self.order_of(n_axes)[::-1]
+        stored = flat.reshape([self.shape[axis] for axis in slowest_first])
+        image = stored.transpose([slowest_first.index(axis) for axis in range(n_axes)])
+        return image[tuple(slice(None, None, -1 if f else 1) for f in self.flipped[:n_axes])]
 
-    def _read(self, dtype: np.dtype[Any], *, hashed: bool) -> tuple[NDArray[Any], str]:
-        sha256 = ""
-        try:
+    def check_size(self) -> None:
+        """Check that the file is large enough for its numbers, before memory is allocated.
+
+        Raises
+        ------
+        FileError
+            When it is not, or cannot be looked at.
+        """
+        with self._errors():
             present = self.data_path.stat().st_size
-            compressed = self.data_path.name.lower().endswith(".gz")
-            limit = present * MAX_GZIP_RATIO if compressed else present
-            if limit < self.offset + self.n_bytes:
-                raise FileError(
-                    f"{self.path} is truncated: {' x '.join(map(str, self.shape))} {self.dtype} "
-                    f"need {self.offset + self.n_bytes} bytes, {self.data_path.name} has "
-                    f"{present}; copy or export it again."
-                )
-            with open(self.data_path, "rb") as file:
-                source: Any = HashedStream(file) if hashed and self.data_path == self.path else file
-                stream: Any = gzip.GzipFile(fileobj=source) if compressed else source
-                if hashed:
-                    _skip(stream, self.offset)
-                else:
-                    stream.seek(self.offset)
-                flat = self._read_flat(stream, dtype)
-                if compressed:
-                    stream.read(1)  # reaching the end makes gzip verify its checksum
-                if hashed:
-                    sha256 = source.sha256() if source is not file else sha256_of(self.path)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        limit = present * MAX_GZIP_RATIO if self.is_compressed else present
+        if limit < self.offset + self.n_bytes:
+            raise FileError(
+                f"{self.path} is truncated: {' x '.join(map(str, self.shape))} {self.dtype} "
+                f"need {self.offset + self.n_bytes} bytes, {self.data_path.name} has "
+                f"{present}; copy or export it again."
+            )
+
+    @contextmanager
+    def opened(
+        self, *, hashed: bool = False, cancelled: threading.Event | None = None
+    ) -> Iterator[NumberStream]:
+        """Open the file for reading all its numbers in order, piece by piece.
+
+        Parameters
+        ----------
+        hashed : bool
+            Take the SHA-256 of `path`: of a file that holds its own numbers as they are read.
+        cancelled : threading.Event, optional
+            Once it is set, reading ends with a GivenUpError.
+
+        Yields
+        ------
+        NumberStream
+            Its `sha256` is known after the block.
+
+        Raises
+        ------
+        FileError
+            When the file is truncated or corrupt, or memory runs out, also in the block.
+        GivenUpError
+            When it was cancelled.
+        """
+        self.check_size()
+        with self._errors(), open(self.data_path, "rb") as file:
+            source: Any = HashedStream(file) if hashed and self.data_path == self.path else file
+            stream: Any = GzipStream(source) if self.is_compressed else source
+            _skip(stream, self.offset)
+            numbers = NumberStream(self, stream, cancelled)
+            yield numbers
+            if self.is_compressed:
+                stream.read(1)  # at the end of the file the checksum is verified
+            if hashed:
+                numbers.sha256 = source.sha256() if source is not file else sha256_of(self.path)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn what goes wrong while the file is read into a FileError."""
+        try:
+            yield
+        except (EOFError, zlib.error) as error:
             raise FileError(
                 f"{self.path} is truncated or corrupt ({error}); copy or export it again."
             ) from None
@@ -127,34 +193,77 @@ class StoredImage:
             raise FileError(
                 f"{self.path} of shape {self.shape} does not fit into memory; crop it first."
             ) from None
-        slowest_first = self.order[::-1]
-        stored = flat.reshape([self.shape[axis] for axis in slowest_first])
-        image = stored.transpose([slowest_first.index(axis) for axis in range(len(self.shape))])
-        return image[tuple(slice(None, None, -1 if flip else 1) for flip in self.flipped)], sha256
 
-    def _read_flat(self, stream: IO[bytes], dtype: np.dtype[Any]) -> NDArray[Any]:
-        flat = np.empty(math.prod(self.shape), dtype=dtype)
-        for first in range(0, flat.size, CHUNK_VALUES):
-            piece = flat[first : first + CHUNK_VALUES]
-            n_bytes = (
-                -(-piece.size // 8) if self.dtype == np.bool_ else piece.size * self.dtype.itemsize
-            )
-            raw = stream.read(n_bytes)
-            if len(raw) != n_bytes:
-                raise FileError(
-                    f"{self.path} is truncated: its data end after "
-                    f"{first * self.n_bytes // flat.size + len(raw)} of {self.n_bytes} bytes; "
-                    "copy or export it again."
-                )
-            if self.dtype == np.bool_:
-                piece[:] = np.unpackbits(np.frombuffer(raw, np.uint8), count=piece.size)
-            elif self.scaled:
-                numbers = np.frombuffer(raw, self.dtype).astype(np.float64)
-                piece[:] = numbers * self.slope + self.intercept
+
+class NumberStream:
+    """The numbers of an image one after the other, converted to values as they are read.
+
+    Made by :meth:`StoredImage.opened`.
+
+    Attributes
+    ----------
+    n_read : int
+        Numbers that have been read; another thread may look.
+    sha256 : str
+        Of the file, when all is read and it was asked for.
+    """
+
+    def __init__(
+        self, stored: StoredImage, stream: IO[bytes], cancelled: threading.Event | None
+    ) -> None:
+        self.n_read = 0
+        self.sha256 = ""
+        self._stored = stored
+        self._stream: Any = stream
+        self._cancelled = cancelled
+
+    def read(self, values: NDArray[Any]) -> None:
+        """Fill a contiguous (n,) array with the next n values.
+
+        Single bits, which are packed into bytes, are read all at once.
+
+        Raises
+        ------
+        FileError
+            When the file ends before.
+        GivenUpError
+            When reading was cancelled.
+        """
+        stored = self._stored
+        plain = not stored.scaled and stored.dtype == values.dtype != np.bool_
+        for first in range(0, values.size, CHUNK_VALUES):
+            if self._cancelled is not None and self._cancelled.is_set():
+                raise GivenUpError(stored.path.name)
+            piece = values[first : first + CHUNK_VALUES]
+            if plain:
+                self._fill(piece)
+            elif stored.dtype == np.bool_:
+                raw = np.empty(-(-piece.size // 8), np.uint8)
+                self._fill(raw)
+                piece[:] = np.unpackbits(raw, count=piece.size)
             else:
-                with np.errstate(over="ignore", invalid="ignore"):  # float64 beyond float32: inf
-                    piece[:] = np.frombuffer(raw, self.dtype)
-        return flat
+                numbers = np.empty(piece.size, stored.dtype)
+                self._fill(numbers)
+                if stored.scaled:
+                    piece[:] = numbers.astype(np.float64) * stored.slope + stored.intercept
+                else:
+                    with np.errstate(over="ignore", invalid="ignore"):  # float64 beyond float32
+                        piece[:] = numbers
+            self.n_read += piece.size
+
+    def _fill(self, numbers: NDArray[Any]) -> None:
+        """Fill an array with the next bytes of the file."""
+        raw = memoryview(numbers.view(np.uint8).data)
+        n = 0
+        while n < len(raw) and (more := self._stream.readinto(raw[n:])):
+            n += more
+        if n < len(raw):
+            stored = self._stored
+            done = self.n_read * stored.n_bytes // math.prod(stored.shape) + n
+            raise FileError(
+                f"{stored.path} is truncated: its data end after {done} of {stored.n_bytes} "
+                "bytes; copy or export it again."
+            )
 
 
 def _skip(stream: Any, n_bytes: int) -> None:

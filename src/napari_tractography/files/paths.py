@@ -20,7 +20,7 @@ _given_up: ContextVar[threading.Event | None] = ContextVar("given_up", default=N
 
 
 class GivenUpError(Exception):
-    """The file that was being written is no longer wanted."""
+    """The file that was being read or written is no longer wanted."""
 
 
 @contextlib.contextmanager

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import napari
-from napari.utils.notifications import show_info
 
 from ..errors import FileError, TractographyError
 from ..fields.sh import SH_COUNTS
-from ..files.fods import load_fod, load_volume, volume_shape
+from ..files.fods import load_volume, volume_shape
 from ..phantoms import make_phantom
 from ..tractogram import Tractogram, load_tractogram
-from .layers.volumes import LayerData, fod_layer_data, fod_layers, fod_of
+from .layers.opening import FOD_KEY
+from .layers.volumes import LayerData, fod_grid_of, fod_layer_data, fod_layers, open_fod
 from .space.display import DisplaySpace
 from .streamlines.layer import Streamlines
 
@@ -83,14 +83,13 @@ def _each(read: Callable[[str], LayerData]) -> Reader:
 
 
 def _fod_layer(path: str) -> LayerData:
-    fod = load_fod(path)
-    if fod.n_invalid_voxels:
-        show_info(fod.invalid_voxels_message)
     viewer = napari.current_viewer()
+    data = open_fod(path, viewer)
+    grid = data[1]["metadata"][FOD_KEY].grid
     for layer in () if viewer is None else viewer.layers:
         if isinstance(layer, Streamlines) and layer.space.grid is None:
-            layer.space = DisplaySpace.of(fod.grid)  # they were opened without a volume
-    return fod_layer_data(fod)
+            layer.space = DisplaySpace.of(grid)  # they were opened without a volume
+    return data
 
 
 def _volume_layer(path: str) -> LayerData:
@@ -109,7 +108,7 @@ def _read_streamlines(path: str | list[str]) -> list[Streamlines]:
         if not len(tractogram):
             raise FileError(f"{one} holds no streamlines; there is nothing to show.")
         fods = [] if viewer is None else fod_layers(viewer.layers)
-        fod = fod_of(fods[-1]) if fods else None
-        space = DisplaySpace.identity() if fod is None else DisplaySpace.of(fod.grid)
+        grid = fod_grid_of(fods[-1]) if fods else None
+        space = DisplaySpace.identity() if grid is None else DisplaySpace.of(grid)
         layers.append(Streamlines(tractogram, space=space, name=Path(one).name))
     return layers

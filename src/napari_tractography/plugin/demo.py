@@ -13,16 +13,18 @@ from typing import Any
 import napari
 import numpy as np
 from napari.layers import Layer
+from napari.qt import get_qapp
 from numpy.typing import NDArray
 from qtpy.QtWidgets import QApplication
 
-from ..directions import direction_set
 from ..errors import BackendError, FileError
+from ..files.fod_reader import FodReader
 from ..files.fods import load_fod
 from ..fod import Fod
+from ..grid import Grid
 from ..phantoms import make_phantom, phantom_seeds_mm
 from .export.screenshots import save_screenshot
-from .layers.volumes import fod_layer_data
+from .layers.volumes import fod_grid_of, fod_layer_data, open_fod
 from .panel.panel import TractographyPanel
 
 PHANTOM = "arcs"
@@ -39,12 +41,7 @@ THIN_VOXELS = 8  # a volume with fewer slices is shown from above
 # what a brain has between its hemispheres.
 PHANTOM_VIEW = (-0.6, -0.75, 0.4)
 BRAIN_VIEW = (-0.3, -0.35, 0.9)
-# For an FOD of the user's, in proportion to its voxels and its amplitudes.
-STEP_VOXELS = 0.25
-FLOOR_FRACTION = 0.1
-STRONG_QUANTILE = 0.95
-DIRECTED_QUANTILE = 0.85
-MAX_LENGTH_MM = 36.0
+DIRECTED_QUANTILE = 0.85  # seeds lie in the voxels above it
 
 
 def run_demo(fod_path: str | None, output: Path | None) -> int:
@@ -62,36 +59,30 @@ def run_demo(fod_path: str | None, output: Path | None) -> int:
     TractographyError
         When the FOD cannot be used or the results cannot be written.
     """
-    fod = make_phantom(PHANTOM) if fod_path is None else load_fod(fod_path)
     if output is not None:
         try:
             output.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise FileError(f"{output} cannot be made a folder ({error.strerror}).") from None
+    if fod_path is not None:
+        FodReader(fod_path)  # no window for what is no FOD
+    get_qapp()  # files are opened in the background where there is an event loop
+    if fod_path is None:
+        volume = fod_layer_data(make_phantom(PHANTOM))
+    else:
+        volume = open_fod(fod_path) if output is None else fod_layer_data(load_fod(fod_path))
     viewer = napari.Viewer(title="Tractography", show=True)
     viewer.window.resize(*WINDOW)
-    viewer.add_layer(Layer.create(*fod_layer_data(fod)))
+    viewer.add_layer(Layer.create(*volume))
     panel = TractographyPanel(viewer, remember=False)  # what it sets is nobody's choice
     viewer.window.add_dock_widget(panel, name="Tractography", area="right")
-    if fod_path is None:
-        seeds_mm = np.asarray(phantom_seeds_mm(PHANTOM), dtype=np.float32)
-        radius_mm = PHANTOM_RADIUS_MM
-    else:
-        seeds_mm = spread_seeds_mm(fod, N_SEEDS)
-        radius_mm = round(float(fod.grid.voxel_sizes_mm.max()), 1)
-        panel.set_parameters(
-            step_mm=round(STEP_VOXELS * float(fod.grid.voxel_sizes_mm.min()), 2),
-            max_length_mm=MAX_LENGTH_MM,
-            algorithm="deterministic",  # bundles that can be told apart, from few seeds
-            min_amplitude=round(FLOOR_FRACTION * strong_amplitude(fod), 3),
-        )
-    panel.set_parameters(radius_mm=radius_mm, n_per_seed=N_STREAMLINES // len(seeds_mm))
-    panel.session.add_seeds_mm(seeds_mm)
-    seeds = panel.session.ensure_seeds_layer()
-    seeds.size = SEED_FRACTION * np.asarray(seeds.size)
-    show_in_3d(viewer, fod)
+    show_in_3d(viewer)
     panel.runs.finished.connect(lambda _run: fit_view(viewer, panel))
-    panel.runs.start()
+    opening = panel.session.opening
+    if opening is None:
+        place_and_track(panel)
+    else:
+        opening.ended.connect(lambda _opening: place_and_track(panel))
     if output is None:
         napari.run()
         return 0
@@ -99,6 +90,24 @@ def run_demo(fod_path: str | None, output: Path | None) -> int:
         return _write(viewer, panel, output)
     finally:
         viewer.close()
+
+
+def place_and_track(panel: TractographyPanel) -> None:
+    """Place seeds in the FOD that is chosen, set what suits it, and track."""
+    fod = panel.session.fod
+    if fod is None:  # it could not be read, or the person has closed it
+        return
+    if fod.name == PHANTOM:
+        seeds_mm = np.asarray(phantom_seeds_mm(PHANTOM), dtype=np.float32)
+        radius_mm = PHANTOM_RADIUS_MM
+    else:
+        seeds_mm = spread_seeds_mm(fod, N_SEEDS)
+        radius_mm = round(float(fod.grid.voxel_sizes_mm.max()), 1)
+    panel.set_parameters(radius_mm=radius_mm, n_per_seed=N_STREAMLINES // len(seeds_mm))
+    panel.session.add_seeds_mm(seeds_mm)
+    seeds = panel.session.ensure_seeds_layer()
+    seeds.size = SEED_FRACTION * np.asarray(seeds.size)
+    panel.runs.start()
 
 
 def spread_seeds_mm(fod: Fod, n: int) -> NDArray[np.float32]:
@@ -109,7 +118,7 @@ def spread_seeds_mm(fod: Fod, n: int) -> NDArray[np.float32]:
     """
     positions = fod.grid.to_mm(np.argwhere(fod.support))
     directed = np.linalg.norm(fod.values[:, 1:], axis=1)  # all but l = 0
-    if not is_thin(fod):
+    if not is_thin(fod.grid):
         middle = np.abs(positions[:, 0] - positions[:, 0].mean()) < fod.grid.voxel_sizes_mm.max()
         positions, directed = positions[middle], directed[middle]
     positions = positions[directed >= np.quantile(directed, DIRECTED_QUANTILE)]
@@ -121,24 +130,20 @@ def spread_seeds_mm(fod: Fod, n: int) -> NDArray[np.float32]:
     return np.asarray(positions[chosen], dtype=np.float32)
 
 
-def is_thin(fod: Fod) -> bool:
+def is_thin(grid: Grid) -> bool:
     """Tell whether a volume has too few slices to be looked at from the side."""
-    return min(fod.grid.shape) <= THIN_VOXELS
+    return min(grid.shape) <= THIN_VOXELS
 
 
-def strong_amplitude(fod: Fod) -> float:
-    """Return an amplitude that only the strongest peaks of an FOD exceed."""
-    peaks = (fod.values @ fod.sample_matrix(direction_set(162)).T).max(axis=1)
-    return float(np.quantile(peaks, STRONG_QUANTILE))
-
-
-def show_in_3d(viewer: Any, fod: Fod) -> None:
-    """Turn to 3-D; thin volumes are seen from above, others from the front left."""
+def show_in_3d(viewer: Any) -> None:
+    """Turn to 3-D; a thin volume is seen from above, others from the front left."""
+    volume = viewer.layers[0]
     viewer.dims.ndisplay = 3
-    viewer.layers[0].opacity = VOLUME_OPACITY
+    volume.opacity = VOLUME_OPACITY
     viewer.reset_view()
-    if not is_thin(fod):
-        view = PHANTOM_VIEW if fod.name == PHANTOM else BRAIN_VIEW
+    grid = fod_grid_of(volume)
+    if grid is not None and not is_thin(grid):
+        view = PHANTOM_VIEW if volume.name == PHANTOM else BRAIN_VIEW
         viewer.scene.camera.set_view_direction(view, (1.0, 0.0, 0.0))
 
 
@@ -172,6 +177,7 @@ def _write(viewer: Any, panel: TractographyPanel, output: Path) -> int:
     save_screenshot(viewer, picture, canvas_only=False)
     tractogram.save(streamlines, reference=panel.session.fod)
     print(tractogram.summary())
+    print(panel.session.tracking.summary())
     print(panel.session.speed())
     print(f"picture      {picture}\nstreamlines  {streamlines}")
     return 0

@@ -19,9 +19,12 @@ from ..errors import FileError
 from ..files.paths import existing_file, written_whole
 
 FORMAT = "napari-tractography recipe"
-# Version 2 adds the backend, the device and the number of the first seed of a sphere.
-FORMAT_VERSION = 2
-READABLE_VERSIONS = (1, 2)
+# Version 2 adds the backend, the device and the number of the first seed of a sphere; version 3
+# the parameters `edge` and `min_radius_mm`, and it knows no `evaluation`.
+FORMAT_VERSION = 3
+READABLE_VERSIONS = (1, 2, 3)
+# What the parameters of earlier versions were where a file does not say.
+BEFORE_VERSION_3 = {"edge": "interpolated", "min_probability": 0.005}
 QUOTED_CHARACTERS = 40  # of a wrong value, in messages
 
 T = TypeVar("T")
@@ -65,6 +68,10 @@ def read_recipe(kind: type[T], file: Path) -> T:
             f"{file} has format version {_quoted(found)}, this program knows up to "
             f"{FORMAT_VERSION}; update napari-tractography."
         )
+    parameters = content.get("parameters", {})
+    if found < 3 and isinstance(parameters, dict):
+        content["parameters"] = {**BEFORE_VERSION_3, **parameters}
+        content["parameters"].pop("evaluation", None)
     try:
         return typing.cast(T, _decoded(kind, content, ""))
     except _MismatchError as error:
@@ -84,12 +91,15 @@ def is_recipe(path: str | PathLike[str]) -> bool:
 
 
 def encoded(value: Any) -> Any:
-    """Turn dataclasses into dicts without their empty fields; fields of the moment stay out.
+    """Turn dataclasses into dicts without their empty fields.
 
-    Fields of the moment are those that are not compared, such as where a recipe was loaded from.
+    Left out are also fields that are not compared, such as where a recipe was loaded from, and
+    those that follow from others, which the attribute `derived_fields` names.
     """
     if dataclasses.is_dataclass(value):
-        stored = {f.name: encoded(getattr(value, f.name)) for f in _stored_fields(value)}
+        derived = getattr(value, "derived_fields", ())
+        fields = [f for f in _stored_fields(value) if f.name not in derived]
+        stored = {f.name: encoded(getattr(value, f.name)) for f in fields}
         return {name: v for name, v in stored.items() if v is not None and v not in ("", [])}
     if isinstance(value, tuple):
         return [encoded(v) for v in value]

@@ -135,7 +135,7 @@ def warm_up(plan: Plan) -> None:
     settings = plan.settings
     try:
         (gpu,) = devices.choose_gpus("cuda")
-        cuda.warm_up(gpu, settings.algorithm, settings.interpolation, settings.evaluation)
+        cuda.warm_up(gpu, settings.algorithm, settings.interpolation, plan.table.lmax)
         measuring.started_gpus.add(gpu)
     except BackendError as error:
         logger.debug("%s", error)
@@ -172,7 +172,7 @@ def _choose_by_costs(plan: Plan, n_threads: int) -> Choice:
         return Choice(automatic=True, reason=str(error))
     work = replace(
         work,
-        n_bytes=0 if cuda.is_uploaded(gpus[0], plan) else plan.table.n_bytes,
+        n_bytes=0 if cuda.is_uploaded(gpus[0], plan) else plan.table.values.nbytes,
         started=gpus[0] in measuring.started_gpus,
     )
     gpu_cost = model.get(measuring.cost_key(plan, gpus, n_threads))
@@ -182,4 +182,4 @@ def _choose_by_costs(plan: Plan, n_threads: int) -> Choice:
 
 def _gpu_of_fod(plan: Plan, wanted: str) -> int | None:
     """Return the GPU that the tables lie on, where the name of the backend leaves it open."""
-    return gpu_of(plan.table.quantised) if wanted in ("auto", "cuda") else None
+    return gpu_of(plan.table.masses) if wanted in ("auto", "cuda") else None

@@ -17,21 +17,20 @@ from .. import directions, parameters
 from ..philox import Purpose
 from ..stop import StopReason
 
-MAX_PROPOSALS = 12  # rejection sampling, then the cone is scanned; at once where it is narrow
-ALIAS_BITS = 8  # of the number of a patch, in an alias table
-PATCH_SIZE = directions.PATCH_SIZE  # slots of a patch, patches of a group
-SLOT_BITS = 4  # of the number of a slot
-ALL_SLOTS = (1 << PATCH_SIZE) - 1  # a bit for each slot
-assert PATCH_SIZE == 1 << SLOT_BITS
-THRESHOLD_BITS = 16 - SLOT_BITS  # of a slot's threshold in the alias table of a patch
-MASS_UNITS = 65536  # that the mass of a voxel, over the full sphere, is cut into
+PADDING = 16  # coefficients of a voxel are filled up to a multiple: a vector
+UNFILLED, UNFILLED_BITS = -1.0, 0xBC00  # in place of a bound, as a half float
+POINTS_AT_ONCE = 32  # directions at which kernels evaluate one FOD at once
+TRIES_A_BLOCK = 2  # directions that four random words are enough for
+# Directions that are tried before a look at the cone, before its largest amplitude becomes the
+# bound, and in all.
+FIRST_TRIES, SECOND_TRIES, MAX_TRIES = 32, 128, 512
 N_NEIGHBOURS = directions.N_NEIGHBOURS
 MAX_INCLUDES = 16
-assert parameters.MAX_DIRECTIONS <= 2 * PATCH_SIZE << ALIAS_BITS
+assert all(n % TRIES_A_BLOCK == 0 for n in (FIRST_TRIES, SECOND_TRIES, MAX_TRIES))
 
-PRECOMPUTED, DIRECT = 0, 1
 CLIP, SOFTPLUS = 0, 1
 NEAREST, TRILINEAR = 0, 1
+EDGE_VOXEL, EDGE_INTERPOLATED = 0, 1
 BOTH, FORWARD, BACKWARD = 0, 1, 2
 START_SAMPLED, START_MAX, START_GIVEN = 0, 1, 2
 ROLE_EXCLUDE, ROLE_STOP, ROLE_END, ROLE_INCLUDE = 0, 1, 2, 3
@@ -54,44 +53,90 @@ TOO_SHORT = int(StopReason.TOO_SHORT)
 SEED_OUTSIDE_IMAGE = int(StopReason.SEED_OUTSIDE_IMAGE)
 SEED_OUTSIDE_MASK = int(StopReason.SEED_OUTSIDE_MASK)
 SEED_WITHOUT_FOD = int(StopReason.SEED_WITHOUT_FOD)
+SHARP_TURN = int(StopReason.SHARP_TURN)
 
 PURPOSE_FORWARD = int(Purpose.FORWARD)
 PURPOSE_BACKWARD = int(Purpose.BACKWARD)
 PURPOSE_START = int(Purpose.START)
 
 UNIT_24 = np.float32(2.0**-24)  # what 24 random bits are counted in
-MARGIN = np.float32(1.0001)  # far above the rounding of a sum of eight
+UNIT_20 = np.float32(2.0**-20)
+MARGIN = np.float32(1.0001)  # far above rounding
+ABOVE = np.float32(1.0 + 2.0**-9)  # so that rounding to a half float leaves it a bound
+# An FOD may have this many times its largest value on `sphere_points` between them: by Bernstein's
+# inequality a function of degree L that is largest, M, at one point is at least M cos(L a) at a
+# distance a, which is at most 0.83 times the root of the area of a cell.
+EXCESS = np.float32(1.23)
 TWO_PI = np.float32(2.0 * math.pi)
-SHARPNESS = np.float32(parameters.SOFTPLUS_SHARPNESS)
 LONGEST = np.float32(parameters.LONGEST_ADAPTIVE)  # adaptive step, in steps
 STEEPEST = np.float32(parameters.LONGEST_ADAPTIVE / parameters.SHORTEST_ADAPTIVE)
-FULL_SCALE = 65535.0  # quantised amplitude of the largest in a voxel
+
+# Of the search for the largest amplitude in a cone.
+NEAR = np.float32(0.966)  # cosine of 15 degrees: lobes of lmax 8 are 22 degrees apart or more
+PROMISING = np.float32(0.7)  # of the largest amplitude: a lobe seen with less is not climbed
+LOBES = 3  # to climb, at most
+CLIMBS = 10  # steps; three or four are enough where the lobe is round
+FAR = np.float32(0.2)  # longest step, radians
+STILL = np.float32(1e-10)  # square of a step after which the peak is reached
+SAME = np.float32(1e-9)  # square of the distance between directions that count as one
+NOWHERE = np.float32(-1e30)  # below every amplitude
+EVERYWHERE = np.float32(-2)  # below every cosine
+
+# Of diffusion and transport.
+LONGEST_PART = np.float32(0.1)  # of gamma times mm
+MOST_NOISE = np.float32(0.02)  # of gamma_noise^2 times that: a part turns by some 0.2 radians
+LONGEST_TURN = np.float32(0.5)  # radians, of one part
+FLAT = np.float32(1e-3)  # a curvature times time below which it counts as none
+
+
+def _polynomial(*coefficients: float) -> tuple[np.float32, ...]:
+    return tuple(np.float32(c) for c in coefficients)
+
+
+# sin(pi t) / t and cos(pi t) for t from -1/2 to 1/2, as polynomials in t^2, off by 2e-7 at most.
+SINE = _polynomial(0.07765591, -0.59829041, 2.55007739, -5.16771008, 3.14159264)
+COSINE = _polynomial(-0.02439593, 0.23493707, -1.33521195, 4.05870915, -4.93480214, 1.0)
+# exp(-t) for t from 0 to 1, and log(1 + t) / t, as polynomials; both off by 1e-7 at most.
+EXP = _polynomial(
+    0.000849007873,
+    -0.0076543251,
+    0.0412233177,
+    -0.166515167,
+    0.499975091,
+    -0.999998454,
+    0.999999984,
+)
+LOG = _polynomial(
+    0.00512610212,
+    -0.0290740646,
+    0.0775160866,
+    -0.136022476,
+    0.190768807,
+    -0.24835399,
+    0.333181217,
+    -0.49999445,
+    0.999999966,
+)
+SIXTEENTH, LIMIT = np.float32(1 / 16), np.float32(16)  # exponents of softplus up to the limit
 
 
 class Field(NamedTuple):
-    """The FOD, its cones and the mask, as kernels read them; see tables.py."""
+    """The FOD, its cones and the mask, as kernels read them; see tables/."""
 
     voxel_rows: np.ndarray  # (x, y, z) int32
-    quantised: np.ndarray  # (n_rows, n_patches, PATCH_SIZE) uint16
-    alias: np.ndarray  # (n_rows, n_patches) uint32
-    slot_alias: np.ndarray  # (n_rows, n_patches, PATCH_SIZE) uint16
-    mass_fractions: np.ndarray  # (n_rows, n_patches) uint16
-    patch_maxima: np.ndarray  # (n_rows, n_groups, PATCH_SIZE) uint16
-    quanta: np.ndarray  # (n_rows,) float32
-    totals: np.ndarray  # (n_rows,) float32
-    directions: np.ndarray  # (n_directions, 3) float32
+    values: np.ndarray  # (n_rows, n_coefficients) float32
+    change: np.ndarray  # (n_coefficients, n_padded) float32
+    coefficients: np.ndarray  # (n_rows + 1, n_padded) uint16: half floats; after them, the bound
+    masses: np.ndarray  # (n_rows + 1,) float32
     to_voxel: np.ndarray  # (3, 4) float32
-    cone: np.ndarray  # (n_directions + 1, n_patches) uint32; the last: all directions
-    contained_patches: np.ndarray  # (n_directions + 1,) int32
-    two_sided: bool
-    max_proposals: int  # MAX_PROPOSALS or 0
+    shifts: tuple  # of lmax + 1 float32: see fields/polynomials.py
+    sphere_points: np.ndarray  # (3, n) float32: directions of the half sphere
+    cone_points: np.ndarray  # (3, n) float32: directions in a cone around the z axis
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
+    # Of a cone given as a function; else all of them are empty.
+    allowed: np.ndarray  # (n_directions, n_directions) uint8: which direction may follow which
+    directions: np.ndarray  # (n_directions, 3) float32
     neighbours: np.ndarray  # (n_directions, N_NEIGHBOURS) int32
-    slopes: np.ndarray  # (n_directions, N_NEIGHBOURS, 5) float32
-    tangents: np.ndarray  # (n_directions, 2, 3) float32
-    harmonics: np.ndarray  # (n_rows, n_coefficients) float32, or (0, 0) unless evaluated directly
-    lmax: int
-    to_frame: np.ndarray  # (3, 3) float32: RAS+ axes to those of the harmonics
 
 
 class Settings(NamedTuple):
@@ -103,16 +148,19 @@ class Settings(NamedTuple):
     start: int
     step: np.float32
     min_probability: np.float32
-    min_amplitude: np.float32
-    max_angle: np.float32  # radians
+    min_amplitude: np.float32  # in the unit of the table
+    edge: int
+    cone_height: np.float32  # 1 minus the cosine of the cone angle
+    cone_cosine: np.float32
+    cone_sine: np.float32
     min_length: np.float32
     max_length: np.float32
     min_steps: int
     max_steps: int
     record_every: int
     endpoints: bool
-    evaluation: int
     positivity: int
+    sharpness: np.float32  # of softplus, for the amplitudes of the table
     gamma: np.float32
     gamma_noise: np.float32
     adaptive: bool
@@ -137,21 +185,19 @@ class Regions(NamedTuple):
 class Scratch(NamedTuple):
     """The place of one streamline, where lanes are served one after the other."""
 
-    weights: np.ndarray  # (8,) float32: of the corners
-    quanta: np.ndarray  # (8,) float32: amplitude that a quantised amplitude of 1 adds, of each row
-    total: np.ndarray  # (1,) float32
-    masses: np.ndarray  # (n_patches,) float32: mass of each patch within a cone
-    coefficients: np.ndarray  # (n_coefficients,) float32: interpolated harmonics
-    legendre: np.ndarray  # (2, lmax + 2) float32
+    amplitudes: np.ndarray  # (n,) float32: at all directions that are looked at
+    peak: np.ndarray  # (4,) float32: a direction and its amplitude
+    mixed: np.ndarray  # (n_padded,) float32: coefficients
+    tried: np.ndarray  # (4, POINTS_AT_ONCE) float32: a direction and an amplitude for each lane
+    lane_amplitudes: np.ndarray  # (n, POINTS_AT_ONCE) float32: for each lane
 
 
-def new_scratch(n_patches: int, lmax: int = 0) -> Scratch:
-    """Allocate the scratch of one thread."""
+def new_scratch(n_points: int, n_padded: int) -> Scratch:
+    """Allocate the scratch of one thread, for so many directions at most."""
     return Scratch(
-        weights=np.zeros(8, np.float32),
-        quanta=np.zeros(8, np.float32),
-        total=np.zeros(1, np.float32),
-        masses=np.zeros(n_patches, np.float32),
-        coefficients=np.zeros((lmax + 1) * (lmax + 2) // 2, np.float32),
-        legendre=np.zeros((2, lmax + 2), np.float32),
+        amplitudes=np.zeros(n_points, np.float32),
+        peak=np.zeros(4, np.float32),
+        mixed=np.zeros(n_padded, np.float32),
+        tried=np.zeros((4, POINTS_AT_ONCE), np.float32),
+        lane_amplitudes=np.zeros((n_points, POINTS_AT_ONCE), np.float32),
     )

@@ -9,7 +9,6 @@ it is chosen by :mod:`.backends`.
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Literal, Unpack, overload
@@ -18,12 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import as_native, gpu_of, host_array, library_of, mapped, on_its_device, synchronize
-from ..directions import ConeFunction, function_cone, nearest_direction
+from ..directions import ConeFunction, function_cone
 from ..errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError
-from ..fields.polynomials import polynomial_coefficients
 from ..fod import Fod
 from ..grid import Grid
-from ..parameters import MAX_DIRECTIONS, TrackingParameters
+from ..parameters import TrackingParameters
 from ..regions import Region, check_regions
 from ..seeds import Seeds
 from ..tractogram import Tractogram
@@ -34,15 +32,14 @@ from .cuda.errors import explained_for_good
 from .inputs import Execution, ExecutionKeywords, TrackingInput
 from .plan import Plan, kernel_field, kernel_regions, kernel_settings
 from .report import Report
-from .tables.builders import build_cone, build_table
-from .tables.cache import cone_table, fod_table
+from .tables.builders import build_table
+from .tables.cache import fod_table
 from .tables.data import FodTable
 
 logger = logging.getLogger(__name__)
 
 # What the panel and the command line show until the first streamlines are there.
 PREPARING = "Preparing the engine; the first run on a machine takes up to a minute."
-FEWEST_IN_CONE = 7  # directions: the current one and those around it
 
 
 def iter_track(
@@ -175,18 +172,16 @@ def iter_chunks(
     return backends.iter_chunks(choice, plan, execution, report=report)
 
 
-def warm_up(parameters: TrackingParameters | None = None) -> None:
+def warm_up(parameters: TrackingParameters | None = None, *, lmax: int = 8) -> None:
     """Load the kernels for these parameters, and compile those that are not on the disk yet.
 
     The next run then starts at once. Takes about a second; the first time on a machine, or with
-    another algorithm or interpolation, half a minute. Done for the CPU and, where there is one,
-    for the GPU with most free memory.
+    another algorithm, interpolation or largest degree of the FOD, half a minute. Done for the CPU
+    and, where there is one, for the GPU with most free memory.
     """
     given = parameters or TrackingParameters()
-    kind = TrackingParameters(
-        algorithm=given.algorithm, interpolation=given.interpolation, evaluation=given.evaluation
-    )
-    fod = Fod(np.ones((2, 2, 2, 1)), np.eye(4))
+    kind = TrackingParameters(algorithm=given.algorithm, interpolation=given.interpolation)
+    fod = Fod(np.ones((2, 2, 2, (lmax + 1) * (lmax + 2) // 2)), np.eye(4))
     backends.warm_up(make_plan(TrackingInput(fod, Seeds.at(np.zeros(3)), kind)))
 
 
@@ -234,45 +229,22 @@ def _make_plan(
         raise InvalidParameterError(
             f"{flat.n_includes} include regions are too many; give at most {codes.MAX_INCLUDES}."
         )
-    table = fod_table(fod, parameters.n_directions, parameters.positivity, progress, build)
-    if given.cone is None:
-        check_cone(parameters)
-        cones = cone_table(table, parameters.max_angle_deg)
-    else:
-        cones = build_cone(table, function_cone(parameters.n_directions, given.cone))
-    first = np.zeros(len(seeds), np.int32)
+    table = fod_table(fod, build)
+    allowed = reach_deg = None
+    if given.cone is not None:
+        allowed, reach_deg = function_cone(parameters.n_directions, given.cone)
+    first: Any = np.zeros((0, 3), np.float32)
     if parameters.start == "given" and seeds.device_directions is not None:
         units = seeds.device_directions
-        first = nearest_direction(units.native if on_gpu else units.host, parameters.n_directions)
-    harmonics = None
-    if parameters.evaluation == "direct":
-        values = fod.device_values.native if on_gpu else fod.values
-        harmonics = polynomial_coefficients(values, fod.lmax, fod.basis)
+        first = units.native if on_gpu else units.host
     return Plan(
         positions_mm=seeds.device_positions.native if on_gpu else seeds.positions_mm,
         given=first,
         table=table,
-        cones=cones,
-        field=kernel_field(fod, table, cones, inside, harmonics),
-        settings=kernel_settings(parameters),
+        field=kernel_field(table, parameters, inside, allowed, reach_deg),
+        settings=kernel_settings(parameters, table.scale, reach_deg),
         regions=flat,
     )
-
-
-def check_cone(parameters: TrackingParameters) -> None:
-    """Log a warning when so few directions lie in the cone that streamlines can hardly turn."""
-    fraction_of_sphere = (1 - math.cos(math.radians(parameters.max_angle_deg))) / 2
-    n_inside = parameters.n_directions * fraction_of_sphere
-    if n_inside < FEWEST_IN_CONE and parameters.row.on_set:
-        enough = min(2 * math.ceil(FEWEST_IN_CONE / fraction_of_sphere / 2), MAX_DIRECTIONS)
-        logger.warning(
-            "A cone of %g degrees holds about %.1f of the %d directions, so that streamlines can "
-            "hardly turn; raise n_directions to %d.",
-            parameters.max_angle_deg,
-            n_inside,
-            parameters.n_directions,
-            enough,
-        )
 
 
 def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.uint8] | None:

@@ -47,7 +47,7 @@ def cost_key(plan: Plan, gpus: Sequence[int], n_threads: int) -> str:
         device = " + ".join(devices.model(gpu) for gpu in gpus)
     else:
         device = f"{platform.node()} {platform.machine()} x {n_threads}"
-    kind = f"{settings.algorithm}{settings.interpolation}{settings.evaluation}"
+    kind = f"{settings.algorithm}{settings.interpolation}, lmax {plan.table.lmax}"
     return f"{device}, {kind}, {'ends' if settings.endpoints else 'lines'}"
 
 

@@ -14,15 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrays import DeviceArray, gpu_of, host_array, library_of, on_its_device, synchronize
-from ..directions import neighbour_table
-from ..fod import Fod
-from ..parameters import TrackingParameters
+from ..directions import direction_set, neighbour_table
+from ..fields.polynomials import shifts
+from ..parameters import SOFTPLUS_SHARPNESS, TrackingParameters
 from ..regions import INCLUDE_RULES, Region
 from . import codes
-from .tables.data import ConeTable, FodTable
+from .tables.builders import cone_points, sphere_points
+from .tables.data import FodTable
 
-EVALUATIONS = {"precomputed": codes.PRECOMPUTED, "direct": codes.DIRECT}
 POSITIVITIES = {"clip": codes.CLIP, "softplus": codes.SOFTPLUS}
+EDGES = {"voxel": codes.EDGE_VOXEL, "interpolated": codes.EDGE_INTERPOLATED}
 INTERPOLATIONS = {"nearest": codes.NEAREST, "trilinear": codes.TRILINEAR}
 DIRECTIONS = {"both": codes.BOTH, "forward": codes.FORWARD, "backward": codes.BACKWARD}
 STARTS = {
@@ -50,17 +51,16 @@ class Plan:
     ----------
     positions_mm : (n_seeds, 3) float32
         RAS+ mm.
-    given : (n_seeds,) int32
-        Start directions as indices; zeros unless ``start="given"``.
-    table, cones : FodTable, ConeTable
+    given : (n_seeds, 3) float32
+        Start directions, RAS+; (0, 3) unless they are given.
+    table : FodTable
     field, settings, regions : NamedTuple
         What kernels read, see :mod:`napari_tractography.tracking.codes`.
     """
 
     positions_mm: NDArray[np.float32]
-    given: NDArray[np.int32]
+    given: NDArray[np.float32]
     table: FodTable
-    cones: ConeTable
     field: codes.Field
     settings: codes.Settings
     regions: codes.Regions
@@ -83,50 +83,68 @@ class Plan:
             given=host_array(self.given),
             field=field._replace(
                 mask=_read_only(host_array(field.mask)),
-                harmonics=_read_only(host_array(field.harmonics)),
             ),
             regions=regions._replace(voxels=host_array(regions.voxels)),
         )
 
 
 def kernel_field(
-    fod: Fod,
     table: FodTable,
-    cones: ConeTable,
-    mask: NDArray[np.uint8] | None,
-    harmonics: NDArray[np.float32] | None = None,
+    parameters: TrackingParameters,
+    mask: NDArray[np.uint8] | None = None,
+    allowed: NDArray[np.uint8] | None = None,
+    reach_deg: float | None = None,
 ) -> codes.Field:
-    """Put tables, mask and, for direct evaluation, harmonics into the kernel's form."""
-    neighbours, slopes, tangents = neighbour_table(table.n_directions)
-    # The polynomials of a FOD in voxel axes are evaluated there.
-    to_frame = fod.grid.axes.T if fod.frame == "voxel" else np.eye(3)
+    """Put table, cone and mask into the kernel's form.
+
+    Parameters
+    ----------
+    table : FodTable
+    parameters : TrackingParameters
+    mask : (x, y, z) uint8, optional
+    allowed : (n_directions, n_directions) uint8, optional
+        Of a cone given as a function: which direction may follow which.
+    reach_deg : float, optional
+        Of such a cone: no direction further from the current one is allowed.
+    """
+    n = parameters.n_directions
+    no_cone = allowed is None
+    angle = parameters.max_angle_deg if reach_deg is None else reach_deg
     return codes.Field(
         voxel_rows=_read_only(table.voxel_rows),
-        quantised=table.quantised,
-        alias=table.alias,
-        slot_alias=table.slot_alias,
-        mass_fractions=table.mass_fractions,
-        patch_maxima=table.patch_maxima,
-        quanta=table.quanta,
-        totals=table.totals,
-        directions=_read_only(table.directions),
+        values=_read_only(table.values),
+        change=table.change,
+        coefficients=table.coefficients,
+        masses=table.masses,
         to_voxel=table.to_voxel,
-        cone=_read_only(cones.cone),
-        contained_patches=cones.contained_patches,
-        two_sided=cones.two_sided,
-        max_proposals=cones.max_proposals,
+        shifts=tuple(shifts(table.lmax)),
+        sphere_points=sphere_points(table.lmax),
+        cone_points=cone_points(angle, table.lmax),
         mask=_read_only(np.zeros((0, 0, 0), np.uint8) if mask is None else mask),
-        neighbours=neighbours,
-        slopes=slopes,
-        tangents=tangents,
-        harmonics=_read_only(np.zeros((0, 0), np.float32) if harmonics is None else harmonics),
-        lmax=fod.lmax,
-        to_frame=_read_only(np.ascontiguousarray(to_frame, dtype=np.float32)),
+        allowed=_read_only(np.zeros((0, 0), np.uint8) if allowed is None else allowed),
+        directions=_read_only(np.zeros((0, 3), np.float32) if no_cone else direction_set(n)),
+        neighbours=_read_only(
+            np.zeros((0, codes.N_NEIGHBOURS), np.int32) if no_cone else neighbour_table(n)[0]
+        ),
     )
 
 
-def kernel_settings(parameters: TrackingParameters) -> codes.Settings:
-    """Put the parameters into the kernel's form."""
+def kernel_settings(
+    parameters: TrackingParameters,
+    scale: float | np.float32 = 1.0,
+    reach_deg: float | None = None,
+) -> codes.Settings:
+    """Put the parameters into the kernel's form.
+
+    Parameters
+    ----------
+    parameters : TrackingParameters
+    scale : float
+        Of the table: what its amplitudes are multiplied by.
+    reach_deg : float, optional
+        See :func:`kernel_field`.
+    """
+    angle = math.radians(parameters.max_angle_deg if reach_deg is None else reach_deg)
     return codes.Settings(
         algorithm=parameters.row.code,
         interpolation=INTERPOLATIONS[parameters.interpolation],
@@ -134,16 +152,19 @@ def kernel_settings(parameters: TrackingParameters) -> codes.Settings:
         start=STARTS[parameters.start],
         step=np.float32(parameters.step_mm),
         min_probability=np.float32(parameters.min_probability),
-        min_amplitude=np.float32(parameters.min_amplitude),
-        max_angle=np.float32(math.radians(parameters.max_angle_deg)),
+        min_amplitude=np.float32(parameters.min_amplitude * scale),
+        edge=EDGES[parameters.edge],
+        cone_height=np.float32(1.0 - math.cos(angle)),
+        cone_cosine=np.float32(math.cos(angle)),
+        cone_sine=np.float32(math.sin(angle)),
         min_length=np.float32(parameters.min_length_mm),
         max_length=np.float32(parameters.max_length_mm),
         min_steps=math.ceil(parameters.min_length_mm / parameters.step_mm - 1e-6),
         max_steps=parameters.max_steps,
         record_every=parameters.record_every,
         endpoints=parameters.output == "endpoints",
-        evaluation=EVALUATIONS[parameters.evaluation],
         positivity=POSITIVITIES[parameters.positivity],
+        sharpness=np.float32(SOFTPLUS_SHARPNESS / scale),
         gamma=np.float32(parameters.gamma),
         gamma_noise=np.float32(parameters.gamma_noise),
         adaptive=parameters.adaptive and parameters.uses("adaptive"),

@@ -1,16 +1,26 @@
-"""What a run tells of itself: what tracked it, why, and where the time went.
+"""What a run tells of itself: what tracked it, why, where the time went, and what to change.
 
 Filled by :mod:`.engine`, :mod:`.backends` and the loops of the CPU and of CUDA; shown by the panel
-and the command line.
+and the command line, as is :func:`advice`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from ..parameters import TrackingParameters
+from ..stop import N_REASONS, StopReason
+from ..tractogram import Tractogram
+
 # Named in `Report.seconds`. What the next run need not do again:
 SETUP = ("tables", "start")
 FRACTION_SHOWN = 0.2  # of a run, from which on a part of it is worth mentioning
+MOST = 0.5  # of the streamlines or seeds, above which there is advice
+STEPS_AT_SEED = 2  # a streamline of so many steps never left its seed
+# Streamlines that a person asked to have discarded, wherever they ran.
+UNWANTED = (StopReason.EXCLUDED, StopReason.NOT_INCLUDED, StopReason.NOT_ENDED)
 
 
 @dataclass(slots=True)
@@ -66,3 +76,44 @@ class Report:
         if parts:
             return f"{seconds:.2f} s, of which {' and '.join(parts)}: {rate}"
         return f"{seconds:.2f} s, {rate}"
+
+
+def advice(tractogram: Tractogram, parameters: TrackingParameters) -> str:
+    """Return a sentence on what to change where most of a run came to nothing, or "".
+
+    That is where most streamlines reached the maximum length, or most seeds gave no streamline or
+    one of a step or two. A run without any streamline has :meth:`Tractogram.why_empty`.
+
+    Parameters
+    ----------
+    tractogram : Tractogram
+        The whole result, with its tally.
+    parameters : TrackingParameters
+        With which it was tracked.
+    """
+    if not len(tractogram):
+        return ""
+    ends = tractogram.stop_reasons
+    fraction = float((ends == StopReason.MAX_LENGTH).any(axis=1).mean())
+    if fraction > MOST:
+        return (
+            f"{100 * fraction:.0f} % of the streamlines reached the maximum length of "
+            f"{parameters.max_length_mm:g} mm: raise the minimum amplitude "
+            f"({parameters.min_amplitude:g}) if they wander, else the maximum length."
+        )
+    left_seed = tractogram.lengths_mm > (STEPS_AT_SEED + 0.01) * parameters.step_mm
+    unwanted = sum(tractogram.tally.get(reason, 0) for reason in UNWANTED)
+    fraction = 1 - (int(left_seed.sum()) + unwanted) / max(tractogram.n_seeds, 1)
+    if fraction <= MOST:
+        return ""
+    elsewhere = np.bincount(ends[left_seed].ravel(), minlength=N_REASONS)
+    at_seeds = {
+        reason: count - int(elsewhere[reason])
+        for reason, count in tractogram.tally.items()
+        if reason.remedy and reason not in UNWANTED
+    }
+    reason = max(at_seeds, key=lambda r: at_seeds[r], default=StopReason.SEED_WITHOUT_FOD)
+    return (
+        f"{100 * fraction:.0f} % of the seeds gave no streamline or one that ends at once, "
+        f"mostly: {reason.text}; {reason.remedy}."
+    )

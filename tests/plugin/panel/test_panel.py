@@ -53,7 +53,7 @@ def test_every_control_reaches_the_run(open_model: Any, cross: Any, spec: Any) -
     elif isinstance(spec.default, bool):
         value = not spec.default
     else:
-        value = type(spec.default)(min(spec.default + 2, spec.maximum))
+        value = spec.type(min((spec.default or 1) + 2, spec.maximum))
     panel.set_parameters(**{spec.name: value})
     request = panel.session.request()
     (n_per_seed,), (radius_mm,) = request.seeding.counts, request.seeding.radii_mm

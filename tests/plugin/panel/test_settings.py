@@ -61,7 +61,7 @@ def test_every_choice_comes_back(reopen: Any) -> None:
 def test_a_change_is_written_soon_and_once_for_a_moving_slider(reopen: Any, qtbot: Any) -> None:
     panel = reopen()
     file = get_plugin_settings(PLUGIN).config_path
-    step = next(control for control in panel.tracking if control.name == "step_mm")
+    step = next(control for control in panel.tracking.main if control.name == "step_mm")
     for value in (0.2, 0.3, 0.4):
         step.value = value
     assert not file.exists()

@@ -8,9 +8,9 @@ from __future__ import annotations
 from .row import Algorithm
 
 
-def straight_ahead(field, settings, scratch, rows, n, i, ux, uy, uz, limit, stream, step, purpose):
+def straight_ahead(field, settings, scratch, state, n, lane):
     """Keep the current direction."""
-    return i, ux, uy, uz, settings.step
+    return 0, settings.step
 
 
 ROW = Algorithm(
@@ -20,10 +20,9 @@ ROW = Algorithm(
     cpu="napari_tractography.tracking.algorithms.straight_ahead:straight_ahead",
     cuda="straight_ahead",
     cuda_source="""
-DEVICE int straight_ahead(const Field&, const Settings&, Scratch&, Walk& walk, float, unsigned int,
-                          unsigned int)
+DEVICE int straight_ahead(const Field&, const Settings&, Place&, Walk&, unsigned int, bool)
 {
-    return walk.i;
+    return 0;
 }
 """,
 )

@@ -17,7 +17,7 @@ from napari_tractography.tracking.algorithms import ALGORITHMS, BY_CODE, read_ro
 from napari_tractography.tracking.cuda import source
 
 HERE = Path(__file__).parent
-CODES = {"probabilistic": 0, "deterministic": 1, "diffusion": 2, "transport": 3}
+CODES = {"probabilistic": 0, "deterministic": 1, "diffusion": 2, "transport": 3, "sd_stream": 4}
 
 
 def test_codes_never_change():

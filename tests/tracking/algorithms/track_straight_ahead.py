@@ -19,7 +19,7 @@ from napari_tractography.tracking.algorithms import BY_NAME
 from napari_tractography.tracking.codes import NEAREST, TRILINEAR
 from napari_tractography.tracking.cpu.kernel import block_kernel
 
-library = compile_for_host(Path(sys.argv[1]))
+library = compile_for_host(Path(sys.argv[1]), "-DLMAX=4")
 fod = random_fod(4, shape=(7, 6, 5), affine=SKEWED, seed=21)
 seeds = nt.Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, 60)
 report = {}

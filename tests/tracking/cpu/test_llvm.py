@@ -14,12 +14,12 @@ from numba.core.errors import TypingError
 
 import napari_tractography
 from napari_tractography import compiling
-from napari_tractography.tracking.cpu import llvm
+from napari_tractography.tracking.cpu import llvm, memory
 
 SOURCE = Path(napari_tractography.__file__).parent
 PRIVATE = ("llvmlite", "numba.core", "numba.extending")
 WIDTHS = (8, 16, 32)
-LOADS = {n: llvm.loader(n) for n in WIDTHS}
+LOADS = {n: memory.loader(n) for n in WIDTHS}
 BOOLEANS = {n: llvm.booleans_reader(n) for n in WIDTHS}
 ARITHMETIC = ("add", "sub", "mul")
 BITWISE = ("and_", "or_", "xor", "iand", "ior", "ixor", "lshift", "rshift")
@@ -59,7 +59,7 @@ def test_two_files_lean_on_the_insides_of_numba():
         options = {"_nrt", "no_cpython_wrapper", "no_cfunc_wrapper"}
         if any(map(is_private, imported_by(tree))) or options & names_in(tree):
             leaning.add(path.relative_to(SOURCE).as_posix())
-    assert leaning == {"compiling.py", "tracking/cpu/llvm.py"}
+    assert leaning == {"compiling.py", "tracking/cpu/llvm.py", "tracking/cpu/memory.py"}
 
 
 # ------------------------------------------------------------------------------------------ options
@@ -138,8 +138,8 @@ def test_arithmetic_is_that_of_numpy(kind, name):
 
     @njit
     def both(a, b, number, out):
-        llvm.store(out[0], operation(load(a), load(b)))
-        llvm.store(out[1], operation(load(a), number))
+        memory.store(out[0], operation(load(a), load(b)))
+        memory.store(out[1], operation(load(a), number))
 
     both(a, b, b[3], out)
     np.testing.assert_array_equal(out, expected)
@@ -167,8 +167,8 @@ def test_words_of_64_bits_multiply_and_shift():
     @njit
     def multiply(words, high, low):
         product = factor * llvm.widened(load(words))
-        llvm.store(high, llvm.narrowed(product >> shift))
-        llvm.store(low, llvm.narrowed(product))
+        memory.store(high, llvm.narrowed(product >> shift))
+        memory.store(low, llvm.narrowed(product))
 
     multiply(words, high, low)
     product = words.astype(np.uint64) * factor
@@ -186,7 +186,7 @@ def test_vectors_of_different_widths_or_dtypes_do_not_mix():
     with pytest.raises(TypingError, match="takes a vector of int32"):
         njit(lambda a: llvm.bits_of(llvm.to_floats(load(a)) < 0))(floats)
     with pytest.raises(TypingError, match="does not fit an array of int32"):
-        njit(lambda a, b: llvm.store(b, load(a)))(floats, ints)
+        njit(lambda a, b: memory.store(b, load(a)))(floats, ints)
 
 
 # -------------------------------------------------------- selecting, converting, across the lanes
@@ -203,8 +203,8 @@ def test_booleans_select(n):
     @njit
     def choose(a, b, bits, out):
         where = booleans_of(bits)
-        llvm.store(out[0], llvm.select(where, load(a), load(b)))
-        llvm.store(out[1], llvm.select(where, load(a), np.int32(7)))
+        memory.store(out[0], llvm.select(where, load(a), load(b)))
+        memory.store(out[1], llvm.select(where, load(a), np.int32(7)))
         return llvm.bits_of(~where)
 
     assert choose(a, b, bits, out) == ~int(bits) & ((1 << n) - 1)
@@ -221,9 +221,9 @@ def test_vectors_are_converted():
     @njit
     def convert(a, floors, ints, floats):
         floor = llvm.floors(load(a))
-        llvm.store(floors, floor)
-        llvm.store(ints, llvm.as_ints(llvm.as_words(llvm.to_ints(floor))))
-        llvm.store(floats, llvm.to_floats(llvm.to_ints(load(a))))
+        memory.store(floors, floor)
+        memory.store(ints, llvm.as_ints(llvm.as_words(llvm.to_ints(floor))))
+        memory.store(floats, llvm.to_floats(llvm.to_ints(load(a))))
 
     convert(a, floors, ints, floats)
     np.testing.assert_array_equal(floors, np.floor(a))
@@ -235,33 +235,29 @@ def test_vectors_are_converted():
 def test_lanes_are_combined_in_a_stated_order(n):
     load = LOADS[n]
     a, _ = numbers(np.float32, 6, n)
-    running = np.zeros(n, np.float32)
-
-    @njit
-    def combine(a, running):
-        llvm.store(running, llvm.running_sum(load(a)))
-        return llvm.sum_of(load(a)), llvm.largest_of(load(a))
-
-    total, largest = combine(a, running)
-    halves, steps, by = a.copy(), a.copy(), 1
+    total, largest = njit(lambda a: (llvm.sum_of(load(a)), llvm.largest_of(load(a))))(a)
+    halves = a.copy()
     while len(halves) > 1:
         halves = halves[: len(halves) // 2] + halves[len(halves) // 2 :]
-    while by < n:
-        steps[by:] = steps[by:] + steps[:-by].copy()
-        by *= 2
     assert (total, largest) == (halves[0], a.max())
-    np.testing.assert_array_equal(running, steps)
 
 
 def test_bits_are_counted():
-    @njit
-    def counts(bits):
-        return llvm.count_bits(bits), llvm.lowest_bit(bits), llvm.leading_zeros(bits)
+    counts = njit(lambda bits: (llvm.count_bits(bits), llvm.lowest_bit(bits)))
+    assert counts(np.uint32(1)) == (1, 0)
+    assert counts(np.uint32(0b1011000)) == (3, 3)
+    assert counts(np.uint32(0x80000000)) == (1, 31)
 
-    assert counts(np.uint32(1)) == (1, 0, 31)
-    assert counts(np.uint32(0b1011000)) == (3, 3, 25)
-    assert counts(np.uint32(0x80000000)) == (1, 31, 0)
-    assert njit(lambda bits: llvm.leading_zeros(bits))(np.uint32(0)) == 32
+
+@pytest.mark.parametrize("length", [1, 3, 9])
+def test_functions_are_compiled_for_the_length_of_a_tuple(length):
+    def of_length(n):
+        return lambda numbers, x: n * x
+
+    def form(numbers, x): ...
+
+    scaled = llvm.by_length(form, of_length)
+    assert njit(lambda numbers, x: scaled(numbers, x))((1.0,) * length, 2.5) == 2.5 * length
 
 
 # ------------------------------------------------------------------------------------------ memory
@@ -269,52 +265,81 @@ def test_bits_are_counted():
 
 @pytest.mark.parametrize("n", WIDTHS)
 def test_vectors_are_loaded_from_any_place_and_stored(n):
-    load = LOADS[n]
-    table = np.random.default_rng(7).integers(0, 2**16, (3, 5, 32)).astype(np.uint16)
-    out = np.full(40, -1, np.int32)
-    njit(lambda t, out: llvm.store(out[3:], load(t[2, 1])))(table, out)
+    load, load_from = LOADS[n], memory.loader_from(n)
+    table = np.random.default_rng(7).integers(0, 2**31 - 1, (3, 5, 32)).astype(np.int32)
+    out = np.full(80, -1, np.int32)
+
+    @njit
+    def move(t, out):
+        memory.store(out[3:], load(t[2, 1]))
+        memory.store_to(out, 40, load_from(t, 165))
+
+    move(table, out)
     np.testing.assert_array_equal(out[3 : 3 + n], table[2, 1, :n])
-    assert (np.delete(out, np.s_[3 : 3 + n]) == -1).all()
+    np.testing.assert_array_equal(out[40 : 40 + n], table.ravel()[165 : 165 + n])
+    assert (np.delete(out, np.r_[3 : 3 + n, 40 : 40 + n]) == -1).all()
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.int32, np.uint32, np.uint16, np.uint8])
-def test_numbers_are_gathered_from_arrays_of_any_shape(kind):
-    load = LOADS[32]
-    rng = np.random.default_rng(6)
-    table = (rng.random((5, 4, 12)) * 250).astype(kind)
-    at = rng.integers(0, table.size, 32).astype(np.int32)
-    at[:2] = 0, table.size - 1
-    out = np.zeros(32, kind if np.dtype(kind).itemsize == 4 else np.int32)
-    njit(lambda t, at, out: llvm.store(out, llvm.gather(t, load(at))))(table, at, out)
-    np.testing.assert_array_equal(out, table.ravel()[at])
+@pytest.mark.parametrize("n", WIDTHS)
+def test_half_floats_are_read_and_rounded_as_by_numpy(n):
+    load, load_halves = LOADS[n], memory.half_loader_from(n)
+    rng = np.random.default_rng(8)
+    numbers = (rng.normal(size=n) * 10.0 ** rng.uniform(-8, 4.5, n)).astype(np.float32)
+    numbers[:3] = 0.0, 65504.0, 2.0**-24
+    halves, back = np.zeros(n + 5, np.uint16), np.zeros(n, np.float32)
+
+    @njit
+    def convert(numbers, halves, back):
+        memory.store_halves(halves, 5, load(numbers))
+        memory.store(back, load_halves(halves, 5))
+
+    convert(numbers, halves, back)
+    np.testing.assert_array_equal(halves[5:].view(np.float16), numbers.astype(np.float16))
+    np.testing.assert_array_equal(back, numbers.astype(np.float16).astype(np.float32))
+    assert not halves[:5].any()
 
 
-def test_numbers_are_gathered_by_one_instruction():
-    load = LOADS[16]
+@pytest.mark.parametrize("n", [4, 16])
+def test_blocks_are_transposed(n):
+    transpose = memory.transposer(n)
+    source = np.arange(40 * 24, dtype=np.float32).reshape(40, 24)
+    target = np.zeros((20, 48), np.float32)
+    njit(lambda s, t: transpose(s, 24 * 3 + 2, 24, t, 48 * 2 + 5, 48))(source, target)
+    np.testing.assert_array_equal(target[2 : 2 + n, 5 : 5 + n], source[3 : 3 + n, 2 : 2 + n].T)
+    target[2 : 2 + n, 5 : 5 + n] = 0
+    assert not target.any()
 
-    def gathered(table, at, out):
-        llvm.store(out, llvm.gather(table, load(at)))
 
-    code = code_of(gathered, float32[::1], types.int32[::1], float32[::1])
-    assert "llvm.masked.gather.v16f32" in code
-
-
-def test_a_row_is_prefetched_and_left_as_it_is():
+def test_a_number_is_prefetched_and_left_as_it_is():
     table = np.arange(60, dtype=np.float32).reshape(3, 20)
 
-    def ask(table, row):
-        llvm.prefetch(table, row)
+    def ask(table, at):
+        memory.prefetch_at(table, at)
 
-    njit(ask)(table, 1)
+    njit(ask)(table, 20)
     np.testing.assert_array_equal(table.ravel(), np.arange(60))
     assert "llvm.prefetch" in code_of(ask, float32[:, ::1], types.int64)
+
+
+@pytest.mark.parametrize(
+    ("name", "ordering"), [("publish", "release"), ("acquire", "acquire"), ("stay", "singlethread")]
+)
+def test_fences_stand_in_the_code(name, ordering):
+    fence = getattr(memory, name)
+
+    def read(a):
+        fence()
+        return a[0]
+
+    code = code_of(read, float32[::1]).splitlines()
+    assert ordering in next(line for line in code if line.strip().startswith("fence"))
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.uint8])
 def test_numbers_are_copied(kind):
     source = np.arange(60).astype(kind).reshape(4, 15)
     target = np.zeros((9, 3), kind)
-    njit(lambda s, t: llvm.copy_numbers(s, 18, t, 6, 12))(source, target)
+    njit(lambda s, t: memory.copy_numbers(s, 18, t, 6, 12))(source, target)
     np.testing.assert_array_equal(target.ravel()[6:18], source.ravel()[18:30])
     assert not target.ravel()[:6].any()
     assert not target.ravel()[18:].any()

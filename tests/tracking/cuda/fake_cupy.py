@@ -112,7 +112,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         return out[0]
 
     def __getattr__(self, name):
-        if name not in ("all", "any", "max", "sum", "astype", "ravel", "reshape"):
+        if name not in ("all", "any", "max", "min", "sum", "astype", "ravel", "reshape"):
             raise AttributeError(name)
         method = getattr(np.ndarray, name)
         return lambda *more, **named: self.machine.lift(method, self, *more, **named)
@@ -133,7 +133,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
         assert array.dtype == self.dtype
         assert isinstance(array, np.ndarray)
         self.machine.uploads.append(array.nbytes)
-        self.host[:] = array
+        self.host[...] = array
 
     def get(self, stream=None, out=None, blocking=True):
         self.machine.downloads.append(self.nbytes)
@@ -221,13 +221,12 @@ class Kernel:
 
     def __call__(self, grid, block, arguments):
         assert self.machine.device is not None
-        assert self.machine.stream is not None
+        assert self.machine.stream is not None or self.name == cuda_tables.NAME
         self.machine.launches.append((self.name, grid, block))
-        if self.name in cuda_tables.NAMES:
+        if self.name == cuda_tables.NAME:
             (rows,) = arguments
             assert rows.dtype == kernels.layout_in("Rows", kernels.source(cuda_tables.SOURCE))
-            which = cuda_tables.NAMES.index(self.name)
-            self.machine.tables.launch_tables(which, grid[0], block[0], pointer(rows))
+            self.machine.library.launch_rows(grid[0], block[0], pointer(rows))
             return
         if block[0] > self.max_threads_per_block:
             raise CUDADriverError(1, "CUDA_ERROR_INVALID_VALUE: invalid argument")
@@ -250,8 +249,8 @@ class Machine:
 
     __version__ = "0"
 
-    def __init__(self, library, *, tables=None, limit=10**9, n_gpus=1):
-        self.library, self.tables, self.limit, self.n_gpus = library, tables, limit, n_gpus
+    def __init__(self, library, *, limit=10**9, n_gpus=1):
+        self.library, self.limit, self.n_gpus = library, limit, n_gpus
         self.ndarray = Array
         self.used = self.most = 0
         self._entered = threading.local()  # devices and streams, as CuPy has them

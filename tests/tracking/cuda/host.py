@@ -12,37 +12,45 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from napari_tractography.tracking.codes import START_GIVEN
 from napari_tractography.tracking.cuda import source as kernels
+from napari_tractography.tracking.cuda import tables as cuda_tables
 from napari_tractography.tracking.cuda.scheduler import (
     POINT_BYTES,
     OutOfDeviceMemoryError,
     Sizing,
     run_devices,
 )
+from napari_tractography.tracking.tables.builders import aligned_rows
 from napari_tractography.tractogram import Tractogram, tally_from_counts
 
+ENTRY = "host_entry.cpp"
 BUILD = Path(__file__).resolve().parents[3] / "build" / "host"
 FLAGS = ("-std=c++14", "-O2", "-ffp-contract=off", "-fno-fast-math", "-shared", "-fPIC")
 
 
-def compile_for_host(folder: Path, *defines: str, entry: str = "host_entry.cpp") -> ctypes.CDLL:
+def compile_for_host(folder: Path, *defines: str) -> ctypes.CDLL:
     """Compile the kernels and load them from a folder; skips the test where there is no g++.
+
+    They are those for lmax 8 unless LMAX is defined otherwise.
 
     What was compiled is kept in build/: many files of tests want the same.
     """
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("no g++ to compile the CUDA source with")
+    if not any(define.startswith("-DLMAX=") for define in defines):
+        defines = (*defines, "-DLMAX=8")
     here = Path(__file__).parent
     made = kernels.generated()
     for name, text in made.items():
         (folder / name).write_text(text, "utf-8")
-    command = [compiler, *FLAGS, *defines, f"-I{kernels.FOLDER}", f"-I{here}", str(here / entry)]
+    command = [compiler, *FLAGS, *defines, f"-I{kernels.FOLDER}", f"-I{here}", str(here / ENTRY)]
     sources = [*kernels.FOLDER.iterdir(), *here.iterdir()]
     texts = [p.read_text("utf-8") for p in sorted(sources) if p.suffix in {".cpp", ".cu", ".h"}]
     key = hashlib.sha256(repr([command, texts, made]).encode()).hexdigest()[:16]
     kept = BUILD / f"{key}.so"
-    library = folder / entry.replace(".cpp", ".so")
+    library = folder / "kernels.so"
     if not kept.exists():
         subprocess.run([*command, f"-I{folder}", "-o", str(library)], check=True)
         BUILD.mkdir(parents=True, exist_ok=True)
@@ -61,6 +69,24 @@ def pointer(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
+def rows_of(library, field, block=7) -> dict[str, np.ndarray]:
+    """The rows of a table, all of them filled by the kernel."""
+    n_rows, n_padded = len(field.values), field.change.shape[1]
+    arrays = {
+        "coefficients": aligned_rows(n_rows + 1, n_padded),
+        "masses": np.zeros(n_rows + 1, np.float32),
+        "values": np.ascontiguousarray(field.values),
+        "change": np.ascontiguousarray(field.change),
+        "sphere_points": np.ascontiguousarray(field.sphere_points),
+    }
+    arrays["coefficients"][:] = 0
+    addresses = {name: address(array) for name, array in arrays.items()}
+    rows = cuda_tables.pack_rows(addresses, n_rows, field.sphere_points.shape[1])
+    grid = n_rows // block + 2  # more threads than there is to do
+    library.launch_rows(grid, block, pointer(rows))
+    return {name: arrays[name] for name in ("coefficients", "masses")}
+
+
 class HostDevice:
     """This machine as a device; `memory` is what a batch may take, in bytes."""
 
@@ -73,7 +99,9 @@ class HostDevice:
         self.log_length = kernels.log_length(plan.settings) if log_length is None else log_length
         field = plan.field
 
+        assert library.compiled_lmax() == plan.table.lmax
         tables = {name: getattr(field, name) for name in kernels.TABLES}
+        tables |= rows_of(library, field)
         self.kept = {n: np.ascontiguousarray(a) for n, a in tables.items()}
         self.field = kernels.pack_field(field, {n: address(a) for n, a in self.kept.items()})
         self.settings = kernels.pack_settings(plan.settings)
@@ -87,13 +115,19 @@ class HostDevice:
     def count(self, slot, first, last):
         self.log.append(("count", slot, first, last))
         n = last - first
-        endpoints = self.plan.settings.endpoints
-        shapes = kernels.batch_arrays(n, endpoints=endpoints, log_length=self.log_length)
+        settings = self.plan.settings
+        shapes = kernels.batch_arrays(
+            n,
+            endpoints=settings.endpoints,
+            given=settings.start == START_GIVEN,
+            log_length=self.log_length,
+        )
         arrays = {name: np.zeros(shape, kind) for name, (shape, kind) in shapes.items()}
         if sum(array.nbytes for array in arrays.values()) > self.memory:
             raise OutOfDeviceMemoryError("seeds")
         arrays["positions"][:] = self.plan.positions_mm[first:last]
-        arrays["given"][:] = self.plan.given[first:last]
+        if arrays["given"].size:
+            arrays["given"][:] = self.plan.given[first:last]
         self.slots[slot] = arrays
         batch = self.batch(slot)
         self.track(0, batch)

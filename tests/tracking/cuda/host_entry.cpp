@@ -2,6 +2,7 @@
 
 #include "host_shim.h"
 #include "track.cu"
+#include "tables.cu"
 
 template <class Kernel> static void launch(unsigned int grid, unsigned int block, Kernel kernel)
 {
@@ -28,12 +29,39 @@ extern "C" void launch_between(int which, unsigned int grid, unsigned int block,
     if (which == 3) launch(grid, block, [=] { write_endpoints(*batch); });
 }
 
+extern "C" void launch_rows(unsigned int grid, unsigned int block, const Rows* rows)
+{
+    blockDim.x = block;
+    for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++)
+        for (threadIdx.x = 0; threadIdx.x < block; threadIdx.x++) fill_rows(*rows);
+}
+
+// The largest degree that the kernels are compiled for.
+extern "C" int compiled_lmax()
+{
+    return LMAX;
+}
+
 extern "C" void size_of_structures(int* sizes)
 {
     sizes[0] = sizeof(Field);
     sizes[1] = sizeof(Settings);
     sizes[2] = sizeof(Regions);
     sizes[3] = sizeof(Batch);
+    sizes[4] = sizeof(Rows);
+}
+
+extern "C" void halve(const float* values, unsigned short* halves, float* read, int n)
+{
+    for (int k = 0; k < n; k++) {
+        halves[k] = to_half(values[k]);
+        read[k] = from_half(halves[k]);
+    }
+}
+
+extern "C" void shifts(float* values)
+{
+    for (int m = 0; m <= LMAX; m++) values[m] = shift_of(m);
 }
 
 extern "C" void philox(const unsigned int* counter, const unsigned int* key, unsigned int* answer)

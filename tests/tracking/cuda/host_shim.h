@@ -11,6 +11,27 @@ struct __attribute__((may_alias)) uint4 {
     unsigned int x, y, z, w;
 };
 
+// Half floats, by whole numbers: g++ has no type of its own for them.
+static float from_half(unsigned short bits)
+{
+    int exponent = (bits >> 10) & 31, digits = bits & 1023;
+    float size = exponent == 31 ? (digits ? NAN : INFINITY)
+                 : exponent     ? ldexpf((float)(1024 + digits), exponent - 25)
+                                : ldexpf((float)digits, -24);
+    return bits & 0x8000u ? -size : size;
+}
+
+static unsigned short to_half(float value)
+{
+    unsigned short sign = signbit(value) ? 0x8000u : 0;
+    float size = fabsf(value);
+    if (!(size < 65520.0f)) return sign | (size == size ? 0x7C00u : 0x7E00u);
+    int exponent = size < 6.103515625e-05f ? -14 : ilogbf(size);
+    // The last digit counts 2^(exponent - 10); a carry goes on into the exponent.
+    unsigned int digits = (unsigned int)nearbyintf(ldexpf(size, 10 - exponent));
+    return (unsigned short)(sign | (((exponent + 14) << 10) + digits));
+}
+
 struct Index {
     unsigned int x;
 };
@@ -27,6 +48,7 @@ static float off(float value)
 #define expf(x) off(expf(x))
 #define logf(x) off(logf(x))
 #define log1pf(x) off(log1pf(x))
+#define expm1f(x) off(expm1f(x))
 #endif
 
 template <class T> static T atomicAdd(T* place, T more)

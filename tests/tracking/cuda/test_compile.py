@@ -11,26 +11,20 @@ from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
 
 SPECIAL = [
-    pytest.param((), id="for everything"),
     *(
         pytest.param(
-            (
-                f"-DALGORITHM={algorithm}",
-                f"-DINTERPOLATION={interpolation}",
-                "-DEVALUATION=PRECOMPUTED",
-            ),
+            (f"-DALGORITHM={algorithm}", f"-DINTERPOLATION={interpolation}", "-DLMAX=8"),
             id=f"{algorithm.lower()}, {interpolation.lower()}",
         )
         for algorithm in (row.name.upper() for row in ALGORITHMS)
         for interpolation in ("NEAREST", "TRILINEAR")
     ),
     pytest.param(
-        ("-DALGORITHM=DIFFUSION", "-DINTERPOLATION=TRILINEAR", "-DEVALUATION=DIRECT"),
-        id="direct diffusion",
+        ("-DALGORITHM=PROBABILISTIC", "-DINTERPOLATION=TRILINEAR", "-DLMAX=12"), id="lmax 12"
     ),
 ]
-# Of 64 K of a multiprocessor: 20 warps with nearest, 11 with trilinear interpolation.
-MAX_REGISTERS = {"-DINTERPOLATION=NEAREST": 96, "-DINTERPOLATION=TRILINEAR": 184}
+# Coefficients, 45 for lmax 8, are in registers: of 64 K of a multiprocessor, 9 warps.
+MAX_REGISTERS = {"-DLMAX=8": 224, "-DLMAX=12": 255}
 
 
 @pytest.fixture(scope="module")
@@ -73,23 +67,22 @@ def test_kernels_compile_and_spill_nothing(nvrtc, architecture, options):
     assert len(spilled) >= len(kernels.NAMES)
     registers = [int(n) for n in re.findall(r"Used (\d+) registers", log)]
     assert len(registers) == len(kernels.NAMES)
-    if options:  # what runs; the source as it stands is for all at once
-        assert set(spilled) == {("0", "0")}
-        assert max(registers) <= MAX_REGISTERS[options[1]]
+    assert set(spilled) == {("0", "0")}
+    assert max(registers) <= MAX_REGISTERS[options[2]]
 
 
+@pytest.mark.parametrize("lmax", [2, 8, 12])
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-def test_the_kernels_of_tables_compile_and_spill_nothing(nvrtc, architecture):
-    code, log = compiled(nvrtc, architecture, name=cuda_tables.SOURCE)
+def test_the_kernel_of_tables_compiles_and_spills_nothing(nvrtc, architecture, lmax):
+    code, log = compiled(nvrtc, architecture, f"-DLMAX={lmax}", name=cuda_tables.SOURCE)
     assert code.startswith(b"\x7fELF")
     entries = re.findall(rf"Compiling entry function '(\w+)' for '{architecture}'", log)
-    assert set(entries) == set(cuda_tables.NAMES)
+    assert entries == [cuda_tables.NAME]
     spilled = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
     assert set(spilled) == {("0", "0")}
-    # The amplitudes of a patch are in registers, not in memory.
+    # Coefficients are in registers, not in memory.
     frames = dict(re.findall(r"Function properties for (\w+)\s*\n.*?(\d+) bytes stack frame", log))
-    assert set(frames) >= set(cuda_tables.NAMES)
-    assert {frames[name] for name in cuda_tables.NAMES if name != "fill_slots"} == {"0"}
+    assert frames[cuda_tables.NAME] == "0"
 
 
 def test_no_multiplication_is_fused_with_an_addition(nvrtc):
@@ -97,7 +90,8 @@ def test_no_multiplication_is_fused_with_an_addition(nvrtc):
 
     def assembly(*options: str, name="track.cu") -> str:
         program = nvrtc.createProgram(kernels.source(name), name, (), ())
-        nvrtc.compileProgram(program, ("--gpu-architecture=compute_80", "-DALGORITHM=0", *options))
+        defines = ("-DALGORITHM=0", "-DLMAX=8")
+        nvrtc.compileProgram(program, ("--gpu-architecture=compute_80", *defines, *options))
         return str(nvrtc.getPTX(program))
 
     assert "fma.rn.f32" in assembly("--std=c++14")  # so that the line below can fail
@@ -109,4 +103,4 @@ def test_no_multiplication_is_fused_with_an_addition(nvrtc):
 def test_a_wrong_source_is_refused(nvrtc):
     program = nvrtc.createProgram(kernels.source() + "\nint x = ;", "track.cu", (), ())
     with pytest.raises(nvrtc.NVRTCError):
-        nvrtc.compileProgram(program, kernels.OPTIONS)
+        nvrtc.compileProgram(program, (*kernels.OPTIONS, "-DLMAX=2"))

@@ -26,6 +26,7 @@ from napari_tractography.tracking.cuda import device as cuda_device
 from napari_tractography.tracking.cuda import run as cuda
 from napari_tractography.tracking.cuda import scheduler
 from napari_tractography.tracking.cuda import source as kernels
+from napari_tractography.tracking.cuda import tables as cuda_tables
 from napari_tractography.tracking.cuda.uploads import Uploads
 from napari_tractography.tracking.execution import Execution
 from napari_tractography.tractogram import Tractogram
@@ -42,9 +43,12 @@ def machine(library, monkeypatch):
     fake = fake_cupy.Machine(library)
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setattr(cuda_device, "_uploads", Uploads())
-    cuda_device.load_kernels.cache_clear()
+    loaders = cuda_device.load_kernels, cuda_tables.load_kernel
+    for load in loaders:
+        load.cache_clear()
     yield fake
-    cuda_device.load_kernels.cache_clear()
+    for load in loaders:
+        load.cache_clear()
 
 
 @pytest.fixture
@@ -112,10 +116,11 @@ def test_seeds_that_give_nothing_are_counted_and_that_is_all(machine, fod):
 def test_kernels_are_compiled_once_an_algorithm_and_never_for_a_number(machine, fod, seeds):
     for changes in ({}, {"max_angle_deg": 20.0}, {"step_mm": 0.2}, {"random_seed": 9}):
         together(cuda.iter_chunks(plan_of(fod, seeds[:9], short(**changes))))
-    assert len(machine.modules) == 1
+    assert len(machine.modules) == 2  # that of tables, too
     together(cuda.iter_chunks(plan_of(fod, seeds[:9], short(interpolation="nearest"))))
-    assert len(machine.modules) == 2
+    assert len(machine.modules) == 3
     assert all("--fmad=false" in options for options in machine.modules)
+    assert all("-DLMAX=8" in options for options in machine.modules)
 
 
 def test_tables_are_uploaded_once_and_freed_with_the_fod(machine, seeds):
@@ -125,7 +130,7 @@ def test_tables_are_uploaded_once_and_freed_with_the_fod(machine, seeds):
         if seed == 0:
             once = machine.used
     plan = plan_of(fod, seeds, short())
-    n_bytes = plan.table.n_bytes + plan.cones.cone.nbytes + plan.cones.contained_patches.nbytes
+    n_bytes = plan.table.n_bytes + plan.table.voxel_rows.nbytes
     assert machine.used == once > n_bytes
     del fod, plan
     gc.collect()
@@ -181,12 +186,12 @@ def test_a_memory_limit_is_kept(machine, fod, seeds):
 
 
 def test_too_little_memory_for_the_tables_is_said_in_one_sentence(machine, fod, seeds):
-    machine.limit = 100_000
+    machine.limit = 30_000
     plan = plan_of(fod, seeds, short())
-    with pytest.raises(BackendError, match=r"tables of this FOD need .* GB, more than cuda:0"):
+    with pytest.raises(BackendError, match=r"table of this FOD needs .* GB, more than cuda:0"):
         together(cuda.iter_chunks(plan))
     gc.collect()
-    assert machine.used < 100_000
+    assert machine.used < 30_000
 
 
 def test_too_little_memory_for_one_seed_is_said_in_one_sentence(machine, fod, seeds):

@@ -1,40 +1,36 @@
-"""The FOD tabulated by the CUDA source, compiled for the host, against the CPU's tables."""
+"""The rows of a table filled by the CUDA source, compiled for the host, against the CPU's."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from host import compile_for_host, pointer
-from toys import random_fod
+from host import compile_for_host, pointer, rows_of
+from numba import njit
+from toys import lobes, random_fod
 
+from napari_tractography.compiling import OPTIONS
+from napari_tractography.fields.polynomials import shifts
 from napari_tractography.fod import Fod
-from napari_tractography.tracking.cuda import source as kernels
-from napari_tractography.tracking.cuda import tables as cuda_tables
-from napari_tractography.tracking.tables.builders import build_table, sampling_matrix, sharpness_of
+from napari_tractography.parameters import TrackingParameters
+from napari_tractography.tracking import codes
+from napari_tractography.tracking.cpu.cells import fill_row
+from napari_tractography.tracking.plan import kernel_field
+from napari_tractography.tracking.tables.builders import build_table
+
+
+@pytest.fixture(scope="module", params=[2, 8, 12])
+def lmax(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    return compile_for_host(tmp_path_factory.mktemp("tables"), entry="host_tables.cpp")
+def library(tmp_path_factory, lmax):
+    return compile_for_host(tmp_path_factory.mktemp("tables"), f"-DLMAX={lmax}")
 
 
-def built(library, fod, n_directions, positivity):
-    """Return the arrays of the table."""
-    shapes = cuda_tables.table_arrays(fod.n_voxels, n_directions)
-    arrays = {name: np.zeros(*shape) for name, shape in shapes.items()}
-    matrix = sampling_matrix(fod, n_directions)
-    given = {**arrays, "values": fod.values, "matrix": matrix}
-    addresses = {name: array.ctypes.data for name, array in given.items()}
-    rows = cuda_tables.pack_rows(addresses, fod.n_voxels, *matrix.shape, sharpness_of(positivity))
-    for which in range(len(cuda_tables.NAMES)):
-        n = arrays["quantised"].size  # more threads than there is to do
-        library.launch_tables(which, -(-n // 7), 7, pointer(rows))
-    return arrays
-
-
-def difficult_fod():
+def difficult_fod(lmax):
     """Large, small, negative and lone amplitudes."""
-    values = random_fod(8, shape=(6, 5, 4), seed=5).coefficients
+    values = random_fod(lmax, shape=(6, 5, 4), seed=5).coefficients
     values[0] *= 1e4
     values[1] *= 1e-6
     values[2] *= -1
@@ -43,27 +39,59 @@ def difficult_fod():
     return Fod(values, np.eye(4))
 
 
-def test_rows_lie_in_memory_as_the_compiler_has_them(library):
-    layout = kernels.layout_in("Rows", kernels.source(cuda_tables.SOURCE))
-    assert layout.itemsize == library.size_of_rows()
+@njit(**OPTIONS)
+def fill_all(field, scratch):
+    for row in range(field.values.shape[0]):
+        field.masses[row] = fill_row(
+            field.shifts,
+            field.values,
+            field.change,
+            field.coefficients,
+            row,
+            field.sphere_points,
+            scratch.amplitudes,
+            scratch.mixed,
+        )
 
 
-@pytest.mark.parametrize("n_directions", [32, 66, 724, 1026])
-def test_tables_have_the_bits_of_the_cpu(library, n_directions):
-    fod = difficult_fod()
-    wanted = build_table(fod, n_directions=n_directions)
-    assert (wanted.totals == 0).any()
-    for name, found in built(library, fod, n_directions, "clip").items():
-        expected = getattr(wanted, name)
-        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-        np.testing.assert_array_equal(found.view("u1"), expected.view("u1"), err_msg=name)
+def test_rows_have_the_bits_of_the_cpu(library, lmax):
+    field = kernel_field(build_table(difficult_fod(lmax)), TrackingParameters())
+    found = rows_of(library, field)
+    scratch = codes.new_scratch(field.sphere_points.shape[1], field.coefficients.shape[1])
+    fill_all(field, scratch)
+    bounds = field.coefficients[:, field.values.shape[1]].view(np.float16)
+    assert (bounds == 0).sum() > 1  # in some voxels, and in the row without an FOD
+    assert (bounds >= 0).all()
+    np.testing.assert_array_equal(found["coefficients"], field.coefficients)
+    np.testing.assert_array_equal(found["masses"].view(np.int32), field.masses.view(np.int32))
 
 
-def test_softplus_is_that_of_the_cpu_within_the_tolerance(library):
-    fod = difficult_fod()
-    wanted = build_table(fod, positivity="softplus")
-    found = built(library, fod, 724, "softplus")
-    off = found["quantised"].astype(int) - wanted.quantised
-    assert np.abs(off).max() <= 1
-    np.testing.assert_allclose(found["quanta"], wanted.quanta, rtol=2**-22)
-    np.testing.assert_allclose(found["totals"], wanted.totals, rtol=1e-6)
+def test_half_floats_are_those_of_numpy(library):
+    """On a GPU they are those of one instruction, which rounds as IEEE 754 says, too."""
+    every = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    every = every[np.isfinite(every)].astype(np.float32)
+    middle = (every[1:] + every[:-1]) / 2
+    beside = [np.nextafter(middle, np.float32(end)) for end in (-np.inf, np.inf)]
+    values = np.concatenate([every, middle, *beside, [1e6, -1e6, np.inf]]).astype(np.float32)
+    halves, read = np.zeros(len(values), np.uint16), np.zeros(len(values), np.float32)
+    library.halve(pointer(values), pointer(halves), pointer(read), len(values))
+    with np.errstate(over="ignore"):
+        wanted = values.astype(np.float16)
+    np.testing.assert_array_equal(halves, wanted.view(np.uint16))
+    np.testing.assert_array_equal(read, wanted.astype(np.float32))
+
+
+def test_shifts_of_the_polynomials_are_those_of_python(library, lmax):
+    found = np.zeros(lmax + 1, np.float32)
+    library.shifts(pointer(found))
+    np.testing.assert_array_equal(found, shifts(lmax))
+
+
+def test_bounds_are_within_the_range_of_half_floats(library, lmax):
+    """A bound of infinity accepts nothing, and mixes with a weight of 0 to none at all."""
+    units = np.random.default_rng(2).normal(size=(200, 1, 1, 3))
+    units /= np.linalg.norm(units, axis=-1, keepdims=True)
+    field = kernel_field(build_table(Fod(lobes(units, lmax, 0.0), np.eye(4))), TrackingParameters())
+    bounds = rows_of(library, field)["coefficients"][:-1, field.values.shape[1]].view(np.float16)
+    assert np.isfinite(bounds).all()
+    assert bounds.min() > 100

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,42 +19,92 @@ from ...fod import Fod
 from ..cases import Case
 
 
-class MRtrix:
-    """MRtrix3's tckgen, as a process of its own that reads and writes files."""
+class MRtrixInput:
+    """The FOD and the mask of a case as files; contestants that share it write them once.
 
-    def __init__(self, algorithm: str) -> None:
+    Attributes
+    ----------
+    fod, mask, out : Path
+        What tckgen reads and writes, there after the first `write`; removed with this object.
+    """
+
+    def __init__(self) -> None:
+        self._written: Case | None = None
+        self._remove: Callable[[], object] = lambda: None
+
+    def write(self, case: Case) -> None:
+        """Write a case, if it is not the one that was written last.
+
+        Raises
+        ------
+        BackendError
+            When MRtrix3 cannot read the FOD's basis or frame.
+        """
+        if case is self._written:
+            return
+        self._remove()
+        folder = Path(tempfile.mkdtemp(prefix="tractography-bench-"))
+        self._remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.fod = write_fod(case.fod, folder / "fod.nii")
+        self.mask = write_mask(case.mask, case.fod, folder / "mask.nii")
+        self.out = folder / "out.tck"
+        self._written = case
+
+
+class MRtrix:
+    """MRtrix3's tckgen, as a process of its own that reads and writes files.
+
+    Parameters
+    ----------
+    algorithm : str
+        "iFOD1" or "SD_STREAM".
+    max_angle_deg : float, optional
+        Instead of the case's.
+    files : MRtrixInput, optional
+        Shared with other contestants.
+    """
+
+    def __init__(
+        self,
+        algorithm: str,
+        *,
+        max_angle_deg: float | None = None,
+        files: MRtrixInput | None = None,
+    ) -> None:
         self.label = f"MRtrix3 {algorithm}"
+        if max_angle_deg is not None:
+            self.label += f", {max_angle_deg:g} degrees"
         self._algorithm = algorithm
+        self._max_angle_deg = max_angle_deg
+        self._files = MRtrixInput() if files is None else files
 
     def missing(self) -> str:
         return "" if shutil.which("tckgen") else "tckgen is not installed"
 
     def prepare(self, case: Case) -> None:
         self._case = case
-        self._folder = tempfile.TemporaryDirectory(prefix="tractography-bench-")
-        self._fod = write_fod(case.fod, Path(self._folder.name) / "fod.nii")
-        self._mask = write_mask(case.mask, case.fod, Path(self._folder.name) / "mask.nii")
+        self._files.write(case)
 
     def make_seeds(self, n: int) -> None:
         pass
 
     def run(self, n: int) -> Any:
-        case = self._case
-        out = Path(self._folder.name) / "out.tck"
+        case, files = self._case, self._files
+        angle = case.max_angle_deg if self._max_angle_deg is None else self._max_angle_deg
         arguments = {
             "algorithm": self._algorithm,
             "nthreads": case.n_threads,
             "step": case.step_mm,
-            "angle": case.max_angle_deg,
+            "angle": angle,
             "cutoff": case.min_amplitude,
             "minlength": 0,
             "maxlength": case.max_length_mm,
-            "mask": self._mask,
-            "seed_image": self._mask,
+            "mask": files.mask,
+            "seed_image": files.mask,
             "select": 0,
             "seeds": n,
         }
-        return run_tckgen(self._fod, out, arguments)
+        return run_tckgen(files.fod, files.out, arguments)
 
     def steps(self, result: Any) -> int:
         from nibabel.streamlines import load
@@ -93,7 +145,8 @@ def _write(volume: NDArray[Any], fod: Fod, path: Path) -> None:
 def run_tckgen(fod: Path, out: Path, arguments: dict[str, Any]) -> Path:
     """Run tckgen with ``-name value`` for each argument; return `out`.
 
-    True is no value; a list gives the option once for each of its values.
+    True is no value; a list gives the option once for each of its values, a tuple is the values of
+    an option that takes several.
 
     Raises
     ------
@@ -103,7 +156,8 @@ def run_tckgen(fod: Path, out: Path, arguments: dict[str, Any]) -> Path:
     words = ["tckgen", "-quiet", "-force"]
     for name, value in arguments.items():
         for one in value if isinstance(value, list) else [value]:
-            words += [f"-{name}"] if one is True else [f"-{name}", str(one)]
+            values = one if isinstance(one, tuple) else () if one is True else (one,)
+            words += [f"-{name}", *map(str, values)]
     result = subprocess.run(
         [*words, str(fod), str(out)], capture_output=True, text=True, check=False
     )

@@ -21,7 +21,7 @@ from ...fields.sh import DEFAULT_FRAMES
 from ...files.fods import load_mask, load_volume
 from ...fod import Fod
 from ...grid import Grid
-from ...parameters import TrackingParameters, parameter_specs
+from ...parameters import ParameterSpec, TrackingParameters, parameter_specs
 from ...phantoms import PHANTOMS
 from ...recipes.volumes import VolumeSource
 from ...regions import Region
@@ -132,9 +132,9 @@ def as_command(
         words += [f"--{region.role}={_command_region(region, *source)}"]
     if request.regions and request.include_rule != "all":
         words += ["--include-rule", request.include_rule]
-    for spec in parameter_specs():
-        value = getattr(request.parameters, spec.name)
-        if value == spec.default:
+    # What the command would choose for the FOD is written out: it may be another tomorrow.
+    for spec, value in _given(request.parameters):
+        if value == spec.default and not spec.by_fod:
             continue
         if isinstance(spec.default, bool):
             words.append(spec.flag if value else f"--no-{spec.flag[2:]}")
@@ -274,10 +274,15 @@ def _reading(fod: Fod) -> str:
 
 def _arguments(parameters: TrackingParameters) -> str:
     return ", ".join(
-        f"{spec.name}={getattr(parameters, spec.name)!r}"
-        for spec in parameter_specs()
-        if getattr(parameters, spec.name) != spec.default
+        f"{spec.name}={value!r}" for spec, value in _given(parameters) if value != spec.default
     )
+
+
+def _given(parameters: TrackingParameters) -> list[tuple[ParameterSpec, Any]]:
+    """Return the values that make the parameters: of cone angle and radius the one that counts."""
+    values = [(spec, getattr(parameters, spec.name)) for spec in parameter_specs()]
+    derived = parameters.derived_fields
+    return [(s, value) for s, value in values if value is not None and s.name not in derived]
 
 
 def _no_file(layer: Layer) -> str:

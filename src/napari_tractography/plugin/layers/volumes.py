@@ -1,11 +1,13 @@
 """Volumes as napari layers: FODs as their l = 0 map, masks as labels.
 
-Called by the readers, the sample data and the panel.
+An FOD layer may still be reading its coefficients, see :mod:`.opening`. Called by the readers, the
+sample data and the panel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -16,31 +18,63 @@ from ...errors import InvalidMaskError
 from ...fod import Fod
 from ...grid import Grid
 from ..space.display import DisplaySpace, display_space_of_layer
+from .opening import FOD_KEY, FodOpening, contrast_limits
 
 LayerData = tuple[Any, dict[str, Any], str]
 
-FOD_KEY = "fod"  # layer.metadata[FOD_KEY] is the Fod that an image layer shows
-BRIGHT_PERCENTILE = 99.5
-HEADROOM = 1.5  # the volume stays grey, so that streamlines of any colour stand out on it
 PLACE_TOLERANCE = 0.01  # of a voxel: what file formats round
 
 
 def fod_layer_data(fod: Fod) -> LayerData:
     """Return an FOD as an image layer of its l = 0 map, (z, y, x); the Fod goes along."""
-    space = DisplaySpace.of(fod.grid)
-    values = fod.values[:, 0]
-    positive = values[values > 0]
-    top = float(np.percentile(positive, BRIGHT_PERCENTILE)) if positive.size else 1.0
+    limits = contrast_limits(fod.values[:, 0])
+    return _map_layer_data(fod, fod.name, fod.grid, fod.isotropic(), limits)
+
+
+def open_fod(path: str | PathLike[str], viewer: Any = None) -> LayerData:
+    """Return an FOD volume as an image layer, as :func:`fod_layer_data` does, without waiting.
+
+    Of a large file the coefficients are read in a thread: until then :func:`fod_of` gives None.
+
+    Parameters
+    ----------
+    path : path-like
+    viewer : napari.viewer.ViewerModel, optional
+        To which the layer will be added, and from which it is removed when reading fails.
+
+    Raises
+    ------
+    TractographyError
+        When the file cannot be read or is no FOD, as far as that is known at once. What is found
+        later is shown as a notification.
+    """
+    opening = FodOpening(path, viewer)
+    opening.start()
+    if opening.fod is not None:
+        return fod_layer_data(opening.fod)
+    return _map_layer_data(
+        opening, opening.name, opening.grid, opening.isotropic, opening.contrast_limits
+    )
+
+
+def _map_layer_data(
+    fod: Fod | FodOpening,
+    name: str,
+    grid: Grid,
+    isotropic: NDArray[np.float32],
+    limits: tuple[float, float],
+) -> LayerData:
+    space = DisplaySpace.of(grid)
     kwargs = space.layer_kwargs
     kwargs["metadata"][FOD_KEY] = fod
     kwargs |= {
-        "name": fod.name,
+        "name": name,
         "colormap": "gray",
-        "contrast_limits": (0.0, HEADROOM * top),
+        "contrast_limits": limits,
         "rendering": "mip",
         "blending": "translucent_no_depth",
     }
-    return space.volume(fod.isotropic()), kwargs, "image"
+    return space.volume(isotropic), kwargs, "image"
 
 
 def mask_layer_data(mask: NDArray[Any], grid: Grid, name: str) -> LayerData:
@@ -51,14 +85,28 @@ def mask_layer_data(mask: NDArray[Any], grid: Grid, name: str) -> LayerData:
 
 
 def fod_of(layer: Layer | None) -> Fod | None:
-    """Return the Fod that a layer shows, or None."""
+    """Return the Fod that a layer shows, or None; also None while it is being read."""
     found = None if layer is None else layer.metadata.get(FOD_KEY)
+    if isinstance(found, FodOpening):
+        return found.fod
     return found if isinstance(found, Fod) else None
 
 
+def opening_of(layer: Layer | None) -> FodOpening | None:
+    """Return the opening of the FOD that a layer shows while its file is being read, or None."""
+    found = None if layer is None else layer.metadata.get(FOD_KEY)
+    return found if isinstance(found, FodOpening) and found.is_under_way else None
+
+
+def fod_grid_of(layer: Layer | None) -> Grid | None:
+    """Return the grid of the FOD that a layer shows, read or being read, or None."""
+    found = fod_of(layer) or opening_of(layer)
+    return None if found is None else found.grid
+
+
 def fod_layers(layers: Iterable[Layer]) -> list[Layer]:
-    """Return the layers that show an FOD."""
-    return [layer for layer in layers if fod_of(layer) is not None]
+    """Return the layers that show an FOD, read or being read."""
+    return [layer for layer in layers if fod_grid_of(layer) is not None]
 
 
 def mask_layers(layers: Iterable[Layer]) -> list[Layer]:
@@ -70,7 +118,7 @@ def mask_layers(layers: Iterable[Layer]) -> list[Layer]:
         and layer.ndim == 3
         and not layer.multiscale
         and not getattr(layer, "rgb", False)
-        and fod_of(layer) is None
+        and fod_grid_of(layer) is None
     ]
 
 

@@ -14,11 +14,7 @@ from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
 
 from ...errors import TractographyError
-from ...parameters import (
-    SeedingParameters,
-    TrackingParameters,
-    parameter_specs,
-)
+from ...parameters import SeedingParameters
 from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.seed_mouse import SeedMouse
@@ -34,14 +30,13 @@ from .sections.device import DeviceSection
 from .sections.region import RegionSection
 from .sections.seed import SeedSection
 from .sections.selection import SelectionSection
+from .sections.tracking import TrackingSection
 from .sections.view import ViewSection
 from .settings import PanelSettings
 from .widgets.controls import (
     IgnoreWheel,
     align,
-    form,
     on_change,
-    parameter_controls,
     set_values,
     values_of,
 )
@@ -113,11 +108,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.seeding, self.hint_label = self.seeds.controls, self.seeds.hint
         self.clear_seeds = self.seeds.clear
         self.regions = RegionSection(self.session, show_warning)
-        self.tracking = parameter_controls(s for s in parameter_specs() if s.section == "main")
-        tracking = form(self.tracking)
-        self.more = parameter_controls(s for s in parameter_specs() if s.section == "more")
-        more = form(self.more)
-        self.forms = [*self.seeds.forms, self.regions.form, tracking, more]
+        self.tracking = TrackingSection(
+            self.session, lambda text: self.results.tell(text), lambda: self._show_hint()
+        )
+        more = self.tracking.more_form
+        self.forms = [*self.seeds.forms, self.regions.form, self.tracking.main_form, more]
         self.run_button = button("Run", "Track from every seed.")
         self.cancel_button = button("Cancel", "Stop tracking and keep what has arrived.")
         self.cancel_button.setEnabled(False)
@@ -147,7 +142,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         layout.addWidget(Section("Data", self.data))
         layout.addWidget(Section("Seeds", self.seeds))
         layout.addWidget(Section("Regions", self.regions, is_open=False))
-        layout.addWidget(Section("Tracking", tracking))
+        layout.addWidget(Section("Tracking", self.tracking))
         layout.addWidget(Section("More parameters", more, is_open=False))
         layout.addWidget(Section("Display", self.appearance, is_open=False))
         layout.addWidget(Section("Selection", self.selection, is_open=False))
@@ -186,8 +181,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         super().showEvent(event)
 
     def _connect(self) -> None:
-        for controls in (self.seeding, self.tracking, self.more):
-            on_change(controls, self._on_parameters)
+        on_change(self.seeding, self._on_seeding)
         self.run_button.clicked.connect(self.run)
         self.cancel_button.clicked.connect(self.runs.cancel)
         self.live.toggled.connect(self._on_live)
@@ -199,6 +193,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         runs.kept.connect(self._on_run_cancelled)
         runs.gave_up.connect(self._on_run_gave_up)
         runs.failed.connect(self._on_failed)
+        runs.awaiting.connect(self._on_awaiting)
         session.seeds_changed.connect(self._show_hint)
         session.layer_made.connect(self.appearance.adopt)
         session.edited.connect(self._on_edited)
@@ -273,24 +268,12 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     def set_parameters(self, **values: Any) -> None:
         """Set controls by parameter name."""
-        for controls in (self.seeding, self.tracking, self.more):
-            set_values(controls, values)
+        set_values(self.seeding, values)
+        self.tracking.set(values)
 
-    def _read_parameters(self) -> None:
-        """Take the parameters from the controls.
-
-        Raises
-        ------
-        InvalidParameterError
-            When they contradict each other.
-        """
-        seeding = SeedingParameters(**values_of(self.seeding))
-        tracking = TrackingParameters(**values_of(self.tracking), **values_of(self.more))
-        self.session.set_parameters(tracking, seeding)
-
-    def _on_parameters(self) -> None:
+    def _on_seeding(self) -> None:
         try:
-            self._read_parameters()
+            self.session.set_parameters(seeding=SeedingParameters(**values_of(self.seeding)))
         except TractographyError as error:
             self.results.tell(str(error))
             return
@@ -299,7 +282,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     def run(self) -> None:
         """Track from every seed."""
         try:
-            self._read_parameters()
+            self.session.tracking.parameters()  # those of the session are the last possible ones
         except TractographyError as error:
             self._on_failed(str(error), preview=False)
             return
@@ -308,6 +291,10 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     def _on_live(self, on: bool) -> None:
         self.runs.live = on
         self.runs.follow()
+        self.results.refresh_notice()
+
+    def _on_awaiting(self, is_awaiting: bool) -> None:
+        self.cancel_button.setEnabled(is_awaiting)
         self.results.refresh_notice()
 
     def _on_run_started(self, run: Run) -> None:
@@ -350,10 +337,10 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     def _rest(self) -> None:
         self._poll.stop()
         self.results.rest()
-        self.cancel_button.setEnabled(False)
+        self.cancel_button.setEnabled(self.runs.is_awaiting)
         self.save_button.refresh()
 
     def _show_hint(self) -> None:
         self.seeds.show_source()
         if self.session.tractogram is None and self.runs.current is None:
-            self.results.tell(NEXT_STEP[self.session.fod is not None, self.session.can_start])
+            self.results.tell(NEXT_STEP[self.session.fod_layer is not None, self.session.can_start])

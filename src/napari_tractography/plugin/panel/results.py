@@ -5,9 +5,12 @@ Called by the panel.
 
 from __future__ import annotations
 
+import html
+
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtWidgets import QLabel, QProgressBar, QVBoxLayout, QWidget
 
+from ...tracking.report import advice
 from ...tractogram import Tractogram
 from ..session.run_control import RunControl
 from ..session.runs import Run
@@ -21,12 +24,14 @@ NOTICE_MS = 150  # after the last change, before the result is compared with wha
 
 OUTDATED = "The parameters have changed since: Run again."
 WAITING = "Live waits, to keep your edits: Run or Undo."
+AWAITING = "Reading the FOD: tracking begins when it is read."
 PREPARING = "Preparing the engine, up to a minute at first."
 PREVIEW = "A preview: Run tracks all {:,}."
 NOTICE_HELP = {
     OUTDATED: "FOD, mask, seeds, regions or parameters are no longer those of this result.",
     WAITING: "Tracking again would bring back what you deleted by hand. Run tracks again and drops "
     "your edits; undo all of them and Live goes on.",
+    AWAITING: "Seeds and parameters may be changed meanwhile. Cancel takes Run back.",
     PREPARING: "The engine is compiled on the first run on a machine, and read from a cache later.",
 }
 # Dark on amber, to be read in a dark and in a light window.
@@ -104,6 +109,8 @@ class Results(QWidget):  # type: ignore[misc]
 
     def _notice(self) -> str:
         session, runs = self.session, self.runs
+        if runs.is_awaiting:
+            return AWAITING
         request = session.result_request
         if runs.live and runs.is_settling:
             return ""  # another result is on the way
@@ -172,11 +179,14 @@ class Results(QWidget):  # type: ignore[misc]
         layer = self.session.streamlines_layer
         if layer is not None and layer.n_shown < len(tractogram):
             lines.append(layer.summary)
+        to_change = advice(tractogram, request.parameters) if request.is_whole else ""
         ends = sum(n for _, n in tractogram.reasons()) or 1
         lines += [
             f"{100 * n / ends:.1f} % {reason.text}"
-            for reason, n in tractogram.reasons()[:REASONS_SHOWN]
+            for reason, n in tractogram.reasons()[: 1 if to_change else REASONS_SHOWN]
         ]
+        if to_change:
+            lines.append(f"<b>{html.escape(to_change)}</b>")
         self.tell("<br>".join([*lines, *dropped_edits(run)]))
 
     def show_cancelled(self, run: Run) -> None:

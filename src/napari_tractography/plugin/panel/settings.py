@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import yaml  # type: ignore[import-untyped]
@@ -22,6 +23,7 @@ from ...tracking.devices import cpu_count
 from .pictures import PICTURE_SPECS
 from .sections.appearance import AppearanceSection, display_specs
 from .sections.device import BACKEND_SPEC, THREADS_SPEC, DeviceSection
+from .sections.tracking import TrackingSection
 from .sections.view import GLYPH_SPECS, ViewSection
 from .widgets.sections import Section
 
@@ -52,6 +54,13 @@ PANEL_SPECS = (
         label="Open sections",
         default="",
         help="The sections that are unfolded, with commas; empty for those that are at first.",
+    ),
+    ParameterSpec(
+        name="kept_defaults",
+        label="Kept defaults",
+        default="",
+        help="Tracking parameters, with commas, that keep their default for every FOD; step, cone, "
+        "floor and lengths that are at their defaults and not named here follow the FOD.",
     ),
 )
 
@@ -103,15 +112,14 @@ class Panel(Protocol):
 
     Attributes
     ----------
-    tracking, more, seeding : list of controls
-        Of the tracking parameters, most used and others, and of the seeds.
+    tracking : TrackingSection
+    seeding : list of controls
     appearance, scene, device, pictures
         The parts of the panel with further controls.
     live : QCheckBox
     """
 
-    tracking: list[Any]
-    more: list[Any]
+    tracking: TrackingSection
     seeding: list[Any]
     appearance: AppearanceSection
     scene: ViewSection
@@ -140,7 +148,6 @@ class PanelSettings(QObject):  # type: ignore[misc]
         super().__init__(panel)
         self._panel = panel
         self._controls = {
-            "tracking": [*panel.tracking, *panel.more],
             "seeding": panel.seeding,
             "display": [
                 control
@@ -158,7 +165,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
         self._timer.timeout.connect(self._write)
         if self._settings is not None:
             self._read()
-        for control in [c for group in self._controls.values() for c in group]:
+        for control in [*panel.tracking.controls, *chain(*self._controls.values())]:
             control.changed.connect(self._note)
         for control in panel.device.controls:
             control.changed.connect(self._note)
@@ -186,18 +193,21 @@ class PanelSettings(QObject):  # type: ignore[misc]
         n_threads = of_device["n_threads"]
         now_open = self._open_sections()
         return {
+            "tracking": self._panel.tracking.kept,
             **{key: {c.name: c.value for c in group} for key, group in self._controls.items()},
             "panel": {
                 "live": self._panel.live.isChecked(),
                 "backend": of_device["backend"],
                 "n_threads": 0 if n_threads == cpu_count() else n_threads,
                 "open_sections": "" if now_open == self._open_at_first else now_open,
+                "kept_defaults": self._panel.tracking.kept_defaults,
             },
         }
 
     def restore(self, values: Mapping[str, Mapping[str, Any]]) -> None:
         """Set everything in the panel."""
         wanted = checked(values)
+        self._panel.tracking.restore(wanted["tracking"], wanted["panel"]["kept_defaults"])
         for key, group in self._controls.items():
             for control in group:
                 if control.value != wanted[key][control.name]:
@@ -237,7 +247,8 @@ class PanelSettings(QObject):  # type: ignore[misc]
             for key, values in self.values.items():
                 for name, value in values.items():
                     try:
-                        setattr(getattr(self._settings, key), setting_name(name), value)
+                        kept = 0 if value is None else value  # no setting can be empty
+                        setattr(getattr(self._settings, key), setting_name(name), kept)
                     except ValueError as error:  # a random seed beyond 2^31
                         logger.debug("%s.%s is not kept: %s", key, name, error)
         except OSError as error:

@@ -14,6 +14,7 @@ from qtpy.QtCore import QTimer
 
 from ...errors import TractographyError
 from ...tractogram import Tractogram
+from ..layers.opening import FodOpening
 from ..streamlines.layer import Streamlines
 from .previews import Pace
 from .runs import Failure, Finished, Run, work
@@ -52,6 +53,7 @@ class RunControl:
     kept = Signal(object)  # Run, cancelled before: what had arrived is now the result
     failed = Signal(str, bool)  # a sentence, and whether it was only a preview
     gave_up = Signal(object)  # Run that ended without a result
+    awaiting = Signal(bool)  # whether a run is to begin when the FOD has been read
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -66,12 +68,13 @@ class RunControl:
         self._is_full = False  # whether the last run gave all that was asked for
         self._is_full_due = False  # whether all is tracked once the preview under way is shown
         self._is_waiting = False  # whether a change was not followed, to keep edits by hand
+        self._awaited: FodOpening | None = None  # a run begins when this has been read
         self._workers: set[Any] = set()
         self._settle = QTimer()
         self._settle.setSingleShot(True)
         self._settle.setInterval(SETTLE_MS)
         self._settle.timeout.connect(self._track_all)
-        session.changed.connect(self.follow)
+        session.changed.connect(self._on_changed)
         session.released.connect(self._on_released)
         session.edited.connect(self._on_edited)
 
@@ -81,6 +84,11 @@ class RunControl:
     def is_busy(self) -> bool:
         """Whether a run is under way, or the result of a cancelled one is still to come."""
         return self.current is not None or self._ending is not None
+
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether a run is to begin when the FOD has been read."""
+        return self._awaited is not None
 
     @property
     def n_workers(self) -> int:
@@ -109,7 +117,15 @@ class RunControl:
     # -- starting and ending -------------------------------------------------------------------
 
     def start(self, *, preview: bool = False) -> Run | None:
-        """Start a run, in place of the one under way; return None where `failed` says why not."""
+        """Start a run, in place of the one under way.
+
+        Returns None where `failed` says why not, and where the FOD is still being read: then the
+        run, but no preview, begins when it has been.
+        """
+        if self.session.opening is not None:
+            if not preview:
+                self._await_fod()
+            return None
         self._settle.stop()
         self._abandon()
         self._is_full_due &= preview
@@ -138,6 +154,7 @@ class RunControl:
     def cancel(self) -> None:
         """End the run under way; what has arrived becomes the result, and `kept` follows."""
         self._settle.stop()
+        self._await(None)
         run = self.current
         if run is None:
             return
@@ -150,6 +167,7 @@ class RunControl:
     def close(self) -> None:
         """Give up what is under way; wait a moment for threads to end."""
         self.live = False
+        self._await(None)
         runs = [run for run in (self.current, self._ending) if run is not None]
         self._ending = None
         self._abandon()
@@ -161,6 +179,34 @@ class RunControl:
         if self.current is not None:
             self.current.cancelled.set()
             self.current = None
+
+    # -- waiting for the FOD -------------------------------------------------------------------
+
+    def _await_fod(self) -> None:
+        """Let the run begin when the FOD has been read; say at once if it has no seeds."""
+        self.cancel()
+        try:
+            self.session.make_seeding()
+        except TractographyError as error:
+            self.failed.emit(str(error), False)
+            return
+        self._await(self.session.opening)
+
+    def _await(self, opening: FodOpening | None) -> None:
+        was, self._awaited = self.is_awaiting, opening
+        if was != self.is_awaiting:
+            self.awaiting.emit(self.is_awaiting)
+
+    def _on_changed(self) -> None:
+        awaited = self._awaited
+        if awaited is None or awaited is self.session.opening:
+            self.follow()
+            return
+        self._await(None)
+        if awaited.fod is not None and awaited.fod is self.session.fod:
+            self.start()
+        else:  # another was chosen
+            self.follow()
 
     # -- following what changes ----------------------------------------------------------------
 

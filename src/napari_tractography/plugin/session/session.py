@@ -7,7 +7,8 @@ signals.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,12 @@ from napari.layers import Layer, Points
 from numpy.typing import NDArray
 from psygnal import Signal
 
-from ...errors import InvalidFodError, InvalidSeedsError, TractographyError
+from ...errors import (
+    InvalidFodError,
+    InvalidParameterError,
+    InvalidSeedsError,
+    TractographyError,
+)
 from ...fod import Fod
 from ...grid import Grid
 from ...parameters import SeedingParameters, TrackingParameters
@@ -23,7 +29,8 @@ from ...tracking.inputs import Execution
 from ...tracking.report import Report
 from ...tractogram import Tractogram
 from ..layers.layer_watch import Watch
-from ..layers.volumes import fod_of, mask_of, voxels_of
+from ..layers.opening import FodOpening
+from ..layers.volumes import fod_grid_of, fod_of, mask_of, opening_of, voxels_of
 from ..space.display import DisplaySpace
 from ..space.layer_list import insert_beside
 from ..streamlines.layer import Streamlines
@@ -31,6 +38,7 @@ from .region_layers import Regions
 from .requests import Request
 from .seed_layer import SeedLayer
 from .seeding import SeedFod, Seeding, SeedMask
+from .tracking_values import TrackingValues
 
 
 class Session:
@@ -50,7 +58,10 @@ class Session:
         What streamlines must pass or avoid.
     space : DisplaySpace
         Where seeds and streamlines are shown: the space of the FOD chosen last.
+    tracking : TrackingValues
+        Which tracking parameters a person set; the others suit the FOD.
     parameters : TrackingParameters
+        With which a run is tracked: the last of :attr:`tracking` that were possible.
     seeding : SeedingParameters
     backend : str
         What the full run is tracked on, see
@@ -74,17 +85,20 @@ class Session:
     changed = Signal()  # what would be tracked: FOD, seeds, regions, masks or parameters
     released = Signal()  # the mouse let go of a seed or a sphere that it moved
     seeds_changed = Signal()
+    parameters_suited = Signal()  # to another FOD: values that nobody set may have changed
     layer_made = Signal(object)  # Streamlines, for the results
     edited = Signal()  # the result: streamlines were kept, deleted or brought back
 
     def __init__(self, viewer: Any) -> None:
         self.viewer = viewer
         self.fod_layer: Layer | None = None
+        self._followed: FodOpening | None = None  # of the FOD that is chosen
         self._mask, self._seed_mask = Watch(self.changed.emit), Watch(self._on_seed_mask)
         self.seeds = SeedLayer(viewer)
         self.regions = Regions(viewer)
         self.space = self.regions.space if self.seeds.layer is None else self.seeds.space
-        self.parameters = TrackingParameters()
+        self.tracking = TrackingValues()
+        self.parameters = self.tracking.parameters()
         self.seeding = SeedingParameters()
         self.backend = "auto"
         self.n_threads: int | None = None
@@ -101,6 +115,7 @@ class Session:
     def open(self) -> None:
         """Listen to the viewer."""
         self.viewer.layers.events.removed.connect(self._on_layer_removed)
+        self._follow_opening()
         regions = [entry.layer for entry in self.regions.entries]
         for layer in (self.seeds_layer, self.streamlines_layer, *regions):
             if layer is not None and layer not in self.viewer.layers:
@@ -110,29 +125,53 @@ class Session:
     def close(self) -> None:
         """Stop listening to the viewer."""
         self.viewer.layers.events.removed.disconnect(self._on_layer_removed)
+        if self._followed is not None:
+            self._followed.ended.disconnect(self._on_opening_ended)
+            self._followed = None
 
     # -- what to track in ----------------------------------------------------------------------
 
     @property
     def fod(self) -> Fod | None:
-        """The chosen FOD."""
+        """The chosen FOD; None while it is being read."""
         return fod_of(self.fod_layer)
+
+    @property
+    def opening(self) -> FodOpening | None:
+        """The opening of the chosen FOD while its file is being read."""
+        return opening_of(self.fod_layer)
 
     def choose_fod(self, layer: Layer | None) -> None:
         """Track in the FOD of a layer; seeds and streamlines move into its display space."""
         if layer is self.fod_layer:
             return
         self.fod_layer = layer
-        fod = self.fod
-        if fod is not None:  # without one everything stays where it is
-            self.space = DisplaySpace.of(fod.grid)
+        self._follow_opening()
+        grid = fod_grid_of(layer)
+        if grid is not None:  # without one everything stays where it is
+            self.space = DisplaySpace.of(grid)
             for other in self.viewer.layers:
                 if isinstance(other, Streamlines) and other.space != self.space:
                     other.space = self.space
             self.seeds.show_in(self.space)
             self.regions.show_in(self.space)
+            self.suit_parameters()
         self.seeds_changed.emit()
         self.changed.emit()
+
+    def _follow_opening(self) -> None:
+        """Learn when the FOD that is chosen has been read, if it is being read, and no other."""
+        if self._followed is not None:
+            self._followed.ended.disconnect(self._on_opening_ended)
+        self._followed = self.opening
+        if self._followed is not None:
+            self._followed.viewer = self.viewer
+            self._followed.ended.connect(self._on_opening_ended)
+
+    def _on_opening_ended(self, opening: FodOpening) -> None:
+        if opening.fod is not None and opening.fod is self.fod:
+            self.seeds_changed.emit()
+            self.changed.emit()
 
     @property
     def mask_layer(self) -> Layer | None:
@@ -160,6 +199,44 @@ class Session:
         if self.seed_mask_in_use is self.seed_mask_layer:
             self.changed.emit()
 
+    def suit_parameters(self) -> None:
+        """Let the FOD decide the tracking parameters that nobody set."""
+        if self.fod is None:
+            return
+        self.tracking.fod = self.fod
+        with contextlib.suppress(InvalidParameterError):  # told when it was set, and on Run
+            self.parameters = self.tracking.parameters()
+        self.parameters_suited.emit()
+
+    def set_by_hand(self, values: Mapping[str, Any]) -> None:
+        """Set tracking parameters by name, as a person does: they stay when the FOD changes.
+
+        Raises
+        ------
+        InvalidParameterError
+            When a value is out of range or contradicts another; tracking then goes on with the
+            parameters before.
+        """
+        self.tracking.set(values)
+        self._take_parameters()
+
+    def forget_by_hand(self, names: Iterable[str]) -> None:
+        """Let the FOD, or the defaults, decide some tracking parameters again.
+
+        Raises
+        ------
+        InvalidParameterError
+            When what is left contradicts itself.
+        """
+        self.tracking.forget(names)
+        self._take_parameters()
+
+    def _take_parameters(self) -> None:
+        parameters = self.tracking.parameters()
+        if parameters != self.parameters:
+            self.parameters = parameters
+            self.changed.emit()
+
     def set_parameters(
         self,
         parameters: TrackingParameters | None = None,
@@ -167,7 +244,9 @@ class Session:
     ) -> None:
         """Change parameters of tracking, of seeding, or both; None leaves them as they are."""
         before = self.parameters, self.seeding
-        self.parameters = self.parameters if parameters is None else parameters
+        if parameters is not None:
+            self.parameters = parameters
+            self.tracking.by_hand = parameters.to_dict()
         self.seeding = self.seeding if seeding is None else seeding
         if (self.parameters, self.seeding) != before:
             self.changed.emit()
@@ -283,6 +362,8 @@ class Session:
             When something is missing or wrong.
         """
         fod = self.fod
+        if self.opening is not None:
+            raise InvalidFodError(f"{self.opening.name} is still being read; wait a moment.")
         if fod is None:
             raise InvalidFodError("There is no FOD; open one (File > Open) or choose its layer.")
         seeding = self.make_seeding()

@@ -40,6 +40,7 @@ REASON_COLOURS: dict[StopReason, RGB] = {
     StopReason.MAX_LENGTH: (1.00, 0.25, 0.25),
     StopReason.STOP_REGION: (1.00, 0.55, 0.15),
     StopReason.END_REGION: (0.95, 0.95, 0.95),
+    StopReason.SHARP_TURN: (0.60, 0.40, 0.20),
 }
 
 

@@ -8,8 +8,8 @@ ROW = Algorithm(
     name="deterministic",
     code=1,
     help="takes the largest FOD amplitude in the cone",
-    cpu="napari_tractography.tracking.cpu.draw:deterministic_direction",
+    cpu="napari_tractography.tracking.cpu.deterministic:largest_directions",
     cuda="deterministic_direction",
     cuda_source='#include "deterministic.h"',
-    repeats=True,
+    side_by_side=True,
 )

@@ -11,7 +11,6 @@ ROW = Algorithm(
     cpu="napari_tractography.tracking.cpu.langevin:turn_direction",
     cuda="langevin_direction",
     cuda_source='#include "langevin.h"',
-    on_set=False,
     exact=False,
-    own_parameters=("gamma", "gamma_noise", "adaptive", "evaluation"),
+    own_parameters=("gamma", "gamma_noise", "adaptive"),
 )

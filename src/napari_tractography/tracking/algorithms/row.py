@@ -22,40 +22,34 @@ class Algorithm:
 
         An algorithm that is not `side_by_side` chooses the next direction of one streamline::
 
-            function(field, settings, scratch, rows, n, i, ux, uy, uz, limit, stream, step, purpose)
-                -> (i, ux, uy, uz, step_mm)
+            function(field, settings, scratch, state, n, lane) -> (reason, step_mm)
 
-        `rows` and ``scratch.weights`` are the `n` voxels whose FODs mix here, `i` and
-        `(ux, uy, uz)` the current direction of the set and unit vector (RAS+), `limit` the mass
-        of the cone at or below which to stop, `stream`, `step` and `purpose` the counter of random
-        numbers. A negative `i` is minus the stop reason.
+        ``state.lane_coefficients[lane]`` is the FOD at the last point, mixed of those of `n`
+        voxels, ``state.ux[lane]``, ``uy`` and ``uz`` the direction, a unit vector (RAS+), which
+        it changes. `reason` is why to stop, 0 to go on.
 
         One that is `side_by_side` draws those of many lanes, given as bits::
 
             function(field, settings, scratch, state, n, lanes) -> (drawn, ended)
 
-        It writes ``state.current`` of the lanes `drawn` and ``state.reason`` of those `ended`;
-        the others propose again in the next round.
+        It writes ``state.ux``, ``uy`` and ``uz`` of the lanes `drawn` and ``state.reason`` of those
+        `ended`; the others try again in the next round.
     cuda : str
         Name of its CUDA function, which chooses the next direction of ``walk``::
 
-            DEVICE int function(const Field& field, const Settings& settings, Scratch& scratch,
-                                Walk& walk, float limit, unsigned int stream, unsigned int purpose)
+            DEVICE int function(const Field& field, const Settings& settings, Place& place,
+                                Walk& walk, unsigned int stream, bool replay)
 
-        It returns the direction of the set, minus the stop reason, or AGAIN where it is to be
-        called once more; one that is not `on_set` changes ``walk.ux``, ``uy`` and ``uz``, and may
-        change ``walk.step``.
+        It returns the stop reason, 0 to go on, or AGAIN where it is to be called once more; it
+        changes ``walk.ux``, ``uy`` and ``uz``, and may change ``walk.step``. A replay takes steps
+        that are known to be there, so that reasons to stop need not be looked for.
     cuda_source : str
         CUDA source of that function, or the ``#include`` of a header of ``tracking/cuda`` that has
         it.
     side_by_side : bool
         Whether the CPU draws for all lanes of a thread at once.
-    on_set : bool
-        Whether steps go along directions of the set, which two bytes can record; else along unit
-        vectors of its own.
-    repeats : bool
-        Whether the next direction depends on the current one and the nearest voxel alone, so that
-        with nearest interpolation it need not be sought again while both stay.
+    starts_at_peak : bool
+        Whether the start direction, drawn or given, is that of the peak that it leads up to.
     exact : bool
         Whether all machines give the same bits; not where sines or exponentials are used.
     own_parameters : tuple of str
@@ -69,7 +63,6 @@ class Algorithm:
     cuda: str
     cuda_source: str
     side_by_side: bool = False
-    on_set: bool = True
-    repeats: bool = False
+    starts_at_peak: bool = False
     exact: bool = True
     own_parameters: tuple[str, ...] = ()

@@ -1,20 +1,14 @@
-"""Where a point lies among voxels, random numbers, and draws from the interpolated FOD in a cone.
+"""The next directions of all lanes, drawn from the interpolated FOD within their cones.
 
-The interpolated FOD at a point is a mixture of the FODs of the voxels around it: voxel k has the
-weight w_k T_k, trilinear weight times total mass. A direction is drawn by rejection sampling. The
-proposal is a voxel drawn by that weight, then a direction drawn from the voxel's own FOD. It is
-accepted when it lies in the cone and its interpolated amplitude reaches the cutoff, so accepted
-directions have exactly the distribution of the FOD restricted to those. rejection.py proposes for
-all lanes at once. After `MAX_PROPOSALS` rejections, and in narrow cones without any proposal, the
-cone is scanned by `scan_draw`, which draws from the same distribution.
+A direction is tried that is uniform in the cone, and taken with the probability of its amplitude
+over a bound that no amplitude exceeds: rejection sampling, so that what is taken has exactly the
+distribution of the FOD in the cone. The bound is that of the voxels around. After FIRST_TRIES a
+look at the cone tells whether any amplitude reaches the floor; after SECOND_TRIES the largest of
+the cone is the bound; and after MAX_TRIES, by which time a cone has next to nothing above the
+floor, its direction is taken.
 
-A direction of a voxel is drawn by one alias table over patches of neighbouring directions and
-another over the slots of the patch. A single table over all directions would need one look-up less,
-but that could be anywhere in 1.4 kB, while most patches are drawn seldom.
-
-Parameters that recur: `rows`, `quanta` and `n` are those of :mod:`.patches`; i is a direction of
-the full set, j one of the half set, ``directions[: n_directions // 2]``, of which the other half
-are the antipodes; `limit` is the mass that a cone must exceed.
+Masked SIMD with lane refill: a lane whose tries are in vain tries again in the next pass, while
+others step on. Sets of lanes are the bits of a uint32.
 """
 # mypy: ignore-errors
 
@@ -22,19 +16,47 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiling import compiled, inlined
+from ...compiling import inlined
 from ...philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
 from ..codes import (
+    CLIP,
+    COSINE,
+    EDGE_VOXEL,
+    EVERYWHERE,
+    FIRST_TRIES,
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
     MARGIN,
-    PATCH_SIZE,
+    MAX_TRIES,
+    NO_FOD,
+    POINTS_AT_ONCE,
     PURPOSE_START,
-    SLOT_BITS,
+    SECOND_TRIES,
+    SINE,
+    TRIES_A_BLOCK,
+    UNIT_20,
     UNIT_24,
 )
-from .llvm import lowest_bit
-from .patches import draw_slot, largest_slot, mass_in_patch, slots_at_least
+from .cells import find_rows_of, mean_amplitude, mix
+from .lanes import AWAY, MOVED, N_LANES, booleans_of, filled, load, load_from
+from .llvm import (
+    as_ints,
+    as_words,
+    bits_of,
+    count_bits,
+    lowest_bit,
+    narrowed,
+    roots,
+    select,
+    sum_of,
+    to_floats,
+    widened,
+)
+from .memory import stay, store
+from .sphere.ascent import tangents
+from .sphere.cones import allowed_lanes, face_ahead, keep_allowed, make_positive, positive
+from .sphere.evaluation import values_of_lanes
+from .sphere.peaks import largest_in_cone, largest_value, look, point_in_cone
 
 MUL_0 = np.uint64(MULTIPLIER_0)
 MUL_1 = np.uint64(MULTIPLIER_1)
@@ -42,13 +64,9 @@ BUMP_0 = np.uint64(WEYL_0)
 BUMP_1 = np.uint64(WEYL_1)
 LOW_32 = np.uint64(0xFFFFFFFF)
 BITS_32 = np.uint64(32)
-BITS_8 = np.uint32(8)
-ONE = np.float32(1)
-ZERO = np.float32(0)
-HALF = np.float32(0.5)
-BIT = np.uint32(1)
-PAIR = np.uint32(PATCH_SIZE)
-LAST_SLOT = PATCH_SIZE - 1
+BIT, NONE, EVERY = np.uint32(1), np.uint32(0), np.uint32((1 << N_LANES) - 1)
+ZERO, ONE, TWO, HALF = np.float32(0), np.float32(1), np.float32(2), np.float32(0.5)
+FEW = 20  # lanes that try again in the next pass; more do so at once
 
 
 @inlined
@@ -71,237 +89,229 @@ def philox_block(c0, c1, c2, c3, k0, k1):
 
 
 @inlined
-def to_voxel(matrix, x, y, z):
-    """Map RAS+ mm, numbers or vectors, to voxel coordinates by a (3, 4) float32 matrix."""
-    vx = matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2] * z + matrix[0, 3]
-    vy = matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2] * z + matrix[1, 3]
-    vz = matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2] * z + matrix[2, 3]
-    return vx, vy, vz
-
-
-@inlined
-def nearest(v):
-    """Return the voxel that a voxel coordinate belongs to, along its axis."""
-    return np.int64(np.floor(v + HALF))
-
-
-@inlined
-def corner_weight(k, fx, fy, fz):
-    """Return the trilinear weight of corner k of a cell at fractions of its edges.
-
-    Bits 2, 1 and 0 of k tell whether the corner is at the far end along x, y and z. The fractions,
-    from 0 to 1, are numbers or vectors.
-    """
-    weight = fx if k >> 2 else ONE - fx
-    weight = weight * (fy if (k >> 1) & 1 else ONE - fy)
-    return weight * (fz if k & 1 else ONE - fz)
-
-
-@compiled
-def enter_cell(field, state, lane, vx, vy, vz):
-    """Find the eight voxels around voxel coordinates, the corners of a lane's cell."""
-    ix, iy, iz = np.int64(np.floor(vx)), np.int64(np.floor(vy)), np.int64(np.floor(vz))
-    state.cells[0, lane], state.cells[1, lane], state.cells[2, lane] = ix, iy, iz
-    nx, ny, nz = field.voxel_rows.shape
-    for k in range(8):
-        cx, cy, cz = ix + (k >> 2), iy + ((k >> 1) & 1), iz + (k & 1)
-        row = np.int64(-1)
-        if 0 <= cx < nx and 0 <= cy < ny and 0 <= cz < nz:
-            row = np.int64(field.voxel_rows[cx, cy, cz])
-        total = field.totals[row] if row >= 0 else ZERO
-        quantum = field.quanta[row] if row >= 0 else ZERO
-        row = max(row, 0)
-        state.corner_rows[k, lane] = state.lane_rows[lane, k] = row
-        state.corner_totals[k, lane] = state.lane_totals[lane, k] = total
-        state.corner_quanta[k, lane] = state.lane_quanta[lane, k] = quantum
-
-
-@inlined
-def locate(field, n, scratch, state, lane, vx, vy, vz):
-    """Find and weigh the n voxels that a lane interpolates at voxel coordinates.
-
-    Their rows are ``state.lane_rows[lane]``; weights, weighted quanta and the total mass of the
-    interpolated FOD are written to `scratch`. Returns whether that mass is above zero.
-    """
-    if n == 1:
-        row = np.int64(state.row[lane])
-        state.lane_rows[lane, 0] = max(row, 0)
-        scratch.total[0] = field.totals[row] if row >= 0 else ZERO
-        scratch.quanta[0] = field.quanta[row] if row >= 0 else ZERO
-        scratch.weights[0] = ONE
-        return scratch.total[0] > ZERO
-    fx, fy, fz = np.floor(vx), np.floor(vy), np.floor(vz)
-    ix, iy, iz = np.int64(fx), np.int64(fy), np.int64(fz)
-    cells = state.cells
-    if ix != cells[0, lane] or iy != cells[1, lane] or iz != cells[2, lane]:
-        enter_cell(field, state, lane, vx, vy, vz)
-    fx, fy, fz = vx - fx, vy - fy, vz - fz
-    total = ZERO
-    for k in range(8):  # added in the order of rejection.py
-        weight, mass = corner_weight(k, fx, fy, fz), state.lane_totals[lane, k]
-        scratch.weights[k] = weight if mass > ZERO else ZERO
-        scratch.quanta[k] = weight * state.lane_quanta[lane, k]
-        total += weight * mass
-    scratch.total[0] = total
-    return total > ZERO
-
-
-@inlined
-def interpolated_amplitude(field, rows, quanta, n, j):
-    """Return the interpolated amplitude of direction j."""
-    patch, slot = j >> SLOT_BITS, j & LAST_SLOT
-    amplitude = ZERO
-    for k in range(0, n, 4):  # added in the order of patches.py: pairs, then pairs of pairs
-        a = quanta[k] * np.float32(np.int32(field.quantised[rows[k], patch, slot]))
-        if n == 1:
-            return a
-        b = quanta[k + 1] * np.float32(np.int32(field.quantised[rows[k + 1], patch, slot]))
-        c = quanta[k + 2] * np.float32(np.int32(field.quantised[rows[k + 2], patch, slot]))
-        d = quanta[k + 3] * np.float32(np.int32(field.quantised[rows[k + 3], patch, slot]))
-        amplitude += (a + b) + (c + d)
-    return amplitude
-
-
-@compiled
-def is_cone_mass_below(field, rows, quanta, n, i, limit):
-    """Tell whether the mass of the cone around direction i is at most `limit`."""
-    mass = ZERO
-    for patch in range(field.cone.shape[1]):
-        bits = field.cone[i, patch]
-        if bits:
-            mass += mass_in_patch(field.quantised, rows, quanta, n, patch, bits, ZERO)
-            if mass > limit:
-                return False
-    return True
-
-
-@inlined
-def sides_of(cone, j):
-    """Return bit 0 where direction j lies in a cone, bit 1 where its antipode does."""
-    pair = cone[j >> SLOT_BITS] >> np.uint32(j & LAST_SLOT)
-    return np.int64((pair & BIT) | ((pair >> (PAIR - BIT)) & np.uint32(2)))
-
-
-@compiled
-def scan_draw(field, masses, rows, quanta, n, i, cutoff, limit, word_0, word_1):
-    """Draw a direction from the interpolated FOD within the cone of i by its cumulative sum.
-
-    `masses`, (n_patches,) float32, is overwritten. Amplitudes below `cutoff` count as zero; the
-    words are random. Returns a direction of the full set, or minus the reason why the streamline
-    stops.
-    """
-    cone = field.cone[i]
-    n_half = field.directions.shape[0] // 2
-    total = ZERO
-    for patch in range(cone.shape[0]):
-        masses[patch] = ZERO
-        if cone[patch]:
-            masses[patch] = mass_in_patch(
-                field.quantised, rows, quanta, n, patch, cone[patch], cutoff
-            )
-            total += masses[patch]
-    if not total > ZERO:
-        return -LOW_AMPLITUDE
-    if total <= MARGIN * limit and is_cone_mass_below(field, rows, quanta, n, i, limit):
-        return -LOW_PROBABILITY
-    left = np.float32(word_0 >> BITS_8) * UNIT_24 * total
-    drawn, goal = 0, ZERO
-    for patch in range(cone.shape[0]):
-        if masses[patch] > ZERO:
-            drawn, goal = patch, left
-            if left < masses[patch]:
-                break
-            left -= masses[patch]
-    slot = draw_slot(field.quantised, rows, quanta, n, drawn, cone[drawn], cutoff, goal)
-    j = np.int64(drawn) * PATCH_SIZE + slot
-    sides = sides_of(cone, j)
-    if sides == 2 or (sides == 3 and word_1 & BIT):
-        return j + n_half
-    return j
-
-
-@inlined
-def largest_in_patch(field, rows, quanta, n, patch, cone_bits):
-    """Return the largest interpolated amplitude of a patch within a cone, and its direction."""
-    bits = cone_bits | (cone_bits >> PAIR)
-    value, slot = largest_slot(field.quantised, rows, quanta, n, patch, bits)
-    return value, patch * PATCH_SIZE + slot
-
-
-@inlined
-def largest_interpolated(field, rows, quanta, n, i):
-    """Return the direction j of the largest interpolated amplitude in the cone of i, or -1.
-
-    Of equal amplitudes the first counts. The patch of i comes first, because it mostly has the
-    largest; others are skipped where their maximum, interpolated, is below the largest so far.
-    """
-    cone = field.cone[i]
-    n_half = field.directions.shape[0] // 2
-    own = (i - n_half if i >= n_half else i) >> SLOT_BITS
-    best = np.int64(-1)
-    largest = np.float32(-1)
-    if own < cone.shape[0]:
-        largest, best = largest_in_patch(field, rows, quanta, n, own, cone[own])
-    for group in range(field.patch_maxima.shape[1]):
-        left = slots_at_least(field.patch_maxima, rows, quanta, n, group, largest)
-        while left:
-            patch = group * PATCH_SIZE + lowest_bit(left)
-            left &= left - BIT
-            if patch >= cone.shape[0]:
-                break
-            if patch == own or cone[patch] == 0:
-                continue
-            value, j = largest_in_patch(field, rows, quanta, n, patch, cone[patch])
-            if value > largest or (value == largest and j < best):
-                largest, best = value, j
-    return best if largest >= ZERO else np.int64(-1)
-
-
-@inlined
-def best_direction(field, settings, rows, quanta, n, i, limit):
-    """Return the direction, of the full set, of the largest amplitude in the cone of i.
-
-    Where there is none, returns minus the reason why the streamline stops.
-    """
-    n_half = field.directions.shape[0] // 2
-    j = np.int64(largest_interpolated(field, rows, quanta, n, i))
-    if j < 0:
-        return -LOW_AMPLITUDE
-    amplitude = interpolated_amplitude(field, rows, quanta, n, j)
-    if amplitude < settings.min_amplitude or not amplitude > ZERO:
-        return -LOW_AMPLITUDE
-    if amplitude <= limit and is_cone_mass_below(field, rows, quanta, n, i, limit):
-        return -LOW_PROBABILITY
-    sides = sides_of(field.cone[i], j)
-    if sides == 3:  # where both signs lie in the cone, the one nearer to i
-        a, b = field.directions[i], field.directions[j]
-        sides = 1 if a[0] * b[0] + a[1] * b[1] + a[2] * b[2] >= ZERO else 2
-    return j + n_half if sides == 2 else j
-
-
-@compiled
-def largest_start(field, settings, rows, quanta, n, stream):
-    """Return the direction of the largest amplitude at a seed, of random sign; -1 without one."""
-    n_directions = field.directions.shape[0]
-    j = largest_interpolated(field, rows, quanta, n, n_directions)
-    amplitude = interpolated_amplitude(field, rows, quanta, n, max(j, 0))
-    if amplitude < settings.min_amplitude or not amplitude > ZERO:
-        return -1
-    r0, _, _, _ = philox_block(
-        np.uint64(stream),
-        np.uint64(0),
-        np.uint64(0),
-        np.uint64(PURPOSE_START),
+def random_words(settings, state, block):
+    """Return four random words (uint32) for the next step of every lane; `block` counts draws."""
+    w0, w1, w2, w3 = philox_block(
+        widened(load(state.stream)),
+        widened(as_words(load(state.steps))),
+        widened(block),
+        widened(load(state.purpose)),
         settings.key_0,
         settings.key_1,
     )
-    return j + n_directions // 2 if r0 & np.uint64(1) else j
+    return narrowed(w0), narrowed(w1), narrowed(w2), narrowed(w3)
 
 
 @inlined
-def deterministic_direction(
-    field, settings, scratch, rows, n, i, ux, uy, uz, limit, stream, step, purpose
-):
-    """Choose the direction of the largest amplitude; see the table of algorithms."""
-    i = best_direction(field, settings, rows, scratch.quanta, n, i, limit)
-    return i, ux, uy, uz, settings.step
+def turn_of(t):
+    """Return cosine and sine of 2 pi t, for t from -1/2 to 1/2; numbers or vectors."""
+    square = t * t
+    sine = SINE[0] * square + SINE[1]
+    sine = sine * square + SINE[2]
+    sine = sine * square + SINE[3]
+    sine = t * (sine * square + SINE[4])
+    cosine = COSINE[0] * square + COSINE[1]
+    cosine = cosine * square + COSINE[2]
+    cosine = cosine * square + COSINE[3]
+    cosine = cosine * square + COSINE[4]
+    cosine = cosine * square + COSINE[5]
+    return ONE - TWO * sine * sine, TWO * sine * cosine
+
+
+@inlined
+def point_of(word_0, word_1, height):
+    """Return a uniformly distributed direction of a cone around the z axis; vectors.
+
+    `height` is 1 minus the cosine of the half-angle. Takes the high 20 bits of two random words;
+    the low 12 of each are left.
+    """
+    down = height * ((to_floats(as_ints(word_0 >> 12)) + HALF) * UNIT_20)
+    cosine, sine = turn_of((to_floats(as_ints(word_1 >> 12)) + HALF) * UNIT_20 - HALF)
+    radius = roots(down * (TWO - down))
+    return radius * cosine, radius * sine, ONE - down
+
+
+@inlined
+def draw_directions(field, settings, scratch, state, n, drawing):
+    """Draw the next directions of a set of lanes.
+
+    Returns two sets: the lanes that have one now, in ``state.ux``, ``uy`` and ``uz``, and those
+    that stop, for ``state.reason``. The others are to try again.
+    """
+    # Rows that were asked for in the last pass are there by now; those asked for in this one are
+    # for the next.
+    expected = drawing & np.uint32(state.progress[AWAY])
+    ended = arrive(field, settings, scratch, state, n, drawing & ~expected)
+    find_rows_of(field, state, n, expected)
+    trying = drawing & ~(ended | expected)
+    ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
+    starting = load(state.purpose) == np.uint32(PURPOSE_START)
+    height = select(starting, TWO, filled(settings.cone_height))
+    ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
+    n_tries, bound = load(state.n_tries), positive(settings, load(state.bound))
+    x, y, z, chosen, in_vain = ux, uy, uz, NONE, NONE
+    while True:
+        stay()  # else all coefficients would be loaded ahead of the loop, and put on the stack
+        drawn = booleans_of(chosen)
+        words = random_words(settings, state, n_tries >> 1)
+        for attempt in range(TRIES_A_BLOCK):
+            first, second = words[2 * attempt], words[2 * attempt + 1]
+            a, b, c = point_of(first, second, height)
+            qx, qy, qz = (
+                a * ax + b * bx + c * ux,
+                a * ay + b * by + c * uy,
+                a * az + b * bz + c * uz,
+            )
+            amplitude = values_of_lanes(field.shifts, state.coefficients, qx, qy, qz)
+            amplitude = positive(settings, amplitude)
+            chance = to_floats(as_ints(((first & 4095) << 12) | (second & 4095))) * UNIT_24
+            taken = (amplitude >= settings.min_amplitude) & (chance * bound < amplitude) & ~drawn
+            if field.allowed.size:
+                asked = bits_of(taken & ~starting)
+                allowed = allowed_lanes(field, scratch, state, asked, qx, qy, qz)
+                taken = taken & (starting | booleans_of(allowed))
+            x, y, z = select(taken, qx, x), select(taken, qy, y), select(taken, qz, z)
+            drawn = drawn | taken
+        n_tries = select(booleans_of(trying), n_tries + np.uint32(TRIES_A_BLOCK), n_tries)
+        accepted = trying & bits_of(drawn)
+        chosen |= accepted
+        trying &= ~accepted
+        at_limit = (n_tries == np.uint32(FIRST_TRIES)) | (n_tries == np.uint32(SECOND_TRIES))
+        at_limit = trying & bits_of(at_limit | (n_tries >= np.uint32(MAX_TRIES)))
+        in_vain |= at_limit
+        trying &= ~at_limit
+        if count_bits(trying) <= FEW:
+            break
+    store(state.n_tries, n_tries)
+    length = roots(x * x + y * y + z * z)
+    if settings.min_probability > ZERO:
+        left = chosen & ~bits_of(starting)
+        while left:
+            lane = lowest_bit(left)
+            left &= left - BIT
+            if little_in_cone(field, settings, scratch, state, n, lane):
+                state.reason[lane] = LOW_PROBABILITY
+                chosen &= ~(BIT << np.uint32(lane))
+                ended |= BIT << np.uint32(lane)
+    where = booleans_of(chosen)
+    store(state.ux, select(where, x / length, ux))
+    store(state.uy, select(where, y / length, uy))
+    store(state.uz, select(where, z / length, uz))
+    while in_vain:
+        lane = lowest_bit(in_vain)
+        in_vain &= in_vain - BIT
+        found = reconsider(field, settings, scratch, state, lane)
+        if found < 0:
+            state.reason[lane] = LOW_AMPLITUDE
+            ended |= BIT << np.uint32(lane)
+        elif found > 0:
+            chosen |= BIT << np.uint32(lane)
+    return chosen, ended
+
+
+@inlined
+def reconsider(field, settings, scratch, state, lane):
+    """Find out why all tries of one lane were in vain.
+
+    Returns -1 where no amplitude in the cone reaches the floor, 1 where the direction of the
+    largest is taken, 0 where the lane is to try again, maybe with a tighter bound.
+    """
+    n_tries = state.n_tries[lane]
+    if n_tries == np.uint32(FIRST_TRIES):
+        # Mostly one glance tells that there is something.
+        starts = state.purpose[lane] == np.uint32(PURPOSE_START)
+        points = field.sphere_points if starts else field.cone_points
+        amplitudes = scratch.amplitudes
+        look(
+            field.shifts,
+            state.lane_coefficients[lane],
+            amplitudes,
+            points,
+            state.ux[lane],
+            state.uy[lane],
+            state.uz[lane],
+        )
+        make_positive(settings, amplitudes, points.shape[1])
+        if field.allowed.size and not starts:
+            keep_allowed(field, amplitudes, state.ux[lane], state.uy[lane], state.uz[lane])
+        largest, _ = largest_value(amplitudes, points.shape[1])
+        if largest > ZERO and largest >= settings.min_amplitude:
+            return 0
+    largest = find_peak(field, settings, scratch, state, lane)
+    if not (largest > ZERO and largest >= settings.min_amplitude):
+        return -1
+    if n_tries < np.uint32(MAX_TRIES):
+        if settings.positivity == CLIP and not field.allowed.size:
+            state.bound[lane] = min(state.bound[lane], largest * MARGIN)
+        return 0
+    peak = scratch.peak
+    state.ux[lane], state.uy[lane], state.uz[lane] = peak[0], peak[1], peak[2]
+    return 1
+
+
+@inlined
+def arrive(field, settings, scratch, state, n, lanes):
+    """Find the FOD where lanes have moved to; return those that stop there, for their reason."""
+    moved = lanes & np.uint32(state.progress[MOVED])
+    if not moved:
+        return NONE
+    state.progress[MOVED] &= ~np.int64(moved)
+    mix(field, scratch, state, n, moved)
+    bound = load(state.bound)
+    ended = moved & bits_of(~(bound > ZERO))
+    if settings.edge == EDGE_VOXEL:
+        ended |= moved & bits_of(load(state.row) == field.values.shape[0])
+    low = moved & ~ended & bits_of(positive(settings, bound) < settings.min_amplitude)
+    reason = select(booleans_of(ended), np.int32(NO_FOD), load(state.reason))
+    store(state.reason, select(booleans_of(low), np.int32(LOW_AMPLITUDE), reason))
+    return ended | low
+
+
+@inlined
+def find_peak(field, settings, scratch, state, lane):
+    """Find the largest amplitude in the cone of one lane; its direction is in ``scratch.peak``."""
+    starts = state.purpose[lane] == np.uint32(PURPOSE_START)
+    ux, uy, uz = state.ux[lane], state.uy[lane], state.uz[lane]
+    mixed, amplitudes, peak = state.lane_coefficients[lane], scratch.amplitudes, scratch.peak
+    if field.allowed.size and not starts:
+        points = field.cone_points
+        look(field.shifts, mixed, amplitudes, points, ux, uy, uz)
+        keep_allowed(field, amplitudes, ux, uy, uz)
+        largest, j = largest_value(amplitudes, points.shape[1])
+        peak[0], peak[1], peak[2] = point_in_cone(points, j, ux, uy, uz)
+        face_ahead(field, peak, ux, uy, uz)
+    else:
+        largest = largest_in_cone(
+            field.shifts,
+            mixed,
+            amplitudes,
+            peak,
+            field.sphere_points if starts else field.cone_points,
+            ux,
+            uy,
+            uz,
+            EVERYWHERE if starts else settings.cone_cosine,
+            settings.cone_sine,
+        )
+    amplitudes[0] = largest
+    make_positive(settings, amplitudes, 1)
+    return amplitudes[0]
+
+
+@inlined
+def little_in_cone(field, settings, scratch, state, n, lane):
+    """Tell whether too small a fraction of the FOD is in the cone of one lane.
+
+    The mean amplitude of the cone is that of directions spread over it.
+    """
+    ux, uy, uz = state.ux[lane], state.uy[lane], state.uz[lane]
+    points = field.cone_points
+    look(field.shifts, state.lane_coefficients[lane], scratch.amplitudes, points, ux, uy, uz)
+    if field.allowed.size:
+        keep_allowed(field, scratch.amplitudes, ux, uy, uz)
+    total = filled(ZERO)
+    for j in range(0, points.shape[1], POINTS_AT_ONCE):
+        amplitudes = load_from(scratch.amplitudes, j)
+        total = total + select(amplitudes > ZERO, amplitudes, ZERO)
+    mass = sum_of(total) / np.float32(points.shape[1]) * (HALF * settings.cone_height)
+    return mass <= settings.min_probability * mean_amplitude(field, state, n, lane)

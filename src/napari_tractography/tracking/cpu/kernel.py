@@ -24,19 +24,28 @@ import numpy as np
 from ...compiling import OPTIONS, bound, cached, compiled
 from ..algorithms import ALGORITHMS, BY_CODE
 from ..codes import NEAREST, PURPOSE_START, SEED_WITHOUT_FOD, START_SAMPLED
-from .draw import ZERO
-from .lane_state import BUSY, FORCED, N_BEGUN, N_POINTS
+from .cells import ZERO
+from .draw import EVERY, NONE, draw_directions
+from .lanes import BUSY, FORCED, N_BEGUN, N_LANES, N_POINTS, load
 from .llvm import bits_of, lowest_bit
-from .stepping import EVERY, NONE, draw_directions, step_on
-from .streamline import begin_halves, begin_streamline, end_half, keep_points, walk_of
-from .vectors import N_LANES, load
+from .stepping import step_on
+from .streamline import (
+    begin_at,
+    begin_halves,
+    begin_streamline,
+    end_half,
+    keep_points,
+    start_at_peak,
+    walk_of,
+)
 
 BIT = np.uint32(1)
 ROWS = "napari_tractography.tracking.algorithms"
 
 # What `block_kernel` compiles `track_block` for: the voxels whose FODs mix at a position, whether
-# lanes draw side by side, how they do, and how one lane is tracked where they do not.
-N_CORNERS, SIDE_BY_SIDE, DRAW, WALK = 8, True, draw_directions, None
+# lanes draw side by side, how they do, how one lane is tracked where they do not, and whether start
+# directions are those of peaks.
+N_CORNERS, SIDE_BY_SIDE, DRAW, WALK, AT_PEAK = 8, True, draw_directions, None, False
 
 
 def block_kernel(algorithm: int, interpolation: int) -> Any:
@@ -52,7 +61,7 @@ def _first_alike(row):
     """Return the first algorithm for which the same kernel is compiled."""
 
     def compiled_in(row):
-        return row.cpu, row.side_by_side, row.on_set, row.repeats
+        return row.cpu, row.side_by_side, row.starts_at_peak
 
     return next(other for other in ALGORITHMS if compiled_in(other) == compiled_in(row))
 
@@ -63,11 +72,15 @@ def _kernel(row, is_nearest):
     function = getattr(importlib.import_module(module), name)
     if not hasattr(function, "py_func"):  # not compiled yet
         function = compiled(function)
-    names = {"N_CORNERS": 1 if is_nearest else 8, "SIDE_BY_SIDE": row.side_by_side}
+    names = {
+        "N_CORNERS": 1 if is_nearest else 8,
+        "SIDE_BY_SIDE": row.side_by_side,
+        "AT_PEAK": row.starts_at_peak,
+    }
     if row.side_by_side:
         names["DRAW"] = function
     else:
-        names["WALK"] = walk_of(function, row.on_set, row.repeats)
+        names["WALK"] = walk_of(function)
     kernel = bound(track_block, **names)
     kernel.__qualname__ += f"_{row.name}_{'nearest' if is_nearest else 'trilinear'}"
     return cached(module, f"{ROWS}.{row.name}", **OPTIONS)(kernel)
@@ -101,8 +114,8 @@ def track_block(
         Of a thread; ``state.progress`` tells how far it has come.
     positions : (n_seeds, 3) float32
         RAS+ mm.
-    given : (n_seeds,) int32
-        Start directions, read when they are given.
+    given : (n_seeds, 3) float32
+        Start directions, RAS+; (0, 3) unless they are given.
     order : (n_seeds,) int64
         Seeds in the order in which they are begun.
     first_stream : int
@@ -141,7 +154,6 @@ def track_block(
                 positions[seed, 0],
                 positions[seed, 1],
                 positions[seed, 2],
-                given[seed],
                 first_stream + seed,
             )
             if reason:
@@ -155,16 +167,25 @@ def track_block(
         forced = np.uint32(common[FORCED])
         drawing, begun = busy & ~forced, NONE
         if settings.start != START_SAMPLED:
-            drawing, begun = drawing & ~starting, starting
+            drawing &= ~starting
+            left = starting
+            while left:
+                lane = lowest_bit(left)
+                left &= left - BIT
+                if begin_at(field, settings, scratch, state, N_CORNERS, lane, given):
+                    begun |= BIT << np.uint32(lane)
+                else:
+                    ended |= BIT << np.uint32(lane)
         going = forced
         if not SIDE_BY_SIDE:
             drawing, going = drawing & starting, busy & ~starting
         if drawing:
-            chosen, ended = DRAW(field, settings, scratch, state, N_CORNERS, drawing)
+            chosen, stopped = DRAW(field, settings, scratch, state, N_CORNERS, drawing)
+            ended |= stopped
             begun |= chosen & starting
             going |= chosen & ~starting
         if SIDE_BY_SIDE:
-            ended |= step_on(field, settings, regions, state, going)
+            ended |= step_on(field, settings, regions, state, N_CORNERS, going)
         else:
             ended |= going
             while going:
@@ -177,7 +198,10 @@ def track_block(
             lane = lowest_bit(begun)
             begun &= begun - BIT
             if settings.start == START_SAMPLED:
-                state.start_direction[lane] = state.current[lane]
+                start = state.start_direction[lane]
+                start[0], start[1], start[2] = state.ux[lane], state.uy[lane], state.uz[lane]
+            if AT_PEAK:
+                start_at_peak(field, state, lane)
             at = positions[state.seed[lane]]
             reason = begin_halves(
                 field, settings, regions, state, N_CORNERS, lane, at[0], at[1], at[2]

@@ -1,12 +1,14 @@
 """Diffusion and transport: Langevin dynamics of the direction on the sphere.
 
 The direction u follows du = gamma grad log f dt + sqrt(2 gamma) gamma_noise dW while the position
-follows dx = u dt, t in mm; transport is the same without noise. Each step moves along the
-exponential map of the sphere (geometric Euler scheme; Cotter & Leimkuhler's review of such schemes
-is in Leimkuhler & Matthews, "Molecular Dynamics", 2015), as in Tractography.jl. Where f does not
-depend on the position, the stationary law of u is f^(1 / gamma_noise^2).
+follows dx = u dt, t in mm; transport is the same without noise. Where f does not depend on the
+position, the stationary law of u is f^(1 / gamma_noise^2). As in Tractography.jl, but for the
+scheme: an explicit one is unstable where gamma times the step exceeds 0.1 on a sharp FOD.
 
-Orthonormal tangents after Duff et al., "Building an orthonormal basis, revisited", JCGT 6(1), 2017.
+Each step is cut into parts of gamma dt <= LONGEST_PART, shorter where there is much noise. In each,
+log f is taken as the quadratic function of the tangent plane that its gradient and second
+derivatives give, for which the dynamics is solved exactly: local linearisation (Ozaki, Statistica
+Sinica 2, 1992), stable for any step. The FOD is that at the beginning of the step.
 """
 # mypy: ignore-errors
 
@@ -19,204 +21,172 @@ import numpy as np
 from ...compiling import compiled, inlined
 from ..algorithms.diffusion import ROW
 from ..codes import (
-    DIRECT,
+    FLAT,
     LONGEST,
+    LONGEST_PART,
+    LONGEST_TURN,
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
-    N_NEIGHBOURS,
-    SHARPNESS,
+    MOST_NOISE,
     SOFTPLUS,
     STEEPEST,
     TWO_PI,
     UNIT_24,
 )
-from .draw import HALF, ZERO, interpolated_amplitude, is_cone_mass_below, philox_block
+from .cells import HALF, ONE, ZERO
+from .draw import little_in_cone, philox_block
+from .sphere.evaluation import derivatives_at
+from .sphere.peaks import normalised, onto_border, tangents_of
 
 DIFFUSION = ROW.code
-ONE_F = np.float32(1)
+TWO = np.float32(2)
 SHIFT_8 = np.uint64(8)
 
 
-@compiled
-def nearest_index(field, i, ux, uy, uz):
-    """Return the direction of the set nearest to a unit vector: uphill in cosine from i."""
-    directions = field.directions
-    best = directions[i, 0] * ux + directions[i, 1] * uy + directions[i, 2] * uz
-    while True:
-        start = i
-        for n in range(N_NEIGHBOURS):
-            j = field.neighbours[start, n]
-            cosine = directions[j, 0] * ux + directions[j, 1] * uy + directions[j, 2] * uz
-            if cosine > best:
-                best = cosine
-                i = np.int64(j)
-        if i == start:
-            return i
-
-
 @inlined
-def amplitude_of(field, rows, quanta, n, i):
-    """Return the interpolated amplitude of one direction of the full set."""
-    n_half = field.directions.shape[0] // 2
-    j = i - n_half if i >= n_half else i
-    return interpolated_amplitude(field, rows, quanta, n, j)
-
-
-@compiled
-def tabulated_fod(field, rows, quanta, n, i, ux, uy, uz):
-    """Return FOD and gradient at a unit vector near direction i, from the table.
-
-    Both to second order. The gradient is that of a function of space that agrees with the FOD on
-    the sphere.
-    """
-    centre = amplitude_of(field, rows, quanta, n, i)
-    fa, fb, faa, fab, fbb = ZERO, ZERO, ZERO, ZERO, ZERO
-    for m in range(N_NEIGHBOURS):
-        difference = amplitude_of(field, rows, quanta, n, np.int64(field.neighbours[i, m])) - centre
-        fa += field.slopes[i, m, 0] * difference
-        fb += field.slopes[i, m, 1] * difference
-        faa += field.slopes[i, m, 2] * difference
-        fab += field.slopes[i, m, 3] * difference
-        fbb += field.slopes[i, m, 4] * difference
-    tangent = field.tangents[i]
-    a = tangent[0, 0] * ux + tangent[0, 1] * uy + tangent[0, 2] * uz
-    b = tangent[1, 0] * ux + tangent[1, 1] * uy + tangent[1, 2] * uz
-    along_a = fa + faa * a + fab * b
-    along_b = fb + fab * a + fbb * b
-    value = centre + HALF * (a * (fa + along_a) + b * (fb + along_b))
-    gx = along_a * tangent[0, 0] + along_b * tangent[1, 0]
-    gy = along_a * tangent[0, 1] + along_b * tangent[1, 1]
-    gz = along_a * tangent[0, 2] + along_b * tangent[1, 2]
-    return max(value, ZERO), gx, gy, gz
-
-
-@compiled
-def evaluate_harmonics(coefficients, lmax, legendre, x, y, z):
-    """Evaluate even harmonics and their gradient in space at a unit vector.
-
-    The basis is that of :mod:`napari_tractography.fields.polynomials`: polynomials in x, y and z,
-    so that nothing is special at the poles. `coefficients` are those of a voxel or interpolated.
-    """
-    value, gx, gy, gz = ZERO, ZERO, ZERO, ZERO
-    cos_m, sin_m = ONE_F, ZERO  # Re and Im of (x + i y)^m
-    cos_below, sin_below = ZERO, ZERO  # of the power m - 1
-    for m in range(lmax + 1):
-        for column in range(2):  # derivatives of order m and m + 1 of Legendre polynomials
-            order = m + column
-            row = legendre[column]
-            if order <= lmax:
-                row[order] = ONE_F
-            if order + 1 <= lmax:
-                row[order + 1] = np.float32(2 * order + 1) * z
-            for degree in range(order + 2, lmax + 1):
-                row[degree] = (
-                    np.float32(2 * degree - 1) * z * row[degree - 1]
-                    - np.float32(degree + order - 1) * row[degree - 2]
-                ) / np.float32(degree - order)
-        for degree in range(m + (m & 1), lmax + 1, 2):
-            centre = degree * (degree + 1) // 2
-            cosine = coefficients[centre + m]
-            sine = coefficients[centre - m] if m > 0 else ZERO
-            polar = legendre[0, degree]
-            angular = cosine * cos_m + sine * sin_m
-            value += polar * angular
-            if m > 0:
-                scaled = np.float32(m) * polar
-                gx += scaled * (cosine * cos_below + sine * sin_below)
-                gy += scaled * (sine * cos_below - cosine * sin_below)
-            if degree > m:
-                gz += np.float32(2 * m + 1) * legendre[1, degree] * angular
-        cos_below, sin_below = cos_m, sin_m
-        cos_m, sin_m = x * cos_below - y * sin_below, x * sin_below + y * cos_below
-    return value, gx, gy, gz
-
-
-@compiled
-def direct_fod(field, settings, scratch, rows, n, ux, uy, uz):
-    """Return FOD and gradient at a unit vector from the interpolated SH coefficients."""
-    mixed = scratch.coefficients
-    for c in range(mixed.shape[0]):
-        total = ZERO
-        for k in range(n):
-            total += scratch.weights[k] * field.harmonics[rows[k], c]
-        mixed[c] = total
-    turn = field.to_frame
-    vx = turn[0, 0] * ux + turn[0, 1] * uy + turn[0, 2] * uz
-    vy = turn[1, 0] * ux + turn[1, 1] * uy + turn[1, 2] * uz
-    vz = turn[2, 0] * ux + turn[2, 1] * uy + turn[2, 2] * uz
-    value, hx, hy, hz = evaluate_harmonics(mixed, field.lmax, scratch.legendre, vx, vy, vz)
-    gx = turn[0, 0] * hx + turn[1, 0] * hy + turn[2, 0] * hz
-    gy = turn[0, 1] * hx + turn[1, 1] * hy + turn[2, 1] * hz
-    gz = turn[0, 2] * hx + turn[1, 2] * hy + turn[2, 2] * hz
-    if settings.positivity == SOFTPLUS:
-        scaled = SHARPNESS * value
-        small = np.float32(math.exp(-abs(scaled)))
-        slope = (ONE_F if scaled > ZERO else small) / (ONE_F + small)
-        value = (max(scaled, ZERO) + np.float32(math.log1p(small))) / SHARPNESS
-        return value, slope * gx, slope * gy, slope * gz
-    return max(value, ZERO), gx, gy, gz
-
-
-@compiled
-def gaussians(settings, stream, step, purpose):
+def gaussians(settings, stream, step, part, purpose):
     """Return two standard normal numbers, after Box and Muller (1958)."""
     r0, r1, _, _ = philox_block(
         np.uint64(stream),
         np.uint64(step),
-        np.uint64(0),
+        np.uint64(part),
         np.uint64(purpose),
         settings.key_0,
         settings.key_1,
     )
-    first = (np.float32(r0 >> SHIFT_8) + ONE_F) * UNIT_24  # in (0, 1]
+    first = (np.float32(r0 >> SHIFT_8) + ONE) * UNIT_24  # in (0, 1]
     angle = TWO_PI * (np.float32(r1 >> SHIFT_8) * UNIT_24)
     radius = np.float32(math.sqrt(np.float32(-2) * np.float32(math.log(first))))
     return radius * np.float32(math.cos(angle)), radius * np.float32(math.sin(angle))
 
 
+@inlined
+def growth(curvature, time):
+    """Return the integral of exp(curvature t) over the time."""
+    product = curvature * time
+    if abs(product) < FLAT:
+        return time * (ONE + HALF * product)
+    return np.float32(math.expm1(min(product, ONE))) / curvature
+
+
 @compiled
-def turn_direction(field, settings, scratch, rows, n, i, ux, uy, uz, limit, stream, step, purpose):
+def log_fod(field, settings, coefficients, ux, uy, uz):
+    """Return the FOD at a unit vector, and gradient and second derivatives of its logarithm.
+
+    Returns
+    -------
+    value : float32
+    ax, ay, az, bx, by, bz : float32
+        The principal axes of the second derivatives: unit vectors, tangents at u.
+    ga, gb, ha, hb : float32
+        First and second derivative along each.
+    """
+    value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz = derivatives_at(
+        field.shifts, coefficients, ux, uy, uz
+    )
+    ax, ay, az, bx, by, bz = tangents_of(ux, uy, uz)
+    along = gx * ux + gy * uy + gz * uz
+    ga, gb = gx * ax + gy * ay + gz * az, gx * bx + gy * by + gz * bz
+    px = hxx * ax + hxy * ay + hxz * az
+    py = hxy * ax - hxx * ay + hyz * az
+    pz = hxz * ax + hyz * ay + hzz * az
+    haa = px * ax + py * ay + pz * az - along
+    hab = px * bx + py * by + pz * bz
+    px = hxx * bx + hxy * by + hxz * bz
+    py = hxy * bx - hxx * by + hyz * bz
+    pz = hxz * bx + hyz * by + hzz * bz
+    hbb = px * bx + py * by + pz * bz - along
+    if settings.positivity == SOFTPLUS:
+        scaled = settings.sharpness * value
+        small = np.float32(math.exp(-abs(scaled)))
+        slope = (ONE if scaled > ZERO else small) / (ONE + small)
+        bend = settings.sharpness * slope * (ONE - slope)
+        value = (max(scaled, ZERO) + np.float32(math.log1p(small))) / settings.sharpness
+        haa = slope * haa + bend * ga * ga
+        hab = slope * hab + bend * ga * gb
+        hbb = slope * hbb + bend * gb * gb
+        ga, gb = slope * ga, slope * gb
+    if not value > ZERO:
+        return ZERO, ax, ay, az, bx, by, bz, ZERO, ZERO, ZERO, ZERO
+    ga, gb = ga / value, gb / value
+    haa = haa / value - ga * ga
+    hab = hab / value - ga * gb
+    hbb = hbb / value - gb * gb
+    # Turn the tangents to the principal axes: by half the angle of (haa - hbb, 2 hab).
+    across, twice = haa - hbb, hab + hab
+    size = np.float32(math.sqrt(across * across + twice * twice))
+    cosine, sine = ONE, ZERO
+    if size > ZERO:
+        cosine = np.float32(math.sqrt(HALF * (ONE + abs(across) / size)))
+        sine = HALF * twice / (size * cosine)
+        if across < ZERO:
+            sign = ONE if sine >= ZERO else -ONE
+            cosine, sine = abs(sine), sign * cosine
+    mean = HALF * (haa + hbb)
+    cx, cy, cz = cosine * ax + sine * bx, cosine * ay + sine * by, cosine * az + sine * bz
+    dx, dy, dz = cosine * bx - sine * ax, cosine * by - sine * ay, cosine * bz - sine * az
+    return (
+        value, cx, cy, cz, dx, dy, dz,
+        cosine * ga + sine * gb, cosine * gb - sine * ga, mean + HALF * size, mean - HALF * size,
+    )  # fmt: skip
+
+
+@compiled
+def turn_direction(field, settings, scratch, state, n, lane):
     """Turn the direction by one step of the dynamics; see the table of algorithms.
 
-    Returns the direction of the set nearest to the new one, or minus a stop reason; the new unit
-    vector; and the length of the step in mm.
+    Returns the reason to stop, or 0, and the length of the step in mm.
     """
-    quanta = scratch.quanta
-    if settings.evaluation == DIRECT:
-        value, gx, gy, gz = direct_fod(field, settings, scratch, rows, n, ux, uy, uz)
-    else:
-        value, gx, gy, gz = tabulated_fod(field, rows, quanta, n, i, ux, uy, uz)
-    length = settings.step
+    coefficients = state.lane_coefficients[lane]
+    first_x, first_y, first_z = state.ux[lane], state.uy[lane], state.uz[lane]
+    ux, uy, uz = first_x, first_y, first_z
+    length, left, part = settings.step, ONE, 0
+    value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = log_fod(
+        field, settings, coefficients, ux, uy, uz
+    )
     if value < settings.min_amplitude or not value > ZERO:
-        return -LOW_AMPLITUDE, ux, uy, uz, length
-    if amplitude_of(field, rows, quanta, n, i) <= limit and is_cone_mass_below(
-        field, rows, quanta, n, i, limit
-    ):
-        return -LOW_PROBABILITY, ux, uy, uz, length
-    along = gx * ux + gy * uy + gz * uz
-    dx, dy, dz = (gx - along * ux) / value, (gy - along * uy) / value, (gz - along * uz) / value
+        return LOW_AMPLITUDE, length
+    if settings.min_probability > ZERO and little_in_cone(field, settings, scratch, state, n, lane):
+        return LOW_PROBABILITY, length
     if settings.adaptive:
-        steepness = max(ONE_F, dx * dx + dy * dy + dz * dz)
+        steepness = max(ONE, ga * ga + gb * gb)
         length = settings.step * LONGEST / min(steepness, STEEPEST)
-    drift = settings.gamma * length
-    tx, ty, tz = drift * dx, drift * dy, drift * dz
+    left = settings.gamma * length
+    longest = LONGEST_PART
     if settings.algorithm == DIFFUSION:
-        a, b = gaussians(settings, stream, step, purpose)
-        size = np.float32(math.sqrt(np.float32(2) * drift)) * settings.gamma_noise
-        a, b = size * a, size * b
-        sign = ONE_F if uz >= ZERO else -ONE_F
-        s = -ONE_F / (sign + uz)
-        t = ux * uy * s
-        tx += a * (ONE_F + sign * ux * ux * s) + b * t
-        ty += a * sign * t + b * (sign + uy * uy * s)
-        tz += -a * sign * ux - b * uy
-    angle = np.float32(math.sqrt(tx * tx + ty * ty + tz * tz))
-    if angle > ZERO:
-        turned = min(angle, settings.max_angle)
-        cosine = np.float32(math.cos(turned))
-        sine = np.float32(math.sin(turned)) / angle
-        ux, uy, uz = cosine * ux + sine * tx, cosine * uy + sine * ty, cosine * uz + sine * tz
-        norm = np.float32(math.sqrt(ux * ux + uy * uy + uz * uz))
-        ux, uy, uz = ux / norm, uy / norm, uz / norm
-        i = nearest_index(field, i, ux, uy, uz)
-    return i, ux, uy, uz, length
+        # Else LONGEST_TURN would cut the noise, and directions would be distributed too narrowly.
+        size = min(settings.gamma_noise * settings.gamma_noise, ONE)
+        longest = min(longest, MOST_NOISE / max(size, MOST_NOISE))
+    n_parts = np.int64(math.ceil(left / longest))
+    time = left / np.float32(max(n_parts, 1))
+    for part in range(n_parts):
+        if part:
+            value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = log_fod(
+                field, settings, coefficients, ux, uy, uz
+            )
+            if not value > ZERO:
+                break
+        a, b = ga * growth(ha, time), gb * growth(hb, time)
+        if settings.algorithm == DIFFUSION:
+            p, q = gaussians(
+                settings, state.stream[lane], state.steps[lane], part, state.purpose[lane]
+            )
+            size = settings.gamma_noise * settings.gamma_noise
+            # Twice the integral of exp(2 h t); the noise alone is of the order of that of f.
+            a += p * np.float32(math.sqrt(TWO * size * growth(TWO * ha, time)))
+            b += q * np.float32(math.sqrt(TWO * size * growth(TWO * hb, time)))
+        tx, ty, tz = a * ax + b * bx, a * ay + b * by, a * az + b * bz
+        angle = np.float32(math.sqrt(tx * tx + ty * ty + tz * tz))
+        if angle > ZERO:
+            turned = min(angle, LONGEST_TURN)
+            cosine = np.float32(math.cos(turned))
+            sine = np.float32(math.sin(turned)) / angle
+            ux, uy, uz = normalised(
+                cosine * ux + sine * tx, cosine * uy + sine * ty, cosine * uz + sine * tz
+            )
+    if first_x * ux + first_y * uy + first_z * uz < settings.cone_cosine:
+        ux, uy, uz = onto_border(
+            first_x, first_y, first_z, settings.cone_cosine, settings.cone_sine, ux, uy, uz
+        )
+    state.ux[lane], state.uy[lane], state.uz[lane] = ux, uy, uz
+    return 0, length

@@ -7,21 +7,26 @@ vector instructions, since it cannot know that the arrays do not overlap. How fu
 compiled, with Numba's private option and the names of its cache, is in
 :mod:`napari_tractography.compiling`.
 
-No other file of the package imports llvmlite, ``numba.core`` or ``numba.extending``. A new Numba
-that renames something private breaks here, and test_llvm.py has a test for each trick.
+Together with :mod:`.memory` and ``compiling`` this is the only file of the package that imports
+llvmlite, ``numba.core`` or ``numba.extending``. A new Numba that renames something private breaks
+here, and test_llvm.py has a test for each trick.
 """
 # mypy: ignore-errors
 
 from __future__ import annotations
 
+import inspect
 import operator
+from types import FunctionType
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba.extending import intrinsic, lower_builtin, models, overload, register_model
+
+from ...compiling import WITHIN
 
 BIT, BYTE_ADDRESS = ir.IntType(1), ir.PointerType()
 INT, LONG, FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -53,26 +58,26 @@ class VectorModel(models.PrimitiveModel):
         super().__init__(manager, vector, ir.VectorType(ELEMENTS[vector.dtype], vector.n))
 
 
-def _constant(numbers, element=INT):
+def constant(numbers, element=INT):
     return ir.Constant(ir.VectorType(element, len(numbers)), numbers)
 
 
-def _undefined(kind):
+def undefined(kind):
     return ir.Constant(kind, ir.Undefined)
 
 
-def _fill(builder, value, n):
+def fill(builder, value, n):
     """Return a vector with the same value in every lane."""
-    undefined = _undefined(ir.VectorType(value.type, n))
-    first = builder.insert_element(undefined, value, ir.Constant(INT, 0))
-    return builder.shuffle_vector(first, undefined, _constant([0] * n))
+    nothing = undefined(ir.VectorType(value.type, n))
+    first = builder.insert_element(nothing, value, ir.Constant(INT, 0))
+    return builder.shuffle_vector(first, nothing, constant([0] * n))
 
 
 def _vector_of(context, builder, value, given, vector):
     """Return a vector as it is, a number filled into all lanes."""
     if isinstance(given, Vector):
         return value
-    return _fill(builder, context.cast(builder, value, given, vector.dtype), vector.n)
+    return fill(builder, context.cast(builder, value, given, vector.dtype), vector.n)
 
 
 # --------------------------------------------------------------------------------------- operators
@@ -105,6 +110,7 @@ ARITHMETIC = {
     operator.add: _combine("add", "fadd"),
     operator.sub: _combine("sub", "fsub"),
     operator.mul: _combine("mul", "fmul"),
+    operator.truediv: _combine("", "fdiv"),
     operator.lshift: _combine("shl"),
     operator.rshift: _shift_right,
 }
@@ -205,15 +211,18 @@ def _converter(given, wanted, convert):
     return _of_vector(given, lambda vector: Vector(wanted, vector.n), convert)
 
 
-def _library(builder, name, result, arguments):
+def library(builder, name, result, arguments):
     """Return one of LLVM's own functions."""
     kind = ir.FunctionType(result, arguments)
     return cgutils.get_or_insert_function(builder.module, kind, name)
 
 
-def _floor(builder, vector, kind):
-    function = _library(builder, f"llvm.floor.v{kind.count}f32", kind, [kind])
-    return builder.call(function, [vector])
+def _rounding(name):
+    def generate(builder, vector, kind):
+        function = library(builder, f"llvm.{name}.v{kind.count}f32", kind, [kind])
+        return builder.call(function, [vector])
+
+    return generate
 
 
 to_floats = _converter(types.int32, types.float32, lambda builder, v, to: builder.sitofp(v, to))
@@ -222,7 +231,8 @@ as_ints = _converter(types.uint32, types.int32, lambda builder, v, to: v)
 as_words = _converter(types.int32, types.uint32, lambda builder, v, to: v)
 widened = _converter(types.uint32, types.uint64, lambda builder, v, to: builder.zext(v, to))
 narrowed = _converter(types.uint64, types.uint32, lambda builder, v, to: builder.trunc(v, to))
-floors = _converter(types.float32, types.float32, _floor)
+floors = _converter(types.float32, types.float32, _rounding("floor"))
+roots = _converter(types.float32, types.float32, _rounding("sqrt"))
 
 
 # -------------------------------------------------------------------------------- across the lanes
@@ -235,8 +245,8 @@ def _reduction(combine):
         n = vector.type.count
         by = n // 2
         while by:
-            lanes = _constant([(lane + by) % n for lane in range(n)])
-            moved = builder.shuffle_vector(vector, _undefined(vector.type), lanes)
+            lanes = constant([(lane + by) % n for lane in range(n)])
+            moved = builder.shuffle_vector(vector, undefined(vector.type), lanes)
             vector = combine(builder, vector, moved)
             by //= 2
         return builder.extract_element(vector, ir.Constant(INT, 0))
@@ -248,21 +258,8 @@ def _larger(builder, a, b):
     return builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
 
-def _running_sum(builder, vector, kind):
-    n, by = kind.count, 1
-    while by < n:  # lane k adds lane k - by, or a zero of the second vector
-        lanes = [lane - by if lane >= by else n for lane in range(n)]
-        zeros = ir.Constant(kind, [0] * n)
-        moved = builder.shuffle_vector(vector, zeros, _constant(lanes))
-        vector = builder.fadd(vector, moved)
-        by *= 2
-    return vector
-
-
 sum_of = _reduction(lambda builder, a, b: builder.fadd(a, b))
 largest_of = _reduction(_larger)
-# The sum of lanes 0 to k in lane k, added in the order of Hillis and Steele (1986).
-running_sum = _of_vector(types.float32, lambda vector: vector, _running_sum)
 
 
 # -------------------------------------------------------------------------------- booleans as bits
@@ -308,112 +305,21 @@ def _counter(count):
 count_bits = _counter(lambda builder, bits: builder.ctpop(bits))
 # The place of the lowest bit that is set; there must be one, which spares a branch.
 lowest_bit = _counter(lambda builder, bits: builder.cttz(bits, ir.Constant(BIT, 1)))
-leading_zeros = _counter(lambda builder, bits: builder.ctlz(bits, ir.Constant(BIT, 0)))
 
 
-# ------------------------------------------------------------------------------------------ memory
+# ---------------------------------------------------------------------------- compiling by length
 
 
-def _data(context, builder, array_type, array):
-    return context.make_array(array_type)(context, builder, array).data
+def by_length(function, make):
+    """Return a function that is compiled from ``make(length)``, of its first argument, a tuple.
 
+    `function` gives name, documentation and the other arguments; it is not run.
+    """
 
-def loader(n):
-    """Return a function that loads the first `n` numbers of an array; uint16 become int32."""
+    def typing(*args):
+        return make(args[0].count)
 
-    @intrinsic
-    def load(typing_context, array):
-        dtype = array.dtype if array.dtype.bitwidth == 32 else types.int32
-
-        def generate(context, builder, sig, args):
-            kind = ir.VectorType(context.get_data_type(array.dtype), n)
-            pointer = builder.bitcast(_data(context, builder, array, args[0]), kind.as_pointer())
-            numbers = builder.load(pointer, align=array.dtype.bitwidth // 8)
-            wanted = ir.VectorType(ELEMENTS[dtype], n)
-            return numbers if kind == wanted else builder.zext(numbers, wanted)
-
-        return Vector(dtype, n)(array), generate
-
-    return load
-
-
-@intrinsic
-def store(typing_context, array, vector):
-    """Write a vector to the first numbers of an array of the same dtype."""
-
-    def generate(context, builder, sig, args):
-        pointer = _data(context, builder, array, args[0])
-        pointer = builder.bitcast(pointer, args[1].type.as_pointer())
-        builder.store(args[1], pointer, align=4)
-        return context.get_dummy_value()
-
-    if vector.dtype != array.dtype:
-        raise TypingError(f"a vector of {vector.dtype} does not fit an array of {array.dtype}")
-    return types.void(array, vector), generate
-
-
-@intrinsic
-def gather(typing_context, array, at):
-    """Return ``array.flat[at]`` for a vector of int32, unchecked; 8 and 16 bits become int32."""
-    width, n = array.dtype.bitwidth, at.n
-    dtype = array.dtype if width == 32 else types.int32
-
-    def generate(context, builder, sig, args):
-        pointer, at = _data(context, builder, array, args[0]), args[1]
-        element = ELEMENTS[dtype]
-        kind, pointers = ir.VectorType(element, n), ir.VectorType(BYTE_ADDRESS, n)
-        everywhere = _constant([1] * n, BIT)
-        if width < 32:  # processors gather words of 32 bits
-            pointer = builder.bitcast(pointer, element.as_pointer())
-            per_word = 32 // width
-            shift = builder.and_(at, _constant([per_word - 1] * n))
-            shift = builder.mul(shift, _constant([width] * n))
-            at = builder.lshr(at, _constant([per_word.bit_length() - 1] * n))
-        places = builder.gep(pointer, [at], source_etype=element)
-        places.type = pointers  # llvmlite does not know that it becomes a vector
-        letter = "f" if dtype == types.float32 else "i"
-        name = f"llvm.masked.gather.v{n}{letter}32.v{n}p0"
-        function = _library(builder, name, kind, [pointers, INT, everywhere.type, kind])
-        arguments = [places, ir.Constant(INT, 4), everywhere, _undefined(kind)]
-        words = builder.call(function, arguments)
-        if width == 32:
-            return words
-        return builder.and_(builder.lshr(words, shift), _constant([(1 << width) - 1] * n))
-
-    return Vector(dtype, n)(array, at), generate
-
-
-@intrinsic
-def prefetch(typing_context, array, row):
-    """Ask for a row of an array, all cache lines that it lies in, ahead of its use."""
-
-    def generate(context, builder, sig, args):
-        struct = context.make_array(array)(context, builder, args[0])
-        address = builder.ptrtoint(struct.data, LONG)
-        stride = builder.extract_value(struct.strides, 0)
-        first = builder.add(address, builder.mul(args[1], stride))
-        last = builder.add(first, stride)
-        line = ir.Constant(LONG, CACHE_LINE)
-        arguments = [BYTE_ADDRESS, INT, INT, INT]
-        function = _library(builder, "llvm.prefetch.p0", ir.VoidType(), arguments)
-        with cgutils.for_range_slice(builder, first, last, line, LONG) as (place, _):
-            pointer = builder.inttoptr(place, BYTE_ADDRESS)
-            # To read, to be kept in all levels of the cache, data.
-            builder.call(function, [pointer, *(ir.Constant(INT, flag) for flag in (0, 3, 1))])
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64), generate
-
-
-@intrinsic
-def copy_numbers(typing_context, source, first, target, at, n):
-    """Copy ``source.flat[first : first + n]`` to ``target.flat[at : at + n]``, of one dtype."""
-
-    def generate(context, builder, sig, args):
-        taken = builder.gep(_data(context, builder, source, args[0]), [args[1]])
-        place = builder.gep(_data(context, builder, target, args[2]), [args[3]])
-        cgutils.raw_memcpy(builder, place, taken, args[4], source.dtype.bitwidth // 8)
-        return context.get_dummy_value()
-
-    whole = types.int64
-    return types.void(source, whole, target, whole, whole), generate
+    stub = FunctionType(function.__code__, function.__globals__, function.__name__)
+    typing.__signature__ = inspect.signature(stub)
+    overload(stub, jit_options={"forceinline": True, **WITHIN}, strict=False)(typing)
+    return stub

@@ -18,7 +18,7 @@ from ..codes import (
     SHAPE_SPHERE,
     STOP_REGION,
 )
-from .draw import nearest, to_voxel
+from .cells import nearest, to_voxel
 
 
 @inlined

@@ -26,8 +26,7 @@ from ..execution import Execution
 from ..plan import Plan
 from ..report import Report
 from . import kernel
-from .lane_state import BUSY, N_BEGUN, N_POINTS, LaneState, new_lane_state
-from .vectors import N_LANES, in_order
+from .lanes import BUSY, N_BEGUN, N_LANES, N_POINTS, LaneState, in_order, new_lane_state
 
 # Seeds of the first blocks: few, so that the first streamlines show at once, and a quarter of a
 # thread's share of a small run. With fewer than two seeds a lane, most lanes would soon be idle.
@@ -173,8 +172,11 @@ def track_range(
         every = settings.max_steps if settings.endpoints else settings.record_every
         n_points = -(-settings.max_steps // every)
         n_regions, n_includes = len(plan.regions.roles), plan.regions.n_includes
-        buffers.scratch = codes.new_scratch(plan.table.n_patches, plan.field.lmax)
-        buffers.state = new_lane_state(n_regions, n_includes, n_points)
+        field = plan.field
+        n_directions = max(field.sphere_points.shape[1], field.cone_points.shape[1])
+        n_padded = field.coefficients.shape[1]
+        buffers.scratch = codes.new_scratch(n_directions, n_padded)
+        buffers.state = new_lane_state(n_regions, n_includes, n_points, n_padded)
         buffers.points = pool.points(max(POINTS_PER_BUFFER, 2 * N_LANES * (2 * n_points + 1)))
     n = last - first
     firsts, counts = np.zeros(n, np.int64), np.zeros(n, np.int64)

@@ -20,7 +20,6 @@ from ..codes import (
     LEFT_IMAGE,
     LEFT_MASK,
     MAX_LENGTH,
-    NO_FOD,
     NOT_ENDED,
     NOT_INCLUDED,
     PURPOSE_BACKWARD,
@@ -29,19 +28,16 @@ from ..codes import (
     SEED,
     SEED_OUTSIDE_IMAGE,
     SEED_OUTSIDE_MASK,
-    SEED_WITHOUT_FOD,
     START_GIVEN,
-    START_MAX,
     TOO_SHORT,
 )
-from .draw import ZERO, deterministic_direction, largest_start, locate, nearest, to_voxel
-from .lane_state import FORCED
-from .llvm import prefetch
+from .cells import ONE, ZERO, find_rows_of, leave_cell, nearest, to_voxel
+from .deterministic import climb_from
+from .draw import arrive, find_peak, philox_block
+from .lanes import AWAY, FORCED, MOVED, SETTLED, copy_points
 from .regions import includes_met, visit_regions
-from .vectors import copy_points
 
-# Of an algorithm that `walk_of` compiles `walk` for; here those of deterministic tracking.
-NEXT_DIRECTION, ON_SET, REPEATS = deterministic_direction, True, True
+NEXT_DIRECTION = None  # of an algorithm that `walk_of` compiles `walk` for
 BIT = np.uint32(1)
 
 
@@ -64,48 +60,73 @@ def enter_voxel(field, state, lane, voxel):
     if field.mask.size and not field.mask.reshape(field.mask.size)[voxel]:
         state.reason[lane] = LEFT_MASK
         return False
-    row = np.int64(field.voxel_rows.reshape(field.voxel_rows.size)[voxel])
-    if row >= 0 and not field.totals[row] > ZERO:
-        row = np.int64(-1)
-    state.voxel[lane], state.row[lane] = voxel, row
-    if row >= 0:
-        state.quantum[lane] = field.quanta[row]
-        prefetch(field.alias, row)
-        prefetch(field.mass_fractions, row)
-        prefetch(field.slot_alias, row)
-        prefetch(field.quantised, row)
+    state.voxel[lane] = voxel
     return True
 
 
 @inlined
-def begin_streamline(field, settings, scratch, state, n, lane, x, y, z, given, stream):
+def begin_streamline(field, settings, scratch, state, n, lane, x, y, z, stream):
     """Put a lane at a seed, where it is to draw its start direction.
 
     Returns 0, or the reason why there is no streamline.
     """
     state.x[lane], state.y[lane], state.z[lane] = x, y, z
+    state.ux[lane], state.uy[lane], state.uz[lane] = ZERO, ZERO, ONE
     vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
     if not enter_voxel(field, state, lane, nearest_voxel(field, vx, vy, vz)):
         outside = state.reason[lane] == LEFT_IMAGE
         return SEED_OUTSIDE_IMAGE if outside else SEED_OUTSIDE_MASK
-    if not locate(field, n, scratch, state, lane, vx, vy, vz):
-        return SEED_WITHOUT_FOD
-    start = np.int64(given)
-    if settings.start == START_MAX:
-        start = largest_start(field, settings, state.lane_rows[lane], scratch.quanta, n, stream)
-        if start < 0:
-            return SEED_WITHOUT_FOD
-    state.start_direction[lane] = start
+    state.progress[MOVED] |= np.int64(1) << lane
+    leave_cell(field, state, n, lane)
     state.stream[lane] = stream
     state.purpose[lane] = PURPOSE_START
-    state.current[lane] = field.directions.shape[0]
     state.steps[lane] = 0
-    state.n_rejected[lane] = 0
+    state.n_tries[lane] = 0
     middle = state.points.shape[1] // 2
     state.cursor[lane] = middle
     point = state.points[lane, middle]
     point[0], point[1], point[2] = x, y, z
     return 0
+
+
+@inlined
+def begin_at(field, settings, scratch, state, n, lane, given):
+    """Find the start direction of a lane that is not to draw it; return whether there is one.
+
+    It is that given with the seed, or that of the largest amplitude there, of random sign.
+    """
+    bit = np.uint32(1) << np.uint32(lane)
+    find_rows_of(field, state, n, bit & np.uint32(state.progress[AWAY]))
+    if arrive(field, settings, scratch, state, n, bit):
+        return False
+    start = state.start_direction[lane]
+    if settings.start == START_GIVEN:
+        seed = state.seed[lane]
+        start[0], start[1], start[2] = given[seed, 0], given[seed, 1], given[seed, 2]
+        return True
+    amplitude = find_peak(field, settings, scratch, state, lane)
+    if not (amplitude > ZERO and amplitude >= settings.min_amplitude):
+        return False
+    word, _, _, _ = philox_block(
+        np.uint64(state.stream[lane]),
+        np.uint64(0),
+        np.uint64(0),
+        np.uint64(PURPOSE_START),
+        settings.key_0,
+        settings.key_1,
+    )
+    sign = -ONE if word & np.uint64(1) else ONE
+    for axis in range(3):
+        start[axis] = sign * scratch.peak[axis]
+    return True
+
+
+@inlined
+def start_at_peak(field, state, lane):
+    """Turn the start direction of a lane, which is at its seed, to the peak that it leads up to."""
+    start = state.start_direction[lane]
+    state.ux[lane], state.uy[lane], state.uz[lane] = start[0], start[1], start[2]
+    start[0], start[1], start[2], _ = climb_from(field, state, lane)
 
 
 @inlined
@@ -116,17 +137,19 @@ def begin_half(field, settings, regions, state, n, lane, half, x, y, z):
     enter_voxel(field, state, lane, nearest_voxel(field, vx, vy, vz))
     if regions.roles.shape[0]:
         visit_regions(regions, state, lane, half, True, x, y, z)
-    n_half = field.directions.shape[0] // 2
-    i = state.start_direction[lane]
-    if half:
-        i = i - n_half if i >= n_half else i + n_half
-    state.current[lane] = i
+    sign, start = -ONE if half else ONE, state.start_direction[lane]
+    state.ux[lane] = sign * start[0]
+    state.uy[lane] = sign * start[1]
+    state.uz[lane] = sign * start[2]
     state.length[lane] = ZERO
     state.max_length[lane] = settings.max_length - state.half_lengths[lane, 0]
     state.steps[lane] = 0
     state.max_steps[lane] = settings.max_steps - state.half_steps[lane, 0]
     state.purpose[lane] = PURPOSE_BACKWARD if half else PURPOSE_FORWARD
-    state.n_rejected[lane] = 0
+    state.n_tries[lane] = 0
+    state.progress[MOVED] |= np.int64(1) << lane
+    state.progress[SETTLED] &= ~(np.int64(1) << lane)
+    leave_cell(field, state, n, lane)
     state.half[lane] = half
     state.cursor[lane] = state.points.shape[1] // 2
     state.cursor_step[lane] = -1 if half else 1
@@ -222,64 +245,43 @@ def keep_points(settings, state, lane, points, n_points):
 
 
 @cache
-def walk_of(next_direction, on_set, repeats):
-    """Return `walk`, compiled for a function and the traits of an algorithm; see its row."""
-    return inlined(bound(walk, NEXT_DIRECTION=next_direction, ON_SET=on_set, REPEATS=repeats))
+def walk_of(next_direction):
+    """Return `walk`, compiled for the function of an algorithm; see its row."""
+    return inlined(bound(walk, NEXT_DIRECTION=next_direction))
 
 
 def walk(field, settings, regions, scratch, state, n, lane):
     """Track one half of a streamline from beginning to end; return the reason why it ends."""
-    x, y, z = state.x[lane], state.y[lane], state.z[lane]
-    i, rows = np.int64(state.current[lane]), state.lane_rows[lane]
-    ux, uy, uz = field.directions[i, 0], field.directions[i, 1], field.directions[i, 2]
+    bit = np.uint32(1) << np.uint32(lane)
     step, length, steps, since = settings.step, ZERO, 0, 0
     slot, heading = np.int64(state.cursor[lane]), np.int64(state.cursor_step[lane])
     every = settings.max_steps + 1 if settings.endpoints else settings.record_every
     forced = np.uint32(state.progress[FORCED]) >> np.uint32(lane) & BIT
-    known_row, known_i, known_j = -1, -1, 0
-    vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
     reason = MAX_LENGTH
     while steps < state.max_steps[lane]:
         if steps or not forced:
-            row = np.int64(state.row[lane])
-            if REPEATS and n == 1 and row == known_row and i == known_i:
-                i = known_j  # many small steps stay in a voxel, and keep their direction
-            else:
-                if not locate(field, n, scratch, state, lane, vx, vy, vz):
-                    reason = NO_FOD
-                    break
-                limit = settings.min_probability * scratch.total[0]
-                known_row, known_i = row, i
-                i, ux, uy, uz, step = NEXT_DIRECTION(
-                    field,
-                    settings,
-                    scratch,
-                    rows,
-                    n,
-                    i,
-                    ux,
-                    uy,
-                    uz,
-                    limit,
-                    state.stream[lane],
-                    steps,
-                    state.purpose[lane],
-                )
-                known_j = i
-                if i < 0:
-                    reason = -i
-                    break
-            if ON_SET:
-                ux, uy, uz = field.directions[i, 0], field.directions[i, 1], field.directions[i, 2]
+            find_rows_of(field, state, n, bit & np.uint32(state.progress[AWAY]))
+            if arrive(field, settings, scratch, state, n, bit):
+                reason = np.int64(state.reason[lane])
+                break
+            state.steps[lane] = steps
+            code, step = NEXT_DIRECTION(field, settings, scratch, state, n, lane)
+            if code:
+                reason = code
+                break
         if settings.adaptive and length + step > state.max_length[lane]:
             break
-        new_x, new_y, new_z = x + step * ux, y + step * uy, z + step * uz
-        vx, vy, vz = to_voxel(field.to_voxel, new_x, new_y, new_z)
+        x = state.x[lane] + step * state.ux[lane]
+        y = state.y[lane] + step * state.uy[lane]
+        z = state.z[lane] + step * state.uz[lane]
+        vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
         voxel = nearest_voxel(field, vx, vy, vz)
         if voxel != state.voxel[lane] and not enter_voxel(field, state, lane, voxel):
-            reason = state.reason[lane]
+            reason = np.int64(state.reason[lane])
             break
-        x, y, z = new_x, new_y, new_z
+        state.x[lane], state.y[lane], state.z[lane] = x, y, z
+        state.progress[MOVED] |= np.int64(bit)
+        leave_cell(field, state, n, lane)
         steps += 1
         length += step
         if since == 0:

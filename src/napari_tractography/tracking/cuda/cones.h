@@ -1,75 +1,90 @@
-// Cones: the amplitudes and the mass of an interpolated FOD within them.
+// What a streamline may do next besides the cone angle: cones given as functions, and positivity.
 //
-// Twin of draw.py and patches.py, whose order of additions it keeps.
+// Twin of cpu/sphere/cones.py.
 #pragma once
 
-#include "interpolation.h"
+// Directions that are looked at around the current one, u; with a cone given as a function, which
+// of them may follow.
+struct Cone {
+    const float* points;           // (3, n), around the z axis
+    int n;
+    float ux, uy, uz;
+    const unsigned char* allowed;  // (n_directions, n_directions), or null
+    const float* directions;       // (n_directions, 3)
+    const int* neighbours;         // (n_directions, N_NEIGHBOURS)
+    int n_directions;
+};
 
-// Keep the amplitudes of a patch from `floor` on that are in a cone, twice those on both sides.
-DEVICE void keep_in_cone(float* values, unsigned int bits, float floor)
+// The direction of the set nearest to a unit vector: uphill in cosine.
+SELDOM int nearest_index(const float* directions, const int* neighbours, float x, float y, float z)
 {
-#pragma unroll
-    for (int slot = 0; slot < PATCH_SIZE; slot++) {
-        float value = values[slot] >= floor ? values[slot] : 0.0f;
-        values[slot] = ((bits >> slot) & 1u ? value : 0.0f) +
-                       ((bits >> (PATCH_SIZE + slot)) & 1u ? value : 0.0f);
+    int i = 0;
+    float best = directions[0] * x + directions[1] * y + directions[2] * z;
+    for (;;) {
+        int start = i;
+        for (int n = 0; n < N_NEIGHBOURS; n++) {
+            int j = neighbours[start * N_NEIGHBOURS + n];
+            const float* unit = directions + 3 * j;
+            float cosine = unit[0] * x + unit[1] * y + unit[2] * z;
+            if (cosine > best) {
+                best = cosine;
+                i = j;
+            }
+        }
+        if (i == start) return i;
     }
 }
 
-// The mass of a patch in a cone, from `floor` on.
-SELDOM float mass_in_patch(const unsigned short* quantised, int n_patches, Corners corners, int n,
-                           int patch, unsigned int bits, float floor)
+// The number of the current direction, for `may_follow`.
+DEVICE int index_of(const Cone& cone)
 {
-    float values[PATCH_SIZE];
-    mix(quantised, n_patches, corners, n, patch, values);
-    keep_in_cone(values, bits, floor);
+    if (!cone.allowed) return 0;
+    return nearest_index(cone.directions, cone.neighbours, cone.ux, cone.uy, cone.uz);
+}
+
+// Tell whether a direction may follow direction i of the set.
+DEVICE bool may_follow(const Cone& cone, int i, float x, float y, float z)
+{
+    if (!cone.allowed) return true;
+    int j = nearest_index(cone.directions, cone.neighbours, x, y, z);
+    return cone.allowed[(long long)i * cone.n_directions + j] != 0;
+}
+
+// log(1 + exp(sharpness * amplitude)) / sharpness, by multiplication and addition alone.
+DEVICE float softplus(float sharpness, float amplitude)
+{
+    float scaled = sharpness * amplitude;
+    float size = scaled >= 0.0f ? scaled : 0.0f - scaled;
+    float t = SIXTEENTH * (size < LIMIT ? size : LIMIT);
+    float power = EXP_0;
+    power = power * t + EXP_1;
+    power = power * t + EXP_2;
+    power = power * t + EXP_3;
+    power = power * t + EXP_4;
+    power = power * t + EXP_5;
+    power = power * t + EXP_6;
 #pragma unroll
-    for (int by = PATCH_SIZE / 2; by > 0; by /= 2) {
-#pragma unroll
-        for (int slot = 0; slot < by; slot++) values[slot] += values[slot + by];
-    }
-    return values[0];
+    for (int k = 0; k < 4; k++) power = power * power;  // to the 16th
+    float log = LOG_0;
+    log = log * power + LOG_1;
+    log = log * power + LOG_2;
+    log = log * power + LOG_3;
+    log = log * power + LOG_4;
+    log = log * power + LOG_5;
+    log = log * power + LOG_6;
+    log = log * power + LOG_7;
+    log = log * power + LOG_8;
+    return ((scaled >= 0.0f ? scaled : 0.0f) + power * log) / sharpness;
 }
 
-// Tell whether the mass of a cone is at most `limit`.
-SELDOM bool is_cone_mass_below(const unsigned short* quantised, int n_patches, Corners corners,
-                               int n, const unsigned int* cone, float limit)
+// The amplitude that counts; with clipping, a negative one stays. A sharpness of 0 clips.
+DEVICE float positive(float sharpness, float amplitude)
 {
-    float mass = 0.0f;
-    for (int patch = 0; patch < n_patches; patch++) {
-        if (!cone[patch]) continue;
-        mass += mass_in_patch(quantised, n_patches, corners, n, patch, cone[patch], 0.0f);
-        if (mass > limit) return false;
-    }
-    return true;
+    return sharpness > 0.0f ? softplus(sharpness, amplitude) : amplitude;
 }
 
-DEVICE const unsigned int* cone_of(const Field& field, int i)
+// The sharpness of softplus, or 0 with clipping.
+DEVICE float sharpness_of(const Settings& settings)
 {
-    return field.cone + (long long)i * field.n_patches;
-}
-
-DEVICE bool below_cone_mass(const Field& field, const Settings& settings, const Scratch& scratch,
-                            int i, float limit)
-{
-    return is_cone_mass_below(field.quantised, field.n_patches, scratch.corners,
-                              n_corners(settings), cone_of(field, i), limit);
-}
-
-// Bit 0 where half-set direction j lies in a cone, bit 1 where its antipode does.
-DEVICE int sides_of(const unsigned int* cone, int j)
-{
-    unsigned int pair = cone[j / PATCH_SIZE] >> (j % PATCH_SIZE);
-    return (int)((pair & 1u) | ((pair >> (PATCH_SIZE - 1)) & 2u));
-}
-
-// Tell whether to defer what takes long until other lanes of the warp want it as well.
-//
-// A warp waits for the slowest of its lanes. In FiberCup with 45 degrees a lane scans a cone at one
-// step of a hundred, but one lane or another of 32 at every fourth.
-DEVICE bool deferred(bool wanted)
-{
-    unsigned int lanes = __activemask();
-    unsigned int wanting = __ballot_sync(lanes, wanted);
-    return wanted && wanting != lanes && __popc(wanting) < SEVERAL;
+    return settings.positivity == SOFTPLUS ? settings.sharpness : 0.0f;
 }

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from ...arrays import REMEDY, gpu_of, import_cupy
 from ...errors import BackendError
 from ...tractogram import Tractogram, tally_from_counts
+from ..codes import START_GIVEN
 from ..execution import Execution
 from . import source as kernels
+from . import tables
 from .errors import OUT_OF_MEMORY, explained, explained_for_good
 from .scheduler import SLOTS, OutOfDeviceMemoryError, Sizing
 from .slot import Slot
@@ -36,8 +38,8 @@ DOWNLOADED = ("line_offsets", "line_lengths", "line_reasons", "line_sources")
 
 
 @cache
-def load_kernels(gpu: int, algorithm: int, interpolation: int, evaluation: int) -> dict[str, Any]:
-    """Return the kernels for a GPU, compiled for one algorithm; all else are arguments.
+def load_kernels(gpu: int, algorithm: int, interpolation: int, lmax: int) -> dict[str, Any]:
+    """Return the kernels for a GPU, compiled for one algorithm and degree; all else are arguments.
 
     They are compiled on the first call, which needs a current device and memory on it.
 
@@ -49,7 +51,7 @@ def load_kernels(gpu: int, algorithm: int, interpolation: int, evaluation: int) 
     defines = (
         f"-DALGORITHM={algorithm}",
         f"-DINTERPOLATION={interpolation}",
-        f"-DEVALUATION={evaluation}",
+        f"-DLMAX={lmax}",
     )
     module = import_cupy().RawModule(
         code=kernels.source(), options=(*kernels.OPTIONS, *defines), backend="nvrtc"
@@ -61,12 +63,12 @@ _uploads = Uploads()
 
 
 def is_uploaded(gpu: int, plan: Plan) -> bool:
-    """Tell whether the tables of a plan are on a GPU already."""
-    quantised = plan.table.quantised
-    return gpu_of(quantised) == gpu or _uploads.contains(gpu, quantised)
+    """Tell whether the table of a plan is on a GPU already."""
+    masses = plan.table.masses
+    return gpu_of(masses) == gpu or _uploads.contains(gpu, masses)
 
 
-def warm_up(gpu: int, algorithm: int, interpolation: int, evaluation: int) -> None:
+def warm_up(gpu: int, algorithm: int, interpolation: int, lmax: int) -> None:
     """Start a GPU and load its kernels, compiling them where they are not on the disk.
 
     Raises
@@ -77,7 +79,8 @@ def warm_up(gpu: int, algorithm: int, interpolation: int, evaluation: int) -> No
     cupy = import_cupy()
     with explained_for_good(f"cuda:{gpu}"), cupy.cuda.Device(gpu):
         cupy.zeros(1, "u1")
-        load_kernels(gpu, algorithm, interpolation, evaluation)
+        load_kernels(gpu, algorithm, interpolation, lmax)
+        tables.load_kernel(gpu, lmax)
 
 
 def choose_block(blocks_per_multiprocessor: Callable[[int], int]) -> int:
@@ -142,7 +145,7 @@ class CudaDevice:
         with explained_for_good(self.name), self._device:
             settings = plan.settings
             self._kernels = load_kernels(
-                gpu, settings.algorithm, settings.interpolation, settings.evaluation
+                gpu, settings.algorithm, settings.interpolation, kernels.lmax_of(plan.field)
             )
             self._n_multiprocessors = self._device.attributes["MultiProcessorCount"]
             self._slots = [Slot(self._cupy) for _ in range(SLOTS)]
@@ -184,7 +187,8 @@ class CudaDevice:
             arrays = {name: slot.reserve(name, *shape) for name, shape in shapes.items()}
             slot.first, slot.n = first, n
             _fill(arrays["positions"], self._plan.positions_mm[first:last], slot.stream)
-            _fill(arrays["given"], self._plan.given[first:last], slot.stream)
+            if arrays["given"].size:
+                _fill(arrays["given"], self._plan.given[first:last], slot.stream)
             for name in ("next", "tally"):
                 arrays[name].data.memset_async(0, arrays[name].nbytes, slot.stream)
             batch = self._batch(slot, None)
@@ -291,8 +295,12 @@ class CudaDevice:
             self._launch("write_streamlines", slot.n, *self._world, batch, persistent=True)
 
     def _batch_arrays(self, n: int) -> dict[str, tuple[tuple[int, ...], str]]:
+        settings = self._plan.settings
         return kernels.batch_arrays(
-            n, endpoints=self._plan.settings.endpoints, log_length=self._log_length
+            n,
+            endpoints=settings.endpoints,
+            given=settings.start == START_GIVEN,
+            log_length=self._log_length,
         )
 
     def _batch(self, slot: Slot, points: Any) -> NDArray[np.void]:
@@ -307,20 +315,24 @@ class CudaDevice:
     def _upload(self, gpu: int, plan: Plan) -> None:
         """Put tables and regions on the GPU, where they are not there yet."""
         field, regions = plan.field, plan.regions
-        tables = {name: getattr(field, name) for name in kernels.TABLES}
+        arrays = {name: getattr(field, name) for name in kernels.TABLES}
         try:
             with explained(self.name):
+                coefficients, masses = self._rows(gpu, plan)
                 self._tables = {
-                    name: self._kept(gpu, array) for name, array in tables.items() if array.size
+                    name: self._kept(gpu, array)
+                    for name, array in arrays.items()
+                    if array.size and name not in ("coefficients", "masses")
                 }
+                self._tables |= {"coefficients": coefficients, "masses": masses}
                 self._region_tables = {
                     name: self._there(gpu, getattr(regions, name)) for name in kernels.REGION_TABLES
                 }
         except OutOfDeviceMemoryError as error:
-            need = sum(array.nbytes for array in tables.values())
+            need = sum(array.nbytes for array in (field.values, *arrays.values()))
             raise BackendError(
-                f"The tables of this FOD need {need / 1e9:.2g} GB, more than {self.name} has "
-                f"free; lower n_directions, crop the FOD or {REMEDY}."
+                f"The table of this FOD needs {need / 1e9:.2g} GB, more than {self.name} has "
+                f"free; crop the FOD or {REMEDY}."
             ) from error
         addresses = [
             {name: array.data.ptr for name, array in arrays.items()}
@@ -331,6 +343,23 @@ class CudaDevice:
             self._settings,
             kernels.pack_regions(regions, addresses[1]),
         )
+
+    def _rows(self, gpu: int, plan: Plan) -> tuple[Any, Any]:
+        """Return the rows of the table on the GPU: filled there, where they are on the host.
+
+        On the host they are filled as streamlines come near, on a GPU all at once.
+        """
+        field = plan.field
+        if gpu_of(field.masses) is not None:
+            return self._kept(gpu, field.coefficients), self._kept(gpu, field.masses)
+
+        def fill() -> tuple[Any, Any]:
+            self.uploaded_bytes += field.values.nbytes
+            lmax = kernels.lmax_of(field)
+            return tables.fill_rows(gpu, lmax, field.values, field.change, field.sphere_points)
+
+        found: tuple[Any, Any] = _uploads.get(gpu, field.masses, fill)
+        return found
 
     def _kept(self, gpu: int, array: NDArray[Any]) -> Any:
         """Return a table on the GPU, where it stays for the next run."""

@@ -1,7 +1,8 @@
-// Where a point lies, and the FOD interpolated there.
-//
-// Twin of draw.py and patches.py, whose order of additions it keeps.
+// Where a point lies, and the FOD interpolated there. Twin of cpu/cells.py.
 #pragma once
+
+#include "cones.h"
+#include "halves.h"
 
 // Map RAS+ mm to the voxel coordinates of a (3, 4) matrix.
 DEVICE void to_voxel(const float* matrix, float x, float y, float z, float& vx, float& vy,
@@ -31,7 +32,7 @@ DEVICE long long voxel_index(const Field& field, int ix, int iy, int iz)
 }
 
 // Tell whether a voxel position may be on a streamline: 0, LEFT_IMAGE or LEFT_MASK.
-DEVICE int place(const Field& field, float vx, float vy, float vz)
+DEVICE int enter_voxel(const Field& field, float vx, float vy, float vz)
 {
     int ix = nearest_voxel(vx), iy = nearest_voxel(vy), iz = nearest_voxel(vz);
     if (ix < 0 || iy < 0 || iz < 0 || ix >= field.nx || iy >= field.ny || iz >= field.nz)
@@ -40,113 +41,126 @@ DEVICE int place(const Field& field, float vx, float vy, float vz)
     return 0;
 }
 
-// Find the voxels whose FODs mix at a position, and their trilinear weights; tell whether there
-// are any.
-DEVICE bool locate(const Field& field, int interpolation, Scratch& scratch, float vx, float vy,
-                   float vz)
-{
-    if (interpolation == NEAREST) {
-        int ix = nearest_voxel(vx), iy = nearest_voxel(vy), iz = nearest_voxel(vz);
-        if (ix != scratch.cell[0] || iy != scratch.cell[1] || iz != scratch.cell[2]) {
-            scratch.cell[0] = ix;  // many small steps stay in a voxel
-            scratch.cell[1] = iy;
-            scratch.cell[2] = iz;
-            int row = field.voxel_rows[voxel_index(field, ix, iy, iz)];
-            scratch.corners.rows[0] = row >= 0 ? row : 0;
-            scratch.total = row >= 0 ? field.totals[row] : 0.0f;
-            scratch.corners.quanta[0] = row >= 0 ? field.quanta[row] : 0.0f;
-            scratch.weights[0] = 1.0f;
-        }
-        return scratch.total > 0.0f;
-    }
-    float fx = floorf(vx), fy = floorf(vy), fz = floorf(vz);
-    int ix = floor_to_int(vx), iy = floor_to_int(vy), iz = floor_to_int(vz);
-    if (ix != scratch.cell[0] || iy != scratch.cell[1] || iz != scratch.cell[2]) {
-        scratch.cell[0] = ix;
-        scratch.cell[1] = iy;
-        scratch.cell[2] = iz;
-#pragma unroll
-        for (int k = 0; k < 8; k++) {
-            int cx = ix + (k >> 2), cy = iy + ((k >> 1) & 1), cz = iz + (k & 1);
-            int row = -1;
-            if (cx >= 0 && cy >= 0 && cz >= 0 && cx < field.nx && cy < field.ny && cz < field.nz)
-                row = field.voxel_rows[voxel_index(field, cx, cy, cz)];
-            scratch.corners.rows[k] = row >= 0 ? row : 0;
-            scratch.corner_totals[k] = row >= 0 ? field.totals[row] : 0.0f;
-            scratch.corner_quanta[k] = row >= 0 ? field.quanta[row] : 0.0f;
-        }
-    }
-    float wx = vx - fx, wy = vy - fy, wz = vz - fz;
-#pragma unroll
-    for (int k = 0; k < 8; k++) {
-        float weight = (k >> 2) ? wx : 1.0f - wx;
-        weight = weight * (((k >> 1) & 1) ? wy : 1.0f - wy);
-        weight = weight * ((k & 1) ? wz : 1.0f - wz);
-        scratch.masses[k] = weight * scratch.corner_totals[k];
-        scratch.weights[k] = scratch.corner_totals[k] > 0.0f ? weight : 0.0f;
-        scratch.corners.quanta[k] = weight * scratch.corner_quanta[k];
-    }
-    scratch.total = scratch.masses[0];
-#pragma unroll
-    for (int k = 1; k < 8; k++) scratch.total += scratch.masses[k];
-    return scratch.total > 0.0f;
-}
-
 // How many corners there are to go through: a constant in a kernel compiled for one interpolation.
 DEVICE int n_corners(const Settings& settings)
 {
     return settings.interpolation == NEAREST ? 1 : 8;
 }
 
-// Add up the terms of the corners: pairs, then pairs of pairs.
-DEVICE float sum_of_corners(const float* terms)
+// Go to the cell of a position; tell whether it is another one.
+DEVICE bool enter_cell(const Field& field, const Settings& settings, Place& place, float vx,
+                       float vy, float vz)
 {
-    return ((terms[0] + terms[1]) + (terms[2] + terms[3])) +
-           ((terms[4] + terms[5]) + (terms[6] + terms[7]));
+    bool is_nearest = settings.interpolation == NEAREST;
+    int ix = is_nearest ? nearest_voxel(vx) : floor_to_int(vx);
+    int iy = is_nearest ? nearest_voxel(vy) : floor_to_int(vy);
+    int iz = is_nearest ? nearest_voxel(vz) : floor_to_int(vz);
+    if (ix == place.cell[0] && iy == place.cell[1] && iz == place.cell[2]) return false;
+    place.cell[0] = ix;
+    place.cell[1] = iy;
+    place.cell[2] = iz;
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+        if (k >= n_corners(settings)) continue;
+        int cx = ix + (k >> 2), cy = iy + ((k >> 1) & 1), cz = iz + (k & 1);
+        int row = -1;
+        if (cx >= 0 && cy >= 0 && cz >= 0 && cx < field.nx && cy < field.ny && cz < field.nz)
+            row = field.voxel_rows[voxel_index(field, cx, cy, cz)];
+        place.rows[k] = row >= 0 ? row : field.n_rows;
+    }
+    return true;
 }
 
-// Interpolate one number of a table with `width` numbers a row.
-template <typename Number>
-DEVICE float mixed(const Number* table, int width, const Corners& corners, int n, int at)
+// Eight half floats of a row, as numbers; rows lie where sixteen bytes can be read at once.
+DEVICE void read_eight(const unsigned short* coefficients, int row, int first, float* values)
 {
-    if (n == 1) return corners.quanta[0] * (float)table[(long long)corners.rows[0] * width + at];
-    float terms[8];
+    const uint4 words = *(const uint4*)(coefficients + (long long)row * N_PADDED + first);
+    const unsigned int all[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
-    for (int k = 0; k < 8; k++)
-        terms[k] = corners.quanta[k] > 0.0f
-                       ? corners.quanta[k] * (float)table[(long long)corners.rows[k] * width + at]
-                       : 0.0f;
-    return sum_of_corners(terms);
+    for (int word = 0; word < 4; word++) {
+        values[2 * word] = from_half((unsigned short)(all[word] & 0xFFFFu));
+        values[2 * word + 1] = from_half((unsigned short)(all[word] >> 16));
+    }
 }
 
-// Interpolate the amplitudes of a patch.
-DEVICE void mix(const unsigned short* quantised, int n_patches, const Corners& corners, int n,
-                int patch, float* values)
+// The trilinear weights of the voxels around a position.
+DEVICE void weigh_corners(float vx, float vy, float vz, float* weights)
 {
-    if (n == 1) {  // read sixteen bytes at a time
-        long long first = ((long long)corners.rows[0] * n_patches + patch) * PATCH_SIZE;
-        const uint4* source = (const uint4*)(quantised + first);
-        uint4 low = source[0], high = source[1];
-        unsigned int words[PATCH_SIZE / 2] = {low.x,  low.y,  low.z,  low.w,
-                                              high.x, high.y, high.z, high.w};
+    float fx = vx - floorf(vx), fy = vy - floorf(vy), fz = vz - floorf(vz);
 #pragma unroll
-        for (int word = 0; word < PATCH_SIZE / 2; word++) {
-            values[2 * word] = corners.quanta[0] * (float)(words[word] & 0xFFFFu);
-            values[2 * word + 1] = corners.quanta[0] * (float)(words[word] >> 16);
-        }
-        return;
+    for (int k = 0; k < 8; k++) {
+        float weight = (k >> 2) ? fx : 1.0f - fx;
+        weight = weight * (((k >> 1) & 1) ? fy : 1.0f - fy);
+        weights[k] = weight * ((k & 1) ? fz : 1.0f - fz);
+    }
+}
+
+// Find the FOD at a position: its coefficients and their bound. The bound follows the coefficients.
+DEVICE void mix(const Field& field, const Settings& settings, Place& place, float vx, float vy,
+                float vz)
+{
+    bool is_other = enter_cell(field, settings, place, vx, vy, vz);
+    int corner = 0;
+    float weights[8];
+    if (settings.interpolation == NEAREST) {
+        if (!is_other) return;  // many small steps stay in a voxel
+    } else {
+        float fx = vx - floorf(vx), fy = vy - floorf(vy), fz = vz - floorf(vz);
+        weigh_corners(vx, vy, vz, weights);
+        corner = (fx >= 0.5f ? 4 : 0) | (fy >= 0.5f ? 2 : 0) | (fz >= 0.5f ? 1 : 0);
     }
 #pragma unroll
-    for (int word = 0; word < PATCH_SIZE / 2; word++) {  // whole words, for the sake of registers
-        float even[8], odd[8];
+    for (int first = 0; first < N_PADDED; first += 8) {
+        if (first > N_COEFFICIENTS) continue;  // the rest is filling
+        float totals[8], values[8];
+        read_eight(field.coefficients, place.rows[0], first, totals);
+        if (settings.interpolation != NEAREST) {
 #pragma unroll
-        for (int k = 0; k < 8; k++) {
-            long long first = ((long long)corners.rows[k] * n_patches + patch) * PATCH_SIZE;
-            unsigned int both = ((const unsigned int*)(quantised + first))[word];
-            even[k] = corners.quanta[k] * (float)(both & 0xFFFFu);
-            odd[k] = corners.quanta[k] * (float)(both >> 16);
+            for (int c = 0; c < 8; c++) totals[c] = weights[0] * totals[c];
+#pragma unroll
+            for (int k = 1; k < 8; k++) {
+                read_eight(field.coefficients, place.rows[k], first, values);
+#pragma unroll
+                for (int c = 0; c < 8; c++) totals[c] = totals[c] + weights[k] * values[c];
+            }
         }
-        values[2 * word] = sum_of_corners(even);
-        values[2 * word + 1] = sum_of_corners(odd);
+#pragma unroll
+        for (int c = 0; c < 8; c++) {
+            if (first + c < N_COEFFICIENTS) place.fod.coefficients[first + c] = totals[c];
+            if (first + c == N_COEFFICIENTS) place.bound = totals[c];
+        }
     }
+    place.row = place.rows[0];
+#pragma unroll
+    for (int k = 1; k < 8; k++)
+        if (k == corner) place.row = place.rows[k];
+}
+
+// Find the FOD at the last point, once; return the reason to stop there, or 0.
+DEVICE int arrive(const Field& field, const Settings& settings, Place& place, Walk& walk)
+{
+    if (walk.arrived) return 0;
+    walk.arrived = true;
+    int last[3] = {place.cell[0], place.cell[1], place.cell[2]};
+    mix(field, settings, place, walk.vx, walk.vy, walk.vz);
+    walk.settled = walk.settled && last[0] == place.cell[0] && last[1] == place.cell[1] &&
+                   last[2] == place.cell[2];
+    walk.bound = place.bound;
+    if (!(walk.bound > 0.0f)) return NO_FOD;
+    if (settings.edge == EDGE_VOXEL && place.row == field.n_rows) return NO_FOD;
+    if (positive(sharpness_of(settings), walk.bound) < settings.min_amplitude)
+        return LOW_AMPLITUDE;
+    return 0;
+}
+
+// The interpolated mean over the sphere of the non-negative amplitudes.
+DEVICE float mean_amplitude(const Field& field, const Settings& settings, const Place& place,
+                            const Walk& walk)
+{
+    if (settings.interpolation == NEAREST) return field.masses[place.rows[0]];
+    float total = 0.0f, weights[8];
+    weigh_corners(walk.vx, walk.vy, walk.vz, weights);
+#pragma unroll
+    for (int k = 0; k < 8; k++) total += weights[k] * field.masses[place.rows[k]];
+    return total;
 }

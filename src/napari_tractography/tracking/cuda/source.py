@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from ... import philox
 from ...stop import N_REASONS
 from .. import codes
-from ..algorithms import ALGORITHMS, BY_CODE
+from ..algorithms import ALGORITHMS
 
 FOLDER = Path(__file__).parent
 # No fused multiply-add: the CPU has none, and bits must agree.
 OPTIONS = ("--std=c++14", "--fmad=false")
 TILE = 256  # seeds that one thread adds up
 SEVERAL = 8  # lanes of a warp that do together what takes long
-AGAIN = -999  # in place of a direction or a stop reason: none yet
-MAX_LOGGED = 512  # directions of a streamline that the second pass need not draw again: 1 kB
+AGAIN = -999  # in place of a stop reason: no direction yet
+MAX_LOGGED = 128  # directions of a streamline that the second pass need not choose again: 1.5 kB
 NAMES = (
     "count_streamlines",
     "add_tiles",
@@ -40,21 +40,14 @@ NAMES = (
 
 TABLES = (
     "voxel_rows",
-    "quantised",
-    "alias",
-    "slot_alias",
-    "mass_fractions",
-    "patch_maxima",
-    "quanta",
-    "totals",
-    "directions",
-    "cone",
-    "contained_patches",
+    "coefficients",
+    "masses",
+    "sphere_points",
+    "cone_points",
     "mask",
+    "allowed",
+    "directions",
     "neighbours",
-    "slopes",
-    "tangents",
-    "harmonics",
 )
 REGION_TABLES = ("roles", "shapes", "orders", "geometry", "extents", "voxels")
 
@@ -67,8 +60,17 @@ _TYPES = {
 
 
 def constants() -> dict[str, Any]:
-    """Return the constants that Python and the CUDA source have in common, by name."""
-    found = {name: value for name, value in vars(codes).items() if name.isupper()}
+    """Return the constants that Python and the CUDA source have in common, by name.
+
+    Those of a tuple are numbered: SINE_0, SINE_1, ...
+    """
+    found: dict[str, Any] = {}
+    for name, value in vars(codes).items():
+        if name.isupper() and isinstance(value, tuple):
+            found |= {f"{name}_{k}": part for k, part in enumerate(value)}
+        elif name.isupper():
+            found[name] = value
+    found["LEVELS"] = codes.POINTS_AT_ONCE.bit_length() - 1  # of a sum in pairs
     found |= {row.name.upper(): row.code for row in ALGORITHMS}
     found |= {"N_REASONS": N_REASONS, "TILE": TILE, "SEVERAL": SEVERAL, "AGAIN": AGAIN}
     for name in ("MULTIPLIER_0", "MULTIPLIER_1", "WEYL_0", "WEYL_1"):
@@ -103,31 +105,31 @@ def algorithms_header() -> str:
     sources = "\n".join(dict.fromkeys(row.cuda_source.strip() for row in ALGORITHMS))
     cases = "".join(
         "".join(f"    case {row.name.upper()}:\n" for row in rows)
-        + f"        return {function}(field, settings, scratch, walk, limit, stream, purpose);\n"
+        + f"        return {function}(field, settings, place, walk, stream, replay);\n"
         for function, rows in groupby(
             sorted(ALGORITHMS, key=lambda row: row.cuda), key=lambda row: row.cuda
         )
     )
-    on_set = " || ".join(f"algorithm == {row.name.upper()}" for row in ALGORITHMS if row.on_set)
+    at_peak = [f"algorithm == {row.name.upper()}" for row in ALGORITHMS if row.starts_at_peak]
     return f"""\
 // The functions of the table of algorithms, see source.py.
 #pragma once
 
 {sources}
 
-// Tell whether the steps of an algorithm go along directions of the set.
-DEVICE bool is_on_set(int algorithm)
+// Tell whether the start direction of an algorithm is that of the peak that it leads up to.
+DEVICE bool starts_at_peak(int algorithm)
 {{
-    return {on_set or "false"};
+    return {" || ".join(at_peak) or "false"};
 }}
 
 // Choose the next direction of a streamline.
-DEVICE int next_direction(const Field& field, const Settings& settings, Scratch& scratch,
-                          Walk& walk, float limit, unsigned int stream, unsigned int purpose)
+DEVICE int next_direction(int algorithm, const Field& field, const Settings& settings, Place& place,
+                          Walk& walk, unsigned int stream, bool replay)
 {{
-    switch (settings.algorithm) {{
+    switch (algorithm) {{
 {cases}    }}
-    return -NO_FOD;
+    return NO_FOD;
 }}
 """
 
@@ -196,15 +198,11 @@ def pack_field(field: codes.Field, addresses: Mapping[str, int]) -> NDArray[np.v
             "nx": nx,
             "ny": ny,
             "nz": nz,
-            "n_half": len(field.directions) // 2,
-            "n_patches": field.quantised.shape[1],
-            "n_groups": field.patch_maxima.shape[1],
-            "n_coefficients": field.harmonics.shape[1],
-            "two_sided": field.two_sided,
-            "max_proposals": field.max_proposals,
-            "lmax": field.lmax,
+            "n_rows": len(field.masses) - 1,
+            "n_sphere_points": field.sphere_points.shape[1],
+            "n_cone_points": field.cone_points.shape[1],
+            "n_directions": len(field.directions),
             "to_voxel": np.ravel(field.to_voxel),
-            "to_frame": np.ravel(field.to_frame),
         },
     )
 
@@ -228,24 +226,43 @@ def pack_regions(regions: codes.Regions, addresses: Mapping[str, int]) -> NDArra
     )
 
 
+def lmax_of(field: codes.Field) -> int:
+    """Return the largest degree of the FOD, for which kernels are compiled."""
+    return len(field.shifts) - 1
+
+
 def log_length(settings: codes.Settings) -> int:
-    """Return how many directions of a streamline the first pass logs for the second."""
-    if settings.endpoints or not BY_CODE[settings.algorithm].on_set:
+    """Return how many directions of a streamline the first pass logs for the second.
+
+    None where steps differ in length, which is not logged.
+    """
+    if settings.endpoints or settings.adaptive:
         return 0
     return min(MAX_LOGGED, settings.max_steps)
 
 
 def batch_arrays(
-    n: int, *, endpoints: bool, log_length: int = 0
+    n: int, *, endpoints: bool, given: bool = False, log_length: int = 0
 ) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Return shape and dtype of every array of a ``Batch`` of n seeds, but for its points."""
+    """Return shape and dtype of every array of a ``Batch`` of n seeds, but for its points.
+
+    Parameters
+    ----------
+    n : int
+    endpoints : bool
+        Whether only the ends of streamlines are wanted.
+    given : bool
+        Whether seeds have start directions.
+    log_length : int
+        See :func:`log_length`.
+    """
     n_tiles = -(-n // TILE)
     return {
         "positions": ((n, 3), "f4"),
-        "given": ((n,), "i4"),
+        "given": ((n if given else 0, 3), "f4"),
         "next": ((1,), "u4"),
-        "starts": ((n,), "i4"),
-        "direction_log": ((n, log_length), "u2"),
+        "starts": ((n, 3), "f4"),
+        "direction_log": ((n, log_length, 3), "f4"),
         "steps": ((n, 2), "i4"),
         "counts": ((n,), "i4"),
         "lengths": ((n,), "f4"),

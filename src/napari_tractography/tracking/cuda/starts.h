@@ -1,35 +1,39 @@
-// The first direction of a streamline, where it is not given.
+// The first direction of a streamline, before its halves are tracked.
 #pragma once
 
-#include "deterministic.h"
-#include "probabilistic.h"
+#include "algorithms.h"
 
-// The direction of the largest amplitude of all, its sign drawn; -1 where it is too small.
-SELDOM int largest_start(const unsigned short* quantised, const unsigned short* patch_maxima,
-                         int n_patches, int n_groups, Corners corners, int n,
-                         const unsigned int* everywhere, int n_half, float min_amplitude,
-                         unsigned int word)
+// The direction of the largest amplitude of all, its sign drawn; return whether there is one.
+DEVICE bool face_largest(const Field& field, const Settings& settings, const Place& place,
+                         Walk& walk, unsigned int stream)
 {
-    Largest found = largest_interpolated(quantised, patch_maxima, n_patches, n_groups, corners, n,
-                                         everywhere, n_patches);
-    if (found.amplitude < min_amplitude || !(found.amplitude > 0.0f)) return -1;
-    return (word & 1u) ? found.direction + n_half : found.direction;
+    Peak peak = peak_of(field, settings, place, walk);
+    if (is_low(settings, peak.value)) return false;
+    Words words = philox_block(stream, 0, 0, PURPOSE_START, settings.key_0, settings.key_1);
+    float sign = (words.r0 & 1u) ? -1.0f : 1.0f;
+    face(walk, sign * peak.x, sign * peak.y, sign * peak.z);
+    return true;
 }
 
-// A first direction at the seed, or a negative number.
-DEVICE int start_direction(const Field& field, const Settings& settings, const Scratch& scratch,
-                           unsigned int stream)
+// Choose the first or the next direction: 0, the reason to stop, or AGAIN where there is none yet.
+//
+// `starts` tells whether it is the first, `given` is that of the seed. First directions are drawn,
+// whatever the algorithm, by the call that also draws the next ones: so it is compiled once.
+DEVICE int choose_direction(const Field& field, const Settings& settings, Place& place, Walk& walk,
+                            bool starts, const float* given, unsigned int stream, bool replay)
 {
-    if (settings.start == START_SAMPLED) {
-        int any = 2 * field.n_half, j = AGAIN;
-        for (unsigned int block = 0; j == AGAIN && block < n_blocks(field, settings, any); block++)
-            j = propose_direction(field, settings, scratch, any, true, -1.0f, stream, 0, block,
-                              PURPOSE_START);
-        if (j != AGAIN) return j;
-        return scan_direction(field, settings, scratch, any, -1.0f, stream, 0, PURPOSE_START);
+    int reason = arrive(field, settings, place, walk);
+    if (reason) return reason;
+    if (starts && settings.start == START_GIVEN)
+        face(walk, given[0], given[1], given[2]);
+    else if (starts && settings.start == START_MAX)
+        reason = face_largest(field, settings, place, walk, stream) ? 0 : LOW_AMPLITUDE;
+    else
+        reason = next_direction(starts ? PROBABILISTIC : settings.algorithm, field, settings,
+                                place, walk, stream, replay);
+    if (!reason && starts && starts_at_peak(settings.algorithm)) {
+        Peak peak = climb_from(place.fod, walk.ux, walk.uy, walk.uz);
+        face(walk, peak.x, peak.y, peak.z);
     }
-    Words words = philox_block(stream, 0, 0, PURPOSE_START, settings.key_0, settings.key_1);
-    return largest_start(field.quantised, field.patch_maxima, field.n_patches, field.n_groups,
-                         scratch.corners, n_corners(settings), cone_of(field, 2 * field.n_half),
-                         field.n_half, settings.min_amplitude, words.r0);
+    return reason;
 }

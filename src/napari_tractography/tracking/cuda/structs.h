@@ -10,36 +10,33 @@
 // to out of the registers.
 #define SELDOM static __device__ __noinline__
 
-// The FOD, its cones and the mask; see tables.py.
+// The largest degree of the FOD: known when compiling, so that loops are unrolled and coefficients
+// stay in registers.
+#ifndef LMAX
+#error "LMAX, the largest degree of the FOD, is to be defined"
+#endif
+#define N_COEFFICIENTS ((LMAX + 1) * (LMAX + 2) / 2)
+#define N_PADDED ((N_COEFFICIENTS / PADDING + 1) * PADDING)
+
+// The FOD, its cones and the mask; see data.py and plan.py.
 struct Field {
-    const int* voxel_rows;                  // (nx, ny, nz)
-    const unsigned short* quantised;        // (n_rows, n_patches, PATCH_SIZE)
-    const unsigned int* alias;              // (n_rows, n_patches)
-    const unsigned short* slot_alias;       // (n_rows, n_patches, PATCH_SIZE)
-    const unsigned short* mass_fractions;   // (n_rows, n_patches)
-    const unsigned short* patch_maxima;     // (n_rows, n_groups, PATCH_SIZE)
-    const float* quanta;                    // (n_rows,)
-    const float* totals;                    // (n_rows,)
-    const float* directions;                // (n_directions, 3)
-    const unsigned int* cone;               // (n_directions + 1, n_patches); the last: all
-    const int* contained_patches;           // (n_directions + 1,): a patch in the cone, or -1
-    const unsigned char* mask;              // (nx, ny, nz), or null without a mask
-    const int* neighbours;                  // (n_directions, N_NEIGHBOURS)
-    const float* slopes;                    // (n_directions, N_NEIGHBOURS, 5)
-    const float* tangents;                  // (n_directions, 2, 3)
-    const float* harmonics;                 // (n_rows, n_coefficients), or null
+    const int* voxel_rows;               // (nx, ny, nz)
+    const unsigned short* coefficients;  // (n_rows + 1, N_PADDED): half floats, then the bound
+    const float* masses;                 // (n_rows + 1,)
+    const float* sphere_points;          // (3, n_sphere_points): directions of the half sphere
+    const float* cone_points;            // (3, n_cone_points): directions around the z axis
+    const unsigned char* mask;           // (nx, ny, nz), or null without a mask
+    const unsigned char* allowed;        // (n_directions, n_directions), or null: see codes.py
+    const float* directions;             // (n_directions, 3)
+    const int* neighbours;               // (n_directions, N_NEIGHBOURS)
     int nx;
     int ny;
     int nz;
-    int n_half;
-    int n_patches;
-    int n_groups;
-    int n_coefficients;
-    int two_sided;
-    int max_proposals;   // MAX_PROPOSALS or 0
-    int lmax;
+    int n_rows;
+    int n_sphere_points;
+    int n_cone_points;
+    int n_directions;
     float to_voxel[12];  // (3, 4): RAS+ mm to voxel coordinates
-    float to_frame[9];   // (3, 3): RAS+ axes to those of the harmonics
 };
 
 // The tracking parameters, as numbers.
@@ -50,16 +47,19 @@ struct Settings {
     int start;
     float step;
     float min_probability;
-    float min_amplitude;
-    float max_angle;  // radians
+    float min_amplitude;  // in the unit of the table
+    int edge;
+    float cone_height;  // 1 minus the cosine of the cone angle
+    float cone_cosine;
+    float cone_sine;
     float min_length;
     float max_length;
     int min_steps;
     int max_steps;
     int record_every;
     int endpoints;
-    int evaluation;
     int positivity;
+    float sharpness;  // of softplus, for the amplitudes of the table
     float gamma;
     float gamma_noise;
     int adaptive;
@@ -83,47 +83,43 @@ struct Regions {
 
 // A batch of seeds, the outcome of each, and their streamlines.
 struct Batch {
-    const float* positions;         // (n, 3): RAS+ mm
-    const int* given;               // (n,): start directions, read when they are given
-    unsigned int* next;             // (1,): next seed that no thread has begun
-    int* starts;                    // (n,): first directions
-    unsigned short* direction_log;  // (n, log_length): directions of the first steps
-    int* steps;                     // (n, 2): of the forward and of the backward half
-    int* counts;                    // (n,): points of each seed's streamline, 0 without one
-    float* lengths;                 // (n,)
-    unsigned char* reasons;         // (n, 2): backward, forward
-    float* ends;                    // (n, 2, 3): last points backward and forward, for endpoints
-    unsigned long long* tally;      // (N_REASONS,)
-    long long* offsets;             // (n,): first point of each seed
-    long long* tile_points;         // (n_tiles,): sums of TILE seeds, then their running sum
-    long long* tile_lines;          // (n_tiles,)
-    long long* totals;              // (2,): points and streamlines of the batch
-    long long* line_offsets;        // (n + 1,): from here on one entry a streamline
-    float* line_lengths;            // (n,)
-    unsigned char* line_reasons;    // (n, 2)
-    long long* line_sources;        // (n,): streamline id
-    float* points;                  // (n_points, 3)
-    unsigned int first_stream;      // streamline id of seed 0
+    const float* positions;       // (n, 3): RAS+ mm
+    const float* given;           // (n, 3): start directions, or null where they are not given
+    unsigned int* next;           // (1,): next seed that no thread has begun
+    float* starts;                // (n, 3): first directions
+    float* direction_log;         // (n, log_length, 3): directions of the first steps
+    int* steps;                   // (n, 2): of the forward and of the backward half
+    int* counts;                  // (n,): points of each seed's streamline, 0 without one
+    float* lengths;               // (n,)
+    unsigned char* reasons;       // (n, 2): backward, forward
+    float* ends;                  // (n, 2, 3): last points backward and forward, for endpoints
+    unsigned long long* tally;    // (N_REASONS,)
+    long long* offsets;           // (n,): first point of each seed
+    long long* tile_points;       // (n_tiles,): sums of TILE seeds, then their running sum
+    long long* tile_lines;        // (n_tiles,)
+    long long* totals;            // (2,): points and streamlines of the batch
+    long long* line_offsets;      // (n + 1,): from here on one entry a streamline
+    float* line_lengths;          // (n,)
+    unsigned char* line_reasons;  // (n, 2)
+    long long* line_sources;      // (n,): streamline id
+    float* points;                // (n_points, 3)
+    unsigned int first_stream;    // streamline id of seed 0
     int n;
     int log_length;
 };
 
-// The voxels whose FODs mix at a position, the eight corners in the order of their bits.
-struct Corners {
-    int rows[8];
-    float quanta[8];  // amplitude that a quantised amplitude of 1 adds; 0 where there is no FOD
+// The FOD of one position, as evaluation.h reads it.
+struct Fod {
+    float coefficients[N_COEFFICIENTS];
 };
 
 // What a thread knows of the place where its streamline is.
-struct Scratch {
-    Corners corners;
-    float weights[8];  // of the corners, 0 where there is no FOD
-    float corner_totals[8];
-    float corner_quanta[8];
-    float masses[8];  // weights times totals
-    int cell[3];  // the voxels the corners belong to
-    float total;
-    int known_row, known_i, known_j;  // last search: voxel, current direction, largest amplitude
+struct Place {
+    int cell[3];  // the voxel, or corner 0 of the eight voxels around
+    int rows[8];  // of the voxels of the cell; n_rows stands for one without an FOD
+    int row;      // of the nearest voxel
+    Fod fod;      // interpolated
+    float bound;  // no amplitude of it is larger
 };
 
 // Which regions a streamline has met.
@@ -133,20 +129,29 @@ struct Visits {
     signed char downs[2][MAX_INCLUDES + 1];
 };
 
-// One half of a streamline on its way.
+// What the next step of a streamline that draws waits for: a try that is accepted, a check of how
+// much of the FOD is in the cone, or a look at the cone because tries were in vain.
+enum Task { TRIES, CHECKS, LOOKS };
+
+// One half of a streamline on its way, or, with PURPOSE_START, the search for its first direction.
 struct Walk {
     float x, y, z;     // RAS+ mm
     float vx, vy, vz;  // the same in voxels
     float ux, uy, uz;  // current direction
+    float tx, ty, tz;  // the next one, until it is checked
     float step;        // mm
     float length;
     float max_length;
-    int i;  // the direction of the set that is nearest to the current one
+    float bound;  // no amplitude that may be drawn is larger
     int half;
     int steps;
     int max_steps;
-    unsigned short* log_entry;  // of the next step, over both halves
+    float* log_entry;  // of the next step, over both halves
     int log_left;
-    unsigned int n_rejected;  // proposals for the next step, each a block of random numbers
-    bool forced;  // the first step goes along direction i
+    unsigned int purpose;  // of the random numbers
+    unsigned int n_tries;  // directions that were tried for the next step
+    Task task;
+    bool forced;   // the first step goes along the start direction
+    bool arrived;  // the FOD of the place is that at the last point
+    bool settled;  // the last choice kept the direction, and the voxel is the same
 };

@@ -1,13 +1,13 @@
-"""The FOD tabulated on the GPU that its coefficients lie on, by ``tables.cu``.
+"""The rows of an FOD's table, filled all at once on a GPU by ``tables.cu``.
 
-Called by :mod:`napari_tractography.tracking.engine` in place of the CPU's
-:func:`~napari_tractography.tracking.tables.builders.build_table`, whose bits it gives; with
-softplus an amplitude may be off by one in the last place, and its quantised amplitude by one.
+Called by :mod:`napari_tractography.tracking.engine`, in place of the CPU's
+:func:`~napari_tractography.tracking.tables.builders.build_table`, where the FOD lies on a GPU, and
+by :mod:`.device` for one on the host. The bits are those of rows that the CPU fills.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -15,133 +15,122 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...arrays import REMEDY, gpu_of, import_cupy
-from ...directions import direction_set
 from ...errors import BackendError
 from ...fod import Fod
-from ..codes import PATCH_SIZE
-from ..tables.builders import sampling_matrix, sharpness_of, to_voxel_matrix
+from ..tables.builders import padded_change, sphere_points, suitable_scale, to_voxel_matrix
 from ..tables.data import FodTable
 from . import source as kernels
 from .errors import explained
 from .scheduler import OutOfDeviceMemoryError
 
-SOURCE = "tables.cu"
-# The kernels, in the order in which they are launched; those with a thread for each patch of each
-# voxel, the others have one for each voxel.
-NAMES = ("find_largest", "keep_largest", "write_quantised", "add_masses", "fill_slots")
-PER_PATCH = ("find_largest", "write_quantised", "fill_slots")
+SOURCE, NAME = "tables.cu", "fill_rows"
 BLOCK = 128  # threads
 
 
 @cache
-def load_kernels(gpu: int) -> dict[str, Any]:
-    """Return the kernels for a GPU, by name; compiled on the first call."""
+def load_kernel(gpu: int, lmax: int) -> Any:
+    """Return the kernel for a GPU and the largest degree; compiled on the first call."""
     module = import_cupy().RawModule(
-        code=kernels.source(SOURCE), options=kernels.OPTIONS, backend="nvrtc"
+        code=kernels.source(SOURCE),
+        options=(*kernels.OPTIONS, f"-DLMAX={lmax}"),
+        backend="nvrtc",
     )
-    return {name: module.get_function(name) for name in NAMES}
+    return module.get_function(NAME)
 
 
-def table_arrays(n_rows: int, n_directions: int) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Return shape and dtype of the arrays of a table that the kernels fill, by name."""
-    n_patches = -(-n_directions // 2 // PATCH_SIZE)
-    n_groups = -(-n_patches // PATCH_SIZE)
-    return {
-        "quantised": ((n_rows, n_patches, PATCH_SIZE), "u2"),
-        "alias": ((n_rows, n_patches), "u4"),
-        "slot_alias": ((n_rows, n_patches, PATCH_SIZE), "u2"),
-        "mass_fractions": ((n_rows, n_patches), "u2"),
-        "patch_maxima": ((n_rows, n_groups, PATCH_SIZE), "u2"),
-        "quanta": ((n_rows,), "f4"),
-        "totals": ((n_rows,), "f4"),
-    }
-
-
-def pack_rows(
-    addresses: Mapping[str, int], n_rows: int, n_coefficients: int, n_half: int, sharpness: float
-) -> NDArray[np.void]:
+def pack_rows(addresses: Mapping[str, int], n_rows: int, n_points: int) -> NDArray[np.void]:
     """Return the structure ``Rows`` of ``tables.cu`` for arrays at these addresses."""
-    n_patches = -(-n_half // PATCH_SIZE)
-    values = {
-        **addresses,
-        "largest": addresses["alias"],
-        "n_rows": n_rows,
-        "n_coefficients": n_coefficients,
-        "n_half": n_half,
-        "n_patches": n_patches,
-        "n_groups": -(-n_patches // PATCH_SIZE),
-        "sharpness": sharpness,
-    }
     packed = np.zeros((), kernels.layout_in("Rows", kernels.source(SOURCE)))
-    for name, value in values.items():
+    for name, value in {**addresses, "n_rows": n_rows, "n_points": n_points}.items():
         packed[name] = value
     return packed
 
 
-def build_table(
-    fod: Fod,
-    *,
-    n_directions: int = 724,
-    positivity: str = "clip",
-    progress: Callable[[int, int], None] | None = None,
-) -> FodTable:
-    """Tabulate an FOD on the GPU that it lies on; the arrays of its voxels stay there.
+def fill_rows(
+    gpu: int, lmax: int, values: Any, change: NDArray[np.float32], points: NDArray[np.float32]
+) -> tuple[Any, Any]:
+    """Fill all rows, in the current stream of a GPU.
+
+    Parameters
+    ----------
+    gpu : int
+        The current device.
+    lmax : int
+    values : (n_rows, n_coefficients) float32
+        The FOD's own coefficients, on that GPU or on the host.
+    change : (n_coefficients, n_padded) float32
+        To the basis of the table, on the host.
+    points : (3, n) float32
+        Directions of the half sphere, on the host.
+
+    Returns
+    -------
+    coefficients : (n_rows + 1, n_padded) uint16 cupy.ndarray
+    masses : (n_rows + 1,) float32 cupy.ndarray
+        See :class:`~napari_tractography.tracking.tables.data.FodTable`.
+    """
+    cupy = import_cupy()
+    n_rows = len(values)
+    coefficients = cupy.zeros((n_rows + 1, change.shape[1]), "u2")
+    masses = cupy.zeros((n_rows + 1,), "f4")
+    arrays = {
+        "values": values if gpu_of(values) == gpu else _copied(cupy, values),
+        "change": _copied(cupy, change),
+        "sphere_points": _copied(cupy, points),
+        "coefficients": coefficients,
+        "masses": masses,
+    }
+    addresses = {name: array.data.ptr for name, array in arrays.items()}
+    rows = pack_rows(addresses, n_rows, points.shape[1])
+    load_kernel(gpu, lmax)((-(-n_rows // BLOCK),), (BLOCK,), (rows,))
+    return coefficients, masses
+
+
+def _copied(cupy: Any, array: NDArray[Any]) -> Any:
+    target = cupy.empty(array.shape, array.dtype)
+    target.set(np.ascontiguousarray(array))
+    return target
+
+
+def build_table(fod: Fod) -> FodTable:
+    """Make the table of an FOD on the GPU that it lies on; the arrays of its voxels stay there.
 
     Parameters
     ----------
     fod : Fod
         Of an array on a GPU.
-    n_directions : int
-        Size of the full set, even.
-    positivity : str
-        "clip" or "softplus".
-    progress : callable, optional
-        Called once, at the end, with (rows done, rows in all).
 
     Raises
     ------
     BackendError
         When the GPU fails, or its memory does not suffice.
     """
-    gpu = gpu_of(fod.device_values.native)
+    values = fod.device_values.native
+    gpu = gpu_of(values)
     assert gpu is not None
     cupy = import_cupy()
-    shapes = table_arrays(fod.n_voxels, n_directions)
+    change = padded_change(fod)
     try:
         with explained(f"cuda:{gpu}"), cupy.cuda.Device(gpu):
+            scale = suitable_scale(values, change, fod.lmax)
             stream = cupy.cuda.Stream(non_blocking=True)
             with stream:
-                arrays = {name: cupy.zeros(*shape) for name, shape in shapes.items()}
-                _fill(cupy, gpu, fod, n_directions, positivity, arrays)
+                points = sphere_points(fod.lmax)
+                coefficients, masses = fill_rows(gpu, fod.lmax, values, change * scale, points)
                 stream.synchronize()
     except OutOfDeviceMemoryError as error:
-        need = sum(int(np.prod(shape)) * np.dtype(kind).itemsize for shape, kind in shapes.values())
+        need = (fod.n_voxels + 1) * (2 * change.shape[1] + 4)
         raise BackendError(
-            f"The tables of {fod.name} need {need / 1e9:.2g} GB, more than cuda:{gpu} has free; "
-            f"lower n_directions, crop the FOD or {REMEDY}."
+            f"The table of {fod.name} needs {need / 1e9:.2g} GB, more than cuda:{gpu} has free; "
+            f"crop the FOD or {REMEDY}."
         ) from error
-    if progress is not None:
-        progress(fod.n_voxels, fod.n_voxels)
     return FodTable(
         voxel_rows=fod.device_rows.native,
-        **arrays,
-        directions=direction_set(n_directions),
+        values=values,
+        change=change * scale,
+        coefficients=coefficients,
+        masses=masses,
         to_voxel=to_voxel_matrix(fod),
+        lmax=fod.lmax,
+        scale=scale,
     )
-
-
-def _fill(
-    cupy: Any, gpu: int, fod: Fod, n_directions: int, positivity: str, arrays: Mapping[str, Any]
-) -> None:
-    """Launch the kernels in the current stream."""
-    on_host = sampling_matrix(fod, n_directions)
-    matrix = cupy.empty(on_host.shape, on_host.dtype)
-    matrix.set(on_host)
-    given = {"values": fod.device_values.native, "matrix": matrix}
-    addresses = {name: array.data.ptr for name, array in {**arrays, **given}.items()}
-    n_coefficients, n_half = on_host.shape
-    rows = pack_rows(addresses, fod.n_voxels, n_coefficients, n_half, sharpness_of(positivity))
-    functions = load_kernels(gpu)
-    for name in NAMES:
-        n = fod.n_voxels * (arrays["quantised"].shape[1] if name in PER_PATCH else 1)
-        functions[name]((-(-n // BLOCK),), (BLOCK,), (rows,))

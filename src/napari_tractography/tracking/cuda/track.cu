@@ -1,24 +1,24 @@
-// The CUDA kernels: one thread a streamline, twin of kernel.py.
+// The CUDA kernels: one thread a streamline, twin of cpu/kernel.py.
 //
 // The same names, the same order of float32 operations and no fused multiply-add (--fmad=false),
 // hence the same bits. A first pass counts the points of every streamline; because random numbers
 // replay, a second one writes them where they belong: along the directions that the first has
-// logged and, where a streamline has more steps than its log has room for, by drawing them again.
+// logged and, where a streamline has more steps than its log has room for, by choosing them again.
 //
 // Lanes are refilled: a thread whose streamline is done takes the next seed, so that no lane waits
-// for the longest streamline of its warp. A lane whose proposal is rejected proposes again while
-// others step on, and what takes long is deferred until several lanes of the warp want it.
+// for the longest streamline of its warp. A lane whose tries are in vain tries again while others
+// step on, and what takes long is deferred until several lanes of the warp want it.
 //
 // Plain C: the same source also compiles for the host, which is how it is tested without a GPU.
-// ALGORITHM, INTERPOLATION and EVALUATION may be defined, so that a kernel holds what it needs
-// and no more; everything else is an argument. source.py makes codes.h and algorithms.h.
+// LMAX, the largest degree of the FOD, is to be defined; ALGORITHM and INTERPOLATION may be, so
+// that a kernel holds what it needs and no more. Everything else is an argument. source.py makes
+// codes.h and algorithms.h.
 
 #include "codes.h"
 #include "structs.h"
-#include "starts.h"
-#include "regions.h"
-#include "algorithms.h"
 #include "tiles.h"
+#include "regions.h"
+#include "starts.h"
 
 #ifndef ALGORITHM
 #define ALGORITHM settings.algorithm
@@ -26,15 +26,11 @@
 #ifndef INTERPOLATION
 #define INTERPOLATION settings.interpolation
 #endif
-#ifndef EVALUATION
-#define EVALUATION settings.evaluation
-#endif
 
 // What is defined is known when compiling, and all that depends on it is left out.
-#define SPECIALISE(settings)                \
-    settings.algorithm = ALGORITHM;         \
-    settings.interpolation = INTERPOLATION; \
-    settings.evaluation = EVALUATION
+#define SPECIALISE(settings)        \
+    settings.algorithm = ALGORITHM; \
+    settings.interpolation = INTERPOLATION
 
 // How the halves of a streamline ended.
 struct Halves {
@@ -43,25 +39,23 @@ struct Halves {
     int forward_reason, backward_reason;
 };
 
-DEVICE int opposite(const Field& field, int i)
+// Put a thread at a seed.
+DEVICE void go_to(const Field& field, Walk& walk, const float* position)
 {
-    return i >= field.n_half ? i - field.n_half : i + field.n_half;
-}
-
-// Turn into direction i.
-DEVICE void face(const Field& field, Walk& walk, int i)
-{
-    const float* unit = field.directions + 3 * i;
-    walk.i = i;
-    walk.ux = unit[0];
-    walk.uy = unit[1];
-    walk.uz = unit[2];
+    walk.x = position[0];
+    walk.y = position[1];
+    walk.z = position[2];
+    to_voxel(field.to_voxel, walk.x, walk.y, walk.z, walk.vx, walk.vy, walk.vz);
+    walk.steps = 0;
+    walk.n_tries = 0;
+    walk.task = TRIES;
+    walk.arrived = walk.settled = false;
 }
 
 // Go to the first entry of a seed's log: both passes track its halves in the same order.
 DEVICE void begin_log(const Batch& batch, Walk& walk, int seed)
 {
-    walk.log_entry = batch.direction_log + (long long)seed * batch.log_length;
+    walk.log_entry = batch.direction_log + 3ll * seed * batch.log_length;
     walk.log_left = batch.log_length;
 }
 
@@ -69,47 +63,38 @@ DEVICE void begin_half(const Field& field, const Settings& settings, const Regio
                        const Batch& batch, Visits& visits, Walk& walk, int seed, int half,
                        int max_steps, float max_length, bool replay)
 {
-    const float* position = batch.positions + 3ll * seed;
-    walk.x = position[0];
-    walk.y = position[1];
-    walk.z = position[2];
-    to_voxel(field.to_voxel, walk.x, walk.y, walk.z, walk.vx, walk.vy, walk.vz);
+    go_to(field, walk, batch.positions + 3ll * seed);
     if (!replay && regions.n)
         visit_regions(regions, visits, half, true, walk.x, walk.y, walk.z, 0.0f, 0.0f, 0.0f);
-    face(field, walk, half == 0 ? batch.starts[seed] : opposite(field, batch.starts[seed]));
+    const float* start = batch.starts + 3ll * seed;
+    float sign = half == 0 ? 1.0f : -1.0f;
+    face(walk, sign * start[0], sign * start[1], sign * start[2]);
+    walk.purpose = half == 0 ? PURPOSE_FORWARD : PURPOSE_BACKWARD;
     walk.step = settings.step;
     walk.length = 0.0f;
-    walk.steps = 0;
-    walk.n_rejected = 0;
     walk.half = half;
     walk.max_steps = max_steps;
     walk.max_length = max_length;
     walk.forced = settings.start != START_GIVEN && (half == 0 || settings.direction == BACKWARD);
 }
 
-// Take one step; return 0, the reason why the half ends, or AGAIN where no step was taken yet.
+// Take one step; return 0, the reason why the half ends, or AGAIN where no step was taken yet. At a
+// start choose the first direction and take none.
 //
-// A replay takes steps that are known to be there, so it looks for no reason to stop: with a
-// negative limit every draw ends as it did.
+// A replay takes steps that are known to be there, so it looks for no reason to stop.
 DEVICE int advance(const Field& field, const Settings& settings, const Regions& regions,
-                   Scratch& scratch, Visits& visits, Walk& walk, unsigned int stream, bool replay)
+                   Place& place, Visits& visits, Walk& walk, const float* given,
+                   unsigned int stream, bool replay)
 {
-    if (walk.steps >= walk.max_steps) return MAX_LENGTH;
-    bool is_logged = is_on_set(settings.algorithm) && walk.log_left > 0;
+    bool starts = !replay && walk.purpose == PURPOSE_START;
+    if (!starts && walk.steps >= walk.max_steps) return MAX_LENGTH;
+    bool is_logged = walk.log_left > 0;
     if (replay && is_logged) {
-        face(field, walk, *walk.log_entry);
-    } else if (!(walk.forced && walk.steps == 0)) {
-        if (!locate(field, settings.interpolation, scratch, walk.vx, walk.vy, walk.vz))
-            return NO_FOD;
-        float limit = replay ? -1.0f : settings.min_probability * scratch.total;
-        int i = next_direction(field, settings, scratch, walk, limit, stream,
-                               walk.half == 0 ? PURPOSE_FORWARD : PURPOSE_BACKWARD);
-        if (i == AGAIN) return AGAIN;
-        if (i < 0) return -i;
-        if (is_on_set(settings.algorithm))
-            face(field, walk, i);
-        else
-            walk.i = i;
+        face(walk, walk.log_entry[0], walk.log_entry[1], walk.log_entry[2]);
+    } else if (starts || !(walk.forced && walk.steps == 0)) {
+        int reason = choose_direction(field, settings, place, walk, starts, given, stream,
+                                      replay);
+        if (reason || starts) return reason;
     }
     if (!replay && settings.adaptive && walk.length + walk.step > walk.max_length)
         return MAX_LENGTH;
@@ -118,7 +103,7 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
     float new_z = walk.z + walk.step * walk.uz;
     to_voxel(field.to_voxel, new_x, new_y, new_z, walk.vx, walk.vy, walk.vz);
     if (!replay) {
-        int left = place(field, walk.vx, walk.vy, walk.vz);
+        int left = enter_voxel(field, walk.vx, walk.vy, walk.vz);
         if (left) return left;
     }
     int reason = 0;
@@ -130,9 +115,11 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
     walk.z = new_z;
     walk.steps++;
     walk.length += walk.step;
+    walk.n_tries = 0;
+    walk.arrived = false;
     if (is_logged) {
-        if (!replay) *walk.log_entry = (unsigned short)walk.i;
-        walk.log_entry++;
+        if (!replay) put(walk.log_entry, walk.ux, walk.uy, walk.uz);
+        walk.log_entry += 3;
         walk.log_left--;
     }
     return reason;
@@ -151,33 +138,32 @@ DEVICE void conclude(const Batch& batch, int seed, int count, float length, int 
 }
 
 // Begin the streamline of a seed; return 0, or the reason why there is none.
-DEVICE int begin_streamline(const Field& field, const Settings& settings, const Regions& regions,
-                            const Batch& batch, Scratch& scratch, Visits& visits, Walk& walk,
-                            Halves& halves, int seed)
+DEVICE int begin_streamline(const Field& field, const Batch& batch, Walk& walk, int seed)
 {
-    const float* position = batch.positions + 3ll * seed;
-    float x = position[0], y = position[1], z = position[2];
-    float vx, vy, vz;
-    to_voxel(field.to_voxel, x, y, z, vx, vy, vz);
-    int left = place(field, vx, vy, vz);
+    go_to(field, walk, batch.positions + 3ll * seed);
+    walk.purpose = PURPOSE_START;
+    face(walk, 0.0f, 0.0f, 1.0f);
+    int left = enter_voxel(field, walk.vx, walk.vy, walk.vz);
     if (left) return left == LEFT_IMAGE ? SEED_OUTSIDE_IMAGE : SEED_OUTSIDE_MASK;
-    if (!locate(field, settings.interpolation, scratch, vx, vy, vz)) return SEED_WITHOUT_FOD;
-    int i = batch.given[seed];
-    if (settings.start != START_GIVEN) {
-        i = start_direction(field, settings, scratch, batch.first_stream + seed);
-        if (i < 0) return SEED_WITHOUT_FOD;
-    }
-    batch.starts[seed] = i;
+    return 0;
+}
+
+// Begin the first half along the direction that was found; return 0, or the reason why there is no
+// streamline.
+DEVICE int begin_halves(const Field& field, const Settings& settings, const Regions& regions,
+                        const Batch& batch, Visits& visits, Walk& walk, Halves& halves, int seed)
+{
+    put(batch.starts + 3ll * seed, walk.ux, walk.uy, walk.uz);
     forget_visits(regions, visits);
-    if (regions.n &&
-        visit_regions(regions, visits, 0, true, x, y, z, 0.0f, 0.0f, 0.0f) == EXCLUDED)
+    if (regions.n && visit_regions(regions, visits, 0, true, walk.x, walk.y, walk.z, 0.0f, 0.0f,
+                                   0.0f) == EXCLUDED)
         return EXCLUDED;
     halves.forward_steps = halves.backward_steps = 0;
     halves.forward_length = halves.backward_length = 0.0f;
     halves.forward_reason = halves.backward_reason = SEED;
     if (settings.endpoints) {
-        put(batch.ends + 6ll * seed, x, y, z);
-        put(batch.ends + 6ll * seed + 3, x, y, z);
+        put(batch.ends + 6ll * seed, walk.x, walk.y, walk.z);
+        put(batch.ends + 6ll * seed + 3, walk.x, walk.y, walk.z);
     }
     begin_log(batch, walk, seed);
     begin_half(field, settings, regions, batch, visits, walk, seed,
@@ -254,30 +240,33 @@ extern "C" __global__ void count_streamlines(const Field field, Settings setting
                                              const Regions regions, const Batch batch)
 {
     SPECIALISE(settings);
-    Scratch scratch = {};
+    Place place = {};
     Visits visits = {};
-    scratch.cell[0] = scratch.cell[1] = scratch.cell[2] = -2147483647;
-    scratch.known_row = -1;
+    place.cell[0] = place.cell[1] = place.cell[2] = -2147483647;
     Walk walk = {};
     Halves halves = {};
     int seed = -1;
     for (;;) {
+        int reason = 0;
+        bool begins = seed < 0 || walk.purpose == PURPOSE_START;  // there are no halves yet
         if (seed < 0) {
             seed = (int)atomicAdd(batch.next, 1u);
             if (seed >= batch.n) return;
-            int reason = begin_streamline(field, settings, regions, batch, scratch, visits, walk,
-                                          halves, seed);
-            if (reason) {
-                conclude(batch, seed, 0, 0.0f, reason, reason);
-                seed = -1;
-            }
+            reason = begin_streamline(field, batch, walk, seed);
         } else {
-            int reason = advance(field, settings, regions, scratch, visits, walk,
-                                 batch.first_stream + seed, false);
-            if (reason == AGAIN) continue;
-            if (reason && end_half(field, settings, regions, batch, visits, walk, halves, seed,
-                                   reason))
-                seed = -1;
+            reason = advance(field, settings, regions, place, visits, walk,
+                             batch.given + 3ll * seed, batch.first_stream + seed, false);
+            if (begins && reason != AGAIN)
+                reason = reason ? SEED_WITHOUT_FOD
+                                : begin_halves(field, settings, regions, batch, visits, walk,
+                                               halves, seed);
+        }
+        if (reason == 0 || reason == AGAIN) continue;
+        if (begins) {
+            conclude(batch, seed, 0, 0.0f, reason, reason);
+            seed = -1;
+        } else if (end_half(field, settings, regions, batch, visits, walk, halves, seed, reason)) {
+            seed = -1;
         }
     }
 }
@@ -288,10 +277,9 @@ extern "C" __global__ void write_streamlines(const Field field, Settings setting
                                              const Regions regions, const Batch batch)
 {
     SPECIALISE(settings);
-    Scratch scratch = {};
+    Place place = {};
     Visits visits = {};
-    scratch.cell[0] = scratch.cell[1] = scratch.cell[2] = -2147483647;
-    scratch.known_row = -1;
+    place.cell[0] = place.cell[1] = place.cell[2] = -2147483647;
     Walk walk = {};
     int seed = -1;
     int until = 0;      // steps until the next point is kept
@@ -315,7 +303,7 @@ extern "C" __global__ void write_streamlines(const Field field, Settings setting
                            half == 0 ? forward : backward, 0.0f, true);
             }
         } else {
-            int reason = advance(field, settings, regions, scratch, visits, walk,
+            int reason = advance(field, settings, regions, place, visits, walk, 0,
                                  batch.first_stream + seed, true);
             if (reason == AGAIN) continue;
             until--;

@@ -7,10 +7,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ...directions import angle_cone
 from ...fod import Fod
-from .builders import build_cone, build_table
-from .data import ConeTable, FodTable
+from .builders import build_table
+from .data import FodTable
 
 
 class _NewestResults:
@@ -33,38 +32,20 @@ class _NewestResults:
 
 
 _tables = _NewestResults()
-_cones = _NewestResults()
 
 
-def fod_table(
-    fod: Fod,
-    n_directions: int,
-    positivity: str,
-    progress: Callable[[int, int], None] | None = None,
-    build: Callable[..., FodTable] = build_table,
-) -> FodTable:
+def fod_table(fod: Fod, build: Callable[[Fod], FodTable] = build_table) -> FodTable:
     """Return the table of an FOD, that of the last call where it fits, else a new one.
 
     Parameters
     ----------
-    fod, n_directions, positivity, progress
-        As of :func:`.builders.build_table`.
+    fod : Fod
     build : callable
         Makes a new one: `build_table`, or that of :mod:`napari_tractography.tracking.cuda.tables`.
     """
 
     def make() -> FodTable:
-        return build(fod, n_directions=n_directions, positivity=positivity, progress=progress)
+        return build(fod)
 
-    table: FodTable = _tables.get(fod, (n_directions, positivity, build), make)
+    table: FodTable = _tables.get(fod, build, make)
     return table
-
-
-def cone_table(table: FodTable, max_angle_deg: float) -> ConeTable:
-    """Return the cones of an angle, those of the last call where they fit, else new ones."""
-
-    def make() -> ConeTable:
-        return build_cone(table, angle_cone(table.n_directions, max_angle_deg))
-
-    cones: ConeTable = _cones.get(table, max_angle_deg, make)
-    return cones

@@ -8,7 +8,7 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
-from hands import save_fod
+from hands import FEW, MANY, OBLIQUE, WAIT_MS, save_fod
 from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography.phantoms import make_phantom
@@ -37,7 +37,7 @@ def test_the_mask_that_is_chosen_reaches_the_run(
     assert panel.session.tractogram.points[:, 0].min() < 0
 
 
-def test_the_volume_is_a_ghost_in_3d_and_each_view_keeps_its_opacity(
+def test_the_volume_is_translucent_in_3d_and_each_view_keeps_its_opacity(
     open_model: Any, cross: Any
 ) -> None:
     panel = open_model(cross)
@@ -131,3 +131,144 @@ def test_voxels_that_are_not_finite_are_mentioned_once(
     (note,) = notes
     assert note.startswith("info: ")
     assert "3" in note
+
+
+def test_seeds_are_placed_and_run_is_pressed_while_the_fod_is_read(
+    open_model: Any, held_reading: Any, tmp_path: Path, settle: Any, qtbot: Any, notes: list[str]
+) -> None:
+    """They start where they were placed; what is pressed twice runs once."""
+    fod = make_phantom("cross", affine=OBLIQUE, lmax=4)
+    panel = open_model()
+    began = []
+    panel.runs.started.connect(began.append)
+    panel.add_fod(save_fod(fod, tmp_path / "wm.nii", axes="LPS"))
+    assert panel.session.fod is None
+    assert panel.session.space.shape_zyx == panel.viewer.layers[0].data.shape
+    assert not panel.data.reading_row.isHidden()
+    assert "Shift-click" in panel.hint_label.text()
+    centre = fod.grid.centre_mm[None]
+    panel.session.add_seeds_mm(centre)
+    for _ in range(2):
+        panel.run_button.click()
+    assert "Reading the FOD" in panel.results.notice.text()
+    assert panel.cancel_button.isEnabled()
+    assert panel.runs.is_awaiting
+    assert not began
+    held_reading.set()
+    qtbot.waitUntil(lambda: bool(began), timeout=WAIT_MS)
+    settle(panel)
+    assert len(began) == 1
+    assert not panel.runs.is_awaiting
+    assert panel.data.reading_row.isHidden()
+    assert "Reading" not in panel.results.notice.text()
+    tractogram = panel.session.tractogram
+    assert tractogram.n_seeds == FEW
+    firsts = np.linalg.norm(panel.session.seed_positions_mm() - centre, axis=1)
+    np.testing.assert_allclose(firsts, 0, atol=1e-3)
+    distance = np.linalg.norm(tractogram.points - centre, axis=1)
+    assert distance.min() < 2.0
+    assert not notes
+
+
+def test_a_run_that_waits_for_the_fod_can_be_taken_back(
+    open_model: Any, held_reading: Any, cross: Any, tmp_path: Path, qtbot: Any
+) -> None:
+    panel = open_model()
+    panel.add_fod(save_fod(cross, tmp_path / "wm.nii"))
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run_button.click()
+    panel.cancel_button.click()
+    assert not panel.cancel_button.isEnabled()
+    assert "Reading" not in panel.results.notice.text()
+    held_reading.set()
+    qtbot.waitUntil(lambda: panel.session.fod is not None, timeout=WAIT_MS)
+    assert panel.runs.current is None
+    assert panel.session.tractogram is None
+
+
+def test_run_in_an_fod_that_is_being_read_ends_the_run_in_another(
+    open_model: Any,
+    held_reading: Any,
+    long_runs: None,
+    cross: Any,
+    tmp_path: Path,
+    settle: Any,
+    qtbot: Any,
+) -> None:
+    panel = open_model(cross)
+    panel.set_parameters(n_per_seed=MANY)
+    panel.session.add_seeds_mm(MIDDLE)
+    cancelled: list[Any] = []
+    panel.runs.cancelled.connect(cancelled.append)
+    panel.run_button.click()
+    first = panel.runs.current
+    qtbot.waitUntil(lambda: first.n_done > 0, timeout=WAIT_MS)
+    panel.add_fod(save_fod(cross, tmp_path / "wm.nii"))
+    panel.set_parameters(n_per_seed=FEW)
+    panel.run_button.click()
+    settle(panel)
+    assert cancelled == [first]
+    assert panel.runs.is_awaiting
+    assert panel.cancel_button.isEnabled()
+    held_reading.set()
+    qtbot.waitUntil(lambda: panel.session.tractogram.n_seeds == FEW, timeout=WAIT_MS)
+    assert panel.session.result_request.fod.name == "wm.nii"
+
+
+def test_without_seeds_run_says_so_while_the_fod_is_read(
+    open_model: Any, held_reading: Any, cross: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    panel = open_model()
+    panel.add_fod(save_fod(cross, tmp_path / "wm.nii"))
+    panel.run_button.click()
+    assert not panel.runs.is_awaiting
+    assert "no seeds" in notes[0]
+
+
+def test_live_begins_when_the_fod_has_been_read(
+    open_model: Any, held_reading: Any, cross: Any, tmp_path: Path, settle: Any, qtbot: Any
+) -> None:
+    panel = open_model()
+    panel.live.setChecked(True)
+    panel.add_fod(save_fod(cross, tmp_path / "wm.nii"))
+    panel.session.add_seeds_mm(MIDDLE)
+    assert panel.runs.current is None
+    held_reading.set()
+    qtbot.waitUntil(lambda: panel.session.tractogram is not None, timeout=WAIT_MS)
+    settle(panel)
+    assert len(panel.session.tractogram)
+
+
+def test_a_panel_that_is_closed_hears_nothing_of_an_fod_and_finds_it_when_it_opens_again(
+    open_model: Any, held_reading: Any, cross: Any, tmp_path: Path, qtbot: Any
+) -> None:
+    panel = open_model()
+    heard: list[str] = []
+    panel.session.changed.connect(lambda: heard.append("changed"))
+    panel.add_fod(save_fod(cross, tmp_path / "wm.nii"))
+    panel.close_session()
+    panel.open_session()
+    assert not panel.data.reading_row.isHidden()
+    panel.close_session()
+    heard.clear()
+    held_reading.set()
+    qtbot.waitUntil(lambda: panel.session.fod is not None, timeout=WAIT_MS)
+    assert not heard
+    panel.open_session()
+    assert panel.data.reading_row.isHidden()
+
+
+def test_cancel_removes_an_fod_that_is_being_read(
+    open_model: Any, held_reading: Any, cross: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    panel = open_model(cross)
+    panel.add_fod(save_fod(cross, tmp_path / "wm.nii"))
+    assert panel.fod_choice.value.name == "wm.nii"
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run_button.click()
+    panel.data.cancel_reading.click()
+    assert panel.session.fod is cross
+    assert panel.data.reading_row.isHidden()
+    assert not panel.runs.is_awaiting
+    assert panel.runs.current is None
+    assert not notes

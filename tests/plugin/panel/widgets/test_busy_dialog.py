@@ -54,7 +54,7 @@ def test_a_file_is_opened_while_the_window_goes_on(
 
     def slow(path: Any) -> Any:
         assert gate.wait(60)
-        return FOD
+        return FOD.support, FOD.grid
 
     def react(dialog: QProgressDialog) -> None:
         said.append(dialog.labelText())
@@ -63,16 +63,16 @@ def test_a_file_is_opened_while_the_window_goes_on(
         else:
             gate.set()
 
-    monkeypatch.setattr(data_section, "load_fod", slow)
-    panel = open_model()
+    monkeypatch.setattr(data_section, "load_mask", slow)
+    panel = open_model(FOD)
     when_it_waits(react)
-    panel.add_fod("slow.nii.gz")
+    panel.add_mask("slow.nii.gz")
     assert said == ["Opening slow.nii.gz"]
-    assert (panel.session.fod is FOD) is not cancel
+    assert (panel.session.mask_layer is None) is cancel
     gate.set()
     qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
     assert not notes
-    assert len(panel.viewer.layers) == (0 if cancel else 1)
+    assert len(panel.viewer.layers) == (1 if cancel else 2)
 
 
 @pytest.mark.parametrize("ending", ["tck", "trk", "trx", "vtk"])

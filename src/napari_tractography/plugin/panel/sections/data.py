@@ -11,22 +11,30 @@ from typing import Any
 
 from magicgui import widgets
 from napari.layers import Layer
-from napari.utils.notifications import show_error, show_info
-from qtpy.QtWidgets import QFileDialog, QVBoxLayout, QWidget
+from napari.utils.notifications import show_error
+from qtpy.QtWidgets import QFileDialog, QProgressBar, QVBoxLayout, QWidget
 
 from ....errors import TractographyError
-from ....files.fods import load_fod, load_mask
+from ....files.fods import load_mask
 from ....files.paths import GivenUpError
 from ...export.scripts import PATH_KEY
-from ...layers.volumes import fod_layer_data, fod_layers, fod_of, mask_layer_data, mask_layers
+from ...layers.opening import FodOpening
+from ...layers.volumes import (
+    fod_grid_of,
+    fod_layers,
+    mask_layer_data,
+    mask_layers,
+    open_fod,
+)
 from ...session.session import Session
 from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form
-from ..widgets.sections import button
+from ..widgets.sections import button, row
 
 FOD_FILTER = "FOD (*.nii *.nii.gz *.mif *.mif.gz *.mih)"
 MASK_FILTER = "Mask (*.nii *.nii.gz *.mif *.mif.gz *.mih)"
 VOLUME_OPACITY = 0.3
+PROGRESS_STEPS = 1000
 
 
 class DataSection(QWidget):  # type: ignore[misc]
@@ -45,6 +53,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         super().__init__(parent)
         self.session = session
         self._fod_changed = fod_changed
+        self._followed: FodOpening | None = None
         self._opacity = {2: 1.0, 3: VOLUME_OPACITY}  # of the volume, {dimensions shown: opacity}
         layers = session.viewer.layers
         self.fod_choice = widgets.ComboBox(
@@ -69,6 +78,17 @@ class DataSection(QWidget):  # type: ignore[misc]
         layout.addWidget(
             form([self.fod_choice, self.mask_choice], extra=[self.open_fod, self.open_mask])
         )
+        self.reading = QProgressBar()
+        self.reading.setRange(0, PROGRESS_STEPS)
+        self.reading.setFormat("Reading: %p %")
+        self.reading.setToolTip(
+            "How much of the FOD file has been read. Seeds may be placed meanwhile."
+        )
+        self.cancel_reading = button("Cancel", "Read no more and remove the layer.")
+        self.cancel_reading.clicked.connect(self._cancel_reading)
+        self.reading_row = row(self.reading, self.cancel_reading, stretch_first=True)
+        self.reading_row.setVisible(False)
+        layout.addWidget(self.reading_row)
         self.fod_choice.changed.connect(self._on_fod)
         self.mask_choice.changed.connect(self._on_mask)
         self.open_fod.clicked.connect(self._open_fod)
@@ -77,14 +97,16 @@ class DataSection(QWidget):  # type: ignore[misc]
     def open(self) -> None:
         """Listen to the viewer."""
         self.session.viewer.dims.events.ndisplay.connect(self._on_ndisplay)
+        self._follow_opening(self.session.opening)
 
     def close_section(self) -> None:
         """Stop listening to the viewer."""
         self.session.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
+        self._follow_opening(None)
 
     def refresh_layers(self) -> None:
         """Offer the layers that there are; without an FOD take the newest."""
-        known = fod_of(self.fod_choice.value) is not None
+        known = fod_grid_of(self.fod_choice.value) is not None
         self.fod_choice.reset_choices()
         self.mask_choice.reset_choices()
         fods = fod_layers(self.session.viewer.layers)
@@ -94,17 +116,13 @@ class DataSection(QWidget):  # type: ignore[misc]
         self._on_mask(self.mask_choice.value)
 
     def add_fod(self, path: str | Path) -> None:
-        """Open an FOD volume as a layer and choose it."""
+        """Open an FOD volume as a layer and choose it; a large file goes on being read."""
         try:
-            fod = wait_for(lambda: load_fod(path), f"Opening {Path(path).name}", self)
+            data = open_fod(path, self.session.viewer)
         except TractographyError as error:
             show_error(str(error))
             return
-        except GivenUpError:
-            return
-        self.fod_choice.value = self._add(fod_layer_data(fod), path)
-        if fod.n_invalid_voxels:
-            show_info(fod.invalid_voxels_message)
+        self.fod_choice.value = self._add(data, path)
 
     def add_mask(self, path: str | Path) -> None:
         """Open a mask as a labels layer and choose it."""
@@ -136,9 +154,31 @@ class DataSection(QWidget):  # type: ignore[misc]
         if layer is self.session.fod_layer:
             return
         self.session.choose_fod(layer)
+        self._follow_opening(self.session.opening)
         self._fod_changed()
         if layer is not None and self.session.viewer.dims.ndisplay == 3:
             layer.opacity = self._opacity[3]
+
+    def _follow_opening(self, opening: FodOpening | None) -> None:
+        """Show how far the file has been read, and no other file."""
+        if self._followed is not None:
+            self._followed.progressed.disconnect(self._show_reading)
+            self._followed.ended.disconnect(self._show_reading)
+        self._followed = opening
+        if opening is not None:
+            opening.progressed.connect(self._show_reading)
+            opening.ended.connect(self._show_reading)
+        self._show_reading()
+
+    def _show_reading(self, _event: Any = None) -> None:
+        opening = self.session.opening
+        self.reading_row.setVisible(opening is not None)
+        if opening is not None:
+            self.reading.setValue(int(PROGRESS_STEPS * opening.progress))
+
+    def _cancel_reading(self) -> None:
+        if self.session.opening is not None:
+            self.session.opening.cancel()
 
     def _on_mask(self, layer: Layer | None) -> None:
         self.session.mask_layer = layer

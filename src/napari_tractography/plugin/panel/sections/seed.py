@@ -92,7 +92,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self.hint.setText(self._hint(source, n))
 
     def _hint(self, source: str, n: int) -> str:
-        if self.session.fod is None:
+        if self.session.fod_layer is None:
             return "First open an FOD volume; File > Open Sample has phantoms."
         if source != PLACED:
             return HINTS[source]

@@ -29,13 +29,14 @@ from qtpy.QtWidgets import (
 from ....parameters import ParameterSpec
 
 SHORT_UNITS = {"degrees": "°"}
-DECIMALS = 4  # enough to type any value that makes sense; zeros at the end are not shown
+DECIMALS = 6  # enough to type any value that makes sense; zeros at the end are not shown
+NO_VALUE = "none"  # what the box of a number that may be left out says without one
 BOX_WIDTH = 104
 SWATCH_SIZE = 32, 12  # pixels
 
 
 class NumberBox(QDoubleSpinBox):  # type: ignore[misc]
-    """A spin box that shows no more decimals than the number has."""
+    """A spin box that shows no more decimals than the number has; 0 where there is no number."""
 
     def __init__(self, spec: ParameterSpec, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -45,9 +46,11 @@ class NumberBox(QDoubleSpinBox):  # type: ignore[misc]
         locale.setNumberOptions(QLocale.NumberOption.OmitGroupSeparator)
         self.setLocale(locale)
         self.setDecimals(DECIMALS)
-        self.setRange(spec.minimum, spec.maximum)
+        self.setRange(0.0 if spec.default is None else spec.minimum, spec.maximum)
         self.setSingleStep(spec.increment or (spec.maximum - spec.minimum) / 100)
-        self.setValue(spec.default)
+        if spec.default is None:
+            self.setSpecialValueText(NO_VALUE)
+        self.setValue(spec.default or 0.0)
         self.setFixedWidth(BOX_WIDTH) if spec.slider else self.setMinimumWidth(BOX_WIDTH)
 
     def textFromValue(self, value: float) -> str:  # noqa: N802 - Qt's name
@@ -58,15 +61,17 @@ class NumberBox(QDoubleSpinBox):  # type: ignore[misc]
 class NumberControl:
     """A box that takes every allowed value, and a slider over the useful part where there is one.
 
-    The box holds the value; the slider follows it and moves it.
+    The box holds the value; the slider follows it and moves it. A parameter whose default is None
+    has that value, too.
     """
 
-    changed = Signal(float)
+    changed = Signal(object)  # float or None
 
     def __init__(self, spec: ParameterSpec) -> None:
         self.name = spec.name
         self.label = label(spec)
         self.tooltip = tooltip(spec)
+        self._least = None if spec.default is not None else spec.minimum
         self.native = QWidget()
         self.native.setToolTip(self.tooltip)
         layout = QHBoxLayout(self.native)
@@ -86,13 +91,16 @@ class NumberControl:
         self.box.valueChanged.connect(self._on_box)
 
     @property
-    def value(self) -> float:
-        """The number."""
-        return round(float(self.box.value()), DECIMALS)
+    def value(self) -> float | None:
+        """The number, or None where it may be left out and is."""
+        value = round(float(self.box.value()), DECIMALS)
+        if self._least is None:
+            return value
+        return max(value, self._least) if value else None
 
     @value.setter
-    def value(self, value: float) -> None:
-        self.box.setValue(value)
+    def value(self, value: float | None) -> None:
+        self.box.setValue(value or 0.0)
 
     def _on_slider(self, position: int) -> None:
         self.box.setValue(position * self._increment)
@@ -164,7 +172,7 @@ class IgnoreWheel(QObject):  # type: ignore[misc]
 
 def parameter_control(spec: ParameterSpec) -> Any:
     """Return a control for one parameter, by the type of its default; "#rrggbb" is a colour."""
-    if isinstance(spec.default, float):
+    if spec.type is float:
         return NumberControl(spec)
     if isinstance(spec.default, str) and spec.default.startswith("#"):
         return ColourControl(spec)
@@ -258,11 +266,17 @@ def label(spec: ParameterSpec) -> str:
     return f"{spec.label} ({unit})" if unit else spec.label
 
 
+def default_text(spec: ParameterSpec) -> str:
+    """Return the default with its unit."""
+    unit = f" {spec.unit}" if spec.unit else ""
+    return NO_VALUE if spec.default is None else f"{spec.default:g}{unit}"
+
+
 def tooltip(spec: ParameterSpec) -> str:
     """Return the help text of a parameter with its limits and default, as a tooltip."""
     unit = f" {spec.unit}" if spec.unit else ""
     text = spec.help
     if spec.minimum is not None and spec.maximum is not None:
         text += f" From {spec.minimum:g} to {spec.maximum:g}{unit};"
-        text += f" default {spec.default:g}{unit}."
+        text += f" default {spec.by_fod or default_text(spec)}."
     return f"<qt>{html.escape(text)}</qt>"  # rich text wraps; plain tooltips are one long line

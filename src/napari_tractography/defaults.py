@@ -1,0 +1,188 @@
+"""Defaults that suit an FOD: step, cone, floor and lengths from its voxel size and amplitudes.
+
+Called by ``TrackingParameters.for_fod``; the panel and the command show :meth:`Suited.summary`.
+
+Step, radius and lengths are in proportion to the voxel, since that is what an FOD resolves. The
+numbers are those at which probabilistic streamlines agree best, in density and length, with those
+of MRtrix3's iFOD2 at its own defaults; ``benchmarks/defaults.py`` measures how well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import arcs
+from .directions import direction_set
+from .specs import ParameterSpec
+
+# In voxels.
+STEP = 0.2
+RADIUS = 0.45
+MIN_LENGTH = 5.0
+MAX_LENGTH = 100.0
+# The floor on amplitudes. FODs that are scaled as MRtrix3's get tckgen's default cutoff.
+USUAL_FLOOR = 0.1
+STRONG_QUANTILE = 0.95  # of the voxels' largest amplitudes: about the peak of a single fibre
+# What that quantile is in FODs that count as scaled so. MRtrix3's responses give 0.5 to 1.1.
+USUAL_STRONG = 0.25, 4.0
+FLOOR_FRACTION = 0.12  # of the quantile, in other FODs: as much as 0.1 is in a brain template
+N_DIRECTIONS = 324  # 10 degrees apart: the largest amplitude is missed by a few per cent
+MAX_VOXELS = 5_000  # that are looked at, evenly spread
+
+
+class FodLike(Protocol):
+    """What is asked of an FOD; see :class:`napari_tractography.fod.Fod`."""
+
+    grid: Any
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """(n_voxels, n_coefficients) float32."""
+
+    def sample_matrix(self, unit_directions: ArrayLike) -> NDArray[np.float64]:
+        """Return the matrix that gives amplitudes along unit vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suited:
+    """Values that suit one FOD, and what they are made of.
+
+    Attributes
+    ----------
+    voxel_mm : float
+        Geometric mean of the voxel's edges, as tckgen's voxel size.
+    strong_amplitude : float
+        The 95th percentile of the voxels' largest amplitudes, in the FOD's own unit.
+    values : mapping of str to float
+        Tracking parameters by name.
+    reasons : mapping of str to str
+        For each, how it was chosen, in a few words.
+    """
+
+    voxel_mm: float
+    strong_amplitude: float
+    values: Mapping[str, float]
+    reasons: Mapping[str, str]
+
+    def summary(self, parameters: Any) -> str:
+        """Return one sentence on which values were chosen for the FOD, and how.
+
+        Parameters
+        ----------
+        parameters : TrackingParameters
+            Values of it that are others were set by a person, and are left out.
+        """
+        parts = []
+        for name, value in self.values.items():
+            if getattr(parameters, name) == value:
+                parts.append(f"{LABELS[name].format(value)} ({self.reasons[name]})")
+            if name == "min_radius_mm" and parameters.min_radius_mm is not None:
+                parts.append(f"so a cone of {parameters.max_angle_deg:.3g} degrees")
+        if not parts:
+            return ""
+        return f"Defaults for voxels of {self.voxel_mm:.3g} mm: {', '.join(parts)}."
+
+
+LABELS = {
+    "step_mm": "step {:g} mm",
+    "min_radius_mm": "smallest radius {:g} mm",
+    "min_amplitude": "minimum amplitude {:g}",
+    "min_length_mm": "minimum length {:g} mm",
+    "max_length_mm": "maximum length {:g} mm",
+}
+
+_suited: WeakKeyDictionary[Any, Suited] = WeakKeyDictionary()
+
+
+def suited_to(fod: FodLike) -> Suited:
+    """Return the values that suit an FOD; they are found once, in some hundredths of a second."""
+    found = _suited.get(fod)
+    if found is None:
+        found = _suited[fod] = _find(fod)
+    return found
+
+
+def _find(fod: FodLike) -> Suited:
+    voxel_mm = float(np.prod(fod.grid.voxel_sizes_mm)) ** (1 / 3)
+    strong = strong_amplitude(fod)
+    is_usual = USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]
+    return Suited(
+        voxel_mm=voxel_mm,
+        strong_amplitude=strong,
+        values={
+            "step_mm": rounded(STEP * voxel_mm),
+            "min_radius_mm": rounded(RADIUS * voxel_mm),
+            "min_amplitude": USUAL_FLOOR if is_usual else rounded(FLOOR_FRACTION * strong, 2),
+            "min_length_mm": rounded(MIN_LENGTH * voxel_mm),
+            "max_length_mm": rounded(MAX_LENGTH * voxel_mm),
+        },
+        reasons={
+            "step_mm": f"voxel / {1 / STEP:g}",
+            "min_radius_mm": f"{RADIUS:g} voxel",
+            "min_amplitude": "the FOD is scaled as MRtrix3's"
+            if is_usual
+            else f"{FLOOR_FRACTION:g} of its strong peaks, {rounded(strong, 2):g}",
+            "min_length_mm": f"{MIN_LENGTH:g} voxels",
+            "max_length_mm": f"{MAX_LENGTH:g} voxels",
+        },
+    )
+
+
+def reconciled(
+    suited: Mapping[str, float], changes: Mapping[str, Any], cone: ParameterSpec
+) -> dict[str, Any]:
+    """Return suited values with a person's changes, adapted where they would contradict those.
+
+    Parameters
+    ----------
+    suited, changes : mapping of str to value
+        Tracking parameters by name.
+    cone : ParameterSpec
+        Of the cone angle, which takes the place of the radius where it is changed.
+    """
+    values: dict[str, Any] = {**suited, **changes}
+    if "step_mm" not in changes:
+        values["step_mm"] = min(values["step_mm"], changes.get("max_length_mm", math.inf))
+        if changes.get("min_radius_mm") is not None:
+            smallest, largest = arcs.radius_limits_mm(1.0, cone)  # in steps
+            shortest, longest = (changes["min_radius_mm"] / r for r in (largest, smallest))
+            values["step_mm"] = min(max(values["step_mm"], shortest), longest)
+    step_mm = values["step_mm"]
+    if "min_radius_mm" not in changes:
+        smallest, largest = arcs.radius_limits_mm(step_mm, cone)
+        radius_mm = min(max(suited["min_radius_mm"], smallest), largest)
+        values["min_radius_mm"] = None if "max_angle_deg" in changes else radius_mm
+    elif changes["min_radius_mm"] is None and "max_angle_deg" not in changes:
+        angle = arcs.angle_deg(suited["step_mm"], suited["min_radius_mm"])
+        values["max_angle_deg"] = round(angle, 1)
+    if "max_length_mm" not in changes:
+        values["max_length_mm"] = max(values["max_length_mm"], values["min_length_mm"], step_mm)
+    elif "min_length_mm" not in changes:
+        values["min_length_mm"] = min(values["min_length_mm"], values["max_length_mm"])
+    return values
+
+
+def strong_amplitude(fod: FodLike) -> float:
+    """Return the 95th percentile of the largest amplitude of each voxel that holds an FOD."""
+    values = fod.values
+    values = values[:: -(-len(values) // MAX_VOXELS)]
+    half = direction_set(N_DIRECTIONS)[: N_DIRECTIONS // 2]
+    matrix = fod.sample_matrix(half).astype(np.float32)
+    largest = np.full(len(values), -np.inf, np.float32)
+    for along in matrix:  # one direction at a time: no array of all amplitudes
+        np.maximum(largest, values @ along, out=largest)
+    return float(np.quantile(largest, STRONG_QUANTILE))
+
+
+def rounded(value: float, digits: int = 3) -> float:
+    """Return a number to so many significant digits; 0 stays 0."""
+    if not value:
+        return 0.0
+    return round(value, digits - 1 - math.floor(math.log10(abs(value))))

@@ -1,0 +1,233 @@
+"""Opening an FOD volume: its map is shown at once, its coefficients are read in a thread.
+
+Started by :func:`.volumes.open_fod`; the session waits for the end, the panel shows how far it is.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import threading
+import time
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from napari.layers import Layer
+from napari.utils import progress
+from napari.utils.notifications import show_error, show_info
+from numpy.typing import NDArray
+from psygnal import Signal
+from qtpy.QtCore import QThread, QTimer
+from qtpy.QtWidgets import QApplication
+
+from ...errors import TractographyError
+from ...files.fod_reader import FodReader
+from ...files.paths import GivenUpError
+from ...fod import Fod
+from ...grid import Grid
+
+logger = logging.getLogger(__name__)
+
+FOD_KEY = "fod"  # layer.metadata[FOD_KEY]: the Fod that an image layer shows, or its FodOpening
+# A small file is read in this time, and then opens as if there were no thread.
+WAIT_SECONDS = 0.15
+POLL_MS = 50
+REDRAW_SECONDS = 0.25  # between two redraws of a map that fills voxel by voxel
+THREAD_NAME = "tractography-opening"
+STEPS = 100  # of the progress bar
+BRIGHT_PERCENTILE = 99.5
+BRIGHT_SAMPLE = 1_000_000  # of more voxels an even part decides how bright the map is
+HEADROOM = 1.5  # the volume stays grey, so that streamlines of any colour stand out on it
+
+
+class FodOpening:
+    """An FOD volume that is being read. Made and used in the main thread.
+
+    Parameters
+    ----------
+    path : path-like
+    viewer : napari.viewer.ViewerModel, optional
+        To which the layer of the volume is added; what cannot be read is removed from it.
+
+    Attributes
+    ----------
+    name : str
+        Of the file.
+    grid : Grid
+    isotropic : (x, y, z) float32
+        The l = 0 map, which fills while the file is read.
+    fod : Fod or None
+        When it has been read.
+    is_under_way : bool
+        Whether the file is being read.
+    is_map_shown : bool
+        Whether the layers show the whole map.
+
+    Raises
+    ------
+    TractographyError
+        When the header tells that the file is no FOD that can be read.
+    """
+
+    progressed = Signal(float)  # the fraction of the file that has been read
+    ended = Signal(object)  # this object: read, failed or cancelled
+
+    def __init__(self, path: str | PathLike[str], viewer: Any = None) -> None:
+        self._reader = FodReader(path)
+        self.viewer = viewer
+        self.name: str = self._reader.name
+        self.grid: Grid = self._reader.grid
+        self.isotropic: NDArray[np.float32] = self._reader.isotropic
+        self.fod: Fod | None = None
+        self.is_under_way = False
+        self._result: Fod | Exception | None = None  # left by the thread
+        self._thread = threading.Thread(target=self._read, name=THREAD_NAME, daemon=True)
+        self._timer: QTimer | None = None
+        self._bar: Any = None  # of napari's activity dock
+        self._was_added = False  # whether a layer of the viewer has been seen
+        self.is_map_shown = False
+        self._redrawn = 0.0  # time of the last redraw of a map that is not complete
+        self._is_polling = False
+
+    @property
+    def progress(self) -> float:
+        """How much of the file has been read, from 0 to 1."""
+        return self._reader.progress
+
+    @property
+    def contrast_limits(self) -> tuple[float, float]:
+        """For the part of the map that has been read."""
+        return contrast_limits(self.isotropic)
+
+    def start(self) -> None:
+        """Start reading and wait a moment for small files; without an event loop, for all files.
+
+        Raises
+        ------
+        TractographyError
+            When the file turns out in that time to be no FOD that can be read.
+        """
+        self.is_under_way = True
+        self._thread.start()
+        self._thread.join(WAIT_SECONDS if _in_event_loop() else None)
+        self.is_map_shown = self._reader.map_read.is_set()
+        if self._result is None:
+            self._timer = QTimer()
+            self._timer.setInterval(POLL_MS)
+            self._timer.timeout.connect(self._poll)
+            self._timer.start()
+            return
+        self.is_under_way = False
+        if isinstance(self._result, Exception):
+            raise self._result
+        self.fod = self._result
+        self._mention_invalid_voxels()
+
+    def cancel(self) -> None:
+        """Read no more, and remove the layer."""
+        if self.is_under_way:
+            self._end()
+
+    def layers(self) -> list[Layer]:
+        """Return the layers of the viewer that show the volume."""
+        layers = () if self.viewer is None else self.viewer.layers
+        return [layer for layer in layers if layer.metadata.get(FOD_KEY) is self]
+
+    def _read(self) -> None:
+        """Read the file; in the thread."""
+        try:
+            self._result = self._reader.read()[0]
+        except (TractographyError, GivenUpError) as error:
+            self._result = error
+        except Exception as error:  # a defect: logged in full, told in a sentence
+            logger.exception("%s could not be read", self.name)
+            self._result = TractographyError(
+                f"{self.name} could not be read: {error}; the log has the details."
+            )
+
+    def _poll(self) -> None:
+        """Show what the thread has read; in the main thread."""
+        if self._is_polling:  # napari handles events while it adds a progress bar
+            return
+        self._is_polling = True
+        try:
+            layers = self.layers()
+            if self._was_added and not layers:
+                self.cancel()
+                return
+            self._was_added = bool(layers)
+            if not self.is_map_shown:
+                self._follow_map(layers)
+            if self._result is not None:
+                self._end()
+                return
+            self._show_progress()
+            self.progressed.emit(self.progress)
+        finally:
+            self._is_polling = False
+
+    def _follow_map(self, layers: list[Layer]) -> None:
+        """Draw what has been read of the map, now and then; and when it is complete."""
+        is_read = self._reader.map_read.is_set()
+        if is_read or time.monotonic() - self._redrawn > REDRAW_SECONDS:
+            self._redraw(layers)
+            self.is_map_shown = is_read
+            self._redrawn = time.monotonic()
+
+    def _redraw(self, layers: list[Layer]) -> None:
+        limits = self.contrast_limits
+        for layer in layers:
+            layer.contrast_limits_range = layer.contrast_limits = limits
+            layer.refresh()
+
+    def _show_progress(self) -> None:
+        """Show in napari's activity dock how far it is, where there is a window."""
+        if self._bar is None and getattr(self.viewer, "window", None) is not None:
+            self._bar = progress(
+                total=STEPS,
+                desc=f"Reading {self.name}",
+                bar_format="{desc}|{bar}|",  # no steps a second
+                file=io.StringIO(),  # not in the terminal
+            )
+        if self._bar is not None and (steps := int(STEPS * self.progress) - self._bar.n):
+            self._bar.update(steps)  # draws the window
+
+    def _end(self) -> None:
+        result = self._result
+        self.is_under_way = False
+        assert self._timer is not None
+        self._timer.stop()
+        self._reader.cancelled.set()
+        if self._bar is not None:
+            self._bar.close()
+        if isinstance(result, Fod):
+            self.fod = result
+            self._mention_invalid_voxels()
+            if result.n_invalid_voxels:  # they were still in the map
+                self._redraw(self.layers())
+        else:
+            for layer in self.layers():
+                self.viewer.layers.remove(layer)
+            if isinstance(result, TractographyError):
+                show_error(str(result))
+        self.ended.emit(self)
+
+    def _mention_invalid_voxels(self) -> None:
+        if self.fod is not None and self.fod.n_invalid_voxels:
+            show_info(self.fod.invalid_voxels_message)
+
+
+def contrast_limits(values: NDArray[np.floating]) -> tuple[float, float]:
+    """Return contrast limits for the l = 0 map of an FOD, or for its used voxels."""
+    positive = values[values > 0]
+    if not positive.size:
+        return 0.0, HEADROOM
+    sample = positive[:: -(-positive.size // BRIGHT_SAMPLE)]
+    return 0.0, HEADROOM * float(np.percentile(sample, BRIGHT_PERCENTILE))
+
+
+def _in_event_loop() -> bool:
+    """Tell whether timers fire in this thread: it is that of the window."""
+    application = QApplication.instance()
+    return application is not None and QThread.currentThread() == application.thread()

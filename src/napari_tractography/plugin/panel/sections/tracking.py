@@ -1,0 +1,152 @@
+"""The tracking parameters in the panel: controls, and a line on what was chosen for the FOD.
+
+Called by the panel, which puts the two forms in the sections Tracking and More parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
+
+from ....errors import TractographyError
+from ....parameters import parameter_specs
+from ...session.session import Session
+from ...session.tracking_values import BY_FOD
+from ..widgets.controls import form, parameter_controls, set_values
+from ..widgets.sections import button, row
+
+NOT_SUITED = "Step, cone, floor and lengths follow the FOD once one is open."
+NONE_SUITED = "Step, cone, floor and lengths are as you set them."
+SPECS = {spec.name: spec for spec in parameter_specs()}
+
+
+class TrackingSection(QWidget):  # type: ignore[misc]
+    """Controls of the tracking parameters of a session.
+
+    A control that a person changes keeps its value; the others show what suits the FOD.
+
+    Parameters
+    ----------
+    session : Session
+    failed : callable
+        Called with a sentence when what was set is impossible.
+    changed : callable
+        Called after something was set.
+
+    Attributes
+    ----------
+    main, more : list of controls
+        Those most used, and the others.
+    main_form, more_form : QWidget
+        Their forms; the first is in this widget.
+    origin : QLabel
+        Where the values come from.
+    reset : QPushButton
+        Makes the values suit the FOD again.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        failed: Callable[[str], None],
+        changed: Callable[[], None],
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.session = session
+        self._failed, self._changed = failed, changed
+        self._is_showing = False  # values of the session, which nobody sets
+        self.main = parameter_controls(s for s in SPECS.values() if s.section == "main")
+        self.more = parameter_controls(s for s in SPECS.values() if s.section == "more")
+        self.main_form, self.more_form = form(self.main), form(self.more)
+        self.origin = QLabel(NOT_SUITED)
+        self.origin.setWordWrap(True)
+        self.reset = button(
+            "Suit the FOD", "Choose step, cone, floor and lengths for the FOD again."
+        )
+        self.reset.clicked.connect(self._on_reset)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.main_form)
+        layout.addWidget(self.origin)
+        layout.addWidget(row(self.reset))
+        for control in self.controls:
+            control.changed.connect(lambda _value, c=control: self._on_control(c))
+        session.parameters_suited.connect(self.show_values)
+        self.show_values()
+
+    @property
+    def controls(self) -> list[Any]:
+        """All controls."""
+        return [*self.main, *self.more]
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Set parameters by name, as a person does; other names are passed over."""
+        own = {name: value for name, value in values.items() if name in SPECS}
+        if own:
+            self._attempt(lambda: self.session.set_by_hand(own))
+
+    def show_values(self) -> None:
+        """Show the session's values, and where they come from."""
+        by_hand = self.session.tracking.by_hand
+        values = {**self.session.parameters.to_dict(), **by_hand}
+        if values.get("min_radius_mm") is not None or "max_angle_deg" not in values:
+            values["max_angle_deg"] = round(self.session.parameters.max_angle_deg, 2)
+        self._is_showing = True
+        try:
+            set_values(self.controls, values)
+        finally:
+            self._is_showing = False
+        summary = self.session.tracking.summary()
+        is_open = self.session.tracking.fod is not None
+        self.origin.setText(summary or (NONE_SUITED if is_open else NOT_SUITED))
+        self.reset.setEnabled(is_open and any(name in by_hand for name in BY_FOD))
+
+    # -- what is kept from one session to the next ---------------------------------------------
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """The values to keep: the default in place of one that was chosen for the FOD."""
+        by_hand = self.session.tracking.by_hand
+        return {
+            c.name: SPECS[c.name].default if c.name in BY_FOD and c.name not in by_hand else c.value
+            for c in self.controls
+        }
+
+    @property
+    def kept_defaults(self) -> str:
+        """The values that a person set to what is the default, which :attr:`kept` cannot tell."""
+        by_hand = self.session.tracking.by_hand
+        return ", ".join(n for n in BY_FOD if by_hand.get(n, object()) == SPECS[n].default)
+
+    def restore(self, values: Mapping[str, Any], kept_defaults: str = "") -> None:
+        """Set what was kept, and nothing else."""
+        named = kept_defaults.split(", ")
+        wanted = {n: v for n, v in values.items() if v != SPECS[n].default or n in named}
+        if wanted.get("min_radius_mm") is not None:
+            wanted.pop("max_angle_deg", None)
+        tracking = self.session.tracking
+        if wanted != tracking.by_hand:
+            tracking.by_hand = {}
+            self._attempt(lambda: self.session.set_by_hand(wanted))
+
+    # -- what a person does --------------------------------------------------------------------
+
+    def _on_control(self, control: Any) -> None:
+        if not self._is_showing:
+            self.set({control.name: control.value})
+
+    def _on_reset(self) -> None:
+        self._attempt(lambda: self.session.forget_by_hand(BY_FOD))
+
+    def _attempt(self, change: Callable[[], None]) -> None:
+        try:
+            change()
+        except TractographyError as error:
+            self._failed(str(error))
+            return
+        finally:
+            self.show_values()
+        self._changed()

@@ -1,0 +1,76 @@
+"""Tracking parameters while they are chosen: some set by a person, the others suited to the FOD.
+
+Called by the session; the panel's Tracking section shows the values and says where they come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...defaults import suited_to
+from ...errors import InvalidParameterError
+from ...fod import Fod
+from ...parameters import TrackingParameters, parameter_specs
+
+BY_FOD = tuple(spec.name for spec in parameter_specs() if spec.by_fod)
+# Of these two the one that was set last counts.
+INSTEAD = {"max_angle_deg": "min_radius_mm", "min_radius_mm": "max_angle_deg"}
+
+
+class TrackingValues:
+    """The values that a person set, and the parameters that they give with an FOD.
+
+    Attributes
+    ----------
+    fod : Fod or None
+        What values that nobody set are suited to; None has those of ``TrackingParameters()``.
+    by_hand : dict of str to value
+        What a person set. It stays when the FOD changes.
+    """
+
+    def __init__(self) -> None:
+        self.fod: Fod | None = None
+        self.by_hand: dict[str, Any] = {}
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Note what a person set, by parameter name; :meth:`parameters` checks it."""
+        for name, value in values.items():
+            other = INSTEAD.get(name)
+            if other is not None and other not in values:
+                self.by_hand.pop(other, None)
+            self.by_hand[name] = value
+
+    def forget(self, names: Iterable[str] = BY_FOD) -> None:
+        """Let the FOD decide some values again."""
+        for name in names:
+            self.by_hand.pop(name, None)
+
+    def parameters(self) -> TrackingParameters:
+        """Return the parameters.
+
+        Raises
+        ------
+        InvalidParameterError
+            When what a person set is out of range or contradicts itself.
+        """
+        if self.fod is None:
+            return TrackingParameters(**self.by_hand)
+        return TrackingParameters.for_fod(self.fod, **self.by_hand)
+
+    @property
+    def suited(self) -> list[str]:
+        """Names of the values that were chosen for the FOD."""
+        if self.fod is None:
+            return []
+        instead = {INSTEAD[name] for name in self.by_hand if name in INSTEAD}
+        return [name for name in BY_FOD if name not in self.by_hand and name not in instead]
+
+    def summary(self) -> str:
+        """Return one sentence on which values were chosen for the FOD, and how, or ""."""
+        if self.fod is None:
+            return ""
+        try:
+            return suited_to(self.fod).summary(self.parameters())
+        except InvalidParameterError:  # which is told where it was set
+            return ""

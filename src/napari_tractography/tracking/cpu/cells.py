@@ -1,0 +1,326 @@
+"""Where a point lies among voxels, and the FOD there: rows of the table, interpolated.
+
+A row of the table is filled when a streamline first comes near, by whichever thread is there first.
+Should two be there at once, both write the same numbers.
+"""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...compiling import compiled, inlined
+from .. import codes
+from ..codes import ABOVE, EVERYWHERE, EXCESS, NEAR, PADDING, POINTS_AT_ONCE
+from .lanes import AWAY, EXPECTED, N_LANES, booleans_of, filled, filled_int, load, load_from
+from .llvm import bits_of, floors, largest_of, lowest_bit, select, sum_of, to_ints
+from .memory import (
+    acquire,
+    half_loader_from,
+    loader_from,
+    prefetch_at,
+    publish,
+    store,
+    store_halves,
+    store_to,
+    transposer,
+)
+from .sphere.evaluation import values_at
+from .sphere.peaks import climb, largest_value
+
+BIT = np.uint32(1)
+# In place of the bound of a row that is not filled yet, as a number and as a half float.
+UNFILLED, UNFILLED_BITS = np.float32(codes.UNFILLED), np.uint16(codes.UNFILLED_BITS)
+ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
+load_some, load_halves = loader_from(PADDING), half_loader_from(PADDING)
+transpose = transposer(PADDING)
+CACHE_LINE = 32  # numbers of 16 bits
+SOME = np.uint32((1 << PADDING) - 1)
+
+
+@inlined
+def to_voxel(matrix, x, y, z):
+    """Map RAS+ mm, numbers or vectors, to voxel coordinates by a (3, 4) float32 matrix."""
+    vx = matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2] * z + matrix[0, 3]
+    vy = matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2] * z + matrix[1, 3]
+    vz = matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2] * z + matrix[2, 3]
+    return vx, vy, vz
+
+
+@inlined
+def nearest(v):
+    """Return the voxel that a voxel coordinate belongs to, along its axis."""
+    return np.int64(np.floor(v + HALF))
+
+
+@inlined
+def padded_length(shifts):
+    """Return the length of the rows of the table, which the compiler knows from that of a tuple."""
+    n_coefficients = len(shifts) * (len(shifts) + 1) // 2
+    return (n_coefficients // PADDING + 1) * PADDING
+
+
+@compiled
+def fill_row(shifts, values, change, table, row, points, amplitudes, mixed):
+    """Fill one row of the table.
+
+    Parameters
+    ----------
+    shifts : tuple of (lmax + 1) float32
+    values : (n_rows, n_coefficients) float32
+        The FOD's own coefficients.
+    change : (n_coefficients, n_padded) float32
+    table : (n_rows + 1, n_padded) uint16
+        Coefficients and bounds as half floats, see `FodTable`; the row is written.
+    row : int
+    points : (3, n) float32
+        Directions of the half sphere.
+    amplitudes, mixed : (n,) float32, (n_padded,) float32
+        Scratch.
+
+    Returns
+    -------
+    float32
+        Mean over the sphere of the non-negative amplitude.
+    """
+    n_coefficients, n_padded = change.shape
+    first = row * n_padded
+    for c in range(0, n_padded, PADDING):
+        total = values[row, 0] * load_some(change, c)
+        for k in range(1, n_coefficients):
+            total = total + values[row, k] * load_some(change, k * n_padded + c)
+        store_to(mixed, c, total)
+    mixed[n_coefficients] = UNFILLED  # the bound is there last of all
+    for c in range(0, n_padded, PADDING):
+        store_halves(table, first + c, load_some(mixed, c))
+    for c in range(0, n_padded, PADDING):  # as they are read from now on
+        store_to(mixed, c, load_halves(table, first + c))
+    n_points = points.shape[1]
+    total = filled(ZERO)
+    for j in range(0, n_points, POINTS_AT_ONCE):
+        x = load_from(points, j)
+        y = load_from(points, n_points + j)
+        z = load_from(points, 2 * n_points + j)
+        some = values_at(shifts, mixed, x, y, z)
+        store_to(amplitudes, j, some)
+        total = total + select(some > ZERO, some, ZERO)
+    value, j = largest_value(amplitudes, n_points)
+    bound = ZERO
+    if value > ZERO:
+        x, y, z = points[0, j], points[1, j], points[2, j]
+        px, py, pz, bound = climb(shifts, mixed, ZERO, ZERO, ONE, EVERYWHERE, ZERO, x, y, z, value)
+        for j in range(0, n_points, POINTS_AT_ONCE):  # other lobes, whose peaks may be higher
+            cosine = px * load_from(points, j) + py * load_from(points, n_points + j)
+            cosine = cosine + pz * load_from(points, 2 * n_points + j)
+            elsewhere = (cosine < NEAR) & (cosine > -NEAR)
+            bound = max(
+                bound, EXCESS * largest_of(select(elsewhere, load_from(amplitudes, j), ZERO))
+            )
+    last = n_coefficients // PADDING * PADDING
+    mixed[n_coefficients] = bound * ABOVE
+    publish()
+    store_halves(table, first + last, load_some(mixed, last))
+    return sum_of(total) / np.float32(n_points)
+
+
+@inlined
+def ensure_row(field, scratch, row):
+    """Fill a row of the table unless it is filled already."""
+    if field.coefficients[np.uint64(row), field.values.shape[1]] == UNFILLED_BITS:
+        field.masses[row] = fill_row(
+            field.shifts,
+            field.values,
+            field.change,
+            field.coefficients,
+            row,
+            field.sphere_points,
+            scratch.amplitudes,
+            scratch.mixed,
+        )
+
+
+@inlined
+def corner_weight(k, fx, fy, fz):
+    """Return the trilinear weight of corner k of a cell at fractions of its edges.
+
+    Bits 2, 1 and 0 of k tell whether the corner is at the far end along x, y and z. The fractions,
+    from 0 to 1, are numbers or vectors.
+    """
+    weight = fx if k >> 2 else ONE - fx
+    weight = weight * (fy if (k >> 1) & 1 else ONE - fy)
+    return weight * (fz if k & 1 else ONE - fz)
+
+
+@inlined
+def ask_for_numbers(field, state, n, lane):
+    """Ask for the numbers of the rows of a lane's cell: the voxel, or the eight voxels around."""
+    _, ny, nz = field.voxel_rows.shape
+    cells = state.cells
+    first = (np.int64(cells[0, lane]) * ny + np.int64(cells[1, lane])) * nz
+    first += np.int64(cells[2, lane])
+    prefetch_at(field.voxel_rows, first)
+    if n > 1:
+        prefetch_at(field.voxel_rows, first + nz)
+        prefetch_at(field.voxel_rows, first + ny * nz)
+        prefetch_at(field.voxel_rows, first + ny * nz + nz)
+
+
+@inlined
+def leave_cell(field, state, n, lane):
+    """Move a lane to the cell of its last point, if that is another; see `leave_cells`."""
+    half = HALF if n == 1 else ZERO
+    vx, vy, vz = to_voxel(field.to_voxel, state.x[lane], state.y[lane], state.z[lane])
+    ix = np.int32(np.floor(vx + half))
+    iy = np.int32(np.floor(vy + half))
+    iz = np.int32(np.floor(vz + half))
+    cells = state.cells
+    if ix != cells[0, lane] or iy != cells[1, lane] or iz != cells[2, lane]:
+        cells[0, lane], cells[1, lane], cells[2, lane] = ix, iy, iz
+        state.progress[AWAY] |= np.int64(1) << lane
+        ask_for_numbers(field, state, n, lane)
+
+
+@inlined
+def leave_cells(field, state, n, moved):
+    """Move a set of lanes to the cells of their last points."""
+    vx, vy, vz = to_voxel(field.to_voxel, load(state.x), load(state.y), load(state.z))
+    half = HALF if n == 1 else ZERO
+    ix, iy, iz = to_ints(floors(vx + half)), to_ints(floors(vy + half)), to_ints(floors(vz + half))
+    jx, jy, jz = load(state.cells[0]), load(state.cells[1]), load(state.cells[2])
+    left = moved & bits_of((ix != jx) | (iy != jy) | (iz != jz))
+    elsewhere = booleans_of(left)
+    store(state.cells[0], select(elsewhere, ix, jx))
+    store(state.cells[1], select(elsewhere, iy, jy))
+    store(state.cells[2], select(elsewhere, iz, jz))
+    state.progress[AWAY] |= np.int64(left)
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        ask_for_numbers(field, state, n, lane)
+
+
+@inlined
+def find_rows(field, state, n, lane):
+    """Find the rows of the cell of a lane, and ask for them.
+
+    The last row of the table, of zeros, stands for voxels without an FOD.
+    """
+    ix = np.int64(state.cells[0, lane])
+    iy = np.int64(state.cells[1, lane])
+    iz = np.int64(state.cells[2, lane])
+    nx, ny, nz = field.voxel_rows.shape
+    voxels, none = field.voxel_rows.reshape(field.voxel_rows.size), field.values.shape[0]
+    first = (ix * ny + iy) * nz + iz
+    inside = ix >= 0 and iy >= 0 and iz >= 0 and ix + 1 < nx and iy + 1 < ny and iz + 1 < nz
+    for k in range(n):
+        dx, dy, dz = k >> 2, (k >> 1) & 1, k & 1
+        row = np.int64(-1)
+        if inside or (0 <= ix + dx < nx and 0 <= iy + dy < ny and 0 <= iz + dz < nz):
+            row = np.int64(voxels[np.uint64(first + (dx * ny + dy) * nz + dz)])
+        row = row if row >= 0 else none
+        state.lane_rows[lane, k] = row
+        begin = row * padded_length(field.shifts)
+        for at in range(0, padded_length(field.shifts), CACHE_LINE):
+            prefetch_at(field.coefficients, begin + at)
+        prefetch_at(field.coefficients, begin + padded_length(field.shifts) - 1)
+
+
+@inlined
+def interpolate(field, state, n, lane):
+    """Write the coefficients of one lane, by its rows and weights."""
+    n_padded = padded_length(field.shifts)
+    rows, weights, coefficients = state.lane_rows, state.corner_weights, field.coefficients
+    r0 = rows[lane, 0] * n_padded
+    to = lane * n_padded
+    if n == 1:
+        for c in range(0, n_padded, PADDING):
+            store_to(state.lane_coefficients, to + c, load_halves(coefficients, r0 + c))
+        return
+    r1, r2, r3 = rows[lane, 1] * n_padded, rows[lane, 2] * n_padded, rows[lane, 3] * n_padded
+    r4, r5 = rows[lane, 4] * n_padded, rows[lane, 5] * n_padded
+    r6, r7 = rows[lane, 6] * n_padded, rows[lane, 7] * n_padded
+    w0, w1, w2, w3 = weights[0, lane], weights[1, lane], weights[2, lane], weights[3, lane]
+    w4, w5, w6, w7 = weights[4, lane], weights[5, lane], weights[6, lane], weights[7, lane]
+    for c in range(0, n_padded, PADDING):
+        total = w0 * load_halves(coefficients, r0 + c) + w1 * load_halves(coefficients, r1 + c)
+        total = total + w2 * load_halves(coefficients, r2 + c)
+        total = total + w3 * load_halves(coefficients, r3 + c)
+        total = total + w4 * load_halves(coefficients, r4 + c)
+        total = total + w5 * load_halves(coefficients, r5 + c)
+        total = total + w6 * load_halves(coefficients, r6 + c)
+        total = total + w7 * load_halves(coefficients, r7 + c)
+        store_to(state.lane_coefficients, to + c, total)
+
+
+@inlined
+def side_by_side(field, state, moved):
+    """Copy the coefficients of lanes, each side by side, to where those of all lanes are."""
+    n_padded = padded_length(field.shifts)
+    for first in range(0, N_LANES, PADDING):
+        if moved >> np.uint32(first) & SOME:
+            for c in range(0, n_padded, PADDING):
+                transpose(
+                    state.lane_coefficients,
+                    first * n_padded + c,
+                    n_padded,
+                    state.coefficients,
+                    c * N_LANES + first,
+                    N_LANES,
+                )
+
+
+@inlined
+def find_rows_of(field, state, n, lanes):
+    """Find the rows of a set of lanes that have left their cells."""
+    state.progress[AWAY] &= ~np.int64(lanes)
+    state.progress[EXPECTED] |= np.int64(lanes)
+    while lanes:
+        lane = lowest_bit(lanes)
+        lanes &= lanes - BIT
+        find_rows(field, state, n, lane)
+
+
+@inlined
+def mix(field, scratch, state, n, moved):
+    """Find the FOD at the last point of each of a set of lanes: its coefficients and their bound.
+
+    ``state.row`` becomes the row of the nearest voxel.
+    """
+    new = moved & np.uint32(state.progress[EXPECTED])
+    state.progress[EXPECTED] &= ~np.int64(moved)
+    left = new
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        for k in range(n):
+            ensure_row(field, scratch, state.lane_rows[lane, k])
+    acquire()
+    left = moved
+    if n == 1:
+        left = new
+    else:
+        vx, vy, vz = to_voxel(field.to_voxel, load(state.x), load(state.y), load(state.z))
+        fx, fy, fz = vx - floors(vx), vy - floors(vy), vz - floors(vz)
+        for k in range(8):
+            store(state.corner_weights[k], corner_weight(k, fx, fy, fz))
+        corner = select(fx >= HALF, filled_int(4), 0) | select(fy >= HALF, filled_int(2), 0)
+        store(state.corner, corner | select(fz >= HALF, filled_int(1), 0))
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        interpolate(field, state, n, lane)
+        state.row[lane] = state.lane_rows[lane, state.corner[lane] if n > 1 else 0]
+    side_by_side(field, state, new if n == 1 else moved)
+    bound = load(state.coefficients[field.values.shape[1]])
+    store(state.bound, select(booleans_of(moved), bound, load(state.bound)))
+
+
+@inlined
+def mean_amplitude(field, state, n, lane):
+    """Return the interpolated mean over the sphere of the non-negative amplitudes."""
+    if n == 1:
+        return field.masses[state.lane_rows[lane, 0]]
+    total = ZERO
+    for k in range(8):
+        total += state.corner_weights[k, lane] * field.masses[state.lane_rows[lane, k]]
+    return total

@@ -1,0 +1,166 @@
+"""Lanes: the streamlines that a thread of the CPU backend tracks side by side, and their state.
+
+Vectors of N_LANES numbers have one for each; their operators and functions are those of
+:mod:`.llvm`, and what is given here in terms of them. The state is allocated by :mod:`.run`, one
+for each thread; read and written by the kernel.
+"""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from ...compiling import OPTIONS, cached, inlined
+from ..codes import POINTS_AT_ONCE
+from .llvm import booleans_reader
+from .memory import copy_numbers, filler, loader, loader_from
+
+# Streamlines side by side: two registers' worth where these are widest, so that the operations of
+# one half hide behind those of the other (trilinear steps took a seventh less time than with 16).
+N_LANES = POINTS_AT_ONCE
+
+load = loader(N_LANES)
+load_from = loader_from(N_LANES)
+filled = filler(types.float32, N_LANES)
+filled_int = filler(types.int32, N_LANES)
+booleans_of = booleans_reader(N_LANES)
+
+
+class LaneState(NamedTuple):
+    """The state of N_LANES SIMD lanes, each of which tracks one streamline at a time.
+
+    The half-streamlines are 0, forward, and 1, backward.
+    """
+
+    # The half-streamline that is being tracked.
+    x: np.ndarray  # (N_LANES,) float32: its last point, RAS+ mm, like y and z
+    y: np.ndarray
+    z: np.ndarray
+    ux: np.ndarray  # (N_LANES,) float32: its direction, a unit vector, like uy and uz
+    uy: np.ndarray
+    uz: np.ndarray
+    length: np.ndarray  # (N_LANES,) float32: so far, mm; written where it ends
+    max_length: np.ndarray  # (N_LANES,) float32: that it may have, mm
+    voxel: np.ndarray  # (N_LANES,) int32: nearest voxel, in C order
+    row: np.ndarray  # (N_LANES,) int32: of that voxel in the tables, -1 where it has no FOD
+    steps: np.ndarray  # (N_LANES,) int32: so far
+    max_steps: np.ndarray  # (N_LANES,) int32: that it may have
+    stream: np.ndarray  # (N_LANES,) uint32: streamline id, in the counter of random numbers
+    purpose: np.ndarray  # (N_LANES,) uint32: of the random numbers
+    n_tries: np.ndarray  # (N_LANES,) uint32: directions that were tried for the next step
+    cursor: np.ndarray  # (N_LANES,) int32: index of the last point in `points`
+    cursor_step: np.ndarray  # (N_LANES,) int32: 1 or -1, to the index of the next point
+    since_recorded: np.ndarray  # (N_LANES,) int32: steps that have the same cursor, 0 when it moves
+    reason: np.ndarray  # (N_LANES,) int32: why it ends
+    next_voxel: np.ndarray  # (N_LANES,) int32: that the step leads to, -1 outside the image
+    # The FOD at its last point.
+    bound: np.ndarray  # (N_LANES,) float32: no amplitude that may be drawn is larger
+    coefficients: np.ndarray  # (n_padded, N_LANES) float32; after them, the bound of the voxels
+    lane_coefficients: np.ndarray  # (N_LANES, n_padded) float32: the same
+    # The cell of eight voxels around its last point.
+    cells: np.ndarray  # (3, N_LANES) int32: the voxel of corner 0
+    corner_weights: np.ndarray  # (8, N_LANES) float32: trilinear
+    corner: np.ndarray  # (N_LANES,) int32: the corner nearest to the point
+    lane_rows: np.ndarray  # (N_LANES, 8) int64
+    # The streamline.
+    seed: np.ndarray  # (N_LANES,) int64: index of its seed in the block
+    half: np.ndarray  # (N_LANES,) int64: which half is being tracked
+    start_direction: np.ndarray  # (N_LANES, 3) float32: of the forward half
+    half_n_points: np.ndarray  # (N_LANES, 2) int64: of each half that has ended, but for the seed
+    half_steps: np.ndarray  # (N_LANES, 2) int64
+    half_lengths: np.ndarray  # (N_LANES, 2) float32: mm
+    half_reasons: np.ndarray  # (N_LANES, 2) int64: why each ended
+    inside: np.ndarray  # (N_LANES, n_regions) uint8: whether the last point is in each region
+    visited: np.ndarray  # (N_LANES,) int64: bits of the include regions
+    # The number of the include region that each half is to visit next: in rising order from q on,
+    # in falling order from q - 1 on, for each q.
+    next_up: np.ndarray  # (N_LANES, 2, n_includes + 1) int64
+    next_down: np.ndarray  # (N_LANES, 2, n_includes + 1) int64
+    # (N_LANES, 2 * n_points + 1, 3) float32: backward half, seed in the middle, forward half; mm
+    points: np.ndarray
+    progress: np.ndarray  # (4,) int64: see BUSY and the others
+
+
+# Indices of `LaneState.progress`: as bits, the lanes that track a streamline, those whose next step
+# has its direction already, those whose `coefficients` are of an earlier point, and of these the
+# ones whose `lane_rows` are, and those whose rows are on the way from memory; the number of seeds
+# begun and of points of streamlines that are done. SETTLED are lanes whose direction follows itself
+# as long as they stay in their voxel.
+BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, N_BEGUN, N_POINTS = range(8)
+
+FLOATS = ("x", "y", "z", "ux", "uy", "uz", "length", "max_length", "bound")
+INTS = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
+INTS += ("since_recorded", "reason", "next_voxel", "corner")
+WORDS = ("stream", "purpose", "n_tries")
+LONGS = ("seed", "half", "visited")
+NOWHERE = np.int32(-(2**31))  # the cell of no point
+
+
+def new_lane_state(n_regions: int, n_includes: int, n_points: int, n_padded: int) -> LaneState:
+    """Allocate the state of one thread.
+
+    Parameters
+    ----------
+    n_regions, n_includes : int
+        How many regions there are, and how many of them are include regions.
+    n_points : int
+        The most points that half a streamline has, but for the seed.
+    n_padded : int
+        Length of the rows of coefficients.
+    """
+    arrays = {
+        name: np.zeros(N_LANES, dtype)
+        for names, dtype in (
+            (FLOATS, np.float32),
+            (INTS, np.int32),
+            (WORDS, np.uint32),
+            (LONGS, np.int64),
+        )
+        for name in names
+    }
+    return LaneState(
+        **arrays,
+        coefficients=np.zeros((n_padded, N_LANES), np.float32),
+        lane_coefficients=np.zeros((N_LANES, n_padded), np.float32),
+        cells=np.full((3, N_LANES), NOWHERE),
+        corner_weights=np.zeros((8, N_LANES), np.float32),
+        lane_rows=np.full((N_LANES, 8), -1, np.int64),
+        start_direction=np.zeros((N_LANES, 3), np.float32),
+        half_n_points=np.zeros((N_LANES, 2), np.int64),
+        half_steps=np.zeros((N_LANES, 2), np.int64),
+        half_lengths=np.zeros((N_LANES, 2), np.float32),
+        half_reasons=np.zeros((N_LANES, 2), np.int64),
+        inside=np.zeros((N_LANES, n_regions), np.uint8),
+        next_up=np.zeros((N_LANES, 2, n_includes + 1), np.int64),
+        next_down=np.zeros((N_LANES, 2, n_includes + 1), np.int64),
+        points=np.empty((N_LANES, 2 * n_points + 1, 3), np.float32),
+        progress=np.zeros(8, np.int64),
+    )
+
+
+@inlined
+def copy_points(source, first, target, at, n):
+    """Copy n points, from number `first` of an array on to number `at` of another on.
+
+    Both arrays are (..., 3) float32 in C order; points are counted over all leading axes.
+    """
+    copy_numbers(source, 3 * first, target, 3 * at, 3 * n)
+
+
+@cached(**OPTIONS)
+def in_order(points, firsts, counts, ordered):
+    """Copy the points of streamlines from `points` to `ordered`, in the order of their seeds.
+
+    Parameters
+    ----------
+    points, ordered : (n, 3) float32
+    firsts, counts : (n_seeds,) int64
+        Where in `points` each streamline begins, and how many points it has.
+    """
+    at = 0
+    for seed in range(len(counts)):
+        copy_points(points, firsts[seed], ordered, at, counts[seed])
+        at += counts[seed]

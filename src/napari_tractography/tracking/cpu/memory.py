@@ -1,0 +1,236 @@
+"""Memory as vectors: loads, stores, half floats, transposed blocks, prefetches and fences.
+
+More of the vocabulary of :mod:`.llvm`. Indices are of ``array.flat``, and nobody checks them.
+"""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
+
+from .llvm import (
+    BYTE_ADDRESS,
+    FLOAT,
+    INT,
+    LONG,
+    Vector,
+    constant,
+    fill,
+    library,
+)
+
+
+def _data(context, builder, array_type, array):
+    return context.make_array(array_type)(context, builder, array).data
+
+
+def loader(n):
+    """Return a function that loads the first `n` numbers of an array."""
+
+    @intrinsic
+    def load(typing_context, array):
+        def generate(context, builder, sig, args):
+            return _load(context, builder, array, args[0], None, n)
+
+        return Vector(array.dtype, n)(array), generate
+
+    return load
+
+
+def loader_from(n):
+    """Return a function that loads ``array.flat[at : at + n]``."""
+
+    @intrinsic
+    def load_from(typing_context, array, at):
+        def generate(context, builder, sig, args):
+            return _load(context, builder, array, args[0], args[1], n)
+
+        return Vector(array.dtype, n)(array, types.unliteral(at)), generate
+
+    return load_from
+
+
+def _load(context, builder, array_type, array, at, n):
+    element = context.get_data_type(array_type.dtype)
+    pointer = _data(context, builder, array_type, array)
+    if at is not None:
+        pointer = builder.gep(pointer, [at])
+    pointer = builder.bitcast(pointer, ir.VectorType(element, n).as_pointer())
+    return builder.load(pointer, align=array_type.dtype.bitwidth // 8)
+
+
+def half_loader_from(n):
+    """Return a function that loads ``array.flat[at : at + n]``, the bits of half floats."""
+
+    @intrinsic
+    def load_from(typing_context, array, at):
+        def generate(context, builder, sig, args):
+            numbers = _load(context, builder, array, args[0], args[1], n)
+            halves = builder.bitcast(numbers, ir.VectorType(ir.HalfType(), n))
+            return builder.fpext(halves, ir.VectorType(FLOAT, n))
+
+        return Vector(types.float32, n)(array, types.unliteral(at)), generate
+
+    return load_from
+
+
+@intrinsic
+def store_halves(typing_context, array, at, vector):
+    """Write a vector of float32, rounded to half floats, to ``array.flat[at : at + n]``."""
+
+    def generate(context, builder, sig, args):
+        halves = builder.fptrunc(args[2], ir.VectorType(ir.HalfType(), vector.n))
+        numbers = builder.bitcast(halves, ir.VectorType(ir.IntType(16), vector.n))
+        pointer = builder.gep(_data(context, builder, array, args[0]), [args[1]])
+        pointer = builder.bitcast(pointer, numbers.type.as_pointer())
+        builder.store(numbers, pointer, align=2)
+        return context.get_dummy_value()
+
+    if array.dtype != types.uint16:
+        raise TypingError(f"the bits of half floats do not fit an array of {array.dtype}")
+    return types.void(array, types.unliteral(at), vector), generate
+
+
+def filler(dtype, n):
+    """Return a function that fills a vector of `n` with a number of this dtype."""
+
+    @intrinsic
+    def filled(typing_context, number):
+        def generate(context, builder, sig, args):
+            return fill(builder, context.cast(builder, args[0], sig.args[0], dtype), n)
+
+        return Vector(dtype, n)(types.unliteral(number)), generate
+
+    return filled
+
+
+def transposer(size):
+    """Return a function that copies a block of float32 to another matrix, rows becoming columns.
+
+    ``transpose(source, first, row_length, target, at, other_length)`` copies
+    ``source.flat[first + i * row_length + j]`` to ``target.flat[at + j * other_length + i]``, for i
+    and j below `size`, a power of two.
+    """
+
+    def generate(context, builder, sig, args):
+        row = ir.VectorType(FLOAT, size)
+
+        def place(array_type, array, first, stride, k):
+            pointer = _data(context, builder, array_type, array)
+            at = builder.add(first, builder.mul(stride, ir.Constant(LONG, k)))
+            return builder.bitcast(builder.gep(pointer, [at]), row.as_pointer())
+
+        rows = [
+            builder.load(place(sig.args[0], args[0], args[1], args[2], k), align=4)
+            for k in range(size)
+        ]
+        half = 1
+        while half < size:  # swap the blocks off the diagonal, of 1, 2, 4, ... numbers
+            lower = constant([i if not i & half else i - half + size for i in range(size)])
+            upper = constant([i + half if not i & half else i + size for i in range(size)])
+            for k in range(size):
+                if not k & half:
+                    a, b = rows[k], rows[k + half]
+                    rows[k] = builder.shuffle_vector(a, b, lower)
+                    rows[k + half] = builder.shuffle_vector(a, b, upper)
+            half *= 2
+        for k in range(size):
+            builder.store(rows[k], place(sig.args[3], args[3], args[4], args[5], k), align=4)
+        return context.get_dummy_value()
+
+    @intrinsic
+    def transpose(typing_context, source, first, row_length, target, at, other_length):
+        long = types.int64
+        return types.void(source, long, long, target, long, long), generate
+
+    return transpose
+
+
+@intrinsic
+def store_to(typing_context, array, at, vector):
+    """Write a vector to ``array.flat[at : at + n]``, an array of the same dtype."""
+
+    def generate(context, builder, sig, args):
+        pointer = builder.gep(_data(context, builder, array, args[0]), [args[1]])
+        pointer = builder.bitcast(pointer, args[2].type.as_pointer())
+        builder.store(args[2], pointer, align=4)
+        return context.get_dummy_value()
+
+    if vector.dtype != array.dtype:
+        raise TypingError(f"a vector of {vector.dtype} does not fit an array of {array.dtype}")
+    return types.void(array, types.unliteral(at), vector), generate
+
+
+def _fence(ordering, scope=None):
+    @intrinsic
+    def fence(typing_context):
+        def generate(context, builder, sig, args):
+            builder.fence(ordering, scope)
+            return context.get_dummy_value()
+
+        return types.void(), generate
+
+    return fence
+
+
+# What one thread writes before `publish` another sees that reads it after `acquire`, once it has
+# seen what was written after `publish`.
+publish = _fence("release")
+acquire = _fence("acquire")
+# Keeps the compiler from loading ahead what is read after: no instruction.
+stay = _fence("seq_cst", "singlethread")
+
+
+@intrinsic
+def store(typing_context, array, vector):
+    """Write a vector to the first numbers of an array of the same dtype."""
+
+    def generate(context, builder, sig, args):
+        pointer = _data(context, builder, array, args[0])
+        pointer = builder.bitcast(pointer, args[1].type.as_pointer())
+        builder.store(args[1], pointer, align=4)
+        return context.get_dummy_value()
+
+    if vector.dtype != array.dtype:
+        raise TypingError(f"a vector of {vector.dtype} does not fit an array of {array.dtype}")
+    return types.void(array, vector), generate
+
+
+def _prefetch(builder, address):
+    arguments = [BYTE_ADDRESS, INT, INT, INT]
+    function = library(builder, "llvm.prefetch.p0", ir.VoidType(), arguments)
+    # To read, to be kept in all levels of the cache, data.
+    pointer = builder.inttoptr(address, BYTE_ADDRESS)
+    builder.call(function, [pointer, *(ir.Constant(INT, flag) for flag in (0, 3, 1))])
+
+
+@intrinsic
+def prefetch_at(typing_context, array, at):
+    """Ask for ``array.flat[at]``, which need not exist, ahead of its use."""
+
+    def generate(context, builder, sig, args):
+        struct = context.make_array(array)(context, builder, args[0])
+        address = builder.ptrtoint(struct.data, LONG)
+        size = ir.Constant(LONG, array.dtype.bitwidth // 8)
+        _prefetch(builder, builder.add(address, builder.mul(args[1], size)))
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+@intrinsic
+def copy_numbers(typing_context, source, first, target, at, n):
+    """Copy ``source.flat[first : first + n]`` to ``target.flat[at : at + n]``, of one dtype."""
+
+    def generate(context, builder, sig, args):
+        taken = builder.gep(_data(context, builder, source, args[0]), [args[1]])
+        place = builder.gep(_data(context, builder, target, args[2]), [args[3]])
+        cgutils.raw_memcpy(builder, place, taken, args[4], source.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    whole = types.int64
+    return types.void(source, whole, target, whole, whole), generate

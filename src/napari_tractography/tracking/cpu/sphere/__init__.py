@@ -1,0 +1,1 @@
+"""The FOD over the sphere, from its coefficients: amplitudes, peaks, and what a cone allows."""

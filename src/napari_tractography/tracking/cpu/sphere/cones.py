@@ -1,0 +1,109 @@
+"""Cones that are given as functions, and positivity."""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....compiling import compiled, inlined
+from ...codes import EXP, LIMIT, LOG, N_NEIGHBOURS, NOWHERE, POINTS_AT_ONCE, SIXTEENTH, SOFTPLUS
+from ..lanes import filled, load_from
+from ..llvm import lowest_bit, select
+from ..memory import store_to
+from .peaks import point_in_cone
+
+BIT, NONE = np.uint32(1), np.uint32(0)
+ZERO, ONE = np.float32(0), np.float32(1)
+
+
+@compiled
+def nearest_index(directions, neighbours, x, y, z):
+    """Return the direction of the set nearest to a unit vector: uphill in cosine."""
+    i = np.int64(0)
+    best = directions[i, 0] * x + directions[i, 1] * y + directions[i, 2] * z
+    while True:
+        start = i
+        for n in range(N_NEIGHBOURS):
+            j = neighbours[start, n]
+            cosine = directions[j, 0] * x + directions[j, 1] * y + directions[j, 2] * z
+            if cosine > best:
+                best = cosine
+                i = np.int64(j)
+        if i == start:
+            return i
+
+
+@inlined
+def allowed_lanes(field, scratch, state, lanes, x, y, z):
+    """Return those of a set of lanes that may turn to the directions of all lanes."""
+    store_to(scratch.tried, 0, x)
+    store_to(scratch.tried, POINTS_AT_ONCE, y)
+    store_to(scratch.tried, 2 * POINTS_AT_ONCE, z)
+    allowed, tried, sets = lanes, scratch.tried, (field.directions, field.neighbours)
+    while lanes:
+        lane = lowest_bit(lanes)
+        lanes &= lanes - BIT
+        i = nearest_index(sets[0], sets[1], state.ux[lane], state.uy[lane], state.uz[lane])
+        j = nearest_index(sets[0], sets[1], tried[0, lane], tried[1, lane], tried[2, lane])
+        if not field.allowed[i, j]:
+            allowed &= ~(BIT << np.uint32(lane))
+    return allowed
+
+
+@inlined
+def keep_allowed(field, amplitudes, ux, uy, uz):
+    """Strike out the amplitudes at those of ``field.cone_points`` around u that may not follow."""
+    i = nearest_index(field.directions, field.neighbours, ux, uy, uz)
+    for k in range(field.cone_points.shape[1]):
+        x, y, z = point_in_cone(field.cone_points, k, ux, uy, uz)
+        if not field.allowed[i, nearest_index(field.directions, field.neighbours, x, y, z)]:
+            amplitudes[k] = NOWHERE
+
+
+@inlined
+def face_ahead(field, peak, ux, uy, uz):
+    """Turn a direction that points backward round where that may follow u, too.
+
+    An FOD is as large along both: a cone that allows both would be followed back and forth.
+    """
+    x, y, z = -peak[0], -peak[1], -peak[2]
+    if ux * x + uy * y + uz * z > ZERO:
+        i = nearest_index(field.directions, field.neighbours, ux, uy, uz)
+        if field.allowed[i, nearest_index(field.directions, field.neighbours, x, y, z)]:
+            peak[0], peak[1], peak[2] = x, y, z
+
+
+@inlined
+def softplus(sharpness, amplitude):
+    """Return log(1 + exp(sharpness * amplitude)) / sharpness of vectors.
+
+    By multiplication and addition alone, so that all machines have the same bits.
+    """
+    scaled = sharpness * amplitude
+    size = select(scaled >= ZERO, scaled, ZERO - scaled)
+    t = SIXTEENTH * select(size < LIMIT, size, LIMIT)
+    power = filled(EXP[0])
+    for k in range(1, len(EXP)):
+        power = power * t + EXP[k]
+    for _ in range(4):  # to the 16th
+        power = power * power
+    log = filled(LOG[0])
+    for k in range(1, len(LOG)):
+        log = log * power + LOG[k]
+    return (select(scaled >= ZERO, scaled, ZERO) + power * log) / filled(sharpness)
+
+
+@inlined
+def positive(settings, amplitude):
+    """Return the amplitudes that count, of vectors; with clipping, negative ones stay."""
+    if settings.positivity == SOFTPLUS:
+        return softplus(settings.sharpness, amplitude)
+    return amplitude
+
+
+@inlined
+def make_positive(settings, amplitudes, n):
+    """Do the same to the first n numbers of an array."""
+    if settings.positivity == SOFTPLUS:
+        for j in range(0, n, POINTS_AT_ONCE):
+            store_to(amplitudes, j, softplus(settings.sharpness, load_from(amplitudes, j)))

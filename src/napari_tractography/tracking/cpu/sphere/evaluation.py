@@ -1,0 +1,166 @@
+"""The FOD at unit vectors, and its derivatives, from interpolated coefficients.
+
+The FOD at a position is a sum of even harmonics, in the form of
+:mod:`napari_tractography.fields.polynomials`: for each order m the real and imaginary part of
+(x + i y)^m, times z where m is odd, times a polynomial in v = z^2 - s(m). All is by multiplication
+and addition in one stated order, so that every backend has the same bits.
+
+Parameters that recur: `coefficients` are those of one position, (n,) float32, or of all lanes,
+(n, N_LANES) float32, as they are read by FETCH; `shifts` are the s(m), a tuple for
+whose length, lmax + 1, the code is compiled, with all loops written out; x, y and z
+are a unit vector in RAS+ axes, of numbers or vectors.
+"""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ....compiling import bound, inlined, unrolled
+from ..lanes import N_LANES, filled, load_from
+from ..llvm import by_length
+
+WIDTH = np.uint64(N_LANES)
+ONE = np.float32(1)
+TWO = np.float32(2)
+# Unsigned, so that nobody asks whether an index counts from the end.
+FIRST, ONE_MORE, TWO_MORE = np.uint64(0), np.uint64(1), np.uint64(2)
+FOUR = np.float32(4)
+SIX = np.float32(6)
+
+
+@inlined
+def number(coefficients, at):
+    """Return one coefficient of one position."""
+    return coefficients[at]
+
+
+@inlined
+def everywhere(coefficients, at):
+    """Return one coefficient of one position, for a vector of directions."""
+    return filled(coefficients[at])
+
+
+@inlined
+def lanes(coefficients, at):
+    """Return one coefficient of all lanes."""
+    return load_from(coefficients, at * WIDTH)
+
+
+# In the functions below: how coefficients are read, `number` or one of the others, and lmax.
+FETCH, LMAX = number, 0
+
+
+def _value(shifts, coefficients, x, y, z):
+    """Return the FOD at unit vectors, without any positivity."""
+    w = z * z
+    v = w - shifts[0]
+    value = FETCH(coefficients, FIRST)
+    at = FIRST + ONE_MORE
+    for _ in range(LMAX >> 1):
+        value = value * v + FETCH(coefficients, at)
+        at += ONE_MORE
+    re, im = x, y  # of (x + i y)^m
+    for m in range(1, LMAX + 1):
+        v = w - shifts[m]
+        cosine, sine = FETCH(coefficients, at), FETCH(coefficients, at + ONE_MORE)
+        at += TWO_MORE
+        for _ in range((LMAX - m) >> 1):
+            cosine = cosine * v + FETCH(coefficients, at)
+            sine = sine * v + FETCH(coefficients, at + ONE_MORE)
+            at += TWO_MORE
+        term = cosine * re + sine * im
+        if m & 1:
+            term = term * z
+        value = value + term
+        re, im = x * re - y * im, x * im + y * re
+    return value
+
+
+def _derivatives(shifts, coefficients, x, y, z):
+    """Return the FOD at unit vectors, its gradient in space and its second derivatives.
+
+    Returns
+    -------
+    value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz
+        The second derivative by y is minus that by x.
+    """
+    w = z * z
+    v = w - shifts[0]
+    zero = x - x
+    p0, p1, p2 = (
+        FETCH(coefficients, FIRST),
+        zero,
+        zero,
+    )  # value, first and half the second derivative
+    at = FIRST + ONE_MORE
+    for _ in range(LMAX >> 1):
+        p2 = p2 * v + p1
+        p1 = p1 * v + p0
+        p0 = p0 * v + FETCH(coefficients, at)
+        at += ONE_MORE
+    value, gx, gy, gz = p0, zero, zero, TWO * z * p1
+    hxx, hxy, hxz, hyz = zero, zero, zero, zero
+    hzz = TWO * p1 + FOUR * w * (p2 + p2)
+    re, im = x, y  # of (x + i y)^m
+    re_1, im_1 = zero + ONE, zero  # of the power m - 1
+    re_2, im_2 = zero, zero  # of the power m - 2
+    for m in range(1, LMAX + 1):
+        v = w - shifts[m]
+        p0, p1, p2 = FETCH(coefficients, at), zero, zero
+        q0, q1, q2 = FETCH(coefficients, at + ONE_MORE), zero, zero
+        at += TWO_MORE
+        for _ in range((LMAX - m) >> 1):
+            p2 = p2 * v + p1
+            p1 = p1 * v + p0
+            p0 = p0 * v + FETCH(coefficients, at)
+            q2 = q2 * v + q1
+            q1 = q1 * v + q0
+            q0 = q0 * v + FETCH(coefficients, at + ONE_MORE)
+            at += TWO_MORE
+        # From polynomials in v to functions of z, with the factor z of odd orders.
+        if m & 1:
+            slope, bend = TWO * w, FOUR * w * z
+            p2 = SIX * z * p1 + bend * (p2 + p2)
+            q2 = SIX * z * q1 + bend * (q2 + q2)
+            p1 = p0 + slope * p1
+            q1 = q0 + slope * q1
+            p0 = p0 * z
+            q0 = q0 * z
+        else:
+            slope, bend = TWO * z, FOUR * w
+            p2 = TWO * p1 + bend * (p2 + p2)
+            q2 = TWO * q1 + bend * (q2 + q2)
+            p1 = slope * p1
+            q1 = slope * q1
+        order, pairs = np.float32(m), np.float32(m * (m - 1))
+        value = value + (p0 * re + q0 * im)
+        gx = gx + order * (p0 * re_1 + q0 * im_1)
+        gy = gy + order * (q0 * re_1 - p0 * im_1)
+        gz = gz + (p1 * re + q1 * im)
+        hxx = hxx + pairs * (p0 * re_2 + q0 * im_2)
+        hxy = hxy + pairs * (q0 * re_2 - p0 * im_2)
+        hxz = hxz + order * (p1 * re_1 + q1 * im_1)
+        hyz = hyz + order * (q1 * re_1 - p1 * im_1)
+        hzz = hzz + (p2 * re + q2 * im)
+        re_2, im_2 = re_1, im_1
+        re_1, im_1 = re, im
+        re, im = x * re - y * im, x * im + y * re
+    return value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz
+
+
+def _for(function, fetch):
+    @cache
+    def make(length):
+        return bound(unrolled(function, LMAX=length - 1), FETCH=fetch)
+
+    return by_length(function, make)
+
+
+value_at = _for(_value, number)
+values_of_lanes = _for(_value, lanes)
+values_at = _for(_value, everywhere)
+derivatives_at = _for(_derivatives, number)
+derivatives_of_lanes = _for(_derivatives, lanes)

@@ -1,0 +1,118 @@
+// The FOD at unit vectors, and its derivatives. Twin of cpu/sphere/evaluation.py, which explains
+// the form.
+#pragma once
+
+// The FOD, its gradient in space and its second derivatives; that by y is minus that by x.
+struct Derivatives {
+    float value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz;
+};
+
+// What is taken from z^2 for order m, see fields/polynomials.py.
+DEVICE float shift_of(int m)
+{
+    return 1.0f / (float)(m + 2);
+}
+
+// The FOD at a unit vector, without any positivity.
+DEVICE float value_at(const Fod& fod, float x, float y, float z)
+{
+    const float* c = fod.coefficients;
+    float w = z * z;
+    float v = w - shift_of(0);
+    float value = c[0];
+    int at = 1;
+#pragma unroll
+    for (int k = 0; k < LMAX / 2; k++) value = value * v + c[at++];
+    float re = x, im = y;  // of (x + i y)^m
+#pragma unroll
+    for (int m = 1; m <= LMAX; m++) {
+        v = w - shift_of(m);
+        float cosine = c[at], sine = c[at + 1];
+        at += 2;
+#pragma unroll
+        for (int k = 0; k < (LMAX - m) / 2; k++) {
+            cosine = cosine * v + c[at];
+            sine = sine * v + c[at + 1];
+            at += 2;
+        }
+        float term = cosine * re + sine * im;
+        if (m & 1) term = term * z;
+        value = value + term;
+        float next = x * re - y * im;
+        im = x * im + y * re;
+        re = next;
+    }
+    return value;
+}
+
+// The FOD at a unit vector, and its derivatives.
+DEVICE Derivatives derivatives_at(const Fod& fod, float x, float y, float z)
+{
+    const float* c = fod.coefficients;
+    float w = z * z;
+    float v = w - shift_of(0);
+    float p0 = c[0], p1 = 0.0f, p2 = 0.0f;  // value, first and half the second derivative
+    int at = 1;
+#pragma unroll
+    for (int k = 0; k < LMAX / 2; k++) {
+        p2 = p2 * v + p1;
+        p1 = p1 * v + p0;
+        p0 = p0 * v + c[at++];
+    }
+    Derivatives d = {p0, 0.0f, 0.0f, 2.0f * z * p1, 0.0f, 0.0f, 0.0f, 0.0f,
+                     2.0f * p1 + 4.0f * w * (p2 + p2)};
+    float re = x, im = y;              // of (x + i y)^m
+    float re_1 = 1.0f, im_1 = 0.0f;    // of the power m - 1
+    float re_2 = 0.0f, im_2 = 0.0f;    // of the power m - 2
+#pragma unroll
+    for (int m = 1; m <= LMAX; m++) {
+        v = w - shift_of(m);
+        float q0 = c[at + 1], q1 = 0.0f, q2 = 0.0f;
+        p0 = c[at];
+        p1 = p2 = 0.0f;
+        at += 2;
+#pragma unroll
+        for (int k = 0; k < (LMAX - m) / 2; k++) {
+            p2 = p2 * v + p1;
+            p1 = p1 * v + p0;
+            p0 = p0 * v + c[at];
+            q2 = q2 * v + q1;
+            q1 = q1 * v + q0;
+            q0 = q0 * v + c[at + 1];
+            at += 2;
+        }
+        // From polynomials in v to functions of z, with the factor z of odd orders.
+        if (m & 1) {
+            float slope = 2.0f * w, bend = 4.0f * w * z;
+            p2 = 6.0f * z * p1 + bend * (p2 + p2);
+            q2 = 6.0f * z * q1 + bend * (q2 + q2);
+            p1 = p0 + slope * p1;
+            q1 = q0 + slope * q1;
+            p0 = p0 * z;
+            q0 = q0 * z;
+        } else {
+            float slope = 2.0f * z, bend = 4.0f * w;
+            p2 = 2.0f * p1 + bend * (p2 + p2);
+            q2 = 2.0f * q1 + bend * (q2 + q2);
+            p1 = slope * p1;
+            q1 = slope * q1;
+        }
+        float order = (float)m, pairs = (float)(m * (m - 1));
+        d.value = d.value + (p0 * re + q0 * im);
+        d.gx = d.gx + order * (p0 * re_1 + q0 * im_1);
+        d.gy = d.gy + order * (q0 * re_1 - p0 * im_1);
+        d.gz = d.gz + (p1 * re + q1 * im);
+        d.hxx = d.hxx + pairs * (p0 * re_2 + q0 * im_2);
+        d.hxy = d.hxy + pairs * (q0 * re_2 - p0 * im_2);
+        d.hxz = d.hxz + order * (p1 * re_1 + q1 * im_1);
+        d.hyz = d.hyz + order * (q1 * re_1 - p1 * im_1);
+        d.hzz = d.hzz + (p2 * re + q2 * im);
+        re_2 = re_1;
+        im_2 = im_1;
+        re_1 = re;
+        im_1 = im;
+        re = x * re_1 - y * im_1;
+        im = x * im_1 + y * re_1;
+    }
+    return d;
+}

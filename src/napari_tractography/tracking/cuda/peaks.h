@@ -1,0 +1,261 @@
+// The largest amplitude in a cone: looked for at directions spread over it, then climbed to.
+//
+// Twin of cpu/sphere/peaks.py. Amplitudes that were looked at are not kept but worked out again.
+#pragma once
+
+#include "evaluation.h"
+#include "cones.h"
+
+struct Vector {
+    float x, y, z;
+};
+
+// A direction and its amplitude.
+struct Peak {
+    float x, y, z, value;
+};
+
+// Two unit vectors at right angles to a unit vector and to each other.
+struct Tangents {
+    float ax, ay, az, bx, by, bz;
+};
+
+DEVICE Tangents tangents_of(float x, float y, float z)
+{
+    float sign = z >= 0.0f ? 1.0f : -1.0f;
+    float a = -1.0f / (sign + z);
+    float b = x * y * a;
+    Tangents t = {1.0f + sign * x * x * a, sign * b, -sign * x, b, sign + y * y * a, -y};
+    return t;
+}
+
+DEVICE Vector normalised(float x, float y, float z)
+{
+    float length = sqrtf(x * x + y * y + z * z);
+    Vector v = {x / length, y / length, z / length};
+    return v;
+}
+
+// The direction of the border of the cone that is nearest to a direction outside.
+DEVICE Vector onto_border(float ux, float uy, float uz, float cosine, float sine, float x, float y,
+                          float z)
+{
+    float along = ux * x + uy * y + uz * z;
+    Vector v = normalised(x - along * ux, y - along * uy, z - along * uz);
+    Vector border = {cosine * ux + sine * v.x, cosine * uy + sine * v.y, cosine * uz + sine * v.z};
+    return border;
+}
+
+// Climb from a direction to the peak of its lobe within the cone, by Newton's method.
+DEVICE Peak climb(const Fod& fod, float ux, float uy, float uz, float cosine, float sine,
+                  Peak first)
+{
+    float x = first.x, y = first.y, z = first.z;
+    bool on_border = false;
+#pragma unroll 1
+    for (int step = 0; step < CLIMBS; step++) {
+        Derivatives d = derivatives_at(fod, x, y, z);
+        float along = d.gx * x + d.gy * y + d.gz * z;
+        float outwards = 0.0f;
+        if (on_border)
+            outwards = (d.gx * (cosine * x - ux) + d.gy * (cosine * y - uy) +
+                        d.gz * (cosine * z - uz)) /
+                       sine;
+        float size;
+        if (outwards > 0.0f) {
+            float ax = uy * z - uz * y, ay = uz * x - ux * z, az = ux * y - uy * x;
+            ax = ax / sine;
+            ay = ay / sine;
+            az = az / sine;
+            float ha = d.hxx * ax + d.hxy * ay + d.hxz * az;
+            float hb = d.hxy * ax - d.hxx * ay + d.hyz * az;
+            float hc = d.hxz * ax + d.hyz * ay + d.hzz * az;
+            float slope = d.gx * ax + d.gy * ay + d.gz * az;
+            float bend = ha * ax + hb * ay + hc * az - along - outwards * cosine / sine;
+            float a = slope > 0.0f ? FAR : -FAR;
+            if (bend < 0.0f) a = -slope / bend;
+            a = a > -FAR ? a : -FAR;
+            a = a < FAR ? a : FAR;
+            x = x + a * ax;
+            y = y + a * ay;
+            z = z + a * az;
+            size = a * a;
+        } else {
+            Tangents t = tangents_of(x, y, z);
+            float ga = d.gx * t.ax + d.gy * t.ay + d.gz * t.az;
+            float gb = d.gx * t.bx + d.gy * t.by + d.gz * t.bz;
+            float ha = d.hxx * t.ax + d.hxy * t.ay + d.hxz * t.az;
+            float hb = d.hxy * t.ax - d.hxx * t.ay + d.hyz * t.az;
+            float hc = d.hxz * t.ax + d.hyz * t.ay + d.hzz * t.az;
+            float haa = ha * t.ax + hb * t.ay + hc * t.az - along;
+            float hab = ha * t.bx + hb * t.by + hc * t.bz;
+            ha = d.hxx * t.bx + d.hxy * t.by + d.hxz * t.bz;
+            hb = d.hxy * t.bx - d.hxx * t.by + d.hyz * t.bz;
+            hc = d.hxz * t.bx + d.hyz * t.by + d.hzz * t.bz;
+            float hbb = ha * t.bx + hb * t.by + hc * t.bz - along;
+            float a = ga, b = gb;
+            float determinant = haa * hbb - hab * hab;
+            bool newton = haa < 0.0f && determinant > 0.0f;
+            if (newton) {
+                a = (hab * gb - hbb * ga) / determinant;
+                b = (hab * ga - haa * gb) / determinant;
+            }
+            size = a * a + b * b;
+            if (size > FAR * FAR || !newton) {
+                if (!(size > 0.0f)) break;
+                float scale = FAR / sqrtf(size);
+                a = scale * a;
+                b = scale * b;
+            }
+            x = x + a * t.ax + b * t.bx;
+            y = y + a * t.ay + b * t.by;
+            z = z + a * t.az + b * t.bz;
+        }
+        Vector v = normalised(x, y, z);
+        on_border = outwards > 0.0f || ux * v.x + uy * v.y + uz * v.z < cosine;
+        if (on_border) v = onto_border(ux, uy, uz, cosine, sine, v.x, v.y, v.z);
+        x = v.x;
+        y = v.y;
+        z = v.z;
+        if (size < STILL) break;
+    }
+    Peak reached = {x, y, z, value_at(fod, x, y, z)};
+    return reached.value >= first.value ? reached : first;
+}
+
+// The j-th of directions spread around the z axis, turned to lie around u.
+DEVICE Vector point_in_cone(const Cone& cone, const Tangents& t, int j)
+{
+    float a = cone.points[j], b = cone.points[cone.n + j], c = cone.points[2 * cone.n + j];
+    Vector v = {a * t.ax + b * t.bx + c * cone.ux, a * t.ay + b * t.by + c * cone.uy,
+                a * t.az + b * t.bz + c * cone.uz};
+    return v;
+}
+
+DEVICE bool is_near(const Vector& q, const Peak& p)
+{
+    return q.x * p.x + q.y * p.y + q.z * p.z > NEAR;
+}
+
+// The largest amplitude seen at the directions of a cone that may follow, NOWHERE without any; of
+// equal ones the first. With `climbed`, what is near one of these four directions is left out.
+DEVICE Peak largest_seen(const Fod& fod, const Cone& cone, float sharpness, const Peak* climbed)
+{
+    Tangents t = tangents_of(cone.ux, cone.uy, cone.uz);
+    int i = index_of(cone), place = 0;
+    float best = NOWHERE;
+#pragma unroll 1
+    for (int j = 0; j < cone.n; j++) {
+        Vector q = point_in_cone(cone, t, j);
+        if (climbed && (is_near(q, climbed[0]) || is_near(q, climbed[1]) ||
+                        is_near(q, climbed[2]) || is_near(q, climbed[3])))
+            continue;
+        float value = positive(sharpness, value_at(fod, q.x, q.y, q.z));
+        if (value > best && may_follow(cone, i, q.x, q.y, q.z)) {
+            best = value;
+            place = j;
+        }
+    }
+    Vector q = point_in_cone(cone, t, place);
+    Peak seen = {q.x, q.y, q.z, best};
+    return seen;
+}
+
+// The largest amplitude in a cone: the best of those that the best seen lead up to.
+DEVICE Peak largest_in_cone(const Fod& fod, const Cone& cone, float cosine, float sine)
+{
+    Peak climbed[4] = {};  // where climbs led and began
+    Peak best = {0.0f, 0.0f, 0.0f, NOWHERE};
+#pragma unroll 1
+    for (int lobe = 0; lobe < LOBES; lobe++) {
+        Peak first = largest_seen(fod, cone, 0.0f, climbed);
+        if (first.value <= PROMISING * best.value || first.value == NOWHERE) break;
+        Peak peak = climb(fod, cone.ux, cone.uy, cone.uz, cosine, sine, first);
+        if (peak.value > best.value) best = peak;
+        climbed[2] = climbed[0];
+        climbed[3] = climbed[1];
+        climbed[0] = peak;
+        climbed[1] = first;
+    }
+    return best;
+}
+
+// The largest amplitude seen in a cone, without climbing.
+DEVICE float glance(const Fod& fod, const Cone& cone, float sharpness)
+{
+    return largest_seen(fod, cone, sharpness, 0).value;
+}
+
+// The largest amplitude in a cone and its direction; one given as a function is only looked at.
+DEVICE Peak find_peak(const Fod& fod, const Cone& cone, float cosine, float sine, float sharpness)
+{
+    Peak peak = cone.allowed ? largest_seen(fod, cone, 0.0f, 0)
+                             : largest_in_cone(fod, cone, cosine, sine);
+    // An FOD is as large along both: a cone that allows both would be followed back and forth.
+    float x = -peak.x, y = -peak.y, z = -peak.z;
+    if (cone.allowed && cone.ux * x + cone.uy * y + cone.uz * z > 0.0f &&
+        may_follow(cone, index_of(cone), x, y, z)) {
+        peak.x = x;
+        peak.y = y;
+        peak.z = z;
+    }
+    peak.value = positive(sharpness, peak.value);
+    return peak;
+}
+
+// The peak that a direction leads up to, wherever it is.
+DEVICE Peak climb_from(const Fod& fod, float ux, float uy, float uz)
+{
+    Peak first = {ux, uy, uz, value_at(fod, ux, uy, uz)};
+    return climb(fod, ux, uy, uz, EVERYWHERE, 0.0f, first);
+}
+
+// The number whose POINTS_AT_ONCE-th binary digits are those of `turn`, reversed.
+DEVICE int reversed(int turn)
+{
+    int slot = 0;
+#pragma unroll
+    for (int bit = 1; bit < POINTS_AT_ONCE; bit *= 2) slot = 2 * slot + (turn & bit ? 1 : 0);
+    return slot;
+}
+
+// A sum in the order of the CPU, which adds POINTS_AT_ONCE numbers side by side and these sums in
+// pairs half the width apart, then a quarter, ... Slots are added in the order of their reversed
+// digits, where those pairs follow each other: few partial sums are kept at a time.
+struct PairwiseSum {
+    float partial[LEVELS + 1];
+};
+
+// Add the sum of slot `reversed(turn)`; after the last one, partial[LEVELS] is the total.
+DEVICE void add_slot(PairwiseSum& sum, int turn, float total)
+{
+    bool carried = true;
+#pragma unroll
+    for (int level = 0; level <= LEVELS; level++) {
+        bool full = (turn >> level) & 1;
+        if (carried && !full) sum.partial[level] = total;
+        if (carried && full) total = sum.partial[level] + total;
+        carried = carried && full;
+    }
+}
+
+// The mean over the directions of a cone of the amplitudes that are positive and may follow.
+DEVICE float mean_in_cone(const Fod& fod, const Cone& cone)
+{
+    Tangents t = tangents_of(cone.ux, cone.uy, cone.uz);
+    int i = index_of(cone);
+    PairwiseSum sum = {};
+#pragma unroll 1
+    for (int turn = 0; turn < POINTS_AT_ONCE; turn++) {
+        float total = 0.0f;
+#pragma unroll 1
+        for (int j = reversed(turn); j < cone.n; j += POINTS_AT_ONCE) {
+            Vector q = point_in_cone(cone, t, j);
+            float value = value_at(fod, q.x, q.y, q.z);
+            bool counts = value > 0.0f && may_follow(cone, i, q.x, q.y, q.z);
+            total = total + (counts ? value : 0.0f);
+        }
+        add_slot(sum, turn, total);
+    }
+    return sum.partial[LEVELS] / (float)cone.n;
+}

@@ -1,0 +1,60 @@
+"""Spherical harmonics as polynomials, against DIPY's matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from napari_tractography.fields.polynomials import change_of_basis, polynomial_matrix, shifts
+from napari_tractography.fields.sh import BASES, FRAMES, sh_matrix
+from napari_tractography.fod import Fod
+
+LMAXES = range(0, 17, 2)
+OBLIQUE = np.array([[-1.5, 0.4, 0.1, 3], [0.3, 2.0, -0.5, 1], [0.2, 0.6, 1.0, -2], [0, 0, 0, 1]])
+
+
+def random_units(n: int, seed: int = 3) -> np.ndarray:
+    """(n, 3) unit vectors, the poles and the axes among them."""
+    units = np.random.default_rng(seed).normal(size=(n, 3))
+    units[:6] = np.concatenate([np.eye(3), -np.eye(3)])
+    return units / np.linalg.norm(units, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("basis", BASES)
+@pytest.mark.parametrize("lmax", LMAXES)
+def test_polynomials_give_the_amplitudes_of_any_basis(basis, lmax):
+    change = change_of_basis(lambda units: sh_matrix(units, lmax, basis), lmax)
+    coefficients = np.random.default_rng(lmax).normal(size=change.shape[1])
+    units = random_units(300)
+    np.testing.assert_allclose(
+        polynomial_matrix(units, lmax) @ (change @ coefficients),
+        sh_matrix(units, lmax, basis) @ coefficients,
+        atol=1e-10 * np.abs(coefficients).sum(),
+    )
+
+
+@pytest.mark.parametrize("basis", ["tournier07", "descoteaux07", "descoteaux07_legacy"])
+@pytest.mark.parametrize("frame", FRAMES)
+def test_polynomials_are_in_ras_axes_whatever_the_frame(basis, frame):
+    """On a sheared, left-handed grid, where axes of voxels and of space differ in all ways."""
+    values = np.random.default_rng(1).normal(size=(1, 1, 1, 45))
+    fod = Fod(values, OBLIQUE, basis=basis, frame=frame)
+    units = random_units(200)
+    found = polynomial_matrix(units, 8) @ (change_of_basis(fod.sample_matrix, 8) @ values.ravel())
+    own = units if frame == "scanner" else units @ fod.grid.axes
+    np.testing.assert_allclose(found, sh_matrix(own, 8, basis) @ values.ravel(), atol=1e-9)
+
+
+@pytest.mark.parametrize("lmax", LMAXES)
+def test_there_are_as_many_polynomials_as_harmonics(lmax):
+    matrix = polynomial_matrix(random_units(400), lmax)
+    assert matrix.shape == (400, (lmax + 1) * (lmax + 2) // 2)
+    assert np.linalg.matrix_rank(matrix) == matrix.shape[1]
+    assert shifts(lmax).shape == (lmax + 1,)
+
+
+def test_polynomials_are_even():
+    units = random_units(100)
+    np.testing.assert_allclose(
+        polynomial_matrix(units, 8), polynomial_matrix(-units, 8), atol=1e-12
+    )

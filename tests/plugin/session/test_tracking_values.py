@@ -1,0 +1,64 @@
+"""Tracking parameters while they are chosen: what a person set stays, the rest suits the FOD."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from napari_tractography.errors import InvalidParameterError
+from napari_tractography.parameters import TrackingParameters
+from napari_tractography.phantoms import make_phantom
+from napari_tractography.plugin.session.tracking_values import BY_FOD, TrackingValues
+
+COARSE = make_phantom("cross", lmax=4)
+FINE = make_phantom("cross", affine=np.diag([0.5, 0.5, 0.5, 1.0]), lmax=4)
+
+
+def test_without_an_fod_they_are_the_defaults_of_scripts() -> None:
+    values = TrackingValues()
+    assert values.parameters() == TrackingParameters()
+    assert values.summary() == ""
+
+
+def test_what_a_person_set_stays_when_the_fod_changes() -> None:
+    values = TrackingValues()
+    values.fod = COARSE
+    assert values.parameters() == TrackingParameters.for_fod(COARSE)
+    values.set({"min_amplitude": 0.2, "algorithm": "deterministic"})
+    values.fod = FINE
+    found = values.parameters()
+    assert (found.min_amplitude, found.algorithm) == (0.2, "deterministic")
+    assert found.step_mm == pytest.approx(0.1)
+    assert values.suited == [name for name in BY_FOD if name != "min_amplitude"]
+    assert "minimum amplitude" not in values.summary()
+    values.forget()
+    assert values.parameters() == TrackingParameters.for_fod(FINE, algorithm="deterministic")
+
+
+def test_a_value_set_to_the_default_is_set_all_the_same() -> None:
+    values = TrackingValues()
+    values.set({"step_mm": TrackingParameters().step_mm})
+    values.fod = COARSE
+    assert values.parameters().step_mm == 0.5
+
+
+def test_of_cone_and_radius_the_one_set_last_counts() -> None:
+    values = TrackingValues()
+    values.fod = COARSE
+    values.set({"max_angle_deg": 40.0})
+    assert values.parameters().min_radius_mm is None
+    assert not {"min_radius_mm", "max_angle_deg"} & set(values.suited)
+    values.set({"min_radius_mm": 1.5})
+    assert values.parameters().min_radius_mm == 1.5
+    assert values.parameters().max_angle_deg == pytest.approx(15.32, abs=0.01)
+
+
+def test_an_impossible_value_is_told_and_may_be_put_right() -> None:
+    values = TrackingValues()
+    values.set({"n_directions": 101})
+    with pytest.raises(InvalidParameterError, match="101 is odd"):
+        values.parameters()
+    values.fod = COARSE
+    assert values.summary() == ""
+    values.set({"n_directions": 102})
+    assert values.parameters().n_directions == 102

@@ -1,0 +1,160 @@
+"""Rows of the table, filled by the kernel, and their interpolation; against 64 bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numba import njit
+from toys import SKEWED, cone_points, lobes, random_fod
+
+from napari_tractography.fields.polynomials import polynomial_matrix
+from napari_tractography.fod import Fod
+from napari_tractography.parameters import TrackingParameters
+from napari_tractography.seeds import Seeds
+from napari_tractography.tracking.codes import UNFILLED_BITS
+from napari_tractography.tracking.cpu import cells
+from napari_tractography.tracking.engine import track
+from napari_tractography.tracking.plan import kernel_field
+from napari_tractography.tracking.tables.builders import build_table
+from napari_tractography.tracking.tables.cache import fod_table
+
+SPHERE = cone_points(np.array([0.0, 0.0, 1.0]), 90.0, 30_000)  # 0.5 degrees apart; FODs are even
+
+
+@njit
+def fill_rows(shifts, values, change, table, masses, points, amplitudes, mixed):
+    for row in range(len(values)):
+        masses[row] = cells.fill_row(shifts, values, change, table, row, points, amplitudes, mixed)
+
+
+def filled(fod):
+    """The table of an FOD, all its rows filled; rows as float64, bounds, masses and the scale."""
+    table = build_table(fod)
+    field = kernel_field(table, TrackingParameters())
+    n_points, n_padded = field.sphere_points.shape[1], table.coefficients.shape[1]
+    fill_rows(
+        field.shifts,
+        field.values,
+        field.change,
+        table.coefficients,
+        table.masses,
+        field.sphere_points,
+        np.zeros(n_points, np.float32),
+        np.zeros(n_padded, np.float32),
+    )
+    rows = table.coefficients[:-1].view(np.float16).astype(np.float64)
+    n = fod.values.shape[1]
+    return rows[:, :n], rows[:, n], table.masses[:-1].astype(np.float64), float(table.scale)
+
+
+def two_lobes(angle_deg, ratio, lmax):
+    """FODs of two sharp lobes at an angle, each along its own direction in every voxel."""
+    rng = np.random.default_rng(lmax)
+    first = rng.normal(size=(5, 5, 5, 3))
+    first /= np.linalg.norm(first, axis=-1, keepdims=True)
+    other = np.cross(first, rng.normal(size=3))
+    other /= np.linalg.norm(other, axis=-1, keepdims=True)
+    angle = np.deg2rad(angle_deg)
+    second = np.cos(angle) * first + np.sin(angle) * other
+    sharpness = 1.0 / max(lmax, 1) ** 2
+    return Fod(lobes(first, lmax, sharpness) + ratio * lobes(second, lmax, sharpness), np.eye(4))
+
+
+FODS = [
+    *[
+        pytest.param(random_fod(lmax, shape=(5, 5, 5), seed=lmax), id=f"random {lmax}")
+        for lmax in (0, 4, 8, 16)
+    ],
+    *[
+        pytest.param(two_lobes(angle, ratio, 8), id=f"lobes {angle} degrees apart, {ratio}")
+        for angle in (25, 45, 90)
+        for ratio in (0.9, 1.0)
+    ],
+    pytest.param(two_lobes(14, 1.0, 16), id="lobes 14 degrees apart, lmax 16"),
+]
+
+
+@pytest.mark.parametrize("fod", FODS)
+def test_rows_are_the_fod_within_the_rounding_of_half_floats(fod):
+    rows, _, masses, scale = filled(fod)
+    wanted = fod.values.astype(np.float64) @ fod.sample_matrix(SPHERE).T
+    found = rows @ polynomial_matrix(SPHERE, fod.lmax).T / scale
+    off = np.abs(found - wanted) / np.abs(wanted).max(axis=1, keepdims=True)
+    # Higher degrees cancel more: their polynomials have larger coefficients.
+    assert np.sqrt((off**2).mean()) < (3e-4 if fod.lmax <= 8 else 3e-3)
+    assert off.max() < (2e-3 if fod.lmax <= 8 else 3e-2)
+    means = np.maximum(found, 0).mean(axis=1)
+    np.testing.assert_allclose(masses / scale, means, rtol=0.02, atol=2e-3 * means.max())
+
+
+@pytest.mark.parametrize("fod", FODS)
+def test_no_amplitude_exceeds_the_bound_of_its_row(fod):
+    rows, bounds, _, _ = filled(fod)
+    largest = (rows @ polynomial_matrix(SPHERE, fod.lmax).T).max(axis=1)
+    positive = largest > 0
+    assert positive.any()
+    assert (bounds[positive] >= largest[positive]).all()
+    # A loose bound costs tries: at most what an FOD may rise between the directions looked at.
+    assert (bounds[positive] <= 1.26 * largest[positive]).all()
+    assert (bounds[~positive] >= 0).all()
+
+
+def test_an_fod_that_is_negative_everywhere_has_the_bound_zero():
+    values = np.zeros((1, 1, 1, 15))
+    values[..., 0] = -1.0
+    _, bounds, masses, _ = filled(Fod(values, np.eye(4)))
+    assert bounds[0] == masses[0] == 0
+
+
+def test_rows_are_filled_when_a_streamline_first_comes_near():
+    """One step in the middle of a voxel: its own row without interpolation, else the cell's."""
+    for interpolation, n_filled in (("nearest", 1), ("trilinear", 8)):
+        fod = random_fod(8, shape=(6, 6, 6), seed=3)
+        position = fod.grid.to_mm([[2.3, 3.2, 2.4]])
+        parameters = TrackingParameters(
+            interpolation=interpolation,
+            direction="forward",
+            step_mm=0.05,
+            max_length_mm=0.05,
+            min_amplitude=0.0,
+        )
+        assert len(track(fod, Seeds.at(position), parameters)) == 1
+        table = fod_table(fod)
+        is_filled = table.coefficients[:-1, 45] != UNFILLED_BITS
+        assert is_filled.sum() == n_filled
+        assert is_filled[fod.voxel_rows[2, 3, 2]]
+        every = filled(fod)
+        there = table.coefficients[:-1][is_filled].view(np.float16)
+        np.testing.assert_array_equal(there[:, :45], every[0][is_filled])
+        np.testing.assert_array_equal(there[:, 45], every[1][is_filled])
+        np.testing.assert_array_equal(table.masses[:-1][is_filled], every[2][is_filled])
+
+
+@pytest.mark.parametrize("factor", [2.0**-20, 2.0**20])
+@pytest.mark.parametrize("algorithm", ["probabilistic", "deterministic"])
+def test_streamlines_do_not_depend_on_the_unit_of_the_fod(factor, algorithm):
+    fod = random_fod(8, shape=(7, 6, 5), affine=SKEWED, seed=21)
+    seeds = Seeds.in_mask(fod.support, fod.grid, 200)
+    parameters = TrackingParameters(
+        algorithm=algorithm, step_mm=0.4, max_length_mm=30.0, min_amplitude=0.0625
+    )
+    other = Fod(fod.coefficients * np.float32(factor), fod.grid)
+    one = track(fod, seeds, parameters)
+    two = track(other, seeds, parameters.replace(min_amplitude=0.0625 * factor))
+    assert one.n_points > 1000
+    assert one.digest() == two.digest()
+
+
+@njit
+def weights_of(fractions, out):
+    for k in range(8):
+        out[k] = cells.corner_weight(k, fractions[0], fractions[1], fractions[2])
+
+
+def test_corners_have_trilinear_weights():
+    for fractions in np.random.default_rng(0).uniform(size=(5, 3)).astype(np.float32):
+        found = np.zeros(8, np.float32)
+        weights_of(fractions, found)
+        x, y, z = ([1 - a, a] for a in fractions)
+        wanted = [x[k >> 2] * y[k >> 1 & 1] * z[k & 1] for k in range(8)]
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
