@@ -77,6 +77,7 @@ class Regions:
         self._check.setSingleShot(True)
         self._check.setInterval(CHECK_MS)
         self._check.timeout.connect(self._compare)
+        self._is_untold = False  # whether labels differ from those that `changed` was told of
         for layer in viewer.layers:  # left by a panel that was closed
             for role, label in layer.metadata.get(REGIONS_KEY, ()):
                 self.space = layer.metadata.get(SPACE_KEY, self.space)
@@ -84,10 +85,8 @@ class Regions:
 
     def frozen(self) -> list[tuple[Entry, Region]]:
         """Return the regions that are not empty, by role and then as they were added."""
-        if self._check.isActive():
-            self._check.stop()
-            if self._look_again():
-                self.list_changed.emit()
+        if self._check.isActive():  # goes on: whoever asks here need not be who follows changes
+            self._is_untold |= self._look_again()
         ordered = sorted(self.entries, key=lambda entry: STEERING.index(entry.role))
         return [(entry, region) for entry in ordered for region in self.of(entry)]
 
@@ -252,15 +251,26 @@ class Regions:
             if any(other.layer is layer for other in self.entries):
                 continue
             layer.metadata.pop(REGIONS_KEY, None)
-            layer.events.name.disconnect(self._on_name)
-            layer.events.data.disconnect(self._on_data)
-            if isinstance(layer, Labels):
-                layer.events.paint.disconnect(self._on_data)
-                layer.events.labels_update.disconnect(self._on_data)
-                layer.events.set_data.disconnect(self._on_drawn)
-            else:
-                layer.events.size.disconnect(self._on_data)
+            self._leave(layer)
         self._tell()
+
+    def close(self) -> None:
+        """Stop listening to layers; the regions stay in them."""
+        self._check.stop()
+        for layer in {entry.layer for entry in self.entries}:
+            self._leave(layer)
+
+    def _leave(self, layer: Layer) -> None:
+        """Stop listening to a layer."""
+        events = layer.events
+        events.name.disconnect(self._on_name)
+        events.data.disconnect(self._on_data)
+        if isinstance(layer, Labels):
+            events.paint.disconnect(self._on_data)
+            events.labels_update.disconnect(self._on_data)
+            events.set_data.disconnect(self._on_drawn)
+        else:
+            events.size.disconnect(self._on_data)
 
     def _tell(self, entry: Entry | None = None) -> None:
         """Write the roles into the layers, and tell that tracking depends on something else."""
@@ -314,7 +324,8 @@ class Regions:
         self._check.start()
 
     def _compare(self) -> None:
-        if self._look_again():
+        if self._look_again() or self._is_untold:
+            self._is_untold = False
             self.list_changed.emit()
             self.changed.emit()
 

@@ -125,6 +125,7 @@ class Session:
     def close(self) -> None:
         """Stop listening to the viewer."""
         self.viewer.layers.events.removed.disconnect(self._on_layer_removed)
+        self.regions.close()
         if self._followed is not None:
             self._followed.ended.disconnect(self._on_opening_ended)
             self._followed = None
