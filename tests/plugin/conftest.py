@@ -35,9 +35,10 @@ def cross() -> Fod:
 
 
 @pytest.fixture(autouse=True)
-def no_look_at_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Panels do not look for GPUs by themselves: that imports CuPy, which takes a while."""
+def no_look_at_gpus_and_no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels neither look for GPUs nor compile by themselves: both take a while."""
     monkeypatch.setattr(device, "LOOK_AFTER_MS", 3_600_000)
+    monkeypatch.setattr(device, "WARM_AFTER_MS", 3_600_000)
 
 
 @pytest.fixture(autouse=True)

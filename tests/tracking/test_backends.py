@@ -15,6 +15,7 @@ from plans import plan_of
 from toys import random_fod
 
 from napari_tractography.errors import BackendError
+from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.seeds import Seeds
 from napari_tractography.tracking import backends, codes, engine, measuring
@@ -211,6 +212,16 @@ def test_a_kernel_is_made_ready_once(fod, seeds):
     cpu.make_ready(plan)
     assert kernel.block_kernel(BY_NAME["probabilistic"].code, codes.TRILINEAR).signatures
     assert not cpu.make_ready(plan)
+
+
+def test_a_kernel_is_made_ready_for_each_largest_degree(fod, seeds, monkeypatch):
+    tracked = []
+    monkeypatch.setattr(cpu, "_loaded", set())
+    monkeypatch.setattr(cpu, "track_range", lambda plan, *rest: tracked.append(plan.table.lmax))
+    for lmax in (4, 4, 2, 4):
+        n = (lmax + 1) * (lmax + 2) // 2
+        cpu.make_ready(plan_of(Fod(np.ones((2, 2, 2, n)), np.eye(4)), Seeds.at(np.zeros(3))))
+    assert tracked == [4, 2]
 
 
 @pytest.mark.parametrize(("block", "wanted"), [(20, 0.5 * 15 / 2), (300, 0.5)])

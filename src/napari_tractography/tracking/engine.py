@@ -51,7 +51,6 @@ def iter_track(
     regions: Sequence[Region] = (),
     include_rule: str = "all",
     cone: ConeFunction | None = None,
-    progress: Callable[[int, int], None] | None = None,
     report: Report | None = None,
     **execution: Unpack[ExecutionKeywords],
 ) -> Generator[Tractogram, None, None]:
@@ -61,8 +60,6 @@ def iter_track(
     ----------
     fod, seeds, parameters, mask, regions, include_rule, cone
         What is tracked: the fields of :class:`~napari_tractography.tracking.inputs.TrackingInput`.
-    progress : callable, optional
-        Called with (rows done, rows in all) while the FOD is tabulated on first use.
     report : Report, optional
         Filled: what tracks, why, and where the time goes.
     **execution
@@ -82,7 +79,7 @@ def iter_track(
     given = TrackingInput(
         fod, seeds, parameters or TrackingParameters(), mask, regions, include_rule, cone
     )
-    return iter_chunks(given, Execution(**execution), progress=progress, report=report)
+    return iter_chunks(given, Execution(**execution), report=report)
 
 
 @overload
@@ -159,13 +156,12 @@ def iter_chunks(
     given: TrackingInput,
     execution: Execution | None = None,
     *,
-    progress: Callable[[int, int], None] | None = None,
     report: Report | None = None,
 ) -> Generator[Tractogram, None, None]:
     """Track streamlines, a chunk at a time; see :func:`iter_track`."""
     execution = execution or Execution()
     begun = time.perf_counter()
-    plan = make_plan(given, progress=progress, on_gpu=backends.may_use_a_gpu(execution))
+    plan = make_plan(given, on_gpu=backends.may_use_a_gpu(execution))
     if report is not None:
         report.seconds["tables"] = time.perf_counter() - begun
     choice = backends.choose(plan, execution)
@@ -185,19 +181,12 @@ def warm_up(parameters: TrackingParameters | None = None, *, lmax: int = 8) -> N
     backends.warm_up(make_plan(TrackingInput(fod, Seeds.at(np.zeros(3)), kind)))
 
 
-def make_plan(
-    given: TrackingInput,
-    *,
-    progress: Callable[[int, int], None] | None = None,
-    on_gpu: bool = False,
-) -> Plan:
+def make_plan(given: TrackingInput, *, on_gpu: bool = False) -> Plan:
     """Check the input and bring it into the form that kernels read.
 
     Parameters
     ----------
     given : TrackingInput
-    progress : callable, optional
-        Called with (rows done, rows in all) while the FOD is tabulated.
     on_gpu : bool
         Whether what lies on a GPU stays there; else all of it is copied to the host.
 
@@ -208,17 +197,12 @@ def make_plan(
     """
     gpu = gpu_of(given.fod.device_values.native) if on_gpu else None
     if gpu is None:
-        return _make_plan(given, progress, build_table, on_gpu)
+        return _make_plan(given, build_table, on_gpu)
     with explained_for_good(f"cuda:{gpu}"):
-        return _make_plan(given, progress, cuda_tables.build_table, on_gpu)
+        return _make_plan(given, cuda_tables.build_table, on_gpu)
 
 
-def _make_plan(
-    given: TrackingInput,
-    progress: Callable[[int, int], None] | None,
-    build: Callable[..., FodTable],
-    on_gpu: bool,
-) -> Plan:
+def _make_plan(given: TrackingInput, build: Callable[..., FodTable], on_gpu: bool) -> Plan:
     fod, seeds, parameters, mask = given.fod, given.seeds, given.parameters, given.mask
     inside = check_mask(mask if on_gpu or mask is None else host_array(mask), fod)
     check_seeds(seeds, fod, parameters)

@@ -147,23 +147,20 @@ class Results(QWidget):  # type: ignore[misc]
 
     def advance(self, run: Run) -> None:
         """Show how far a run is."""
-        done, rows = run.table_progress
         is_preparing = False
         if run.n_done:
-            self._fill(run.n_done, run.request.n_seeds, "{:,} of {:,} seeds")
+            self._fill(run.n_done, run.request.n_seeds)
             if not run.request.is_preview:
                 self.tell(f"<b>{run.n_streamlines:,} streamlines</b> so far, {run.seconds:.1f} s")
-        elif rows and done < rows:
-            self._fill(done, rows, "Tabulating the FOD: {:,} of {:,} voxels")
         elif run.seconds > PREPARING_SECONDS:
             self.progress.setRange(0, 0)  # busy: the first use on a machine compiles the engine
             is_preparing = True
         self._show_notice(PREPARING if is_preparing else "")
 
-    def _fill(self, done: int, total: int, text: str) -> None:
+    def _fill(self, done: int, total: int) -> None:
         self.progress.setRange(0, PROGRESS_STEPS)
         self.progress.setValue(PROGRESS_STEPS * done // total)
-        self.progress.setFormat(text.format(done, total))
+        self.progress.setFormat(f"{done:,} of {total:,} seeds")
 
     def show_finished(self, run: Run, tractogram: Tractogram) -> None:
         """Show the result of a run."""

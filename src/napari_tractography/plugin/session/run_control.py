@@ -318,7 +318,7 @@ class RunControl:
             run.take(tractogram)
         self._keep(run, tractogram)
         run.latency = time.perf_counter() - run.asked
-        if is_preview and not run.table_progress[1]:  # tables are made only once
+        if is_preview and run.was_ready:
             self.pace.learn(run.request.n_seeds, run.seconds)
         self.finished.emit(run)
         if is_preview:

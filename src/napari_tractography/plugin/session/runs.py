@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from napari.qt.threading import thread_worker
 
 from ...errors import TractographyError
+from ...tracking.cpu import run as cpu
 from ...tracking.engine import iter_chunks, make_plan
 from ...tracking.report import Report
 from ...tractogram import Tractogram
@@ -69,7 +70,7 @@ class Run:
         self.cancelled = threading.Event()
         self.ended = threading.Event()
         self.kept = False  # when cancelled, whether what has arrived is wanted
-        self.table_progress = (0, 0)  # voxels of the FOD: tabulated, in all
+        self.was_ready = True  # whether what tracks needed neither loading nor compiling
         self.report = Report()
 
     @property
@@ -101,22 +102,6 @@ class Run:
         self.n_parts_shown = len(self.parts)
         self.n_points_shown = self.n_points
 
-    def note_table_progress(self, done: int, total: int) -> None:
-        """Note the progress of tabulating; called in the worker's thread.
-
-        Raises
-        ------
-        _Cancelled
-            When the run was cancelled, to leave the tabulation.
-        """
-        self.table_progress = (done, total)
-        if self.cancelled.is_set():
-            raise _Cancelled
-
-
-class _Cancelled(Exception):  # noqa: N818 - not an error
-    """Leaves the tabulation of a cancelled run."""
-
 
 @thread_worker  # type: ignore[untyped-decorator]
 def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
@@ -129,12 +114,7 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
             if not run.cancelled.is_set():
                 yield Finished(preview)
             return
-        chunks = iter_chunks(
-            request.tracking_input(),
-            request.execution,
-            progress=run.note_table_progress,
-            report=run.report,
-        )
+        chunks = iter_chunks(request.tracking_input(), request.execution, report=run.report)
         try:
             for chunk in chunks:
                 if run.cancelled.is_set():
@@ -145,8 +125,6 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
             chunks.close()  # cancels the kernels and waits for their threads
         if run.kept or not run.cancelled.is_set():
             yield Finished(Tractogram.concatenate(parts))
-    except _Cancelled:
-        return
     except TractographyError as error:
         yield Failure(str(error))
     except Exception as error:  # a defect: logged in full, told in a sentence, never a hang
@@ -159,7 +137,8 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
 def preview_of(run: Run) -> Tractogram:
     """Track the preview that a run asks for."""
     request = run.request
-    plan = make_plan(request.tracking_input(), progress=run.note_table_progress)
+    plan = make_plan(request.tracking_input())
+    run.was_ready = not cpu.make_ready(plan)
     return track_preview(
         plan, request.firsts, request.n_each, run.cancelled, request.execution.n_threads
     )

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,9 @@ MAX_BLOCK = 1 << 16
 BLOCK_SECONDS = 0.08  # short enough to cancel at once, long enough to hide the overhead of a block
 POINTS_PER_BUFFER = 1 << 17
 MORTON_BITS = 11  # of a voxel's index along an axis
+
+
+_loaded: set[tuple[Any, int]] = set()  # kernels, and the lmax that they are compiled for
 
 
 class ThreadBuffers(threading.local):
@@ -103,9 +107,12 @@ def make_ready(plan: Plan) -> bool:
 
     Done in this thread and apart, so that it does not count as tracking time.
     """
-    if kernel.block_kernel(plan.settings.algorithm, plan.settings.interpolation).signatures:
+    settings = plan.settings
+    kind = kernel.block_kernel(settings.algorithm, settings.interpolation), plan.table.lmax
+    if kind in _loaded:
         return False
     track_range(plan, 0, 0, np.zeros(1, np.uint8), ThreadBuffers())
+    _loaded.add(kind)
     return True
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hands import WAIT_MS, tracking_threads
+from hands import WAIT_MS, fod_layer, tracking_threads
 
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.plugin.panel.sections import device
@@ -24,16 +24,13 @@ LARGE = Device("cuda:1", "A large one", 60_000_000_000, 80_000_000_000)
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch, qtbot: Any) -> Any:
-    """Let a section find what is given; return what it has made ready so far."""
-    warmed: list[TrackingParameters] = []
-    monkeypatch.setattr(engine, "warm_up", warmed.append)
+    """Let a section find what is given."""
 
-    def look(section: Any, found: Found) -> list[TrackingParameters]:
+    def look(section: Any, found: Found) -> None:
         monkeypatch.setattr(device, "find", lambda: found)
         section.look()
         qtbot.waitUntil(lambda: not section.is_looking, timeout=WAIT_MS)
         qtbot.waitUntil(lambda: not tracking_threads(), timeout=WAIT_MS)
-        return warmed
 
     return look
 
@@ -43,7 +40,7 @@ def test_without_a_gpu_it_says_why_and_offers_the_cpu(
 ) -> None:
     panel = open_model()
     section = panel.device
-    assert looks(section, Found((HOST,), NO_GPU)) == [panel.session.parameters]
+    looks(section, Found((HOST,), NO_GPU))
     assert section.problem.text() == NO_GPU
     assert not section.problem.isHidden()
     assert section.gpu_memory.isHidden()
@@ -55,7 +52,7 @@ def test_gpus_can_be_chosen_and_show_how_full_they_are(open_model: Any, looks: A
     panel = open_model()
     section = panel.device
     found = Found((HOST, SMALL, LARGE))
-    assert len(looks(section, found)) == 1
+    looks(section, found)
     assert section.problem.isHidden()
     assert section.backend.choices == ("auto", "cpu", "cuda:0", "cuda:1")
     assert section.gpu_memory.format() == "20.0 of 80.0 GB used"  # what auto would take
@@ -65,7 +62,7 @@ def test_gpus_can_be_chosen_and_show_how_full_they_are(open_model: Any, looks: A
     assert section.gpu_memory.format() == "1.0 of 4.0 GB used, 12 % busy"
     section.backend.value = "cpu"
     assert section.gpu_memory.isHidden()
-    assert len(looks(section, found)) == 1  # all is ready
+    looks(section, found)
     assert section.backend.value == "cpu"
 
 
@@ -108,6 +105,28 @@ def test_choices_reach_the_run_and_the_run_says_what_it_took(
     )
 
 
+def test_kernels_are_made_ready_once_for_each_kind_of_run(
+    open_model: Any, cross: Any, qtbot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed: list[tuple[str, str, int]] = []
+
+    def warm_up(parameters: TrackingParameters, *, lmax: int) -> None:
+        warmed.append((parameters.algorithm, parameters.interpolation, lmax))
+
+    monkeypatch.setattr(engine, "warm_up", warm_up)
+    monkeypatch.setattr(device, "WARM_AFTER_MS", 0)
+    panel = open_model()
+    wanted = [("probabilistic", "trilinear", 8)]
+    qtbot.waitUntil(lambda: warmed == wanted, timeout=WAIT_MS)
+    panel.viewer.add_layer(fod_layer(cross))  # of lmax 6
+    wanted.append(("probabilistic", "trilinear", 6))
+    qtbot.waitUntil(lambda: warmed == wanted, timeout=WAIT_MS)
+    panel.set_parameters(step_mm=0.7)
+    panel.set_parameters(interpolation="nearest")
+    wanted.append(("probabilistic", "nearest", 6))
+    qtbot.waitUntil(lambda: warmed == wanted, timeout=WAIT_MS)
+
+
 def test_a_panel_looks_by_itself_and_closing_does_not_wait(
     open_model: Any, qtbot: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,7 +139,6 @@ def test_a_panel_looks_by_itself_and_closing_does_not_wait(
         return Found((HOST,), NO_GPU)
 
     monkeypatch.setattr(device, "find", slow)
-    monkeypatch.setattr(engine, "warm_up", lambda parameters: None)
     panel = open_model()
     qtbot.waitUntil(asked.is_set, timeout=WAIT_MS)
     assert panel.device.found == Found()  # the window is there all the while

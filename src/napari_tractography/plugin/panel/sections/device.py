@@ -1,13 +1,14 @@
 """The Device section of the panel: CPU or GPU, its memory, and how long the last run's parts took.
 
-GPUs are looked for and kernels are compiled in a thread: either may take seconds, during which the
-window must not block.
+GPUs are looked for and kernels are made ready in threads: either may take seconds, during which
+the window must not block.
 """
 
 from __future__ import annotations
 
 import html
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +26,11 @@ from ...session.session import Session
 from ..widgets.controls import form, parameter_control, tooltip
 
 LOOK_AFTER_MS = 1000  # after the window has opened
+WARM_AFTER_MS = 0  # after it has opened, or another FOD or algorithm was chosen
 POLL_MS = 200
 THREAD_NAME = "tractography-devices"
 AUTO, CPU = "auto", "cpu"
+USUAL_LMAX = 8  # of an FOD that is yet to be chosen
 
 BACKEND_SPEC = ParameterSpec(
     name="backend",
@@ -87,7 +90,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self._wanted = AUTO  # may name a GPU that has not been found yet
         self._answer: list[Found] = []  # of the thread that looks
         self._thread: threading.Thread | None = None
-        self._warm = False
+        self._warmed: tuple[str, str, int] | None = None  # what kernels depend on
         self.backend = widgets.ComboBox(
             name=BACKEND_SPEC.name,
             label=BACKEND_SPEC.label,
@@ -116,6 +119,9 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.timeout.connect(self.look)
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.timeout.connect(self.warm_up)
         self._poll = QTimer(self)
         self._poll.setInterval(POLL_MS)
         self._poll.timeout.connect(self._take_answer)
@@ -124,11 +130,15 @@ class DeviceSection(QWidget):  # type: ignore[misc]
     # -- opening and closing -------------------------------------------------------------------
 
     def open(self) -> None:
-        """Look for GPUs and compile the kernels soon, so that the first run need not wait."""
+        """Look for GPUs, and make the kernels ready soon, so that the first run need not wait."""
         self._later.start(LOOK_AFTER_MS)
+        self._warm_up_soon()
+        self.session.changed.connect(self._warm_up_soon)
 
     def close_section(self) -> None:
-        """Look no more; a thread that is looking ends by itself."""
+        """Look no more; threads that are at work end by themselves."""
+        self.session.changed.disconnect(self._warm_up_soon)
+        self._soon.stop()
         self._later.stop()
         self._poll.stop()
 
@@ -138,22 +148,30 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         return bool(self._poll.isActive())
 
     def look(self) -> None:
-        """Look for devices and their memory, in a thread; the first time, compile the kernels."""
+        """Look for devices and their memory, in a thread."""
         if self._thread is not None and self._thread.is_alive():
             return
         answer: list[Found] = []
-        parameters = None if self._warm else self.session.parameters
-        self._answer, self._warm = answer, True
-
-        def find_and_warm_up() -> None:
-            found = find()
-            answer.append(found)
-            if parameters is not None:
-                engine.warm_up(parameters)
-
-        self._thread = threading.Thread(target=find_and_warm_up, name=THREAD_NAME, daemon=True)
-        self._thread.start()
+        self._answer = answer
+        self._thread = _in_thread(lambda: answer.append(find()))
         self._poll.start()
+
+    def warm_up(self) -> None:
+        """Load or compile the kernels for what is chosen, in a thread, unless that was begun."""
+        if self._warmed != self._kind:
+            self._warmed = self._kind
+            parameters, lmax = self.session.parameters, self._kind[-1]
+            _in_thread(lambda: engine.warm_up(parameters, lmax=lmax))
+
+    @property
+    def _kind(self) -> tuple[str, str, int]:
+        parameters, fod = self.session.parameters, self.session.fod
+        lmax = USUAL_LMAX if fod is None else fod.lmax
+        return parameters.algorithm, parameters.interpolation, lmax
+
+    def _warm_up_soon(self) -> None:
+        if self._warmed != self._kind:
+            self._soon.start(WARM_AFTER_MS)
 
     def _take_answer(self) -> None:
         if not self._answer:
@@ -220,6 +238,12 @@ class DeviceSection(QWidget):  # type: ignore[misc]
             self.gpu_memory.setValue(round(1000 * used / total))
             busy = "" if gpu.utilisation_percent is None else f", {gpu.utilisation_percent} % busy"
             self.gpu_memory.setFormat(f"{used:.1f} of {total:.1f} GB used{busy}")
+
+
+def _in_thread(function: Callable[[], Any]) -> threading.Thread:
+    thread = threading.Thread(target=function, name=THREAD_NAME, daemon=True)
+    thread.start()
+    return thread
 
 
 def _text(tip: str) -> QLabel:
