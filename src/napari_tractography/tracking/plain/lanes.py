@@ -1,0 +1,238 @@
+"""Half-streamlines side by side, each at a step of its own: arrive, draw, step.
+
+Lanes are known by their numbers, of which functions take those that they are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..codes import (
+    CLIP,
+    EDGE_VOXEL,
+    EVERYWHERE,
+    FIRST_TRIES,
+    LEFT_IMAGE,
+    LEFT_MASK,
+    LOW_AMPLITUDE,
+    LOW_PROBABILITY,
+    MARGIN,
+    MAX_LENGTH,
+    MAX_TRIES,
+    NEAREST,
+    NO_FOD,
+    PURPOSE_START,
+    Field,
+)
+from ..plan import Plan
+from .drawing import chances, limit_of, points_in_cone, random_words
+from .evaluation import ZERO, Array, positive, values_at
+from .search import dot, largest_in_cones, turned
+from .table import HALF, are_inside, cells_at, ensure_rows, mixed, sum_of_positive, to_voxel
+
+TRIES, MOST_TRIES = 4096, 32  # of all lanes together, and of each, in one pass
+
+
+class Lanes:
+    """Half-streamlines, or draws of start directions.
+
+    Parameters
+    ----------
+    plan : Plan
+    position : (3, n) float32
+        Where they are, RAS+ mm.
+    direction : (3, n) float32
+        Unit vectors.
+    stream : (n,) int
+        Streamline ids.
+    purpose : (n,) int
+        Of their random numbers.
+    """
+
+    def __init__(
+        self, plan: Plan, position: Array, direction: Array, stream: Array, purpose: Array
+    ) -> None:
+        n = position.shape[1]
+        self.field, self.settings = plan.field, plan.settings
+        self.position, self.direction = position.copy(), direction.copy()
+        self.stream, self.purpose = stream & 0xFFFFFFFF, purpose
+        self.is_start = bool((purpose == PURPOSE_START).all())
+        self.steps, self.n_tries = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self.reason = np.zeros(n, np.int64)
+        self.is_going, self.is_waiting = np.ones(n, bool), np.zeros(n, bool)
+        self.has_moved = np.ones(n, bool)  # since the FOD was looked up
+        self.bound, self.mean = np.zeros(n, np.float32), np.zeros(n, np.float32)
+        self.coefficients = np.zeros((self.field.values.shape[1], n), np.float32)
+
+    def end(self, lanes: Array, reason: Array) -> None:
+        """End lanes, each for its reason or all for one."""
+        self.is_going[lanes] = False
+        self.reason[lanes] = reason
+
+    # -- the FOD -------------------------------------------------------------------------------
+
+    def arrive(self, lanes: Array) -> Any:
+        """Find the FOD where lanes are; some end there."""
+        field, settings = self.field, self.settings
+        n_coefficients = len(self.coefficients)
+        rows, weights, row = cells_at(
+            field, self.position[:, lanes], settings.interpolation == NEAREST
+        )
+        ensure_rows(field, rows)
+        halves = field.coefficients[rows, : n_coefficients + 1].view(np.float16)
+        found = mixed(halves.astype(np.float32), weights).T
+        bound = found[n_coefficients]
+        self.coefficients[:, lanes], self.bound[lanes] = found[:n_coefficients], bound
+        if settings.min_probability > ZERO:
+            self.mean[lanes] = mixed(field.masses[rows], weights)
+        self.has_moved[lanes] = False
+        has_fod = bound > ZERO
+        if settings.edge == EDGE_VOXEL:
+            has_fod &= row != len(field.values)
+        is_high = ~(positive(settings, bound) < settings.min_amplitude)
+        self.end(lanes[has_fod & ~is_high], LOW_AMPLITUDE)
+        self.end(lanes[~has_fod], NO_FOD)
+
+    def _look(self, lanes: Array, points: Array) -> Any:
+        """Return the FOD at directions around those of lanes, (n_points, n) float32."""
+        directions = turned(points[:, :, None], self.direction[:, lanes])
+        return values_at(self.field.shifts, self.coefficients[:, lanes], *directions)
+
+    @property
+    def _points(self) -> Any:
+        return self.field.sphere_points if self.is_start else self.field.cone_points
+
+    def find_peaks(self, lanes: Array) -> tuple[Any, Any]:
+        """Return the direction of the largest amplitude in the cones of lanes, and it."""
+        peak, amplitude = largest_in_cones(
+            self.field.shifts,
+            self.coefficients[:, lanes],
+            self._points,
+            self.direction[:, lanes],
+            EVERYWHERE if self.is_start else self.settings.cone_cosine,
+            self.settings.cone_sine,
+        )
+        return peak, positive(self.settings, amplitude)
+
+    # -- drawing -------------------------------------------------------------------------------
+
+    def draws(self, cancelled: Array) -> Iterator[Any]:
+        """Draw until all lanes have ended; yield again and again those with a next direction.
+
+        Whoever takes them lets them step, or ends them. What takes many operations however few
+        lanes it is for is put off until it is for half of them.
+        """
+        while not cancelled[0] and self.is_going.any():
+            drawing = np.flatnonzero(self.is_going & ~self.is_waiting)
+            waiting = np.flatnonzero(self.is_going & self.is_waiting)
+            if len(waiting) >= len(drawing):
+                self.is_waiting[:] = False
+                yield self._reconsider(waiting)
+            else:
+                self.arrive(drawing[self.has_moved[drawing]])
+                yield self._draw(drawing[self.is_going[drawing]])
+
+    def _draw(self, lanes: Array) -> Any:
+        """Try some directions of each lane; return the lanes that have a direction now.
+
+        Some of the others have ended, some wait to be reconsidered, the rest draw again.
+        """
+        if not len(lanes):
+            return lanes
+        settings, u = self.settings, self.direction[:, lanes]
+        n = np.clip(TRIES // len(lanes), 2, MOST_TRIES) // 2 * 2
+        n_tries = self.n_tries[lanes]
+        limit = limit_of(n_tries)
+        first, second = self.random_words(lanes, n)
+        height = np.float32(2) if self.is_start else settings.cone_height
+        tried = turned(points_in_cone(first, second, height), u)
+        amplitude = values_at(self.field.shifts, self.coefficients[:, lanes], *tried)
+        amplitude = positive(settings, amplitude)
+        is_taken = amplitude >= settings.min_amplitude
+        is_taken &= chances(first, second) * positive(settings, self.bound[lanes]) < amplitude
+        is_taken &= n_tries + np.arange(n)[:, None] < limit
+        has_one = is_taken.any(0)
+        self.n_tries[lanes] = n_tries = np.minimum(n_tries + n, limit)
+        chosen = lanes[has_one]
+        taken = tried[:, is_taken.argmax(0)[has_one], np.flatnonzero(has_one)]
+        if settings.min_probability > ZERO and not self.is_start and len(chosen):
+            is_enough = ~self._little_in_cone(chosen)
+            self.end(chosen[~is_enough], LOW_PROBABILITY)
+            chosen, taken = chosen[is_enough], taken[:, is_enough]
+        self.direction[:, chosen] = taken / np.sqrt(dot(taken, taken))
+        self.is_waiting[lanes] = ~has_one & (n_tries == limit)
+        return chosen
+
+    def _little_in_cone(self, lanes: Array) -> Any:
+        """Tell whether too small a fraction of the FOD is in the cones of lanes."""
+        settings, points = self.settings, self.field.cone_points
+        total = sum_of_positive(self._look(lanes, points))
+        mass = total / np.float32(points.shape[1]) * (HALF * settings.cone_height)
+        return mass <= settings.min_probability * self.mean[lanes]
+
+    def _reconsider(self, lanes: Array) -> Any:
+        """Find out why all tries of lanes were in vain; return those that have a direction now.
+
+        Those where no amplitude in the cone reaches the floor end; the others draw again, maybe
+        with a tighter bound.
+        """
+        settings = self.settings
+        is_early = self.n_tries[lanes] == FIRST_TRIES
+        early = lanes[is_early]
+        if len(early):  # mostly one glance tells that there is something
+            seen = positive(settings, self._look(early, self._points)).max(0)
+            is_early[is_early] = (seen > ZERO) & (seen >= settings.min_amplitude)
+            lanes = lanes[~is_early]
+        if not len(lanes):
+            return lanes
+        peak, amplitude = self.find_peaks(lanes)
+        is_high = (amplitude > ZERO) & (amplitude >= settings.min_amplitude)
+        self.end(lanes[~is_high], LOW_AMPLITUDE)
+        is_last = is_high & (self.n_tries[lanes] >= MAX_TRIES)
+        if settings.positivity == CLIP:
+            again = is_high & ~is_last
+            tighter = amplitude[again] * MARGIN
+            self.bound[lanes[again]] = np.minimum(self.bound[lanes[again]], tighter)
+        self.direction[:, lanes[is_last]] = peak[:, is_last]
+        return lanes[is_last]
+
+    def random_words(self, lanes: Array, n: int) -> tuple[Any, Any]:
+        """Return two random words for each of the next `n` tries, (n, n_lanes) uint32."""
+        return random_words(
+            self.settings,
+            self.stream[lanes],
+            self.steps[lanes],
+            self.n_tries[lanes],
+            self.purpose[lanes],
+            n,
+        )
+
+    # -- stepping ------------------------------------------------------------------------------
+
+    def step(self, lanes: Array) -> Any:
+        """Step on; return the lanes that did."""
+        settings = self.settings
+        new = self.position[:, lanes] + settings.step * self.direction[:, lanes]
+        reason = outside(self.field, new)
+        self.end(lanes[reason != 0], reason[reason != 0])
+        moved = lanes[reason == 0]
+        self.position[:, moved] = new[:, reason == 0]
+        self.steps[moved] += 1
+        self.n_tries[moved] = 0
+        self.has_moved[moved] = True
+        self.end(moved[self.steps[moved] >= settings.max_steps], MAX_LENGTH)
+        return moved
+
+
+def outside(field: Field, position: Array) -> Any:
+    """Return why streamlines cannot go to points, 0 where they can."""
+    voxels = np.floor(to_voxel(field.to_voxel, position) + HALF).astype(np.int64)
+    is_inside = are_inside(field, voxels)
+    reason = np.where(is_inside, 0, LEFT_IMAGE)
+    if field.mask.size:
+        in_mask = field.mask[tuple(np.where(is_inside, voxels, 0))] != 0
+        reason[is_inside & ~in_mask] = LEFT_MASK
+    return reason

@@ -1,0 +1,124 @@
+"""Rows of the table filled, and interpolated at points; as the kernel does, bit for bit.
+
+The twin of :mod:`napari_tractography.tracking.cpu.cells`, for many points and rows at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..codes import (
+    ABOVE,
+    EVERYWHERE,
+    EXCESS,
+    NEAR,
+    POINTS_AT_ONCE,
+    UNFILLED_BITS,
+    Field,
+)
+from .evaluation import ONE, ZERO, Array, values_at
+from .search import climb, dot
+
+HALF = np.float32(0.5)
+ROWS_AT_ONCE = 64  # so that amplitudes at all directions stay in the cache
+
+
+def to_voxel(matrix: Array, position: Array) -> Any:
+    """Map RAS+ mm, (3, n) float32, to voxel coordinates by a (3, 4) float32 matrix."""
+    return np.stack([dot(row, position) + row[3] for row in matrix])
+
+
+def are_inside(field: Field, voxels: Array) -> Any:
+    """Tell which voxels, (3, ...) int, are those of the image."""
+    shape = np.reshape(field.voxel_rows.shape, (3,) + (1,) * (voxels.ndim - 1))
+    return ((voxels >= 0) & (voxels < shape)).all(0)
+
+
+def rows_at(field: Field, voxels: Array) -> Any:
+    """Return the rows of voxels, (3, ...) int; the last row stands for those without an FOD."""
+    is_inside = are_inside(field, voxels)
+    rows = field.voxel_rows[tuple(np.where(is_inside, voxels, 0))]
+    return np.where(is_inside & (rows >= 0), rows, len(field.values))
+
+
+def cells_at(field: Field, position: Array, is_nearest: bool) -> tuple[Any, Any, Any]:
+    """Find the voxels around points whose FODs mix there.
+
+    Returns
+    -------
+    rows, weights
+        (1 or 8, n), of the corners of the cell. Corner k is at its far end along x, y and z where
+        bits 2, 1 and 0 of k are set.
+    row
+        (n,), of the voxel that is nearest to each point.
+    """
+    v = to_voxel(field.to_voxel, position)
+    if is_nearest:
+        rows = rows_at(field, np.floor(v + HALF).astype(np.int64)[:, None])
+        return rows, np.ones(rows.shape, np.float32), rows[0]
+    corner = np.floor(v)
+    f = v - corner
+    ends = np.stack([ONE - f, f])  # (2, 3, n)
+    weights = ends[:, None, None, 0] * ends[None, :, None, 1] * ends[None, None, :, 2]
+    far = np.indices((2, 2, 2)).reshape(3, 8, 1)
+    rows = rows_at(field, corner.astype(np.int64)[:, None] + far)
+    nearest = ((f >= HALF) * [[4], [2], [1]]).sum(0)
+    return rows, weights.reshape(8, -1), rows[nearest, np.arange(len(nearest))]
+
+
+def mixed(table: Array, weights: Array) -> Any:
+    """Return sums over corners, in their order, of (corners, n, ...) weighted by (corners, n)."""
+    weights = weights.reshape(weights.shape + (1,) * (table.ndim - 2))
+    total = weights[0] * table[0]
+    for weight, numbers in zip(weights[1:], table[1:], strict=True):
+        total = total + weight * numbers
+    return total
+
+
+def ensure_rows(field: Field, rows: Array) -> None:
+    """Fill those of some rows of the table that are not filled yet."""
+    n_coefficients = field.values.shape[1]
+    empty = np.unique(rows[field.coefficients[rows, n_coefficients] == UNFILLED_BITS])
+    for first in range(0, len(empty), ROWS_AT_ONCE):
+        fill_rows(field, empty[first : first + ROWS_AT_ONCE])
+
+
+def fill_rows(field: Field, rows: Array) -> None:
+    """Fill rows of the table: coefficients, mean amplitudes and, last of all, bounds."""
+    n_coefficients = field.values.shape[1]
+    values = field.values[rows]
+    total = values[:, 0, None] * field.change[0]
+    for k in range(1, n_coefficients):
+        total = total + values[:, k, None] * field.change[k]
+    halves = total.astype(np.float16)
+    coefficients = np.ascontiguousarray(halves.astype(np.float32).T)  # as they are read
+    points = field.sphere_points
+    amplitudes = values_at(field.shifts, coefficients, *points[:, :, None])
+    means = sum_of_positive(amplitudes) / np.float32(len(amplitudes))
+    best = amplitudes.argmax(0)
+    largest = amplitudes[best, np.arange(len(rows))]
+    u = np.zeros((3, len(rows)), np.float32)
+    top, bounds = climb(field.shifts, coefficients, u, EVERYWHERE, ZERO, points[:, best], largest)
+    cosines = dot(points[:, :, None], top)
+    is_elsewhere = (cosines < NEAR) & (cosines > -NEAR)  # other lobes, whose peaks may be higher
+    others = np.where(is_elsewhere, amplitudes, ZERO).max(0)
+    bounds = np.where(largest > ZERO, np.maximum(bounds, EXCESS * others), ZERO)
+    bound_bits = (np.asarray(bounds) * ABOVE).astype(np.float16).view(np.uint16)
+    is_bound = np.arange(halves.shape[1]) == n_coefficients
+    field.coefficients[np.ix_(rows, ~is_bound)] = halves[:, ~is_bound].view(np.uint16)
+    field.masses[rows] = means
+    field.coefficients[rows, n_coefficients] = bound_bits
+
+
+def sum_of_positive(amplitudes: Array) -> Any:
+    """Return the sums of (n_directions, n) amplitudes where they are positive, as kernels add."""
+    total = np.zeros((POINTS_AT_ONCE, amplitudes.shape[1]), np.float32)
+    for first in range(0, len(amplitudes), POINTS_AT_ONCE):
+        some = amplitudes[first : first + POINTS_AT_ONCE]
+        total = total + np.where(some > ZERO, some, ZERO)
+    while len(total) > 1:
+        half = len(total) // 2
+        total = total[:half] + total[half:]
+    return total[0]
