@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from numba import njit
+from numba import njit, typeof
 
 # Reference counting off (Numba's private `_nrt`): nothing is allocated in here, and counting every
 # array that leaves a tuple took nine tenths of the time. test_kernel.py fails should it be renamed.
@@ -48,6 +48,19 @@ def cached(*modules: str, **options: Any) -> Callable[[Callable[..., Any]], Any]
         return njit(cache=True, **options)(function)
 
     return decorate
+
+
+def has_code_for(function: Any, argument: Any) -> bool:
+    """Tell whether machine code of a :func:`cached` function is kept for this first argument.
+
+    The others are taken to have the types that they always have.
+    """
+    cache, kind = function._cache, typeof(argument)
+    _, *wanted = cache._index_key((), function.targetctx.codegen())
+    return any(
+        signature[0] == kind and machine_and_source == wanted
+        for signature, *machine_and_source in cache._cache_file._load_index()
+    )
 
 
 def bound(function: FunctionType, **names: Any) -> FunctionType:

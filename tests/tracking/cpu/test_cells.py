@@ -24,7 +24,7 @@ SPHERE = cone_points(np.array([0.0, 0.0, 1.0]), 90.0, 30_000)  # 0.5 degrees apa
 @njit
 def fill_rows(shifts, values, change, table, masses, points, amplitudes, mixed):
     for row in range(len(values)):
-        masses[row] = cells.fill_row(shifts, values, change, table, row, points, amplitudes, mixed)
+        cells.fill_row(shifts, values, change, table, masses, row, points, amplitudes, mixed)
 
 
 def filled(fod):

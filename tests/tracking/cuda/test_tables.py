@@ -42,11 +42,12 @@ def difficult_fod(lmax):
 @njit(**OPTIONS)
 def fill_all(field, scratch):
     for row in range(field.values.shape[0]):
-        field.masses[row] = fill_row(
+        fill_row(
             field.shifts,
             field.values,
             field.change,
             field.coefficients,
+            field.masses,
             row,
             field.sphere_points,
             scratch.amplitudes,

@@ -151,6 +151,17 @@ def test_parts_of_a_run_are_numbered_as_in_the_whole():
     assert whole.digest() == wanted.digest()
 
 
+def test_blocks_of_the_kernel_leave_nothing_behind():
+    """A thread tracks block after block in the same memory; here they start where others ended."""
+    fod = make_phantom("cross", lmax=6)
+    seeds = Seeds.in_sphere((0, 0, 0), 3.0, 60)
+    plan = plan_of(fod, seeds, TrackingParameters(max_length_mm=30.0))
+    buffers, cancelled = cpu.ThreadBuffers(), np.zeros(1, np.uint8)
+    for first, last, shift in ((0, 20, 0), (20, 60, 80)):
+        by_kernel, _ = cpu.track_range(plan, first, last, cancelled, buffers, shift)
+        assert_same(plain.track_range(plan, first, last, cancelled, shift), by_kernel)
+
+
 def test_when_cancelled_it_gives_nothing_at_once():
     plan = plan_of(arcs(), Seeds.from_fod(arcs(), 20), TrackingParameters(**BASE))
     found = plain.track_range(plan, 0, 20, np.ones(1, np.uint8))

@@ -61,7 +61,7 @@ def padded_length(shifts):
 
 
 @compiled
-def fill_row(shifts, values, change, table, row, points, amplitudes, mixed):
+def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mixed):
     """Fill one row of the table.
 
     Parameters
@@ -72,16 +72,13 @@ def fill_row(shifts, values, change, table, row, points, amplitudes, mixed):
     change : (n_coefficients, n_padded) float32
     table : (n_rows + 1, n_padded) uint16
         Coefficients and bounds as half floats, see `FodTable`; the row is written.
+    masses : (n_rows + 1,) float32
+        Mean over the sphere of the non-negative amplitude; that of the row is written.
     row : int
     points : (3, n) float32
         Directions of the half sphere.
     amplitudes, mixed : (n,) float32, (n_padded,) float32
         Scratch.
-
-    Returns
-    -------
-    float32
-        Mean over the sphere of the non-negative amplitude.
     """
     n_coefficients, n_padded = change.shape
     first = row * n_padded
@@ -118,20 +115,21 @@ def fill_row(shifts, values, change, table, row, points, amplitudes, mixed):
             )
     last = n_coefficients // PADDING * PADDING
     mixed[n_coefficients] = bound * ABOVE
+    masses[row] = sum_of(total) / np.float32(n_points)
     publish()
     store_halves(table, first + last, load_some(mixed, last))
-    return sum_of(total) / np.float32(n_points)
 
 
 @inlined
 def ensure_row(field, scratch, row):
     """Fill a row of the table unless it is filled already."""
     if field.coefficients[np.uint64(row), field.values.shape[1]] == UNFILLED_BITS:
-        field.masses[row] = fill_row(
+        fill_row(
             field.shifts,
             field.values,
             field.change,
             field.coefficients,
+            field.masses,
             row,
             field.sphere_points,
             scratch.amplitudes,

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...buffers import pool
+from ...compiling import has_code_for
 from ...stop import N_REASONS
 from ...tractogram import Tractogram, tally_from_counts
 from .. import codes
@@ -27,7 +28,7 @@ from ..execution import Execution
 from ..plan import Plan
 from ..report import Report
 from . import kernel
-from .lanes import BUSY, N_BEGUN, N_LANES, N_POINTS, LaneState, in_order, new_lane_state
+from .lanes import BUSY, N_BEGUN, N_LANES, N_POINTS, NOWHERE, LaneState, in_order, new_lane_state
 
 # Seeds of the first blocks: few, so that the first streamlines show at once, and a quarter of a
 # thread's share of a small run. With fewer than two seeds a lane, most lanes would soon be idle.
@@ -54,6 +55,7 @@ def iter_chunks(
     execution: Execution | None = None,
     *,
     report: Report | None = None,
+    first: int = 0,
 ) -> Generator[Tractogram, None, None]:
     """Track the seeds of a plan; yield chunks in seed order.
 
@@ -63,7 +65,9 @@ def iter_chunks(
     execution : Execution, optional
         Of which `n_threads` and `block` are for the CPU.
     report : Report, optional
-        Filled with seconds of "tracking", as if all threads were busy from first block to last.
+        Seconds of "tracking" are added, as if all threads were busy from first block to last.
+    first : int
+        Seeds before this one are left out.
 
     Yields
     ------
@@ -74,10 +78,11 @@ def iter_chunks(
     n_threads, block = execution.n_workers, execution.block
     cancelled = np.zeros(1, np.uint8)
     buffers = ThreadBuffers()
-    wanted = plan.n_seeds // (4 * n_threads)
+    wanted = (plan.n_seeds - first) // (4 * n_threads)
     size = block or min(max(wanted, FIRST_BLOCK_MIN), FIRST_BLOCK_MAX)
-    next_seed = n_blocks = 0
+    next_seed, n_blocks = first, 0
     busy_seconds = 0.0
+    seconds_before = report.seconds.get("tracking", 0.0) if report is not None else 0.0
     pending: deque[Future[tuple[Tractogram, float]]] = deque()
     threads = ThreadPoolExecutor(n_threads, thread_name_prefix="tractography")
     try:
@@ -92,7 +97,8 @@ def iter_chunks(
             n_blocks += 1
             busy_seconds += seconds
             if report is not None:
-                report.seconds["tracking"] = busy_seconds / min(n_blocks, n_threads)
+                own_seconds = busy_seconds / min(n_blocks, n_threads)
+                report.seconds["tracking"] = seconds_before + own_seconds
             if block is None:
                 wanted = int(chunk.n_seeds * BLOCK_SECONDS / max(seconds, 1e-6))
                 size = min(max(wanted, 1), 4 * size, MAX_BLOCK)
@@ -102,17 +108,30 @@ def iter_chunks(
         threads.shutdown(cancel_futures=True)
 
 
+def is_loaded(plan: Plan) -> bool:
+    """Tell whether the kernel of a plan has been loaded or compiled in this process."""
+    return _kind(plan) in _loaded
+
+
+def is_on_disk(plan: Plan) -> bool:
+    """Tell whether the kernel of a plan has been compiled on this machine."""
+    return has_code_for(_kind(plan)[0], plan.field)
+
+
+def _kind(plan: Plan) -> tuple[Any, int]:
+    settings = plan.settings
+    return kernel.block_kernel(settings.algorithm, settings.interpolation), plan.table.lmax
+
+
 def make_ready(plan: Plan) -> bool:
     """Compile the kernel of a plan, or load it from disk; return whether it was not loaded yet.
 
     Done in this thread and apart, so that it does not count as tracking time.
     """
-    settings = plan.settings
-    kind = kernel.block_kernel(settings.algorithm, settings.interpolation), plan.table.lmax
-    if kind in _loaded:
+    if is_loaded(plan):
         return False
     track_range(plan, 0, 0, np.zeros(1, np.uint8), ThreadBuffers())
-    _loaded.add(kind)
+    _loaded.add(_kind(plan))
     return True
 
 
@@ -192,6 +211,7 @@ def track_range(
     track_block = kernel.block_kernel(settings.algorithm, settings.interpolation)
     progress = buffers.state.progress
     progress[:] = 0
+    buffers.state.cells[:] = NOWHERE  # the rows of its cells may be those of cells before
     seeds = slice(first, last)
     order = near_order(plan.positions_mm[seeds], plan.field.to_voxel)
     while not track_block(
