@@ -6,6 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from napari_tractography.tracking import kernels
+
+
+@pytest.fixture(autouse=True)
+def kernels_are_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests wait for kernels that are not on the disk, and start no processes that compile them."""
+    monkeypatch.setattr(kernels, "in_a_process", False)
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:

@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from ..arrays import gpu_of
 from ..errors import BackendError
 from ..tractogram import Tractogram
-from . import costs, devices, measuring
+from . import costs, devices, kernels, measuring
 from .cpu import run as cpu
 from .cuda import run as cuda
 from .execution import Execution
+from .plain import run as plain
 from .plan import Plan
 from .report import Report
 
@@ -101,11 +102,19 @@ def iter_chunks(
             logger.warning("%s Tracking on the CPU instead.", failure.error)
             choice = Choice(reason=str(failure.error))
     report.begin(choice.name, choice.reason)
+    plan, first = plan.on_host(), 0
+    if kernels.stands_in(plan):
+        reason = choice.reason.rstrip(".")
+        for chunk in plain.iter_chunks(plan, execution, kernels.begin(plan), report):
+            first += chunk.n_seeds
+            report.reason = f"{reason}; {first:,} seeds in NumPy while the kernel was compiled"
+            yield chunk
+        if first == plan.n_seeds:
+            return
     begun = time.perf_counter()
-    plan = plan.on_host()
     if cpu.make_ready(plan):
         report.seconds["start"] = time.perf_counter() - begun
-    chunks = cpu.iter_chunks(plan, execution, report=report)
+    chunks = cpu.iter_chunks(plan, execution, report=report, first=first)
     yield from measuring.measured(chunks, plan, report, gpus=(), n_threads=n_threads)
 
 
@@ -131,7 +140,7 @@ def track_on_device(plan: Plan, execution: Execution) -> cuda.DeviceTractogram:
 
 def warm_up(plan: Plan) -> None:
     """Load or compile what tracks a plan, on the CPU and, where one can be used, on a GPU."""
-    cpu.make_ready(plan.on_host())
+    kernels.make_ready(plan.on_host())
     settings = plan.settings
     try:
         (gpu,) = devices.choose_gpus("cuda")

@@ -26,6 +26,7 @@ from ..regions import Region, check_regions
 from ..seeds import Seeds
 from ..tractogram import Tractogram
 from . import backends, codes
+from .cpu import run as cpu
 from .cuda import run as cuda
 from .cuda import tables as cuda_tables
 from .cuda.errors import explained_for_good
@@ -171,14 +172,24 @@ def iter_chunks(
 def warm_up(parameters: TrackingParameters | None = None, *, lmax: int = 8) -> None:
     """Load the kernels for these parameters, and compile those that are not on the disk yet.
 
-    The next run then starts at once. Takes about a second; the first time on a machine, or with
-    another algorithm, interpolation or largest degree of the FOD, half a minute. Done for the CPU
-    and, where there is one, for the GPU with most free memory.
+    The next run then starts at once. Takes less than a second; the first time on a machine, or with
+    another algorithm, interpolation or largest degree of the FOD, half a minute, in a process of
+    its own. Done for the CPU and, where there is one, for the GPU with most free memory.
     """
     given = parameters or TrackingParameters()
-    kind = TrackingParameters(algorithm=given.algorithm, interpolation=given.interpolation)
+    backends.warm_up(_smallest_plan(given.algorithm, given.interpolation, lmax))
+
+
+def compile_kernel(algorithm: str, interpolation: str, *, lmax: int) -> None:
+    """Compile a kernel for the CPU, in this process, unless it is on the disk."""
+    cpu.make_ready(_smallest_plan(algorithm, interpolation, lmax))
+
+
+def _smallest_plan(algorithm: str, interpolation: str, lmax: int) -> Plan:
+    """Return a plan for which the same kernel is compiled as for all of its kind."""
     fod = Fod(np.ones((2, 2, 2, (lmax + 1) * (lmax + 2) // 2)), np.eye(4))
-    backends.warm_up(make_plan(TrackingInput(fod, Seeds.at(np.zeros(3)), kind)))
+    kind = TrackingParameters(algorithm=algorithm, interpolation=interpolation)
+    return make_plan(TrackingInput(fod, Seeds.at(np.zeros(3)), kind))
 
 
 def make_plan(given: TrackingInput, *, on_gpu: bool = False) -> Plan:

@@ -203,10 +203,10 @@ def test_a_preview_that_is_left_alone_is_marked_as_one(
     panel.runs.settle_ms = 3_600_000
     panel.live.setChecked(True)
     settle(panel)
-    assert "preview of 1,000" in panel.results.label.text()
+    assert f"preview of {FIRST_GUESS:,}" in panel.results.label.text()
     assert shows(panel, "")()  # all are about to be tracked
     panel.live.setChecked(False)
-    assert shows(panel, "A preview: Run tracks all 3,000.")()
+    assert shows(panel, f"A preview: Run tracks all {3 * FIRST_GUESS:,}.")()
     panel.run()
     settle(panel)
     panel.results.refresh_notice()

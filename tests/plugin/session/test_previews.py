@@ -23,6 +23,7 @@ from napari_tractography.plugin.session.previews import (
 )
 from napari_tractography.plugin.session.requests import Request
 from napari_tractography.plugin.session.seeding import SeedSpheres
+from napari_tractography.tracking import kernels
 
 PLACES = np.array([[0.0, 0, 0], [-12.0, 6, 0], [9.0, 3, 0]])
 
@@ -232,3 +233,19 @@ def test_each_preview_is_shown_though_the_hand_seems_to_rest_before_it_is_there(
     assert [preview for preview, _ in finished] == [True] * 4 + [False]
     assert [x for _, x in finished[-2:]] == [7.0, 7.0]
     assert session.tractogram.n_seeds == 2 * FIRST_GUESS
+
+
+def test_without_the_kernel_previews_are_the_same(
+    cross: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parameters = TrackingParameters(max_length_mm=30.0)
+    plan = plan_of(cross, Seeds.in_sphere((0, 0, 0), 3.0, 60), parameters)
+    cancelled = threading.Event()
+    wanted = track_preview(plan, [0, 100], [20, 40], cancelled)
+    begun = []
+    monkeypatch.setattr(kernels, "stands_in", lambda plan: True)
+    monkeypatch.setattr(kernels, "begin", begun.append)
+    assert track_preview(plan, [0, 100], [20, 40], cancelled).digest() == wanted.digest()
+    assert begun == [plan]
+    cancelled.set()
+    assert not len(track_preview(plan, [0, 100], [20, 40], cancelled))

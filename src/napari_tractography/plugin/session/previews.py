@@ -1,7 +1,8 @@
 """Previews: tracked while a seed is dragged, with as many streamlines as feel immediate.
 
 A preview is the beginning of the full run from each place: the same streamlines, to the bit. It
-is tracked on the CPU, which needs no start-up and no copies. Called by the control of runs and by
+is tracked on the CPU, which needs no start-up and no copies, and in NumPy while the kernel is
+compiled. Called by the control of runs and by
 the worker of a run.
 """
 
@@ -11,18 +12,21 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...tracking import kernels
 from ...tracking.cpu import run as cpu
 from ...tracking.execution import Execution
+from ...tracking.plain import run as plain
 from ...tracking.plan import Plan
 from ...tractogram import Tractogram
 
 TARGET_SECONDS = 0.035  # from the change to the layer, as the median
 FEWEST, MOST = 200, 20_000  # streamlines of a preview
-FIRST_GUESS = 1000  # before anything is measured
+FIRST_GUESS = 400  # before anything is measured: few enough without the kernel, too
 REMEMBERED = 3  # previews whose median counts: a single slow one changes nothing
 THREAD_NAMES = "tractography-preview"
 
@@ -87,6 +91,10 @@ def track_preview(
         When the number of threads is impossible.
     """
     n_workers = Execution(n_threads=n_threads).n_workers
+    if kernels.stands_in(plan):
+        kernels.begin(plan)
+        return _in_numpy(plan, _blocks(firsts, counts, plain.MAX_BLOCK), cancelled)
+    cpu.make_ready(plan)
     size = max(-(-plan.n_seeds // n_workers), cpu.FIRST_BLOCK_MIN)
     stop = np.zeros(1, np.uint8)
     buffers = cpu.ThreadBuffers()
@@ -101,6 +109,17 @@ def track_preview(
                 stop[0] = 1
             parts.append(task.result()[0])
     return Tractogram.concatenate(parts)
+
+
+def _in_numpy(
+    plan: Plan, blocks: Sequence[tuple[int, int, int]], cancelled: threading.Event
+) -> Tractogram:
+    """Track blocks without the kernel, which is being compiled."""
+    going_on = takewhile(lambda block: not cancelled.is_set(), blocks)
+    never = np.zeros(1, np.uint8)
+    return Tractogram.concatenate(
+        [plain.track_range(plan, first, last, never, shift) for first, last, shift in going_on]
+    )
 
 
 def _blocks(firsts: Sequence[int], counts: Sequence[int], size: int) -> list[tuple[int, int, int]]:

@@ -138,7 +138,7 @@ def preview_of(run: Run) -> Tractogram:
     """Track the preview that a run asks for."""
     request = run.request
     plan = make_plan(request.tracking_input())
-    run.was_ready = not cpu.make_ready(plan)
+    run.was_ready = cpu.is_loaded(plan)
     return track_preview(
         plan, request.firsts, request.n_each, run.cancelled, request.execution.n_threads
     )

@@ -22,20 +22,26 @@ def values_at(shifts: tuple[Array, ...], coefficients: Array, x: Array, y: Array
     lmax, numbers = len(shifts) - 1, iter(coefficients)
     w = z * z
     v = w - shifts[0]
-    value = next(numbers) + np.zeros_like(x)
+    zero = np.zeros_like(x)  # sums are of the shape of all; in place, for speed
+    value = next(numbers) + zero
     for _ in range(lmax // 2):
-        value = value * v + next(numbers)
+        value *= v
+        value += next(numbers)
     re, im = x, y  # of (x + i y)^m
     for m in range(1, lmax + 1):
         v = w - shifts[m]
-        cosine, sine = next(numbers), next(numbers)
+        cosine, sine = next(numbers) + zero, next(numbers) + zero
         for _ in range((lmax - m) // 2):
-            cosine = cosine * v + next(numbers)
-            sine = sine * v + next(numbers)
-        term = cosine * re + sine * im
+            cosine *= v
+            sine *= v
+            cosine += next(numbers)
+            sine += next(numbers)
+        cosine *= re
+        sine *= im
+        cosine += sine
         if m % 2:
-            term = term * z
-        value = value + term
+            cosine *= z
+        value += cosine
         re, im = x * re - y * im, x * im + y * re
     return value
 

@@ -31,7 +31,16 @@ from ..plan import Plan
 from .drawing import chances, limit_of, points_in_cone, random_words
 from .evaluation import ZERO, Array, positive, values_at
 from .search import dot, largest_in_cones, turned
-from .table import HALF, are_inside, cells_at, ensure_rows, mixed, sum_of_positive, to_voxel
+from .table import (
+    HALF,
+    are_filled,
+    are_inside,
+    cells_at,
+    ensure_rows,
+    mixed,
+    sum_of_positive,
+    to_voxel,
+)
 
 TRIES, MOST_TRIES = 4096, 32  # of all lanes together, and of each, in one pass
 
@@ -78,10 +87,7 @@ class Lanes:
         """Find the FOD where lanes are; some end there."""
         field, settings = self.field, self.settings
         n_coefficients = len(self.coefficients)
-        rows, weights, row = cells_at(
-            field, self.position[:, lanes], settings.interpolation == NEAREST
-        )
-        ensure_rows(field, rows)
+        rows, weights, row = self._cells(lanes)
         halves = field.coefficients[rows, : n_coefficients + 1].view(np.float16)
         found = mixed(halves.astype(np.float32), weights).T
         bound = found[n_coefficients]
@@ -95,6 +101,14 @@ class Lanes:
         is_high = ~(positive(settings, bound) < settings.min_amplitude)
         self.end(lanes[has_fod & ~is_high], LOW_AMPLITUDE)
         self.end(lanes[~has_fod], NO_FOD)
+
+    def fill_rows(self, lanes: Array) -> None:
+        """Fill the rows of the table that :meth:`arrive` reads."""
+        ensure_rows(self.field, self._cells(lanes)[0])
+
+    def _cells(self, lanes: Array) -> tuple[Any, Any, Any]:
+        is_nearest = self.settings.interpolation == NEAREST
+        return cells_at(self.field, self.position[:, lanes], is_nearest)
 
     def _look(self, lanes: Array, points: Array) -> Any:
         """Return the FOD at directions around those of lanes, (n_points, n) float32."""
@@ -130,10 +144,14 @@ class Lanes:
             waiting = np.flatnonzero(self.is_going & self.is_waiting)
             if len(waiting) >= len(drawing):
                 self.is_waiting[:] = False
-                yield self._reconsider(waiting)
+                self.fill_rows(waiting[self.has_moved[waiting]])
+                yield self._reconsider(waiting[~self.has_moved[waiting]])
             else:
-                self.arrive(drawing[self.has_moved[drawing]])
-                yield self._draw(drawing[self.is_going[drawing]])
+                moved = drawing[self.has_moved[drawing]]
+                can_arrive = are_filled(self.field, self._cells(moved)[0])
+                self.is_waiting[moved[~can_arrive]] = True
+                self.arrive(moved[can_arrive])
+                yield self._draw(drawing[(self.is_going & ~self.has_moved)[drawing]])
 
     def _draw(self, lanes: Array) -> Any:
         """Try some directions of each lane; return the lanes that have a direction now.

@@ -5,6 +5,9 @@ Called by :mod:`napari_tractography.tracking.backends` as long as the kernel is 
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -31,10 +34,14 @@ from ..codes import (
     START_SAMPLED,
     TOO_SHORT,
 )
+from ..execution import Execution
 from ..plan import Plan
+from ..report import Report
 from .evaluation import ONE, ZERO, Array
 from .lanes import Lanes, outside
 
+# Seeds of a block: few at first, so that the first streamlines show at once.
+FIRST_BLOCK, MAX_BLOCK = 100, 400
 STARTED = -1  # in place of a reason
 # Of the halves: 0, forward, and 1, backward.
 SIGNS = np.array([1, -1], np.float32)
@@ -46,6 +53,27 @@ def can_track(plan: Plan) -> bool:
     """Tell whether :func:`track_range` tracks what a plan asks for."""
     is_probabilistic = plan.settings.algorithm == BY_NAME["probabilistic"].code
     return is_probabilistic and not len(plan.regions.roles) and not plan.field.allowed.size
+
+
+def iter_chunks(
+    plan: Plan,
+    execution: Execution,
+    ended: threading.Event,
+    report: Report,
+) -> Iterator[Tractogram]:
+    """Track seeds from the first on until an event is set; yield chunks in seed order.
+
+    Seconds of "tracking" are added to the report.
+    """
+    first, size = 0, execution.block or FIRST_BLOCK
+    while first < plan.n_seeds and not ended.is_set():
+        last = min(first + size, plan.n_seeds)
+        begun = time.perf_counter()
+        chunk = track_range(plan, first, last, np.zeros(1, np.uint8))
+        seconds = report.seconds.get("tracking", 0.0) + time.perf_counter() - begun
+        report.seconds["tracking"] = seconds
+        yield chunk
+        first, size = last, execution.block or min(2 * size, MAX_BLOCK)
 
 
 def track_range(
@@ -110,6 +138,7 @@ class _Block:
                 lanes.end(chosen, STARTED)
             found = np.flatnonzero(lanes.reason == STARTED)
             return inside[found], lanes.direction[:, found]
+        lanes.fill_rows(np.arange(n))
         lanes.arrive(np.arange(n))
         found = np.flatnonzero(lanes.is_going)
         if self.settings.start == START_GIVEN:

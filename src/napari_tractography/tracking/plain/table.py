@@ -22,7 +22,7 @@ from .evaluation import ONE, ZERO, Array, values_at
 from .search import climb, dot
 
 HALF = np.float32(0.5)
-ROWS_AT_ONCE = 64  # so that amplitudes at all directions stay in the cache
+ROWS_AT_ONCE = 64  # so that what is evaluated stays in the cache
 
 
 def to_voxel(matrix: Array, position: Array) -> Any:
@@ -77,12 +77,16 @@ def mixed(table: Array, weights: Array) -> Any:
     return total
 
 
+def are_filled(field: Field, rows: Array) -> Any:
+    """Tell for which points the rows of their cells, (corners, n), are filled, all of them."""
+    return (field.coefficients[rows, field.values.shape[1]] != UNFILLED_BITS).all(0)
+
+
 def ensure_rows(field: Field, rows: Array) -> None:
     """Fill those of some rows of the table that are not filled yet."""
-    n_coefficients = field.values.shape[1]
-    empty = np.unique(rows[field.coefficients[rows, n_coefficients] == UNFILLED_BITS])
-    for first in range(0, len(empty), ROWS_AT_ONCE):
-        fill_rows(field, empty[first : first + ROWS_AT_ONCE])
+    empty = np.unique(rows[field.coefficients[rows, field.values.shape[1]] == UNFILLED_BITS])
+    if len(empty):
+        fill_rows(field, empty)
 
 
 def fill_rows(field: Field, rows: Array) -> None:
@@ -95,7 +99,10 @@ def fill_rows(field: Field, rows: Array) -> None:
     halves = total.astype(np.float16)
     coefficients = np.ascontiguousarray(halves.astype(np.float32).T)  # as they are read
     points = field.sphere_points
-    amplitudes = values_at(field.shifts, coefficients, *points[:, :, None])
+    parts = np.split(coefficients, range(ROWS_AT_ONCE, len(rows), ROWS_AT_ONCE), axis=1)
+    amplitudes = np.concatenate(
+        [values_at(field.shifts, part, *points[:, :, None]) for part in parts], axis=1
+    )
     means = sum_of_positive(amplitudes) / np.float32(len(amplitudes))
     best = amplitudes.argmax(0)
     largest = amplitudes[best, np.arange(len(rows))]

@@ -1,0 +1,113 @@
+"""Kernels of the CPU that are not compiled yet, compiled in a process of their own.
+
+That takes half a minute, once for each kind of run on a machine. Done in this process it would hold
+up the window, since Numba compiles in Python; so another process does it and leaves the machine
+code in Numba's cache, from where this one loads it. Meanwhile :mod:`.plain` tracks. Used by
+:mod:`.backends` and, for previews, by the plugin.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+
+from .algorithms import BY_CODE
+from .codes import NEAREST
+from .cpu import run as cpu
+from .plain import run as plain
+from .plan import Plan
+
+logger = logging.getLogger(__name__)
+
+# Whether kernels are compiled so; else they are when they are first needed, and waited for.
+in_a_process = True
+
+COMMAND = """
+from napari_tractography.tracking.engine import compile_kernel
+compile_kernel({algorithm!r}, {interpolation!r}, lmax={lmax})
+"""
+THREAD_NAME = "tractography-compiling"
+
+_lock = threading.Lock()
+_under_way: dict[str, threading.Event] = {}  # by command
+
+
+def is_missing(plan: Plan) -> bool:
+    """Tell whether the kernel of a plan is yet to be compiled in a process of its own."""
+    return in_a_process and not cpu.is_loaded(plan) and not cpu.is_on_disk(plan)
+
+
+def stands_in(plan: Plan) -> bool:
+    """Tell whether a plan is to be tracked in NumPy, because its kernel is missing."""
+    return is_missing(plan) and plain.can_track(plan)
+
+
+def begin(plan: Plan) -> threading.Event:
+    """Begin to compile the kernel of a plan, unless that was begun; return at once.
+
+    Returns
+    -------
+    Event
+        Set when the kernel is loaded, or could not be.
+    """
+    command = COMMAND.format(
+        algorithm=BY_CODE[plan.settings.algorithm].name,
+        interpolation="nearest" if plan.settings.interpolation == NEAREST else "trilinear",
+        lmax=plan.table.lmax,
+    )
+    with _lock:
+        if command in _under_way:
+            return _under_way[command]
+        ended = threading.Event()
+        if cpu.is_loaded(plan):
+            ended.set()
+        else:
+            _under_way[command] = ended
+            threading.Thread(
+                target=_compile, args=(command, plan, ended), name=THREAD_NAME, daemon=True
+            ).start()
+    return ended
+
+
+def make_ready(plan: Plan) -> None:
+    """Compile or load the kernel of a plan, and wait for it."""
+    if is_missing(plan):
+        begin(plan).wait()
+    cpu.make_ready(plan)
+
+
+def _compile(command: str, plan: Plan, ended: threading.Event) -> None:
+    try:
+        _run(command)
+        cpu.make_ready(plan)  # loads it; where the process has failed it is compiled here
+    except Exception:  # raised again by whoever tracks with that kernel
+        logger.exception("Compiling a kernel failed")
+    finally:
+        with _lock:
+            del _under_way[command]
+        ended.set()
+
+
+def _run(command: str) -> None:
+    """Run a command in a Python of its own, which goes on should this one end before it."""
+    if not sys.executable or hasattr(sys, "frozen"):  # no Python that can be started by itself
+        return
+    problem = ""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", command],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # of Windows
+            check=False,
+        )
+        problem = f"exit status {done.returncode}" if done.returncode else ""
+    except OSError as error:
+        problem = str(error)
+    if problem:
+        logger.warning("Compiling in a process of its own failed (%s): compiling here.", problem)

@@ -1,0 +1,170 @@
+"""Kernels that are yet to be compiled: NumPy tracks meanwhile, and the result is the same."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from plans import plan_of
+from toys import random_fod
+
+from napari_tractography.parameters import TrackingParameters
+from napari_tractography.seeds import Seeds
+from napari_tractography.tracking import kernels
+from napari_tractography.tracking.cpu import run as cpu
+from napari_tractography.tracking.engine import iter_track
+from napari_tractography.tracking.report import Report
+from napari_tractography.tractogram import Tractogram
+
+WAIT_S = 120
+SHORT = TrackingParameters(step_mm=0.5, max_length_mm=20.0)
+
+
+@pytest.fixture
+def fod():
+    return random_fod(2, shape=(6, 6, 6))
+
+
+@pytest.fixture
+def seeds(fod):
+    return Seeds.from_fod(fod, 60)
+
+
+@pytest.fixture
+def fresh_machine(monkeypatch):
+    """A process on a machine that never compiled, whose other processes only seem to compile.
+
+    They do when `gate` is set, so that the next chunk is the kernel's.
+    """
+    machine = SimpleNamespace(gate=threading.Event(), commands=[], has_compiled=False, status=0)
+
+    def run(command, **_):
+        machine.commands.append(command)
+        assert machine.gate.wait(WAIT_S)
+        machine.has_compiled = True
+        return SimpleNamespace(returncode=machine.status)
+
+    monkeypatch.setattr(kernels, "in_a_process", True)
+    monkeypatch.setattr(kernels.subprocess, "run", run)
+    monkeypatch.setattr(cpu, "_loaded", set())
+    monkeypatch.setattr(cpu, "is_on_disk", lambda plan: machine.has_compiled)
+    yield machine
+    machine.gate.set()
+    for thread in threading.enumerate():
+        if thread.name == kernels.THREAD_NAME:
+            thread.join(WAIT_S)
+
+
+def test_numpy_tracks_while_the_kernel_is_compiled_and_the_kernel_the_rest(
+    fresh_machine, fod, seeds, monkeypatch
+):
+    wanted = Tractogram.concatenate(list(cpu.iter_chunks(plan_of(fod, seeds, SHORT))))
+    by_kernel = []
+    track_range = cpu.track_range
+
+    def counted(plan, first, last, *rest):
+        by_kernel.append((first, last))
+        return track_range(plan, first, last, *rest)
+
+    monkeypatch.setattr(cpu, "track_range", counted)
+    report = Report()
+    chunks = iter_track(fod, seeds, SHORT, backend="cpu", block=20, report=report)
+    parts = [next(chunks), next(chunks)]
+    assert not by_kernel
+    fresh_machine.gate.set()
+    assert kernels.begin(plan_of(fod, seeds, SHORT)).wait(WAIT_S)
+    parts += chunks
+    assert [(first, last) for first, last in by_kernel if last] == [(40, 60)]
+    assert Tractogram.concatenate(parts).digest() == wanted.digest()
+    assert report.reason == "asked for; 40 seeds in NumPy while the kernel was compiled"
+    assert len(fresh_machine.commands) == 1
+
+
+def test_a_run_may_be_over_before_the_kernel_is_compiled(fresh_machine, fod, seeds):
+    report = Report()
+    found = list(iter_track(fod, seeds, SHORT, backend="cpu", report=report))
+    assert sum(chunk.n_seeds for chunk in found) == len(seeds)
+    assert set(report.seconds) == {"tables", "tracking"}
+    assert not fresh_machine.has_compiled
+
+
+def test_what_numpy_does_not_track_waits_for_the_kernel(fresh_machine, fod, seeds):
+    fresh_machine.gate.set()
+    parameters = SHORT.replace(algorithm="deterministic")
+    report = Report()
+    found = list(iter_track(fod, seeds, parameters, backend="cpu", report=report))
+    assert sum(chunk.n_seeds for chunk in found) == len(seeds)
+    assert report.reason == "asked for"
+    assert not fresh_machine.commands  # compiled here, as nothing is done meanwhile
+
+
+def test_a_kernel_is_compiled_by_one_process_and_each_largest_degree_by_its_own(
+    fresh_machine, fod, seeds
+):
+    plans = [plan_of(fod, seeds, SHORT), plan_of(fod, seeds[:3], SHORT.replace(step_mm=0.2))]
+    plans.append(plan_of(random_fod(4), seeds[:3], SHORT))
+    ended = [kernels.begin(plan) for plan in plans]
+    assert ended[0] is ended[1] is not ended[2]
+    assert not any(event.is_set() for event in ended)
+    fresh_machine.gate.set()
+    assert all(event.wait(WAIT_S) for event in ended)
+    commands = sorted(command[-1].split("kernel")[-1] for command in fresh_machine.commands)
+    assert commands == [f"('probabilistic', 'trilinear', lmax={lmax})\n" for lmax in (2, 4)]
+    assert all(cpu.is_loaded(plan) for plan in plans)
+    assert not any(kernels.is_missing(plan) for plan in plans)
+
+
+@pytest.mark.parametrize("how", ["exit status", "no Python"])
+def test_where_the_process_fails_it_is_compiled_here(
+    fresh_machine, fod, seeds, monkeypatch, caplog, how
+):
+    fresh_machine.status = 3
+    fresh_machine.gate.set()
+    if how == "no Python":
+        monkeypatch.setattr(kernels.subprocess, "run", refuse)
+    plan = plan_of(fod, seeds, SHORT)
+    with caplog.at_level(logging.WARNING):
+        kernels.make_ready(plan)
+    assert cpu.is_loaded(plan)
+    assert "compiling here" in caplog.text
+
+
+def refuse(*_, **__):
+    raise FileNotFoundError("no such file")
+
+
+def test_the_command_compiles_what_the_plan_needs(fod, seeds, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(cpu, "make_ready", compiled.append)
+    parameters = SHORT.replace(algorithm="sd_stream", interpolation="nearest")
+    exec(kernels.COMMAND.format(algorithm="sd_stream", interpolation="nearest", lmax=2))
+    (made,), plan = compiled, plan_of(fod, seeds, parameters)
+    assert cpu._kind(made) == cpu._kind(plan)
+
+
+def test_what_is_on_the_disk_is_known_by_its_largest_degree(fod, seeds):
+    plan = plan_of(fod, seeds, SHORT)
+    cpu.make_ready(plan)
+    assert cpu.is_on_disk(plan)
+    assert not cpu.is_on_disk(plan_of(random_fod(16), Seeds.at(np.ones(3)), SHORT))
+
+
+def test_a_process_of_its_own_finds_the_package(monkeypatch):
+    """Where it was found here: on a path that was added at run time, say."""
+    done = []
+
+    def run(command, *, env, **_):
+        code = "import napari_tractography as n; print(n.__file__)"
+        ran = subprocess_run([command[0], "-c", code], env=env, capture_output=True, text=True)
+        done.append(ran.stdout.strip())
+        return ran
+
+    subprocess_run = subprocess.run
+    monkeypatch.setattr(kernels.subprocess, "run", run)
+    kernels._run("")
+    assert done == [sys.modules["napari_tractography"].__file__]
