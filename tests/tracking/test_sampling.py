@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from chi_square import ConeBins, p_value
 from scipy.spatial import cKDTree
-from toys import SKEWED, BruteForce, lobes, random_fod, tangents, unit_steps
+from toys import SKEWED, BruteForce, crossing_fod, lobes, random_fod, tangents, unit_steps
 
 from napari_tractography.directions import direction_set
 from napari_tractography.fields.polynomials import polynomial_matrix
@@ -21,6 +21,7 @@ from napari_tractography.tracking.engine import track
 from napari_tractography.tracking.tables.cache import fod_table
 
 N_DRAWS = 100_000
+N_CONES = 100
 POSITION_VOX = (1.3, 1.85, 2.4)  # all eight corners count, each with a weight of its own
 BOTH_INTERPOLATIONS = pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
 EVERYWHERE = 180.0
@@ -82,6 +83,36 @@ def test_another_distribution_would_be_noticed():
     drawn, _ = draw_steps(fod, position, axis, max_angle_deg=30.0)
     beside = BruteForce.at(fod, position, interpolation="nearest")
     assert ConeBins(axis, 30.0).p_value(drawn, lambda u: beside.amplitudes(u) + 0.1) < 1e-9
+
+
+@pytest.mark.parametrize("angle", [10.0, 45.0])
+def test_streamlines_stop_where_nothing_in_the_cone_reaches_the_floor_and_nowhere_else(angle):
+    fod = crossing_fod(seed=4)
+    rng = np.random.default_rng(int(angle))
+    voxels = rng.integers(0, fod.grid.shape, size=(N_CONES, 3))
+    axes = rng.normal(size=(N_CONES, 3))
+    axes /= np.linalg.norm(axes, axis=1, keepdims=True)
+    positions = fod.grid.to_mm(voxels)
+    largest = np.empty(N_CONES)
+    for k, (position, axis) in enumerate(zip(positions, axes, strict=True)):
+        truth = BruteForce.at(fod, position, interpolation="nearest")
+        _, largest[k] = truth.peak(axis, angle)
+    floor = float(np.median(largest))
+    parameters = TrackingParameters(
+        step_mm=0.25,
+        max_length_mm=0.25,
+        start="given",
+        direction="forward",
+        interpolation="nearest",
+        min_probability=0.0,
+        min_amplitude=floor,
+        max_angle_deg=angle,
+    )
+    tractogram = track(fod, Seeds.at(positions, axes), parameters)
+    goes_on = np.isin(np.arange(N_CONES), tractogram.seed_index)
+    clear = np.abs(largest / floor - 1) > 0.005
+    assert clear.mean() > 0.95
+    np.testing.assert_array_equal(goes_on[clear], (largest > floor)[clear])
 
 
 @BOTH_INTERPOLATIONS

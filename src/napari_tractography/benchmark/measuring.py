@@ -126,16 +126,17 @@ def cpu_seconds() -> float:
 
 
 def _fitting_size(contestant: Contestant, seconds: float) -> int:
-    """Return how many seeds take about so many seconds beyond the start-up.
+    """Return how many seeds take about so many seconds beyond the start-up, or that time again.
 
-    The runs that find it out warm up: the first one compiles and fills the caches.
+    A start-up that is longer than the tracking would hide it: it differs from run to run. The runs
+    that find it out warm up: the first one compiles and fills the caches.
     """
     measure_run(contestant, 1)
     start_up = measure_run(contestant, 1).wall_s
-    size = FIRST_SEEDS
+    size, seconds = FIRST_SEEDS, max(seconds, start_up)
     while True:
         took = measure_run(contestant, size).wall_s - start_up
-        if took > seconds / 4 or size > MAX_SEEDS:
+        if took > seconds / 3 or size > MAX_SEEDS:
             return max(2, round(size * seconds / max(took, 1e-3)))
         size *= 4
 

@@ -34,6 +34,7 @@ from ..codes import (
     SECOND_TRIES,
     SINE,
     TRIES_A_BLOCK,
+    TWO_PI,
     UNIT_20,
     UNIT_24,
 )
@@ -56,7 +57,7 @@ from .memory import stay, store
 from .sphere.ascent import tangents
 from .sphere.cones import allowed_lanes, face_ahead, keep_allowed, make_positive, positive
 from .sphere.evaluation import values_of_lanes
-from .sphere.peaks import largest_in_cone, largest_value, look, point_in_cone
+from .sphere.peaks import largest_in_cone, largest_value, look, point_in_cone, squared_slope
 
 MUL_0 = np.uint64(MULTIPLIER_0)
 MUL_1 = np.uint64(MULTIPLIER_1)
@@ -218,25 +219,9 @@ def reconsider(field, settings, scratch, state, lane):
     """
     n_tries = state.n_tries[lane]
     if n_tries == np.uint32(FIRST_TRIES):
-        # Mostly one glance tells that there is something.
-        starts = state.purpose[lane] == np.uint32(PURPOSE_START)
-        points = field.sphere_points if starts else field.cone_points
-        amplitudes = scratch.amplitudes
-        look(
-            field.shifts,
-            state.lane_coefficients[lane],
-            amplitudes,
-            points,
-            state.ux[lane],
-            state.uy[lane],
-            state.uz[lane],
-        )
-        make_positive(settings, amplitudes, points.shape[1])
-        if field.allowed.size and not starts:
-            keep_allowed(field, amplitudes, state.ux[lane], state.uy[lane], state.uz[lane])
-        largest, _ = largest_value(amplitudes, points.shape[1])
-        if largest > ZERO and largest >= settings.min_amplitude:
-            return 0
+        seen = glance(field, settings, scratch, state, lane)  # mostly that is enough
+        if seen:
+            return -1 if seen < 0 else 0
     largest = find_peak(field, settings, scratch, state, lane)
     if not (largest > ZERO and largest >= settings.min_amplitude):
         return -1
@@ -247,6 +232,33 @@ def reconsider(field, settings, scratch, state, lane):
     peak = scratch.peak
     state.ux[lane], state.uy[lane], state.uz[lane] = peak[0], peak[1], peak[2]
     return 1
+
+
+@inlined
+def glance(field, settings, scratch, state, lane):
+    """Look at the cone of one lane: 1 where an amplitude reaches the floor, -1 where none can.
+
+    Returns 0 where the directions that are looked at do not tell. None can where the FOD, as steep
+    as it is at the best of them, would not reach the floor at the next.
+    """
+    starts = state.purpose[lane] == np.uint32(PURPOSE_START)
+    points = field.sphere_points if starts else field.cone_points
+    mixed, amplitudes, n_points = state.lane_coefficients[lane], scratch.amplitudes, points.shape[1]
+    ux, uy, uz = state.ux[lane], state.uy[lane], state.uz[lane]
+    look(field.shifts, mixed, amplitudes, points, ux, uy, uz)
+    make_positive(settings, amplitudes, n_points)
+    if field.allowed.size and not starts:
+        keep_allowed(field, amplitudes, ux, uy, uz)
+    largest, j = largest_value(amplitudes, n_points)
+    if largest > ZERO and largest >= settings.min_amplitude:
+        return 1
+    missing = settings.min_amplitude - largest
+    if starts or field.allowed.size or settings.positivity != CLIP or not missing > ZERO:
+        return 0
+    x, y, z = point_in_cone(points, j, ux, uy, uz)
+    area = TWO_PI * settings.cone_height / np.float32(n_points)  # of the cone, for each
+    steepness = squared_slope(field.shifts, mixed, x, y, z)
+    return -1 if missing * missing > steepness * area else 0
 
 
 @inlined

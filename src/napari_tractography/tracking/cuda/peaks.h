@@ -180,10 +180,12 @@ DEVICE Peak largest_in_cone(const Fod& fod, const Cone& cone, float cosine, floa
     return best;
 }
 
-// The largest amplitude seen in a cone, without climbing.
-DEVICE float glance(const Fod& fod, const Cone& cone, float sharpness)
+// The square of the FOD's slope at a direction, per radian, where it is steepest.
+DEVICE float squared_slope(const Fod& fod, const Peak& at)
 {
-    return largest_seen(fod, cone, sharpness, 0).value;
+    Derivatives d = derivatives_at(fod, at.x, at.y, at.z);
+    float along = d.gx * at.x + d.gy * at.y + d.gz * at.z;
+    return d.gx * d.gx + d.gy * d.gy + d.gz * d.gz - along * along;
 }
 
 // The largest amplitude in a cone and its direction; one given as a function is only looked at.

@@ -123,13 +123,30 @@ DEVICE bool try_directions(const Field& field, const Settings& settings, const P
     return false;
 }
 
+// Look at the cone: 1 where an amplitude reaches the floor, -1 where none can, 0 where the
+// directions that are looked at do not tell; see glance() of cpu/draw.py.
+DEVICE int glance(const Field& field, const Settings& settings, const Place& place,
+                  const Walk& walk)
+{
+    Cone cone = cone_of(field, walk);
+    Peak seen = largest_seen(place.fod, cone, sharpness_of(settings), 0);
+    if (!is_low(settings, seen.value)) return 1;
+    float missing = settings.min_amplitude - seen.value;
+    if (walk.purpose == PURPOSE_START || field.allowed || settings.positivity != CLIP ||
+        !(missing > 0.0f))
+        return 0;
+    float area = TWO_PI * settings.cone_height / (float)cone.n;  // of the cone, for each
+    return missing * missing > squared_slope(place.fod, seen) * area ? -1 : 0;
+}
+
 // Find out why all tries were in vain: 0 where the direction of the largest amplitude is taken,
 // AGAIN where there is something to be drawn, maybe with a tighter bound.
 DEVICE int reconsider(const Field& field, const Settings& settings, const Place& place, Walk& walk)
 {
-    if (walk.n_tries == FIRST_TRIES &&
-        !is_low(settings, glance(place.fod, cone_of(field, walk), sharpness_of(settings))))
-        return AGAIN;
+    if (walk.n_tries == FIRST_TRIES) {
+        int seen = glance(field, settings, place, walk);
+        if (seen) return seen < 0 ? LOW_AMPLITUDE : AGAIN;
+    }
     Peak peak = peak_of(field, settings, place, walk);
     if (is_low(settings, peak.value)) return LOW_AMPLITUDE;
     if (walk.n_tries < MAX_TRIES) {

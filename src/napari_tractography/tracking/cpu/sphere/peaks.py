@@ -142,6 +142,14 @@ def climb(shifts, coefficients, ux, uy, uz, cosine, sine, x, y, z, value):
     return first_x, first_y, first_z, value
 
 
+@compiled
+def squared_slope(shifts, coefficients, x, y, z):
+    """Return the square of the FOD's slope at a direction, per radian, where it is steepest."""
+    _, gx, gy, gz, _, _, _, _, _ = derivatives_at(shifts, coefficients, x, y, z)
+    along = gx * x + gy * y + gz * z
+    return gx * gx + gy * gy + gz * gz - along * along
+
+
 @inlined
 def point_in_cone(points, j, ux, uy, uz):
     """Return the j-th of directions spread around the z axis, turned to lie around u."""
