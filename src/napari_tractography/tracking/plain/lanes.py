@@ -25,11 +25,12 @@ from ..codes import (
     NEAREST,
     NO_FOD,
     PURPOSE_START,
+    TWO_PI,
     Field,
 )
 from ..plan import Plan
 from .drawing import chances, limit_of, points_in_cone, random_words
-from .evaluation import ZERO, Array, positive, values_at
+from .evaluation import ZERO, Array, derivatives_at, positive, values_at
 from .search import dot, largest_in_cones, turned
 from .table import (
     HALF,
@@ -110,10 +111,10 @@ class Lanes:
         is_nearest = self.settings.interpolation == NEAREST
         return cells_at(self.field, self.position[:, lanes], is_nearest)
 
-    def _look(self, lanes: Array, points: Array) -> Any:
-        """Return the FOD at directions around those of lanes, (n_points, n) float32."""
-        directions = turned(points[:, :, None], self.direction[:, lanes])
-        return values_at(self.field.shifts, self.coefficients[:, lanes], *directions)
+    def _values(self, lanes: Array, directions: Array) -> Any:
+        """Return the amplitudes of lanes at (3, k, n) directions, (k, n) float32."""
+        values = values_at(self.field.shifts, self.coefficients[:, lanes], *directions)
+        return positive(self.settings, values)
 
     @property
     def _points(self) -> Any:
@@ -167,8 +168,7 @@ class Lanes:
         first, second = self.random_words(lanes, n)
         height = np.float32(2) if self.is_start else settings.cone_height
         tried = turned(points_in_cone(first, second, height), u)
-        amplitude = values_at(self.field.shifts, self.coefficients[:, lanes], *tried)
-        amplitude = positive(settings, amplitude)
+        amplitude = self._values(lanes, tried)
         is_taken = amplitude >= settings.min_amplitude
         is_taken &= chances(first, second) * positive(settings, self.bound[lanes]) < amplitude
         is_taken &= n_tries + np.arange(n)[:, None] < limit
@@ -187,7 +187,9 @@ class Lanes:
     def _little_in_cone(self, lanes: Array) -> Any:
         """Tell whether too small a fraction of the FOD is in the cones of lanes."""
         settings, points = self.settings, self.field.cone_points
-        total = sum_of_positive(self._look(lanes, points))
+        directions = turned(points[:, :, None], self.direction[:, lanes])
+        values = values_at(self.field.shifts, self.coefficients[:, lanes], *directions)
+        total = sum_of_positive(values)
         mass = total / np.float32(points.shape[1]) * (HALF * settings.cone_height)
         return mass <= settings.min_probability * self.mean[lanes]
 
@@ -198,12 +200,10 @@ class Lanes:
         with a tighter bound.
         """
         settings = self.settings
-        is_early = self.n_tries[lanes] == FIRST_TRIES
-        early = lanes[is_early]
-        if len(early):  # mostly one glance tells that there is something
-            seen = positive(settings, self._look(early, self._points)).max(0)
-            is_early[is_early] = (seen > ZERO) & (seen >= settings.min_amplitude)
-            lanes = lanes[~is_early]
+        is_clear = self.n_tries[lanes] == FIRST_TRIES
+        if is_clear.any():  # mostly a glance is enough
+            is_clear[is_clear] = self._glance(lanes[is_clear])
+            lanes = lanes[~is_clear]
         if not len(lanes):
             return lanes
         peak, amplitude = self.find_peaks(lanes)
@@ -216,6 +216,31 @@ class Lanes:
             self.bound[lanes[again]] = np.minimum(self.bound[lanes[again]], tighter)
         self.direction[:, lanes[is_last]] = peak[:, is_last]
         return lanes[is_last]
+
+    def _glance(self, lanes: Array) -> Any:
+        """Look at the cones of lanes; tell for which that is enough.
+
+        It is where an amplitude reaches the floor, and where none can: those lanes end. None can
+        where the FOD, as steep as it is at the best of the directions that are looked at, would not
+        reach the floor at the next.
+        """
+        settings, n_points = self.settings, self._points.shape[1]
+        directions = turned(self._points[:, :, None], self.direction[:, lanes])
+        seen = self._values(lanes, directions)
+        best = seen.argmax(0), np.arange(len(lanes))
+        largest = seen[best]
+        is_enough = (largest > ZERO) & (largest >= settings.min_amplitude)
+        if self.is_start or settings.positivity != CLIP:
+            return is_enough
+        missing = settings.min_amplitude - largest
+        there = directions[:, *best]
+        g = derivatives_at(self.field.shifts, self.coefficients[:, lanes], *there)[:3]
+        along = dot(g, there)
+        steepness = dot(g, g) - along * along
+        area = TWO_PI * settings.cone_height / np.float32(n_points)  # of the cone, for each
+        is_hopeless = ~is_enough & (missing > ZERO) & (missing * missing > steepness * area)
+        self.end(lanes[is_hopeless], LOW_AMPLITUDE)
+        return is_enough | is_hopeless
 
     def random_words(self, lanes: Array, n: int) -> tuple[Any, Any]:
         """Return two random words for each of the next `n` tries, (n, n_lanes) uint32."""
