@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -36,7 +38,7 @@ def seeds(fod):
 
 
 @pytest.fixture
-def fresh_machine(monkeypatch):
+def fresh_machine(monkeypatch, tmp_path):
     """A process on a machine that never compiled, whose other processes only seem to compile.
 
     They do when `gate` is set, so that the next chunk is the kernel's.
@@ -50,6 +52,8 @@ def fresh_machine(monkeypatch):
         return SimpleNamespace(returncode=machine.status)
 
     monkeypatch.setattr(kernels, "in_a_process", True)
+    monkeypatch.setattr(kernels, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(kernels.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(kernels.subprocess, "run", run)
     monkeypatch.setattr(cpu, "_loaded", set())
     monkeypatch.setattr(cpu, "is_on_disk", lambda plan: machine.has_compiled)
@@ -132,6 +136,40 @@ def test_where_the_process_fails_it_is_compiled_here(
         kernels.make_ready(plan)
     assert cpu.is_loaded(plan)
     assert "compiling here" in caplog.text
+
+
+def test_a_program_before_may_still_be_compiling(fresh_machine, fod, seeds):
+    plan = plan_of(fod, seeds, SHORT)
+    first = kernels.begin(plan)
+    while not fresh_machine.commands:
+        time.sleep(0.01)
+    kernels._under_way.clear()  # as in another program
+    second = kernels.begin(plan)
+    assert second is not first
+    fresh_machine.gate.set()
+    assert first.wait(WAIT_S)
+    assert second.wait(WAIT_S)
+    assert len(fresh_machine.commands) == 1
+    assert cpu.is_loaded(plan)
+
+
+def test_a_program_that_ended_while_it_compiled_is_not_waited_for_for_ever(
+    fresh_machine, fod, seeds, monkeypatch, tmp_path
+):
+    plan = plan_of(fod, seeds, SHORT)
+    begun = kernels.begin(plan)
+    while not fresh_machine.commands:
+        time.sleep(0.01)
+    (marker,) = tmp_path.glob("*.compiling")
+    os.utime(marker, (0, 0))
+    kernels._under_way.clear()
+    ended = kernels.begin(plan)
+    while len(fresh_machine.commands) < 2:
+        time.sleep(0.01)
+    fresh_machine.gate.set()
+    assert begun.wait(WAIT_S)
+    assert ended.wait(WAIT_S)
+    assert not list(tmp_path.iterdir())
 
 
 def refuse(*_, **__):

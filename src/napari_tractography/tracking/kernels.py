@@ -12,7 +12,11 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 import threading
+import time
+import zlib
+from pathlib import Path
 
 from .algorithms import BY_CODE
 from .codes import NEAREST
@@ -29,6 +33,8 @@ COMMAND = """
 from napari_tractography.tracking.engine import compile_kernel
 compile_kernel({algorithm!r}, {interpolation!r}, lmax={lmax})
 """
+MARKED_SECONDS = 120.0  # after which a program that has begun to compile counts as ended
+POLL_SECONDS = 0.5
 THREAD_NAME = "tractography-compiling"
 
 _lock = threading.Lock()
@@ -81,14 +87,33 @@ def make_ready(plan: Plan) -> None:
 
 def _compile(command: str, plan: Plan, ended: threading.Event) -> None:
     try:
-        _run(command)
+        marker = _marker(command)
+        while _is_fresh(marker) and not cpu.is_on_disk(plan):
+            time.sleep(POLL_SECONDS)  # a program before this one, or beside it, has begun
+        if not cpu.is_on_disk(plan):
+            marker.touch()
+            _run(command)
+            marker.unlink(missing_ok=True)
         cpu.make_ready(plan)  # loads it; where the process has failed it is compiled here
     except Exception:  # raised again by whoever tracks with that kernel
         logger.exception("Compiling a kernel failed")
     finally:
         with _lock:
-            del _under_way[command]
+            _under_way.pop(command, None)
         ended.set()
+
+
+def _marker(command: str) -> Path:
+    """Return the file that is there while a command runs, so that it is not run many times."""
+    name = zlib.crc32(f"{command} {sys.prefix} {Path.home()}".encode())
+    return Path(tempfile.gettempdir()) / f"napari-tractography-{name:08x}.compiling"
+
+
+def _is_fresh(marker: Path) -> bool:
+    try:
+        return time.time() - marker.stat().st_mtime < MARKED_SECONDS
+    except FileNotFoundError:
+        return False
 
 
 def _run(command: str) -> None:
