@@ -121,6 +121,7 @@ def main() -> None:
     options = parser.parse_args()
     scale = 10 if options.fast else 1
     yoga = options.data / "yoga"
+    template = options.data / "brain" / "fod_template.mif.gz"
     n_end, n_brain, n_draws = 1000 // scale, 50_000 // scale, 100_000 // scale
     computer = machine()
     versions = ", ".join(f"{name} {number}" for name, number in computer["versions"].items())
@@ -147,8 +148,9 @@ def main() -> None:
         ground_truth.WHY,
         "## Looking ahead",
         looking_ahead.text(yoga, options.data / "subject", n_end),
+        looking_ahead.cost_text(template, 20_000 // scale),
         "## A brain: density beside iFOD1",
-        brain_text(options.data / "brain" / "fod_template.mif.gz", n_brain),
+        brain_text(template, n_brain),
         "## Affines: streamlines turn with the phantom",
         affine_table(2000 // scale),
         "## Samplers: chi-square",
