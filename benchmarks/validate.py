@@ -15,180 +15,20 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import nibabel as nib
 import numpy as np
 
+import ground_truth
+import looking_ahead
 import napari_tractography as nt
 import scoring
 from affines import affine_table
 from napari_tractography.benchmark.peers.mrtrix import run_tckgen, write_fod, write_mask
 from napari_tractography.benchmark.reporting import machine
-from napari_tractography.parameters import parameter_specs
 from samplers import sampler_table
 
 ROOT = Path(__file__).resolve().parents[1]
-BUNDLES = ("arc1", "arc2", "arc3", "cross60", "cross90")
-TCKGEN = ("SD_STREAM", "iFOD1", "iFOD2")
-
-# One setting for all bundles; the sentence under the tables says why.
-SETTINGS = {
-    "step_mm": 0.1,
-    "max_angle_deg": 15.0,
-    "min_amplitude": 0.05,
-    "gamma_noise": 0.2,
-    "max_length_mm": 100.0,
-}
-WHY = (
-    "Settings, the same for all bundles: the tightest arc has a radius of 2.8 mm, so that a step "
-    "of 0.1 mm turns by 2 degrees along it, and a cone of 15 degrees has room for that while it "
-    "keeps out the other lobe where bundles cross at 60 degrees; amplitudes below 0.05, a third of "
-    "the bundles' peak, are not followed; diffusion, which the floor stops rather than steers, "
-    "gets little noise (`gamma_noise=0.2`)."
-)
-EDGES = {
-    "voxel": "Streamlines end where the nearest voxel holds no FOD: tckgen's rule, and our default "
-    '(`edge="voxel"`).',
-    "interpolated": "Streamlines run on until no voxel around holds an FOD: ours with "
-    '`edge="interpolated"`, tckgen on a copy of the FOD whose empty voxels hold next to nothing, '
-    "but not nothing. On so small a phantom this doubles the share of valid connections, of both.",
-}
-PADDING = 1e-6  # first coefficient in empty voxels
-
-
-def algorithms() -> tuple[str, ...]:
-    """Return the algorithms that there are."""
-    return next(spec.choices for spec in parameter_specs() if spec.name == "algorithm")
-
-
-# --------------------------------------------------------------------------------- the yoga phantom
-
-
-def yoga_ends(folder: Path) -> list[scoring.End]:
-    """Return both ends of every ground-truth bundle."""
-    ends: list[scoring.End] = []
-    for name in BUNDLES:
-        groups = scoring.split_by_direction(list(nt.load_tractogram(folder / f"{name}.vtk")))
-        for number, lines in enumerate(groups):
-            ends += scoring.ends_of(f"{name}{'ab'[number]}" if len(groups) > 1 else name, lines)
-    return ends
-
-
-def yoga_table(folder: Path, n: int, edge: str) -> str:
-    """Return the table of valid and invalid connections under one rule for the edge."""
-    fod = nt.load_fod(folder / "fod_sh8.nii.gz")
-    ends = yoga_ends(folder)
-    names = list(dict.fromkeys(end.bundle for end in ends))
-    rows: dict[str, dict[str, scoring.Score]] = {}
-    seeds: dict[str, int] = {}
-    for algorithm in algorithms():
-        parameters = nt.TrackingParameters(algorithm=algorithm, edge=edge).replace(**SETTINGS)
-        rows[algorithm] = _by_bundle(
-            ends,
-            lambda start, end, p=parameters: nt.track(fod, scoring.draw_seeds(end, n, start), p),
-        )
-        seeds[algorithm] = n * len(ends)
-    ours = len(rows)
-    if shutil.which("tckgen"):
-        same = {
-            "step": SETTINGS["step_mm"],
-            "angle": SETTINGS["max_angle_deg"],
-            "cutoff": SETTINGS["min_amplitude"],
-        }
-        with tempfile.TemporaryDirectory() as scratch:
-            image = folder / "fod_sh8.nii.gz"
-            if edge == "interpolated":
-                image = write_fod(_padded(fod), Path(scratch) / "padded.nii")
-            for label, settings in (("its defaults", {}), ("our settings", same)):
-                for algorithm in TCKGEN:
-                    name = f"tckgen {algorithm}, {label}"
-                    rows[name], seeds[name] = _tckgen(image, ends, n, algorithm, settings)
-    head = " | ".join(names)
-    lines = [
-        f"| | streamlines | valid | of seeds | invalid | passes one | {head} |",
-        "|---|---:|---:|---:|---:|---:|" + "---:|" * len(names),
-    ]
-    for label, scores in rows.items():
-        total = sum(scores.values(), scoring.Score())
-        each = " | ".join(
-            f"{100 * scores[name].valid_share:.0f} / {100 * scores[name].invalid_share:.1f}"
-            for name in names
-        )
-        lines.append(
-            f"| {label} | {total.n_streamlines} | {100 * total.valid_share:.1f} % "
-            f"| {100 * total.valid / seeds[label]:.1f} % | {100 * total.invalid_share:.2f} % "
-            f"| {100 * total.passing_share:.2f} % | {each} |"
-        )
-    totals = [sum(scores.values(), scoring.Score()) for scores in rows.values()]
-    return f"{EDGES[edge]}\n\n" + "\n".join(lines) + _verdict(list(rows), totals, ours)
-
-
-def _padded(fod: nt.Fod) -> nt.Fod:
-    """Return the FOD with next to nothing in its empty voxels."""
-    coefficients = fod.coefficients
-    coefficients[~fod.support, 0] = PADDING
-    return nt.Fod(coefficients, fod.grid, basis=fod.basis, frame=fod.frame, name=fod.name)
-
-
-def _by_bundle(ends: list[scoring.End], track: Any) -> dict[str, scoring.Score]:
-    scores: dict[str, scoring.Score] = {}
-    for start, end in enumerate(ends):
-        found = scoring.score(track(start, end), ends, start)
-        scores[end.bundle] = scores.get(end.bundle, scoring.Score()) + found
-    return scores
-
-
-def _tckgen(
-    image: Path, ends: list[scoring.End], n: int, algorithm: str, settings: dict[str, Any]
-) -> tuple[dict[str, scoring.Score], int]:
-    """Return the scores of tckgen, and how many seeds it drew."""
-    n_seeds = 0
-    with tempfile.TemporaryDirectory() as scratch:
-
-        def track(start: int, end: scoring.End) -> nt.Tractogram:
-            nonlocal n_seeds
-            spheres = [
-                f"{x:.5f},{y:.5f},{z:.5f},{scoring.SEED_RADIUS_MM:g}" for x, y, z in end.seeds_mm
-            ]
-            out = run_tckgen(
-                image,
-                Path(scratch) / "out.tck",
-                {
-                    "algorithm": algorithm,
-                    "select": n,
-                    "seeds": 0,
-                    "nthreads": 2,
-                    "minlength": 0,
-                    "maxlength": SETTINGS["max_length_mm"],
-                    "seed_sphere": spheres,
-                    **settings,
-                },
-            )
-            n_seeds += int(nib.streamlines.load(out, lazy_load=True).header["total_count"])
-            return nt.load_tractogram(out)
-
-        return _by_bundle(ends, track), n_seeds
-
-
-def _verdict(labels: list[str], totals: list[scoring.Score], ours: int) -> str:
-    if ours == len(labels):
-        return "\n\nMRtrix3 is not installed here: its rows are missing."
-    best = max(range(ours, len(labels)), key=lambda k: totals[k].valid_share)
-    least = totals[best]
-    worse = [
-        labels[k]
-        for k in range(ours)
-        if totals[k].valid_share < least.valid_share
-        or totals[k].invalid_share > least.invalid_share
-    ]
-    text = (
-        f"\n\nThe best of tckgen's is {labels[best].removeprefix('tckgen ')}: "
-        f"{100 * least.valid_share:.1f} % valid, {100 * least.invalid_share:.2f} % invalid. "
-    )
-    if not worse:
-        return text + "Each of ours has at least as many valid and no more invalid connections."
-    return text + f"Behind it in one of the two: {', '.join(worse)}."
 
 
 # ---------------------------------------------------------------------------------------- the brain
@@ -280,29 +120,37 @@ def main() -> None:
     parser.add_argument("--fast", action="store_true", help="a tenth of the streamlines and draws")
     options = parser.parse_args()
     scale = 10 if options.fast else 1
+    yoga = options.data / "yoga"
+    template = options.data / "brain" / "fod_template.mif.gz"
     n_end, n_brain, n_draws = 1000 // scale, 50_000 // scale, 100_000 // scale
     computer = machine()
     versions = ", ".join(f"{name} {number}" for name, number in computer["versions"].items())
+    mrtrix = ground_truth.tckgen_version()
     parts = [
         "# Validation",
         f"Written by `python benchmarks/validate.py` on {datetime.date.today().isoformat()}: "
         f"{computer['processor']}, {computer['cores']} cores, {platform.system()}; {versions}"
-        f"{_mrtrix_version()}.",
+        + (f", MRtrix3 {mrtrix}." if mrtrix else "."),
         "## Ground truth: the TrackerYoga phantom",
         f"{n_end} seeds at each of the two ends of every ground-truth bundle: in balls of "
         f"{scoring.SEED_RADIUS_MM:g} mm around the points {scoring.INSIDE_MM:g} mm inside the ends "
         "of its 100 true streamlines, tracked both ways. A streamline is **valid** when it ends "
         f"within {scoring.REACH_MM:g} mm of where true streamlines of its bundle end on the other "
         "side, **invalid** when it ends as near to an end of another bundle (*passes one* when any "
-        "of its points comes as near); shares are of "
-        "streamlines, that is of seeds from which tracking could start. tckgen gets the same balls "
-        "(`-seed_sphere`, once for each) and draws from them until it has as many streamlines "
-        "(`-select`), without a minimum length; *of seeds* counts those that gave nothing, too, of "
-        "which tckgen keeps no count. By bundle: valid / invalid in per cent.",
-        *(yoga_table(options.data / "yoga", n_end, edge) for edge in EDGES),
-        WHY,
+        "of its points comes as near). Shares are of streamlines, that is of seeds from which "
+        "tracking could start, and then of all seeds. tckgen gets as many seeds from the same "
+        "balls (`-seed_sphere`, once for each), each tried once (`-seeds`), without a minimum "
+        "length: at its defaults; at our settings; and at the settings of a grid that give it most "
+        "valid connections by streamline "
+        f"({looking_ahead.grid_text()}), a choice that we deny ourselves. By bundle: valid / "
+        "invalid in per cent.",
+        *(ground_truth.table(yoga, n_end, edge) for edge in ground_truth.EDGES),
+        ground_truth.WHY,
+        "## Looking ahead",
+        looking_ahead.text(yoga, options.data / "subject", n_end),
+        looking_ahead.cost_text(template, 20_000 // scale),
         "## A brain: density beside iFOD1",
-        brain_text(options.data / "brain" / "fod_template.mif.gz", n_brain),
+        brain_text(template, n_brain),
         "## Affines: streamlines turn with the phantom",
         affine_table(2000 // scale),
         "## Samplers: chi-square",
@@ -310,14 +158,6 @@ def main() -> None:
     ]
     options.out.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print(options.out.read_text("utf-8"))
-
-
-def _mrtrix_version() -> str:
-    if not shutil.which("tckgen"):
-        return ""
-    text = subprocess.run(["tckgen", "-version"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"tckgen (\S+)", text)
-    return f", MRtrix3 {found[1]}" if found else ""
 
 
 if __name__ == "__main__":

@@ -241,6 +241,7 @@ def test_result_does_not_depend_on_threads_and_blocks():
     [
         pytest.param({"gamma": -1.0}, id="negative drift"),
         pytest.param({"gamma_noise": -0.1}, id="negative noise"),
+        pytest.param({"look_ahead_mm": -1.0}, id="looking back"),
     ],
 )
 def test_wrong_parameters_are_refused(change):
@@ -259,3 +260,80 @@ def test_with_its_defaults_diffusion_follows_bundles_from_end_to_end():
         for algorithm in ("transport", "diffusion")
     }
     assert lengths["diffusion"] > 0.85 * lengths["transport"] > 30
+
+
+@pytest.mark.parametrize(
+    "affine",
+    [
+        pytest.param(np.eye(4), id="cubes of 1 mm"),
+        pytest.param(np.diag([1.5, 0.7, 2.0, 1.0]), id="anisotropic"),
+        pytest.param(
+            np.array([[0, 0, 1.0, 3], [2.0, 0, 0, -5], [0, -0.5, 0, 8], [0, 0, 0, 1]]), id="turned"
+        ),
+    ],
+)
+def test_looking_ahead_tilts_towards_where_the_fod_is_larger(affine):
+    """For f = (1 + s . x) cosh(k t), where t is the cosine to a fibre at right angles to s.
+
+    The sum of k t, as log cosh(k t) is but for a constant, and of look_ahead (s . u) / (1 + s . x)
+    is largest where the tangent of the tilt is their ratio: there the direction comes to rest.
+    """
+    k, far_mm = 6.0, 0.8
+    side = 9
+    voxels = np.stack(np.meshgrid(*3 * [np.arange(side)], indexing="ij"), axis=-1)
+    middle_mm = affine[:3, :3] @ np.full(3, side // 2) + affine[:3, 3]
+    slope = np.array([0.03, -0.04, 0.0])  # per mm
+    weights = 1 + (voxels @ affine[:3, :3].T + affine[:3, 3] - middle_mm) @ slope
+    assert weights.min() > 0
+    one = homogeneous(mises_fisher(k), side=1).values[0]
+    fod = Fod(weights[..., None] * one, affine, basis="tournier07")
+    parameters = TrackingParameters(
+        algorithm="transport",
+        step_mm=0.01,
+        max_angle_deg=90.0,
+        gamma=50.0,
+        look_ahead_mm=far_mm,
+        min_amplitude=0.0,
+        start="given",
+        direction="forward",
+        max_length_mm=0.2,
+    )
+    points = track(fod, Seeds.at([middle_mm], [UP]), parameters).points
+    tilt = unit_steps(points[-2:-1], points[-1:])[0]
+    np.testing.assert_allclose(tilt[:2] / tilt[2], far_mm * slope[:2] / k, atol=2e-4)
+
+
+def test_lines_that_look_ahead_are_drawn_to_the_middle_of_their_bundle():
+    """A straight bundle, strongest in the middle row of voxels; lines begin a voxel beside it.
+
+    ::
+
+        . - - - - .
+        . = = = = .
+        . - - - - .
+    """
+    shape = (5, 5, 30)
+    one = homogeneous(mises_fisher(6.0), side=1).values[0]
+    beside = (np.indices(shape)[:2] - 2) ** 2
+    fod = Fod(np.exp(-0.5 * beside.sum(axis=0))[..., None] * one, np.eye(4), basis="tournier07")
+    ends = []
+    for far_mm in (0.0, 1.0):
+        parameters = TrackingParameters(
+            algorithm="transport",
+            step_mm=0.2,
+            look_ahead_mm=far_mm,
+            start="given",
+            direction="forward",
+        )
+        lines = track(fod, Seeds.at([[3.0, 2.0, 1.0]], [UP]), parameters)
+        assert lines.points[-1, 2] > 28
+        ends.append(lines.points[-1, :2])
+    np.testing.assert_allclose(ends, [[3, 2], [2, 2]], atol=0.05)
+
+
+def test_looking_ahead_is_of_no_effect_in_nearest_voxels():
+    fod = arc_fod()
+    seeds = Seeds.at([[8.0, 5.0, 2.0]])
+    parameters = TrackingParameters(algorithm="transport", interpolation="nearest")
+    ahead = parameters.replace(look_ahead_mm=1.0)
+    assert track(fod, seeds, parameters).digest() == track(fod, seeds, ahead).digest()

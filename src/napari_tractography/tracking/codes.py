@@ -163,6 +163,7 @@ class Settings(NamedTuple):
     sharpness: np.float32  # of softplus, for the amplitudes of the table
     gamma: np.float32
     gamma_noise: np.float32
+    look_ahead: np.float32  # mm
     adaptive: bool
     key_0: np.uint64
     key_1: np.uint64

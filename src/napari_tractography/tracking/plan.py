@@ -167,6 +167,7 @@ def kernel_settings(
         sharpness=np.float32(SOFTPLUS_SHARPNESS / scale),
         gamma=np.float32(parameters.gamma),
         gamma_noise=np.float32(parameters.gamma_noise),
+        look_ahead=np.float32(parameters.look_ahead_mm),
         adaptive=parameters.adaptive and parameters.uses("adaptive"),
         key_0=np.uint64(parameters.random_seed & 0xFFFFFFFF),
         key_1=np.uint64(parameters.random_seed >> 32),

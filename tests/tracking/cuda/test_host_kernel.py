@@ -307,6 +307,8 @@ LANGEVIN = [
     pytest.param({"adaptive": True, "start": "max"}, id="adaptive"),
     pytest.param({"gamma": 0.5, "gamma_noise": 0.3, "record_every": 3}, id="less drift"),
     pytest.param({"edge": "interpolated", "positivity": "softplus"}, id="softplus"),
+    pytest.param({"look_ahead_mm": 1.0}, id="look ahead"),
+    pytest.param({"look_ahead_mm": 0.5, "positivity": "softplus"}, id="look ahead, softplus"),
     pytest.param({"min_probability": 0.2, "output": "endpoints"}, id="endpoints"),
     pytest.param({"direction": "backward", "start": "given"}, id="given, backward"),
 ]

@@ -12,5 +12,5 @@ ROW = Algorithm(
     cuda="langevin_direction",
     cuda_source='#include "langevin.h"',
     exact=False,
-    own_parameters=("gamma", "gamma_noise", "adaptive"),
+    own_parameters=("gamma", "gamma_noise", "look_ahead_mm", "adaptive"),
 )

@@ -12,5 +12,5 @@ ROW = Algorithm(
     cuda="langevin_direction",
     cuda_source='#include "langevin.h"',
     exact=False,
-    own_parameters=("gamma", "adaptive"),
+    own_parameters=("gamma", "look_ahead_mm", "adaptive"),
 )

@@ -25,7 +25,7 @@ from .memory import (
     store_to,
     transposer,
 )
-from .sphere.evaluation import values_at
+from .sphere.evaluation import value_at, values_at
 from .sphere.peaks import climb, largest_value
 
 BIT = np.uint32(1)
@@ -311,6 +311,32 @@ def mix(field, scratch, state, n, moved):
     side_by_side(field, state, new if n == 1 else moved)
     bound = load(state.coefficients[field.values.shape[1]])
     store(state.bound, select(booleans_of(moved), bound, load(state.bound)))
+
+
+@inlined
+def slope_in_space(field, scratch, state, lane, ux, uy, uz):
+    """Return the gradient in space of the FOD along a direction, per mm; of eight voxels."""
+    n_padded = padded_length(field.shifts)
+    vx, vy, vz = to_voxel(field.to_voxel, state.x[lane], state.y[lane], state.z[lane])
+    fx, fy, fz = vx - np.floor(vx), vy - np.floor(vy), vz - np.floor(vz)
+    gx, gy, gz = ZERO, ZERO, ZERO
+    for k in range(8):
+        first = state.lane_rows[lane, k] * n_padded
+        for c in range(0, n_padded, PADDING):
+            store_to(scratch.mixed, c, load_halves(field.coefficients, first + c))
+        value = value_at(field.shifts, scratch.mixed, ux, uy, uz)
+        wx = fx if k >> 2 else ONE - fx
+        wy = fy if (k >> 1) & 1 else ONE - fy
+        wz = fz if k & 1 else ONE - fz
+        gx += (value if k >> 2 else -value) * wy * wz
+        gy += (value if (k >> 1) & 1 else -value) * wx * wz
+        gz += (value if k & 1 else -value) * wx * wy
+    matrix = field.to_voxel
+    return (
+        matrix[0, 0] * gx + matrix[1, 0] * gy + matrix[2, 0] * gz,
+        matrix[0, 1] * gx + matrix[1, 1] * gy + matrix[2, 1] * gz,
+        matrix[0, 2] * gx + matrix[1, 2] * gy + matrix[2, 2] * gz,
+    )
 
 
 @inlined

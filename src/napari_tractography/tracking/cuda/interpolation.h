@@ -3,6 +3,7 @@
 
 #include "cones.h"
 #include "halves.h"
+#include "peaks.h"
 
 // Map RAS+ mm to the voxel coordinates of a (3, 4) matrix.
 DEVICE void to_voxel(const float* matrix, float x, float y, float z, float& vx, float& vy,
@@ -151,6 +152,44 @@ DEVICE int arrive(const Field& field, const Settings& settings, Place& place, Wa
     if (positive(sharpness_of(settings), walk.bound) < settings.min_amplitude)
         return LOW_AMPLITUDE;
     return 0;
+}
+
+// The FOD of one voxel at a unit vector.
+SELDOM float value_of_row(const unsigned short* coefficients, int row, float x, float y, float z)
+{
+    Fod fod;
+    float values[8];
+#pragma unroll
+    for (int first = 0; first < N_COEFFICIENTS; first += 8) {
+        read_eight(coefficients, row, first, values);
+#pragma unroll
+        for (int c = 0; c < 8; c++)
+            if (first + c < N_COEFFICIENTS) fod.coefficients[first + c] = values[c];
+    }
+    return value_at(fod, x, y, z);
+}
+
+// The gradient in space of the FOD along the current direction, per mm; of eight voxels.
+DEVICE Vector slope_in_space(const Field& field, const Place& place, const Walk& walk)
+{
+    float fx = walk.vx - floorf(walk.vx), fy = walk.vy - floorf(walk.vy);
+    float fz = walk.vz - floorf(walk.vz);
+    float gx = 0.0f, gy = 0.0f, gz = 0.0f;
+#pragma unroll
+    for (int k = 0; k < 8; k++) {
+        float value = value_of_row(field.coefficients, place.rows[k], walk.ux, walk.uy, walk.uz);
+        float wx = (k >> 2) ? fx : 1.0f - fx;
+        float wy = ((k >> 1) & 1) ? fy : 1.0f - fy;
+        float wz = (k & 1) ? fz : 1.0f - fz;
+        gx = gx + ((k >> 2) ? value : -value) * wy * wz;
+        gy = gy + (((k >> 1) & 1) ? value : -value) * wx * wz;
+        gz = gz + ((k & 1) ? value : -value) * wx * wy;
+    }
+    const float* matrix = field.to_voxel;
+    Vector slope = {matrix[0] * gx + matrix[4] * gy + matrix[8] * gz,
+                    matrix[1] * gx + matrix[5] * gy + matrix[9] * gz,
+                    matrix[2] * gx + matrix[6] * gy + matrix[10] * gz};
+    return slope;
 }
 
 // The interpolated mean over the sphere of the non-negative amplitudes.

@@ -33,12 +33,16 @@ DEVICE float growth(float curvature, float time)
     return expm1f(product < 1.0f ? product : 1.0f) / curvature;
 }
 
-DEVICE LogFod log_fod(const Settings& settings, const Fod& fod, float ux, float uy, float uz)
+// The vector s is added to the gradient of the FOD: what look_ahead sees.
+DEVICE LogFod log_fod(const Settings& settings, const Fod& fod, float ux, float uy, float uz,
+                      Vector s)
 {
     Derivatives d = derivatives_at(fod, ux, uy, uz);
     Tangents t = tangents_of(ux, uy, uz);
     float value = d.value;
     float along = d.gx * ux + d.gy * uy + d.gz * uz;
+    float sa = s.x * t.ax + s.y * t.ay + s.z * t.az;
+    float sb = s.x * t.bx + s.y * t.by + s.z * t.bz;
     float ga = d.gx * t.ax + d.gy * t.ay + d.gz * t.az;
     float gb = d.gx * t.bx + d.gy * t.by + d.gz * t.bz;
     float px = d.hxx * t.ax + d.hxy * t.ay + d.hxz * t.az;
@@ -61,6 +65,8 @@ DEVICE LogFod log_fod(const Settings& settings, const Fod& fod, float ux, float 
         hbb = slope * hbb + bend * gb * gb;
         ga = slope * ga;
         gb = slope * gb;
+        sa = slope * sa;
+        sb = slope * sb;
     }
     LogFod f = {0.0f, t.ax, t.ay, t.az, t.bx, t.by, t.bz, 0.0f, 0.0f, 0.0f, 0.0f};
     if (!(value > 0.0f)) return f;
@@ -69,6 +75,8 @@ DEVICE LogFod log_fod(const Settings& settings, const Fod& fod, float ux, float 
     haa = haa / value - ga * ga;
     hab = hab / value - ga * gb;
     hbb = hbb / value - gb * gb;
+    ga = ga + sa / value;
+    gb = gb + sb / value;
     // Turn the tangents to the principal axes: by half the angle of (haa - hbb, 2 hab).
     float across = haa - hbb, twice = hab + hab;
     float size = sqrtf(across * across + twice * twice);
@@ -103,7 +111,14 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings, Plac
                               Walk& walk, unsigned int stream, bool replay)
 {
     float ux = walk.ux, uy = walk.uy, uz = walk.uz;
-    LogFod f = log_fod(settings, place.fod, ux, uy, uz);
+    Vector s = {0.0f, 0.0f, 0.0f};
+    if (settings.interpolation != NEAREST && settings.look_ahead > 0.0f) {
+        s = slope_in_space(field, place, walk);
+        s.x = settings.look_ahead * s.x;
+        s.y = settings.look_ahead * s.y;
+        s.z = settings.look_ahead * s.z;
+    }
+    LogFod f = log_fod(settings, place.fod, ux, uy, uz, s);
     if (f.value < settings.min_amplitude || !(f.value > 0.0f)) return LOW_AMPLITUDE;
     if (settings.min_probability > 0.0f && !replay && little_in_cone(field, settings, place, walk))
         return LOW_PROBABILITY;
@@ -126,7 +141,7 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings, Plac
 #pragma unroll 1
     for (int part = 0; part < n_parts; part++) {
         if (part) {
-            f = log_fod(settings, place.fod, ux, uy, uz);
+            f = log_fod(settings, place.fod, ux, uy, uz, s);
             if (!(f.value > 0.0f)) break;
         }
         float a = f.ga * growth(f.ha, time), b = f.gb * growth(f.hb, time);

@@ -62,6 +62,7 @@ struct Settings {
     float sharpness;  // of softplus, for the amplitudes of the table
     float gamma;
     float gamma_noise;
+    float look_ahead;  // mm
     int adaptive;
     unsigned int key_0;
     unsigned int key_1;
