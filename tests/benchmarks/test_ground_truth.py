@@ -36,9 +36,10 @@ def test_who_wins_has_most_valid_by_streamline_and_by_seed_and_no_more_invalid(m
     }
     text = modules["ground_truth"]._verdict(rows, 4)
     assert "by streamline is careful, with 55.0 % valid, and by seed bold." in text
-    assert text.endswith("no more invalid ones: both.")
+    assert "no more invalid ones: both." in text
+    assert text.endswith("the best of tckgen's has 55 % valid, the best of ours 90 %.")
     text = modules["ground_truth"]._verdict({**rows, "tckgen best": {"arc": score(100, 90, 0)}}, 4)
-    assert text.endswith("none of ours.")
+    assert "none of ours." in text
 
 
 def test_rows_have_shares_of_streamlines_and_of_seeds(modules) -> None:
