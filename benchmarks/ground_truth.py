@@ -306,7 +306,7 @@ def _padded(fod: nt.Fod) -> nt.Fod:
 
 
 def _verdict(rows: dict[str, Scores], n_ours: int) -> str:
-    """Say which of ours have as many valid and no more invalid than the best of tckgen's."""
+    """Say which of ours have more valid and no more invalid than the best of tckgen's."""
     labels, totals = list(rows), [total_of(scores) for scores in rows.values()]
     theirs = range(n_ours, len(labels))
     if not theirs:
@@ -316,17 +316,30 @@ def _verdict(rows: dict[str, Scores], n_ours: int) -> str:
     winners = [
         labels[k].strip("*")
         for k in range(n_ours)
-        if totals[k].valid_share >= totals[best].valid_share
-        and totals[k].valid >= totals[most].valid
+        if totals[k].valid_share > totals[best].valid_share + 2 * _error(totals[k], totals[best])
+        and totals[k].valid > totals[most].valid
         and totals[k].invalid_share <= min(totals[best].invalid_share, totals[most].invalid_share)
     ]
+    means = [np.mean([score.valid_share for score in scores.values()]) for scores in rows.values()]
     name, other = (labels[k].removeprefix("tckgen ") for k in (best, most))
     return (
         f"The best of tckgen's by streamline is {name}, with {100 * totals[best].valid_share:.1f} "
-        f"% valid, and by seed {other}. At least as many valid connections as the best, by "
-        "streamline and by seed, and no more invalid ones: "
-        f"{'; '.join(winners) if winners else 'none of ours'}."
+        f"% valid, and by seed {other}. More valid connections than the best by streamline, by "
+        "more than two standard errors of the difference, and by seed, and no more invalid ones: "
+        f"{'; '.join(winners) if winners else 'none of ours'}. With all bundles weighing alike, "
+        "as `-select` has them, the best of tckgen's has "
+        f"{100 * max(means[n_ours:]):.0f} % valid, the best of ours "
+        f"{100 * max(means[:n_ours]):.0f} %."
     )
+
+
+def _error(one: scoring.Score, other: scoring.Score) -> float:
+    """Return the standard error of the difference of two shares of valid streamlines."""
+    variances = [
+        score.valid_share * (1 - score.valid_share) / max(score.n_streamlines, 1)
+        for score in (one, other)
+    ]
+    return float(np.sqrt(sum(variances)))
 
 
 def tckgen_version() -> str:

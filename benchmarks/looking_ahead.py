@@ -134,14 +134,13 @@ def text(yoga: Path, subject: Path, n: int) -> str:
             "With `look_ahead_mm` transport and diffusion turn to where the FOD is larger so much "
             "further on, see [Concepts](concepts.md#transport-and-diffusion). Valid "
             "connections in per cent of streamlines, invalid ones after the stroke; at the "
-            "settings of the table above, the floor and the cone of which were chosen long before, "
-            "without looking ahead.",
+            "settings of the table above, which were chosen before, without looking ahead.",
             "\n".join(lines),
             "How far was chosen from the first ends of the phantom's bundles and in the brain: on "
-            "the phantom two voxels are best, in the brain, whose bundles bend and part, they lead "
-            "past the bends, and a voxel is the longest of these lengths that gains in both. The "
-            "other ends and the copy with noise had no part in it. The gain on the phantom does "
-            "not hang on the choice: a quarter of a voxel is enough for it.",
+            "the phantom two voxels are best, in the brain they lose, and a voxel is the longest "
+            "of these lengths that gains in both. The other ends and the copy with noise had no "
+            "part in it. The gain on the phantom does not hang on the choice: a quarter of a voxel "
+            "is enough for it.",
             f"*With noise*: Gaussian, {NOISE:g} of the largest first coefficient, on every "
             "coefficient of the phantom's voxels with an FOD. *Brain*: the peaks of a person, as "
             f"lobes of lmax {LMAX} on a grid of {voxel_mm:g} mm, with the parameters of `for_fod` "

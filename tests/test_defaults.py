@@ -46,8 +46,8 @@ def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_per
     for part in (
         "voxels of 1.25 mm",
         "step 0.25 mm (voxel / 5)",
-        "smallest radius 0.562 mm (0.45 voxel)",
-        "a cone of 25.7 degrees",
+        "smallest radius 0.625 mm (0.5 voxel)",
+        "a cone of 23.1 degrees",
         "minimum amplitude 0.1 (the FOD is scaled as MRtrix3's)",
         "minimum length 6.25 mm (5 voxels)",
         "maximum length 125 mm (100 voxels)",

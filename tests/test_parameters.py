@@ -221,8 +221,8 @@ def one_fibre(voxel_mm=2.0, amplitude=1.0, affine=None):
 def test_defaults_for_an_fod_follow_its_voxels():
     parameters = TrackingParameters.for_fod(one_fibre(voxel_mm=1.25))
     assert parameters.step_mm == 0.25
-    assert parameters.min_radius_mm == pytest.approx(0.45 * 1.25, rel=0.01)
-    assert parameters.max_angle_deg == pytest.approx(25.7, abs=0.1)
+    assert parameters.min_radius_mm == pytest.approx(0.5 * 1.25, rel=0.01)
+    assert parameters.max_angle_deg == pytest.approx(23.07, abs=0.1)
     assert (parameters.min_length_mm, parameters.max_length_mm) == (6.25, 125.0)
     assert parameters.min_amplitude == 0.1
     rest = {"algorithm", "interpolation", "edge", "min_probability", "start", "n_directions"}
@@ -249,11 +249,11 @@ def test_what_is_given_stays_and_what_would_contradict_it_gives_way():
     by_angle = for_fod(fod, max_angle_deg=45.0)
     assert (by_angle.max_angle_deg, by_angle.min_radius_mm) == (45.0, None)
     finer = for_fod(fod, step_mm=0.2)
-    assert (finer.step_mm, finer.min_radius_mm) == (0.2, 0.9)
-    assert finer.max_angle_deg == pytest.approx(12.76, abs=0.01)
+    assert (finer.step_mm, finer.min_radius_mm) == (0.2, 1.0)
+    assert finer.max_angle_deg == pytest.approx(11.48, abs=0.01)
     assert for_fod(fod, step_mm=5.0).max_angle_deg == 90.0
     assert for_fod(fod, step_mm=0.01).max_angle_deg == 1.0
-    assert for_fod(fod, min_radius_mm=None).max_angle_deg == 25.7
+    assert for_fod(fod, min_radius_mm=None).max_angle_deg == 23.1
     assert for_fod(fod, min_radius_mm=0.1).max_angle_deg == 90.0
     assert for_fod(fod, min_radius_mm=100.0).max_angle_deg == 1.0
     assert for_fod(fod, max_length_mm=0.1).step_mm == 0.1

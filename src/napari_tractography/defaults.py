@@ -24,7 +24,7 @@ from .specs import ParameterSpec
 
 # In voxels.
 STEP = 0.2
-RADIUS = 0.45
+RADIUS = 0.5
 MIN_LENGTH = 5.0
 MAX_LENGTH = 100.0
 # The floor on amplitudes. FODs that are scaled as MRtrix3's get tckgen's default cutoff.

@@ -87,7 +87,7 @@ class TrackingParameters:
         "the angle is then 2 asin(step / (2 radius)), so that another step leaves the radius as "
         "it is.",
         section="main",
-        by_fod="0.45 of the voxel size",
+        by_fod="half the voxel size",
     )
     min_probability: float = parameter(
         0.0,
