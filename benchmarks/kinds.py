@@ -123,7 +123,7 @@ def mrtrix_files(folder: Path) -> Iterator[File]:
                 yield File("amplitudes", label, path, ("series", "unclear"))
             mean = run("mrconvert", source, "-coord", 3, 0, "-axes", "0,1,2", "mean.mif")
             path = run("mrcat", *[mean] * n, "-axis", 3, "series.nii")
-            yield File("series", f"{name}, {n} repeats", path, ("series",))
+            yield File("series", f"{name}, {n} repeats", path, ("series", "masks"))
             path = run("mrcalc", path, 0.1, "-gt", "masks.nii.gz")
             yield File("masks", f"{name}, {n} masks", path, ("masks",))
         yield File("map", name, run("mrconvert", mean, "-axes", "0,1,2,-1", "m.nii"), ("map",))

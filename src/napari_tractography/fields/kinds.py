@@ -31,7 +31,7 @@ MAX_NEGATIVE_OF_IMAGES = 0.02
 MIN_ANISOTROPY = 0.01
 VANISHING, LARGE = 0.01, 0.1  # of all that follows the first volume
 MIN_NEGATIVE_OF_PEAKS = 0.05
-FEWEST_ALIKE = 0.9  # voxels that must look like peaks, of all
+MIN_ALIKE = 0.9  # of the voxels, so much looks like peaks
 UNIT_TOLERANCE = 0.01
 LEAST_DIFFUSIVITY = 0.02  # relative to the largest along the axes
 # Places of the elements xx, yy, zz, xy, xz, yz of a tensor.
@@ -211,7 +211,7 @@ def _are_peaks(values: NDArray[np.float64], finite: NDArray[np.bool_]) -> bool:
     lengths = np.linalg.norm(values.reshape(len(values), -1, 3), axis=2)
     is_unit = (np.abs(lengths - 1.0) < UNIT_TOLERANCE) | (lengths == 0)
     alike = is_unit.all(axis=1) | (lengths[:, :1] >= lengths).all(axis=1)
-    return bool(alike.mean() >= FEWEST_ALIKE)
+    return _share(alike, values) >= MIN_ALIKE
 
 
 def _share(chosen: NDArray[np.bool_], values: NDArray[np.float64]) -> float:
