@@ -75,18 +75,18 @@ def cases(random_seed: int) -> Iterator[Case]:
     seeds = iter(range(1000 * random_seed, 1000 * (random_seed + 1)))
     for name in FILES:
         for reading in READINGS:
-            make = partial(_written, partial(_file, name), *reading)
+            make = partial(written, partial(stored_fod, name), *reading)
             yield Case("files", f"{name}, {' '.join(reading)}", make, *reading)
     for name, lmax in (("arcs", 6), ("letter", 4), ("cross", 8), ("arcs-oblique", 8)):
         for reading in READINGS[::2]:
-            make = partial(_written, partial(make_phantom, name, lmax=lmax), *reading)
+            make = partial(written, partial(make_phantom, name, lmax=lmax), *reading)
             yield Case("phantoms", f"{name}, lmax {lmax}, {' '.join(reading)}", make, *reading)
     for name, lmax, n, b, snr in SCANS:
         for reading in READINGS:
             phantom = partial(make_phantom, name, lmax=lmax)
-            scan = partial(_scanned, phantom, n, b, snr, next(seeds))
+            scan = partial(scanned, phantom, n, b, snr, next(seeds))
             label = f"{name}, lmax {lmax}, {n} directions, b {b:g}, SNR {snr:g}"
-            make = partial(_written, scan, *reading)
+            make = partial(written, scan, *reading)
             yield Case("noisy scans", f"{label}, {' '.join(reading)}", make, *reading)
     for name, lmax in (("arcs", 8), ("letter", 4), ("cross", 6)):
         for level in NOISES:
@@ -94,13 +94,13 @@ def cases(random_seed: int) -> Iterator[Case]:
                 phantom = partial(make_phantom, name, lmax=lmax)
                 noisy = partial(_with_noise, phantom, level, next(seeds))
                 label = f"{name}, lmax {lmax}, noise {level:g}, {' '.join(reading)}"
-                make = partial(_written, noisy, *reading)
+                make = partial(written, noisy, *reading)
                 yield Case("noisy coefficients", label, make, *reading)
     for turn in range(N_TURNS):
         phantom = partial(_turned, "arcs", 6, 100 * random_seed + turn)
         for reading in (*READINGS[:2], READINGS[5]):
-            scan = partial(_scanned, phantom, 64, 1000.0, 20.0, next(seeds))
-            make = partial(_written, scan, *reading)
+            scan = partial(scanned, phantom, 64, 1000.0, 20.0, next(seeds))
+            make = partial(written, scan, *reading)
             label = f"arcs, turn {turn}, b 1000, {' '.join(reading)}"
             yield Case("noisy scans, turned", label, make, *reading)
     yield from _no_fods(random_seed)
@@ -129,7 +129,7 @@ def _no_fods(random_seed: int) -> Iterator[Case]:
 
 
 @functools.cache
-def _file(name: str) -> Fod:
+def stored_fod(name: str) -> Fod:
     return nt.load_fod(_existing(FILES[name]))
 
 
@@ -139,7 +139,7 @@ def _existing(name: str) -> Path:
     return DATA / name
 
 
-def _written(make: Callable[[], Fod], basis: str, axes: str) -> Fod:
+def written(make: Callable[[], Fod], basis: str, axes: str) -> Fod:
     """Return a tournier07 FOD written in another basis and axes, but read as before."""
     fod = make()
     source = sh_matrix(SAMPLES, fod.lmax, "tournier07")
@@ -200,7 +200,7 @@ def _magnitude(signal: np.ndarray, snr: float, rng: np.random.Generator) -> np.n
     return np.hypot(signal + real, imaginary)
 
 
-def _scanned(make: Callable[[], Fod], n: int, b: float, snr: float, random_seed: int) -> Fod:
+def scanned(make: Callable[[], Fod], n: int, b: float, snr: float, random_seed: int) -> Fod:
     """Return the FOD of a noisy scan of a phantom: regularised fit, damped deconvolution."""
     fod = make()
     rng = np.random.default_rng(random_seed)

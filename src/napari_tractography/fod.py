@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .arrays import DeviceArray, as_native, library_of, on_its_device
 from .errors import InvalidFodError, InvalidParameterError
+from .fields.kinds import SH
 from .fields.sh import BASES, DEFAULT_FRAMES, FRAMES, SH_COUNTS, sh_matrix
 from .grid import Grid
 
@@ -161,6 +162,11 @@ class Fod:
         if n_invalid:
             logger.warning("%s", self.invalid_voxels_message)
         self.device_values, self.device_rows = DeviceArray(values), DeviceArray(rows)
+
+    @property
+    def kind(self) -> str:
+        """What it was read from: "sh", SH coefficients."""
+        return SH.name
 
     @property
     def values(self) -> NDArray[np.float32]:

@@ -68,6 +68,7 @@ def _wrong_files(folder: Path) -> None:
     _image("3d.nii", np.ones((4, 4, 4)), eye)
     _image("5d.nii", np.ones((4, 4, 4, 15, 2)), eye)
     _image("seven.nii", np.ones((4, 4, 4, 7)), eye)
+    _image("masks.nii", np.ones((4, 4, 4, 6)), eye)
     _image("zeros.nii", np.zeros((4, 4, 4, 15)), eye)
     _image("nan.nii", np.full((4, 4, 4, 15), np.nan), eye)
     _image("small.nii", np.ones((4, 4, 4)), eye)
@@ -96,7 +97,10 @@ SEEDED = [*TRACK, "--seed-mask", "mask.nii.gz"]
 WRONG = {
     "3-D FOD": (["info", "3d.nii"], ["3 dimensions"]),
     "5-D FOD": (["info", "5d.nii"], ["5 dimensions"]),
-    "no SH count": (["info", "seven.nii"], ["7 volumes", "1, 6, 15"]),
+    "no SH count": (["info", "seven.nii"], ["7 volumes", "6, 15"]),
+    "a mask in six volumes": (["info", "masks.nii"], ["masks.nii", "masks", "kind sh"]),
+    "unknown kind": (["info", "fod.nii.gz", "--kind", "k"], ["'k'", "auto, sh"]),
+    "peaks that are not tracked": (["info", "fod.nii.gz", "--kind", "peaks"], ["'peaks'", "not"]),
     "all zero": (["info", "zeros.nii"], ["zeros.nii", "no voxel"]),
     "all NaN": (["info", "nan.nii"], ["nan.nii", "no voxel"]),
     "singular affine": (["info", "singular.nii"], ["singular", "repair"]),

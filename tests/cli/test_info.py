@@ -18,6 +18,9 @@ def test_info_of_an_fod(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     told = capsys.readouterr().out
     assert "lmax 4, 15 coefficients, tournier07" in told
     assert "scanner axes" in told
+    assert "sh: SH coefficients, by header and values" in told
+    assert main(["info", "fod.nii.gz", "--kind", "sh"]) == 0
+    assert "sh: SH coefficients, as given" in capsys.readouterr().out
 
 
 def test_info_of_a_tractogram(

@@ -44,7 +44,8 @@ def coefficients():
 @pytest.mark.parametrize("layout", ["by volume", "by volume, compressed", "by voxel"])
 def test_reading_needs_no_dense_array(tmp_path, layout):
     data = np.zeros((64, 64, 40, 45), dtype=np.float64)
-    data[20:24, 20:24, 10:14] = 1.5
+    data[20:24, 20:24, 10:14, 0] = 1.5
+    data[20:24, 20:24, 10:14, 1:] = np.resize([0.2, -0.2], 44)
     if layout == "by voxel":
         path = write_mif(tmp_path / "fod.mif", data, "+1,+2,+3,+0")
     else:
@@ -88,7 +89,7 @@ def test_used_voxels_are_those_of_the_dense_array(tmp_path, dtype):
     nib.Nifti1Image(strange_voxels().astype(dtype), np.eye(4), header, dtype=dtype).to_filename(
         path
     )
-    found, wanted = load_fod(path), by_dense_array(path)
+    found, wanted = load_fod(path, kind="sh"), by_dense_array(path)
     np.testing.assert_array_equal(found.values, wanted.values)
     np.testing.assert_array_equal(found.voxel_rows, wanted.voxel_rows)
     assert found.n_invalid_voxels == wanted.n_invalid_voxels == 3
@@ -104,7 +105,7 @@ def test_the_layout_of_a_file_changes_nothing(tmp_path, layout, monkeypatch):
     monkeypatch.setattr("napari_tractography.files.images.CHUNK_VALUES", 32)
     monkeypatch.setattr("napari_tractography.files.packing.BUFFER_VALUES", 32)
     data = strange_voxels()
-    reader = FodReader(write_mif(tmp_path / "fod.mif", data, layout))
+    reader = FodReader(write_mif(tmp_path / "fod.mif", data, layout), kind="sh")
     found, wanted = reader.read()[0], Fod(data, np.eye(4))
     np.testing.assert_array_equal(found.values, wanted.values)
     np.testing.assert_array_equal(found.voxel_rows, wanted.voxel_rows)
@@ -115,7 +116,7 @@ def test_the_layout_of_a_file_changes_nothing(tmp_path, layout, monkeypatch):
 
 def test_the_map_is_there_after_the_first_volume(tmp_path, coefficients, monkeypatch):
     """Of a NIfTI file, whose coefficients lie one after the other."""
-    reader = FodReader(save(tmp_path / "fod.nii", coefficients))
+    reader = FodReader(save(tmp_path / "fod.nii", coefficients), kind="sh")
     assert (reader.progress, reader.map_read.is_set()) == (0.0, False)
     read, seen = NumberStream.read, []
 
@@ -132,7 +133,7 @@ def test_the_map_is_there_after_the_first_volume(tmp_path, coefficients, monkeyp
 
 @pytest.mark.parametrize("ending", [".nii", ".nii.gz"])
 def test_reading_can_be_cancelled(tmp_path, coefficients, ending):
-    reader = FodReader(save(tmp_path / f"fod{ending}", coefficients))
+    reader = FodReader(save(tmp_path / f"fod{ending}", coefficients), kind="sh")
     reader.cancelled.set()
     with pytest.raises(GivenUpError):
         reader.read()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import logging
 
@@ -15,8 +16,11 @@ from napari_tractography.errors import (
     InvalidMaskError,
     InvalidParameterError,
 )
-from napari_tractography.files.fods import load_fod, load_mask, load_volume
+from napari_tractography.files import fods
+from napari_tractography.files.fods import load_mask, load_volume
 from napari_tractography.files.images import StoredImage
+
+load_fod = functools.partial(fods.load_fod, kind="sh")  # files of any numbers
 
 AFFINE = np.array(
     [[1.9, 0.3, 0.1, -20.0], [-0.4, 2.1, 0.2, 7.5], [0.2, -0.1, -2.5, 31.0], [0, 0, 0, 1.0]]

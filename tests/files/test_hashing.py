@@ -61,9 +61,9 @@ def write(folder: Path, ending: str) -> Path:
 @pytest.mark.parametrize("ending", [".nii", ".nii.gz", ".mif", ".mif.gz", ".mih"])
 def test_hash_is_of_the_whole_file_and_the_values_are_the_same(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path, ending)
-    fod, sha256 = load_fod_hashed(path)
+    fod, sha256 = load_fod_hashed(path, kind="sh")
     assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest() == sha256_of(path)
-    assert np.array_equal(fod.coefficients, load_fod(path).coefficients)
+    assert np.array_equal(fod.coefficients, load_fod(path, kind="sh").coefficients)
     assert np.array_equal(fod.coefficients, VALUES)
 
 
@@ -83,7 +83,7 @@ def test_hashing_opens_the_numbers_once(tmp_path: Path) -> None:
     path = write(tmp_path, ".mif")
     looking = True
     try:
-        load_fod_hashed(path)
+        load_fod_hashed(path, kind="sh")
     finally:
         looking = False
         found = [name for name in opened if name == str(path)]
@@ -97,7 +97,7 @@ def test_truncated_files_are_refused_as_without_a_hash(tmp_path: Path, cut: floa
     raw = path.read_bytes()
     path.write_bytes(raw[: int(cut * len(raw))])
     with pytest.raises(FileError, match="truncated"):
-        load_fod_hashed(path)
+        load_fod_hashed(path, kind="sh")
 
 
 def test_a_missing_file_has_no_hash(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hands import CHUNK, FEW, WAIT_MS, fod_layer, lie_still, tracking_threads
 from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
 
+from napari_tractography.files import recognition
 from napari_tractography.files.images import NumberStream
 from napari_tractography.fod import Fod
 from napari_tractography.phantoms import make_phantom
@@ -49,12 +50,14 @@ def files_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def held_reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Files are large: reading stops before the last numbers until the event is set."""
+    """Files are large: the background stops before the last numbers until the event is set."""
     monkeypatch.setattr(opening, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(recognition, "MAX_VALUES", 0)
     read, gate = NumberStream.read, threading.Event()
 
     def held(self: NumberStream, values: Any) -> None:
-        if self.n_read + values.size >= math.prod(self._stored.shape):
+        is_last = self.n_read + values.size >= math.prod(self._stored.shape)
+        if is_last and threading.current_thread().name == opening.THREAD_NAME:
             assert gate.wait(60)
         read(self, values)
 

@@ -13,6 +13,7 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels
 
 from napari_tractography import Tractogram, load_fod
+from napari_tractography.errors import InvalidFodError
 from napari_tractography.phantoms import make_phantom, phantom_lines_mm
 from napari_tractography.plugin.contributions import read_fod, read_tractogram
 from napari_tractography.plugin.layers.volumes import fod_of
@@ -66,6 +67,37 @@ def test_other_nifti_volumes_are_left_to_other_readers(
     assert read_fod(str(tmp_path / "nowhere.nii.gz")) is None
     (tmp_path / "text.nii").write_text("no image")
     assert read_fod(str(tmp_path / "text.nii")) is None
+
+
+@pytest.mark.parametrize("n", [6, 15, 28, 45])
+def test_images_with_as_many_volumes_as_an_fod_are_left_to_other_readers(
+    tmp_path: Path, n: int
+) -> None:
+    """Only MRtrix images, which no other plugin reads, are refused with a sentence."""
+    values = np.random.default_rng(0).uniform(300, 900, (6, 5, 4, n)).astype(np.float32)
+    for name, volumes in (("dwi", values), ("masks", values > 600), ("noise", values - 600)):
+        path = tmp_path / f"{name}.nii.gz"
+        nib.save(nib.Nifti1Image(volumes.astype(np.float32), np.eye(4)), path)
+        assert read_fod(str(path)) is None
+    header = f"mrtrix image\ndim: 6,5,4,{n}\nvox: 2,2,2,1\nlayout: +0,+1,+2,+3\n"
+    header += "datatype: Float32LE\nfile: . 256\nEND\n"
+    path = tmp_path / "dwi.mif"
+    path.write_bytes(header.encode().ljust(256, b"\0") + values.tobytes(order="F"))
+    reader = read_fod(str(path))
+    assert reader is not None
+    with pytest.raises(InvalidFodError, match=r"dwi\.mif holds no FOD"):
+        reader(str(path))
+
+
+def test_of_several_files_each_is_looked_at(tmp_path: Path) -> None:
+    good = save_fod(make_phantom("cross", lmax=2), tmp_path / "good.nii")
+    bad = tmp_path / "bad.nii"
+    nib.save(nib.Nifti1Image(np.full((4, 4, 4, 6), 2.5, np.float32), np.eye(4)), bad)
+    reader = read_fod([str(good), str(bad)])
+    assert reader is not None
+    assert len(reader([str(good)])) == 1
+    with pytest.raises(InvalidFodError, match=r"bad\.nii holds no FOD"):
+        reader([str(good), str(bad)])
 
 
 def test_a_3d_mrtrix_image_opens_as_mask_or_image(tmp_path: Path, make_napari_viewer: Any) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import nibabel as nib
 import numpy as np
+import pytest
 
 import napari_tractography as nt
+from napari_tractography.errors import InvalidFodError
 from napari_tractography.phantoms import phantom_mask
-from napari_tractography.recipes.sources import SeedSource
+from napari_tractography.recipes.recipe import Recipe
+from napari_tractography.recipes.sources import FodSource, SeedSource
 from napari_tractography.recipes.volumes import VolumeSource
 
 
@@ -28,3 +32,21 @@ def test_seeds_of_every_kind_are_those_of_seeds(folder: Path, drawing: nt.Fod) -
         if wanted.directions is not None:
             assert made.directions is not None
             assert np.allclose(made.directions, wanted.directions, atol=1e-7)
+
+
+def test_the_kind_of_a_file_is_kept(folder: Path, tmp_path: Path) -> None:
+    """As what it was taken for, or as given: an FOD of noise would be refused the second time."""
+    told = FodSource.file(folder / "fod.nii.gz")
+    assert told.kind == "auto"
+    for hashed in (False, True):
+        assert told.read(hashed=hashed)[1].kind == "sh"
+    noise = np.random.default_rng(0).normal(size=(4, 4, 4, 6)).astype(np.float32)
+    nib.save(nib.Nifti1Image(noise, np.eye(4)), tmp_path / "noise.nii")
+    with pytest.raises(InvalidFodError, match=r"noise\.nii holds no FOD"):
+        FodSource.file(tmp_path / "noise.nii").load()
+    _, source = FodSource.file(tmp_path / "noise.nii", kind="sh").read()
+    recipe = Recipe(source, (SeedSource("fod", 5),))
+    recipe.save(tmp_path / "r.json")
+    assert '"kind": "sh"' in (tmp_path / "r.json").read_text()
+    assert Recipe.load(tmp_path / "r.json").fod.load().n_voxels == 64
+    assert FodSource("noise.nii").kind == "sh"  # as in recipes that do not say

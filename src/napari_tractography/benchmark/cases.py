@@ -90,6 +90,7 @@ def make_case(
     fod_path: str | PathLike[str] | None = None,
     mask_path: str | PathLike[str] | None = None,
     *,
+    kind: str = "auto",
     basis: str = "tournier07",
     frame: str | None = None,
     n_threads: int = 2,
@@ -99,7 +100,7 @@ def make_case(
     Parameters
     ----------
     fod_path : path-like, optional
-        An FOD volume, read in `basis` and `frame`.
+        An FOD volume, read as `kind`, in `basis` and `frame`.
     mask_path : path-like, optional
         Where to track, on the grid of the FOD; by default wherever there is an FOD.
     n_threads : int
@@ -113,7 +114,7 @@ def make_case(
     if fod_path is None:
         fod, mask = make_phantom(PHANTOM), phantom_mask(PHANTOM)
     else:
-        fod = load_fod(fod_path, basis=basis, frame=frame)
+        fod = load_fod(fod_path, kind=kind, basis=basis, frame=frame)
         mask = fod.support
     if mask_path is not None:
         mask, grid = load_mask(mask_path)

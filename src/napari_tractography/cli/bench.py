@@ -46,6 +46,7 @@ def run(options: argparse.Namespace) -> int:
     case = make_case(
         options.fod,
         options.mask,
+        kind=options.kind,
         basis=options.basis,
         frame=options.frame,
         n_threads=options.threads,

@@ -18,8 +18,16 @@ EXECUTION_FLAGS = {"n_threads": "--threads", "memory_limit": "--memory-limit"}
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add how to read an FOD volume."""
+    from ..fields.kinds import AUTO, CHOICES
     from ..fields.sh import BASES, FRAMES
 
+    parser.add_argument(
+        "--kind",
+        default=AUTO,
+        metavar="|".join(CHOICES),
+        help="what the volumes are: told by header and values, or taken for SH coefficients in "
+        "any case; peaks and tensors are recognised but not tracked (default auto)",
+    )
     parser.add_argument(
         "--basis", default=BASES[0], help=f"{', '.join(BASES)} (default {BASES[0]})"
     )
@@ -60,7 +68,7 @@ def load(options: argparse.Namespace) -> Fod:
     """Read the FOD that the options name."""
     from ..files.fods import load_fod
 
-    return load_fod(options.fod, basis=options.basis, frame=options.frame)
+    return load_fod(options.fod, kind=options.kind, basis=options.basis, frame=options.frame)
 
 
 def execution_from(options: argparse.Namespace) -> Execution:

@@ -22,6 +22,7 @@ def add_info(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print what a file holds; return the exit code."""
     from ..defaults import suited_to
+    from ..fields.kinds import AUTO, KINDS
     from ..files.tractograms import FORMATS
     from ..parameters import TrackingParameters
     from ..tractogram import load_tractogram
@@ -37,6 +38,8 @@ def run(options: argparse.Namespace) -> int:
     sizes = " x ".join(f"{size:.4g}" for size in fod.grid.voxel_sizes_mm)
     low, high = fod.grid.bounds_mm()
     print(f"name        {fod.name}")
+    told = "by header and values" if options.kind == AUTO else "as given"
+    print(f"kind        {fod.kind}: {KINDS[fod.kind].text}, {told}")
     print(f"shape       {' x '.join(map(str, fod.grid.shape))} voxels of {sizes} mm")
     print(f"spans       {_point(low)} to {_point(high)} mm (RAS+)")
     print(f"orientation {fod.grid.orientation}")

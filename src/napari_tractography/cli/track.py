@@ -142,7 +142,13 @@ def run(options: argparse.Namespace) -> int:
     check_target(options.out)  # before the work, not after it
     recipe_path = None if options.no_recipe else _recipe_path(options.out)
     named = Recipe(
-        fod=FodSource.file(options.fod, basis=options.basis, frame=options.frame, hashed=False),
+        fod=FodSource.file(
+            options.fod,
+            kind=options.kind,
+            basis=options.basis,
+            frame=options.frame,
+            hashed=False,
+        ),
         seeds=_seed_sources(options, random_seed),
         mask=VolumeSource.file(options.mask, hashed=False) if options.mask else None,
         regions=tuple(

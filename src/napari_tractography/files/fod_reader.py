@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidFodError
+from ..fields.kinds import AUTO, checked_kind
 from ..fod import Fod, check_fod_shape, checked_reading
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 from .images import NumberStream
 from .packing import pack_volumes, pack_voxels
+from .recognition import check_is_fod
 
 
 class FodReader:
@@ -25,6 +27,8 @@ class FodReader:
     Parameters
     ----------
     path : path-like
+        See :func:`.fods.load_fod`.
+    kind : str
         See :func:`.fods.load_fod`.
     basis, frame : str
         How to read the coefficients, see :class:`~napari_tractography.fod.Fod`.
@@ -50,20 +54,30 @@ class FodReader:
     InvalidFodError
         When it holds something else than an FOD.
     InvalidParameterError
-        When the basis or the frame is unknown.
+        When the kind, the basis or the frame is unknown.
     """
 
     def __init__(
-        self, path: str | PathLike[str], *, basis: str = "tournier07", frame: str | None = None
+        self,
+        path: str | PathLike[str],
+        *,
+        kind: str = AUTO,
+        basis: str = "tournier07",
+        frame: str | None = None,
     ) -> None:
         stored = read_header(path)
         self.name = stored.path.name
         self._shape = without_trailing_ones(stored.shape, 4)
-        check_fod_shape(self._shape, self.name)  # before gigabytes are read
+        is_seen = checked_kind(kind) == AUTO and (len(self._shape) == 4 or bool(stored.declares))
+        if not is_seen:
+            check_fod_shape(self._shape, self.name)
         self._basis, self._frame = checked_reading(basis, frame)
         self.grid = grid_of(stored)
         check_numeric(stored, InvalidFodError)
         stored.check_size()  # before memory is allocated for the map
+        if is_seen:
+            check_is_fod(stored)  # before gigabytes are read
+            check_fod_shape(self._shape, self.name)
         self._stored = stored
         self._numbers: NumberStream | None = None
         self._flat = np.zeros(math.prod(self._shape[:3]), np.float32)  # in the order of the file

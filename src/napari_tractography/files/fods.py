@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileError, InvalidMaskError
+from ..fields.kinds import AUTO
 from ..fod import Fod
 from ..grid import Grid
 from .fod_reader import FodReader
@@ -17,7 +18,11 @@ from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 
 
 def load_fod(
-    path: str | PathLike[str], *, basis: str = "tournier07", frame: str | None = None
+    path: str | PathLike[str],
+    *,
+    kind: str = AUTO,
+    basis: str = "tournier07",
+    frame: str | None = None,
 ) -> Fod:
     """Read an FOD volume.
 
@@ -28,6 +33,10 @@ def load_fod(
     ----------
     path : path-like
         .nii, .nii.gz, .mif, .mif.gz or .mih; 4-D, with SH coefficients along the last axis.
+    kind : str
+        What the volumes are. "auto" tells from the header and some voxels, and refuses what is no
+        FOD or unclear, with what it looks like; "sh" takes them for SH coefficients in any case.
+        "peaks" and "tensor" are recognised but not tracked.
     basis, frame : str
         How to read the coefficients, see :class:`~napari_tractography.fod.Fod`.
 
@@ -43,19 +52,23 @@ def load_fod(
     InvalidFodError
         When it holds something else than an FOD.
     InvalidParameterError
-        When the basis or the frame is unknown.
+        When the kind, the basis or the frame is unknown.
     """
-    return FodReader(path, basis=basis, frame=frame).read()[0]
+    return FodReader(path, kind=kind, basis=basis, frame=frame).read()[0]
 
 
 def load_fod_hashed(
-    path: str | PathLike[str], *, basis: str = "tournier07", frame: str | None = None
+    path: str | PathLike[str],
+    *,
+    kind: str = AUTO,
+    basis: str = "tournier07",
+    frame: str | None = None,
 ) -> tuple[Fod, str]:
     """Read an FOD volume and the SHA-256 of its file, in one pass; see :func:`load_fod`.
 
     Of a .mih with its data file, the SHA-256 is the header's.
     """
-    return FodReader(path, basis=basis, frame=frame).read(hashed=True)
+    return FodReader(path, kind=kind, basis=basis, frame=frame).read(hashed=True)
 
 
 def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:

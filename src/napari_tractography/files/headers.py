@@ -24,6 +24,8 @@ from .paths import ending_of, existing_file
 
 logger = logging.getLogger(__name__)
 
+SYMMETRIC_MATRIX = 1005  # NIfTI's intent code
+
 
 def _nifti_header(path: Path) -> StoredImage:
     try:
@@ -32,6 +34,7 @@ def _nifti_header(path: Path) -> StoredImage:
         placed = bool(header["sform_code"] or header["qform_code"])
         shape, affine, dtype = tuple(map(int, image.shape)), image.affine, np.dtype(proxy.dtype)
         offset, slope, intercept = int(proxy.offset), float(proxy.slope), float(proxy.inter)
+        intent = int(header["intent_code"])
     except (
         ImageFileError,
         HeaderDataError,
@@ -62,7 +65,19 @@ def _nifti_header(path: Path) -> StoredImage:
         flipped=(False,) * len(shape),
         slope=slope,
         intercept=intercept,
+        declares=_declared(path, intent, shape),
     )
+
+
+def _declared(path: Path, intent: int, shape: tuple[int, ...]) -> str:
+    """Return what volumes are by their intent code, or by a .bval beside them, or ""."""
+    if intent == SYMMETRIC_MATRIX:
+        return "tensor"
+    table = path.with_name(path.name[: -len(ending_of(path, FORMATS, "a volume"))] + ".bval")
+    try:
+        return "dwi" if len(table.read_text("utf-8").split()) in shape[3:4] else ""
+    except (OSError, ValueError):  # as mostly, there is none
+        return ""
 
 
 # Each format is a function from a path to what its header says.

@@ -53,6 +53,9 @@ class StoredImage:
         Which axes run backwards in the file.
     slope, intercept : float
         The value is ``slope * number + intercept``.
+    declares : str
+        What the header says of the volumes: the name of one of
+        :data:`napari_tractography.fields.kinds.KINDS`, or "", as mostly.
     """
 
     path: Path
@@ -65,6 +68,7 @@ class StoredImage:
     flipped: tuple[bool, ...]
     slope: float = 1.0
     intercept: float = 0.0
+    declares: str = ""
 
     @property
     def scaled(self) -> bool:

@@ -61,6 +61,7 @@ def read_mif_header(path: Path) -> StoredImage:
         flipped=flipped,
         slope=slope,
         intercept=intercept,
+        declares=_declared(entries, shape),
     )
 
 
@@ -173,6 +174,13 @@ def _affine(
         affine[:3, 3] = [-0.5 * (n - 1) * s for n, s in zip(extent, sizes, strict=True)]
     affine[:3, :3] *= sizes
     return affine
+
+
+def _declared(entries: dict[str, list[str]], shape: tuple[int, ...]) -> str:
+    """Return what volumes are that have a gradient or a direction each, or ""."""
+    rows = {"dw_scheme": "dwi", "directions": "amplitudes"}
+    found = [kind for key, kind in rows.items() if len(entries.get(key, ())) in shape[3:4]]
+    return found[0] if found else ""
 
 
 def _data_file(path: Path, text: str) -> tuple[Path, int]:

@@ -9,8 +9,10 @@ from typing import Any
 import napari
 
 from ..errors import FileError, TractographyError
+from ..fields.kinds import AUTO, SH
 from ..fields.sh import SH_COUNTS
 from ..files.fods import load_volume, volume_shape
+from ..files.recognition import kind_of
 from ..phantoms import make_phantom
 from ..tractogram import Tractogram, load_tractogram
 from .layers.opening import FOD_KEY
@@ -24,21 +26,22 @@ MRTRIX_ENDINGS = (".mif", ".mif.gz", ".mih")
 
 
 def read_fod(path: str | list[str]) -> Reader | None:
-    """Return a reader for FOD volumes, and for any 3-D MRtrix image; None for all else.
+    """Return a reader for FOD volumes, and for any MRtrix image; None for all else.
 
-    NIfTI files that are no FOD are left to other readers.
+    NIfTI files that are no FOD are left to other readers. No other plugin reads MRtrix images:
+    where they cannot be read, a sentence says why.
     """
     first = path[0] if isinstance(path, list) else path
     is_mrtrix = first.lower().endswith(MRTRIX_ENDINGS)
     try:
         shape = volume_shape(first)
+        if is_mrtrix:
+            return _each(_volume_layer if len(shape) == 3 else _fod_layer)
+        if len(shape) == 4 and shape[3] in SH_COUNTS and kind_of(first) is SH:
+            # Others of the list may be something else, this one need not be looked at again.
+            return _each(lambda p: _fod_layer(p, kind=SH.name if p == first else AUTO))
     except TractographyError:
-        # No other plugin reads MRtrix images: say what is wrong with this one.
         return _each(_fod_layer) if is_mrtrix else None
-    if len(shape) == 4 and shape[3] in SH_COUNTS:
-        return _each(_fod_layer)
-    if is_mrtrix:
-        return _each(_volume_layer if len(shape) == 3 else _fod_layer)
     return None
 
 
@@ -82,9 +85,9 @@ def _each(read: Callable[[str], LayerData]) -> Reader:
     return read_all
 
 
-def _fod_layer(path: str) -> LayerData:
+def _fod_layer(path: str, *, kind: str = AUTO) -> LayerData:
     viewer = napari.current_viewer()
-    data = open_fod(path, viewer)
+    data = open_fod(path, viewer, kind=kind)
     grid = data[1]["metadata"][FOD_KEY].grid
     for layer in () if viewer is None else viewer.layers:
         if isinstance(layer, Streamlines) and layer.space.grid is None:

@@ -20,9 +20,10 @@ from ..files.paths import existing_file, written_whole
 
 FORMAT = "napari-tractography recipe"
 # Version 2 adds the backend, the device and the number of the first seed of a sphere; version 3
-# the parameters `edge` and `min_radius_mm`, and it knows no `evaluation`.
-FORMAT_VERSION = 3
-READABLE_VERSIONS = (1, 2, 3)
+# the parameters `edge` and `min_radius_mm`, and it knows no `evaluation`; version 4 the kind of
+# the FOD's file, which was always "sh" before.
+FORMAT_VERSION = 4
+READABLE_VERSIONS = (1, 2, 3, 4)
 # What the parameters of earlier versions were where a file does not say.
 BEFORE_VERSION_3 = {"edge": "interpolated", "min_probability": 0.005}
 QUOTED_CHARACTERS = 40  # of a wrong value, in messages

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileError, InvalidSeedsError
+from ..fields.kinds import AUTO, SH
 from ..fields.sh import DEFAULT_FRAMES
 from ..files.fods import load_fod, load_fod_hashed
 from ..files.hashing import sha256_of
@@ -40,6 +41,9 @@ class FodSource:
         Name of a phantom, or "".
     basis, frame : str
         How it is read, see :class:`~napari_tractography.fod.Fod`; frame "" is the basis's own.
+    kind : str
+        What the volumes of the file are, see :func:`~napari_tractography.files.fods.load_fod`;
+        once it has been read, what they were taken for.
     """
 
     path: str = ""
@@ -47,12 +51,14 @@ class FodSource:
     phantom: str = ""
     basis: str = "tournier07"
     frame: str = ""
+    kind: str = SH.name
 
     @classmethod
     def file(
         cls,
         path: str | PathLike[str],
         *,
+        kind: str = AUTO,
         basis: str = "tournier07",
         frame: str | None = None,
         hashed: bool = True,
@@ -69,7 +75,7 @@ class FodSource:
         file = existing_file(path).absolute()
         digest = sha256_of(file) if hashed else ""
         used = frame or DEFAULT_FRAMES.get(basis, "")
-        return cls(path=str(file), sha256=digest, basis=basis, frame=used)
+        return cls(path=str(file), sha256=digest, basis=basis, frame=used, kind=kind)
 
     def load(self, folder: Path | None = None) -> Fod:
         """Return the FOD; see :meth:`read`."""
@@ -89,7 +95,7 @@ class FodSource:
         -------
         fod : Fod
         source : FodSource
-            This one, with the SHA-256.
+            This one, with the SHA-256 and the kind.
 
         Raises
         ------
@@ -103,10 +109,11 @@ class FodSource:
             raise FileError("The recipe names neither an FOD file nor a phantom; write it again.")
         file = located(self.path, folder)
         if not (hashed or self.sha256):
-            return load_fod(file, basis=self.basis, frame=frame), self
-        fod, sha256 = load_fod_hashed(file, basis=self.basis, frame=frame)
+            fod = load_fod(file, kind=self.kind, basis=self.basis, frame=frame)
+            return fod, dataclasses.replace(self, kind=fod.kind)
+        fod, sha256 = load_fod_hashed(file, kind=self.kind, basis=self.basis, frame=frame)
         warn_if_changed(file, self.sha256, sha256, "FOD")
-        return fod, dataclasses.replace(self, sha256=sha256)
+        return fod, dataclasses.replace(self, sha256=sha256, kind=fod.kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,8 +107,8 @@ def as_command(
     path = path_of(fod_layer)
     if path is None:
         raise InvalidFodError(_no_file(fod_layer))
-    words = ["napari-tractography", "track", path, "-o", out]
     fod, seeding = request.fod, request.seeding
+    words = ["napari-tractography", "track", path, "-o", out, "--kind", fod.kind]
     if fod.basis != "tournier07":
         words += ["--basis", fod.basis]
     if fod.frame != DEFAULT_FRAMES[fod.basis]:
@@ -268,7 +268,8 @@ def _is_in_file(path: str, voxels: NDArray[Any], grid: Grid, label: int | None) 
 
 
 def _reading(fod: Fod) -> str:
-    text = "" if fod.basis == "tournier07" else f", basis={fod.basis!r}"
+    text = f", kind={fod.kind!r}"
+    text += "" if fod.basis == "tournier07" else f", basis={fod.basis!r}"
     return text if fod.frame == DEFAULT_FRAMES[fod.basis] else f"{text}, frame={fod.frame!r}"
 
 

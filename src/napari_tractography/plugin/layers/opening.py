@@ -22,6 +22,7 @@ from qtpy.QtCore import QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
 from ...errors import TractographyError
+from ...fields.kinds import AUTO
 from ...files.fod_reader import FodReader
 from ...files.paths import GivenUpError
 from ...fod import Fod
@@ -49,6 +50,8 @@ class FodOpening:
     path : path-like
     viewer : napari.viewer.ViewerModel, optional
         To which the layer of the volume is added; what cannot be read is removed from it.
+    kind : str
+        See :func:`~napari_tractography.files.fods.load_fod`.
 
     Attributes
     ----------
@@ -73,8 +76,8 @@ class FodOpening:
     progressed = Signal(float)  # the fraction of the file that has been read
     ended = Signal(object)  # this object: read, failed or cancelled
 
-    def __init__(self, path: str | PathLike[str], viewer: Any = None) -> None:
-        self._reader = FodReader(path)
+    def __init__(self, path: str | PathLike[str], viewer: Any = None, *, kind: str = AUTO) -> None:
+        self._reader = FodReader(path, kind=kind)
         self.viewer = viewer
         self.name: str = self._reader.name
         self.grid: Grid = self._reader.grid

@@ -15,6 +15,7 @@ from napari.layers import Image, Labels, Layer
 from numpy.typing import NDArray
 
 from ...errors import InvalidMaskError
+from ...fields.kinds import AUTO
 from ...fod import Fod
 from ...grid import Grid
 from ..space.display import DisplaySpace, display_space_of_layer
@@ -31,7 +32,7 @@ def fod_layer_data(fod: Fod) -> LayerData:
     return _map_layer_data(fod, fod.name, fod.grid, fod.isotropic(), limits)
 
 
-def open_fod(path: str | PathLike[str], viewer: Any = None) -> LayerData:
+def open_fod(path: str | PathLike[str], viewer: Any = None, *, kind: str = AUTO) -> LayerData:
     """Return an FOD volume as an image layer, as :func:`fod_layer_data` does, without waiting.
 
     Of a large file the coefficients are read in a thread: until then :func:`fod_of` gives None.
@@ -41,6 +42,8 @@ def open_fod(path: str | PathLike[str], viewer: Any = None) -> LayerData:
     path : path-like
     viewer : napari.viewer.ViewerModel, optional
         To which the layer will be added, and from which it is removed when reading fails.
+    kind : str
+        See :func:`~napari_tractography.files.fods.load_fod`.
 
     Raises
     ------
@@ -48,7 +51,7 @@ def open_fod(path: str | PathLike[str], viewer: Any = None) -> LayerData:
         When the file cannot be read or is no FOD, as far as that is known at once. What is found
         later is shown as a notification.
     """
-    opening = FodOpening(path, viewer)
+    opening = FodOpening(path, viewer, kind=kind)
     opening.start()
     if opening.fod is not None:
         return fod_layer_data(opening.fod)

@@ -98,6 +98,17 @@ def test_files_that_are_no_fod(
     assert len(panel.viewer.layers) == 0
 
 
+def test_what_the_fod_was_taken_for_is_shown(open_model: Any, cross: Any, tmp_path: Path) -> None:
+    panel = open_model()
+    data = panel.data
+    assert data.kind.isHidden()
+    panel.add_fod(save_fod(cross, tmp_path / "wm.nii"))
+    assert not data.kind.isHidden()
+    assert data.kind.text() == f"FOD of SH coefficients, lmax {cross.lmax}, tournier07"
+    panel.fod_choice.value = None
+    assert data.kind.isHidden()
+
+
 def test_files_that_are_no_mask(
     open_model: Any, cross: Any, tmp_path: Path, notes: list[str], monkeypatch: Any
 ) -> None:

@@ -12,11 +12,13 @@ from typing import Any
 from magicgui import widgets
 from napari.layers import Layer
 from napari.utils.notifications import show_error
-from qtpy.QtWidgets import QFileDialog, QProgressBar, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFileDialog, QLabel, QProgressBar, QVBoxLayout, QWidget
 
 from ....errors import TractographyError
+from ....fields.kinds import KINDS
 from ....files.fods import load_mask
 from ....files.paths import GivenUpError
+from ....fod import Fod
 from ...export.scripts import PATH_KEY
 from ...layers.opening import FodOpening
 from ...layers.volumes import (
@@ -78,6 +80,14 @@ class DataSection(QWidget):  # type: ignore[misc]
         layout.addWidget(
             form([self.fod_choice, self.mask_choice], extra=[self.open_fod, self.open_mask])
         )
+        self.kind = QLabel()
+        self.kind.setWordWrap(True)
+        self.kind.setToolTip(
+            "What the volumes were taken for, by header and values. More > Check the FOD tells "
+            "whether another basis fits better."
+        )
+        self.kind.setVisible(False)
+        layout.addWidget(self.kind)
         self.reading = QProgressBar()
         self.reading.setRange(0, PROGRESS_STEPS)
         self.reading.setFormat("Reading: %p %")
@@ -171,7 +181,10 @@ class DataSection(QWidget):  # type: ignore[misc]
         self._show_reading()
 
     def _show_reading(self, _event: Any = None) -> None:
-        opening = self.session.opening
+        opening, fod = self.session.opening, self.session.fod
+        self.kind.setVisible(fod is not None)
+        if fod is not None:
+            self.kind.setText(_kind_text(fod))
         self.reading_row.setVisible(opening is not None)
         if opening is not None:
             self.reading.setValue(int(PROGRESS_STEPS * opening.progress))
@@ -189,3 +202,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         if layer is not None:
             self._opacity[5 - now] = layer.opacity
             layer.opacity = self._opacity[now]
+
+
+def _kind_text(fod: Fod) -> str:
+    return f"FOD of {KINDS[fod.kind].text}, lmax {fod.lmax}, {fod.basis}"

@@ -1,0 +1,220 @@
+"""What the volumes of a 4-D file are, told by their values: SH coefficients, or something else.
+
+Six volumes may be an FOD, a tensor, two peaks or a DWI, and each of them is tracked without a
+word when it is taken for an FOD. Called by :mod:`napari_tractography.files.recognition`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidParameterError
+from .sh import MAX_LMAX, SH_COUNTS
+
+N_TENSOR, N_KURTOSIS = 6, 15
+# Degrees 0 and 2 of an FOD, a whole tensor or two peaks: all kinds differ in these, unless all
+# fibres run in one direction.
+N_FIRST = 6
+# Shares are of the voxels' amplitudes, so that a noisy background says little.
+# In FODs of `benchmarks/kinds.py` the share that can be non-negative is 0.97 and more, 0.84 where
+# noise is added of a third of the coefficients' size; in peaks of several directions 0.6 at most.
+MIN_NON_NEGATIVE = 0.75
+MIN_POSITIVE_DEFINITE = 0.5
+# Of the sum of the absolute values that follow the first volume, what is negative: in images a
+# little after interpolation, in FODs of fibres in several directions a third or more.
+MAX_NEGATIVE_OF_IMAGES = 0.02
+# Root mean square of degree 2 relative to an FOD of a single direction; below, it has none.
+MIN_ANISOTROPY = 0.01
+VANISHING, LARGE = 0.01, 0.1  # of all that follows the first volume
+MIN_NEGATIVE_OF_PEAKS = 0.05
+MIN_ALIKE = 0.9  # of the voxels, so much looks like peaks
+UNIT_TOLERANCE = 0.01
+LEAST_DIFFUSIVITY = 0.02  # relative to the largest along the axes
+# Places of the elements xx, yy, zz, xy, xz, yz of a tensor.
+TENSOR_ORDERS = {
+    "mrtrix": (0, 1, 2, 3, 4, 5),
+    "fsl": (0, 3, 5, 1, 2, 4),
+    "dipy": (0, 2, 5, 1, 3, 4),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the volumes of a file are.
+
+    Attributes
+    ----------
+    name : str
+        "sh", "peaks", "tensor" and others, see :data:`KINDS`.
+    text : str
+        In words.
+    remedy : str
+        What to do, since it is not tracked.
+    """
+
+    name: str
+    text: str
+    remedy: str = ""
+
+
+SH = Kind("sh", "SH coefficients")
+PEAKS = Kind(
+    "peaks", "peaks, vectors of three volumes each", "give the FOD that they were found in"
+)
+TENSOR = Kind("tensor", "diffusion tensors", "fit an FOD to the DWI instead, as dwi2fod does")
+KURTOSIS = Kind("kurtosis", "kurtosis tensors", "fit an FOD to the DWI instead, as dwi2fod does")
+SERIES = Kind(
+    "series",
+    "a DWI or another series of images, never negative",
+    "fit an FOD to the DWI first, as dwi2fod does",
+)
+DWI = Kind("dwi", "a DWI, by its gradient table", "fit an FOD to it first, as dwi2fod does")
+AMPLITUDES = Kind(
+    "amplitudes", "amplitudes along directions", "turn them into coefficients with amp2sh"
+)
+MASKS = Kind("masks", "masks", "give the FOD here, and masks for seeds and regions")
+MAP = Kind("map", "a single map without directions", "give an FOD with 6 volumes or more")
+ISOTROPIC = Kind("isotropic", "maps without directions", "check that fibres are seen in it")
+UNCLEAR = Kind(
+    "unclear",
+    "something unknown, which would be negative along many directions",
+    "check how they were made",
+)
+KINDS = {
+    kind.name: kind
+    for kind in (
+        SH, PEAKS, TENSOR, KURTOSIS, SERIES, DWI, AMPLITUDES, MASKS, MAP, ISOTROPIC, UNCLEAR,
+    )
+}  # fmt: skip
+AUTO = "auto"
+CHOICES = (AUTO, "sh", "peaks", "tensor")  # of `kind` in load_fod
+
+
+def checked_kind(kind: str) -> str:
+    """Return a kind that files may be read as.
+
+    Raises
+    ------
+    InvalidParameterError
+        When it is none of :data:`CHOICES`, or one that is known but not tracked.
+    """
+    if kind not in CHOICES:
+        raise InvalidParameterError(
+            f"kind = {kind!r} is unknown; choose one of {', '.join(CHOICES)}."
+        )
+    if kind not in (AUTO, SH.name):
+        row = KINDS[kind]
+        raise InvalidParameterError(
+            f"kind = {kind!r} is known but not tracked: {row.text}; {row.remedy}."
+        )
+    return kind
+
+
+def recognise(values: NDArray[np.float32], n_volumes: int) -> Kind:
+    """Return what volumes are, told by some of their voxels.
+
+    Where it is an FOD, it can be non-negative in nearly all voxels: the power of degree 2 is at
+    most five times that of degree 0, twice as much in tournier07_legacy. What else obeys this is
+    told apart by what it is itself: images are nowhere negative, tensors positive definite.
+
+    Parameters
+    ----------
+    values : (n_voxels, n) float32
+        All volumes, or the first :data:`N_FIRST` at least, in voxels that are not empty; with NaN
+        as they are in the file.
+    n_volumes : int
+        Of the file.
+    """
+    if n_volumes == 1:
+        return MAP
+    finite = np.isfinite(values)
+    numbers = np.where(finite, values, 0.0).astype(np.float64)
+    whole = numbers[finite.all(axis=1)]
+    if _are_masks(whole):
+        return MASKS
+    if _are_images(whole):
+        return SERIES
+    order = _tensor_order(whole)
+    if order and n_volumes == N_TENSOR:
+        return dataclasses.replace(TENSOR, text=f"{TENSOR.text}, in the order of {order}")
+    if order == "mrtrix" and n_volumes == N_KURTOSIS and (whole[:, 9:12].mean(axis=0) > 0).all():
+        return KURTOSIS
+    if n_volumes in SH_COUNTS and _non_negative_share(numbers, finite) >= MIN_NON_NEGATIVE:
+        return SH if _anisotropy(whole) >= MIN_ANISOTROPY else ISOTROPIC
+    return PEAKS if n_volumes % 3 == 0 and _are_peaks(numbers, finite) else UNCLEAR
+
+
+def _are_masks(values: NDArray[np.float64]) -> bool:
+    return bool(values.size and values.min() >= 0 and len(np.unique(values)) <= 2)
+
+
+def _are_images(values: NDArray[np.float64]) -> bool:
+    """Tell whether hardly anything is negative, where in an FOD much would be.
+
+    No coefficient is negative where all fibres run nearly along z and in a plane with x; but then
+    those of order 0 are large, and those of the orders of one sign vanish.
+    """
+    sizes = np.abs(values[:, 1:]).sum(axis=0)
+    orders = np.concatenate([np.arange(-lmax, lmax + 1) for lmax in range(2, MAX_LMAX + 1, 2)])
+    orders = np.resize(orders, len(sizes))  # as many as there are, in a DWI any number
+    total = sizes.sum()
+    of_one_sign = min(sizes[orders < 0].sum(), sizes[orders > 0].sum())
+    if of_one_sign <= VANISHING * total and sizes[orders == 0].sum() >= LARGE * total:
+        return False
+    negative = -values[:, 1:].clip(max=0).sum()
+    return bool(negative < MAX_NEGATIVE_OF_IMAGES * total)
+
+
+def _tensor_order(values: NDArray[np.float64]) -> str:
+    """Return in which of :data:`TENSOR_ORDERS` most are positive definite, or ""."""
+    if values.shape[1] < N_TENSOR:
+        return ""
+    shares = {name: _tensor_share(values[:, order]) for name, order in TENSOR_ORDERS.items()}
+    best = max(shares, key=lambda name: shares[name])
+    return best if shares[best] >= MIN_POSITIVE_DEFINITE else ""
+
+
+def _tensor_share(elements: NDArray[np.float64]) -> float:
+    xx, yy, zz, xy, xz, yz = elements.T
+    diagonal = elements[:, :3]
+    minor = xx * yy - xy * xy
+    determinant = xx * (yy * zz - yz * yz) - xy * (xy * zz - yz * xz) + xz * (xy * yz - yy * xz)
+    definite = (minor > 0) & (determinant > 0)
+    definite &= diagonal.min(axis=1) > LEAST_DIFFUSIVITY * diagonal.max(axis=1)
+    return _share(definite, elements)
+
+
+def _non_negative_share(values: NDArray[np.float64], finite: NDArray[np.bool_]) -> float:
+    first = values[:, :N_FIRST]
+    mean = first[:, 0]
+    possible = (mean > 0) & (np.square(first[:, 1:]).sum(axis=1) <= 10.0 * mean**2)
+    return _share(possible & finite.all(axis=1), first)
+
+
+def _anisotropy(values: NDArray[np.float64]) -> float:
+    degree_2 = np.linalg.norm(values[:, 1:N_FIRST])
+    return float(degree_2 / (np.sqrt(5.0) * np.linalg.norm(values[:, 0])))
+
+
+def _are_peaks(values: NDArray[np.float64], finite: NDArray[np.bool_]) -> bool:
+    """Tell whether triples are whole, point to all sides, and have length 1 or are sorted by it."""
+    is_there = finite.reshape(len(finite), -1, 3)
+    if (is_there.any(axis=2) != is_there.all(axis=2)).any():
+        return False
+    negative = -values.clip(max=0).sum()
+    if finite.all() and negative < MIN_NEGATIVE_OF_PEAKS * np.abs(values).sum():
+        return False
+    lengths = np.linalg.norm(values.reshape(len(values), -1, 3), axis=2)
+    is_unit = (np.abs(lengths - 1.0) < UNIT_TOLERANCE) | (lengths == 0)
+    alike = is_unit.all(axis=1) | (lengths[:, :1] >= lengths).all(axis=1)
+    return _share(alike, values) >= MIN_ALIKE
+
+
+def _share(chosen: NDArray[np.bool_], values: NDArray[np.float64]) -> float:
+    """Return the share of the voxels' amplitudes that lies in some of them."""
+    amplitudes = np.linalg.norm(values, axis=1)
+    return float(amplitudes[chosen].sum() / max(amplitudes.sum(), np.finfo(np.float64).tiny))

@@ -1,0 +1,121 @@
+"""Whether a 4-D file holds an FOD, by its header and a sample of its voxels.
+
+Called by :mod:`.fod_reader` before it reads the whole, and by the plugin, which claims no file
+that is something else.
+"""
+
+from __future__ import annotations
+
+import math
+from os import PathLike
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidFodError
+from ..fields.kinds import KINDS, N_FIRST, SH, Kind, recognise
+from ..fields.sh import SH_COUNTS
+from .headers import check_numeric, read_header
+from .images import StoredImage
+
+MAX_VOXELS = 10_000  # that are looked at
+# Files with more values show their first volumes only, so that nobody waits.
+MAX_VALUES = 1 << 22
+CHUNK_VALUES = 1 << 20
+
+
+def kind_of(path: str | PathLike[str]) -> Kind | None:
+    """Return what the volumes of a 4-D file are, None where there are but zeros and NaN.
+
+    Raises
+    ------
+    FileError
+        When the file is missing, truncated, corrupt or of another format.
+    InvalidFodError
+        When it holds no real numbers.
+    """
+    return kind_of_image(read_header(path))
+
+
+def kind_of_image(stored: StoredImage) -> Kind | None:
+    """Return what the volumes of a 4-D image are; see :func:`kind_of`.
+
+    What the header says counts before the values.
+    """
+    check_numeric(stored, InvalidFodError)
+    if stored.declares:
+        return KINDS[stored.declares]
+    n_volumes = _n_volumes(stored)
+    values = _sample(stored, n_volumes)
+    return recognise(values, n_volumes) if len(values) else None
+
+
+def check_is_fod(stored: StoredImage) -> None:
+    """Check that a 4-D image holds no other kind than an FOD.
+
+    Raises
+    ------
+    FileError
+        When the file is truncated or corrupt.
+    InvalidFodError
+        When it holds something else, or nobody can tell what; with what it looks like.
+    """
+    kind, n_volumes = kind_of_image(stored), _n_volumes(stored)
+    if kind is not None and kind is not SH:
+        what = f"{n_volumes} volumes" if n_volumes > 1 else "only volume"
+        rest = (
+            ", or read it as kind sh if these are SH coefficients all the same"
+            if n_volumes in SH_COUNTS
+            else "; an FOD has 6, 15, 28, 45, 66, 91, ... volumes"
+        )
+        raise InvalidFodError(
+            f"{stored.path.name} holds no FOD in its {what} but {kind.text}; {kind.remedy}{rest}."
+        )
+
+
+def _n_volumes(stored: StoredImage) -> int:
+    return math.prod(stored.shape[3:])
+
+
+def _sample(stored: StoredImage, n_volumes: int) -> NDArray[np.float32]:
+    """Return (n_voxels, n) values of voxels that are not empty."""
+    n_voxels = math.prod(stored.shape[:3])
+    n_first = n_volumes if n_voxels * n_volumes <= MAX_VALUES else min(n_volumes, N_FIRST)
+    order = stored.order_of(4)
+    is_streamed = not stored.flipped[3] and stored.dtype != np.bool_
+    if is_streamed and order[-1] == 3:
+        with stored.opened() as numbers:
+            volumes = np.empty((n_first, n_voxels), np.float32)
+            for volume in volumes:
+                numbers.read(volume)
+        return _some_used(volumes.T)
+    if is_streamed and order[0] == 3:
+        return _first_used(stored, n_volumes)[:, :n_first]
+    return _some_used(stored.read().reshape(n_voxels, n_volumes)[:, :n_first])
+
+
+def _first_used(stored: StoredImage, n_volumes: int) -> NDArray[np.float32]:
+    """Return the first voxels that are not empty, of an image that is stored voxel by voxel."""
+    n_left = math.prod(stored.shape[:3])
+    parts: list[NDArray[np.float32]] = []
+    with stored.opened() as numbers:
+        while n_left and sum(map(len, parts)) < MAX_VOXELS:
+            n_rows = min(n_left, max(CHUNK_VALUES // n_volumes, 1))
+            chunk = np.empty((n_rows, n_volumes), np.float32)
+            numbers.read(chunk.reshape(-1))
+            n_left -= n_rows
+            parts.append(chunk[_are_used(chunk)])
+    return np.concatenate(parts)
+
+
+def _some_used(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return an even part of the voxels that are not empty."""
+    used = np.flatnonzero(_are_used(values))
+    return values[used[:: -(-len(used) // MAX_VOXELS) or 1]]
+
+
+def _are_used(values: NDArray[np.float32]) -> NDArray[np.bool_]:
+    used = np.zeros(len(values), np.bool_)
+    for volume in values.T:
+        used |= (volume != 0) & np.isfinite(volume)
+    return used
