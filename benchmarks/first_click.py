@@ -7,8 +7,8 @@ Run as::
 Each figure is of a fresh process. On the first start Numba's cache is an empty folder, on the
 second it holds what the first has compiled. In a window with the panel the FOD is there already,
 the default one being the embedded phantom; a seed is placed with Live on as soon as the panel is
-open. The command tracks from seeds in the whole FOD. That it needs is in the figures: Python's
-start, imports, reading the FOD.
+open. The command tracks from seeds in the whole FOD; its figure has Python's start, imports and
+reading in it, too.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ import numpy as np
 
 from napari_tractography.files.fods import load_fod
 from napari_tractography.phantoms import make_phantom
+from napari_tractography.tracking.cpu.run import is_loaded
+from napari_tractography.tracking.engine import make_plan
 
 TICK_MS = 5  # between two looks at the clock
 SETTLE_SECONDS = 2.0  # of the window, before the panel is opened
@@ -98,6 +100,7 @@ class Click:
         self.at["click"] = self._last = time.perf_counter()
         self._ticks.start()
         self.panel.session.add_seeds_mm(place[None, :3])
+        self.plan = make_plan(self.panel.session.request().tracking_input())
 
     def _on_finished(self, _run: Any) -> None:
         if "streamlines" not in self.at:
@@ -111,19 +114,13 @@ class Click:
         which = "later_freeze_s" if "streamlines" in self.at else "freeze_s"
         self.freezes[which] = max(self.freezes[which], now - self._last)
         self._last = now
-        if "kernel" not in self.at and self._is_kernel_loaded():
+        if "kernel" not in self.at and is_loaded(self.plan):
             self.at["kernel"] = now
         if {"kernel", "streamlines"} <= self.at.keys():
             self._ticks.stop()
             self.panel.close_session()
             self.viewer.close()
             get_qapp().quit()
-
-    def _is_kernel_loaded(self) -> bool:
-        from napari_tractography.tracking.cpu import run as cpu
-        from napari_tractography.tracking.engine import make_plan
-
-        return cpu.is_loaded(make_plan(self.panel.session.request().tracking_input()))
 
 
 def in_fresh_processes(path: str, n_seeds: int) -> dict[str, dict[str, float]]:

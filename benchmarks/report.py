@@ -23,6 +23,7 @@ from napari_tractography.benchmark.measuring import measure
 from napari_tractography.benchmark.reporting import figures_of, speeds_table, table
 
 ROOT = Path(__file__).resolve().parents[1]
+FIRST_CLICK = "The first click"
 
 
 def verdict(rows: list[dict[str, Any]], figures: dict[str, float], whole: dict[str, Any]) -> str:
@@ -41,6 +42,12 @@ def verdict(rows: list[dict[str, Any]], figures: dict[str, float], whole: dict[s
     if not missed:
         return "Every target is met."
     return "Missed:\n\n" + "\n".join(f"- {line}" for line in missed)
+
+
+def section(page: Path, title: str) -> str:
+    """Return what a page says below a title, where a command of its own has measured that."""
+    text = page.read_text("utf-8") if page.exists() else ""
+    return text.partition(f"## {title}\n\n")[2].partition("\n\n## ")[0]
 
 
 def main() -> None:
@@ -88,6 +95,8 @@ def main() -> None:
         f"{volume.N_VOXELS:,} hold fibres, lmax {volume.LMAX}, nearest voxel, made by code; fresh "
         "processes, compiled code on disk (`python benchmarks/volume.py`).",
         volume.table(sizes),
+        f"## {FIRST_CLICK}",
+        section(options.out, FIRST_CLICK),
         "## GPUs",
         "Not measured yet, for want of a GPU; by a command of its own, see [GPUs](gpu.md#speed).",
         "## Targets",

@@ -33,6 +33,10 @@ COMMAND = """
 from napari_tractography.tracking.engine import compile_kernel
 compile_kernel({algorithm!r}, {interpolation!r}, lmax={lmax})
 """
+AND_REMOVE = """
+from pathlib import Path
+Path({marker!r}).unlink(missing_ok=True)
+"""
 MARKED_SECONDS = 120.0  # after which a program that has begun to compile counts as ended
 POLL_SECONDS = 0.5
 THREAD_NAME = "tractography-compiling"
@@ -92,7 +96,7 @@ def _compile(command: str, plan: Plan, ended: threading.Event) -> None:
             time.sleep(POLL_SECONDS)  # a program before this one, or beside it, has begun
         if not cpu.is_on_disk(plan):
             marker.touch()
-            _run(command)
+            _run(command + AND_REMOVE.format(marker=str(marker)))
             marker.unlink(missing_ok=True)
         cpu.make_ready(plan)  # loads it; where the process has failed it is compiled here
     except Exception:  # raised again by whoever tracks with that kernel
