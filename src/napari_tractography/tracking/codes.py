@@ -71,16 +71,23 @@ TWO_PI = np.float32(2.0 * math.pi)
 LONGEST = np.float32(parameters.LONGEST_ADAPTIVE)  # adaptive step, in steps
 STEEPEST = np.float32(parameters.LONGEST_ADAPTIVE / parameters.SHORTEST_ADAPTIVE)
 
-# Of the search for the largest amplitude in a cone.
-NEAR = np.float32(0.966)  # cosine of 15 degrees: lobes of lmax 8 are 22 degrees apart or more
-PROMISING = np.float32(0.7)  # of the largest amplitude: a lobe seen with less is not climbed
+# Of the search for the largest amplitude in a cone. One less these over lmax squared are cosines,
+# of angles of some 120 and 80 degrees over lmax; lobes are 180 degrees over lmax apart or more.
+NEAR, BESIDE = np.float32(2.19), np.float32(0.96)
+PROMISING = np.float32(0.7)  # of the largest amplitude: what is seen with less is not climbed
+# Of what an amplitude seen is above that: where a neighbour is higher by more, it is on a slope.
+ABREAST = np.float32(1 / 6)
 LOBES = 3  # to climb, at most
-CLIMBS = 10  # steps; three or four are enough where the lobe is round
-FAR = np.float32(0.2)  # longest step, radians
-STILL = np.float32(1e-10)  # square of a step after which the peak is reached
+CLIMBS = 12  # steps; three or four are enough where the lobe is round
+FAR = np.float32(1.12)  # longest step, radians times lmax
+STILL = np.float32(1e-6)  # square of a step after which the peak is reached
+HOPE = np.float32(0.75)  # of slope times step: half as much again as a parabola gains
 SAME = np.float32(1e-9)  # square of the distance between directions that count as one
 NOWHERE = np.float32(-1e30)  # below every amplitude
 EVERYWHERE = np.float32(-2)  # below every cosine
+ON_AXIS = np.float32(1e-6)  # distance from an axis within which any azimuth will do
+N_AROUND = 8  # neighbours of a direction that is looked at
+CLIMB_PARTS = 16  # numbers of a climb, filled up
 
 # Of diffusion and transport.
 LONGEST_PART = np.float32(0.1)  # of gamma times mm
@@ -132,6 +139,8 @@ class Field(NamedTuple):
     shifts: tuple  # of lmax + 1 float32: see fields/polynomials.py
     sphere_points: np.ndarray  # (3, n) float32: directions of the half sphere
     cone_points: np.ndarray  # (3, n) float32: directions in a cone around the z axis
+    look_points: np.ndarray  # (4, n) float32: see tables/builders.py
+    look_neighbours: np.ndarray  # (2 n + 1, N_AROUND) int32
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
     # Of a cone given as a function; else all of them are empty.
     allowed: np.ndarray  # (n_directions, n_directions) uint8: which direction may follow which
@@ -190,7 +199,17 @@ class Scratch(NamedTuple):
     peak: np.ndarray  # (4,) float32: a direction and its amplitude
     mixed: np.ndarray  # (n_padded,) float32: coefficients
     tried: np.ndarray  # (4, POINTS_AT_ONCE) float32: a direction and an amplitude for each lane
-    lane_amplitudes: np.ndarray  # (n, POINTS_AT_ONCE) float32: for each lane
+    # Of all lanes: amplitudes at all directions that are looked at, and coefficients in axes turned
+    # to the cone of each.
+    lane_amplitudes: np.ndarray  # (n, POINTS_AT_ONCE) float32
+    turned: np.ndarray  # (n_padded, POINTS_AT_ONCE) float32
+    climbs: np.ndarray  # (CLIMB_PARTS, POINTS_AT_ONCE) float32: see cpu/sphere/ascent.py
+    # Further climbs, the lane of each, and its coefficients.
+    climb_rows: np.ndarray  # (POINTS_AT_ONCE, CLIMB_PARTS) float32
+    more_climb_rows: np.ndarray  # (POINTS_AT_ONCE, CLIMB_PARTS) float32
+    more_climbs: np.ndarray  # (CLIMB_PARTS, POINTS_AT_ONCE) float32
+    climbers: np.ndarray  # (POINTS_AT_ONCE,) int64
+    rows: np.ndarray  # (POINTS_AT_ONCE, n_padded) float32
 
 
 def new_scratch(n_points: int, n_padded: int) -> Scratch:
@@ -201,4 +220,11 @@ def new_scratch(n_points: int, n_padded: int) -> Scratch:
         mixed=np.zeros(n_padded, np.float32),
         tried=np.zeros((4, POINTS_AT_ONCE), np.float32),
         lane_amplitudes=np.zeros((n_points, POINTS_AT_ONCE), np.float32),
+        turned=np.zeros((n_padded, POINTS_AT_ONCE), np.float32),
+        climbs=np.zeros((CLIMB_PARTS, POINTS_AT_ONCE), np.float32),
+        climb_rows=np.zeros((POINTS_AT_ONCE, CLIMB_PARTS), np.float32),
+        more_climb_rows=np.zeros((POINTS_AT_ONCE, CLIMB_PARTS), np.float32),
+        more_climbs=np.zeros((CLIMB_PARTS, POINTS_AT_ONCE), np.float32),
+        climbers=np.zeros(POINTS_AT_ONCE, np.int64),
+        rows=np.zeros((POINTS_AT_ONCE, n_padded), np.float32),
     )

@@ -19,7 +19,7 @@ from ..fields.polynomials import shifts
 from ..parameters import SOFTPLUS_SHARPNESS, TrackingParameters
 from ..regions import INCLUDE_RULES, Region
 from . import codes
-from .tables.builders import cone_points, sphere_points
+from .tables.builders import cone_points, look_points, sphere_points
 from .tables.data import FodTable
 
 POSITIVITIES = {"clip": codes.CLIP, "softplus": codes.SOFTPLUS}
@@ -120,6 +120,8 @@ def kernel_field(
         shifts=tuple(shifts(table.lmax)),
         sphere_points=sphere_points(table.lmax),
         cone_points=cone_points(angle, table.lmax),
+        look_points=look_points(angle, table.lmax)[0],
+        look_neighbours=look_points(angle, table.lmax)[1],
         mask=_read_only(np.zeros((0, 0, 0), np.uint8) if mask is None else mask),
         allowed=_read_only(np.zeros((0, 0), np.uint8) if allowed is None else allowed),
         directions=_read_only(np.zeros((0, 3), np.float32) if no_cone else direction_set(n)),

@@ -10,7 +10,7 @@ from numba import njit
 from napari_tractography.philox import philox4x32
 from napari_tractography.tracking.cpu import draw, lanes, llvm, memory
 from napari_tractography.tracking.cpu.lanes import N_LANES
-from napari_tractography.tracking.cpu.sphere import peaks
+from napari_tractography.tracking.cpu.sphere import tangents
 
 philox_block = njit(draw.philox_block.py_func)
 
@@ -126,7 +126,7 @@ def tangents_for_lanes(units, out):
     for k in range(6):
         memory.store(out[k], found[k])
     for lane in range(N_LANES):
-        one = peaks.tangents_of(units[0, lane], units[1, lane], units[2, lane])
+        one = tangents.tangents(units[0, lane], units[1, lane], units[2, lane])
         for k in range(6):
             out[6 + k, lane] = one[k]
 

@@ -23,8 +23,10 @@ SPECIAL = [
         ("-DALGORITHM=PROBABILISTIC", "-DINTERPOLATION=TRILINEAR", "-DLMAX=12"), id="lmax 12"
     ),
 ]
-# Coefficients, 45 for lmax 8, are in registers: of 64 K of a multiprocessor, 9 warps.
+# Coefficients, 45 for lmax 8, are in registers: of 64 K of a multiprocessor, 9 warps; 8 where they
+# are in axes turned to the cone as well.
 MAX_REGISTERS = {"-DLMAX=8": 224, "-DLMAX=12": 255}
+MAX_REGISTERS_TURNED = 248
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,8 @@ def test_kernels_compile_and_spill_nothing(nvrtc, architecture, options):
     registers = [int(n) for n in re.findall(r"Used (\d+) registers", log)]
     assert len(registers) == len(kernels.NAMES)
     assert set(spilled) == {("0", "0")}
-    assert max(registers) <= MAX_REGISTERS[options[2]]
+    is_turned = "-DALGORITHM=DETERMINISTIC" in options
+    assert max(registers) <= (MAX_REGISTERS_TURNED if is_turned else MAX_REGISTERS[options[2]])
 
 
 @pytest.mark.parametrize("lmax", [2, 8, 12])

@@ -12,7 +12,7 @@ import numpy as np
 from ...compiling import compiled, inlined
 from .. import codes
 from ..codes import ABOVE, EVERYWHERE, EXCESS, NEAR, PADDING, POINTS_AT_ONCE
-from .lanes import AWAY, EXPECTED, N_LANES, booleans_of, filled, filled_int, load, load_from
+from .lanes import AWAY, EXPECTED, booleans_of, filled, filled_int, load, load_from, side_by_side
 from .llvm import bits_of, floors, largest_of, lowest_bit, select, sum_of, to_ints
 from .memory import (
     acquire,
@@ -23,19 +23,16 @@ from .memory import (
     store,
     store_halves,
     store_to,
-    transposer,
 )
 from .sphere.evaluation import value_at, values_at
-from .sphere.peaks import climb, largest_value
+from .sphere.peaks import climb, cosine_of, largest_value
 
 BIT = np.uint32(1)
 # In place of the bound of a row that is not filled yet, as a number and as a half float.
 UNFILLED, UNFILLED_BITS = np.float32(codes.UNFILLED), np.uint16(codes.UNFILLED_BITS)
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
 load_some, load_halves = loader_from(PADDING), half_loader_from(PADDING)
-transpose = transposer(PADDING)
 CACHE_LINE = 32  # numbers of 16 bits
-SOME = np.uint32((1 << PADDING) - 1)
 
 
 @inlined
@@ -106,10 +103,11 @@ def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mix
     if value > ZERO:
         x, y, z = points[0, j], points[1, j], points[2, j]
         px, py, pz, bound = climb(shifts, mixed, ZERO, ZERO, ONE, EVERYWHERE, ZERO, x, y, z, value)
+        near = cosine_of(shifts, NEAR)
         for j in range(0, n_points, POINTS_AT_ONCE):  # other lobes, whose peaks may be higher
             cosine = px * load_from(points, j) + py * load_from(points, n_points + j)
             cosine = cosine + pz * load_from(points, 2 * n_points + j)
-            elsewhere = (cosine < NEAR) & (cosine > -NEAR)
+            elsewhere = (cosine < near) & (cosine > -near)
             bound = max(
                 bound, EXCESS * largest_of(select(elsewhere, load_from(amplitudes, j), ZERO))
             )
@@ -251,23 +249,6 @@ def interpolate(field, state, n, lane):
 
 
 @inlined
-def side_by_side(field, state, moved):
-    """Copy the coefficients of lanes, each side by side, to where those of all lanes are."""
-    n_padded = padded_length(field.shifts)
-    for first in range(0, N_LANES, PADDING):
-        if moved >> np.uint32(first) & SOME:
-            for c in range(0, n_padded, PADDING):
-                transpose(
-                    state.lane_coefficients,
-                    first * n_padded + c,
-                    n_padded,
-                    state.coefficients,
-                    c * N_LANES + first,
-                    N_LANES,
-                )
-
-
-@inlined
 def find_rows_of(field, state, n, lanes):
     """Find the rows of a set of lanes that have left their cells."""
     state.progress[AWAY] &= ~np.int64(lanes)
@@ -308,7 +289,7 @@ def mix(field, scratch, state, n, moved):
         left &= left - BIT
         interpolate(field, state, n, lane)
         state.row[lane] = state.lane_rows[lane, state.corner[lane] if n > 1 else 0]
-    side_by_side(field, state, new if n == 1 else moved)
+    side_by_side(state.lane_coefficients, state.coefficients, new if n == 1 else moved)
     bound = load(state.coefficients[field.values.shape[1]])
     store(state.bound, select(booleans_of(moved), bound, load(state.bound)))
 

@@ -11,18 +11,19 @@ import numpy as np
 
 from ...compiling import inlined
 from ..codes import EVERYWHERE, LOW_AMPLITUDE, LOW_PROBABILITY, PURPOSE_START, SAME, SHARP_TURN
-from .cells import find_rows_of
-from .draw import arrive, draw_directions, find_peak, little_in_cone, positive
-from .lanes import AWAY, EXPECTED, SETTLED, booleans_of, load
+from .cells import find_rows_of, mean_amplitude
+from .draw import arrive, draw, find_peak, little_in_cone, positive
+from .lanes import AWAY, EXPECTED, SETTLED, booleans_of, load, load_from
 from .llvm import bits_of, count_bits, lowest_bit, select
 from .memory import store
-from .sphere.ascent import climb_lanes, largest_in_cones
+from .sphere.ascent import AMPLITUDE, X, Y, Z, climb_side_by_side
 from .sphere.evaluation import values_of_lanes
 from .sphere.peaks import climb, value_at
+from .sphere.search import begin_climbs, largest_in_cones, look_around
 
 BIT, NONE = np.uint32(1), np.uint32(0)
-ZERO = np.float32(0)
-ENOUGH = 12  # lanes that wait until they are searched for together
+ZERO, HALF = np.float32(0), np.float32(0.5)
+ENOUGH = 24  # lanes that wait until they are searched for together, while others go on
 
 
 @inlined
@@ -42,21 +43,14 @@ def largest_directions(field, settings, scratch, state, n, drawing):
                 scratch.tried[axis, lane] = scratch.peak[axis]
         x, y, z = load(scratch.tried[0]), load(scratch.tried[1]), load(scratch.tried[2])
         amplitude = load(scratch.tried[3])
+        little = little_in_cones(field, settings, scratch, state, n, work)
     else:
-        x, y, z, amplitude = largest_in_cones(
-            field.shifts,
-            state.coefficients,
-            scratch.lane_amplitudes,
-            field.cone_points,
-            ux,
-            uy,
-            uz,
-            settings.cone_cosine,
-            settings.cone_sine,
-            work,
+        x, y, z, amplitude, mean = largest_in_cones(
+            field, settings, scratch, state, ux, uy, uz, work
         )
         amplitude = positive(settings, amplitude)
-    return turn(field, settings, scratch, state, n, chosen, ended, work, x, y, z, amplitude, NONE)
+        little = little_of(field, settings, scratch, state, n, work, mean)
+    return turn(settings, state, chosen, ended, work, x, y, z, amplitude, NONE, little)
 
 
 @inlined
@@ -69,13 +63,22 @@ def nearest_peak_directions(field, settings, scratch, state, n, drawing):
     if not work:
         return chosen, ended
     ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
+    little = NONE
+    if field.allowed.size:
+        little = little_in_cones(field, settings, scratch, state, n, work)
+    elif settings.min_probability > ZERO:
+        _, _, _, _, mean = look_around(
+            field.shifts, state.coefficients, scratch, field.look_points, ux, uy, uz
+        )
+        little = little_of(field, settings, scratch, state, n, work, mean)
     value = values_of_lanes(field.shifts, state.coefficients, ux, uy, uz)
-    x, y, z, amplitude = climb_lanes(
-        field.shifts, state.coefficients, ux, uy, uz, EVERYWHERE, ZERO, ux, uy, uz, value, work
-    )
+    climbs = scratch.climbs
+    begin_climbs(climbs, ux, uy, uz, ux, uy, uz, value)
+    climb_side_by_side(field.shifts, state.coefficients, climbs, EVERYWHERE, ZERO, work)
+    x, y, z = load_from(climbs, X), load_from(climbs, Y), load_from(climbs, Z)
     sharp = work & bits_of(ux * x + uy * y + uz * z < settings.cone_cosine)
-    amplitude = positive(settings, amplitude)
-    return turn(field, settings, scratch, state, n, chosen, ended, work, x, y, z, amplitude, sharp)
+    amplitude = positive(settings, load_from(climbs, AMPLITUDE))
+    return turn(settings, state, chosen, ended, work, x, y, z, amplitude, sharp, little)
 
 
 @inlined
@@ -89,39 +92,62 @@ def prepare(field, settings, scratch, state, n, drawing):
     starting = drawing & bits_of(load(state.purpose) == np.uint32(PURPOSE_START))
     chosen, ended = NONE, NONE
     if starting:  # start directions are drawn
-        chosen, ended = draw_directions(field, settings, scratch, state, n, starting)
+        chosen, ended = draw(field, settings, scratch, state, n, starting, 0)
     drawing &= ~starting
     progress[SETTLED] &= ~(progress[EXPECTED] | progress[AWAY])
     expected = drawing & np.uint32(progress[AWAY])
     stopped = arrive(field, settings, scratch, state, n, drawing & ~expected)
     find_rows_of(field, state, n, expected)
     work = drawing & ~(stopped | expected)
+    still = NONE
     if n == 1:
         still = work & np.uint32(progress[SETTLED])
         work &= ~still
-        if still and count_bits(work) < ENOUGH:
-            work = NONE
         chosen |= still
+    if (still | expected | starting) and count_bits(work) < ENOUGH:
+        work = NONE
     return chosen, ended | stopped, work
 
 
 @inlined
-def turn(field, settings, scratch, state, n, chosen, ended, work, x, y, z, amplitude, sharp):
+def little_of(field, settings, scratch, state, n, lanes, mean):
+    """Return those of a set of lanes in whose cones there is too small a fraction of the FOD.
+
+    `mean` is the mean amplitude of their cones.
+    """
+    if not settings.min_probability > ZERO:
+        return NONE
+    left = lanes
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        scratch.tried[0, lane] = mean_amplitude(field, state, n, lane)
+    mass = mean * (HALF * settings.cone_height)
+    return lanes & bits_of(mass <= settings.min_probability * load(scratch.tried[0]))
+
+
+@inlined
+def little_in_cones(field, settings, scratch, state, n, lanes):
+    """Do the same where the cone is given as a function."""
+    little, left = NONE, lanes
+    if not settings.min_probability > ZERO:
+        return little
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        if little_in_cone(field, settings, scratch, state, n, lane):
+            little |= BIT << np.uint32(lane)
+    return little
+
+
+@inlined
+def turn(settings, state, chosen, ended, work, x, y, z, amplitude, sharp, little):
     """Turn lanes to their next directions, or stop them; return both sets."""
     low = work & ~bits_of((amplitude > ZERO) & (amplitude >= settings.min_amplitude))
-    sharp &= ~low
-    reason = select(booleans_of(low), np.int32(LOW_AMPLITUDE), load(state.reason))
-    store(state.reason, select(booleans_of(sharp), np.int32(SHARP_TURN), reason))
-    turned = work & ~(low | sharp)
-    if settings.min_probability > ZERO:
-        left = turned
-        while left:
-            lane = lowest_bit(left)
-            left &= left - BIT
-            if little_in_cone(field, settings, scratch, state, n, lane):
-                state.reason[lane] = LOW_PROBABILITY
-                turned &= ~(BIT << np.uint32(lane))
-                sharp |= BIT << np.uint32(lane)
+    reason = select(booleans_of(little), np.int32(LOW_PROBABILITY), load(state.reason))
+    reason = select(booleans_of(sharp), np.int32(SHARP_TURN), reason)
+    store(state.reason, select(booleans_of(low), np.int32(LOW_AMPLITUDE), reason))
+    turned = work & ~(low | sharp | little)
     ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
     dx, dy, dz = x - ux, y - uy, z - uz
     same = dx * dx + dy * dy + dz * dz < SAME
@@ -131,7 +157,7 @@ def turn(field, settings, scratch, state, n, chosen, ended, work, x, y, z, ampli
     store(state.uz, select(where, z, uz))
     settled = np.int64(turned & bits_of(same))
     state.progress[SETTLED] = (state.progress[SETTLED] & ~np.int64(turned)) | settled
-    return chosen | turned, ended | low | sharp
+    return chosen | turned, ended | (work & ~turned)
 
 
 @inlined

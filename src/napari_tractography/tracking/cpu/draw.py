@@ -54,10 +54,10 @@ from .llvm import (
     widened,
 )
 from .memory import stay, store
-from .sphere.ascent import tangents
 from .sphere.cones import allowed_lanes, face_ahead, keep_allowed, make_positive, positive
 from .sphere.evaluation import values_of_lanes
 from .sphere.peaks import largest_in_cone, largest_value, look, point_in_cone, squared_slope
+from .sphere.tangents import tangents
 
 MUL_0 = np.uint64(MULTIPLIER_0)
 MUL_1 = np.uint64(MULTIPLIER_1)
@@ -139,6 +139,12 @@ def draw_directions(field, settings, scratch, state, n, drawing):
     Returns two sets: the lanes that have one now, in ``state.ux``, ``uy`` and ``uz``, and those
     that stop, for ``state.reason``. The others are to try again.
     """
+    return draw(field, settings, scratch, state, n, drawing, FEW)
+
+
+@inlined
+def draw(field, settings, scratch, state, n, drawing, few):
+    """Draw until no more than so many lanes are left, which are to try again."""
     # Rows that were asked for in the last pass are there by now; those asked for in this one are
     # for the next.
     expected = drawing & np.uint32(state.progress[AWAY])
@@ -181,7 +187,7 @@ def draw_directions(field, settings, scratch, state, n, drawing):
         at_limit = trying & bits_of(at_limit | (n_tries >= np.uint32(MAX_TRIES)))
         in_vain |= at_limit
         trying &= ~at_limit
-        if count_bits(trying) <= FEW:
+        if count_bits(trying) <= few:
             break
     store(state.n_tries, n_tries)
     length = roots(x * x + y * y + z * z)

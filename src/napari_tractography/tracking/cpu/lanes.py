@@ -14,19 +14,25 @@ import numpy as np
 from numba import types
 
 from ...compiling import OPTIONS, cached, inlined
-from ..codes import POINTS_AT_ONCE
+from ..codes import PADDING, POINTS_AT_ONCE
 from .llvm import booleans_reader
-from .memory import copy_numbers, filler, loader, loader_from
+from .memory import copy_numbers, filler, loader, loader_from, transposer
 
 # Streamlines side by side: two registers' worth where these are widest, so that the operations of
 # one half hide behind those of the other (trilinear steps took a seventh less time than with 16).
 N_LANES = POINTS_AT_ONCE
+# Lanes that climb side by side: with more, derivatives do not fit into the registers (they took a
+# quarter longer a lane).
+CLIMBERS = 16
 
 load = loader(N_LANES)
 load_from = loader_from(N_LANES)
+load_some = loader_from(CLIMBERS)
 filled = filler(types.float32, N_LANES)
 filled_int = filler(types.int32, N_LANES)
 booleans_of = booleans_reader(N_LANES)
+some_booleans_of = booleans_reader(CLIMBERS)
+transpose, SOME = transposer(PADDING), np.uint32((1 << PADDING) - 1)
 
 
 class LaneState(NamedTuple):
@@ -139,6 +145,26 @@ def new_lane_state(n_regions: int, n_includes: int, n_points: int, n_padded: int
         points=np.empty((N_LANES, 2 * n_points + 1, 3), np.float32),
         progress=np.zeros(8, np.int64),
     )
+
+
+@inlined
+def side_by_side(rows, coefficients, lanes):
+    """Copy the coefficients of lanes, a row for each, to where those of all lanes are.
+
+    Parameters
+    ----------
+    rows : (N_LANES, n_padded) float32
+    coefficients : (n_padded, N_LANES) float32
+    lanes : uint32
+        A set of lanes; others are copied as well.
+    """
+    n_padded = rows.shape[1]
+    for first in range(0, N_LANES, PADDING):
+        if lanes >> np.uint32(first) & SOME:
+            for c in range(0, n_padded, PADDING):
+                transpose(
+                    rows, first * n_padded + c, n_padded, coefficients, c * N_LANES + first, N_LANES
+                )
 
 
 @inlined

@@ -42,7 +42,7 @@ from ..codes import (
 from .cells import HALF, ONE, ZERO, slope_in_space
 from .draw import little_in_cone, philox_block
 from .sphere.evaluation import derivatives_at
-from .sphere.peaks import normalised, onto_border, tangents_of
+from .sphere.tangents import along_tangents, normalised, onto_border, tangents
 
 DIFFUSION = ROW.code
 TWO = np.float32(2)
@@ -92,19 +92,11 @@ def log_fod(field, settings, coefficients, ux, uy, uz, sx, sy, sz):
     value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz = derivatives_at(
         field.shifts, coefficients, ux, uy, uz
     )
-    ax, ay, az, bx, by, bz = tangents_of(ux, uy, uz)
-    along = gx * ux + gy * uy + gz * uz
+    ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
     sa, sb = sx * ax + sy * ay + sz * az, sx * bx + sy * by + sz * bz
-    ga, gb = gx * ax + gy * ay + gz * az, gx * bx + gy * by + gz * bz
-    px = hxx * ax + hxy * ay + hxz * az
-    py = hxy * ax - hxx * ay + hyz * az
-    pz = hxz * ax + hyz * ay + hzz * az
-    haa = px * ax + py * ay + pz * az - along
-    hab = px * bx + py * by + pz * bz
-    px = hxx * bx + hxy * by + hxz * bz
-    py = hxy * bx - hxx * by + hyz * bz
-    pz = hxz * bx + hyz * by + hzz * bz
-    hbb = px * bx + py * by + pz * bz - along
+    ga, gb, haa, hab, hbb = along_tangents(
+        gx, gy, gz, hxx, hxy, hxz, hyz, hzz, ux, uy, uz, ax, ay, az, bx, by, bz
+    )
     if settings.positivity == SOFTPLUS:
         scaled = settings.sharpness * value
         small = np.float32(math.exp(-abs(scaled)))

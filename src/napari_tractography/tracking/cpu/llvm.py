@@ -170,10 +170,25 @@ def _invert(context, builder, sig, args):
 # -------------------------------------------------------------------------- selecting, converting
 
 
+def _select_number(where, a, b):
+    def generate(context, builder, sig, args):
+        return builder.select(*args)
+
+    if where != types.boolean or a != b:
+        raise TypingError(f"one of {a} and {b} cannot be selected by {where}")
+    return a(where, a, b), generate
+
+
 @intrinsic
 def select(typing_context, where, a, b):
-    """Return a in the lanes where a condition holds, b elsewhere; one of them may be a number."""
-    vector = a if isinstance(a, Vector) else b
+    """Return a in the lanes where a condition holds, b elsewhere; each may be a number.
+
+    Of a condition that is no vector, one of two numbers.
+    """
+    vectors = [given for given in (a, b) if isinstance(given, Vector)]
+    if not isinstance(where, Vector):
+        return _select_number(where, types.unliteral(a), types.unliteral(b))
+    vector = vectors[0] if vectors else Vector(types.unliteral(a), where.n)
 
     def generate(context, builder, sig, args):
         a, b = (
@@ -225,6 +240,20 @@ def _rounding(name):
     return generate
 
 
+@intrinsic
+def roots(typing_context, value):
+    """Return the square roots of a vector of float32, or that of a number."""
+
+    def generate(context, builder, sig, args):
+        kind = args[0].type
+        name = f"v{kind.count}f32" if isinstance(value, Vector) else "f32"
+        return builder.call(library(builder, f"llvm.sqrt.{name}", kind, [kind]), args)
+
+    if getattr(value, "dtype", value) != types.float32:
+        raise TypingError(f"this takes a float32 or a vector of them, not {value}")
+    return value(value), generate
+
+
 to_floats = _converter(types.int32, types.float32, lambda builder, v, to: builder.sitofp(v, to))
 to_ints = _converter(types.float32, types.int32, lambda builder, v, to: builder.fptosi(v, to))
 as_ints = _converter(types.uint32, types.int32, lambda builder, v, to: v)
@@ -232,7 +261,6 @@ as_words = _converter(types.int32, types.uint32, lambda builder, v, to: v)
 widened = _converter(types.uint32, types.uint64, lambda builder, v, to: builder.zext(v, to))
 narrowed = _converter(types.uint64, types.uint32, lambda builder, v, to: builder.trunc(v, to))
 floors = _converter(types.float32, types.float32, _rounding("floor"))
-roots = _converter(types.float32, types.float32, _rounding("sqrt"))
 
 
 # -------------------------------------------------------------------------------- across the lanes

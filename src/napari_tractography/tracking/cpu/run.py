@@ -199,7 +199,9 @@ def track_range(
         n_points = -(-settings.max_steps // every)
         n_regions, n_includes = len(plan.regions.roles), plan.regions.n_includes
         field = plan.field
-        n_directions = max(field.sphere_points.shape[1], field.cone_points.shape[1])
+        n_directions = max(
+            field.sphere_points.shape[1], field.cone_points.shape[1], len(field.look_neighbours)
+        )
         n_padded = field.coefficients.shape[1]
         buffers.scratch = codes.new_scratch(n_directions, n_padded)
         buffers.state = new_lane_state(n_regions, n_includes, n_points, n_padded)

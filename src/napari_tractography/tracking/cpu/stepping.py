@@ -10,7 +10,7 @@ from ..codes import MAX_LENGTH
 from .cells import HALF, ZERO, leave_cells, to_voxel
 from .lanes import MOVED, booleans_of, load
 from .llvm import bits_of, floors, lowest_bit, select, to_ints
-from .memory import store
+from .memory import prefetch_at, store
 from .regions import visit_regions
 from .streamline import enter_voxel
 
@@ -32,8 +32,14 @@ def step_on(field, settings, regions, state, n, going):
     next_voxel = (to_ints(fx) * ny + to_ints(fy)) * nz + to_ints(fz)
     next_voxel = select(inside, next_voxel, np.int32(-1))
     store(state.next_voxel, next_voxel)
-    left = going & bits_of(next_voxel != load(state.voxel))  # small steps mostly stay inside
-    ended = NONE
+    elsewhere = going & bits_of(next_voxel != load(state.voxel))  # small steps mostly stay inside
+    left, ended = elsewhere, NONE
+    if field.mask.size:
+        while left:
+            lane = lowest_bit(left)
+            left &= left - BIT
+            prefetch_at(field.mask, np.int64(state.next_voxel[lane]))
+        left = elsewhere
     while left:
         lane = lowest_bit(left)
         left &= left - BIT

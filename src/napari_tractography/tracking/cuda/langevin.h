@@ -40,20 +40,11 @@ DEVICE LogFod log_fod(const Settings& settings, const Fod& fod, float ux, float 
     Derivatives d = derivatives_at(fod, ux, uy, uz);
     Tangents t = tangents_of(ux, uy, uz);
     float value = d.value;
-    float along = d.gx * ux + d.gy * uy + d.gz * uz;
     float sa = s.x * t.ax + s.y * t.ay + s.z * t.az;
     float sb = s.x * t.bx + s.y * t.by + s.z * t.bz;
-    float ga = d.gx * t.ax + d.gy * t.ay + d.gz * t.az;
-    float gb = d.gx * t.bx + d.gy * t.by + d.gz * t.bz;
-    float px = d.hxx * t.ax + d.hxy * t.ay + d.hxz * t.az;
-    float py = d.hxy * t.ax - d.hxx * t.ay + d.hyz * t.az;
-    float pz = d.hxz * t.ax + d.hyz * t.ay + d.hzz * t.az;
-    float haa = px * t.ax + py * t.ay + pz * t.az - along;
-    float hab = px * t.bx + py * t.by + pz * t.bz;
-    px = d.hxx * t.bx + d.hxy * t.by + d.hxz * t.bz;
-    py = d.hxy * t.bx - d.hxx * t.by + d.hyz * t.bz;
-    pz = d.hxz * t.bx + d.hyz * t.by + d.hzz * t.bz;
-    float hbb = px * t.bx + py * t.by + pz * t.bz - along;
+    Slopes slopes = along_tangents(d, ux, uy, uz, t);
+    float ga = slopes.ga, gb = slopes.gb;
+    float haa = slopes.haa, hab = slopes.hab, hbb = slopes.hbb;
     if (settings.positivity == SOFTPLUS) {
         float scaled = settings.sharpness * value;
         float small = expf(-fabsf(scaled));

@@ -3,121 +3,97 @@
 // Twin of cpu/sphere/peaks.py. Amplitudes that were looked at are not kept but worked out again.
 #pragma once
 
-#include "evaluation.h"
 #include "cones.h"
-
-struct Vector {
-    float x, y, z;
-};
+#include "tangents.h"
 
 // A direction and its amplitude.
 struct Peak {
     float x, y, z, value;
 };
 
-// Two unit vectors at right angles to a unit vector and to each other.
-struct Tangents {
-    float ax, ay, az, bx, by, bz;
-};
-
-DEVICE Tangents tangents_of(float x, float y, float z)
+// The largest degree of the FOD, at least 2.
+DEVICE float degree()
 {
-    float sign = z >= 0.0f ? 1.0f : -1.0f;
-    float a = -1.0f / (sign + z);
-    float b = x * y * a;
-    Tangents t = {1.0f + sign * x * x * a, sign * b, -sign * x, b, sign + y * y * a, -y};
-    return t;
+    return (float)(LMAX > 2 ? LMAX : 2);
 }
 
-DEVICE Vector normalised(float x, float y, float z)
+// A cosine, given as the distance from 1 times lmax squared.
+DEVICE float cosine_of(float distance)
 {
-    float length = sqrtf(x * x + y * y + z * z);
-    Vector v = {x / length, y / length, z / length};
-    return v;
+    return 1.0f - distance / (degree() * degree());
 }
 
-// The direction of the border of the cone that is nearest to a direction outside.
-DEVICE Vector onto_border(float ux, float uy, float uz, float cosine, float sine, float x, float y,
-                          float z)
+// No peak: what every climb exceeds.
+DEVICE Peak nowhere()
 {
-    float along = ux * x + uy * y + uz * z;
-    Vector v = normalised(x - along * ux, y - along * uy, z - along * uz);
-    Vector border = {cosine * ux + sine * v.x, cosine * uy + sine * v.y, cosine * uz + sine * v.z};
-    return border;
+    Peak peak = {0.0f, 0.0f, 0.0f, NOWHERE};
+    return peak;
 }
 
 // Climb from a direction to the peak of its lobe within the cone, by Newton's method.
+//
+// A climb that cannot exceed a peak that is known is given up.
 DEVICE Peak climb(const Fod& fod, float ux, float uy, float uz, float cosine, float sine,
-                  Peak first)
+                  Peak first, const Peak& known)
 {
     float x = first.x, y = first.y, z = first.z;
     bool on_border = false;
+    const float far = FAR / degree();
 #pragma unroll 1
     for (int step = 0; step < CLIMBS; step++) {
         Derivatives d = derivatives_at(fod, x, y, z);
-        float along = d.gx * x + d.gy * y + d.gz * z;
-        float outwards = 0.0f;
+        float rise = 0.0f;
         if (on_border)
-            outwards = (d.gx * (cosine * x - ux) + d.gy * (cosine * y - uy) +
-                        d.gz * (cosine * z - uz)) /
-                       sine;
-        float size;
-        if (outwards > 0.0f) {
+            rise = (d.gx * (cosine * x - ux) + d.gy * (cosine * y - uy) +
+                    d.gz * (cosine * z - uz)) /
+                   sine;
+        bool outwards = rise > 0.0f, bent_down;
+        float size, gain;
+        if (outwards) {
             float ax = uy * z - uz * y, ay = uz * x - ux * z, az = ux * y - uy * x;
             ax = ax / sine;
             ay = ay / sine;
             az = az / sine;
-            float ha = d.hxx * ax + d.hxy * ay + d.hxz * az;
-            float hb = d.hxy * ax - d.hxx * ay + d.hyz * az;
-            float hc = d.hxz * ax + d.hyz * ay + d.hzz * az;
             float slope = d.gx * ax + d.gy * ay + d.gz * az;
-            float bend = ha * ax + hb * ay + hc * az - along - outwards * cosine / sine;
-            float a = slope > 0.0f ? FAR : -FAR;
+            float bend = bend_along(d, ax, ay, az, ax, ay, az);
+            bend = bend - outward_slope(d, x, y, z) - rise * cosine / sine;
+            float a = slope > 0.0f ? far : -far;
             if (bend < 0.0f) a = -slope / bend;
-            a = a > -FAR ? a : -FAR;
-            a = a < FAR ? a : FAR;
+            a = a > -far ? a : -far;
+            a = a < far ? a : far;
             x = x + a * ax;
             y = y + a * ay;
             z = z + a * az;
             size = a * a;
+            gain = slope * a;
+            bent_down = bend < 0.0f;
         } else {
             Tangents t = tangents_of(x, y, z);
-            float ga = d.gx * t.ax + d.gy * t.ay + d.gz * t.az;
-            float gb = d.gx * t.bx + d.gy * t.by + d.gz * t.bz;
-            float ha = d.hxx * t.ax + d.hxy * t.ay + d.hxz * t.az;
-            float hb = d.hxy * t.ax - d.hxx * t.ay + d.hyz * t.az;
-            float hc = d.hxz * t.ax + d.hyz * t.ay + d.hzz * t.az;
-            float haa = ha * t.ax + hb * t.ay + hc * t.az - along;
-            float hab = ha * t.bx + hb * t.by + hc * t.bz;
-            ha = d.hxx * t.bx + d.hxy * t.by + d.hxz * t.bz;
-            hb = d.hxy * t.bx - d.hxx * t.by + d.hyz * t.bz;
-            hc = d.hxz * t.bx + d.hyz * t.by + d.hzz * t.bz;
-            float hbb = ha * t.bx + hb * t.by + hc * t.bz - along;
-            float a = ga, b = gb;
-            float determinant = haa * hbb - hab * hab;
-            bool newton = haa < 0.0f && determinant > 0.0f;
-            if (newton) {
-                a = (hab * gb - hbb * ga) / determinant;
-                b = (hab * ga - haa * gb) / determinant;
+            Slopes s = along_tangents(d, x, y, z, t);
+            Step up = newton_step(s);
+            bent_down = up.bent_down;
+            gain = s.ga * up.a + s.gb * up.b;
+            size = up.a * up.a + up.b * up.b;
+            if (size > far * far || !bent_down) {
+                up = careful_step(s, far);
+                size = up.a * up.a + up.b * up.b;
             }
-            size = a * a + b * b;
-            if (size > FAR * FAR || !newton) {
-                if (!(size > 0.0f)) break;
-                float scale = FAR / sqrtf(size);
-                a = scale * a;
-                b = scale * b;
-            }
-            x = x + a * t.ax + b * t.bx;
-            y = y + a * t.ay + b * t.by;
-            z = z + a * t.az + b * t.bz;
+            if (!(size > 0.0f)) break;
+            x = x + up.a * t.ax + up.b * t.bx;
+            y = y + up.a * t.ay + up.b * t.by;
+            z = z + up.a * t.az + up.b * t.bz;
         }
         Vector v = normalised(x, y, z);
-        on_border = outwards > 0.0f || ux * v.x + uy * v.y + uz * v.z < cosine;
+        on_border = outwards || ux * v.x + uy * v.y + uz * v.z < cosine;
         if (on_border) v = onto_border(ux, uy, uz, cosine, sine, v.x, v.y, v.z);
         x = v.x;
         y = v.y;
         z = v.z;
         if (size < STILL) break;
+        if (x * known.x + y * known.y + z * known.z > cosine_of(BESIDE) &&
+            d.value <= known.value)
+            break;
+        if (bent_down && d.value + HOPE * gain < known.value) break;
     }
     Peak reached = {x, y, z, value_at(fod, x, y, z)};
     return reached.value >= first.value ? reached : first;
@@ -134,7 +110,7 @@ DEVICE Vector point_in_cone(const Cone& cone, const Tangents& t, int j)
 
 DEVICE bool is_near(const Vector& q, const Peak& p)
 {
-    return q.x * p.x + q.y * p.y + q.z * p.z > NEAR;
+    return q.x * p.x + q.y * p.y + q.z * p.z > cosine_of(NEAR);
 }
 
 // The largest amplitude seen at the directions of a cone that may follow, NOWHERE without any; of
@@ -170,7 +146,7 @@ DEVICE Peak largest_in_cone(const Fod& fod, const Cone& cone, float cosine, floa
     for (int lobe = 0; lobe < LOBES; lobe++) {
         Peak first = largest_seen(fod, cone, 0.0f, climbed);
         if (first.value <= PROMISING * best.value || first.value == NOWHERE) break;
-        Peak peak = climb(fod, cone.ux, cone.uy, cone.uz, cosine, sine, first);
+        Peak peak = climb(fod, cone.ux, cone.uy, cone.uz, cosine, sine, first, nowhere());
         if (peak.value > best.value) best = peak;
         climbed[2] = climbed[0];
         climbed[3] = climbed[1];
@@ -209,7 +185,7 @@ DEVICE Peak find_peak(const Fod& fod, const Cone& cone, float cosine, float sine
 DEVICE Peak climb_from(const Fod& fod, float ux, float uy, float uz)
 {
     Peak first = {ux, uy, uz, value_at(fod, ux, uy, uz)};
-    return climb(fod, ux, uy, uz, EVERYWHERE, 0.0f, first);
+    return climb(fod, ux, uy, uz, EVERYWHERE, 0.0f, first, nowhere());
 }
 
 // The number whose POINTS_AT_ONCE-th binary digits are those of `turn`, reversed.

@@ -50,12 +50,18 @@ DEVICE bool is_low(const Settings& settings, float amplitude)
     return !(amplitude > 0.0f && amplitude >= settings.min_amplitude);
 }
 
-// Tell whether too small a fraction of the FOD is in the cone.
+// Tell whether too small a fraction of the FOD is in the cone, of which the mean amplitude is given.
+DEVICE bool is_little(const Field& field, const Settings& settings, const Place& place,
+                      const Walk& walk, float mean)
+{
+    float mass = mean * (0.5f * settings.cone_height);
+    return mass <= settings.min_probability * mean_amplitude(field, settings, place, walk);
+}
+
 DEVICE bool little_in_cone(const Field& field, const Settings& settings, const Place& place,
                            const Walk& walk)
 {
-    float mass = mean_in_cone(place.fod, cone_of(field, walk)) * (0.5f * settings.cone_height);
-    return mass <= settings.min_probability * mean_amplitude(field, settings, place, walk);
+    return is_little(field, settings, place, walk, mean_in_cone(place.fod, cone_of(field, walk)));
 }
 
 // Turn into a direction, a unit vector.

@@ -25,6 +25,8 @@ struct Field {
     const float* masses;                 // (n_rows + 1,)
     const float* sphere_points;          // (3, n_sphere_points): directions of the half sphere
     const float* cone_points;            // (3, n_cone_points): directions around the z axis
+    const float* look_points;            // (4, n_look_points): see tables/builders.py
+    const int* look_neighbours;          // (2 n_look_points + 1, N_AROUND)
     const unsigned char* mask;           // (nx, ny, nz), or null without a mask
     const unsigned char* allowed;        // (n_directions, n_directions), or null: see codes.py
     const float* directions;             // (n_directions, 3)
@@ -35,6 +37,7 @@ struct Field {
     int n_rows;
     int n_sphere_points;
     int n_cone_points;
+    int n_look_points;
     int n_directions;
     float to_voxel[12];  // (3, 4): RAS+ mm to voxel coordinates
 };

@@ -21,9 +21,8 @@ from ..codes import (
     UNIT_24,
     Settings,
 )
-from .evaluation import ONE, TWO, Array
+from .evaluation import HALF, ONE, TWO, Array
 
-HALF = np.float32(0.5)
 LIMITS = np.array([FIRST_TRIES, SECOND_TRIES, MAX_TRIES])
 
 

@@ -14,7 +14,7 @@ from ..codes import EXP, LIMIT, LOG, SIXTEENTH, SOFTPLUS, Settings
 
 Array = Any  # of float32, or one number
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
-FOUR, SIX = np.float32(4), np.float32(6)
+HALF, FOUR, SIX = np.float32(0.5), np.float32(4), np.float32(6)
 
 
 def values_at(shifts: tuple[Array, ...], coefficients: Array, x: Array, y: Array, z: Array) -> Any:

@@ -30,10 +30,9 @@ from ..codes import (
 )
 from ..plan import Plan
 from .drawing import chances, limit_of, points_in_cone, random_words
-from .evaluation import ZERO, Array, derivatives_at, positive, values_at
+from .evaluation import HALF, ZERO, Array, derivatives_at, positive, values_at
 from .search import dot, largest_in_cones, turned
 from .table import (
-    HALF,
     are_filled,
     are_inside,
     cells_at,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..codes import CLIMBS, FAR, LOBES, NEAR, NOWHERE, PROMISING, STILL
-from .evaluation import ONE, ZERO, Array, derivatives_at, values_at
+from .evaluation import HALF, ONE, ZERO, Array, derivatives_at, values_at
 
 
 def dot(a: Array, b: Array) -> Any:
@@ -36,8 +36,8 @@ def tangents(unit: Array) -> tuple[Any, Any]:
     a = -ONE / (sign + z)
     b = x * y * a
     return (
-        np.stack([ONE + sign * x * x * a, sign * b, ZERO - sign * x]),
-        np.stack([b, sign + y * y * a, ZERO - y]),
+        np.stack([ONE + sign * x * x * a, sign * b, -ONE * sign * x]),
+        np.stack([b, sign + y * y * a, -ONE * y]),
     )
 
 
@@ -69,6 +69,16 @@ def times(h: tuple[Any, ...], vector: Array) -> Any:
     )
 
 
+def degree_of(shifts: tuple[Array, ...]) -> Any:
+    """Return the largest degree of the FOD, at least 2."""
+    return np.float32(max(len(shifts) - 1, 2))
+
+
+def cosine_of(shifts: tuple[Array, ...], distance: Array) -> Any:
+    """Return a cosine, given as the distance from 1 times lmax squared."""
+    return ONE - distance / (degree_of(shifts) * degree_of(shifts))
+
+
 def climb(
     shifts: tuple[Array, ...],
     coefficients: Array,
@@ -91,6 +101,7 @@ def climb(
     at = start.copy()
     on_border = np.zeros(at.shape[1], bool)
     left = np.arange(at.shape[1])
+    far = FAR / degree_of(shifts)
     for _ in range(CLIMBS):
         if not len(left):
             break
@@ -98,12 +109,12 @@ def climb(
         gx, gy, gz, *h = derivatives_at(shifts, coefficients[:, left], *p)
         g = gx, gy, gz
         along = dot(g, p)
-        new, size, is_stuck = _newton(p, g, h, along)
+        new, size, is_stuck = _newton(p, g, h, along, far)
         outwards = on_border[left]
         if outwards.any():
             rise = dot(g, cosine * p - axis) / sine
             outwards = outwards & (rise > ZERO)
-            new_there, size_there = _along_border(p, axis, g, h, along, rise, cosine, sine)
+            new_there, size_there = _along_border(p, axis, g, h, along, rise, cosine, sine, far)
             new = np.where(outwards, new_there, new)
             size = np.where(outwards, size_there, size)
             is_stuck &= ~outwards
@@ -120,26 +131,43 @@ def climb(
     return np.where(is_higher, at, start), np.where(is_higher, reached, value)
 
 
-def _newton(p: Array, g: Array, h: Any, along: Array) -> tuple[Any, Any, Any]:
+def _newton(p: Array, g: Array, h: Any, along: Array, far: Array) -> tuple[Any, Any, Any]:
     """Return where a step leads, before it is made a unit vector; its square; what is stuck."""
     first, second = tangents(p)
     ga, gb = dot(g, first), dot(g, second)
     of_first = times(h, first)
     haa, hab = dot(of_first, first) - along, dot(of_first, second)
     hbb = dot(times(h, second), second) - along
-    determinant = haa * hbb - hab * hab
-    is_newton = (haa < ZERO) & (determinant > ZERO)
-    a = np.where(is_newton, (hab * gb - hbb * ga) / determinant, ga)
-    b = np.where(is_newton, (hab * ga - haa * gb) / determinant, gb)
+    a, b, is_bent_down = _to_the_top(ga, gb, haa, hab, hbb)
+    is_long = (a * a + b * b > far * far) | ~is_bent_down
+    # Then as if it were bent down enough for a step no longer than `far` (Levenberg, 1944).
+    half = HALF * (haa - hbb)
+    largest = HALF * (haa + hbb) + np.sqrt(half * half + hab * hab)
+    shift = np.where(largest > ZERO, largest, ZERO) + np.sqrt(ga * ga + gb * gb) / far
+    careful_a, careful_b, _ = _to_the_top(ga, gb, haa - shift, hab, hbb - shift)
+    a, b = np.where(is_long, careful_a, a), np.where(is_long, careful_b, b)
     size = a * a + b * b
-    is_long = (size > FAR * FAR) | ~is_newton
-    is_stuck = is_long & ~(size > ZERO)
-    scale = np.where(is_long, FAR / np.sqrt(size), ONE)
-    return p + scale * a * first + scale * b * second, size, is_stuck
+    return p + a * first + b * second, size, ~(size > ZERO)
+
+
+def _to_the_top(ga: Array, gb: Array, haa: Array, hab: Array, hbb: Array) -> tuple[Any, Any, Any]:
+    """Return the step to the top of a quadratic function, and whether it has a top."""
+    determinant = haa * hbb - hab * hab
+    a = (hab * gb - hbb * ga) / determinant
+    b = (hab * ga - haa * gb) / determinant
+    return a, b, (haa < ZERO) & (determinant > ZERO)
 
 
 def _along_border(
-    p: Array, axis: Array, g: Array, h: Any, along: Array, rise: Array, cosine: Array, sine: Array
+    p: Array,
+    axis: Array,
+    g: Array,
+    h: Any,
+    along: Array,
+    rise: Array,
+    cosine: Array,
+    sine: Array,
+    far: Array,
 ) -> tuple[Any, Any]:
     """Return where a step along the border of the cone leads, and its square."""
     ux, uy, uz = axis
@@ -147,9 +175,9 @@ def _along_border(
     across = np.stack([uy * z - uz * y, uz * x - ux * z, ux * y - uy * x]) / sine
     slope = dot(g, across)
     bend = dot(times(h, across), across) - along - rise * cosine / sine
-    a = np.where(bend < ZERO, (ZERO - slope) / bend, np.where(slope > ZERO, FAR, -FAR))
-    a = np.where(a > -FAR, a, -FAR)
-    a = np.where(a < FAR, a, FAR)
+    a = np.where(bend < ZERO, -slope / bend, np.where(slope > ZERO, far, -far))
+    a = np.where(a > -far, a, -far)
+    a = np.where(a < far, a, far)
     return p + a * across, a * a
 
 
@@ -190,6 +218,7 @@ def largest_in_cones(
         peak[:, left[is_higher]] = top[:, is_higher]
         highest[left[is_higher]] = value[is_higher]
         there = directions[:, :, left]
-        is_near = (dot(there, top) > NEAR) | (dot(there, start) > NEAR)
+        near = cosine_of(shifts, NEAR)
+        is_near = (dot(there, top) > near) | (dot(there, start) > near)
         values[:, left] = np.where(is_near, NOWHERE, values[:, left])  # these have been climbed
     return peak, highest

@@ -18,10 +18,9 @@ from ..codes import (
     UNFILLED_BITS,
     Field,
 )
-from .evaluation import ONE, ZERO, Array, values_at
-from .search import climb, dot
+from .evaluation import HALF, ONE, ZERO, Array, values_at
+from .search import climb, cosine_of, dot
 
-HALF = np.float32(0.5)
 ROWS_AT_ONCE = 64  # so that what is evaluated stays in the cache
 
 
@@ -109,7 +108,8 @@ def fill_rows(field: Field, rows: Array) -> None:
     u = np.zeros((3, len(rows)), np.float32)
     top, bounds = climb(field.shifts, coefficients, u, EVERYWHERE, ZERO, points[:, best], largest)
     cosines = dot(points[:, :, None], top)
-    is_elsewhere = (cosines < NEAR) & (cosines > -NEAR)  # other lobes, whose peaks may be higher
+    near = cosine_of(field.shifts, NEAR)
+    is_elsewhere = (cosines < near) & (cosines > -near)  # other lobes, whose peaks may be higher
     others = np.where(is_elsewhere, amplitudes, ZERO).max(0)
     bounds = np.where(largest > ZERO, np.maximum(bounds, EXCESS * others), ZERO)
     bound_bits = (np.asarray(bounds) * ABOVE).astype(np.float16).view(np.uint16)

@@ -19,8 +19,9 @@ from functools import cache
 import numpy as np
 
 from ....compiling import bound, inlined, unrolled
-from ..lanes import N_LANES, filled, load_from
+from ..lanes import N_LANES, filled, load_from, load_some
 from ..llvm import by_length
+from ..memory import store_to
 
 WIDTH = np.uint64(N_LANES)
 ONE = np.float32(1)
@@ -47,6 +48,12 @@ def everywhere(coefficients, at):
 def lanes(coefficients, at):
     """Return one coefficient of all lanes."""
     return load_from(coefficients, at * WIDTH)
+
+
+@inlined
+def some_lanes(coefficients, at):
+    """Return one coefficient of CLIMBERS lanes, from the first of an array on."""
+    return load_some(coefficients, at * WIDTH)
 
 
 # In the functions below: how coefficients are read, `number` or one of the others, and lmax.
@@ -77,6 +84,52 @@ def _value(shifts, coefficients, x, y, z):
         value = value + term
         re, im = x * re - y * im, x * im + y * re
     return value
+
+
+def _mirrored_values(shifts, coefficients, x, y, z):
+    """Return the FOD at unit vectors and at their mirror images, (x, -y, z)."""
+    w = z * z
+    v = w - shifts[0]
+    even = FETCH(coefficients, FIRST)
+    odd = x - x
+    at = FIRST + ONE_MORE
+    for _ in range(LMAX >> 1):
+        even = even * v + FETCH(coefficients, at)
+        at += ONE_MORE
+    re, im = x, y  # of (x + i y)^m
+    for m in range(1, LMAX + 1):
+        v = w - shifts[m]
+        cosine, sine = FETCH(coefficients, at), FETCH(coefficients, at + ONE_MORE)
+        at += TWO_MORE
+        for _ in range((LMAX - m) >> 1):
+            cosine = cosine * v + FETCH(coefficients, at)
+            sine = sine * v + FETCH(coefficients, at + ONE_MORE)
+            at += TWO_MORE
+        cosine, sine = cosine * re, sine * im
+        if m & 1:
+            cosine, sine = cosine * z, sine * z
+        even, odd = even + cosine, odd + sine
+        re, im = x * re - y * im, x * im + y * re
+    return even + odd, even - odd
+
+
+def _turn(shifts, coefficients, cosine, sine, turned):
+    """Write the coefficients of all lanes in axes that are turned about z to `turned`.
+
+    The new x axis is at (cosine, sine, 0).
+    """
+    at = FIRST
+    for _ in range((LMAX >> 1) + 1):
+        store_to(turned, at * WIDTH, FETCH(coefficients, at))
+        at += ONE_MORE
+    re, im = cosine, sine  # of (cosine + i sine)^m
+    for m in range(1, LMAX + 1):
+        for _ in range(((LMAX - m) >> 1) + 1):
+            first, second = FETCH(coefficients, at), FETCH(coefficients, at + ONE_MORE)
+            store_to(turned, at * WIDTH, first * re + second * im)
+            store_to(turned, (at + ONE_MORE) * WIDTH, second * re - first * im)
+            at += TWO_MORE
+        re, im = cosine * re - sine * im, cosine * im + sine * re
 
 
 def _derivatives(shifts, coefficients, x, y, z):
@@ -163,4 +216,7 @@ value_at = _for(_value, number)
 values_of_lanes = _for(_value, lanes)
 values_at = _for(_value, everywhere)
 derivatives_at = _for(_derivatives, number)
-derivatives_of_lanes = _for(_derivatives, lanes)
+derivatives_of_some = _for(_derivatives, some_lanes)
+values_of_some = _for(_value, some_lanes)
+mirrored_values_of_lanes = _for(_mirrored_values, lanes)
+turn_lanes = _for(_turn, lanes)

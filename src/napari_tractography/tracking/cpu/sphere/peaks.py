@@ -8,8 +8,6 @@ the whole sphere.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ....compiling import compiled, inlined
@@ -27,27 +25,17 @@ from ..lanes import load_from
 from ..llvm import bits_of, largest_of, lowest_bit, select
 from ..memory import store_to
 from .evaluation import derivatives_at, value_at, values_at
+from .tangents import (
+    along_tangents,
+    bend_along,
+    careful_step,
+    newton_step,
+    normalised,
+    onto_border,
+    tangents,
+)
 
 ZERO, ONE = np.float32(0), np.float32(1)
-
-
-@inlined
-def tangents_of(x, y, z):
-    """Return two unit vectors at right angles to a unit vector and to each other.
-
-    After Duff et al., "Building an orthonormal basis, revisited", JCGT 6(1), 2017.
-    """
-    sign = ONE if z >= ZERO else -ONE
-    a = -ONE / (sign + z)
-    b = x * y * a
-    return ONE + sign * x * x * a, sign * b, -sign * x, b, sign + y * y * a, -y
-
-
-@inlined
-def normalised(x, y, z):
-    """Return a vector of length 1."""
-    length = np.float32(math.sqrt(x * x + y * y + z * z))
-    return x / length, y / length, z / length
 
 
 @inlined
@@ -63,11 +51,15 @@ def largest_value(amplitudes, n):
 
 
 @inlined
-def onto_border(ux, uy, uz, cosine, sine, x, y, z):
-    """Return the direction of the border of the cone that is nearest to a direction outside."""
-    along = ux * x + uy * y + uz * z
-    x, y, z = normalised(x - along * ux, y - along * uy, z - along * uz)
-    return cosine * ux + sine * x, cosine * uy + sine * y, cosine * uz + sine * z
+def degree_of(shifts):
+    """Return the largest degree of the FOD, at least 2, as a float32."""
+    return np.float32(max(len(shifts) - 1, 2))
+
+
+@inlined
+def cosine_of(shifts, distance):
+    """Return a cosine, given as the distance from 1 times lmax squared."""
+    return ONE - distance / (degree_of(shifts) * degree_of(shifts))
 
 
 @compiled
@@ -83,55 +75,39 @@ def climb(shifts, coefficients, ux, uy, uz, cosine, sine, x, y, z, value):
         The peak, never below where it began.
     """
     first_x, first_y, first_z = x, y, z
-    on_border = False
+    on_border, far = False, FAR / degree_of(shifts)
     for _ in range(CLIMBS):
         _, gx, gy, gz, hxx, hxy, hxz, hyz, hzz = derivatives_at(shifts, coefficients, x, y, z)
-        along = gx * x + gy * y + gz * z
-        outwards = ZERO
+        rise = ZERO
         if on_border:
-            outwards = (
-                gx * (cosine * x - ux) + gy * (cosine * y - uy) + gz * (cosine * z - uz)
-            ) / sine
-        if outwards > ZERO:
+            rise = (gx * (cosine * x - ux) + gy * (cosine * y - uy) + gz * (cosine * z - uz)) / sine
+        outwards = rise > ZERO
+        if outwards:
             ax, ay, az = uy * z - uz * y, uz * x - ux * z, ux * y - uy * x
             ax, ay, az = ax / sine, ay / sine, az / sine
-            ha = hxx * ax + hxy * ay + hxz * az
-            hb = hxy * ax - hxx * ay + hyz * az
-            hc = hxz * ax + hyz * ay + hzz * az
             slope = gx * ax + gy * ay + gz * az
-            bend = ha * ax + hb * ay + hc * az - along - outwards * cosine / sine
-            uphill = FAR if slope > ZERO else -FAR
+            bend = bend_along(hxx, hxy, hxz, hyz, hzz, ax, ay, az, ax, ay, az)
+            bend = bend - (gx * x + gy * y + gz * z) - rise * cosine / sine
+            uphill = far if slope > ZERO else -far
             a = -slope / bend if bend < ZERO else uphill
-            a = min(max(a, -FAR), FAR)
+            a = min(max(a, -far), far)
             x, y, z = x + a * ax, y + a * ay, z + a * az
             size = a * a
         else:
-            ax, ay, az, bx, by, bz = tangents_of(x, y, z)
-            ga, gb = gx * ax + gy * ay + gz * az, gx * bx + gy * by + gz * bz
-            ha = hxx * ax + hxy * ay + hxz * az
-            hb = hxy * ax - hxx * ay + hyz * az
-            hc = hxz * ax + hyz * ay + hzz * az
-            haa = ha * ax + hb * ay + hc * az - along
-            hab = ha * bx + hb * by + hc * bz
-            ha = hxx * bx + hxy * by + hxz * bz
-            hb = hxy * bx - hxx * by + hyz * bz
-            hc = hxz * bx + hyz * by + hzz * bz
-            hbb = ha * bx + hb * by + hc * bz - along
-            a, b = ga, gb
-            determinant = haa * hbb - hab * hab
-            newton = haa < ZERO and determinant > ZERO
-            if newton:
-                a = (hab * gb - hbb * ga) / determinant
-                b = (hab * ga - haa * gb) / determinant
+            ax, ay, az, bx, by, bz = tangents(x, y, z)
+            ga, gb, haa, hab, hbb = along_tangents(
+                gx, gy, gz, hxx, hxy, hxz, hyz, hzz, x, y, z, ax, ay, az, bx, by, bz
+            )
+            a, b, bent_down = newton_step(ga, gb, haa, hab, hbb)
             size = a * a + b * b
-            if size > FAR * FAR or not newton:
-                if not size > ZERO:
-                    break
-                scale = FAR / np.float32(math.sqrt(size))
-                a, b = scale * a, scale * b
+            if size > far * far or not bent_down:
+                a, b = careful_step(ga, gb, haa, hab, hbb, far)
+                size = a * a + b * b
+            if not size > ZERO:
+                break
             x, y, z = x + a * ax + b * bx, y + a * ay + b * by, z + a * az + b * bz
         x, y, z = normalised(x, y, z)
-        on_border = outwards > ZERO or ux * x + uy * y + uz * z < cosine
+        on_border = outwards or ux * x + uy * y + uz * z < cosine
         if on_border:
             x, y, z = onto_border(ux, uy, uz, cosine, sine, x, y, z)
         if size < STILL:
@@ -153,7 +129,7 @@ def squared_slope(shifts, coefficients, x, y, z):
 @inlined
 def point_in_cone(points, j, ux, uy, uz):
     """Return the j-th of directions spread around the z axis, turned to lie around u."""
-    ax, ay, az, bx, by, bz = tangents_of(ux, uy, uz)
+    ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
     a, b, c = points[0, j], points[1, j], points[2, j]
     return a * ax + b * bx + c * ux, a * ay + b * by + c * uy, a * az + b * bz + c * uz
 
@@ -161,7 +137,7 @@ def point_in_cone(points, j, ux, uy, uz):
 @inlined
 def look(shifts, coefficients, amplitudes, points, ux, uy, uz):
     """Evaluate the FOD at directions spread around the z axis, turned to lie around u."""
-    ax, ay, az, bx, by, bz = tangents_of(ux, uy, uz)
+    ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
     n_points = points.shape[1]
     for j in range(0, n_points, POINTS_AT_ONCE):
         a, b, c = (
@@ -181,7 +157,8 @@ def largest_in_cone(shifts, coefficients, amplitudes, peak, points, ux, uy, uz, 
     """
     look(shifts, coefficients, amplitudes, points, ux, uy, uz)
     n_points = points.shape[1]
-    ax, ay, az, bx, by, bz = tangents_of(ux, uy, uz)
+    ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
+    close = cosine_of(shifts, NEAR)
     peak[3] = NOWHERE
     for _ in range(LOBES):
         value, j = largest_value(amplitudes, n_points)
@@ -202,6 +179,6 @@ def largest_in_cone(shifts, coefficients, amplitudes, peak, points, ux, uy, uz, 
                 a * ay + b * by + c * uy,
                 a * az + b * bz + c * uz,
             )
-            near = (qx * px + qy * py + qz * pz > NEAR) | (qx * x + qy * y + qz * z > NEAR)
+            near = (qx * px + qy * py + qz * pz > close) | (qx * x + qy * y + qz * z > close)
             store_to(amplitudes, j, select(near, NOWHERE, load_from(amplitudes, j)))
     return peak[3]

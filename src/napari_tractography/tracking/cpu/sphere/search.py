@@ -1,0 +1,209 @@
+"""The largest amplitude in the cone of each lane: looked for side by side, then climbed to.
+
+A cone is looked at in axes in which its own lies in the plane of x and z: then the FOD at a
+direction and at its mirror image takes but one evaluation. From the largest amplitude seen a climb
+leads to a peak, and more climbs begin where amplitudes seen are no less than PROMISING of it and
+not on the slope of a neighbour; they are few, so those of all lanes are climbed together.
+"""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....compiling import compiled, inlined
+from ...codes import ABREAST, BESIDE, CLIMB_PARTS, N_AROUND, NOWHERE, ON_AXIS, PADDING, PROMISING
+from ..lanes import N_LANES, filled, load_from, side_by_side, transpose
+from ..llvm import bits_of, lowest_bit, roots, select
+from ..memory import copy_numbers, stay, store_to
+from .ascent import (
+    AMPLITUDE,
+    PEAK,
+    PEAK_X,
+    PEAK_Y,
+    PEAK_Z,
+    UX,
+    UY,
+    UZ,
+    X,
+    Y,
+    Z,
+    climb_side_by_side,
+)
+from .evaluation import mirrored_values_of_lanes, turn_lanes, values_of_lanes
+from .peaks import cosine_of
+
+BIT, EVERY = np.uint32(1), np.uint32((1 << N_LANES) - 1)
+ZERO, ONE, WIDTH = np.float32(0), np.float32(1), np.uint64(N_LANES)
+
+
+@inlined
+def azimuth_of(ux, uy):
+    """Return cosine and sine of the azimuth of unit vectors, and their distance from the z axis."""
+    radius = roots(ux * ux + uy * uy)
+    off_axis = radius > ON_AXIS
+    return select(off_axis, ux / radius, ONE), select(off_axis, uy / radius, ZERO), radius
+
+
+@inlined
+def point_around(along, across, up, ux, uy, uz):
+    """Return a direction that is given around the z axis, turned to lie around u.
+
+    As `look_around` turns it.
+    """
+    cosine, sine, radius = azimuth_of(ux, uy)
+    x, z = along * uz + up * radius, up * uz - along * radius
+    return cosine * x - sine * across, sine * x + cosine * across, z
+
+
+@inlined
+def look_around(shifts, coefficients, scratch, points, ux, uy, uz):
+    """Look at the cones of all lanes; see `builders.look_points`.
+
+    Amplitudes are left in ``scratch.lane_amplitudes``.
+
+    Returns
+    -------
+    x, y, z, value, mean
+        Vectors: the direction of the largest amplitude seen and it, and the mean over the cone of
+        what is not negative.
+    """
+    n_points = points.shape[1]
+    seen, turned = scratch.lane_amplitudes, scratch.turned
+    cosine, sine, radius = azimuth_of(ux, uy)
+    turn_lanes(shifts, coefficients, cosine, sine, turned)
+    best_x, best_y, best_z = radius, filled(ZERO), uz
+    ahead = values_of_lanes(shifts, turned, best_x, best_y, best_z)
+    store_to(seen, 2 * n_points * N_LANES, ahead)
+    best, mean, rest = ahead, filled(ZERO), ONE
+    for k in range(n_points):
+        stay()
+        along, across, up, fraction = points[0, k], points[1, k], points[2, k], points[3, k]
+        x, y, z = along * uz + up * radius, filled(across), up * uz - along * radius
+        value, mirrored = mirrored_values_of_lanes(shifts, turned, x, y, z)
+        store_to(seen, 2 * k * N_LANES, value)
+        store_to(seen, (2 * k + 1) * N_LANES, mirrored)
+        positive = select(value > ZERO, value, ZERO) + select(mirrored > ZERO, mirrored, ZERO)
+        mean = mean + fraction * positive
+        rest = rest - (fraction + fraction)
+        higher = value > best
+        best, best_y = select(higher, value, best), select(higher, y, best_y)
+        even_higher = mirrored > best
+        best, best_y = select(even_higher, mirrored, best), select(even_higher, -across, best_y)
+        higher = higher | even_higher
+        best_x, best_z = select(higher, x, best_x), select(higher, z, best_z)
+    mean = mean + rest * select(ahead > ZERO, ahead, ZERO)
+    x, y = cosine * best_x - sine * best_y, sine * best_x + cosine * best_y
+    return x, y, best_z, best, mean
+
+
+@inlined
+def largest_in_cones(field, settings, scratch, state, ux, uy, uz, lanes):
+    """Find the largest amplitude in the cone of each of a set of lanes.
+
+    Returns
+    -------
+    x, y, z, value, mean
+        Vectors: the direction of the largest amplitude, and it; the mean over the cone.
+    """
+    climbs = scratch.climbs
+    x, y, z, value, mean = look_around(
+        field.shifts, state.coefficients, scratch, field.look_points, ux, uy, uz
+    )
+    begin_climbs(climbs, ux, uy, uz, x, y, z, value)
+    cosine, sine = settings.cone_cosine, settings.cone_sine
+    climb_side_by_side(field.shifts, state.coefficients, climbs, cosine, sine, lanes)
+    x, y, z = load_from(climbs, X), load_from(climbs, Y), load_from(climbs, Z)
+    value = load_from(climbs, AMPLITUDE)
+    for part, now in ((PEAK_X, x), (PEAK_Y, y), (PEAK_Z, z), (PEAK, value)):
+        store_to(climbs, part, now)
+    climb_elsewhere(field, scratch, state, cosine, sine, lanes)
+    x, y, z = load_from(climbs, X), load_from(climbs, Y), load_from(climbs, Z)
+    return x, y, z, load_from(climbs, AMPLITUDE), mean
+
+
+@inlined
+def begin_climbs(climbs, ux, uy, uz, x, y, z, value):
+    """Prepare climbs of all lanes, from unit vectors, that matter wherever they lead."""
+    for part, now in ((X, x), (Y, y), (Z, z), (AMPLITUDE, value), (UX, ux), (UY, uy), (UZ, uz)):
+        store_to(climbs, part, now)
+    for part in (PEAK_X, PEAK_Y, PEAK_Z):
+        store_to(climbs, part, filled(ZERO))
+    store_to(climbs, PEAK, filled(NOWHERE))
+
+
+@inlined
+def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
+    """Climb from what else has been seen that may lead higher; keep it where it does."""
+    points, neighbours = field.look_points, field.look_neighbours
+    seen, climbs, more_rows = scratch.lane_amplitudes, scratch.climbs, scratch.more_climb_rows
+    for first in range(0, N_LANES, PADDING):  # what a climb needs side by side, to be copied
+        transpose(climbs, first, N_LANES, scratch.climb_rows, first * CLIMB_PARTS, CLIMB_PARTS)
+    peak = load_from(climbs, PEAK)
+    enough = PROMISING * peak
+    close = cosine_of(field.shifts, BESIDE)
+    n_points, n_waiting = points.shape[1], 0
+    for j in range(2 * n_points + 1):
+        value = load_from(seen, j * N_LANES)
+        left = lanes & bits_of(value >= enough)
+        if not left:
+            continue
+        most = value + ABREAST * (value - enough)
+        for i in range(0, N_AROUND, 2):
+            one = load_from(seen, np.uint64(neighbours[j, i]) * WIDTH)
+            other = load_from(seen, np.uint64(neighbours[j, i + 1]) * WIDTH)
+            left &= bits_of((one <= most) & (other <= most))
+            if not left:
+                break
+        along, across, up = ZERO, ZERO, ONE
+        if j < 2 * n_points:
+            along, across, up = points[0, j >> 1], points[1, j >> 1], points[2, j >> 1]
+        across = -across if j & 1 else across
+        while left:
+            lane = lowest_bit(left)
+            left &= left - BIT
+            row = scratch.climb_rows[lane]
+            ux, uy, uz = row[4], row[5], row[6]
+            x, y, z = point_around(along, across, up, ux, uy, uz)
+            if x * row[7] + y * row[8] + z * row[9] > close and seen[j, lane] <= row[10]:
+                continue
+            if n_waiting == N_LANES:
+                climb_together(
+                    field.shifts, state.lane_coefficients, scratch, cosine, sine, n_waiting
+                )
+                n_waiting = 0
+            scratch.climbers[n_waiting] = lane
+            copy_numbers(
+                scratch.climb_rows,
+                lane * CLIMB_PARTS,
+                more_rows,
+                n_waiting * CLIMB_PARTS,
+                CLIMB_PARTS,
+            )
+            row = more_rows[n_waiting]
+            row[0], row[1], row[2], row[3] = x, y, z, seen[j, lane]
+            n_waiting += 1
+    if n_waiting:
+        climb_together(field.shifts, state.lane_coefficients, scratch, cosine, sine, n_waiting)
+
+
+@compiled
+def climb_together(shifts, coefficients, scratch, cosine, sine, n):
+    """Climb with ``scratch.climbers``, side by side; keep what is higher than what is known.
+
+    `coefficients` are those of lanes, (N_LANES, n_padded) float32.
+    """
+    n_padded = coefficients.shape[1]
+    climbs, more = scratch.climbs, scratch.more_climbs
+    for i in range(n):
+        first = scratch.climbers[i] * n_padded
+        copy_numbers(coefficients, first, scratch.rows, i * n_padded, n_padded)
+    lanes = EVERY >> np.uint32(N_LANES - n)
+    side_by_side(scratch.rows, scratch.turned, lanes)
+    side_by_side(scratch.more_climb_rows, more, lanes)
+    climb_side_by_side(shifts, scratch.turned, more, cosine, sine, lanes)
+    for i in range(n):
+        lane = scratch.climbers[i]
+        if more[3, i] > climbs[3, lane]:
+            for part in range(4):
+                climbs[part, lane] = more[part, i]
