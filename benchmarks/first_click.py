@@ -119,6 +119,8 @@ class Click:
         if {"kernel", "streamlines"} <= self.at.keys():
             self._ticks.stop()
             self.panel.close_session()
+            while self.panel.runs.n_workers:  # a thread that outlives the program ends it badly
+                get_qapp().processEvents()
             self.viewer.close()
             get_qapp().quit()
 

@@ -48,6 +48,7 @@ from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.session.previews import MOST, Pace
 from napari_tractography.plugin.session.run_control import RunControl
 from napari_tractography.plugin.session.session import Session
+from napari_tractography.tracking.engine import compile_kernel
 
 STEP_VOXELS = 0.25
 WARM_UP = 10
@@ -205,7 +206,8 @@ def drag(
     seed_drag = SeedDrag(fod, n_moves, defaults=defaults)
     parameters = seed_drag.session.parameters
     try:
-        seed_drag.one_at_a_time(n_streamlines)  # compiles, tabulates, computes what is kept
+        compile_kernel(parameters.algorithm, parameters.interpolation, lmax=fod.lmax)
+        seed_drag.one_at_a_time(n_streamlines)  # tabulates, computes what is kept
         return {
             "fod": fod.name,
             "machine": f"{platform.machine()}, {os.cpu_count()} processors",

@@ -25,11 +25,10 @@ import numpy as np
 from napari.qt import get_qapp
 from qtpy.QtCore import QTimer
 
-from napari_tractography import Seeds, TrackingParameters, track
 from napari_tractography.files.fods import volume_shape
-from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.layers.volumes import fod_of, opening_of
 from napari_tractography.plugin.panel import TractographyPanel
+from napari_tractography.tracking.engine import compile_kernel
 
 PLUGIN = "napari-tractography"
 SETTLE_SECONDS = 2.0  # of the window, before the file is opened
@@ -132,7 +131,7 @@ def main() -> None:
     parser.add_argument("--ending", default=".nii", choices=[".nii", ".nii.gz"])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    track(make_phantom("cross"), Seeds.at([[0.0, 0.0, 0.0]]), TrackingParameters())
+    compile_kernel("probabilistic", "trilinear", lmax=8)
     with tempfile.TemporaryDirectory() as folder:
         path = options.fod or write_brain(folder, options.ending)
         figures = Clock(path).measure()

@@ -189,6 +189,10 @@ PARTS = {
 
 def measure(repeats: int) -> dict[str, float]:
     """Return the median of each figure over fresh processes; memory, which repeats, once."""
+    from napari_tractography.tracking.engine import compile_kernel
+
+    for interpolation in ("nearest", "trilinear"):
+        compile_kernel("probabilistic", interpolation, lmax=LMAX)
     found: dict[str, list[float]] = {}
     for part in PARTS:
         for _ in range(1 if part == "memory" else repeats):

@@ -20,11 +20,13 @@ class Ours:
         return ""
 
     def prepare(self, case: Case) -> None:
-        from ..tracking.engine import track  # loads compiled code
+        from ..tracking.engine import compile_kernel, track
 
         self._case = case
         self._parameters = case.parameters(**self._settings)
         self._track = track
+        kind = self._parameters.algorithm, self._parameters.interpolation
+        compile_kernel(*kind, lmax=case.fod.lmax)  # else the first runs would be NumPy's
 
     def make_seeds(self, n: int) -> None:
         # Tables are kept for the settings of the last run, which may be another contestant's.

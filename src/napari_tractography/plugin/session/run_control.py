@@ -21,7 +21,9 @@ from .runs import Failure, Finished, Run, work
 from .session import Session
 
 SETTLE_MS = 250  # after the last change, before the full number is tracked
-CLOSE_SECONDS = 0.5  # a chunk takes less; what compiles the engine cannot be waited for
+CLOSE_SECONDS = (
+    2.0  # a chunk takes less, in NumPy too; what compiles the engine cannot be waited for
+)
 
 
 class RunControl:
