@@ -115,6 +115,9 @@ def test_a_kernel_is_compiled_by_one_process_and_each_largest_degree_by_its_own(
     ended = [kernels.begin(plan) for plan in plans]
     assert ended[0] is ended[1] is not ended[2]
     assert not any(event.is_set() for event in ended)
+    deadline = time.monotonic() + WAIT_S
+    while len(fresh_machine.commands) < 2 and time.monotonic() < deadline:  # by threads
+        time.sleep(0.01)
     fresh_machine.gate.set()
     assert all(event.wait(WAIT_S) for event in ended)
     for lmax, (*_, command) in zip((2, 4), sorted(fresh_machine.commands), strict=True):

@@ -115,7 +115,8 @@ def begin_at(field, settings, scratch, state, n, lane, given):
         settings.key_0,
         settings.key_1,
     )
-    sign = -ONE if word & np.uint64(1) else ONE
+    faces_down = scratch.peak[2] < ZERO  # of the two ends of its axis the search finds either
+    sign = -ONE if bool(word & np.uint64(1)) != faces_down else ONE
     for axis in range(3):
         start[axis] = sign * scratch.peak[axis]
     return True

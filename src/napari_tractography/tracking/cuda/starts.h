@@ -10,7 +10,8 @@ DEVICE bool face_largest(const Field& field, const Settings& settings, const Pla
     Peak peak = peak_of(field, settings, place, walk);
     if (is_low(settings, peak.value)) return false;
     Words words = philox_block(stream, 0, 0, PURPOSE_START, settings.key_0, settings.key_1);
-    float sign = (words.r0 & 1u) ? -1.0f : 1.0f;
+    bool faces_down = peak.z < 0.0f;  // of the two ends of its axis the search finds either
+    float sign = (bool)(words.r0 & 1u) != faces_down ? -1.0f : 1.0f;
     face(walk, sign * peak.x, sign * peak.y, sign * peak.z);
     return true;
 }

@@ -147,7 +147,8 @@ class _Block:
         is_high = (amplitude > ZERO) & (amplitude >= self.settings.min_amplitude)
         found, peak = found[is_high], peak[:, is_high]
         (words,), _ = lanes.random_words(found, 1)
-        return inside[found], np.where(words & 1, -ONE, ONE) * peak
+        faces_down = peak[2] < ZERO  # of the two ends of its axis the search finds either
+        return inside[found], np.where((words & 1).astype(bool) != faces_down, -ONE, ONE) * peak
 
     def _join(self, lanes: Lanes, seeds: Array, path: list[Any]) -> Tractogram:
         """Return the streamlines, of whose halves the lanes have taken the steps of `path`."""
