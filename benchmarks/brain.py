@@ -34,10 +34,11 @@ from napari_tractography.parameters import parameter_specs
 
 ANGLES_DEG = (10.0, 15.0, 20.0, 30.0, 45.0)
 QUICK_ANGLES_DEG = (15.0, 45.0)
-DETERMINISTIC_ANGLE_DEG = 45.0
+DETERMINISTIC_ANGLE_DEG = ARC_ANGLE_DEG = 45.0
 FINE = 2896  # directions, beside the default
 MIN_AMPLITUDE = 0.1
 LEAST_TRILINEAR, LEAST_NEAREST, LEAST_FINE = 40.0, 80.0, 1 / 1.5
+LEAST_ARCS = 20.0
 N_ENDPOINTS, N_ENDPOINTS_QUICK = 1_000_000, 100_000
 MOST_TABLE_MB, MOST_PEAK_GB = 150.0, 2.0
 INTRODUCTION = (
@@ -51,7 +52,9 @@ INTRODUCTION = (
     "beside a tckgen that always interpolates. Half a voxel is a long step: a line turns by the "
     "cone angle with each. Steps a seed tell whether programs track alike; SD_STREAM follows the "
     "peak nearest to its direction and our `deterministic` the largest amplitude in the cone, "
-    "which goes on for longer."
+    "which goes on for longer. A step of iFOD2 is a whole arc for both: tckgen writes where arcs "
+    "end (its `-downsample` leaves the points within them out), and ours are lengths over "
+    "the step."
 )
 
 
@@ -110,6 +113,9 @@ def comparison(angles_deg: Sequence[float] = ANGLES_DEG) -> Comparison:
     for algorithm in deterministic_algorithms():
         mine = ours(f"{algorithm}, trilinear", DETERMINISTIC_ANGLE_DEG, algorithm=algorithm)
         rows.append(Row(mine.label, mine.label, sd_stream.label, LEAST_TRILINEAR))
+    ifod2 = peer("iFOD2", ARC_ANGLE_DEG)
+    arcs = ours("ifod2, trilinear", ARC_ANGLE_DEG, algorithm="ifod2")
+    rows.append(Row(arcs.label, arcs.label, ifod2.label, LEAST_ARCS))
     return Comparison(tuple(contestants), tuple(rows))
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from napari_tractography.fields.polynomials import polynomial_matrix
 from napari_tractography.tracking.codes import Field, Regions, Settings
+from napari_tractography.tracking.plan import kernel_tissues
 from napari_tractography.tracking.tables.builders import empty_rows
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ SPEED_CASES = {
     for interpolation in ("nearest", "trilinear")
 }
 # Arrays that are not in the file, since backends fill them by what is.
-ROWS = ("coefficients", "masses")
+LEFT_OUT = ("coefficients", "masses", "tissues")
 KINDS: dict[str, Any] = {"field": Field, "settings": Settings, "regions": Regions}
 PARTS = tuple(KINDS)
 N_FIRST, TOLERANCE_MM = 8, 1e-4
@@ -108,6 +109,7 @@ def with_seeds(plan: Any, positions_mm: np.ndarray) -> Any:
 def vars_of(plan: Any) -> dict[str, Any]:
     """Return the attributes of a plan of either kind."""
     names = ("positions_mm", "given", "table", "field", "settings", "regions", "n_seeds")
+    names += ("first_stream", "with_tissues")
     return {name: getattr(plan, name) for name in names}
 
 
@@ -178,7 +180,9 @@ def export(path: Path, fod: Fod, **speed_settings: Any) -> None:
 
     def written(plan: Any, parameters: TrackingParameters) -> dict[str, Any]:
         parts = {
-            part: {k: kept(v) for k, v in getattr(plan, part)._asdict().items() if k not in ROWS}
+            part: {
+                k: kept(v) for k, v in getattr(plan, part)._asdict().items() if k not in LEFT_OUT
+            }
             for part in PARTS
         }
         return {
@@ -273,6 +277,7 @@ def read(path: Path) -> dict[str, Run]:
             "masses": masses,
             "shifts": tuple(values["field"]["shifts"]),
         }
+        values["regions"]["tissues"] = kernel_tissues(None)
         parts = {part: KINDS[part](**values[part]) for part in PARTS}
         table = SimpleNamespace(
             masses=masses,
@@ -287,6 +292,8 @@ def read(path: Path) -> dict[str, Run]:
             positions_mm=positions,
             given=found(stored["given"]),
             n_seeds=len(positions),
+            first_stream=0,
+            with_tissues=False,
         )
         expected = dict(stored["expected"])
         if "first_points" in stored:

@@ -8,6 +8,9 @@ Both layers get the same streamlines, in the same process and window. "build" ma
 and adds it to the viewer, "refill" replaces what a layer in the viewer shows; both run until
 the buffers are handed to the graphics library, without the drawing itself, which is the same
 for both. Memory is what NumPy holds for the layer and its visual beyond the points, per vertex.
+
+"frame" is one picture of the streamlines in 3-D, drawn and read back, with light and without, in
+turns; processor time beside the clock, as software OpenGL draws with several threads.
 """
 
 from __future__ import annotations
@@ -92,6 +95,24 @@ def bytes_per_vertex(viewer: Any, make: Callable[[int], Any], n_vertices: int) -
     return held / n_vertices
 
 
+def frames(viewer: Any, layer: Streamlines, repeats: int) -> dict[str, tuple[float, float]]:
+    """Return {"lit", "plain": the median seconds of a frame, by the clock and of processors}."""
+    native = viewer.window._qt_viewer.canvas.native
+    spent: dict[str, list[tuple[float, float]]] = {"lit": [], "plain": []}
+    for number in range(2 * (repeats + 1)):
+        name = "lit" if number % 2 else "plain"
+        layer.lit = name == "lit"
+        native.grabFramebuffer()  # shaders are compiled, buffers uploaded
+        clock, processor = time.perf_counter(), time.process_time()
+        native.grabFramebuffer()
+        if number >= 2:  # the first of each warms up
+            spent[name].append((time.perf_counter() - clock, time.process_time() - processor))
+    return {
+        name: (statistics.median(s[0] for s in each), statistics.median(s[1] for s in each))
+        for name, each in spent.items()
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--vertices", type=int, default=1_000_000)
@@ -120,6 +141,10 @@ def main() -> None:
         for name, (make, fill) in kinds.items():
             seconds[name].append(build_and_refill(viewer, make, fill))
     memory = {name: bytes_per_vertex(viewer, make, n) for name, (make, _) in kinds.items()}
+    layer = Streamlines(tractograms[0])
+    viewer.add_layer(layer)
+    viewer.fit_to_view()
+    frame = frames(viewer, layer, args.repeats)
     viewer.close()
 
     build = {name: statistics.median(s[0] for s in values) for name, values in seconds.items()}
@@ -131,6 +156,10 @@ def main() -> None:
     ours, theirs = kinds
     ratio = build[theirs] / build[ours], refill[theirs] / refill[ours]
     print(f"{'ratio':>14} {ratio[0]:>8.1f} x {ratio[1]:>8.1f} x")
+    for name, (clock, processor) in frame.items():
+        print(f"{name + ' frame':>14} {clock:>8.3f} s {processor:>8.3f} s of processors")
+    lit, plain = frame["lit"], frame["plain"]
+    print(f"{'ratio':>14} {lit[0] / plain[0]:>8.2f} x {lit[1] / plain[1]:>8.2f} x")
     if args.json:
         figures = {
             "n_vertices": n,
@@ -139,6 +168,8 @@ def main() -> None:
             "bytes_per_vertex": memory,
             "build_ratio": ratio[0],
             "refill_ratio": ratio[1],
+            "frame_s": {name: clock for name, (clock, _) in frame.items()},
+            "frame_processor_s": {name: processor for name, (_, processor) in frame.items()},
         }
         args.json.write_text(json.dumps(figures, indent=2) + "\n")
 

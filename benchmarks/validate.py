@@ -21,9 +21,13 @@ import numpy as np
 
 import defaults
 import ground_truth
+import ifod2
+import kinds
 import looking_ahead
 import napari_tractography as nt
 import scoring
+import subject
+import tissues
 from affines import affine_table
 from napari_tractography.benchmark.peers.mrtrix import run_tckgen, write_fod, write_mask
 from napari_tractography.benchmark.reporting import machine
@@ -152,10 +156,18 @@ def main() -> None:
         looking_ahead.cost_text(template, 20_000 // scale),
         "## A brain: density beside iFOD1",
         brain_text(template, n_brain),
+        "## iFOD2 beside tckgen's",
+        ifod2.text(options.data, fast=options.fast),
         "## Affines: streamlines turn with the phantom",
         affine_table(2000 // scale),
         "## Samplers: chi-square",
         sampler_table(n_draws),
+        "## Tissues: what is accepted beside `tckgen -act`",
+        tissues.section(options.data, 10_000 // scale),
+        f"## {subject.TITLE}",
+        subject.section(options.data / "subject", 2000 // scale),
+        "## Which file is what",
+        kinds.section(only_every=scale),
     ]
     if options.out.exists():  # what benchmarks/defaults.py has written there
         _, head, section = options.out.read_text("utf-8").partition(defaults.HEAD)

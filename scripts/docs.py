@@ -76,8 +76,16 @@ half-written.
   it says what differs: backend, device or versions. Diffusion and transport are the same on another
   backend or device only to a [tolerance](gpu.md#same-streamlines). Files that have moved are also
   sought beside the recipe. In Python: `nt.Recipe.load("bundle.json").run()`.
+- **Projects.** `replay study.tracts.json -o folder` makes all
+  [bundles](concepts.md#bundles-and-projects) of a project and compares each; names of files come
+  from names of bundles. With `--fod` they are tracked in another subject's FOD, in the same space:
+  nothing is compared then, and bundles from files, weights and edits by streamline number are left
+  out.
+- **Selection.** `select` takes streamlines of a file by
+  [regions on their whole path](concepts.md#selecting-without-tracking), lengths and weights.
 - **Maps.** `density` counts each streamline once in every voxel that it enters, following its
-  segments exactly; `connectome` counts the streamlines between labels, by their two ends.
+  segments exactly; `connectome` counts the streamlines between labels, by their two ends. With
+  `--weights` both sum what each streamline stands for.
 - **Coherence.** `coherence` reads the FOD file in each basis, frame, flip and swap of its direction
   axes. *Symmetry* tells the bases apart: a fibre's lobe looks the same from all sides, unless the
   harmonics are the wrong ones. *Coherence* tells how the axes lie: along a fibre, neighbouring
@@ -209,7 +217,7 @@ COLOURS_FOOT = "<!-- Up to here. -->\n"
 
 def panel_page() -> str:
     """Return docs/panel.md with the table of colours as it should be."""
-    from napari_tractography.plugin.panel.sections.appearance import colour_help
+    from napari_tractography.plugin.panel.display.appearance import colour_help
 
     before, _, rest = (ROOT / PANEL).read_text("utf-8").partition(COLOURS_HEAD)
     _, _, after = rest.partition(COLOURS_FOOT)

@@ -2,13 +2,17 @@
 
 ``python scripts/gallery.py`` makes all of them, ``python scripts/gallery.py arcs callosum`` some.
 It needs a screen, or a virtual one: ``make gallery`` provides it. Pictures of a brain need
-``../shared/data/brain`` (or ``--brain FOD``) and are left as they are where that is absent.
+``../shared/data/brain`` (or ``--brain FOD``), those of measures and dissections
+``../shared/data/subject`` (or ``--subject FOLDER``) and Matplotlib; they are left as they are where
+that is absent.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,18 +21,25 @@ from typing import Any
 import imageio.v3 as imageio
 import napari
 import numpy as np
-from napari.layers import Layer
+from napari.layers import Image, Layer
 from numpy.typing import NDArray
 from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QScrollArea
 
 import napari_tractography as nt
 from napari_tractography.defaults import strong_amplitude
+from napari_tractography.maps.direction_colours import direction_colours
+from napari_tractography.maps.measures.plots import plot_asymmetry, plot_profiles
+from napari_tractography.maps.measures.scalars import ScalarMap
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.plugin.export.figures import Figure, figure_picture
 from napari_tractography.plugin.export.screenshots import canvas_picture, lettered
 from napari_tractography.plugin.layers.figures import tubes_layer
 from napari_tractography.plugin.layers.glyphs import FodGlyphs
+from napari_tractography.plugin.layers.planes import SlicePlanes
 from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.panel.panel import TractographyPanel
+from napari_tractography.plugin.panel.widgets.sections import Section
 from napari_tractography.plugin.space.camera import orient
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.space.orientation_labels import edge_labels
@@ -38,6 +49,9 @@ from napari_tractography.plugin.streamlines.layer import Streamlines
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "gallery"
 BRAIN = ROOT.parent / "shared" / "data" / "brain" / "fod_template.mif.gz"
+SUBJECT = ROOT.parent / "shared" / "data" / "subject"
+MEASURED: dict[str, nt.Tractogram] = {}  # bundles of the subject, once they were tracked
+PLOT_DPI = 160
 WINDOW = (1200, 900)
 OVERSAMPLING = 2  # pixels drawn for each that is kept, along each side: smooth lines
 QUALITY = 84  # of JPEG
@@ -67,16 +81,20 @@ class Picture:
         Of the file, without its ending.
     title, caption : str
     draw : callable
-        Fills a viewer; takes the viewer and the FOD of a brain, returns the picture.
+        Fills a viewer; takes the viewer and the FOD of a brain, or the folder of a person, and
+        returns the picture.
     brain : bool
         Whether it needs a brain.
+    subject : bool
+        Whether it needs a subject, with peaks, FA and masks of bundles.
     """
 
     name: str
     title: str
     caption: str
-    draw: Callable[[Any, nt.Fod | None], NDArray[np.uint8]]
+    draw: Callable[[Any, Any], NDArray[np.uint8]]
     brain: bool = True
+    subject: bool = False
 
 
 def add_volume(viewer: Any, fod: nt.Fod, **look: Any) -> Layer:
@@ -229,6 +247,113 @@ def draw_tubes(viewer: Any, _fod: nt.Fod | None) -> NDArray[np.uint8]:
     return finish(viewer)
 
 
+def measured_bundles(subject: Path) -> dict[str, nt.Tractogram]:
+    """Return three bundles on each side of a subject, as scripts/measures.py tracks them."""
+    if not MEASURED:
+        from measures import subject_bundles  # the script beside this one
+
+        MEASURED.update(subject_bundles(subject))
+    return MEASURED
+
+
+def draw_profiles(_viewer: Any, subject: Path) -> NDArray[np.uint8]:
+    from measures import COLOURS
+
+    fa = ScalarMap.load(subject / "fa.nii.gz")
+    profiles = [nt.profile(t, fa, name=name) for name, t in measured_bundles(subject).items()]
+    return plot_picture(plot_profiles(profiles, COLOURS))
+
+
+def draw_asymmetry(_viewer: Any, subject: Path) -> NDArray[np.uint8]:
+    from measures import NUMBERS
+
+    fa = ScalarMap.load(subject / "fa.nii.gz")
+    found = [nt.measure(t, [fa], name=name) for name, t in measured_bundles(subject).items()]
+    return plot_picture(plot_asymmetry(found, NUMBERS))
+
+
+def draw_measures(viewer: Any, subject: Path) -> NDArray[np.uint8]:
+    from measures import COLOURS
+
+    fa = ScalarMap.load(subject / "fa.nii.gz")
+    space = DisplaySpace.of(fa.grid)
+    shown = np.ascontiguousarray(space.volume(fa.values))
+    viewer.add_image(shown, name="fa.nii.gz", **space.layer_kwargs)
+    panel = TractographyPanel(viewer, remember=False)
+    viewer.window.add_dock_widget(panel, name="Tractography", area="right")
+    for (name, lines), colour in zip(measured_bundles(subject).items(), COLOURS, strict=True):
+        layer = Streamlines(lines, space=space, name=name, width=1.2)
+        layer.colour = (*(int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)), 1.0)
+        viewer.add_layer(layer)
+        panel.bundles.set_colour(panel.bundles.of_layer(layer), colour)
+    for section in panel.findChildren(Section):
+        section.header.setChecked(section.title == "Measure")
+    orient(viewer)
+    look_from(viewer, FROM_LEFT_FRONT)
+    panel.measure.scalar.value = viewer.layers["fa.nii.gz"]
+    panel.measure.kind.value = "Profiles"
+    panel.measure.start()
+    while panel.measure.measuring.is_busy:
+        QTest.qWait(20)
+    viewer.reset_view()
+    look_from(viewer, FROM_LEFT_FRONT)
+    QTest.qWait(SETTLE_MS)
+    scroll = panel.findChild(QScrollArea)
+    scroll.verticalScrollBar().setValue(scroll.verticalScrollBar().maximum())
+    QTest.qWait(SETTLE_MS)
+    return np.asarray(viewer.screenshot(canvas_only=False, flash=False)[..., :3])
+
+
+def plot_picture(plot: Any) -> NDArray[np.uint8]:
+    """Return a plot as pixels."""
+    stream = io.BytesIO()
+    plot.savefig(stream, format="png", dpi=PLOT_DPI)
+    return np.asarray(imageio.imread(stream.getvalue())[..., :3])
+
+
+def draw_lit(viewer: Any, _fod: nt.Fod | None) -> NDArray[np.uint8]:
+    fod = make_phantom("arcs")
+    seeds = nt.Seeds.concatenate(
+        [nt.Seeds.in_sphere(place, 4.0, 300) for place in phantom_seeds_mm("arcs")]
+    )
+    lines = nt.track(fod, seeds, nt.TrackingParameters(min_length_mm=10.0))
+    layer = Streamlines(lines, space=DisplaySpace.of(fod.grid), width=2.5)
+    layer.colour = "#ff5544"
+    viewer.add_layer(layer)
+    orient(viewer)
+    look_from(viewer, (-0.6, -0.75, 0.4))
+    return finish(viewer)
+
+
+def draw_planes(viewer: Any, fod: nt.Fod | None) -> NDArray[np.uint8]:
+    add_midline_and_planes(viewer, fod)
+    look_from(viewer, FROM_LEFT_FRONT)
+    return finish(viewer)
+
+
+def draw_figure(viewer: Any, fod: nt.Fod | None) -> NDArray[np.uint8]:
+    add_midline_and_planes(viewer, fod)
+    look_from(viewer, (-0.5, 0.0, 0.85))
+    QTest.qWait(SETTLE_MS)
+    return figure_picture(viewer, Figure(width_cm=10.0, dpi=200.0))[..., :3]
+
+
+def add_midline_and_planes(viewer: Any, fod: nt.Fod | None) -> None:
+    """Show streamlines from the midline, and three slices in the colours of directions."""
+    assert fod is not None
+    space = DisplaySpace.of(fod.grid)
+    colours = np.ascontiguousarray(space.volume((255 * direction_colours(fod)).astype(np.uint8)))
+    volume = Image(colours, rgb=True, name="FOD directions", **space.layer_kwargs)
+    viewer.add_layer(volume)
+    parameters = brain_parameters(fod, algorithm="deterministic", max_length_mm=150.0)
+    lines = nt.track(fod, midline_seeds(fod), parameters)
+    viewer.add_layer(Streamlines(lines[::3], space=space))
+    orient(viewer)
+    viewer.dims.point = [-20.0, -25.0, -2.0]
+    SlicePlanes(viewer, volume)
+    viewer.dims.ndisplay = 3
+
+
 def draw_panel(viewer: Any, _fod: nt.Fod | None) -> NDArray[np.uint8]:
     panel = TractographyPanel(viewer, remember=False)
     show_docks(viewer, True)
@@ -241,6 +366,54 @@ def draw_panel(viewer: Any, _fod: nt.Fod | None) -> NDArray[np.uint8]:
         QTest.qWait(20)
     viewer.reset_view()
     QTest.qWait(SETTLE_MS)
+    return np.asarray(viewer.screenshot(canvas_only=False, flash=False)[..., :3])
+
+
+def dissected(viewer: Any, subject: Path) -> TractographyPanel:
+    """Return a panel with three bundles a side, tracked, saved, opened again and proved."""
+    from dissection import study  # beside this file, on the path while it runs as a script
+
+    panel = TractographyPanel(viewer, remember=False)
+    dock = viewer.window.add_dock_widget(panel, name="Tractography", area="right")
+    dock.setVisible(False)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "study.tracts.json"
+        project = study(subject)
+        known = {name: bundle.tractogram().digest() for name, bundle in project.bundles.items()}
+        project.save(path)
+        if not panel.project.open_project(path):
+            raise SystemExit(f"{path} could not be opened.")
+        while panel.project.opening is not None:
+            QTest.qWait(50)
+    shown = {b.name: b.streamlines_layer.tractogram.digest() for b in panel.bundles.bundles}
+    if shown != known:
+        raise SystemExit("The project that was opened is not the one that was saved.")
+    return panel
+
+
+def draw_dissection(viewer: Any, subject: Path) -> NDArray[np.uint8]:
+    panel = dissected(viewer, subject)
+    for bundle in panel.bundles.bundles:
+        bundle.streamlines_layer.width = 1.2
+    for layer in viewer.layers:
+        layer.visible = isinstance(layer, Streamlines)
+    look_from(viewer, FROM_LEFT_FRONT)
+    picture = finish(viewer)
+    panel.close_session()
+    return picture
+
+
+def draw_bundles(viewer: Any, subject: Path) -> NDArray[np.uint8]:
+    viewer.window.resize(1280, 800)
+    panel = dissected(viewer, subject)
+    show_docks(viewer, True)
+    panel.parentWidget().setVisible(True)
+    for layer in viewer.layers:
+        layer.visible = isinstance(layer, Streamlines)
+    look_from(viewer, FROM_LEFT_FRONT)
+    viewer.fit_to_view()
+    QTest.qWait(2 * SETTLE_MS)
+    panel.results.refresh_notice()
     return np.asarray(viewer.screenshot(canvas_only=False, flash=False)[..., :3])
 
 
@@ -277,10 +450,48 @@ PICTURES = (
         draw_lengths,
     ),
     Picture(
+        "dissection",
+        "A dissection",
+        "Three bundles on each side of a person: pyramidal tract, arcuate and inferior "
+        "fronto-occipital fascicle, by AND and NOT regions; saved as a project of kilobytes, "
+        "opened, tracked again and proved by digests.",
+        draw_dissection,
+        brain=False,
+        subject=True,
+    ),
+    Picture(
+        "bundles",
+        "The list of bundles",
+        "The same in the window.",
+        draw_bundles,
+        brain=False,
+        subject=True,
+    ),
+    Picture(
         "arcs",
         "A phantom",
         "Bundles that cross, bend and fan, made by the code; nothing to download.",
         draw_arcs,
+        brain=False,
+    ),
+    Picture(
+        "planes",
+        "Three planes",
+        "Streamlines from the midline among an axial, a coronal and a sagittal slice of the "
+        "directions of the FOD.",
+        draw_planes,
+    ),
+    Picture(
+        "figure",
+        "A figure",
+        "As **Figure...** saves it: 10 cm wide on white, with letters, scale bar and legend.",
+        draw_figure,
+    ),
+    Picture(
+        "lit",
+        "Light on lines",
+        "One colour: what shows the shape is light, depth and halos.",
+        draw_lit,
         brain=False,
     ),
     Picture(
@@ -289,6 +500,32 @@ PICTURES = (
         "A chosen few streamlines as a surface, for figures.",
         draw_tubes,
         brain=False,
+    ),
+    Picture(
+        "profiles",
+        "FA along three bundles a side",
+        "Mean and standard deviation of FA along arcuate fasciculus, corticospinal tract and "
+        "inferior fronto-occipital fasciculus of one person, `python scripts/measures.py`. The "
+        "right side was tracked with the masks of the left one, mirrored.",
+        draw_profiles,
+        brain=False,
+        subject=True,
+    ),
+    Picture(
+        "asymmetry",
+        "Left against right",
+        "(L - R) / (L + R) of the same bundles: streamlines from as many seeds, volume, mean FA.",
+        draw_asymmetry,
+        brain=False,
+        subject=True,
+    ),
+    Picture(
+        "measures",
+        "Measures in the window",
+        "The same bundles in napari: lengths with handles that filter, and profiles.",
+        draw_measures,
+        brain=False,
+        subject=True,
     ),
     Picture(
         "panel",
@@ -308,7 +545,7 @@ def show_docks(viewer: Any, shown: bool) -> None:
         dock.setVisible(shown)
 
 
-def make(picture: Picture, fod: nt.Fod | None) -> Path:
+def make(picture: Picture, given: nt.Fod | Path | None) -> Path:
     """Draw a picture in a window of its own and write it."""
     viewer = napari.Viewer(show=True)
     try:
@@ -316,7 +553,7 @@ def make(picture: Picture, fod: nt.Fod | None) -> Path:
         viewer.window.resize(*WINDOW)
         show_docks(viewer, False)
         QTest.qWait(SETTLE_MS)
-        drawn = picture.draw(viewer, fod)
+        drawn = picture.draw(viewer, given)
     finally:
         viewer.close()
     path = FOLDER / f"{picture.name}.jpg"
@@ -340,6 +577,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
     parser.add_argument("--brain", type=Path, default=BRAIN, metavar="FOD", help="of a brain")
+    parser.add_argument("--subject", type=Path, default=SUBJECT, help="folder of peaks and masks")
     options = parser.parse_args(arguments)
     unknown = set(options.names) - set(names)
     if unknown:
@@ -352,7 +590,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if picture.brain and fod is None:
             print(f"{picture.name}: left as it is, {options.brain} does not exist")
             continue
-        path = make(picture, fod)
+        if picture.subject and not options.subject.exists():
+            print(f"{picture.name}: left as it is, {options.subject} does not exist")
+            continue
+        path = make(picture, options.subject if picture.subject else fod)
         print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1000:.0f} kB")
     (FOLDER / "index.md").write_text(page(), "utf-8")
     return 0

@@ -5,14 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+from napari_tractography.selection import kernels as selection_kernels
 from napari_tractography.tracking import kernels
+
+# No test depends on how fast the machine is.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True)
 def kernels_are_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests wait for kernels that are not on the disk, and start no processes that compile them."""
     monkeypatch.setattr(kernels, "in_a_process", False)
+    monkeypatch.setattr(selection_kernels, "in_a_process", False)
 
 
 @pytest.fixture(scope="session")

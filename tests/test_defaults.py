@@ -68,3 +68,18 @@ def test_the_summary_names_the_amplitudes_that_a_floor_was_taken_from():
 def test_all_phantoms_count_as_scaled_as_those_of_mrtrix():
     for name in ("arcs", "cross", "letter"):
         assert TrackingParameters.for_fod(make_phantom(name, lmax=8)).min_amplitude == 0.1
+
+
+def test_peaks_and_tensors_have_defaults_of_their_own():
+    """Peaks have a lower floor; a tensor's amplitude is FA, whatever its unit."""
+    peaks = Fod.from_peaks(np.full((3, 1, 1, 3), 0.4), AFFINE)
+    parameters = TrackingParameters.for_fod(peaks)
+    assert parameters.min_amplitude == 0.05
+    assert "no side lobes" in suited_to(peaks).summary(parameters)
+    unscaled = TrackingParameters.for_fod(Fod.from_peaks(np.full((3, 1, 1, 3), 40.0), AFFINE))
+    assert unscaled.min_amplitude == pytest.approx(0.06 * 40 * np.sqrt(3), rel=0.02)
+    round_ones = Fod.from_tensors(np.tile([1.1, 1, 1, 0, 0, 0.0], (3, 1, 1, 1)) * 1e-3, AFFINE)
+    assert suited_to(round_ones).strong_amplitude < 0.1
+    parameters = TrackingParameters.for_fod(round_ones)
+    assert (parameters.step_mm, parameters.min_amplitude) == (0.25, 0.1)
+    assert "FA" in suited_to(round_ones).summary(parameters)

@@ -22,14 +22,16 @@ FLOORS = {
     room: number
     for number, rooms in enumerate(
         (
-            "version errors compiling arrays buffers grid directions philox stop specs arcs "
-            "defaults parameters tracking.algorithms",
+            "version errors compiling processes arrays buffers grid directions philox stop specs "
+            "arcs defaults parameters seeding tracking.algorithms",
             "fields",
             "fod",
             "files",
-            "tractogram seeds regions phantoms",
+            "tractogram seeds regions tissues interface phantoms selection",
             "tracking",
             "maps recipes",
+            "bundles",
+            "project",
             "benchmark",
             "plugin plugin.space",
             "plugin.streamlines",

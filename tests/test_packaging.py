@@ -23,10 +23,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 DISTRIBUTIONS = {
     "app_model": "app-model",
     "imageio_ffmpeg": "imageio-ffmpeg",
+    "skimage": "scikit-image",
     "trx": "trx-python",
     "yaml": "pyyaml",
 }
-OPTIONAL = {"cupy", "cupyx"}  # an extra
+OPTIONAL = {"cupy", "cupyx", "matplotlib"}  # extras
 
 
 @pytest.fixture(scope="module")

@@ -171,10 +171,14 @@ def test_summary_gives_counts_lengths_and_reasons():
     tractogram = Tractogram(
         [[0, 0, 0], [3, 0, 0], [0, 0, 0], [5, 0, 0]],
         [0, 2, 4],
-        tally={StopReason.NO_FOD: 3, StopReason.SEED: 4},
+        tally={StopReason.NO_FOD: 3, StopReason.SEED: 1, StopReason.TOO_SHORT: 4},
         n_seeds=6,
     )
+    assert tractogram.ends() == [(StopReason.NO_FOD, 3)]
+    assert tractogram.discarded() == [(StopReason.TOO_SHORT, 4)]
     text = tractogram.summary()
+    assert text.index("ends:") < text.index("3  reached") < text.index("no streamline:")
+    assert text.endswith("4  shorter than the minimum length")
     assert "2 streamlines from 6 seeds, 4 points" in text
     assert "4.0 mm on average, 3.0 to 5.0 mm" in text
     assert "3  reached a voxel without fibres" in text

@@ -4,14 +4,15 @@ Called by ``TrackingParameters.for_fod``; the panel and the command show :meth:`
 
 Step, radius and lengths are in proportion to the voxel, since that is what an FOD resolves. The
 numbers are those at which probabilistic streamlines agree best, in density and length, with those
-of MRtrix3's iFOD2 at its own defaults; ``benchmarks/defaults.py`` measures how well.
+of MRtrix3's iFOD2 at its own defaults; ``benchmarks/defaults.py`` measures how well. Step and cone
+of another algorithm are in its row.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -21,14 +22,25 @@ from numpy.typing import ArrayLike, NDArray
 from . import arcs
 from .directions import direction_set
 from .specs import ParameterSpec
+from .tracking.algorithms import BY_NAME
+from .tracking.algorithms.row import Algorithm
 
-# In voxels.
-STEP = 0.2
+# By the kind of the FOD: the floor where amplitudes are as usual, and why. FODs that are scaled as
+# MRtrix3's get tckgen's default cutoff. The floor of peaks need not keep out side lobes, of which
+# whoever found them has taken care: half of it gives more valid connections in a phantom, with and
+# without noise, by every algorithm, and a density nearer to iFOD2's, see docs/concepts.md. The
+# amplitude of tensors is FA in whatever unit they come.
+FLOORS = {
+    "sh": (0.1, "the FOD is scaled as MRtrix3's"),
+    "peaks": (0.05, "peaks have no side lobes to keep out"),
+    "tensor": (0.1, "FA, as tckgen's"),
+}
+# In voxels; the step is in the algorithm's row.
 RADIUS = 0.5
 MIN_LENGTH = 5.0
+# With a tissue image, as tckgen -act: of the floor, and voxels.
+WITH_TISSUES, MIN_LENGTH_WITH_TISSUES = 0.5, 2.0
 MAX_LENGTH = 100.0
-# The floor on amplitudes. FODs that are scaled as MRtrix3's get tckgen's default cutoff.
-USUAL_FLOOR = 0.1
 STRONG_QUANTILE = 0.95  # of the voxels' largest amplitudes: about the peak of a single fibre
 # What that quantile is in FODs that count as scaled so. MRtrix3's responses give 0.5 to 1.1.
 USUAL_STRONG = 0.25, 4.0
@@ -41,6 +53,10 @@ class FodLike(Protocol):
     """What is asked of an FOD; see :class:`napari_tractography.fod.Fod`."""
 
     grid: Any
+    vectors: Any  # None unless it is made of peaks or tensors
+
+    def overview_values(self) -> NDArray[np.float32]:
+        """Return the largest amplitude of each voxel of peaks, the FA of tensors."""
 
     @property
     def values(self) -> NDArray[np.float32]:
@@ -92,43 +108,72 @@ class Suited:
 
 LABELS = {
     "step_mm": "step {:g} mm",
+    "max_angle_deg": "cone {:g} degrees",
     "min_radius_mm": "smallest radius {:g} mm",
     "min_amplitude": "minimum amplitude {:g}",
     "min_length_mm": "minimum length {:g} mm",
     "max_length_mm": "maximum length {:g} mm",
 }
 
-_suited: WeakKeyDictionary[Any, Suited] = WeakKeyDictionary()
+_suited: WeakKeyDictionary[Any, dict[str, Suited]] = WeakKeyDictionary()
 
 
-def suited_to(fod: FodLike) -> Suited:
-    """Return the values that suit an FOD; they are found once, in some hundredths of a second."""
-    found = _suited.get(fod)
+def suited_to(
+    fod: FodLike, row: Algorithm = BY_NAME["probabilistic"], *, with_tissues: bool = False
+) -> Suited:
+    """Return the values that suit an FOD and an algorithm, given as its row.
+
+    They are found once, in some hundredths of a second.
+
+    With a tissue image, which tells where streamlines may end, the floor is half as high and
+    shorter lines are kept, as tckgen does.
+    """
+    of_rows = _suited.setdefault(fod, {})
+    found = of_rows.get(row.name)
     if found is None:
-        found = _suited[fod] = _find(fod)
-    return found
+        found = of_rows[row.name] = _find(fod, row)
+    if not with_tissues:
+        return found
+    floor = rounded(WITH_TISSUES * found.values["min_amplitude"])
+    shortest = rounded(MIN_LENGTH_WITH_TISSUES * found.voxel_mm)
+    return replace(
+        found,
+        values={**found.values, "min_amplitude": floor, "min_length_mm": shortest},
+        reasons={
+            **found.reasons,
+            "min_amplitude": f"half, with tissues, of {found.values['min_amplitude']:g}",
+            "min_length_mm": f"{MIN_LENGTH_WITH_TISSUES:g} voxels, with tissues",
+        },
+    )
 
 
-def _find(fod: FodLike) -> Suited:
+def _find(fod: FodLike, row: Algorithm) -> Suited:
     voxel_mm = float(np.prod(fod.grid.voxel_sizes_mm)) ** (1 / 3)
     strong = strong_amplitude(fod)
-    is_usual = USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]
+    kind = "sh" if fod.vectors is None else str(fod.vectors.kind)
+    floor, why = FLOORS[kind]
+    is_usual = kind == "tensor" or USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]
+    fraction = FLOOR_FRACTION * floor / FLOORS["sh"][0]
+    turn = {"min_radius_mm": rounded(RADIUS * voxel_mm)}
+    if row.cone_deg:
+        turn = {"max_angle_deg": row.cone_deg}
     return Suited(
         voxel_mm=voxel_mm,
         strong_amplitude=strong,
         values={
-            "step_mm": rounded(STEP * voxel_mm),
-            "min_radius_mm": rounded(RADIUS * voxel_mm),
-            "min_amplitude": USUAL_FLOOR if is_usual else rounded(FLOOR_FRACTION * strong, 2),
+            "step_mm": rounded(row.step_voxels * voxel_mm),
+            **turn,
+            "min_amplitude": floor if is_usual else rounded(fraction * strong, 2),
             "min_length_mm": rounded(MIN_LENGTH * voxel_mm),
             "max_length_mm": rounded(MAX_LENGTH * voxel_mm),
         },
         reasons={
-            "step_mm": f"voxel / {1 / STEP:g}",
+            "step_mm": f"voxel / {1 / row.step_voxels:g}",
             "min_radius_mm": f"{RADIUS:g} voxel",
-            "min_amplitude": "the FOD is scaled as MRtrix3's"
+            "max_angle_deg": f"with {row.name}",
+            "min_amplitude": why
             if is_usual
-            else f"{FLOOR_FRACTION:g} of its strong peaks, {rounded(strong, 2):g}",
+            else f"{fraction:g} of its strong peaks, {rounded(strong, 2):g}",
             "min_length_mm": f"{MIN_LENGTH:g} voxels",
             "max_length_mm": f"{MAX_LENGTH:g} voxels",
         },
@@ -155,7 +200,10 @@ def reconciled(
             shortest, longest = (changes["min_radius_mm"] / r for r in (largest, smallest))
             values["step_mm"] = min(max(values["step_mm"], shortest), longest)
     step_mm = values["step_mm"]
-    if "min_radius_mm" not in changes:
+    if "max_angle_deg" in suited:
+        if changes.get("min_radius_mm") is not None and "max_angle_deg" not in changes:
+            del values["max_angle_deg"]
+    elif "min_radius_mm" not in changes:
         smallest, largest = arcs.radius_limits_mm(step_mm, cone)
         radius_mm = min(max(suited["min_radius_mm"], smallest), largest)
         values["min_radius_mm"] = None if "max_angle_deg" in changes else radius_mm
@@ -171,6 +219,8 @@ def reconciled(
 
 def strong_amplitude(fod: FodLike) -> float:
     """Return the 95th percentile of the largest amplitude of each voxel that holds an FOD."""
+    if fod.vectors is not None:
+        return float(np.quantile(fod.overview_values(), STRONG_QUANTILE))
     values = fod.values
     values = values[:: -(-len(values) // MAX_VOXELS)]
     half = direction_set(N_DIRECTIONS)[: N_DIRECTIONS // 2]

@@ -15,6 +15,20 @@ class InvalidFodError(TractographyError, ValueError):
     """The volume is not a usable FOD: wrong dimensions, no SH count, nothing but zeros."""
 
 
+class AmbiguousKindError(InvalidFodError):
+    """The volume does not look like an FOD, but may be read as one all the same.
+
+    Attributes
+    ----------
+    kinds : tuple of str
+        What it can be read as, by the names that ``load_fod(kind=...)`` takes.
+    """
+
+    def __init__(self, message: str, kinds: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.kinds = kinds
+
+
 class InvalidGridError(TractographyError, ValueError):
     """The affine or the shape of a voxel grid makes no sense."""
 
@@ -45,3 +59,25 @@ class BackendError(TractographyError, RuntimeError):
 
 class InvalidRegionError(TractographyError, ValueError):
     """A region is empty, not 3-D or no sphere."""
+
+
+class MissingFilesError(FileError):
+    """Files that a project names are no longer there.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        Where they were. ``Project.load(path, places={was: is})`` takes their new places.
+    """
+
+    def __init__(self, message: str, paths: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.paths = paths
+
+
+class InvalidTissuesError(TractographyError, ValueError):
+    """The tissue image holds no fractions of tissues, or lies elsewhere than the FOD."""
+
+
+class MissingPackageError(TractographyError, ImportError):
+    """An optional package is not installed."""

@@ -23,7 +23,6 @@ from .tracking.algorithms.row import Algorithm
 LONGEST_ADAPTIVE, SHORTEST_ADAPTIVE = 2.0, 0.2  # of the step
 SOFTPLUS_SHARPNESS = 10.0  # of the positivity "softplus": log(1 + exp(10 f)) / 10
 MAX_DIRECTIONS = 4096
-SEED_SOURCES = ("placed seeds", "mask", "whole FOD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class TrackingParameters:
         slider=(0.05, 2.0),
         help="Distance between successive points; a fifth of a voxel suits most data.",
         section="main",
-        by_fod="a fifth of the voxel size",
+        by_fod="a fifth of the voxel size, or what suits the algorithm",
     )
     max_angle_deg: float = parameter(
         45.0,
@@ -73,7 +72,7 @@ class TrackingParameters:
         help="Largest angle between one step and the next: the half-angle of the cone in which "
         "the next direction is sought. It is per step, so smaller steps bend more per mm.",
         section="main",
-        by_fod="from the step and the smallest radius",
+        by_fod="from the step and the smallest radius, or what suits the algorithm",
     )
     min_radius_mm: float | None = parameter(
         None,
@@ -87,7 +86,29 @@ class TrackingParameters:
         "the angle is then 2 asin(step / (2 radius)), so that another step leaves the radius as "
         "it is.",
         section="main",
-        by_fod="half the voxel size",
+        by_fod="half the voxel size, unless a cone suits the algorithm",
+    )
+    min_length_mm: float = parameter(
+        0.0,
+        label="Minimum length",
+        unit="mm",
+        minimum=0.0,
+        maximum=2000.0,
+        increment=5.0,
+        help="Shorter streamlines are discarded.",
+        section="main",
+        by_fod="5 times the voxel size",
+    )
+    max_length_mm: float = parameter(
+        250.0,
+        label="Maximum length",
+        unit="mm",
+        minimum=0.01,
+        maximum=2000.0,
+        increment=10.0,
+        help="A streamline that reaches this length, both halves together, is cut there and kept.",
+        section="main",
+        by_fod="100 times the voxel size",
     )
     min_probability: float = parameter(
         0.0,
@@ -112,7 +133,8 @@ class TrackingParameters:
         "where its cone holds no other; 0 switches the floor off. In the FOD's own unit, as "
         "tckgen's -cutoff.",
         section="main",
-        by_fod="0.1 where the FOD is scaled as MRtrix3's, else in proportion to its amplitudes",
+        by_fod="0.1 where the FOD is scaled as MRtrix3's, else in proportion to its amplitudes; "
+        "for peaks half of that",
     )
     interpolation: str = parameter(
         "trilinear",
@@ -144,26 +166,6 @@ class TrackingParameters:
         help="The first direction: drawn from the FOD at the seed, its largest amplitude, or the "
         "direction given with the seed.",
     )
-    min_length_mm: float = parameter(
-        0.0,
-        label="Minimum length",
-        unit="mm",
-        minimum=0.0,
-        maximum=2000.0,
-        increment=5.0,
-        help="Shorter streamlines are discarded.",
-        by_fod="5 times the voxel size",
-    )
-    max_length_mm: float = parameter(
-        250.0,
-        label="Maximum length",
-        unit="mm",
-        minimum=0.01,
-        maximum=2000.0,
-        increment=10.0,
-        help="A streamline that reaches this length, both halves together, is cut there and kept.",
-        by_fod="100 times the voxel size",
-    )
     record_every: int = parameter(
         1,
         label="Keep every",
@@ -177,6 +179,18 @@ class TrackingParameters:
         label="Output",
         choices=("streamlines", "endpoints"),
         help="Whole streamlines, or their two ends only.",
+    )
+    backtrack: bool = parameter(
+        False,
+        label="Backtrack",
+        help="With a tissue image, take a streamline that ends where no fibre can back a few steps "
+        "and track it anew from there, instead of refusing it. Of no effect without one.",
+    )
+    crop_at_gmwmi: bool = parameter(
+        False,
+        label="Crop at the cortex",
+        help="With a tissue image, cut streamlines that end in cortical grey matter where they "
+        "enter it, at the interface of grey and white matter. Of no effect without one.",
     )
     n_directions: int = parameter(
         724,
@@ -225,6 +239,14 @@ class TrackingParameters:
         help="How far ahead the FOD counts as well: the direction turns to where it is larger so "
         "much further on, which keeps lines in their bundle, away from its edge. 0 looks at the "
         "FOD at the point alone; a voxel is far. Of no effect with nearest interpolation.",
+    )
+    samples: int = parameter(
+        4,
+        label="Samples",
+        minimum=2,
+        maximum=10,
+        increment=1,
+        help="At how many points of each step the FOD is looked at, both ends counted.",
     )
     adaptive: bool = parameter(
         False,
@@ -281,12 +303,17 @@ class TrackingParameters:
 
     @property
     def max_steps(self) -> int:
-        """Number of steps of the longest streamline, both halves together."""
+        """Number of steps, or parts, of the longest streamline, both halves together."""
         shortest = SHORTEST_ADAPTIVE if self.adaptive and self.uses("adaptive") else 1.0
-        return int(self.max_length_mm / (self.step_mm * shortest) + 1e-6)
+        return int(self.parts * self.max_length_mm / (self.step_mm * shortest) + 1e-6)
+
+    @property
+    def parts(self) -> int:
+        """Number of parts in which a step is taken."""
+        return self.samples - 1 if self.row.curved else 1
 
     @classmethod
-    def for_fod(cls, fod: Any, **changes: Any) -> TrackingParameters:
+    def for_fod(cls, fod: Any, *, with_tissues: bool = False, **changes: Any) -> TrackingParameters:
         """Return parameters that suit an FOD's voxel size and amplitudes.
 
         What is chosen, and why, is in :mod:`napari_tractography.defaults`.
@@ -294,6 +321,9 @@ class TrackingParameters:
         Parameters
         ----------
         fod : Fod
+        with_tissues : bool
+            Whether a tissue image is tracked with: the floor is then half as high, and shorter
+            streamlines are kept.
         **changes
             Fields to have as they are given. A cone angle takes the place of the smallest radius,
             and the limits of the length give way to each other.
@@ -303,14 +333,14 @@ class TrackingParameters:
         InvalidParameterError
             When a name is no parameter, a value is out of range or two contradict each other.
         """
-        from .defaults import (
-            reconciled,
-            suited_to,
-        )  # needs NumPy, which the command's help does not
+        # On use: needs NumPy, which the command's help does not.
+        from .defaults import reconciled, suited_to
 
         _check_names(changes)
-        suited = {name: _SPECS[name].nearest(v) for name, v in suited_to(fod).values.items()}
         checked = {name: _SPECS[name].check(value) for name, value in changes.items()}
+        row = BY_NAME[checked.get("algorithm", _SPECS["algorithm"].default)]
+        values = suited_to(fod, row, with_tissues=with_tissues).values
+        suited = {name: _SPECS[name].nearest(v) for name, v in values.items()}
         return cls(**reconciled(suited, checked, _SPECS["max_angle_deg"]))
 
     def replace(self, **changes: Any) -> TrackingParameters:
@@ -341,72 +371,13 @@ class TrackingParameters:
         return {name: value for name, value in fields.items() if name not in self.derived_fields}
 
 
-@dataclass(frozen=True, slots=True)
-class SeedingParameters:
-    """Where a person lets streamlines start, and how many.
-
-    Raises
-    ------
-    InvalidParameterError
-        When a value is out of its range.
-    """
-
-    source: str = parameter(
-        "placed seeds",
-        label="Start from",
-        choices=SEED_SOURCES,
-        help="Where streamlines start: around seeds that you place, in a mask, or everywhere in "
-        "proportion to the FOD.",
-        section="main",
-    )
-    n_total: int = parameter(
-        5000,
-        label="Streamlines",
-        minimum=1,
-        maximum=100_000_000,
-        increment=1000,
-        help="How many streamlines start in the mask or in the whole FOD.",
-        section="main",
-    )
-    n_per_seed: int = parameter(
-        500,
-        label="Streamlines per seed",
-        minimum=1,
-        maximum=10_000_000,
-        increment=100,
-        help="How many streamlines start in the sphere around each seed.",
-        section="main",
-    )
-    radius_mm: float = parameter(
-        2.0,
-        label="Seed radius",
-        unit="mm",
-        minimum=0.0,
-        maximum=500.0,
-        increment=0.5,
-        slider=(0.0, 20.0),
-        help="Streamlines start anywhere within this distance of the seed.",
-        section="main",
-    )
-
-    def __post_init__(self) -> None:
-        for spec in seeding_specs():
-            object.__setattr__(self, spec.name, spec.check(getattr(self, spec.name)))
-
-
 _TRACKING_SPECS = specs_of(TrackingParameters)
-_SEEDING_SPECS = specs_of(SeedingParameters)
 _SPECS = {spec.name: spec for spec in _TRACKING_SPECS}
 
 
 def parameter_specs() -> tuple[ParameterSpec, ...]:
     """Return the description of every tracking parameter, in the order of the dataclass."""
     return _TRACKING_SPECS
-
-
-def seeding_specs() -> tuple[ParameterSpec, ...]:
-    """Return the description of every seeding parameter, in the order of the dataclass."""
-    return _SEEDING_SPECS
 
 
 def _check_names(changes: Mapping[str, Any]) -> None:

@@ -22,6 +22,7 @@ Curve = NDArray[np.float64]
 
 POINT_SPACING_VOX = 0.25
 VOXEL_SIZE_MM = 2.0
+PHANTOM_LMAX = 8
 MASK_FRACTION = 0.5  # the mask ends where bundles fill half of a voxel
 N_QUADRATURE = 128  # Gauss-Legendre nodes: exact far beyond the degrees in use
 
@@ -66,7 +67,7 @@ class Phantom:
         return Grid(self.shape, affine)
 
 
-def make_phantom(name: str, *, affine: ArrayLike | None = None, lmax: int = 8) -> Fod:
+def make_phantom(name: str, *, affine: ArrayLike | None = None, lmax: int = PHANTOM_LMAX) -> Fod:
     """Return the FOD of a phantom, in the tournier07 basis.
 
     Parameters
@@ -101,6 +102,14 @@ def make_phantom(name: str, *, affine: ArrayLike | None = None, lmax: int = 8) -
         weight = (fraction / crowding)[used]
         coefficients[used] += weight[:, None] * zonal * sh_matrix(units, lmax, "tournier07")
     return Fod(coefficients, grid, basis="tournier07", name=name)
+
+
+def is_phantom(fod: Fod) -> bool:
+    """Tell whether an FOD is one that :func:`make_phantom` makes by its name and lmax alone."""
+    if fod.name not in _DRAWINGS or fod.vectors is not None:
+        return False
+    grid = _phantom(fod.name).grid
+    return fod.grid.shape == grid.shape and np.array_equal(fod.grid.affine, grid.affine)
 
 
 def phantom_mask(name: str) -> NDArray[np.bool_]:

@@ -8,8 +8,9 @@ comparisons are used: no library function whose last digit differs between machi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from .arrays import DeviceArray, as_native, host_array, library_of, on_its_device
 from .errors import InvalidMaskError, InvalidSeedsError
 from .grid import Grid
+from .interface import interface_points
 from .philox import Purpose, uniforms
 
 if TYPE_CHECKING:
     from .fod import Fod
+    from .tissues import Tissues
 
 MAX_SEEDS = 2**32  # the streamline id is one 32-bit word of the random counter
 
@@ -44,7 +47,7 @@ class Seeds:
         When there are none, or a number is not finite.
     """
 
-    __slots__ = ("device_directions", "device_positions")
+    __slots__ = ("_draw", "device_directions", "device_positions")
 
     def __init__(self, positions_mm: ArrayLike, directions: ArrayLike | None = None) -> None:
         given = as_native(positions_mm)
@@ -66,6 +69,36 @@ class Seeds:
             raise InvalidSeedsError(f"{len(positions)} seeds are too many; give at most 2^32.")
         self.device_positions = DeviceArray(positions)
         self.device_directions = None if directions is None else _units(directions, len(positions))
+        # Of seeds that were drawn: from a number of seeds and that of the first to those seeds.
+        self._draw: Callable[[int, int], Seeds] | None = None
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether seeds were drawn, so that there are more of the same: see :meth:`more`."""
+        return self._draw is not None
+
+    def more(self, n: int, first: int) -> Seeds:
+        """Draw `n` seeds from number `first` on of the endless list that these begin.
+
+        Seed i of spheres, masks, FODs and interfaces does not depend on how many are drawn. Of
+        several parts that were joined, the list has all parts in turn, each as long as it was
+        given, again and again with other seeds.
+
+        Raises
+        ------
+        InvalidSeedsError
+            When they are given points, of which there are no more.
+        """
+        if self._draw is None:
+            raise InvalidSeedsError(
+                f"These {len(self)} seeds are given points, of which there are no more; draw them "
+                "in a sphere, in a mask, from the FOD or on the interface."
+            )
+        return self._draw(_count(n), first)
+
+    def _drawn_by(self, draw: Callable[[int, int], Seeds]) -> Seeds:
+        self._draw = draw
+        return self
 
     @property
     def positions_mm(self) -> NDArray[np.float32]:
@@ -114,12 +147,7 @@ class Seeds:
         InvalidSeedsError
             When the centre, the radius or a number of seeds is impossible.
         """
-        count = _count(n)
-        if not (isinstance(first, int | np.integer) and 0 <= first <= MAX_SEEDS - count):
-            raise InvalidSeedsError(
-                f"first = {first!r} is impossible for {count} seeds; give the number of seeds "
-                "before them, and at most 2^32 in all."
-            )
+        ids = _ids(n, first)
         if not (math.isfinite(radius_mm) and radius_mm >= 0):
             raise InvalidSeedsError(
                 f"A seed radius of {radius_mm} mm is impossible; give a number from 0."
@@ -129,18 +157,24 @@ class Seeds:
             raise InvalidSeedsError(
                 f"The seed centre {center_mm!r} is no point; give x, y, z in RAS+ mm."
             )
-        ids = np.arange(count) + first
         positions = centre + radius_mm * _in_unit_ball(ids, random_seed)
         if np.abs(positions).max() > np.finfo(np.float32).max:
             raise InvalidSeedsError(
                 f"Seeds within {radius_mm:g} mm of {centre.tolist()} lie too far out for float32; "
                 "give a place and a radius of the image's size."
             )
-        return cls(positions)
+        draw = partial(_draw_sphere, centre, radius_mm, random_seed, first)
+        return cls(positions)._drawn_by(draw)
 
     @classmethod
     def in_mask(
-        cls, mask: ArrayLike, affine: ArrayLike | Grid, n: int, *, random_seed: int = 0
+        cls,
+        mask: ArrayLike,
+        affine: ArrayLike | Grid,
+        n: int,
+        *,
+        random_seed: int = 0,
+        first: int = 0,
     ) -> Seeds:
         """Draw `n` seeds uniformly in the voxels of a mask.
 
@@ -155,6 +189,8 @@ class Seeds:
             Number of seeds.
         random_seed : int
             Key of the random numbers.
+        first : int
+            Number of the first seed, as in :meth:`in_sphere`.
 
         Raises
         ------
@@ -176,22 +212,24 @@ class Seeds:
             raise InvalidMaskError(
                 f"The seed mask of shape {array.shape} is empty; paint or choose another."
             )
-        ids = np.arange(_count(n))
+        ids = _ids(n, first)
         pick = uniforms(ids, 0, Purpose.SEED_VOXEL, random_seed)[:, 0]
         which = np.minimum((pick * len(indices)).astype(np.int64), len(indices) - 1)
         with on_its_device(array):
             chosen = host_array(indices[library.asarray(which)])
-        return cls._in_voxels(grid, chosen, random_seed)
+        draw = partial(_draw_mask, array, grid, random_seed, first)
+        return cls._in_voxels(grid, chosen, ids, random_seed)._drawn_by(draw)
 
     @classmethod
-    def from_fod(cls, fod: Fod, n: int, *, random_seed: int = 0) -> Seeds:
+    def from_fod(cls, fod: Fod, n: int, *, random_seed: int = 0, first: int = 0) -> Seeds:
         """Draw `n` seeds with a density in proportion to the FOD's integral over directions.
 
         The integral is sqrt(4 pi) times the l = 0 coefficient; voxels where it is negative get
         no seeds. It is rounded to a 2^32nd of the largest, so that sums of it are exact, and the
-        same on every device. Within a voxel seeds are uniform.
+        same on every device. Within a voxel seeds are uniform. The first has the number `first`,
+        as in :meth:`in_sphere`.
         """
-        ids = np.arange(_count(n))
+        ids = _ids(n, first)
         pick = uniforms(ids, 0, Purpose.SEED_VOXEL, random_seed)[:, 0]
         values, rows = fod.device_values.native, fod.device_rows.native
         library = library_of(values)
@@ -207,13 +245,40 @@ class Seeds:
             targets = library.asarray((pick * float(cumulative[-1])).astype(np.int64))
             row = library.searchsorted(cumulative, targets, side="right")
             chosen = host_array(library.flatnonzero(rows >= 0)[row])
-        return cls._in_voxels(fod.grid, chosen, random_seed)
+        draw = partial(_draw_fod, fod, random_seed, first)
+        return cls._in_voxels(fod.grid, chosen, ids, random_seed)._drawn_by(draw)
 
     @classmethod
-    def _in_voxels(cls, grid: Grid, indices: NDArray[np.int64], random_seed: int) -> Seeds:
+    def on_interface(
+        cls, tissues: Tissues, n: int, *, random_seed: int = 0, first: int = 0
+    ) -> Seeds:
+        """Draw `n` seeds on the interface of grey and white matter, uniformly over its area.
+
+        Parameters
+        ----------
+        tissues : Tissues
+        n : int
+        random_seed : int
+            Key of the random numbers.
+        first : int
+            Number of the first seed, as in :meth:`in_sphere`.
+
+        Raises
+        ------
+        InvalidSeedsError
+            When grey and white matter do not touch.
+        """
+        ids = _ids(n, first)
+        positions = interface_points(tissues, ids, random_seed)
+        return cls(positions)._drawn_by(partial(_draw_interface, tissues, random_seed, first))
+
+    @classmethod
+    def _in_voxels(
+        cls, grid: Grid, indices: NDArray[np.int64], ids: NDArray[np.int64], random_seed: int
+    ) -> Seeds:
         """Draw a seed uniformly in each of the voxels of (n,) flat indices, in C order."""
         voxels = np.stack(np.unravel_index(indices, grid.shape), axis=1)
-        return cls(grid.to_mm(voxels + _in_unit_cube(np.arange(len(indices)), random_seed)))
+        return cls(grid.to_mm(voxels + _in_unit_cube(ids, random_seed)))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Seeds]) -> Seeds:
@@ -221,10 +286,15 @@ class Seeds:
         if not parts:
             raise InvalidSeedsError("There are no seeds; place at least one.")
         directions = [p.directions for p in parts if p.directions is not None]
-        return cls(
+        joined = cls(
             np.concatenate([p.positions_mm for p in parts]),
             np.concatenate(directions) if len(directions) == len(parts) else None,
         )
+        if len(parts) == 1:
+            joined._draw = parts[0]._draw
+        elif all(part.can_go_on for part in parts):
+            joined._draw = partial(_draw_parts, tuple(parts), 0)
+        return joined
 
     def __len__(self) -> int:
         return len(self.device_positions)
@@ -270,6 +340,50 @@ def _count(n: int) -> int:
     if not 1 <= n <= MAX_SEEDS or int(n) != n:
         raise InvalidSeedsError(f"{n} seeds were asked for; ask for 1 to 2^32.")
     return int(n)
+
+
+def _ids(n: int, first: int) -> NDArray[np.int64]:
+    """Return the numbers of `n` seeds from number `first` on."""
+    count = _count(n)
+    if not (isinstance(first, int | np.integer) and 0 <= first <= MAX_SEEDS - count):
+        raise InvalidSeedsError(
+            f"first = {first!r} is impossible for {count} seeds; give the number of seeds "
+            "before them, and at most 2^32 in all."
+        )
+    return np.arange(count) + first
+
+
+# How seeds are drawn again, further on in their lists: functions that can be sent to other
+# processes. `start` is the number in its list of the first of the seeds that are continued.
+
+
+def _draw_sphere(
+    centre: NDArray[np.float64], radius_mm: float, key: int, start: int, n: int, first: int
+) -> Seeds:
+    return Seeds.in_sphere(centre, radius_mm, n, random_seed=key, first=start + first)
+
+
+def _draw_mask(mask: Any, grid: Grid, key: int, start: int, n: int, first: int) -> Seeds:
+    return Seeds.in_mask(mask, grid, n, random_seed=key, first=start + first)
+
+
+def _draw_fod(fod: Fod, key: int, start: int, n: int, first: int) -> Seeds:
+    return Seeds.from_fod(fod, n, random_seed=key, first=start + first)
+
+
+def _draw_interface(tissues: Tissues, key: int, start: int, n: int, first: int) -> Seeds:
+    return Seeds.on_interface(tissues, n, random_seed=key, first=start + first)
+
+
+def _draw_parts(parts: tuple[Seeds, ...], start: int, n: int, first: int) -> Seeds:
+    """Go round the parts; those that share a key begin where all of them together have ended."""
+    n_round = sum(len(part) for part in parts)
+    first = start + first
+    rounds = range(first // n_round, (first + n - 1) // n_round + 1)
+    pieces = [part.more(len(part), turn * n_round) for turn in rounds for part in parts]
+    positions = np.concatenate([piece.positions_mm for piece in pieces])
+    begin = first - rounds[0] * n_round
+    return Seeds(positions[begin : begin + n])._drawn_by(partial(_draw_parts, parts, first))
 
 
 def _in_unit_cube(ids: NDArray[np.int64], random_seed: int) -> NDArray[np.float64]:

@@ -46,7 +46,7 @@ class StopReason(IntEnum):
     NO_FOD = 3, "reached a voxel without fibres", True, False, "seed in white matter"
     LOW_AMPLITUDE = (
         4,
-        "FOD amplitude below the floor",
+        "the fibre fades: FOD amplitude below the minimum",
         True,
         False,
         "lower the minimum amplitude or seed in white matter",
@@ -86,6 +86,58 @@ class StopReason(IntEnum):
         True,
         False,
         "widen the cone angle or take smaller steps",
+    )
+    # With a tissue image, see tissues.py.
+    ENTERED_CORTEX = 17, "ended in cortical grey matter", True, False, ""
+    ENDED_IN_DEEP_GREY = 18, "ended in deep grey matter", True, False, ""
+    LEFT_DEEP_GREY = (
+        19,
+        "left deep grey matter, and was cut where the FOD is smallest there",
+        True,
+        False,
+        "",
+    )
+    LEFT_TISSUES = (
+        20,
+        "left the brain, as the tissue image has it",
+        False,
+        False,
+        "check that tissue image and FOD are in the same space",
+    )
+    ENTERED_FLUID = (
+        21,
+        "entered cerebrospinal fluid",
+        True,
+        True,
+        "backtrack, or check that tissue image and FOD are in the same space",
+    )
+    ENDED_IN_WHITE = (
+        22,
+        "ended in white matter",
+        True,
+        True,
+        "backtrack, lower the minimum amplitude or widen the cone angle",
+    )
+    TOO_LONG = (
+        23,
+        "reached the maximum length before grey matter",
+        True,
+        True,
+        "raise the maximum length",
+    )
+    NO_WHITE = (
+        24,
+        "began in deep grey matter and never left it for white matter",
+        True,
+        True,
+        "seed in white matter",
+    )
+    SEED_IN_WRONG_TISSUE = (
+        25,
+        "seed neither in white matter nor in deep grey matter",
+        False,
+        True,
+        "seed in white matter, or check that tissue image and FOD are in the same space",
     )
 
 

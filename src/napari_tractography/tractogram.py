@@ -1,28 +1,26 @@
-"""Tractograms: streamlines as one array of points and one of offsets.
-
-Made by the engine and by the readers; read by the layer, the writers and the maps.
-"""
+"""Tractograms: points and offsets, made by engine and readers, read by layer, writers, maps."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .buffers import pool
 from .errors import FileError, InvalidTractogramError
+from .files.formats.weights import checked_weights
 from .grid import Grid
+from .selection.joining import gathered, joined
+from .selection.passing import Criteria, between, passing
+from .selection.segments import lengths_mm
 from .stop import StopReason
 
 if TYPE_CHECKING:
     from .fod import Fod
-
-MARGIN = 1.1  # of memory for points that are yet to come
-GROWTH = 8  # at most at a time: the first few seeds are a poor sample
+    from .selection.index import SpatialIndex
 
 
 class Tractogram:
@@ -46,21 +44,27 @@ class Tractogram:
         How often each reason ended a half streamline or rejected a whole one, over all seeds.
     n_seeds : int, optional
         How many seeds were tried; the number of streamlines by default.
+    weights : (n_streamlines,) array_like, optional
+        What each streamline stands for, such as the cross-sections of SIFT2; float32, from 0.
 
     Raises
     ------
     InvalidTractogramError
-        When the arrays do not belong together or a point is not finite.
+        When the arrays do not belong together, a point is not finite or a weight is not a number
+        from 0.
     """
 
     __slots__ = (
+        "_index",
         "_lengths_mm",
+        "_origin",
+        "_points",
         "n_seeds",
         "offsets",
-        "points",
         "seed_index",
         "stop_reasons",
         "tally",
+        "weights",
     )
 
     def __init__(
@@ -73,8 +77,10 @@ class Tractogram:
         lengths_mm: ArrayLike | None = None,
         tally: Mapping[StopReason, int] | None = None,
         n_seeds: int | None = None,
+        weights: ArrayLike | None = None,
     ) -> None:
-        self.points: NDArray[np.float32] = np.ascontiguousarray(points, dtype=np.float32)
+        self._points: NDArray[np.float32] | None = np.ascontiguousarray(points, dtype=np.float32)
+        self._origin: tuple[Tractogram, NDArray[np.int64]] | None = None  # of points not made yet
         self.offsets: NDArray[np.int64] = np.ascontiguousarray(offsets, dtype=np.int64)
         if self.points.ndim != 2 or self.points.shape[1] != 3:
             raise InvalidTractogramError(
@@ -109,6 +115,9 @@ class Tractogram:
         self._lengths_mm: NDArray[np.float32] | None = (
             None if lengths_mm is None else np.ascontiguousarray(lengths_mm, dtype=np.float32)
         )
+        self.weights: NDArray[np.float32] | None = (
+            None if weights is None else checked_weights(weights, n)
+        )
         for label, array, shape in (
             ("seed_index", self.seed_index, (n,)),
             ("stop_reasons", self.stop_reasons, (n, 2)),
@@ -118,6 +127,7 @@ class Tractogram:
                 raise InvalidTractogramError(
                     f"{label} has shape {array.shape}, but {n} streamlines need {shape}."
                 )
+        self._index: SpatialIndex | None = None
         self.tally: dict[StopReason, int] = dict(tally or {})
         self.n_seeds: int = n if n_seeds is None else int(n_seeds)
 
@@ -148,45 +158,20 @@ class Tractogram:
             How many seeds an iterator will have tried in the end: memory is made for as many, and
             not in steps.
         """
-        known_parts = list(parts) if isinstance(parts, Sequence) else []
-        points = pool.points(sum(part.n_points for part in known_parts))
-        counts: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
-        seed_index: list[NDArray[np.int64]] = []
-        stop_reasons: list[NDArray[np.uint8]] = []
-        lengths: list[NDArray[np.float32]] = []
-        tally: dict[StopReason, int] = {}
-        known = False
-        n_points = n_tried = 0
-        for part in known_parts or parts:
-            first, n_points = n_points, n_points + part.n_points
-            if n_points > len(points):
-                expected = 2 * n_points
-                if n_seeds and n_tried + part.n_seeds:
-                    expected = int(MARGIN * n_points * n_seeds / (n_tried + part.n_seeds))
-                expected = min(max(expected, n_points), GROWTH * n_points)
-                fewer, points = points, pool.points(expected)
-                points[:first] = fewer[:first]
-                del fewer
-            points[first:n_points] = part.points
-            counts.append(np.diff(part.offsets))
-            seed_index.append(part.seed_index)
-            stop_reasons.append(part.stop_reasons)
-            known = known or part._lengths_mm is not None
-            lengths.append(part.lengths_mm)
-            n_tried += part.n_seeds
-            for reason, count in part.tally.items():
-                tally[reason] = tally.get(reason, 0) + count
-        if not seed_index:
-            return cls.empty()
-        return cls(
-            points[:n_points],
-            np.cumsum(np.concatenate(counts)),
-            seed_index=np.concatenate(seed_index),
-            stop_reasons=np.concatenate(stop_reasons),
-            lengths_mm=np.concatenate(lengths) if known else None,
-            tally=tally,
-            n_seeds=n_tried,
-        )
+        made = joined(parts, n_seeds)
+        return cls.empty() if made is None else cls(**made)
+
+    @property
+    def points(self) -> NDArray[np.float32]:
+        """(n_points, 3) float32: RAS+ mm, voxel centres at integer voxel coordinates."""
+        if self._points is None:
+            origin = self._origin
+            if origin is not None:
+                base, numbers = origin
+                self._points = gathered(base.points, base.offsets, numbers)
+                self._origin = None  # last: another thread may be here, too
+        assert self._points is not None
+        return self._points
 
     @property
     def n_streamlines(self) -> int:
@@ -196,22 +181,19 @@ class Tractogram:
     @property
     def n_points(self) -> int:
         """Number of points of all streamlines."""
-        return len(self.points)
+        return int(self.offsets[-1])
 
     @property
     def lengths_mm(self) -> NDArray[np.float32]:
         """(n_streamlines,) float32: lengths in mm."""
         if self._lengths_mm is None:
-            self._lengths_mm = self._polyline_lengths_mm()
+            origin = self._origin  # those of the others are likely to be asked for again
+            self._lengths_mm = (
+                lengths_mm(self.points, self.offsets)
+                if origin is None
+                else origin[0].lengths_mm[origin[1]]
+            )
         return self._lengths_mm
-
-    def _polyline_lengths_mm(self) -> NDArray[np.float32]:
-        segments = np.linalg.norm(np.diff(self.points, axis=0).astype(np.float64), axis=1)
-        total = np.concatenate([[0.0], np.cumsum(segments)])
-        last = np.maximum(self.offsets[1:] - 1, self.offsets[:-1])
-        clip = max(len(total) - 1, 0)
-        first = np.minimum(self.offsets[:-1], clip)
-        return np.asarray(total[np.minimum(last, clip)] - total[first], dtype=np.float32)
 
     def __len__(self) -> int:
         return self.n_streamlines
@@ -222,17 +204,122 @@ class Tractogram:
 
     def __getitem__(self, index: Any) -> Tractogram:
         """Return the streamlines that an integer, a slice, a mask or an index array picks."""
-        chosen = np.atleast_1d(np.arange(self.n_streamlines)[index])
-        counts = np.diff(self.offsets)[chosen]
-        offsets = np.concatenate([[0], np.cumsum(counts)])
-        take = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][chosen] - offsets[:-1], counts)
-        return Tractogram(
-            self.points[take],
-            offsets,
-            seed_index=self.seed_index[chosen],
-            stop_reasons=self.stop_reasons[chosen],
-            lengths_mm=None if self._lengths_mm is None else self._lengths_mm[chosen],
+        made = self.chosen(np.atleast_1d(np.arange(self.n_streamlines)[index]))
+        _ = made.points  # gathered now: what was picked does not keep all the others in memory
+        return made
+
+    def chosen(self, numbers: ArrayLike) -> Tractogram:
+        """Return some streamlines, whose points are gathered when they are first asked for.
+
+        Until then they keep these in memory. Meant for what is chosen anew again and again, such as
+        what passes a sphere that is moved, of which only a part is looked at.
+
+        Parameters
+        ----------
+        numbers : (n,) array_like of int
+        """
+        rows = np.asarray(numbers, dtype=np.int64)
+        made = Tractogram.empty()
+        made.offsets = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[rows])])
+        made._points = None
+        made._origin = self, rows
+        if self._origin is not None:
+            base, picked = self._origin
+            made._origin = base, picked[rows]
+        made.seed_index = self.seed_index[rows]
+        made.stop_reasons = self.stop_reasons[rows]
+        made._lengths_mm = None if self._lengths_mm is None else self._lengths_mm[rows]
+        made.weights = None if self.weights is None else self.weights[rows]
+        made.n_seeds = len(rows)
+        return made
+
+    def with_weights(self, weights: ArrayLike | None) -> Tractogram:
+        """Return the same streamlines, points shared, with other weights or none.
+
+        Parameters
+        ----------
+        weights : (n_streamlines,) array_like or None
+            Such as :func:`~napari_tractography.files.formats.weights.load_weights` reads.
+
+        Raises
+        ------
+        InvalidTractogramError
+            When there are more or fewer than streamlines, or one is not a number from 0.
+        """
+        other = Tractogram(
+            self.points,
+            self.offsets,
+            seed_index=self.seed_index,
+            stop_reasons=self.stop_reasons,
+            lengths_mm=self._lengths_mm,
+            tally=self.tally,
+            n_seeds=self.n_seeds,
+            weights=weights,
         )
+        other._index = self._index
+        return other
+
+    def select(self, **criteria: Unpack[Criteria]) -> Tractogram:
+        """Return the streamlines that pass regions, without tracking again.
+
+        Regions act on the whole path, also between recorded points: a streamline meets a sphere
+        when a segment comes as near to the centre as the radius, and a mask when a segment passes
+        a voxel of it. The tracker tests its steps, so that it may miss what is only grazed.
+
+        Parameters
+        ----------
+        regions : sequence of Region
+            With the roles include, exclude and end, which asks that both ends lie in end regions.
+        include_rule : str
+            "all" include regions, "any", or all "ordered" as given, from one end to the other.
+        length_mm, weight : (least, most), optional
+
+        Raises
+        ------
+        InvalidParameterError
+            When a region has the role stop or seed, the rule is unknown, limits are the wrong way
+            round, or there are no weights.
+        """
+        return self[self.select_numbers(**criteria)]
+
+    def select_numbers(self, **criteria: Unpack[Criteria]) -> NDArray[np.int64]:
+        """Return the numbers of the streamlines that :meth:`select` returns, (n,) int64, rising."""
+        kept = passing(
+            self.points,
+            self.offsets,
+            criteria.get("regions", ()),
+            criteria.get("include_rule", "all"),
+            self._index,
+        )
+        if criteria.get("length_mm") is not None:
+            kept &= between(self.lengths_mm, criteria["length_mm"], "length_mm")
+        if criteria.get("weight") is not None:
+            kept &= between(self.weights, criteria["weight"], "weight")
+        return np.flatnonzero(kept)
+
+    def spatial_index(
+        self, advance: Callable[[float], None] = lambda _fraction: None
+    ) -> SpatialIndex:
+        """Return where the streamlines run, by cells; made once, and used by :meth:`select`.
+
+        Meant for regions that are moved again and again. Of 1,000,000 streamlines of 130 points it
+        takes 12 s of one core and a third of their memory. May be called in another thread.
+
+        Parameters
+        ----------
+        advance : callable, optional
+            Told what fraction is done, now and then; an exception that it raises ends the work.
+        """
+        if self._index is None:
+            from .selection.index import SpatialIndex  # on use: SciPy takes a while to load
+
+            self._index = SpatialIndex(self.points, self.offsets, advance=advance)
+        return self._index
+
+    @property
+    def has_index(self) -> bool:
+        """Whether :meth:`spatial_index` has been made."""
+        return self._index is not None
 
     def digest(self) -> str:
         """Return the SHA-256 of the little-endian float32 points, then the int64 offsets.
@@ -275,6 +362,7 @@ class Tractogram:
             seed_index=self.seed_index,
             stop_reasons=self.stop_reasons,
             lengths_mm=self.lengths_mm,
+            weights=self.weights,
         )
         write_streamlines(arrays, path, grid)
 
@@ -289,13 +377,23 @@ class Tractogram:
                 f"length {lengths.mean():.1f} mm on average, {lengths.min():.1f} to "
                 f"{lengths.max():.1f} mm"
             )
-        lines += [f"{count:>10}  {reason.text}" for reason, count in self.reasons()]
+        for title, found in (("ends", self.ends()), ("no streamline", self.discarded())):
+            lines += [f"{title}:"] if found else []
+            lines += [f"{count:>10}  {reason.text}" for reason, count in found]
         return "\n".join(lines)
 
     def reasons(self) -> list[tuple[StopReason, int]]:
         """Return (reason, count), the commonest first, without zeros and without the seed end."""
         found = [(r, n) for r, n in self.tally.items() if n and r is not StopReason.SEED]
         return sorted(found, key=lambda item: (-item[1], item[0]))
+
+    def ends(self) -> list[tuple[StopReason, int]]:
+        """Return (reason, count) of the ends of the streamlines, as :meth:`reasons` does."""
+        return [(reason, count) for reason, count in self.reasons() if not reason.rejects]
+
+    def discarded(self) -> list[tuple[StopReason, int]]:
+        """Return (reason, count) of the seeds that gave no streamline, as :meth:`reasons` does."""
+        return [(reason, count) for reason, count in self.reasons() if reason.rejects]
 
     def why_empty(self) -> str:
         """Return one sentence on why there are no streamlines and what to change, or ""."""
@@ -328,7 +426,7 @@ def load_tractogram(path: str | PathLike[str]) -> Tractogram:
     Returns
     -------
     Tractogram
-        With the seed indices, stop reasons and lengths of trk and trx files that
+        With the seed indices, stop reasons, lengths and weights of trk and trx files that
         :meth:`Tractogram.save` wrote.
 
     Raises
@@ -346,6 +444,7 @@ def load_tractogram(path: str | PathLike[str]) -> Tractogram:
             seed_index=arrays.seed_index,
             stop_reasons=arrays.stop_reasons,
             lengths_mm=arrays.lengths_mm,
+            weights=arrays.weights,
         )
     except (InvalidTractogramError, OverflowError, TypeError) as error:
         raise FileError(f"{path}: {error}") from None

@@ -65,6 +65,22 @@ def test_runs_take_turns(case: Case) -> None:
     assert [done for done, _, _ in seen] == list(range(7))
 
 
+def test_a_run_that_counts_follows_an_equal_one(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+
+    def timed(contestant: Counting, n: int) -> Measurement:
+        sizes.append(n)
+        return Measurement(n, 1e-3 * n * (1 + sizes.count(n) % 2), 0.0)
+
+    monkeypatch.setattr(measuring, "measure_run", timed)
+    monkeypatch.setattr(measuring, "_fitting_size", lambda contestant, seconds: 5001)
+    (speed,) = measure(case, (Counting("x"),), repeats=1, seconds=0.0)
+    assert sizes == [1, 5001, 5001]
+    assert speed.steps_per_s == pytest.approx(5000 / (5.001 - 0.002))
+
+
 def test_start_up_is_taken_off_steps_and_seconds() -> None:
     start = [Measurement(10, 1.0, 0.5)] * 3
     runs = [Measurement(110, 3.0, 4.5), Measurement(1010, 3.0, 1.0)]

@@ -35,7 +35,8 @@ def test_every_row_compares_those_that_take_part(brain: ModuleType) -> None:
     labels = [contestant.label for contestant in compared.contestants]
     assert len(set(labels)) == len(labels)
     assert {label for row in compared.rows for label in (row.ours, row.peer)} == set(labels)
-    assert len(compared.rows) == 3 * len(brain.ANGLES_DEG) + len(brain.deterministic_algorithms())
+    others = [*brain.deterministic_algorithms(), "ifod2"]
+    assert len(compared.rows) == 3 * len(brain.ANGLES_DEG) + len(others)
 
 
 def test_ours_and_the_peer_of_a_row_turn_by_the_same_angle(brain: ModuleType) -> None:

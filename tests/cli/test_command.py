@@ -20,7 +20,8 @@ from napari_tractography.cli.command import make_parser
 
 PROGRAM = Path(sys.executable).with_name("napari-tractography")
 COMMANDS = (
-    "track", "info", "density", "connectome", "coherence", "replay", "bench", "demo"
+    "track", "info", "select", "measure", "profile", "density", "visitation", "connectome",
+    "coherence", "replay", "bench", "demo",
 )  # fmt: skip
 RUN = ("--n-seeds", "50", "--n-directions", "256", "--step", "1", "--quiet")
 
@@ -100,7 +101,10 @@ WRONG = {
     "no SH count": (["info", "seven.nii"], ["7 volumes", "6, 15"]),
     "a mask in six volumes": (["info", "masks.nii"], ["masks.nii", "masks", "kind sh"]),
     "unknown kind": (["info", "fod.nii.gz", "--kind", "k"], ["'k'", "auto, sh"]),
-    "peaks that are not tracked": (["info", "fod.nii.gz", "--kind", "peaks"], ["'peaks'", "not"]),
+    "peaks of 45 volumes without axes": (
+        ["info", "fod.nii.gz", "--kind", "peaks", "--axes", "ras"],
+        ["axes = 'ras' is unknown", "scanner"],
+    ),
     "all zero": (["info", "zeros.nii"], ["zeros.nii", "no voxel"]),
     "all NaN": (["info", "nan.nii"], ["nan.nii", "no voxel"]),
     "singular affine": (["info", "singular.nii"], ["singular", "repair"]),
@@ -170,6 +174,7 @@ WRONG = {
     ),
     "coherence of an image": (["coherence", "3d.nii"], ["3 dimensions"]),
     "replay of something else": (["replay", "other.json"], ["other.json is no recipe"]),
+    "selection from nothing": (["select", "absent.tck", "-o", "x.tck"], ["absent.tck"]),
     "replay of nothing": (["replay", "absent.json"], ["absent.json does not exist"]),
 }  # fmt: skip
 

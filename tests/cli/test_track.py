@@ -279,3 +279,24 @@ def test_the_recipe_says_what_tracked(track: Track) -> None:
     assert recipe["backend"] == "cpu"
     assert recipe["device"] == platform.machine()
     assert {"numpy", "numba", "llvmlite", "scipy", "dipy"} <= set(recipe["versions"])
+
+
+def test_two_regions_are_tracked_between(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the function does it, and as the recipe does it again; without a number it is refused."""
+    fod = nt.load_fod("fod.nii.gz")
+    inside = np.argwhere(fod.support)
+    places = [fod.grid.to_mm(inside[i : i + 1])[0] for i in (len(inside) // 2, len(inside) // 2)]
+    places[1] = places[0] + fod.grid.axes[:, 0] * fod.grid.voxel_sizes_mm[0]
+    spheres = [f"--between={x},{y},{z},4" for x, y, z in places]
+    words = ["track", "fod.nii.gz", "-o", "b.tck", *spheres, *RUN[2:], "--min-length", "0"]
+    assert main([*words, "--select", "9", "--max-seeds", "50000"]) == 0
+    parameters = nt.TrackingParameters.for_fod(
+        fod, n_directions=256, step_mm=1.0, min_length_mm=0.0
+    )
+    ends = [nt.Region.sphere(place, 4.0, "include") for place in places]
+    wanted = nt.track_between(fod, *ends, 9, parameters, max_seeds=50_000)
+    assert json.loads(Path("b.json").read_text())["digest"] == wanted.digest()
+    assert nt.Recipe.load("b.json").run().digest() == wanted.digest()
+    capsys.readouterr()
+    assert main(words) == 2
+    assert "--select not at all" in capsys.readouterr().err

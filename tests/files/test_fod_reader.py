@@ -8,6 +8,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 
+from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.files.fod_reader import FodReader
 from napari_tractography.files.fods import load_fod
 from napari_tractography.files.images import NumberStream
@@ -44,8 +45,7 @@ def coefficients():
 @pytest.mark.parametrize("layout", ["by volume", "by volume, compressed", "by voxel"])
 def test_reading_needs_no_dense_array(tmp_path, layout):
     data = np.zeros((64, 64, 40, 45), dtype=np.float64)
-    data[20:24, 20:24, 10:14, 0] = 1.5
-    data[20:24, 20:24, 10:14, 1:] = np.resize([0.2, -0.2], 44)
+    data[20:24, 20:24, 10:14] = sh_matrix(np.array([[0.6, 0.0, 0.8]]), 8, "tournier07")[0]
     if layout == "by voxel":
         path = write_mif(tmp_path / "fod.mif", data, "+1,+2,+3,+0")
     else:

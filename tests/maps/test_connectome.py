@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from napari_tractography.errors import FileError, InvalidMaskError, InvalidParameterError
+from napari_tractography.files.formats.weights import save_weights
 from napari_tractography.files.volumes import save_volume
 from napari_tractography.grid import Grid
 from napari_tractography.maps.connectome import connectome
@@ -157,3 +158,40 @@ def test_connectome_is_that_of_tck2connectome(
         assert np.array_equal(found.counts, theirs)
     else:
         assert np.allclose(found.mean_lengths_mm, theirs, rtol=1e-4)
+
+
+def test_weights_are_summed_and_weigh_lengths(row_of_labels: NDArray[np.int16]) -> None:
+    lines = Tractogram.from_streamlines(
+        [[[0, 0, 0], [4, 0, 0]], [[5, 0, 0], [1, 0, 0]], [[0, 0, 0], [5, 0, 0]]]
+    )
+    weights = [0.5, 1.5, 0.0]
+    found = connectome(lines, row_of_labels, np.eye(4), weights=weights)
+    between = tuple(np.searchsorted(found.labels, [2, 5]))
+    assert found.counts[between] == 2.0
+    assert found.mean_lengths_mm[between] == 4.0
+    assert found.n_assigned == 3
+    longer = connectome(lines, row_of_labels, np.eye(4), weights=[1.0, 1.0, 2.0])
+    assert longer.mean_lengths_mm[between] == 4.5
+
+
+@needs_mrtrix
+def test_weighted_connectome_is_that_of_tck2connectome(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    grid = Grid((12, 12, 12), np.diag([2.0, 2.5, 1.5, 1.0]))
+    labels = np.kron(rng.integers(0, 5, (4, 4, 4)), np.ones((3, 3, 3))).astype(np.int16)
+    lines = Tractogram.from_streamlines(grid.to_mm(rng.uniform(-0.4, 11.4, (300, 2, 3))))
+    weights = rng.random(300).astype(np.float32)
+    lines.save(tmp_path / "lines.tck")
+    save_volume(labels, grid, tmp_path / "labels.nii.gz")
+    save_weights(weights, tmp_path / "w.txt")
+    subprocess.run(
+        ["tck2connectome", "-quiet", "-symmetric", "-assignment_end_voxels", "-tck_weights_in",
+         "w.txt", "lines.tck", "labels.nii.gz", "out.csv"],
+        cwd=tmp_path, check=True,
+    )  # fmt: skip
+    theirs = np.loadtxt(tmp_path / "out.csv", delimiter=",")
+    found = connectome(lines, labels, grid, weights=weights)
+    assert np.allclose(found.counts, theirs, rtol=1e-4)
+    found.save_counts(tmp_path / "ours.csv")
+    rows = [row.split(",")[1:] for row in (tmp_path / "ours.csv").read_text().splitlines()[1:]]
+    assert np.allclose(np.array(rows, float), theirs, rtol=1e-4)

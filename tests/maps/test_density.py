@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from napari_tractography.errors import InvalidTractogramError
+from napari_tractography.files.formats.weights import save_weights
 from napari_tractography.files.volumes import save_volume
 from napari_tractography.grid import Grid
 from napari_tractography.maps.density import density
@@ -196,3 +198,42 @@ def test_density_is_that_of_tckmap(tmp_path: Path, ends_only: bool) -> None:
         # the bends of a polyline.
         assert np.abs(ours - theirs).sum() <= 0.02 * theirs.sum()
         assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.995
+
+
+def test_weights_are_summed() -> None:
+    lines = _lines([[0, 0, 0], [2, 0, 0]], [[1, 0, 0], [3, 0, 0]], [[1, 0, 0], [1, 2, 0]])
+    found = density(lines, UNIT, weights=[0.5, 2.0, 0.25])
+    assert found.dtype == np.float64
+    assert found[:5, 0, 0].tolist() == [0.5, 2.75, 2.5, 2.0, 0.0]
+    ends = density(lines, UNIT, weights=[0.5, 2.0, 0.25], ends_only=True)
+    assert ends[:5, 0, 0].tolist() == [0.5, 2.25, 0.5, 2.0, 0.0]
+    with pytest.raises(InvalidTractogramError, match="3 streamlines"):
+        density(lines, UNIT, weights=[1.0])
+
+
+def test_weights_of_one_are_counts() -> None:
+    curves = _curves(50, 3)
+    assert np.array_equal(density(curves, UNIT, weights=np.ones(50)), density(curves, UNIT))
+
+
+def test_weights_of_zero_are_no_sign_of_another_space(caplog: pytest.LogCaptureFixture) -> None:
+    density(_lines([[0, 0, 0], [2, 0, 0]]), UNIT, weights=[0.0])
+    assert caplog.text == ""
+
+
+@needs_mrtrix
+def test_weighted_ends_are_those_of_tckmap(tmp_path: Path) -> None:
+    tractogram, grid = _curves(200, 8), Grid((12, 11, 10), OBLIQUE)
+    save_volume(np.ones(grid.shape, np.uint8), grid, tmp_path / "template.nii.gz")
+    tractogram.save(tmp_path / "t.tck")
+    weights = np.random.default_rng(1).random(200).astype(np.float32)
+    save_weights(weights, tmp_path / "w.txt")
+    subprocess.run(
+        ["tckmap", "-quiet", "-template", "template.nii.gz", "-ends_only", "-tck_weights_in",
+         "w.txt", "t.tck", "d.nii.gz"],
+        cwd=tmp_path, check=True,
+    )  # fmt: skip
+    wanted = np.asarray(nib.load(tmp_path / "d.nii.gz").dataobj)
+    found = density(tractogram, grid, ends_only=True, weights=weights)
+    assert found.max() > 1
+    assert np.allclose(found, wanted, rtol=1e-4, atol=1e-5)

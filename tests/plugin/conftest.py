@@ -16,12 +16,12 @@ from hands import CHUNK, FEW, WAIT_MS, fod_layer, lie_still, tracking_threads
 from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
 
-from napari_tractography.files import recognition
+from napari_tractography.files import fod_reader, recognition
 from napari_tractography.files.images import NumberStream
 from napari_tractography.fod import Fod
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.layers import opening
-from napari_tractography.plugin.panel import settings
+from napari_tractography.plugin.panel import project_keeper, settings
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.sections import device
 from napari_tractography.plugin.session import runs
@@ -54,14 +54,25 @@ def held_reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     monkeypatch.setattr(opening, "WAIT_SECONDS", 0.05)
     monkeypatch.setattr(recognition, "MAX_VALUES", 0)
     read, gate = NumberStream.read, threading.Event()
+    check, looking = fod_reader.tracked_kind_of, threading.local()
+
+    def look(stored: Any) -> Any:
+        looking.on = True
+        try:
+            return check(stored)
+        finally:
+            looking.on = False
 
     def held(self: NumberStream, values: Any) -> None:
         is_last = self.n_read + values.size >= math.prod(self._stored.shape)
+        if getattr(looking, "on", False):
+            is_last = False
         if is_last and threading.current_thread().name == opening.THREAD_NAME:
             assert gate.wait(60)
         read(self, values)
 
     monkeypatch.setattr(NumberStream, "read", held)
+    monkeypatch.setattr(fod_reader, "tracked_kind_of", look)
     yield gate
     gate.set()
 
@@ -79,6 +90,7 @@ def fresh_settings(
     """Keep the settings of plugins in a folder of the test's own; a call reads them anew."""
     monkeypatch.setattr(napari.settings, "_CFG_PATH", str(settings_folder / "settings.yaml"))
     monkeypatch.setattr(settings, "_told", set())
+    monkeypatch.setattr(project_keeper, "autosave_folder", lambda: settings_folder / "kept")
     forget = napari.settings._clear_plugin_settings_cache
     forget()
     yield forget

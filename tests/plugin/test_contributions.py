@@ -219,3 +219,18 @@ def test_samples_open(make_napari_viewer: Any, name: str) -> None:
     viewer.open_sample(PLUGIN, name)
     (layer,) = viewer.layers
     assert fod_of(layer).name == name
+
+
+def test_peaks_open_as_their_largest_amplitude(make_napari_viewer: Any, tmp_path: Path) -> None:
+    peaks = np.random.default_rng(4).normal(size=(5, 6, 7, 6)).astype(np.float32)
+    peaks[..., :3] *= 2 / np.linalg.norm(peaks[..., :3], axis=3, keepdims=True)
+    peaks[..., 3:] /= np.linalg.norm(peaks[..., 3:], axis=3, keepdims=True)
+    peaks[0] = np.nan
+    path = tmp_path / "peaks.nii.gz"
+    nib.save(nib.Nifti1Image(peaks, np.eye(4)), path)
+    viewer = make_napari_viewer()
+    (layer,) = viewer.open(path, plugin=PLUGIN)
+    assert fod_of(layer).kind == "peaks"
+    expected = np.full((5, 6, 7), 2.0)
+    expected[0] = 0.0
+    np.testing.assert_allclose(layer.data, expected.transpose(2, 1, 0), rtol=1e-5)

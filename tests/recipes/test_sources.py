@@ -50,3 +50,22 @@ def test_the_kind_of_a_file_is_kept(folder: Path, tmp_path: Path) -> None:
     assert '"kind": "sh"' in (tmp_path / "r.json").read_text()
     assert Recipe.load(tmp_path / "r.json").fod.load().n_voxels == 64
     assert FodSource("noise.nii").kind == "sh"  # as in recipes that do not say
+
+
+def test_axes_and_order_are_kept(tmp_path: Path) -> None:
+    """As given, or as they were taken for; other axes give other peaks."""
+    peaks = np.random.default_rng(0).normal(size=(4, 4, 4, 6)).astype(np.float32)
+    nib.save(nib.Nifti1Image(peaks, np.eye(4)), tmp_path / "p.nii")
+    fod, source = FodSource.file(tmp_path / "p.nii", kind="peaks", axes="fsl").read()
+    assert (source.kind, source.axes, source.order) == ("peaks", "fsl", "")
+    recipe = Recipe(source, (SeedSource("fod", 5),))
+    recipe.save(tmp_path / "r.json")
+    again = Recipe.load(tmp_path / "r.json").fod.load()
+    np.testing.assert_array_equal(again.vectors.numbers, fod.vectors.numbers)
+    told = FodSource.file(tmp_path / "p.nii", kind="peaks").read()[1]
+    assert told.axes == "scanner"
+    tensors = np.zeros((3, 3, 3, 6), np.float32)
+    tensors[..., [0, 2, 5]] = np.array([1.7, 0.3, 0.3]) * 1e-3
+    nib.save(nib.Nifti1Image(tensors, np.eye(4)), tmp_path / "t.nii")
+    told = FodSource.file(tmp_path / "t.nii", kind="tensor", order="dipy").read()[1]
+    assert (told.kind, told.axes, told.order) == ("tensor", "voxel", "dipy")

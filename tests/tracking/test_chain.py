@@ -97,6 +97,34 @@ def test_a_streamline_stops_where_too_little_of_the_fod_is_in_the_cone(algorithm
     assert n_judged > 5
 
 
+@BOTH_INTERPOLATIONS
+def test_it_stops_so_even_where_all_tries_are_in_vain(interpolation):
+    """Where the cone reaches the floor only in a speck, its largest amplitude is taken, or not."""
+    fod = random_fod(8, affine=SKEWED, seed=12)
+    position = fod.grid.to_mm((1.3, 1.85, 2.4))
+    truth = BruteForce.at(fod, position, interpolation=interpolation)
+    current = int(np.argmax(truth.amplitudes(direction_set(724))))
+    unit = direction_set(724)[current].astype(float)
+    largest = truth.amplitudes(cone_points(unit, 40.0, 20000)).max()
+    fraction = mass_fraction(truth, unit, 40.0)
+    for threshold, reason in (
+        (fraction * 0.75, StopReason.MAX_LENGTH),
+        (fraction * 1.33, StopReason.LOW_PROBABILITY),
+    ):
+        tally = one_step(
+            fod,
+            position,
+            current,
+            algorithm="probabilistic",
+            interpolation=interpolation,
+            max_angle_deg=40.0,
+            min_probability=threshold,
+            min_amplitude=float(largest) * 0.999,  # half floats are rounded
+        ).tally
+        assert tally[reason] == 20
+        assert set(tally) <= {reason, StopReason.SEED}
+
+
 def test_the_mass_of_a_cone_given_as_a_function_is_that_of_what_it_allows():
     """All of the FOD is in a cone that allows everything, half of it in one that allows z > 0."""
     fod = random_fod(8, affine=SKEWED, seed=18)

@@ -15,12 +15,14 @@ import pytest
 from plans import plan_of
 from toys import random_fod
 
+from napari_tractography import processes
+from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.seeds import Seeds
 from napari_tractography.tracking import kernels
 from napari_tractography.tracking.cpu import run as cpu
 from napari_tractography.tracking.engine import iter_track
-from napari_tractography.tracking.report import Report
+from napari_tractography.tracking.report import STANDING_IN, Report
 from napari_tractography.tractogram import Tractogram
 
 WAIT_S = 120
@@ -54,7 +56,7 @@ def fresh_machine(monkeypatch, tmp_path):
     monkeypatch.setattr(kernels, "in_a_process", True)
     monkeypatch.setattr(kernels, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(kernels.tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(kernels.subprocess, "run", run)
+    monkeypatch.setattr(processes.subprocess, "run", run)
     monkeypatch.setattr(cpu, "_loaded", set())
     monkeypatch.setattr(cpu, "is_on_disk", lambda plan: machine.has_compiled)
     yield machine
@@ -80,12 +82,14 @@ def test_numpy_tracks_while_the_kernel_is_compiled_and_the_kernel_the_rest(
     chunks = iter_track(fod, seeds, SHORT, backend="cpu", block=20, report=report)
     parts = [next(chunks), next(chunks)]
     assert not by_kernel
+    assert report.phase == STANDING_IN
     fresh_machine.gate.set()
     assert kernels.begin(plan_of(fod, seeds, SHORT)).wait(WAIT_S)
     parts += chunks
     assert [(first, last) for first, last in by_kernel if last] == [(40, 60)]
     assert Tractogram.concatenate(parts).digest() == wanted.digest()
     assert report.reason == "asked for; 40 seeds in NumPy while the kernel was compiled"
+    assert report.phase == ""
     assert len(fresh_machine.commands) == 1
 
 
@@ -104,7 +108,7 @@ def test_what_numpy_does_not_track_waits_for_the_kernel(fresh_machine, fod, seed
     found = list(iter_track(fod, seeds, parameters, backend="cpu", report=report))
     assert sum(chunk.n_seeds for chunk in found) == len(seeds)
     assert report.reason == "asked for"
-    assert not fresh_machine.commands  # compiled here, as nothing is done meanwhile
+    assert len(fresh_machine.commands) == 1  # here it would hold up the window
 
 
 def test_a_kernel_is_compiled_by_one_process_and_each_largest_degree_by_its_own(
@@ -121,7 +125,10 @@ def test_a_kernel_is_compiled_by_one_process_and_each_largest_degree_by_its_own(
     fresh_machine.gate.set()
     assert all(event.wait(WAIT_S) for event in ended)
     for lmax, (*_, command) in zip((2, 4), sorted(fresh_machine.commands), strict=True):
-        assert f"compile_kernel('probabilistic', 'trilinear', lmax={lmax})" in command
+        assert (
+            f"compile_kernel('probabilistic', 'trilinear', lmax={lmax}, of_vectors=False)"
+            in command
+        )
     assert all(cpu.is_loaded(plan) for plan in plans)
     assert not any(kernels.is_missing(plan) for plan in plans)
 
@@ -133,7 +140,7 @@ def test_where_the_process_fails_it_is_compiled_here(
     fresh_machine.status = 3
     fresh_machine.gate.set()
     if how == "no Python":
-        monkeypatch.setattr(kernels.subprocess, "run", refuse)
+        monkeypatch.setattr(processes.subprocess, "run", refuse)
     plan = plan_of(fod, seeds, SHORT)
     with caplog.at_level(logging.WARNING):
         kernels.make_ready(plan)
@@ -183,9 +190,13 @@ def test_the_command_compiles_what_the_plan_needs(fod, seeds, monkeypatch):
     compiled = []
     monkeypatch.setattr(cpu, "make_ready", compiled.append)
     parameters = SHORT.replace(algorithm="sd_stream", interpolation="nearest")
-    exec(kernels.COMMAND.format(algorithm="sd_stream", interpolation="nearest", lmax=2))
-    (made,), plan = compiled, plan_of(fod, seeds, parameters)
-    assert cpu._kind(made) == cpu._kind(plan)
+    peaks = Fod.from_peaks(np.ones((3, 3, 3, 3)), np.eye(4))
+    for one in (fod, peaks):
+        command = kernels.COMMAND.format(
+            algorithm="sd_stream", interpolation="nearest", lmax=2, of_vectors=one is peaks
+        )
+        exec(command)
+        assert cpu._kind(compiled.pop()) == cpu._kind(plan_of(one, seeds, parameters))
 
 
 def test_what_was_begun_is_marked_as_long_as_it_runs(tmp_path):
@@ -214,6 +225,6 @@ def test_a_process_of_its_own_finds_the_package(monkeypatch):
         return ran
 
     subprocess_run = subprocess.run
-    monkeypatch.setattr(kernels.subprocess, "run", run)
+    monkeypatch.setattr(processes.subprocess, "run", run)
     kernels._run("")
     assert done == [sys.modules["napari_tractography"].__file__]

@@ -166,3 +166,22 @@ def polyline_angles_deg(line: np.ndarray) -> np.ndarray:
     moved = np.diff(np.asarray(line, dtype=np.float64), axis=0)
     moved /= np.linalg.norm(moved, axis=1, keepdims=True)
     return np.rad2deg(np.arccos(np.clip((moved[1:] * moved[:-1]).sum(axis=1), -1, 1)))
+
+
+def random_tensors(rng, shape) -> tuple[np.ndarray, np.ndarray]:
+    """(x, y, z, 6) in MRtrix3's order, and (x, y, z, 3, 3), positive definite."""
+    roots = rng.normal(size=(*shape, 3, 3))
+    full = 1e-3 * (roots @ np.swapaxes(roots, -1, -2) + 0.1 * np.eye(3))
+    places = ([0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2])
+    return full[..., places[0], places[1]], full
+
+
+def random_vectors(kind: str, shape=(7, 6, 5)) -> Fod:
+    """Peaks or tensors to all sides, some voxels without."""
+    rng = np.random.default_rng(11)
+    if kind == "tensor":
+        return Fod.from_tensors(random_tensors(rng, shape)[0], SKEWED)
+    peaks = rng.normal(size=(*shape, 3, 3))
+    peaks[rng.random(shape) < 0.1] = np.nan
+    peaks[..., 2, :][rng.random(shape) < 0.5] = 0.0
+    return Fod.from_peaks(peaks, SKEWED)

@@ -1,7 +1,8 @@
 """The command ``napari-tractography``: its parser, and how it ends.
 
-One file of this folder for each sub-command; each imports what it needs when it runs, so that
-``--help`` is quick. Mistakes in the input end with exit code 2 and one line on standard error.
+One file of this folder, or of `maps`, for each sub-command; each imports what it needs when it
+runs, so that ``--help`` is quick. Mistakes in the input end with exit code 2 and one line on
+standard error.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ from typing import NoReturn
 from ..errors import InvalidParameterError, TractographyError
 from ..version import __version__
 from .bench import add_bench
-from .coherence import add_coherence
-from .connectome import add_connectome
 from .demo import add_demo
-from .density import add_density
 from .info import add_info
+from .maps.coherence import add_coherence
+from .maps.connectome import add_connectome
+from .maps.density import add_density
+from .maps.measure import add_measure
+from .maps.profile import add_profile
+from .maps.visitation import add_visitation
 from .replay import add_replay
+from .select import add_select
 from .track import add_track
 
 PROGRAM = "napari-tractography"
@@ -78,7 +83,11 @@ def make_parser() -> argparse.ArgumentParser:
     for add in (
         add_track,
         add_info,
+        add_select,
+        add_measure,
+        add_profile,
         add_density,
+        add_visitation,
         add_connectome,
         add_coherence,
         add_replay,

@@ -3,30 +3,52 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import InvalidParameterError
+from ..errors import (
+    FileError,
+    InvalidParameterError,
+    InvalidSeedsError,
+    InvalidTractogramError,
+)
+from ..regions import INCLUDE_RULES
 
 if TYPE_CHECKING:
     from ..fod import Fod
+    from ..recipes.sources import RegionSource
     from ..tracking.inputs import Execution
+    from ..tractogram import Tractogram
 
 TRACTOGRAM_HELP = "tractogram: .tck, .trk, .trx or .vtk"
+WEIGHTS_HELP = (
+    "what each streamline counts: a text file of numbers, as tcksift2 writes it, or the name of a "
+    "column (data per streamline) of a .trx tractogram"
+)
+REGION_FLAGS = {
+    "include": "streamlines must pass here; may be repeated",
+    "exclude": "streamlines that enter are discarded; may be repeated",
+    "stop": "streamlines that enter stop there; may be repeated",
+    "end": "streamlines that enter stop there, those that end elsewhere are discarded; "
+    "may be repeated",
+}
 # How the fields of Execution are spelt on the command line.
 EXECUTION_FLAGS = {"n_threads": "--threads", "memory_limit": "--memory-limit"}
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add how to read an FOD volume."""
-    from ..fields.kinds import AUTO, CHOICES
+    from ..fields.kinds import AUTO, CHOICES, TENSOR_ORDERS
     from ..fields.sh import BASES, FRAMES
+    from ..fields.vectors import AXES
 
     parser.add_argument(
         "--kind",
         default=AUTO,
         metavar="|".join(CHOICES),
-        help="what the volumes are: told by header and values, or taken for SH coefficients in "
-        "any case; peaks and tensors are recognised but not tracked (default auto)",
+        help="what the volumes are: told by header and values, or taken for SH coefficients, peaks "
+        "or tensors in any case (default auto)",
     )
     parser.add_argument(
         "--basis", default=BASES[0], help=f"{', '.join(BASES)} (default {BASES[0]})"
@@ -34,11 +56,22 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--frame", help=f"axes of the directions: {', '.join(FRAMES)} (default by basis)"
     )
+    parser.add_argument(
+        "--axes",
+        help=f"axes of peaks and tensors: {', '.join(AXES)} (default scanner for peaks, for "
+        "tensors by order)",
+    )
+    parser.add_argument(
+        "--order",
+        help=f"of the elements of tensors: {', '.join(TENSOR_ORDERS)} (default as values tell)",
+    )
 
 
 def add_fod(parser: argparse.ArgumentParser) -> None:
     """Add the FOD and how to read it."""
-    parser.add_argument("fod", metavar="FOD", help="FOD volume: .nii, .nii.gz, .mif or .mif.gz")
+    parser.add_argument(
+        "fod", metavar="FOD", help="FOD, peaks or tensors: .nii, .nii.gz, .mif, .mif.gz or .pam5"
+    )
     add_reading(parser)
 
 
@@ -68,7 +101,37 @@ def load(options: argparse.Namespace) -> Fod:
     """Read the FOD that the options name."""
     from ..files.fods import load_fod
 
-    return load_fod(options.fod, kind=options.kind, basis=options.basis, frame=options.frame)
+    return load_fod(
+        options.fod,
+        kind=options.kind,
+        basis=options.basis,
+        frame=options.frame,
+        axes=options.axes,
+        order=options.order,
+    )
+
+
+def load_streamlines(path: str, weights: str | None) -> Tractogram:
+    """Read a tractogram, with weights if a flag names any; without, it has none.
+
+    Raises
+    ------
+    FileError
+        When a file is missing or damaged, or weights do not fit.
+    """
+    from ..files.formats.weights import load_weights
+    from ..tractogram import load_tractogram
+
+    tractogram = load_tractogram(path)
+    if weights is None:
+        return tractogram
+    in_file = path.lower().endswith(".trx") and not Path(weights).exists()
+    try:
+        return tractogram.with_weights(
+            load_weights(path, weights) if in_file else load_weights(weights)
+        )
+    except InvalidTractogramError as error:
+        raise FileError(f"{weights} does not fit {path}: {error}") from None
 
 
 def execution_from(options: argparse.Namespace) -> Execution:
@@ -90,3 +153,77 @@ def execution_from(options: argparse.Namespace) -> Execution:
         for name, flag in EXECUTION_FLAGS.items():
             message = message.replace(f"{name} =", f"{flag} =")
         raise InvalidParameterError(message) from None
+
+
+def add_regions(parser: argparse.ArgumentParser, roles: Mapping[str, str]) -> None:
+    """Add a flag for each role, with its help, and the rule of include regions."""
+    regions = parser.add_argument_group(
+        "regions",
+        "each an IMAGE, on any grid, taken where it is not zero; one label of it, IMAGE:12; or a "
+        "sphere x,y,z,r [mm]",
+    )
+    for role, text in roles.items():
+        regions.add_argument(f"--{role}", metavar="REGION", action="append", default=[], help=text)
+    regions.add_argument(
+        "--include-rule",
+        default="all",
+        metavar="|".join(INCLUDE_RULES),
+        help="which include regions a streamline must pass, ordered: as given (default all)",
+    )
+
+
+def region_sources(
+    options: argparse.Namespace, roles: Mapping[str, str]
+) -> tuple[RegionSource, ...]:
+    """Return the regions that the options name, by role."""
+    return tuple(region_source(role, text) for role in roles for text in getattr(options, role))
+
+
+def region_source(role: str, text: str) -> RegionSource:
+    """Return the region that a flag names: an image, a label of it, or a sphere."""
+    from ..recipes.sources import RegionSource
+    from ..recipes.volumes import VolumeSource
+
+    if text.count(",") == 3 and not Path(text).exists():
+        return RegionSource(role, text, *sphere_numbers(text, f"--{role}"))
+    path, label = _path_and_label(text)
+    return RegionSource(
+        role, Path(text).name, volume=VolumeSource.file(path, label=label, hashed=False)
+    )
+
+
+def _path_and_label(text: str) -> tuple[str, int | None]:
+    path, colon, label = text.rpartition(":")
+    if colon and label.isdecimal() and not Path(text).exists():
+        return path, int(label)
+    return text, None
+
+
+def sphere_numbers(text: str, flag: str) -> tuple[tuple[float, float, float], float]:
+    """Return centre and radius, in mm, of "x,y,z,r".
+
+    Raises
+    ------
+    InvalidSeedsError
+    """
+    try:
+        x, y, z, radius = (float(number) for number in text.split(","))
+    except ValueError:
+        raise InvalidSeedsError(
+            f"{flag} {text!r} is not four numbers; give x,y,z,r in mm such as {flag}=-12,4,30,2."
+        ) from None
+    return (x, y, z), radius
+
+
+def names_of(paths: Sequence[str]) -> list[str]:
+    """Return a name for each of some files: without folder and ending, where that tells them apart.
+
+    Raises
+    ------
+    InvalidParameterError
+        When a file is given twice.
+    """
+    if len(set(paths)) < len(paths):
+        raise InvalidParameterError("A tractogram is given twice; give each once.")
+    names = [Path(path).stem for path in paths]
+    return names if len(set(names)) == len(names) else list(paths)

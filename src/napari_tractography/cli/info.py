@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     fod = load(options)
     parameters = TrackingParameters.for_fod(fod)
-    values = fod.values[:, 0]
+    values = fod.overview_values()
     sizes = " x ".join(f"{size:.4g}" for size in fod.grid.voxel_sizes_mm)
     low, high = fod.grid.bounds_mm()
     print(f"name        {fod.name}")
@@ -43,8 +43,13 @@ def run(options: argparse.Namespace) -> int:
     print(f"shape       {' x '.join(map(str, fod.grid.shape))} voxels of {sizes} mm")
     print(f"spans       {_point(low)} to {_point(high)} mm (RAS+)")
     print(f"orientation {fod.grid.orientation}")
-    print(f"harmonics   lmax {fod.lmax}, {fod.values.shape[1]} coefficients, {fod.basis}")
-    print(f"frame       {fod.frame} axes")
+    if fod.vectors is None:
+        print(f"harmonics   lmax {fod.lmax}, {fod.values.shape[1]} coefficients, {fod.basis}")
+        print(f"frame       {fod.frame} axes")
+    else:
+        if fod.kind == "peaks":
+            print(f"peaks       {fod.vectors.numbers.shape[1] // 3} a voxel at most")
+        print(f"axes        {fod.vectors.axes}")
     print(f"voxels      {fod.n_voxels} with an FOD, {fod.n_invalid_voxels} with NaN or infinity")
     print(f"l = 0       {values.min():.4g} to {values.max():.4g}, mean {values.mean():.4g}")
     print(f"amplitudes  {suited_to(fod).strong_amplitude:.3g} in strong peaks (95th percentile)")

@@ -29,6 +29,8 @@ def track_with_progress(
     with progress_line(sys.stderr.isatty() and not options.quiet) as show:
         show(PREPARING)
         chunks = iter_chunks(inputs, execution, report=report)
+        if inputs.select is not None:
+            return Tractogram.concatenate(_selected(chunks, inputs.select, show))
         n_seeds = len(inputs.seeds)
         return Tractogram.concatenate(_shown(chunks, n_seeds, show), n_seeds=n_seeds)
 
@@ -40,9 +42,25 @@ def _shown(
     n_done, last_s = 0, 0.0
     for chunk in chunks:
         n_done += chunk.n_seeds
-        if time.perf_counter() - last_s > INTERVAL_S:
+        if n_done == n_seeds or time.perf_counter() - last_s > INTERVAL_S:
             last_s = time.perf_counter()
             show(f"{100 * n_done // n_seeds:3d} %  {n_done} of {n_seeds} seeds")
+        yield chunk
+
+
+def _selected(
+    chunks: Iterator[Tractogram], wanted: int, show: Callable[[str], None]
+) -> Iterator[Tractogram]:
+    """Pass chunks on, and show how many streamlines are accepted, and of how many seeds."""
+    n_accepted, n_done, last_s = 0, 0, 0.0
+    for chunk in chunks:
+        n_accepted, n_done = n_accepted + len(chunk), n_done + chunk.n_seeds
+        if time.perf_counter() - last_s > INTERVAL_S:
+            last_s = time.perf_counter()
+            show(
+                f"{100 * n_accepted // wanted:3d} %  {n_accepted} of {wanted} streamlines, "
+                f"{100 * n_accepted / max(n_done, 1):.3g} % of {n_done} seeds"
+            )
         yield chunk
 
 

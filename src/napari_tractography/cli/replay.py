@@ -1,28 +1,62 @@
-"""``napari-tractography replay``: the streamlines of a recipe, made again and compared."""
+"""``napari-tractography replay``: the streamlines of a recipe or a project, made again."""
 
 from __future__ import annotations
 
 import argparse
+import re
+import sys
 import time
-from typing import Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from ..errors import FileError, TractographyError
 from .flags import add_execution, execution_from
 from .progress import print_result, track_with_progress
 
+if TYPE_CHECKING:
+    from ..bundles import Bundle
+    from ..recipes.recipe import Recipe
+    from ..recipes.sources import FodSource
+    from ..tracking.inputs import Execution
+
 EXIT_NOT_THE_SAME = 1
+UNSAFE = re.compile(r"[^\w.+-]+")  # in names of files
+NOT_COMPARED = "tracked in another FOD, so that digests are not compared"
 
 
 def add_replay(commands: Any) -> None:
     """Add the sub-command to the parser of the command."""
     parser = commands.add_parser(
         "replay",
-        help="make the streamlines of a recipe again",
-        description="Make the streamlines of a recipe again, and compare inputs and result with "
-        "what they were. Exits with 1 when the streamlines are others.",
+        help="make the streamlines of a recipe or a project again",
+        description="Make the streamlines of a recipe, or of all bundles of a project, again, and "
+        "compare inputs and result with what they were. Exits with 1 when streamlines are others.",
     )
-    parser.add_argument("recipe", metavar="RECIPE", help=".json, as `track` writes it")
     parser.add_argument(
-        "-o", "--out", metavar="OUT", help="tractogram to write: .trk, .tck, .trx or .vtk"
+        "recipe",
+        metavar="RECIPE|PROJECT",
+        help=".json, as `track` writes it, or .tracts.json, as a project is saved",
+    )
+    parser.add_argument(
+        "-o",
+        "--out",
+        metavar="OUT",
+        help="of a recipe: tractogram to write: .trk, .tck, .trx or .vtk; of a project: folder for "
+        "a tractogram of each bundle",
+    )
+    parser.add_argument(
+        "--format",
+        default="trk",
+        metavar="trk|tck|trx|vtk",
+        help="of the tractograms of a project; .trk holds no streamlines of bundles that come from "
+        "a file, which become .tck (default trk)",
+    )
+    parser.add_argument(
+        "--fod",
+        metavar="FOD",
+        help="track in this FOD instead, such as another subject's in the same space; results are "
+        "then not compared, and edits by streamline number left out",
     )
     add_execution(parser)
     parser.set_defaults(run=run)
@@ -30,24 +64,39 @@ def add_replay(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Track again and compare; return the exit code."""
+    from ..project import is_project
+
+    execution = execution_from(options)
+    if is_project(options.recipe):
+        return _replay_project(options, execution)
+    return _replay_recipe(options, execution)
+
+
+def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
     from ..files.tractograms import check_target
     from ..recipes.recipe import Recipe
     from ..tracking.report import Report
 
-    execution = execution_from(options)
     if options.out:
         check_target(options.out)
     recipe = Recipe.load(options.recipe)
+    if options.fod:
+        recipe = recipe.on_fod(_other_fod(options, recipe))
     inputs = recipe.inputs()
     start = time.perf_counter()
     report = Report()
-    tractogram = track_with_progress(options, inputs, execution, report)
+    tracked = track_with_progress(options, inputs, execution, report)
     seconds = time.perf_counter() - start
+    tractogram = recipe.edit(recipe.weighted(tracked))
     same = recipe.check(tractogram, report.backend)
     if options.out:
         tractogram.save(options.out, reference=inputs.fod)
     if not options.quiet:
-        print_result(tractogram, recipe.parameters, seconds, report)
+        print_result(tracked, recipe.parameters, seconds, report)
+        if recipe.edits:
+            print(f"{len(tractogram)} streamlines after edits, digest {tractogram.digest()}")
+        if options.fod:
+            print(NOT_COMPARED)
         if recipe.digest:
             print(
                 "the same streamlines as the recipe's" if same else "not the recipe's streamlines"
@@ -55,3 +104,108 @@ def run(options: argparse.Namespace) -> int:
         if options.out:
             print(f"written to {options.out}")
     return 0 if same else EXIT_NOT_THE_SAME
+
+
+def _replay_project(options: argparse.Namespace, execution: Execution) -> int:
+    """Make all bundles, one after the other; each is dropped from memory when it is written."""
+    from ..files.tractograms import FORMATS
+    from ..project import Project
+
+    ending = "." + options.format.lstrip(".")
+    if ending not in FORMATS:
+        raise FileError(
+            f"--format {options.format} is unknown; choose one of "
+            f"{', '.join(name[1:] for name in FORMATS)}."
+        )
+    project = Project.load(options.recipe)
+    folder = None if options.out is None else _made_folder(options.out)
+    n_others = n_failed = 0
+    for name, file_name in zip(project.bundles, file_names(project.bundles), strict=True):
+        bundle = project.bundles[name]
+        if options.fod and not bundle.is_tracked:
+            print(f"{name}: from a file of streamlines, not tracked; left out")
+            continue
+        out = None if folder is None else folder / (file_name + _ending_for(bundle, ending))
+        try:
+            n_others += not _replay_bundle(options, execution, bundle, out)
+        except TractographyError as error:
+            n_failed += 1
+            print(f"{name}: {error}", file=sys.stderr)
+        bundle.forget()  # what is written needs no memory any more
+    if n_failed:
+        raise FileError(f"{n_failed} of {len(project.bundles)} bundles could not be made.")
+    if not options.quiet and options.fod:
+        print(NOT_COMPARED)
+    return EXIT_NOT_THE_SAME if n_others else 0
+
+
+def _replay_bundle(
+    options: argparse.Namespace, execution: Execution, bundle: Bundle, out: Path | None
+) -> bool:
+    """Make a bundle and write it; tell whether it is what it was, or not known to be another."""
+    from ..recipes.recipe import Recipe
+    from ..tracking.report import Report
+
+    grid = None
+    if options.fod and isinstance(bundle.source, Recipe):
+        bundle = bundle.on_fod(_other_fod(options, bundle.source))
+    if isinstance(bundle.source, Recipe):
+        inputs, source = bundle.source.read(fods=bundle.fods)
+        bundle.learn(source)
+        report = Report()
+        bundle.adopt(track_with_progress(options, inputs, execution, report), report.backend)
+        grid = inputs.fod
+    tractogram = bundle.tractogram()
+    if out is not None:
+        tractogram.save(out, reference=grid)
+    if not options.quiet:
+        told = {None: "", True: ", the same as the project's", False: ", not the project's"}
+        where = "" if out is None else f"; written to {out}"
+        print(f"{bundle.name}: {len(tractogram)} streamlines{told[bundle.is_proven]}{where}")
+    return bundle.is_proven is not False
+
+
+def file_names(names: Iterable[str]) -> list[str]:
+    """Return names of files, without ending, for names of bundles: safe, and no two the same."""
+    taken: set[str] = set()
+    found = []
+    for name in names:
+        safe = wanted = UNSAFE.sub("_", name).strip("._") or "bundle"
+        number = 1
+        while safe.lower() in taken:  # some disks do not tell small from large letters
+            number += 1
+            safe = f"{wanted}-{number}"
+        taken.add(safe.lower())
+        found.append(safe)
+    return found
+
+
+def _ending_for(bundle: Bundle, ending: str) -> str:
+    """Return the ending for a bundle: without an FOD there is no grid, which .trk needs."""
+    return ".tck" if ending == ".trk" and not bundle.is_tracked else ending
+
+
+def _other_fod(options: argparse.Namespace, recipe: Recipe) -> FodSource:
+    """Return the FOD of --fod, read in the basis and frame of the recipe's."""
+    from ..recipes.sources import FodSource
+
+    return FodSource.file(
+        options.fod, basis=recipe.fod.basis, frame=recipe.fod.frame or None, hashed=False
+    )
+
+
+def _made_folder(path: str) -> Path:
+    """Return a folder that is there; its parent must be.
+
+    Raises
+    ------
+    FileError
+    """
+    folder = Path(path).expanduser()
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"{folder} cannot be made a folder ({error.strerror or error}); choose another."
+        ) from None
+    return folder

@@ -13,21 +13,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError, InvalidSeedsError
-from ..parameters import ParameterSpec, TrackingParameters, parameter_specs, seeding_specs
-from ..regions import INCLUDE_RULES
-from .flags import add_execution, add_fod, execution_from
+from ..parameters import ParameterSpec, TrackingParameters, parameter_specs
+from ..seeding import seeding_specs
+from .flags import (
+    REGION_FLAGS,
+    add_execution,
+    add_fod,
+    add_regions,
+    execution_from,
+    region_source,
+    region_sources,
+    sphere_numbers,
+)
 from .progress import print_result, track_with_progress
 
 if TYPE_CHECKING:
     from ..recipes.sources import RegionSource, SeedSource
-
-REGION_FLAGS = {
-    "include": "streamlines must pass here; may be repeated",
-    "exclude": "streamlines that enter are discarded; may be repeated",
-    "stop": "streamlines that enter stop there; may be repeated",
-    "end": "streamlines that enter stop there, those that end elsewhere are discarded; "
-    "may be repeated",
-}
 
 
 def add_track(commands: Any) -> None:
@@ -50,20 +51,14 @@ def add_track(commands: Any) -> None:
     )
     parser.add_argument("--no-recipe", action="store_true", help="write no recipe beside OUT")
     parser.add_argument("--mask", metavar="IMAGE", help="stay where this image is not zero")
+    parser.add_argument(
+        "--tissues",
+        metavar="5TT",
+        help="tissue image: five volumes as 5ttgen writes them, or FreeSurfer's labels; "
+        "streamlines then end in grey matter, and those that cannot are discarded",
+    )
     _add_seeds(parser)
-    regions = parser.add_argument_group(
-        "regions",
-        "each an IMAGE, on any grid, taken where it is not zero; one label of it, IMAGE:12; or a "
-        "sphere x,y,z,r [mm]",
-    )
-    for role, text in REGION_FLAGS.items():
-        regions.add_argument(f"--{role}", metavar="REGION", action="append", default=[], help=text)
-    regions.add_argument(
-        "--include-rule",
-        default="all",
-        metavar="|".join(INCLUDE_RULES),
-        help="which include regions a streamline must pass, ordered: as given (default all)",
-    )
+    add_regions(parser, REGION_FLAGS)
     add_execution(parser)
     group = parser.add_argument_group("tracking parameters")
     for spec in parameter_specs():
@@ -84,6 +79,18 @@ def _add_seeds(parser: argparse.ArgumentParser) -> None:
     seeds.add_argument(
         "--seed-fod", action="store_true", help="seed everywhere in proportion to the FOD"
     )
+    seeds.add_argument(
+        "--seed-interface",
+        action="store_true",
+        help="seed on the interface of grey and white matter of --tissues",
+    )
+    seeds.add_argument(
+        "--between",
+        metavar="REGION",
+        action="append",
+        help="given twice: seed in each of two regions, for streamlines that end in the other, as "
+        "many as --select says; a region as below",
+    )
     n_per_seed = next(spec for spec in seeding_specs() if spec.name == "n_per_seed")
     parser.add_argument(
         "--n-seeds",
@@ -92,6 +99,18 @@ def _add_seeds(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"streamlines to start, in each sphere if there are several "
         f"(default {n_per_seed.default})",
+    )
+    parser.add_argument(
+        "--select",
+        type=int,
+        metavar="N",
+        help="go on seeding until N streamlines are accepted, instead of --n-seeds",
+    )
+    parser.add_argument(
+        "--max-seeds",
+        type=int,
+        metavar="N",
+        help="with --select, give up after so many seeds (default 1000 for each streamline)",
     )
 
 
@@ -133,6 +152,7 @@ def run(options: argparse.Namespace) -> int:
     from ..files.tractograms import check_target
     from ..recipes.recipe import Recipe
     from ..recipes.sources import FodSource
+    from ..recipes.tissues import TissueSource
     from ..recipes.volumes import VolumeSource
     from ..tracking.report import Report
 
@@ -147,21 +167,27 @@ def run(options: argparse.Namespace) -> int:
             kind=options.kind,
             basis=options.basis,
             frame=options.frame,
+            axes=options.axes,
+            order=options.order,
             hashed=False,
         ),
         seeds=_seed_sources(options, random_seed),
         mask=VolumeSource.file(options.mask, hashed=False) if options.mask else None,
-        regions=tuple(
-            _region_source(role, text) for role in REGION_FLAGS for text in getattr(options, role)
-        ),
+        regions=region_sources(options, REGION_FLAGS),
         include_rule=options.include_rule,
+        tissues=TissueSource.file(options.tissues, hashed=False) if options.tissues else None,
+        select=options.select,
+        max_seeds=options.max_seeds,
+        between=_ends(options),
     )
     inputs, recipe = named.read(hashed=recipe_path is not None)
-    parameters = TrackingParameters.for_fod(inputs.fod, **given)
+    with_tissues = inputs.tissues is not None
+    parameters = TrackingParameters.for_fod(inputs.fod, with_tissues=with_tissues, **given)
     inputs = replace(inputs, parameters=parameters)
     recipe = replace(recipe, parameters=parameters)
     if not options.quiet:
-        chosen = suited_to(inputs.fod).summary(parameters)
+        suited = suited_to(inputs.fod, parameters.row, with_tissues=with_tissues)
+        chosen = suited.summary(parameters)
         if chosen:
             print(chosen)
     start = time.perf_counter()
@@ -194,46 +220,53 @@ def _recipe_path(out: str) -> Path:
     return path
 
 
+def _ends(options: argparse.Namespace) -> tuple[RegionSource, ...]:
+    """Return the two regions to track between, or none."""
+    ends = options.between or ()
+    if not ends:
+        return ()
+    if len(ends) != 2 or not options.select:
+        raise InvalidSeedsError(
+            f"--between was given {len(ends)} time{'s' * (len(ends) != 1)}"
+            f"{'' if options.select else ' and --select not at all'}; give it twice, for the two "
+            "regions to track between, and --select N."
+        )
+    return tuple(region_source("include", text) for text in ends)
+
+
 def _seed_sources(options: argparse.Namespace, random_seed: int) -> tuple[SeedSource, ...]:
     from ..recipes.sources import SeedSource
     from ..recipes.volumes import VolumeSource
 
     n = options.n_seeds
+    if options.between:
+        return ()
     if options.seed_mask:
         volume = VolumeSource.file(options.seed_mask, hashed=False)
         return (SeedSource("mask", n, random_seed, volume=volume),)
     if options.seed_fod:
         return (SeedSource("fod", n, random_seed),)
+    if options.seed_interface:
+        if not options.tissues:
+            raise InvalidSeedsError(
+                "--seed-interface seeds between the grey and white matter of a tissue image; give "
+                "--tissues 5TT as well."
+            )
+        return (SeedSource("interface", n, random_seed),)
     if not options.seed_sphere:
         raise InvalidSeedsError(
-            "There are no seeds; give --seed-mask IMAGE, --seed-sphere x,y,z,r or --seed-fod."
+            "There are no seeds; give --seed-mask IMAGE, --seed-sphere x,y,z,r, --seed-fod, "
+            "--between REGION twice or, with --tissues, --seed-interface."
         )
     spheres = [_sphere_and_number(text) for text in options.seed_sphere]
     counts = [own or n for _, own in spheres]
     firsts = accumulate(counts, initial=0)  # the seeds of all spheres are numbered as one list
     return tuple(
-        SeedSource("sphere", count, random_seed, *_sphere(text, "--seed-sphere"), first=first)
+        SeedSource(
+            "sphere", count, random_seed, *sphere_numbers(text, "--seed-sphere"), first=first
+        )
         for (text, _), count, first in zip(spheres, counts, firsts, strict=False)
     )
-
-
-def _region_source(role: str, text: str) -> RegionSource:
-    from ..recipes.sources import RegionSource
-    from ..recipes.volumes import VolumeSource
-
-    if text.count(",") == 3 and not Path(text).exists():
-        return RegionSource(role, text, *_sphere(text, f"--{role}"))
-    path, label = _path_and_label(text)
-    return RegionSource(
-        role, Path(text).name, volume=VolumeSource.file(path, label=label, hashed=False)
-    )
-
-
-def _path_and_label(text: str) -> tuple[str, int | None]:
-    path, colon, label = text.rpartition(":")
-    if colon and label.isdecimal() and not Path(text).exists():
-        return path, int(label)
-    return text, None
 
 
 def _sphere_and_number(text: str) -> tuple[str, int]:
@@ -246,13 +279,3 @@ def _sphere_and_number(text: str) -> tuple[str, int]:
             f"--seed-sphere {text!r} asks for {own!r} streamlines; the fifth number is how many."
         )
     return sphere, int(own)
-
-
-def _sphere(text: str, flag: str) -> tuple[tuple[float, float, float], float]:
-    try:
-        x, y, z, radius = (float(number) for number in text.split(","))
-    except ValueError:
-        raise InvalidSeedsError(
-            f"{flag} {text!r} is not four numbers; give x,y,z,r in mm such as {flag}=-12,4,30,2."
-        ) from None
-    return (x, y, z), radius

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..directions import direction_set
 from ..errors import InvalidParameterError
-from .sh import MAX_LMAX, SH_COUNTS
+from .sh import BASES, MAX_LMAX, SH_COUNTS, sh_matrix
 
 N_TENSOR, N_KURTOSIS = 6, 15
 # Degrees 0 and 2 of an FOD, a whole tensor or two peaks: all kinds differ in these, unless all
@@ -29,6 +30,12 @@ MIN_POSITIVE_DEFINITE = 0.5
 MAX_NEGATIVE_OF_IMAGES = 0.02
 # Root mean square of degree 2 relative to an FOD of a single direction; below, it has none.
 MIN_ANISOTROPY = 0.01
+# The same of a single fibre direction: 0.9 and more. And degree 2 of such is twice as large along
+# the fibre as it is negative around it; half as large where two directions cross.
+MIN_ANISOTROPY_OF_A_LOBE = 0.5
+MIN_LENGTH_OF_A_LOBE = 1.9
+MAX_RESIDUE_OF_PARALLEL = 1e-3  # relative to the root mean square of voxels
+N_DIRECTIONS = 200
 VANISHING, LARGE = 0.01, 0.1  # of all that follows the first volume
 MIN_NEGATIVE_OF_PEAKS = 0.05
 MIN_ALIKE = 0.9  # of the voxels, so much looks like peaks
@@ -53,19 +60,20 @@ class Kind:
     text : str
         In words.
     remedy : str
-        What to do, since it is not tracked.
+        What to do, where it is not tracked.
+    order : str
+        Of the elements of tensors, one of :data:`TENSOR_ORDERS`.
     """
 
     name: str
     text: str
     remedy: str = ""
+    order: str = ""
 
 
 SH = Kind("sh", "SH coefficients")
-PEAKS = Kind(
-    "peaks", "peaks, vectors of three volumes each", "give the FOD that they were found in"
-)
-TENSOR = Kind("tensor", "diffusion tensors", "fit an FOD to the DWI instead, as dwi2fod does")
+PEAKS = Kind("peaks", "peaks, vectors of three volumes each")
+TENSOR = Kind("tensor", "diffusion tensors", order="mrtrix")
 KURTOSIS = Kind("kurtosis", "kurtosis tensors", "fit an FOD to the DWI instead, as dwi2fod does")
 SERIES = Kind(
     "series",
@@ -91,7 +99,8 @@ KINDS = {
     )
 }  # fmt: skip
 AUTO = "auto"
-CHOICES = (AUTO, "sh", "peaks", "tensor")  # of `kind` in load_fod
+TRACKED = (SH.name, PEAKS.name, TENSOR.name)
+CHOICES = (AUTO, *TRACKED)  # of `kind` in load_fod
 
 
 def checked_kind(kind: str) -> str:
@@ -100,16 +109,11 @@ def checked_kind(kind: str) -> str:
     Raises
     ------
     InvalidParameterError
-        When it is none of :data:`CHOICES`, or one that is known but not tracked.
+        When it is none of :data:`CHOICES`.
     """
     if kind not in CHOICES:
         raise InvalidParameterError(
             f"kind = {kind!r} is unknown; choose one of {', '.join(CHOICES)}."
-        )
-    if kind not in (AUTO, SH.name):
-        row = KINDS[kind]
-        raise InvalidParameterError(
-            f"kind = {kind!r} is known but not tracked: {row.text}; {row.remedy}."
         )
     return kind
 
@@ -140,11 +144,15 @@ def recognise(values: NDArray[np.float32], n_volumes: int) -> Kind:
         return SERIES
     order = _tensor_order(whole)
     if order and n_volumes == N_TENSOR:
-        return dataclasses.replace(TENSOR, text=f"{TENSOR.text}, in the order of {order}")
+        return dataclasses.replace(
+            TENSOR, text=f"{TENSOR.text}, in the order of {order}", order=order
+        )
     if order == "mrtrix" and n_volumes == N_KURTOSIS and (whole[:, 9:12].mean(axis=0) > 0).all():
         return KURTOSIS
     if n_volumes in SH_COUNTS and _non_negative_share(numbers, finite) >= MIN_NON_NEGATIVE:
-        return SH if _anisotropy(whole) >= MIN_ANISOTROPY else ISOTROPIC
+        if _anisotropy(whole) < MIN_ANISOTROPY:
+            return ISOTROPIC
+        return SH if not _are_parallel(whole) or _is_a_lobe(whole) else UNCLEAR
     return PEAKS if n_volumes % 3 == 0 and _are_peaks(numbers, finite) else UNCLEAR
 
 
@@ -163,7 +171,11 @@ def _are_images(values: NDArray[np.float64]) -> bool:
     orders = np.resize(orders, len(sizes))  # as many as there are, in a DWI any number
     total = sizes.sum()
     of_one_sign = min(sizes[orders < 0].sum(), sizes[orders > 0].sum())
-    if of_one_sign <= VANISHING * total and sizes[orders == 0].sum() >= LARGE * total:
+    if (
+        of_one_sign <= VANISHING * total
+        and sizes[orders == 0].sum() >= LARGE * total
+        and _anisotropy(values) >= MIN_ANISOTROPY_OF_A_LOBE
+    ):
         return False
     negative = -values[:, 1:].clip(max=0).sum()
     return bool(negative < MAX_NEGATIVE_OF_IMAGES * total)
@@ -198,6 +210,27 @@ def _non_negative_share(values: NDArray[np.float64], finite: NDArray[np.bool_]) 
 def _anisotropy(values: NDArray[np.float64]) -> float:
     degree_2 = np.linalg.norm(values[:, 1:N_FIRST])
     return float(degree_2 / (np.sqrt(5.0) * np.linalg.norm(values[:, 0])))
+
+
+def _are_parallel(values: NDArray[np.float64]) -> bool:
+    """Tell whether all voxels are the same but for a factor, as in a phantom of one fibre."""
+    first = values[:, :N_FIRST]
+    *rest, largest = np.linalg.eigvalsh(first.T @ first)  # squares of the singular values
+    return bool(sum(rest) <= MAX_RESIDUE_OF_PARALLEL**2 * largest)
+
+
+def _is_a_lobe(values: NDArray[np.float64]) -> bool:
+    """Tell whether degree 2, the same in all voxels, can be that of one fibre in some basis.
+
+    Voxels that are all alike tell little: any six numbers are an FOD that is nearly non-negative.
+    """
+    degree_2 = values[np.abs(values[:, 0]).argmax(), 1:N_FIRST]
+    units = direction_set(N_DIRECTIONS)
+    for basis in BASES:
+        amplitudes = sh_matrix(units, 2, basis)[:, 1:] @ degree_2
+        if amplitudes.max() >= MIN_LENGTH_OF_A_LOBE * -amplitudes.min():
+            return True
+    return False
 
 
 def _are_peaks(values: NDArray[np.float64], finite: NDArray[np.bool_]) -> bool:

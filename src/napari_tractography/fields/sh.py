@@ -5,8 +5,14 @@ Evaluated by DIPY. Read by :mod:`napari_tractography.fod`, which holds coefficie
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from ..arrays import library_of
+from ..errors import InvalidFodError
 
 BASES = ("tournier07", "descoteaux07", "tournier07_legacy", "descoteaux07_legacy")
 FRAMES = ("scanner", "voxel")
@@ -54,3 +60,41 @@ def sh_matrix(units: ArrayLike, lmax: int, basis: str) -> NDArray[np.float64]:
     elif basis == "descoteaux07_legacy":  # |m| in place of a negative m
         matrix = matrix * np.where((orders < 0) & (orders % 2 == 1), -1.0, 1.0)
     return np.asarray(matrix, dtype=np.float64)
+
+
+def check_fod_shape(shape: Sequence[int], name: str) -> None:
+    """Check that an array of this shape can hold an FOD; `name` is what to call it.
+
+    Raises
+    ------
+    InvalidFodError
+        When it is not 4-D or its last axis is no SH count.
+    """
+    if len(shape) != 4:
+        raise InvalidFodError(
+            f"{name} has {len(shape)} dimensions of shape {tuple(shape)}; an FOD volume is 4-D, "
+            "with spherical-harmonic coefficients along the last axis."
+        )
+    if shape[3] not in SH_COUNTS:
+        raise InvalidFodError(
+            f"{name} has {shape[3]} volumes, which is no count of even spherical "
+            "harmonics (1, 6, 15, 28, 45, 66, 91, ...); give an FOD such as wmfod.nii.gz."
+        )
+
+
+def used_sh_voxels(data: Any) -> tuple[Any, Any, int]:
+    """Return values and rows of the voxels in use, and how many are not finite.
+
+    The arrays stay on the device that `data` is on.
+    """
+    library = library_of(data)
+    finite = library.ones(data.shape[:3], dtype=bool)
+    nonzero = library.zeros(data.shape[:3], dtype=bool)
+    for k in range(data.shape[3]):  # a volume at a time: no temporary of the whole size
+        finite &= library.isfinite(data[..., k])
+        nonzero |= data[..., k] != 0
+    used = finite & nonzero
+    values = library.ascontiguousarray(data[used], dtype=np.float32)
+    counted = library.cumsum(used.ravel(), dtype=np.int32).reshape(used.shape)
+    rows = library.where(used, counted - 1, -1).astype(np.int32)
+    return values, rows, used.size - int(finite.sum())

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidFodError
-from ..fields.kinds import AUTO, checked_kind
-from ..fod import Fod, check_fod_shape, checked_reading
+from ..fields.kinds import AUTO, KINDS, PEAKS, SH, TENSOR, checked_kind
+from ..fields.sh import check_fod_shape
+from ..fod import Fod, checked_reading
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 from .images import NumberStream
 from .packing import pack_volumes, pack_voxels
-from .recognition import check_is_fod
+from .recognition import tensor_kind_of, tracked_kind_of
 
 
 class FodReader:
@@ -32,6 +33,12 @@ class FodReader:
         See :func:`.fods.load_fod`.
     basis, frame : str
         How to read the coefficients, see :class:`~napari_tractography.fod.Fod`.
+    axes : str, optional
+        Of peaks and tensors, see :meth:`~napari_tractography.fod.Fod.from_peaks`.
+    order : str, optional
+        Of the elements of tensors; by default as their values tell.
+    look_later : bool
+        Whether :meth:`read` looks what the volumes are, which takes up to a second, and raises.
 
     Attributes
     ----------
@@ -39,7 +46,8 @@ class FodReader:
         Of the file.
     grid : Grid
     isotropic : (x, y, z) float32
-        The l = 0 coefficient of each voxel, zero in empty ones; filled by :meth:`read`.
+        The l = 0 coefficient of each voxel, zero in empty ones; filled by :meth:`read`. Of peaks
+        the largest amplitude, of tensors the FA.
     map_read : threading.Event
         Set when `isotropic` is complete, but for voxels of which another coefficient is NaN or
         infinite: they become zero at the end.
@@ -64,21 +72,26 @@ class FodReader:
         kind: str = AUTO,
         basis: str = "tournier07",
         frame: str | None = None,
+        axes: str | None = None,
+        order: str | None = None,
+        look_later: bool = False,
     ) -> None:
         stored = read_header(path)
         self.name = stored.path.name
         self._shape = without_trailing_ones(stored.shape, 4)
         is_seen = checked_kind(kind) == AUTO and (len(self._shape) == 4 or bool(stored.declares))
-        if not is_seen:
+        if not is_seen and kind in (AUTO, SH.name):
             check_fod_shape(self._shape, self.name)
         self._basis, self._frame = checked_reading(basis, frame)
         self.grid = grid_of(stored)
         check_numeric(stored, InvalidFodError)
         stored.check_size()  # before memory is allocated for the map
-        if is_seen:
-            check_is_fod(stored)  # before gigabytes are read
-            check_fod_shape(self._shape, self.name)
+        self._kind = KINDS[SH.name if kind == AUTO else kind]
+        self._axes, self._order = axes, order or ""
         self._stored = stored
+        self._is_to_be_seen = is_seen
+        if not look_later:
+            self._look()
         self._numbers: NumberStream | None = None
         self._flat = np.zeros(math.prod(self._shape[:3]), np.float32)  # in the order of the file
         self.isotropic: NDArray[np.float32] = stored.arranged(self._flat, 3)
@@ -90,6 +103,17 @@ class FodReader:
         """How much of the file has been read, from 0 to 1; other threads may ask."""
         numbers = self._numbers
         return 0.0 if numbers is None else numbers.n_read / math.prod(self._shape)
+
+    def _look(self) -> None:
+        """Look what the volumes are, once; raise where it is nothing that is tracked."""
+        if self._is_to_be_seen:
+            self._kind = tracked_kind_of(self._stored)  # before gigabytes are read
+            self._is_to_be_seen = False
+        elif self._kind is TENSOR and not self._order:
+            self._kind = tensor_kind_of(self._stored)
+        self._order = self._order or self._kind.order
+        if self._kind is SH:
+            check_fod_shape(self._shape, self.name)
 
     def read(self, *, hashed: bool = False) -> tuple[Fod, str]:
         """Read the coefficients.
@@ -114,11 +138,14 @@ class FodReader:
         FileError
             When the file is truncated or corrupt.
         InvalidFodError
-            When no voxel is usable.
+            When no voxel is usable, or, with `look_later`, when it holds something else.
         GivenUpError
             When :attr:`cancelled` was set.
         """
+        self._look()
         stored = self._stored
+        if self._kind is not SH:
+            return self._read_vectors(hashed=hashed)
         order = stored.order_of(4)
         reading = {"basis": self._basis, "frame": self._frame, "name": self.name}
         with stored.opened(hashed=hashed, cancelled=self.cancelled) as numbers:
@@ -139,5 +166,25 @@ class FodReader:
         else:
             fod = Fod(stored.arranged(flat, 4), self.grid, **reading)
             self.isotropic[...] = fod.isotropic()
+        self.map_read.set()
+        return fod, numbers.sha256
+
+    def _read_vectors(self, *, hashed: bool) -> tuple[Fod, str]:
+        """Read peaks or tensors; see :meth:`read`."""
+        stored = self._stored
+        flat = np.empty(math.prod(stored.shape), np.float32)
+        with stored.opened(hashed=hashed, cancelled=self.cancelled) as numbers:
+            self._numbers = numbers
+            numbers.read(flat)
+        values = stored.arranged(flat, len(stored.shape))
+        values = values.reshape(*stored.shape[:3], -1)  # NIfTI has tensors along its fifth axis
+        if self._kind.name == PEAKS.name:
+            axes = self._axes or "scanner"
+            fod = Fod.from_peaks(values, self.grid, axes=axes, name=self.name)
+        else:
+            fod = Fod.from_tensors(
+                values, self.grid, order=self._order, axes=self._axes, name=self.name
+            )
+        self.isotropic[...] = fod.overview()
         self.map_read.set()
         return fod, numbers.sha256

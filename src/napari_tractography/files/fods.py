@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileError, InvalidMaskError
-from ..fields.kinds import AUTO
+from ..fields.kinds import AUTO, checked_kind
 from ..fod import Fod
 from ..grid import Grid
 from .fod_reader import FodReader
+from .formats.peak_files import PeakReader, reads_peaks
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 
 
@@ -23,6 +24,8 @@ def load_fod(
     kind: str = AUTO,
     basis: str = "tournier07",
     frame: str | None = None,
+    axes: str | None = None,
+    order: str | None = None,
 ) -> Fod:
     """Read an FOD volume.
 
@@ -32,13 +35,22 @@ def load_fod(
     Parameters
     ----------
     path : path-like
-        .nii, .nii.gz, .mif, .mif.gz or .mih; 4-D, with SH coefficients along the last axis.
+        .nii, .nii.gz, .mif, .mif.gz or .mih; 4-D, with SH coefficients, peaks or tensors along
+        the last axis; .pam5, DIPY's peaks; or FSL's dyads1.nii.gz or V1.nii.gz, with which the
+        other dyads and the amplitudes beside it are read, see docs/files.md.
     kind : str
         What the volumes are. "auto" tells from the header and some voxels, and refuses what is no
-        FOD or unclear, with what it looks like; "sh" takes them for SH coefficients in any case.
-        "peaks" and "tensor" are recognised but not tracked.
+        FOD or unclear, with what it looks like; "sh", "peaks" and "tensor" take them for SH
+        coefficients, peaks or tensors in any case.
     basis, frame : str
         How to read the coefficients, see :class:`~napari_tractography.fod.Fod`.
+    axes : str, optional
+        Of peaks and tensors: "scanner", "voxel" or "fsl", see
+        :meth:`~napari_tractography.fod.Fod.from_peaks`. By default "scanner" for peaks but those
+        of FSL and DIPY, which are in their own, and for tensors those of the program whose order
+        they are in.
+    order : str, optional
+        Of the elements of tensors: "mrtrix", "fsl" or "dipy"; by default as their values tell.
 
     Returns
     -------
@@ -52,9 +64,9 @@ def load_fod(
     InvalidFodError
         When it holds something else than an FOD.
     InvalidParameterError
-        When the kind, the basis or the frame is unknown.
+        When the kind, the basis, the frame, the axes or the order is unknown.
     """
-    return FodReader(path, kind=kind, basis=basis, frame=frame).read()[0]
+    return _read_fod(path, False, kind, basis, frame, axes, order)[0]
 
 
 def load_fod_hashed(
@@ -63,12 +75,52 @@ def load_fod_hashed(
     kind: str = AUTO,
     basis: str = "tournier07",
     frame: str | None = None,
+    axes: str | None = None,
+    order: str | None = None,
 ) -> tuple[Fod, str]:
     """Read an FOD volume and the SHA-256 of its file, in one pass; see :func:`load_fod`.
 
     Of a .mih with its data file, the SHA-256 is the header's.
     """
-    return FodReader(path, kind=kind, basis=basis, frame=frame).read(hashed=True)
+    return _read_fod(path, True, kind, basis, frame, axes, order)
+
+
+def _read_fod(
+    path: str | PathLike[str],
+    hashed: bool,
+    kind: str,
+    basis: str,
+    frame: str | None,
+    axes: str | None,
+    order: str | None,
+) -> tuple[Fod, str]:
+    return fod_reader(path, kind=kind, basis=basis, frame=frame, axes=axes, order=order).read(
+        hashed=hashed
+    )
+
+
+def fod_reader(
+    path: str | PathLike[str],
+    *,
+    kind: str = AUTO,
+    basis: str = "tournier07",
+    frame: str | None = None,
+    axes: str | None = None,
+    order: str | None = None,
+    look_later: bool = False,
+) -> FodReader | PeakReader:
+    """Return what reads a file in pieces; the parameters are those of :class:`.FodReader`."""
+    if reads_peaks(path, checked_kind(kind)):
+        return PeakReader(path, axes=axes)
+    return FodReader(
+        path,
+        kind=kind,
+        basis=basis,
+        frame=frame,
+        axes=axes,
+        order=order,
+        look_later=look_later,
+    )
 
 
 def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:
@@ -77,7 +129,7 @@ def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:
     Parameters
     ----------
     path : path-like
-        .nii, .nii.gz, .mif, .mif.gz or .mih.
+        .nii, .nii.gz, .mif, .mif.gz, .mih, .mgz or .mgh.
 
     Returns
     -------

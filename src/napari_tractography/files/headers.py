@@ -14,7 +14,10 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 from nibabel.filebasedimages import ImageFileError
+from nibabel.freesurfer.mghformat import MGHError, MGHHeader
+from nibabel.openers import ImageOpener
 from nibabel.spatialimages import HeaderDataError
+from nibabel.wrapstruct import WrapStructError
 
 from ..errors import FileError, InvalidFodError, InvalidGridError
 from ..grid import Grid
@@ -69,6 +72,42 @@ def _nifti_header(path: Path) -> StoredImage:
     )
 
 
+def _freesurfer_header(path: Path) -> StoredImage:
+    try:
+        with ImageOpener(path) as stream:  # nib.load leaves the file open
+            header = MGHHeader.from_fileobj(stream)
+        shape = tuple(map(int, header.get_data_shape()))
+        affine, dtype = header.get_affine(), header.get_data_dtype()
+        offset = int(header.get_data_offset())
+    except (
+        ImageFileError,
+        HeaderDataError,
+        MGHError,
+        WrapStructError,
+        OSError,
+        EOFError,
+        TypeError,
+        ValueError,
+        KeyError,
+        zlib.error,
+        struct.error,
+    ) as error:
+        raise FileError(
+            f"{path} cannot be read as FreeSurfer's ({error}); copy or export it again."
+        ) from None
+    n_axes = len(shape)
+    return StoredImage(
+        path=path,
+        data_path=path,
+        offset=offset,
+        shape=shape,
+        affine=affine,
+        dtype=dtype,
+        order=tuple(range(n_axes)),
+        flipped=(False,) * n_axes,
+    )
+
+
 def _declared(path: Path, intent: int, shape: tuple[int, ...]) -> str:
     """Return what volumes are by their intent code, or by a .bval beside them, or ""."""
     if intent == SYMMETRIC_MATRIX:
@@ -87,6 +126,8 @@ FORMATS = {
     ".mif": read_mif_header,
     ".mif.gz": read_mif_header,
     ".mih": read_mif_header,
+    ".mgz": _freesurfer_header,
+    ".mgh": _freesurfer_header,
 }
 
 

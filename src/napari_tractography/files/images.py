@@ -38,7 +38,7 @@ class StoredImage:
     path : Path
         The file a person named, for messages.
     data_path : Path
-        The file with the numbers; its ending .gz means that it is compressed.
+        The file with the numbers; its ending .gz or .mgz means that it is compressed.
     offset : int
         Bytes before the first number, after decompression.
     shape : tuple of int
@@ -78,7 +78,7 @@ class StoredImage:
     @property
     def is_compressed(self) -> bool:
         """Whether the numbers lie in a gzip stream."""
-        return self.data_path.name.lower().endswith(".gz")
+        return self.data_path.name.lower().endswith((".gz", ".mgz"))
 
     @property
     def n_bytes(self) -> int:

@@ -7,13 +7,26 @@ that is something else.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InvalidFodError
-from ..fields.kinds import KINDS, N_FIRST, SH, Kind, recognise
+from ..errors import AmbiguousKindError, InvalidFodError
+from ..fields.kinds import (
+    KINDS,
+    N_FIRST,
+    N_TENSOR,
+    PEAKS,
+    SH,
+    TENSOR,
+    TRACKED,
+    UNCLEAR,
+    Kind,
+    recognise,
+)
 from ..fields.sh import SH_COUNTS
 from .headers import check_numeric, read_header
 from .images import StoredImage
@@ -43,6 +56,8 @@ def kind_of_image(stored: StoredImage) -> Kind | None:
     What the header says counts before the values.
     """
     check_numeric(stored, InvalidFodError)
+    if stored.declares == TENSOR.name:
+        return tensor_kind_of(stored)
     if stored.declares:
         return KINDS[stored.declares]
     n_volumes = _n_volumes(stored)
@@ -50,8 +65,10 @@ def kind_of_image(stored: StoredImage) -> Kind | None:
     return recognise(values, n_volumes) if len(values) else None
 
 
-def check_is_fod(stored: StoredImage) -> None:
-    """Check that a 4-D image holds no other kind than an FOD.
+def tracked_kind_of(stored: StoredImage) -> Kind:
+    """Return which of the kinds that are tracked an image holds.
+
+    One of nothing but zeros and NaN counts as an FOD.
 
     Raises
     ------
@@ -61,16 +78,50 @@ def check_is_fod(stored: StoredImage) -> None:
         When it holds something else, or nobody can tell what; with what it looks like.
     """
     kind, n_volumes = kind_of_image(stored), _n_volumes(stored)
-    if kind is not None and kind is not SH:
+    if kind is not None and kind.name not in TRACKED:
         what = f"{n_volumes} volumes" if n_volumes > 1 else "only volume"
+        kinds = _possible_kinds(kind, n_volumes)
         rest = (
-            ", or read it as kind sh if these are SH coefficients all the same"
-            if n_volumes in SH_COUNTS
+            f", or read it as kind {_or(kinds)} if it is that all the same"
+            if kinds
             else "; an FOD has 6, 15, 28, 45, 66, 91, ... volumes"
         )
-        raise InvalidFodError(
+        told = (
             f"{stored.path.name} holds no FOD in its {what} but {kind.text}; {kind.remedy}{rest}."
         )
+        if kinds:
+            raise AmbiguousKindError(told, kinds)
+        raise InvalidFodError(told)
+    return kind or SH
+
+
+def _possible_kinds(kind: Kind, n_volumes: int) -> tuple[str, ...]:
+    """Return as what volumes may be read that look like something else, by their number."""
+    may_be_peaks = n_volumes % 3 == 0
+    if n_volumes not in SH_COUNTS:
+        return (PEAKS.name,) if may_be_peaks and kind is UNCLEAR else ()
+    others = ((PEAKS.name, may_be_peaks), (TENSOR.name, n_volumes == N_TENSOR))
+    return (SH.name, *(name for name, may_be in others if may_be))
+
+
+def _or(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def tensor_kind_of(stored: StoredImage) -> Kind:
+    """Return the kind of an image that is said to hold tensors, with the order of its elements.
+
+    Where its values do not tell, the order is that of its format: NIfTI's for a declared matrix,
+    else MRtrix3's.
+    """
+    check_numeric(stored, InvalidFodError)
+    n_volumes = _n_volumes(stored)
+    values = _sample(stored, n_volumes)
+    found = recognise(values, n_volumes) if len(values) else None
+    if found is not None and found.name == TENSOR.name:
+        return found
+    return replace(TENSOR, order="dipy") if stored.declares == TENSOR.name else TENSOR
 
 
 def _n_volumes(stored: StoredImage) -> int:

@@ -7,11 +7,12 @@ Points are RAS+ mm with voxel centres at integer voxel coordinates on both sides
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -22,7 +23,7 @@ from nibabel.streamlines.tractogram_file import DataError, HeaderError
 from ..errors import FileError
 from ..grid import Grid
 from .formats.streamlines import StreamlineArrays
-from .formats.tck import read_tck, write_tck
+from .formats.tck import iter_tck, read_tck, write_tck
 from .formats.trk import read_trk, write_trk
 from .formats.trx import read_trx, write_trx
 from .formats.vtk import read_vtk, write_vtk
@@ -59,14 +60,17 @@ class TractogramFormat:
         Takes the streamlines, the path, and the grid of the image they belong to or None.
     read : callable
         Takes the path; may raise any of :data:`MALFORMED`.
+    iterate : callable, optional
+        Takes the path and how many streamlines at a time; yields them as they are read.
     """
 
     write: Callable[[StreamlineArrays, Path, Grid | None], None]
     read: Callable[[Path], StreamlineArrays]
+    iterate: Callable[[Path, int], Iterator[StreamlineArrays]] | None = None
 
 
 FORMATS = {
-    ".tck": TractogramFormat(write_tck, read_tck),
+    ".tck": TractogramFormat(write_tck, read_tck, iter_tck),
     ".trk": TractogramFormat(write_trk, read_trk),
     ".trx": TractogramFormat(write_trx, read_trx),
     ".vtk": TractogramFormat(write_vtk, read_vtk),
@@ -132,10 +136,50 @@ def read_streamlines(path: str | PathLike[str]) -> StreamlineArrays:
     """
     file = existing_file(path)
     read = FORMATS[ending_of(file, FORMATS, "a tractogram")].read
+    with _telling(file):
+        return read(file)
+
+
+def iter_streamlines(
+    path: str | PathLike[str], n_streamlines: int = 1 << 14
+) -> Iterator[StreamlineArrays]:
+    """Yield the streamlines of a file, a bounded number at a time.
+
+    Of .tck no more than these are in memory; files of the other formats are read whole.
+
+    Parameters
+    ----------
+    path : path-like
+        As :func:`read_streamlines`.
+    n_streamlines : int
+        At a time.
+
+    Raises
+    ------
+    FileError
+        As :func:`read_streamlines`; where a file is truncated, after what is there.
+    """
+    file = existing_file(path)
+    row = FORMATS[ending_of(file, FORMATS, "a tractogram")]
+    if row.iterate is None:
+        yield read_streamlines(file)
+        return
+    found = row.iterate(file, n_streamlines)
+    while True:
+        with _telling(file):  # only while it reads: warnings of the caller are the caller's
+            block = next(found, None)
+        if block is None:
+            return
+        yield block
+
+
+@contextlib.contextmanager
+def _telling(file: Path) -> Iterator[None]:
+    """Turn what goes wrong while a file is read into one sentence."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nibabel's remarks on missing header entries
-            return read(file)
+            yield
     except FileError:
         raise
     except MALFORMED as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import logging
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
 
@@ -15,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
-from ..errors import InvalidMaskError, InvalidParameterError
+from ..errors import InvalidMaskError, InvalidParameterError, InvalidTractogramError
+from ..files.formats.weights import checked_weights
 from ..files.paths import written_whole
 from ..grid import Grid
 from ..tractogram import Tractogram
@@ -31,11 +33,13 @@ class Connectome:
     ----------
     labels : (n,) int64
         The labels of the image in rising order, without 0.
-    counts : (n, n) int64
-        Streamlines from the label of the row to that of the column. If not directed, each
-        streamline counts for both orders, and once on the diagonal.
+    counts : (n, n) int64, or float64 with weights
+        Streamlines from the label of the row to that of the column, or the sums of their weights.
+        If not directed, each streamline counts for both orders, and once on the diagonal.
     mean_lengths_mm : (n, n) float64
-        Their mean length, 0 where there are none.
+        Their mean length, by weight if there are any, 0 where there are none.
+    n_assigned : int
+        Streamlines with both ends at a label.
     n_unassigned : int
         Streamlines with an end at no label.
     directed : bool
@@ -43,21 +47,15 @@ class Connectome:
     """
 
     labels: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64] | NDArray[np.float64]
     mean_lengths_mm: NDArray[np.float64]
+    n_assigned: int
     n_unassigned: int
     directed: bool
 
-    @property
-    def n_assigned(self) -> int:
-        """Number of streamlines with both ends at a label."""
-        if self.directed:
-            return int(self.counts.sum())
-        return int(np.triu(self.counts).sum())
-
     def save_counts(self, path: str | PathLike[str]) -> None:
         """Write the counts as CSV, labels in the first row and column, whole or not at all."""
-        self._save(path, [[str(n) for n in row] for row in self.counts.tolist()])
+        self._save(path, [[text_of(n) for n in row] for row in self.counts.tolist()])
 
     def save_mean_lengths(self, path: str | PathLike[str]) -> None:
         """Write the mean lengths in mm as CSV, as :meth:`save_counts`."""
@@ -81,19 +79,20 @@ class Connectome:
 
 
 def connectome(
-    tractogram: Tractogram,
+    tractogram: Tractogram | Iterable[Tractogram],
     labels: ArrayLike,
     affine: ArrayLike | Grid,
     *,
     radius_mm: float = 0.0,
     directed: bool = False,
+    weights: ArrayLike | None = None,
 ) -> Connectome:
     """Count the streamlines between each pair of labels, by their first and last points.
 
     Parameters
     ----------
-    tractogram : Tractogram
-        Whole streamlines or endpoints only, RAS+ mm.
+    tractogram : Tractogram, or iterable of Tractogram
+        Whole streamlines or endpoints only, RAS+ mm. Chunks are counted as they come.
     labels : (x, y, z) array_like of int
         0 is no label.
     affine : (4, 4) array_like or Grid
@@ -105,6 +104,8 @@ def connectome(
     directed : bool
         Keep first and last points apart. In a tractogram of this package the last point is where
         tracking along the start direction ended, which is meaningful when that was given.
+    weights : (n_streamlines,) array_like, optional
+        What each streamline counts, such as ``tractogram.weights``; 1 by default.
 
     Returns
     -------
@@ -116,6 +117,8 @@ def connectome(
         When the labels are not 3-D whole numbers, negative, or all 0.
     InvalidParameterError
         When the radius is negative or not finite.
+    InvalidTractogramError
+        When there are more or fewer weights than streamlines, or one is not a number from 0.
     """
     image = np.asarray(labels)
     if image.ndim != 3:
@@ -137,54 +140,84 @@ def connectome(
             f"The labels of shape {image.shape} are all 0; give an image with labels."
         )
     grid = affine if isinstance(affine, Grid) else Grid(whole.shape, affine)
-    filled = np.flatnonzero(np.diff(tractogram.offsets) > 0)
-    ends = [tractogram.offsets[filled], tractogram.offsets[filled + 1] - 1]
-    find = _nearest_labels if radius_mm else _labels_at
-    start, stop = (find(tractogram.points[end], whole, grid, radius_mm) for end in ends)
-    kept = (start > 0) & (stop > 0)
-    if len(tractogram) and not kept.any():
+    find = _NearestLabels(whole, grid, radius_mm) if radius_mm else _LabelsAt(whole, grid)
+    chunks = [tractogram] if isinstance(tractogram, Tractogram) else tractogram
+    n = len(names)
+    counts, totals = np.zeros(n * n), np.zeros(n * n)
+    n_streamlines = n_assigned = 0
+    worth_of_all = None if weights is None else np.asarray(weights)
+    if worth_of_all is not None and isinstance(tractogram, Tractogram):
+        checked_weights(worth_of_all, len(tractogram))
+    for chunk in chunks:
+        filled = np.flatnonzero(np.diff(chunk.offsets) > 0)
+        ends = [chunk.offsets[filled], chunk.offsets[filled + 1] - 1]
+        start, stop = (find(chunk.points[end]) for end in ends)
+        kept = (start > 0) & (stop > 0)
+        rows, columns = np.searchsorted(names, start[kept]), np.searchsorted(names, stop[kept])
+        lengths = chunk.lengths_mm[filled[kept]].astype(np.float64)
+        worth = np.ones(len(lengths))
+        if worth_of_all is not None:
+            part = worth_of_all[n_streamlines : n_streamlines + len(chunk)]
+            worth = checked_weights(part, len(chunk))[filled[kept]].astype(np.float64)
+        if not directed:
+            # Both orders, but a streamline within one label once.
+            other = rows != columns
+            rows, columns = np.append(rows, columns[other]), np.append(columns, rows[other])
+            lengths, worth = np.append(lengths, lengths[other]), np.append(worth, worth[other])
+        cells = rows * n + columns
+        counts += np.bincount(cells, weights=worth, minlength=n * n)
+        totals += np.bincount(cells, weights=worth * lengths, minlength=n * n)
+        n_streamlines += len(chunk)
+        n_assigned += int(kept.sum())
+    if worth_of_all is not None and len(worth_of_all) != n_streamlines:
+        raise InvalidTractogramError(
+            f"There are {len(worth_of_all)} weights for {n_streamlines} streamlines; give as many."
+        )
+    if n_streamlines and not n_assigned:
         logger.warning(
             "None of the %d streamlines ends at labels on both sides; check that both are in the "
             "same space, or raise the radius.",
-            len(tractogram),
+            n_streamlines,
         )
-    rows, columns = np.searchsorted(names, start[kept]), np.searchsorted(names, stop[kept])
-    lengths = tractogram.lengths_mm[filled[kept]].astype(np.float64)
-    if not directed:
-        # Both orders, but a streamline within one label once.
-        other = rows != columns
-        rows, columns = np.append(rows, columns[other]), np.append(columns, rows[other])
-        lengths = np.append(lengths, lengths[other])
-    n = len(names)
-    cells = rows * n + columns
-    counts = np.bincount(cells, minlength=n * n).reshape(n, n)
-    totals = np.bincount(cells, weights=lengths, minlength=n * n).reshape(n, n)
+    square, total = counts.reshape(n, n), totals.reshape(n, n)
     return Connectome(
         labels=names,
-        counts=counts.astype(np.int64),
-        mean_lengths_mm=totals / np.maximum(counts, 1),
-        n_unassigned=len(tractogram) - int(kept.sum()),
+        counts=square.astype(np.int64) if weights is None else square,
+        mean_lengths_mm=total / np.where(square > 0, square, 1.0),
+        n_assigned=n_assigned,
+        n_unassigned=n_streamlines - n_assigned,
         directed=directed,
     )
 
 
-def _labels_at(
-    points: NDArray[np.float32], labels: NDArray[np.int64], grid: Grid, radius_mm: float
-) -> NDArray[np.int64]:
-    """Return the label of the voxel around each of (n, 3) points, 0 outside the image."""
-    inside = grid.contains(points)
-    voxels = np.floor(grid.to_voxel(points[inside]) + 0.5).astype(np.int64)
-    voxels = np.minimum(voxels, np.array(grid.shape) - 1)  # 0.5 - 1e-17 rounds up
-    found = np.zeros(len(points), np.int64)
-    found[inside] = labels[tuple(voxels.T)]
-    return found
+def text_of(count: float) -> str:
+    """Return a count, or a sum of weights, as it is written into a file."""
+    return str(count) if isinstance(count, int) else f"{count:.9g}"
 
 
-def _nearest_labels(
-    points: NDArray[np.float32], labels: NDArray[np.int64], grid: Grid, radius_mm: float
-) -> NDArray[np.int64]:
-    """Return the label nearest to each of (n, 3) points, 0 where none is near enough."""
-    voxels = np.argwhere(labels > 0)
-    distances, nearest = cKDTree(grid.to_mm(voxels)).query(points.astype(np.float64))
-    found = labels[tuple(voxels[nearest].T)]
-    return np.asarray(np.where(distances <= radius_mm, found, 0))
+class _LabelsAt:
+    """Gives the label of the voxel around each of (n, 3) points, 0 outside the image."""
+
+    def __init__(self, labels: NDArray[np.int64], grid: Grid) -> None:
+        self._labels, self._grid = labels, grid
+
+    def __call__(self, points: NDArray[np.float32]) -> NDArray[np.int64]:
+        inside = self._grid.contains(points)
+        voxels = np.floor(self._grid.to_voxel(points[inside]) + 0.5).astype(np.int64)
+        voxels = np.minimum(voxels, np.array(self._grid.shape) - 1)  # 0.5 - 1e-17 rounds up
+        found = np.zeros(len(points), np.int64)
+        found[inside] = self._labels[tuple(voxels.T)]
+        return found
+
+
+class _NearestLabels:
+    """Gives the label nearest to each of (n, 3) points, 0 where none is near enough."""
+
+    def __init__(self, labels: NDArray[np.int64], grid: Grid, radius_mm: float) -> None:
+        voxels = np.argwhere(labels > 0)
+        self._labels, self._radius_mm = labels[tuple(voxels.T)], radius_mm
+        self._tree = cKDTree(grid.to_mm(voxels))
+
+    def __call__(self, points: NDArray[np.float32]) -> NDArray[np.int64]:
+        distances, nearest = self._tree.query(points.astype(np.float64))
+        return np.asarray(np.where(distances <= self._radius_mm, self._labels[nearest], 0))

@@ -7,11 +7,14 @@ command, the plugin and the cluster's workers.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from ..errors import InvalidTractogramError
+from ..files.formats.weights import checked_weights
 from ..grid import Grid
 from ..tractogram import Tractogram
 from .traversal import count_passes
@@ -22,9 +25,86 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+class PassCounter:
+    """Counts the streamlines that pass each voxel, as they come.
+
+    Parameters
+    ----------
+    grid : Grid
+    dtype : type
+        Of the counts: np.int32, or np.float64 for sums of weights.
+    ends_only : bool
+        See :func:`density`.
+
+    Attributes
+    ----------
+    counts : (x, y, z) array of that type
+    n_streamlines : int
+        That were counted, passing or not.
+    """
+
+    def __init__(self, grid: Grid, dtype: Any, *, ends_only: bool = False) -> None:
+        self.grid = grid
+        self.ends_only = ends_only
+        self.counts: NDArray[Any] = np.zeros(grid.shape, dtype)
+        self.n_streamlines = 0
+        self._last = np.empty(grid.shape, np.int64)
+        self._has_passed = False
+
+    def add(self, tractogram: Tractogram, weights: NDArray[Any] | None = None) -> None:
+        """Count streamlines, each once or by its weight."""
+        worth = np.ones(len(tractogram)) if weights is None else weights
+        self._last.fill(-1)  # streamlines are numbered from 0 again
+        count_passes(
+            tractogram.points,
+            tractogram.offsets,
+            worth.astype(self.counts.dtype),
+            self.grid.inverse[:3],
+            self.ends_only,
+            self.counts,
+            self._last,
+        )
+        self.n_streamlines += len(tractogram)
+        self._has_passed = self._has_passed or bool((self._last >= 0).any())
+
+    def warn_if_outside(self) -> None:
+        """Log that no streamline passed the image, where that is so."""
+        if self.n_streamlines and not self._has_passed:
+            low, high = (corner.round(1).tolist() for corner in self.grid.bounds_mm())
+            logger.warning(
+                "None of the %d streamlines passes the image, which spans %s to %s mm; "
+                "check that both are in the same space.",
+                self.n_streamlines, low, high,
+            )  # fmt: skip
+
+
+@overload
 def density(
-    tractogram: Tractogram, grid: Grid | Fod, *, ends_only: bool = False
-) -> NDArray[np.int32]:
+    tractogram: Tractogram | Iterable[Tractogram],
+    grid: Grid | Fod,
+    *,
+    ends_only: bool = False,
+    weights: None = None,
+) -> NDArray[np.int32]: ...
+
+
+@overload
+def density(
+    tractogram: Tractogram | Iterable[Tractogram],
+    grid: Grid | Fod,
+    *,
+    ends_only: bool = False,
+    weights: ArrayLike,
+) -> NDArray[np.float64]: ...
+
+
+def density(
+    tractogram: Tractogram | Iterable[Tractogram],
+    grid: Grid | Fod,
+    *,
+    ends_only: bool = False,
+    weights: ArrayLike | None = None,
+) -> NDArray[Any]:
     """Count the streamlines that pass each voxel.
 
     A streamline counts once in every voxel that it enters, however long it stays and however
@@ -35,27 +115,39 @@ def density(
 
     Parameters
     ----------
-    tractogram : Tractogram
-        RAS+ mm.
+    tractogram : Tractogram, or iterable of Tractogram
+        RAS+ mm. Chunks, such as those of :func:`~napari_tractography.tracking.engine.iter_track`,
+        are counted as they come and not kept.
     grid : Grid or Fod
         The grid of the map; streamlines outside it do not count.
     ends_only : bool
         Count the voxels of the first and the last point only. Needed for tractograms of
         endpoints, between which there is no path.
+    weights : (n_streamlines,) array_like, optional
+        What each streamline counts, such as ``tractogram.weights``; 1 by default.
 
     Returns
     -------
-    (x, y, z) int32
+    (x, y, z) int32, or float64 with weights
+
+    Raises
+    ------
+    InvalidTractogramError
+        When there are more or fewer weights than streamlines, or one is not a number from 0.
     """
     target = grid if isinstance(grid, Grid) else grid.grid
-    counts = np.zeros(target.shape, np.int32)
-    last = np.full(target.shape, -1, np.int64)
-    count_passes(tractogram.points, tractogram.offsets, target.inverse[:3], ends_only, counts, last)
-    if len(tractogram) and not counts.any():
-        low, high = (corner.round(1).tolist() for corner in target.bounds_mm())
-        logger.warning(
-            "None of the %d streamlines passes the image, which spans %s to %s mm; "
-            "check that both are in the same space.",
-            len(tractogram), low, high,
-        )  # fmt: skip
-    return counts
+    chunks = [tractogram] if isinstance(tractogram, Tractogram) else tractogram
+    worth = None if weights is None else np.asarray(weights)
+    counter = PassCounter(target, np.int32 if worth is None else np.float64, ends_only=ends_only)
+    if worth is not None and isinstance(tractogram, Tractogram):
+        checked_weights(worth, len(tractogram))
+    for chunk in chunks:
+        first = counter.n_streamlines
+        part = None if worth is None else worth[first : first + len(chunk)]
+        counter.add(chunk, None if part is None else checked_weights(part, len(chunk)))
+    if worth is not None and len(worth) != counter.n_streamlines:
+        raise InvalidTractogramError(
+            f"There are {len(worth)} weights for {counter.n_streamlines} streamlines; give as many."
+        )
+    counter.warn_if_outside()
+    return counter.counts

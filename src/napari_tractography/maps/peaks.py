@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..directions import direction_set, neighbour_table
+from ..fields.kinds import PEAKS
 from ..fod import Fod
 
 VOXELS_A_BLOCK = 4096
@@ -38,7 +39,7 @@ class Peaks:
 def fod_peaks(
     fod: Fod, *, n_peaks: int = 3, min_amplitude: float = 0.05, n_directions: int = 724
 ) -> Peaks:
-    """Find the local maxima of each voxel's FOD.
+    """Find the local maxima of each voxel's FOD; of an FOD of peaks, those themselves.
 
     A direction of the set is a peak when no neighbour has a larger amplitude; its position is then
     refined to the top of the quadratic through it and its neighbours.
@@ -53,6 +54,8 @@ def fod_peaks(
     n_directions : int
         Size of the set that is searched.
     """
+    if fod.kind == PEAKS.name:
+        return _given_peaks(fod, n_peaks, min_amplitude)
     units = direction_set(n_directions)
     half = n_directions // 2
     neighbours, slopes, tangents = neighbour_table(n_directions)
@@ -89,4 +92,18 @@ def fod_peaks(
         voxels=np.asarray(voxels[rows], dtype=np.int64),
         directions=np.asarray(directions, dtype=np.float32),
         amplitudes=np.asarray(amplitudes, dtype=np.float32),
+    )
+
+
+def _given_peaks(fod: Fod, n_peaks: int, min_amplitude: float) -> Peaks:
+    """Return the peaks that an FOD was made of."""
+    assert fod.vectors is not None
+    vectors = fod.vectors.numbers.reshape(fod.n_voxels, -1, 3)[:, :n_peaks]
+    amplitudes = np.linalg.norm(vectors, axis=2)
+    rows, columns = np.nonzero((amplitudes >= min_amplitude) & (amplitudes > 0))
+    found = amplitudes[rows, columns]
+    return Peaks(
+        voxels=np.argwhere(fod.support)[rows].astype(np.int64),
+        directions=vectors[rows, columns] / found[:, None],
+        amplitudes=found,
     )

@@ -13,14 +13,14 @@ from ..compiling import cached
 
 
 @njit(nogil=True)
-def _enter(cell, streamline, counts, last):
+def _enter(cell, streamline, worth, counts, last):
     """Count a streamline in a voxel, if it lies in the image and was not entered before."""
     x, y, z = cell[0], cell[1], cell[2]
     nx, ny, nz = counts.shape
     inside = 0 <= x < nx and 0 <= y < ny and 0 <= z < nz
     if inside and last[x, y, z] != streamline:
         last[x, y, z] = streamline
-        counts[x, y, z] += 1
+        counts[x, y, z] += worth
 
 
 @njit(nogil=True)
@@ -44,7 +44,7 @@ def _clip(start, end, shape):
 
 
 @njit(nogil=True)
-def _traverse(start, end, streamline, counts, last, cell, last_cell, sign, face_at, spacing):
+def _traverse(start, end, streamline, worth, counts, last, cell, last_cell, sign, face_at, spacing):
     """Enter all voxels between two points; voxel i is [i, i + 1). The last five are work space."""
     enters, leaves = _clip(start, end, counts.shape)
     if enters > leaves:
@@ -62,7 +62,7 @@ def _traverse(start, end, streamline, counts, last, cell, last_cell, sign, face_
             face = cell[a] + (1 if sign[a] > 0 else 0)
             face_at[a] = (face - start[a]) / difference  # as a fraction of the segment
             spacing[a] = 1.0 / abs(difference)
-    _enter(cell, streamline, counts, last)
+    _enter(cell, streamline, worth, counts, last)
     for _ in range(faces):
         a = 0 if face_at[0] <= face_at[1] else 1
         if face_at[2] < face_at[a]:
@@ -70,23 +70,25 @@ def _traverse(start, end, streamline, counts, last, cell, last_cell, sign, face_
         cell[a] += sign[a]
         # Rounding must not carry the traversal past the last voxel along an axis.
         face_at[a] = np.inf if cell[a] == last_cell[a] else face_at[a] + spacing[a]
-        _enter(cell, streamline, counts, last)
+        _enter(cell, streamline, worth, counts, last)
 
 
 @cached(nogil=True)
-def count_passes(points, offsets, to_voxel, ends_only, counts, last):
-    """Add to `counts` in how many voxels each streamline lies.
+def count_passes(points, offsets, weights, to_voxel, ends_only, counts, last):
+    """Add each streamline to `counts` in every voxel in which it lies.
 
     Parameters
     ----------
     points : (n_points, 3) float32
         RAS+ mm.
     offsets : (n_streamlines + 1,) int64
+    weights : (n_streamlines,) of the counts' type
+        What each streamline counts.
     to_voxel : (3, 4) float64
         RAS+ mm to voxel coordinates.
     ends_only : bool
         Only the voxels of first and last points.
-    counts : (x, y, z) int32
+    counts : (x, y, z) int32 or float64
     last : (x, y, z) int64
         The last streamline that entered each voxel, -1 at first.
     """
@@ -108,6 +110,7 @@ def count_passes(points, offsets, to_voxel, ends_only, counts, last):
                     end,
                     end,
                     streamline,
+                    weights[streamline],
                     counts,
                     last,
                     cell,
@@ -121,6 +124,7 @@ def count_passes(points, offsets, to_voxel, ends_only, counts, last):
                     start,
                     end,
                     streamline,
+                    weights[streamline],
                     counts,
                     last,
                     cell,

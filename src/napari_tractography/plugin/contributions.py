@@ -3,43 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 import napari
+from qtpy.QtCore import QEventLoop, QThread, QTimer
+from qtpy.QtWidgets import QApplication
 
 from ..errors import FileError, TractographyError
-from ..fields.kinds import AUTO, SH
+from ..fields.kinds import AUTO, TRACKED, Kind
 from ..fields.sh import SH_COUNTS
 from ..files.fods import load_volume, volume_shape
+from ..files.formats.pam5 import PAM5
 from ..files.recognition import kind_of
 from ..phantoms import make_phantom
+from ..project import is_project
+from ..tissues import N_TISSUES, load_tissues
 from ..tractogram import Tractogram, load_tractogram
 from .layers.opening import FOD_KEY
+from .layers.tissues import tissue_layer_data
 from .layers.volumes import LayerData, fod_grid_of, fod_layer_data, fod_layers, open_fod
 from .space.display import DisplaySpace
 from .streamlines.layer import Streamlines
 
 Reader = Callable[[str | list[str]], list[LayerData]]
 StreamlinesReader = Callable[[str | list[str]], list[Streamlines]]
+PLUGIN, PANEL = "napari-tractography", "Tractography"  # as the manifest has them
+NO_LAYERS: list[Any] = [(None,)]  # what napari takes for a file that was read and gives no layers
+THREAD_NAME = "tractography-looking"
+POLL_SECONDS = 0.02  # between two turns of the event loop
 MRTRIX_ENDINGS = (".mif", ".mif.gz", ".mih")
 
 
 def read_fod(path: str | list[str]) -> Reader | None:
-    """Return a reader for FOD volumes, and for any MRtrix image; None for all else.
+    """Return a reader for FODs, peaks and tensors, and for any MRtrix image; None for all else.
 
-    NIfTI files that are no FOD are left to other readers. No other plugin reads MRtrix images:
+    Other NIfTI files are left to other readers. No other plugin reads MRtrix images:
     where they cannot be read, a sentence says why.
     """
     first = path[0] if isinstance(path, list) else path
     is_mrtrix = first.lower().endswith(MRTRIX_ENDINGS)
+    if first.lower().endswith(PAM5):
+        return _each(_fod_layer)
     try:
         shape = volume_shape(first)
         if is_mrtrix:
+            if shape[3:] == (N_TISSUES,):
+                return _each(_tissue_layer)
             return _each(_volume_layer if len(shape) == 3 else _fod_layer)
-        if len(shape) == 4 and shape[3] in SH_COUNTS and kind_of(first) is SH:
-            # Others of the list may be something else, this one need not be looked at again.
-            return _each(lambda p: _fod_layer(p, kind=SH.name if p == first else AUTO))
+        if len(shape) == 4 and (shape[3] in SH_COUNTS or shape[3] % 3 == 0):
+            found = _kind_of(first)
+            if found is not None and found.name in TRACKED:
+                # Others of the list may be something else, this one need not be looked at again.
+                return _each(lambda p: _fod_layer(p, kind=found.name if p == first else AUTO))
     except TractographyError:
         return _each(_fod_layer) if is_mrtrix else None
     return None
@@ -48,6 +65,12 @@ def read_fod(path: str | list[str]) -> Reader | None:
 def read_tractogram(path: str | list[str]) -> StreamlinesReader:
     """Return a reader for trk, tck, trx and vtk."""
     return _read_streamlines
+
+
+def read_project(path: str | list[str]) -> Reader | None:
+    """Return a reader for a project, which the panel of the viewer opens; None for other JSON."""
+    first = path[0] if isinstance(path, list) else path
+    return _open_project if is_project(first) else None
 
 
 def write_streamlines(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
@@ -78,6 +101,39 @@ def sample_letter() -> list[LayerData]:
     return [fod_layer_data(make_phantom("letter"))]
 
 
+def _kind_of(path: str) -> Kind | None:
+    """Look at a file in a thread; the window is drawn meanwhile.
+
+    napari asks for readers in its main thread and waits for the answer, on which depends whether
+    another plugin gets the file.
+    """
+    application = QApplication.instance()
+    if application is None or QThread.currentThread() != application.thread():
+        return kind_of(path)
+    with ThreadPoolExecutor(1, thread_name_prefix=THREAD_NAME) as pool:
+        future = pool.submit(kind_of, path)
+        while not wait([future], timeout=POLL_SECONDS).done:
+            application.processEvents(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
+    return future.result()
+
+
+def _open_project(path: str | list[str]) -> list[Any]:
+    """Let the panel, docked if it is not, open a project when napari is done; no layers here."""
+    first = path[0] if isinstance(path, list) else path
+    viewer = napari.current_viewer()
+    window = getattr(viewer, "window", None)
+    if window is None:
+        raise FileError(f"{first} is a project, which needs a window; use nt.Project.load.")
+    _, panel = window.add_plugin_dock_widget(PLUGIN, PANEL)
+
+    def open_it() -> None:
+        if panel.project.may_be_lost():
+            panel.project.open_project(first)
+
+    QTimer.singleShot(0, open_it)
+    return NO_LAYERS
+
+
 def _each(read: Callable[[str], LayerData]) -> Reader:
     def read_all(path: str | list[str]) -> list[LayerData]:
         return [read(p) for p in ([path] if isinstance(path, str) else path)]
@@ -93,6 +149,10 @@ def _fod_layer(path: str, *, kind: str = AUTO) -> LayerData:
         if isinstance(layer, Streamlines) and layer.space.grid is None:
             layer.space = DisplaySpace.of(grid)  # they were opened without a volume
     return data
+
+
+def _tissue_layer(path: str) -> LayerData:
+    return tissue_layer_data(load_tissues(path))
 
 
 def _volume_layer(path: str) -> LayerData:

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from qtpy.QtWidgets import QApplication
 
 from ..errors import BackendError, FileError
-from ..files.fod_reader import FodReader
-from ..files.fods import load_fod
+from ..files.fods import fod_reader, load_fod
 from ..fod import Fod
 from ..grid import Grid
 from ..phantoms import make_phantom, phantom_seeds_mm
@@ -65,7 +64,7 @@ def run_demo(fod_path: str | None, output: Path | None) -> int:
         except OSError as error:
             raise FileError(f"{output} cannot be made a folder ({error.strerror}).") from None
     if fod_path is not None:
-        FodReader(fod_path)  # no window for what is no FOD
+        fod_reader(fod_path)  # no window for what is no FOD
     get_qapp()  # files are opened in the background where there is an event loop
     if fod_path is None:
         volume = fod_layer_data(make_phantom(PHANTOM))

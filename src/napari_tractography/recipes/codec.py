@@ -21,9 +21,11 @@ from ..files.paths import existing_file, written_whole
 FORMAT = "napari-tractography recipe"
 # Version 2 adds the backend, the device and the number of the first seed of a sphere; version 3
 # the parameters `edge` and `min_radius_mm`, and it knows no `evaluation`; version 4 the kind of
-# the FOD's file, which was always "sh" before.
-FORMAT_VERSION = 4
-READABLE_VERSIONS = (1, 2, 3, 4)
+# the FOD's file, which was always "sh" before; version 5 edits, weights,
+# tissues, the number to select, two regions to track between, and axes and order of peaks and
+# tensors.
+FORMAT_VERSION = 5
+READABLE_VERSIONS = (1, 2, 3, 4, 5)
 # What the parameters of earlier versions were where a file does not say.
 BEFORE_VERSION_3 = {"edge": "interpolated", "min_probability": 0.005}
 QUOTED_CHARACTERS = 40  # of a wrong value, in messages
@@ -43,9 +45,24 @@ def write_recipe(recipe: Any, path: str | PathLike[str]) -> None:
     FileError
         When it cannot be written.
     """
-    content = {"format": FORMAT, "format_version": FORMAT_VERSION, **encoded(recipe)}
+    write_json(recipe_content(recipe), path)
+
+
+def write_json(content: Any, path: str | PathLike[str]) -> None:
+    """Write plain values as JSON, whole or not at all.
+
+    Raises
+    ------
+    FileError
+        When it cannot be written.
+    """
     with written_whole(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+
+
+def recipe_content(recipe: Any) -> dict[str, Any]:
+    """Return a dataclass as plain values, with the name and the version of the format."""
+    return {"format": FORMAT, "format_version": FORMAT_VERSION, **encoded(recipe)}
 
 
 def read_recipe(kind: type[T], file: Path) -> T:
@@ -58,8 +75,13 @@ def read_recipe(kind: type[T], file: Path) -> T:
     TractographyError
         When a value is of the right type and impossible.
     """
-    content = _read_json(file)
-    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+    return recipe_of(kind, read_json(file), file)
+
+
+def recipe_of(kind: type[T], content: Any, file: Path) -> T:
+    """Return a dataclass of that kind of plain values; `file` is named in messages."""
+    content = dict(content) if isinstance(content, dict) else {}
+    if content.pop("format", None) != FORMAT:
         raise FileError(
             f"{file} is no recipe; give a JSON file that `napari-tractography track` wrote."
         )
@@ -73,22 +95,36 @@ def read_recipe(kind: type[T], file: Path) -> T:
     if found < 3 and isinstance(parameters, dict):
         content["parameters"] = {**BEFORE_VERSION_3, **parameters}
         content["parameters"].pop("evaluation", None)
+    remedy = "write it again with `napari-tractography track`"
+    return decoded(kind, content, f"{file} is a damaged recipe", remedy)
+
+
+def decoded(kind: type[T], content: Any, what: str, remedy: str) -> T:
+    """Return a dataclass of plain values; `what` is wrong and how to mend it are for messages.
+
+    Raises
+    ------
+    FileError
+        When a value is not of its field's type, or a field is unknown or missing.
+    """
     try:
         return typing.cast(T, _decoded(kind, content, ""))
     except _MismatchError as error:
-        raise FileError(
-            f"{file} is a damaged recipe ({error}); write it again with "
-            "`napari-tractography track`."
-        ) from None
+        raise FileError(f"{what} ({error}); {remedy}.") from None
 
 
 def is_recipe(path: str | PathLike[str]) -> bool:
     """Tell whether a file is there and is a recipe, of whatever version."""
+    return format_of(path) == FORMAT
+
+
+def format_of(path: str | PathLike[str]) -> str:
+    """Return what a JSON file says it is, or "" where there is no such file."""
     try:
-        content = _read_json(existing_file(path))
+        content = read_json(existing_file(path))
     except FileError:
-        return False
-    return isinstance(content, dict) and content.get("format") == FORMAT
+        return ""
+    return str(content.get("format", "")) if isinstance(content, dict) else ""
 
 
 def encoded(value: Any) -> Any:
@@ -107,7 +143,14 @@ def encoded(value: Any) -> Any:
     return value
 
 
-def _read_json(file: Path) -> Any:
+def read_json(file: Path) -> Any:
+    """Read the plain values of a JSON file.
+
+    Raises
+    ------
+    FileError
+        When it cannot be read or is no JSON.
+    """
     try:
         return json.loads(file.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -136,6 +179,8 @@ def _decoded(kind: Any, value: Any, where: str) -> Any:
     if origin is dict:  # dict[str, X]
         named = _checked(value, dict, "an object", where)
         return {name: _decoded(arguments[1], v, _path(where, name)) for name, v in named.items()}
+    if kind is Any:
+        return value
     if kind is float:
         return _number(value, where)
     what = {str: "a text", int: "a whole number", bool: "true or false"}[kind]

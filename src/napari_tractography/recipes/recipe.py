@@ -14,22 +14,30 @@ from os import PathLike
 from pathlib import Path
 from typing import Unpack
 
-from ..errors import FileError, InvalidMaskError, TractographyError
+from ..errors import FileError, InvalidMaskError, InvalidRegionError, TractographyError
 from ..files.paths import existing_file
+from ..fod import Fod
 from ..parameters import TrackingParameters
+from ..regions import Region
 from ..seeds import Seeds
 from ..tracking.engine import track_all
 from ..tracking.inputs import Execution, ExecutionKeywords, TrackingInput
 from ..tracking.report import Report
 from ..tractogram import Tractogram
 from .codec import read_recipe, write_recipe
+from .edits import BY_NUMBER, Edit, edited
 from .provenance import TOLERANCE, changed_versions, device_of, present_versions, same_device
 from .sources import FodSource, RegionSource, SeedSource
+from .streamlines import WeightsSource
+from .tissues import TissueSource
 from .volumes import VolumeSource
 
 logger = logging.getLogger(__name__)
 
 ENDING = ".json"
+
+# FODs by where they come from, without the SHA-256; with what was learnt when they were read.
+ReadFods = dict[FodSource, tuple[Fod, FodSource]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +50,24 @@ class Recipe:
     ----------
     fod : FodSource
     seeds : tuple of SeedSource
-        Joined in this order.
+        Joined in this order; none where it tracks between two regions.
     parameters : TrackingParameters
     mask : VolumeSource, optional
         Where streamlines may run; on the FOD's grid.
     regions : tuple of RegionSource
     include_rule : str
+    tissues : TissueSource, optional
+    select, max_seeds : int, optional
         As in :class:`~napari_tractography.tracking.inputs.TrackingInput`.
+    between : tuple of RegionSource
+        Two regions to track between, see
+        :func:`~napari_tractography.tracking.engine.track_between`; or none.
+    weights : WeightsSource, optional
+        Of the streamlines that are tracked, such as tcksift2 finds for them.
+    edits : tuple of Edit
+        What was kept, cut or filtered of them, one after the other.
     digest : str
-        :meth:`Tractogram.digest` of the result, "" if not known.
+        :meth:`Tractogram.digest` of the result, edits included; "" if not known.
     versions : dict
         Of this package and of those that could change a result.
     backend, device : str
@@ -61,11 +78,17 @@ class Recipe:
     """
 
     fod: FodSource
-    seeds: tuple[SeedSource, ...]
+    seeds: tuple[SeedSource, ...] = ()
     parameters: TrackingParameters = field(default_factory=TrackingParameters)
     mask: VolumeSource | None = None
     regions: tuple[RegionSource, ...] = ()
     include_rule: str = "all"
+    weights: WeightsSource | None = None
+    edits: tuple[Edit, ...] = ()
+    tissues: TissueSource | None = None
+    select: int | None = None
+    max_seeds: int | None = None
+    between: tuple[RegionSource, ...] = ()
     digest: str = ""
     versions: dict[str, str] = field(default_factory=present_versions)
     backend: str = ""
@@ -76,13 +99,17 @@ class Recipe:
         """Load and make everything that tracking needs; see :meth:`read`."""
         return self.read(hashed=False)[0]
 
-    def read(self, *, hashed: bool = True) -> tuple[TrackingInput, Recipe]:
+    def read(
+        self, *, hashed: bool = True, fods: ReadFods | None = None
+    ) -> tuple[TrackingInput, Recipe]:
         """Load and make everything that tracking needs; warn when files have changed.
 
         Parameters
         ----------
         hashed : bool
             Whether the SHA-256 of files are taken that are not known yet, while they are read.
+        fods : dict, optional
+            FODs that were read before, which are not read again; what is read is added.
 
         Returns
         -------
@@ -96,7 +123,7 @@ class Recipe:
             When a file is missing or damaged, or a number is impossible.
         """
         try:
-            return self._read(hashed)
+            return self._read(hashed, {} if fods is None else fods)
         except TractographyError:
             raise
         except (TypeError, ValueError, OverflowError) as error:
@@ -104,9 +131,13 @@ class Recipe:
                 f"The recipe's seeds, mask or regions make no sense ({error}); write it again."
             ) from None
 
-    def _read(self, hashed: bool) -> tuple[TrackingInput, Recipe]:
+    def _read(self, hashed: bool, fods: ReadFods) -> tuple[TrackingInput, Recipe]:
         folder = self.folder
-        fod, fod_source = self.fod.read(folder, hashed=hashed)
+        asked = dataclasses.replace(self.fod, sha256="")
+        if asked not in fods or (hashed and not fods[asked][1].sha256):
+            fod, fod_source = self.fod.read(folder, hashed=hashed)
+            fods[asked] = fods[dataclasses.replace(fod_source, sha256="")] = fod, fod_source
+        fod, fod_source = fods[asked]
         mask = mask_source = None
         if self.mask is not None:
             mask, grid, mask_source = self.mask.read(folder, hashed=hashed)
@@ -115,27 +146,38 @@ class Recipe:
                     f"The mask {self.mask.name} is {grid} but {fod.name} is {fod.grid}; resample "
                     "it to the FOD's grid (mrgrid mask regrid -template fod -interp nearest)."
                 )
-        seeds = [source.read(fod, folder, hashed=hashed) for source in self.seeds]
+        tissues = tissue_source = None
+        if self.tissues is not None:
+            tissues, tissue_source = self.tissues.read(folder, hashed=hashed)
+        seeds = [source.read(fod, folder, tissues=tissues, hashed=hashed) for source in self.seeds]
         regions = [source.read(folder, hashed=hashed) for source in self.regions]
+        ends = [source.read(folder, hashed=hashed) for source in self.between]
+        between = _pair([made for made, _ in ends])
         inputs = TrackingInput(
             fod,
-            Seeds.concatenate([made for made, _ in seeds]),
+            between[0].seeds(1) if between else Seeds.concatenate([made for made, _ in seeds]),
             self.parameters,
             mask,
             tuple(region for region, _ in regions),
             self.include_rule,
+            tissues=tissues,
+            select=self.select,
+            max_seeds=self.max_seeds,
+            between=between,
         )
         recipe = dataclasses.replace(
             self,
             fod=fod_source,
             mask=mask_source,
+            tissues=tissue_source,
             seeds=tuple(source for _, source in seeds),
             regions=tuple(source for _, source in regions),
+            between=tuple(source for _, source in ends),
         )
         return inputs, recipe
 
     def run(self, **execution: Unpack[ExecutionKeywords]) -> Tractogram:
-        """Track again; warn when an input or the result is not what it was.
+        """Track and edit again; warn when an input or the result is not what it was.
 
         Raises
         ------
@@ -144,8 +186,27 @@ class Recipe:
         """
         report = Report()
         tractogram = track_all(self.inputs(), Execution(**execution), report=report)
+        tractogram = self.edit(self.weighted(tractogram))
         self.check(tractogram, report.backend)
         return tractogram
+
+    def weighted(self, tractogram: Tractogram) -> Tractogram:
+        """Return streamlines as tracked, with the recipe's weights if it has any."""
+        return tractogram if self.weights is None else self.weights.put_on(tractogram, self.folder)
+
+    def edit(self, tractogram: Tractogram) -> Tractogram:
+        """Return what the edits make of streamlines as tracked."""
+        return edited(tractogram, self.edits, self.folder)
+
+    def on_fod(self, fod: FodSource) -> Recipe:
+        """Return the recipe for another FOD, such as another subject's.
+
+        The digest is not known there. Weights and edits by streamline number are left out, as they
+        belong to other streamlines.
+        """
+        left_out = (*BY_NUMBER, "weights")
+        edits = tuple(edit for edit in self.edits if edit.kind not in left_out)
+        return dataclasses.replace(self, fod=fod, weights=None, edits=edits, digest="")
 
     def check(self, tractogram: Tractogram, backend: str = "") -> bool:
         """Tell whether a tractogram is the recipe's result; warn, with what differs, if not.
@@ -221,3 +282,20 @@ class Recipe:
         """
         file = existing_file(path)
         return dataclasses.replace(read_recipe(cls, file), folder=file.absolute().parent)
+
+
+def _pair(regions: list[Region]) -> tuple[Region, Region] | None:
+    """Return the two regions to track between, None where there are none.
+
+    Raises
+    ------
+    InvalidRegionError
+        When there are more or fewer.
+    """
+    if not regions:
+        return None
+    if len(regions) != 2:
+        raise InvalidRegionError(
+            f"The recipe tracks between {len(regions)} regions; give two, or none."
+        )
+    return regions[0], regions[1]

@@ -21,9 +21,10 @@ from ..files.fods import load_fod, load_fod_hashed
 from ..files.hashing import sha256_of
 from ..files.paths import existing_file
 from ..fod import Fod
-from ..phantoms import make_phantom
+from ..phantoms import PHANTOM_LMAX, make_phantom
 from ..regions import Region
 from ..seeds import Seeds
+from ..tissues import Tissues
 from .volumes import VolumeSource, located, warn_if_changed
 
 
@@ -39,11 +40,16 @@ class FodSource:
         Of the file's bytes, "" if not known. Of .mih pairs, the header's.
     phantom : str
         Name of a phantom, or "".
+    phantom_lmax : int, optional
+        Of a phantom, its largest degree; by default 8.
     basis, frame : str
         How it is read, see :class:`~napari_tractography.fod.Fod`; frame "" is the basis's own.
     kind : str
         What the volumes of the file are, see :func:`~napari_tractography.files.fods.load_fod`;
         once it has been read, what they were taken for.
+    axes, order : str
+        Of peaks and tensors, see the same; "" is as the file says. Once it has been read, what
+        they were taken for.
     """
 
     path: str = ""
@@ -52,6 +58,15 @@ class FodSource:
     basis: str = "tournier07"
     frame: str = ""
     kind: str = SH.name
+    axes: str = ""
+    order: str = ""
+    phantom_lmax: int | None = None
+
+    @classmethod
+    def of_phantom(cls, fod: Fod) -> FodSource:
+        """Name a phantom that was made by its name and lmax alone."""
+        lmax = None if fod.lmax == PHANTOM_LMAX else fod.lmax
+        return cls(phantom=fod.name, basis=fod.basis, frame=fod.frame, phantom_lmax=lmax)
 
     @classmethod
     def file(
@@ -61,6 +76,8 @@ class FodSource:
         kind: str = AUTO,
         basis: str = "tournier07",
         frame: str | None = None,
+        axes: str | None = None,
+        order: str | None = None,
         hashed: bool = True,
     ) -> FodSource:
         """Name an FOD file, with its present SHA-256 unless not `hashed`.
@@ -75,7 +92,15 @@ class FodSource:
         file = existing_file(path).absolute()
         digest = sha256_of(file) if hashed else ""
         used = frame or DEFAULT_FRAMES.get(basis, "")
-        return cls(path=str(file), sha256=digest, basis=basis, frame=used, kind=kind)
+        return cls(
+            path=str(file),
+            sha256=digest,
+            basis=basis,
+            frame=used,
+            kind=kind,
+            axes=axes or "",
+            order=order or "",
+        )
 
     def load(self, folder: Path | None = None) -> Fod:
         """Return the FOD; see :meth:`read`."""
@@ -104,16 +129,29 @@ class FodSource:
         """
         frame = self.frame or None
         if self.phantom:
-            return make_phantom(self.phantom).reread(basis=self.basis, frame=frame), self
+            made = make_phantom(self.phantom, lmax=self.phantom_lmax or PHANTOM_LMAX)
+            return made.reread(basis=self.basis, frame=frame), self
         if not self.path:
             raise FileError("The recipe names neither an FOD file nor a phantom; write it again.")
         file = located(self.path, folder)
+        axes, order = self.axes or None, self.order or None
         if not (hashed or self.sha256):
-            fod = load_fod(file, kind=self.kind, basis=self.basis, frame=frame)
-            return fod, dataclasses.replace(self, kind=fod.kind)
-        fod, sha256 = load_fod_hashed(file, kind=self.kind, basis=self.basis, frame=frame)
+            fod = load_fod(
+                file, kind=self.kind, basis=self.basis, frame=frame, axes=axes, order=order
+            )
+            return fod, self._as_read(fod)
+        fod, sha256 = load_fod_hashed(
+            file, kind=self.kind, basis=self.basis, frame=frame, axes=axes, order=order
+        )
         warn_if_changed(file, self.sha256, sha256, "FOD")
-        return fod, dataclasses.replace(self, sha256=sha256, kind=fod.kind)
+        return fod, dataclasses.replace(self._as_read(fod), sha256=sha256)
+
+    def _as_read(self, fod: Fod) -> FodSource:
+        """Return this source with what the file was taken for."""
+        if fod.vectors is None:
+            return dataclasses.replace(self, kind=fod.kind)
+        vectors = fod.vectors
+        return dataclasses.replace(self, kind=fod.kind, axes=vectors.axes, order=vectors.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +161,7 @@ class SeedSource:
     Attributes
     ----------
     kind : str
-        "sphere", "mask", "fod" or "points".
+        "sphere", "mask", "fod", "interface" or "points".
     n, random_seed : int
         How many were drawn and by which key; not of points.
     center_mm : tuple of 3 float, radius_mm : float
@@ -158,9 +196,16 @@ class SeedSource:
         return self.read(fod, folder, hashed=False)[0]
 
     def read(
-        self, fod: Fod, folder: Path | None = None, *, hashed: bool = True
+        self,
+        fod: Fod,
+        folder: Path | None = None,
+        *,
+        tissues: Tissues | None = None,
+        hashed: bool = True,
     ) -> tuple[Seeds, SeedSource]:
         """Make the seeds; return them, and this source with the SHA-256 of its file.
+
+        Those on the interface need the tissue image.
 
         Raises
         ------
@@ -182,10 +227,18 @@ class SeedSource:
             return seeds, dataclasses.replace(self, volume=volume)
         if self.kind == "fod":
             return Seeds.from_fod(fod, self.n, random_seed=self.random_seed), self
+        if self.kind == "interface":
+            if tissues is None:
+                raise InvalidSeedsError(
+                    "Seeds on the interface of grey and white matter need a tissue image; give "
+                    "one, or seed elsewhere."
+                )
+            return Seeds.on_interface(tissues, self.n, random_seed=self.random_seed), self
         if self.kind == "points":
             return Seeds.at(self.positions_mm, self.directions or None), self
         raise InvalidSeedsError(
-            f"Seeds of the kind {self.kind!r} cannot be made; choose sphere, mask, fod or points."
+            f"Seeds of the kind {self.kind!r} cannot be made; choose sphere, mask, fod, "
+            "interface or points."
         )
 
 

@@ -21,7 +21,7 @@ from .cuda import run as cuda
 from .execution import Execution
 from .plain import run as plain
 from .plan import Plan
-from .report import Report
+from .report import PREPARING, STANDING_IN, Report
 
 logger = logging.getLogger(__name__)
 
@@ -92,9 +92,12 @@ def iter_chunks(
         report.begin(choice.name, choice.reason)
         chunks = cuda.iter_chunks(plan, execution, gpus=choice.gpus, report=report)
         try:
-            yield from measuring.measured(
+            report.phase = PREPARING
+            for chunk in measuring.measured(
                 chunks, plan, report, gpus=choice.gpus, n_threads=n_threads
-            )
+            ):
+                report.phase = ""
+                yield chunk
             return
         except measuring.NothingTrackedError as failure:
             if not choice.automatic:
@@ -105,6 +108,7 @@ def iter_chunks(
     plan, first = plan.on_host(), 0
     if kernels.stands_in(plan):
         reason = choice.reason.rstrip(".")
+        report.phase = STANDING_IN
         for chunk in plain.iter_chunks(plan, execution, kernels.begin(plan), report):
             first += chunk.n_seeds
             report.reason = f"{reason}; {first:,} seeds in NumPy while the kernel was compiled"
@@ -112,8 +116,10 @@ def iter_chunks(
         if first == plan.n_seeds:
             return
     begun = time.perf_counter()
-    if cpu.make_ready(plan):
+    report.phase = PREPARING
+    if kernels.make_ready(plan):
         report.seconds["start"] = time.perf_counter() - begun
+    report.phase = ""
     chunks = cpu.iter_chunks(plan, execution, report=report, first=first)
     yield from measuring.measured(chunks, plan, report, gpus=(), n_threads=n_threads)
 
@@ -191,4 +197,4 @@ def _choose_by_costs(plan: Plan, n_threads: int) -> Choice:
 
 def _gpu_of_fod(plan: Plan, wanted: str) -> int | None:
     """Return the GPU that the tables lie on, where the name of the backend leaves it open."""
-    return gpu_of(plan.table.masses) if wanted in ("auto", "cuda") else None
+    return gpu_of(plan.table.anchor) if wanted in ("auto", "cuda") else None

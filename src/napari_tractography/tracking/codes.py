@@ -29,6 +29,10 @@ MAX_INCLUDES = 16
 assert all(n % TRIES_A_BLOCK == 0 for n in (FIRST_TRIES, SECOND_TRIES, MAX_TRIES))
 
 CLIP, SOFTPLUS = 0, 1
+OF_VECTORS = -1  # in place of the largest degree of the FOD, for kernels of peaks and tensors
+AMONG_NONE, AMONG_DRAWN, AMONG_LARGEST, AMONG_NEAREST = 0, 1, 2, 3
+ALIGNED = np.float32(0.5)  # cosine of the angle within which peaks of several voxels are summed
+SWEEPS = 5  # of Jacobi's method; after three, float32 changes no more in all but rare tensors
 NEAREST, TRILINEAR = 0, 1
 EDGE_VOXEL, EDGE_INTERPOLATED = 0, 1
 BOTH, FORWARD, BACKWARD = 0, 1, 2
@@ -54,10 +58,20 @@ SEED_OUTSIDE_IMAGE = int(StopReason.SEED_OUTSIDE_IMAGE)
 SEED_OUTSIDE_MASK = int(StopReason.SEED_OUTSIDE_MASK)
 SEED_WITHOUT_FOD = int(StopReason.SEED_WITHOUT_FOD)
 SHARP_TURN = int(StopReason.SHARP_TURN)
+ENTERED_CORTEX = int(StopReason.ENTERED_CORTEX)
+ENDED_IN_DEEP_GREY = int(StopReason.ENDED_IN_DEEP_GREY)
+LEFT_DEEP_GREY = int(StopReason.LEFT_DEEP_GREY)
+LEFT_TISSUES = int(StopReason.LEFT_TISSUES)
+ENTERED_FLUID = int(StopReason.ENTERED_FLUID)
+ENDED_IN_WHITE = int(StopReason.ENDED_IN_WHITE)
+TOO_LONG = int(StopReason.TOO_LONG)
+NO_WHITE = int(StopReason.NO_WHITE)
+SEED_IN_WRONG_TISSUE = int(StopReason.SEED_IN_WRONG_TISSUE)
 
 PURPOSE_FORWARD = int(Purpose.FORWARD)
 PURPOSE_BACKWARD = int(Purpose.BACKWARD)
 PURPOSE_START = int(Purpose.START)
+PURPOSES = 8  # times how often a half was taken back: added to the purpose
 
 UNIT_24 = np.float32(2.0**-24)  # what 24 random bits are counted in
 UNIT_20 = np.float32(2.0**-20)
@@ -67,7 +81,7 @@ ABOVE = np.float32(1.0 + 2.0**-9)  # so that rounding to a half float leaves it 
 # inequality a function of degree L that is largest, M, at one point is at least M cos(L a) at a
 # distance a, which is at most 0.83 times the root of the area of a cell.
 EXCESS = np.float32(1.23)
-TWO_PI = np.float32(2.0 * math.pi)
+TWO_PI, HALF_PI = np.float32(2.0 * math.pi), np.float32(0.5 * math.pi)
 LONGEST = np.float32(parameters.LONGEST_ADAPTIVE)  # adaptive step, in steps
 STEEPEST = np.float32(parameters.LONGEST_ADAPTIVE / parameters.SHORTEST_ADAPTIVE)
 
@@ -89,6 +103,12 @@ ON_AXIS = np.float32(1e-6)  # distance from an axis within which any azimuth wil
 N_AROUND = 8  # neighbours of a direction that is looked at
 CLIMB_PARTS = 16  # numbers of a climb, filled up
 
+# Of arcs.
+ARCS_AHEAD = 7  # arcs that are looked at, as in MRtrix3
+RING = 0.5 * math.sqrt(3.0)  # of the cone angle, where six of them end
+STRAIGHT = np.float32(1e-7)  # of the seventh: 1 minus the cosine of its angle
+NEARLY = np.float32(0.01)  # voxels: far more than rounding moves a point of an arc
+
 # Of diffusion and transport.
 LONGEST_PART = np.float32(0.1)  # of gamma times mm
 MOST_NOISE = np.float32(0.02)  # of gamma_noise^2 times that: a part turns by some 0.2 radians
@@ -103,6 +123,17 @@ def _polynomial(*coefficients: float) -> tuple[np.float32, ...]:
 # sin(pi t) / t and cos(pi t) for t from -1/2 to 1/2, as polynomials in t^2, off by 2e-7 at most.
 SINE = _polynomial(0.07765591, -0.59829041, 2.55007739, -5.16771008, 3.14159264)
 COSINE = _polynomial(-0.02439593, 0.23493707, -1.33521195, 4.05870915, -4.93480214, 1.0)
+# The arcsine of the root of t over that root, for t from 0 to 1/2, off by 2e-8 at most.
+ARCSINE = _polynomial(
+    0.109673984,
+    -0.0900862142,
+    0.0755397528,
+    0.0167313888,
+    0.0464808494,
+    0.0748811439,
+    0.166669548,
+    1.0,
+)
 # exp(-t) for t from 0 to 1, and log(1 + t) / t, as polynomials; both off by 1e-7 at most.
 EXP = _polynomial(
     0.000849007873,
@@ -124,6 +155,12 @@ LOG = _polynomial(
     -0.49999445,
     0.999999966,
 )
+# Of tissues, as in MRtrix3.
+LOWEST_SUM = np.float32(0.5)  # of the fractions; below it is no tissue
+PERTURBATION_MM = np.float32(0.001)  # over which their slope is taken
+REVERTS_FROM_ONE_POINT = 3
+KEPT, TRACKED_ANEW, REFUSED = 0, 1, 2  # what becomes of a half
+CROPPINGS = 10  # of the step in which the interface lies, by half each
 SIXTEENTH, LIMIT = np.float32(1 / 16), np.float32(16)  # exponents of softplus up to the limit
 
 
@@ -148,11 +185,24 @@ class Field(NamedTuple):
     neighbours: np.ndarray  # (n_directions, N_NEIGHBOURS) int32
 
 
+class VectorField(NamedTuple):
+    """Peaks or tensors and the mask, as kernels that follow them read them."""
+
+    voxel_rows: np.ndarray  # (x, y, z) int32
+    vectors: np.ndarray  # (n_rows, n) float32: see tables/vectors.py
+    to_voxel: np.ndarray  # (3, 4) float32
+    mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
+    is_tensor: bool
+
+
 class Settings(NamedTuple):
     """The tracking parameters, as numbers."""
 
     algorithm: int
     interpolation: int
+    among_vectors: int  # how to choose among peaks
+    curved: bool  # whether steps are arcs
+    parts: int  # in which a step is taken; each counts as one from here on
     direction: int
     start: int
     step: np.float32
@@ -162,6 +212,7 @@ class Settings(NamedTuple):
     cone_height: np.float32  # 1 minus the cosine of the cone angle
     cone_cosine: np.float32
     cone_sine: np.float32
+    ring_height: np.float32  # 1 minus the cosine of RING of the cone angle
     min_length: np.float32
     max_length: np.float32
     min_steps: int
@@ -178,8 +229,17 @@ class Settings(NamedTuple):
     key_1: np.uint64
 
 
+class Tissues(NamedTuple):
+    """The tissue image; see tissues.py."""
+
+    fractions: np.ndarray  # (x, y, z, 5) float32; of size 0 without an image
+    to_voxel: np.ndarray  # (3, 4) float32
+    backtrack: bool
+    crop: bool
+
+
 class Regions(NamedTuple):
-    """Regions flattened into arrays; see regions.py."""
+    """Regions flattened into arrays, and the tissue image; see regions.py."""
 
     roles: np.ndarray  # (n,) int32
     shapes: np.ndarray  # (n,) int32
@@ -190,6 +250,7 @@ class Regions(NamedTuple):
     rule: int
     n_includes: int
     n_ends: int
+    tissues: Tissues
 
 
 class Scratch(NamedTuple):
@@ -198,33 +259,38 @@ class Scratch(NamedTuple):
     amplitudes: np.ndarray  # (n,) float32: at all directions that are looked at
     peak: np.ndarray  # (4,) float32: a direction and its amplitude
     mixed: np.ndarray  # (n_padded,) float32: coefficients
-    tried: np.ndarray  # (4, POINTS_AT_ONCE) float32: a direction and an amplitude for each lane
+    tried: np.ndarray  # (4, n_lanes) float32: a direction and an amplitude for each lane
     # Of all lanes: amplitudes at all directions that are looked at, and coefficients in axes turned
     # to the cone of each.
-    lane_amplitudes: np.ndarray  # (n, POINTS_AT_ONCE) float32
-    turned: np.ndarray  # (n_padded, POINTS_AT_ONCE) float32
-    climbs: np.ndarray  # (CLIMB_PARTS, POINTS_AT_ONCE) float32: see cpu/sphere/ascent.py
+    lane_amplitudes: np.ndarray  # (n, n_lanes) float32
+    turned: np.ndarray  # (n_padded, n_lanes) float32
+    climbs: np.ndarray  # (CLIMB_PARTS, n_lanes) float32: see cpu/sphere/ascent.py
     # Further climbs, the lane of each, and its coefficients.
-    climb_rows: np.ndarray  # (POINTS_AT_ONCE, CLIMB_PARTS) float32
-    more_climb_rows: np.ndarray  # (POINTS_AT_ONCE, CLIMB_PARTS) float32
-    more_climbs: np.ndarray  # (CLIMB_PARTS, POINTS_AT_ONCE) float32
-    climbers: np.ndarray  # (POINTS_AT_ONCE,) int64
-    rows: np.ndarray  # (POINTS_AT_ONCE, n_padded) float32
+    climb_rows: np.ndarray  # (n_lanes, CLIMB_PARTS) float32
+    more_climb_rows: np.ndarray  # (n_lanes, CLIMB_PARTS) float32
+    more_climbs: np.ndarray  # (CLIMB_PARTS, n_lanes) float32
+    climbers: np.ndarray  # (n_lanes,) int64
+    rows: np.ndarray  # (n_lanes, n_padded) float32
+    # The box of voxels whose bounds were looked at last, and the largest of them.
+    box: np.ndarray  # (6,) int64: first and last voxel along each axis
+    box_bound: np.ndarray  # (2,) float32; and 1 where all of them hold an FOD
 
 
-def new_scratch(n_points: int, n_padded: int) -> Scratch:
-    """Allocate the scratch of one thread, for so many directions at most."""
+def new_scratch(n_points: int, n_padded: int, n_lanes: int) -> Scratch:
+    """Allocate the scratch of one thread, for so many directions at most, and so many lanes."""
     return Scratch(
         amplitudes=np.zeros(n_points, np.float32),
         peak=np.zeros(4, np.float32),
         mixed=np.zeros(n_padded, np.float32),
-        tried=np.zeros((4, POINTS_AT_ONCE), np.float32),
-        lane_amplitudes=np.zeros((n_points, POINTS_AT_ONCE), np.float32),
-        turned=np.zeros((n_padded, POINTS_AT_ONCE), np.float32),
-        climbs=np.zeros((CLIMB_PARTS, POINTS_AT_ONCE), np.float32),
-        climb_rows=np.zeros((POINTS_AT_ONCE, CLIMB_PARTS), np.float32),
-        more_climb_rows=np.zeros((POINTS_AT_ONCE, CLIMB_PARTS), np.float32),
-        more_climbs=np.zeros((CLIMB_PARTS, POINTS_AT_ONCE), np.float32),
-        climbers=np.zeros(POINTS_AT_ONCE, np.int64),
-        rows=np.zeros((POINTS_AT_ONCE, n_padded), np.float32),
+        tried=np.zeros((4, n_lanes), np.float32),
+        lane_amplitudes=np.zeros((n_points, n_lanes), np.float32),
+        turned=np.zeros((n_padded, n_lanes), np.float32),
+        climbs=np.zeros((CLIMB_PARTS, n_lanes), np.float32),
+        climb_rows=np.zeros((n_lanes, CLIMB_PARTS), np.float32),
+        more_climb_rows=np.zeros((n_lanes, CLIMB_PARTS), np.float32),
+        more_climbs=np.zeros((CLIMB_PARTS, n_lanes), np.float32),
+        climbers=np.zeros(n_lanes, np.int64),
+        rows=np.zeros((n_lanes, n_padded), np.float32),
+        box=np.full(6, -(2**40)),  # no voxels yet
+        box_bound=np.zeros(2, np.float32),
     )

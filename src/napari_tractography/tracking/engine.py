@@ -8,34 +8,55 @@ it is chosen by :mod:`.backends`.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ..arrays import as_native, gpu_of, host_array, library_of, mapped, on_its_device, synchronize
-from ..directions import ConeFunction, function_cone
-from ..errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError
+from ..arrays import gpu_of, host_array
+from ..directions import function_cone
+from ..errors import InvalidParameterError, InvalidTissuesError
+from ..fields.tensors import NAME as TENSOR
 from ..fod import Fod
-from ..grid import Grid
 from ..parameters import TrackingParameters
 from ..regions import Region, check_regions
 from ..seeds import Seeds
+from ..tissues import Tissues, check_tissues
 from ..tractogram import Tractogram
 from . import backends, codes
 from .cpu import run as cpu
 from .cuda import run as cuda
 from .cuda import tables as cuda_tables
 from .cuda.errors import explained_for_good
-from .inputs import Execution, ExecutionKeywords, TrackingInput
-from .plan import Plan, kernel_field, kernel_regions, kernel_settings
+from .inputs import (
+    Execution,
+    ExecutionKeywords,
+    InputKeywords,
+    TrackingInput,
+    TrackKeywords,
+    check_backtracking,
+    check_mask,
+    check_seeds,
+)
+from .plan import (
+    Plan,
+    kernel_field,
+    kernel_regions,
+    kernel_settings,
+    kernel_tissues,
+    vector_field,
+)
 from .report import Report
+from .selecting import iter_selected
 from .tables.builders import build_table
 from .tables.cache import fod_table
 from .tables.data import FodTable
+from .tables.vectors import VectorTable, vector_table
 
 logger = logging.getLogger(__name__)
 
@@ -48,39 +69,37 @@ def iter_track(
     seeds: Seeds,
     parameters: TrackingParameters | None = None,
     *,
-    mask: ArrayLike | None = None,
-    regions: Sequence[Region] = (),
-    include_rule: str = "all",
-    cone: ConeFunction | None = None,
     report: Report | None = None,
-    **execution: Unpack[ExecutionKeywords],
+    **given: Unpack[TrackKeywords],
 ) -> Generator[Tractogram, None, None]:
     """Track streamlines, a chunk at a time.
 
     Parameters
     ----------
-    fod, seeds, parameters, mask, regions, include_rule, cone
-        What is tracked: the fields of :class:`~napari_tractography.tracking.inputs.TrackingInput`.
+    fod, seeds, parameters
+        What is tracked; without parameters ``TrackingParameters()``.
     report : Report, optional
         Filled: what tracks, why, and where the time goes.
-    **execution
+    mask, regions, include_rule, cone, tissues, select, max_seeds
+        What else decides on the streamlines: fields of
+        :class:`~napari_tractography.tracking.inputs.TrackingInput`.
+    backend, n_threads, ...
         How: the fields of :class:`~napari_tractography.tracking.inputs.Execution`, such as
         ``backend="cpu"``. The streamlines do not depend on them.
 
     Yields
     ------
     Tractogram
-        In seed order; their `n_seeds` add up to ``len(seeds)``. Closing the generator cancels.
+        In seed order; their `n_seeds` add up to ``len(seeds)`` or, with `select`, to as many as
+        were needed. Closing the generator cancels.
 
     Raises
     ------
     TractographyError
         When something is wrong with the input; raised by this call, before the first chunk.
     """
-    given = TrackingInput(
-        fod, seeds, parameters or TrackingParameters(), mask, regions, include_rule, cone
-    )
-    return iter_chunks(given, Execution(**execution), report=report)
+    what, how = _sorted_out(fod, seeds, parameters, given)
+    return iter_chunks(what, how, report=report)
 
 
 @overload
@@ -89,12 +108,8 @@ def track(
     seeds: Seeds,
     parameters: TrackingParameters | None = None,
     *,
-    mask: ArrayLike | None = None,
-    regions: Sequence[Region] = (),
-    include_rule: str = "all",
-    cone: ConeFunction | None = None,
     device_arrays: Literal[False] = False,
-    **execution: Unpack[ExecutionKeywords],
+    **given: Unpack[TrackKeywords],
 ) -> Tractogram: ...
 
 
@@ -104,12 +119,8 @@ def track(
     seeds: Seeds,
     parameters: TrackingParameters | None = None,
     *,
-    mask: ArrayLike | None = None,
-    regions: Sequence[Region] = (),
-    include_rule: str = "all",
-    cone: ConeFunction | None = None,
     device_arrays: Literal[True],
-    **execution: Unpack[ExecutionKeywords],
+    **given: Unpack[TrackKeywords],
 ) -> cuda.DeviceTractogram: ...
 
 
@@ -118,25 +129,83 @@ def track(
     seeds: Seeds,
     parameters: TrackingParameters | None = None,
     *,
-    mask: ArrayLike | None = None,
-    regions: Sequence[Region] = (),
-    include_rule: str = "all",
-    cone: ConeFunction | None = None,
     device_arrays: bool = False,
-    **execution: Unpack[ExecutionKeywords],
+    **given: Unpack[TrackKeywords],
 ) -> Tractogram | cuda.DeviceTractogram:
     """Track streamlines and return them all; the parameters are those of :func:`iter_track`.
 
     A run without a single streamline logs why as a warning. With `device_arrays` they stay on the
     GPU, as CuPy arrays: see :class:`napari_tractography.tracking.cuda.run.DeviceTractogram`.
     """
-    given = TrackingInput(
-        fod, seeds, parameters or TrackingParameters(), mask, regions, include_rule, cone
-    )
-    how = Execution(**execution)
+    what, how = _sorted_out(fod, seeds, parameters, given)
     if device_arrays:
-        return backends.track_on_device(make_plan(given, on_gpu=True), how)
-    return track_all(given, how)
+        if what.select is not None:
+            raise InvalidParameterError(
+                "select takes several rounds, of which device_arrays has no room; "
+                "give one or the other."
+            )
+        return backends.track_on_device(make_plan(what, on_gpu=True), how)
+    return track_all(what, how)
+
+
+def _sorted_out(
+    fod: Fod, seeds: Seeds, parameters: TrackingParameters | None, given: Mapping[str, Any]
+) -> tuple[TrackingInput, Execution]:
+    """Return what is to be tracked and how, of what was given by name."""
+    of_input = {name: given[name] for name in InputKeywords.__annotations__ if name in given}
+    others = {name: value for name, value in given.items() if name not in of_input}
+    what = TrackingInput(fod, seeds, parameters or TrackingParameters(), **of_input)
+    return what, Execution(**others)
+
+
+def track_between(
+    fod: Fod,
+    one: Region,
+    other: Region,
+    n: int,
+    parameters: TrackingParameters | None = None,
+    *,
+    mask: ArrayLike | None = None,
+    regions: Sequence[Region] = (),
+    tissues: Tissues | None = None,
+    max_seeds: int | None = None,
+    **execution: Unpack[ExecutionKeywords],
+) -> Tractogram:
+    """Track `n` streamlines between two regions, half of them from each.
+
+    Seeds lie in one region; a streamline is accepted when it enters the other, and stops there.
+
+    Parameters
+    ----------
+    one, other : Region
+        Of any role.
+    n : int
+        Seeds go on until so many are accepted, see :func:`iter_track`.
+    regions : sequence of Region
+        More of them, such as exclude regions; all include regions are to be met.
+    max_seeds : int, optional
+        Of each half.
+    fod, parameters, mask, tissues, **execution
+        As in :func:`iter_track`.
+
+    Returns
+    -------
+    Tractogram
+        Those from `one` first. Seeds of the second half are numbered from 0 again; their key is
+        `random_seed` plus 1.
+    """
+    given = TrackingInput(
+        fod,
+        one.seeds(1),
+        parameters or TrackingParameters(),
+        mask,
+        regions,
+        tissues=tissues,
+        select=n,
+        max_seeds=max_seeds,
+        between=(one, other),
+    )
+    return track_all(given, Execution(**execution))
 
 
 def track_all(
@@ -147,7 +216,8 @@ def track_all(
 ) -> Tractogram:
     """Track streamlines and return them all; without a single one, log why as a warning."""
     chunks = iter_chunks(given, execution, report=report)
-    tractogram = Tractogram.concatenate(chunks, n_seeds=len(given.seeds))
+    n_seeds = len(given.seeds) if given.select is None else None
+    tractogram = Tractogram.concatenate(chunks, n_seeds=n_seeds)
     if not len(tractogram):
         logger.warning("%s", tractogram.why_empty())
     return tractogram
@@ -161,33 +231,89 @@ def iter_chunks(
 ) -> Generator[Tractogram, None, None]:
     """Track streamlines, a chunk at a time; see :func:`iter_track`."""
     execution = execution or Execution()
+    report = Report() if report is None else report
+    runs = [given] if given.between is None else given.halves()
+    parts = [_iter_one(run, execution, report) for run in runs]  # wrong input is told here
+    return _counted(_one_after_the_other(parts), report)
+
+
+def _one_after_the_other(
+    parts: Sequence[Generator[Tractogram, None, None]],
+) -> Generator[Tractogram, None, None]:
+    for part in parts:
+        with contextlib.closing(part):
+            yield from part
+
+
+def _iter_one(
+    given: TrackingInput, execution: Execution, report: Report
+) -> Generator[Tractogram, None, None]:
+    chunks = _iter_chunks(given, execution, report, 0)
+    if given.select is not None:
+
+        def track(seeds: Seeds, first: int) -> Generator[Tractogram, None, None]:
+            return _iter_chunks(replace(given, seeds=seeds), execution, report, first)
+
+        chunks = iter_selected(given, track)
+    return chunks
+
+
+def _iter_chunks(
+    given: TrackingInput, execution: Execution, report: Report, first_stream: int
+) -> Generator[Tractogram, None, None]:
+    """Track seeds, the first of which has that number."""
     begun = time.perf_counter()
     plan = make_plan(given, on_gpu=backends.may_use_a_gpu(execution))
-    if report is not None:
-        report.seconds["tables"] = time.perf_counter() - begun
+    plan = replace(plan, first_stream=first_stream)
+    report.seconds["tables"] = time.perf_counter() - begun
     choice = backends.choose(plan, execution)
     return backends.iter_chunks(choice, plan, execution, report=report)
 
 
-def warm_up(parameters: TrackingParameters | None = None, *, lmax: int = 8) -> None:
+def _counted(
+    chunks: Generator[Tractogram, None, None], report: Report
+) -> Generator[Tractogram, None, None]:
+    """Pass chunks on, and count seeds and streamlines."""
+    report.n_seeds = report.n_streamlines = 0
+    with contextlib.closing(chunks):
+        for chunk in chunks:
+            report.n_seeds += chunk.n_seeds
+            report.n_streamlines += len(chunk)
+            yield chunk
+
+
+def warm_up(
+    parameters: TrackingParameters | None = None, *, lmax: int = 8, fod: Fod | None = None
+) -> None:
     """Load the kernels for these parameters, and compile those that are not on the disk yet.
+
+    With an FOD, of which what it holds and its degree count, in place of `lmax`.
 
     The next run then starts at once. Takes less than a second; the first time on a machine, or with
     another algorithm, interpolation or largest degree of the FOD, half a minute, in a process of
     its own. Done for the CPU and, where there is one, for the GPU with most free memory.
     """
     given = parameters or TrackingParameters()
-    backends.warm_up(_smallest_plan(given.algorithm, given.interpolation, lmax))
+    of_vectors = fod is not None and follows_vectors(fod, given)
+    lmax = lmax if fod is None or of_vectors else fod.lmax
+    plan = _smallest_plan(given.algorithm, given.interpolation, lmax, of_vectors=of_vectors)
+    backends.warm_up(plan)
 
 
-def compile_kernel(algorithm: str, interpolation: str, *, lmax: int) -> None:
+def compile_kernel(
+    algorithm: str, interpolation: str, *, lmax: int, of_vectors: bool = False
+) -> None:
     """Compile a kernel for the CPU, in this process, unless it is on the disk."""
-    cpu.make_ready(_smallest_plan(algorithm, interpolation, lmax))
+    cpu.make_ready(_smallest_plan(algorithm, interpolation, lmax, of_vectors=of_vectors))
 
 
-def _smallest_plan(algorithm: str, interpolation: str, lmax: int) -> Plan:
+def _smallest_plan(algorithm: str, interpolation: str, lmax: int, *, of_vectors: bool) -> Plan:
     """Return a plan for which the same kernel is compiled as for all of its kind."""
-    fod = Fod(np.ones((2, 2, 2, (lmax + 1) * (lmax + 2) // 2)), np.eye(4))
+    fod = (
+        Fod.from_peaks(np.ones((2, 2, 2, 3)), np.eye(4))
+        if of_vectors
+        else Fod(np.ones((2, 2, 2, (lmax + 1) * (lmax + 2) // 2)), np.eye(4))
+    )
     kind = TrackingParameters(algorithm=algorithm, interpolation=interpolation)
     return make_plan(TrackingInput(fod, Seeds.at(np.zeros(3)), kind))
 
@@ -206,7 +332,8 @@ def make_plan(given: TrackingInput, *, on_gpu: bool = False) -> Plan:
     TractographyError
         When something is wrong with the input, or what lies on a GPU fills it.
     """
-    gpu = gpu_of(given.fod.device_values.native) if on_gpu else None
+    is_made = given.fod.vectors is not None  # from what lies on the host
+    gpu = gpu_of(given.fod.device_values.native) if on_gpu and not is_made else None
     if gpu is None:
         return _make_plan(given, build_table, on_gpu)
     with explained_for_good(f"cuda:{gpu}"):
@@ -219,12 +346,30 @@ def _make_plan(given: TrackingInput, build: Callable[..., FodTable], on_gpu: boo
     check_seeds(seeds, fod, parameters)
     for warning in check_regions(given.regions, fod.grid):
         logger.warning("%s", warning)
-    flat = kernel_regions(given.regions, given.include_rule, on_gpu=on_gpu)
+    if given.tissues is not None:
+        check_tissues(given.tissues, fod.grid)
+        check_backtracking(parameters)
+    tissues = kernel_tissues(given.tissues, parameters)
+    flat = kernel_regions(given.regions, given.include_rule, tissues=tissues, on_gpu=on_gpu)
     if flat.n_includes > codes.MAX_INCLUDES:
         raise InvalidParameterError(
             f"{flat.n_includes} include regions are too many; give at most {codes.MAX_INCLUDES}."
         )
-    table = fod_table(fod, build)
+    table: FodTable | VectorTable
+    if follows_vectors(fod, parameters):
+        if given.tissues is not None:
+            raise InvalidTissuesError(
+                f"Tissues are for FODs, and {fod.name} holds {fod.kind}; track without a tissue "
+                "image, or an FOD."
+            )
+        if given.cone is not None:
+            raise InvalidParameterError(
+                f"A cone given as a function is for FODs, and {fod.name} holds {fod.kind}; give "
+                "max_angle_deg or min_radius_mm."
+            )
+        table = fod_table(fod, vector_table)
+    else:
+        table = fod_table(fod, build)
     allowed = reach_deg = None
     if given.cone is not None:
         allowed, reach_deg = function_cone(parameters.n_directions, given.cone)
@@ -236,68 +381,20 @@ def _make_plan(given: TrackingInput, build: Callable[..., FodTable], on_gpu: boo
         positions_mm=seeds.device_positions.native if on_gpu else seeds.positions_mm,
         given=first,
         table=table,
-        field=kernel_field(table, parameters, inside, allowed, reach_deg),
+        field=vector_field(table, inside)
+        if isinstance(table, VectorTable)
+        else kernel_field(table, parameters, inside, allowed, reach_deg),
         settings=kernel_settings(parameters, table.scale, reach_deg),
         regions=flat,
     )
 
 
-def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.uint8] | None:
-    """Return the mask as (x, y, z) uint8, 1 inside, on the host or the GPU that it lies on.
+def follows_vectors(fod: Fod, parameters: TrackingParameters) -> bool:
+    """Tell whether an algorithm follows the peaks or tensors of an FOD, and no coefficients.
 
-    Raises
-    ------
-    InvalidMaskError
-        When it has another shape than the FOD or is empty.
+    What has a gradient to follow needs coefficients, and so does what draws from tensors.
     """
-    if mask is None:
-        return None
-    array = as_native(mask)
-    if array.shape != fod.grid.shape:
-        raise InvalidMaskError(
-            f"The mask has shape {array.shape} but {fod.name} has {fod.grid.shape}; "
-            "resample the mask to the FOD's grid (mrgrid mask regrid -template fod)."
-        )
-    with on_its_device(array):
-        inside = (array != 0) & (array == array)  # NaN counts as outside
-        n_inside = int(inside.sum())
-        voxels: NDArray[np.uint8] = library_of(array).ascontiguousarray(inside, dtype=np.uint8)
-    if not n_inside:
-        raise InvalidMaskError(
-            f"The mask of shape {array.shape} is empty; choose or paint another, or track without."
-        )
-    synchronize(voxels)
-    return voxels
-
-
-def check_seeds(seeds: Seeds, fod: Fod, parameters: TrackingParameters) -> None:
-    """Raise when no streamline can start.
-
-    Raises
-    ------
-    InvalidSeedsError
-        When every seed lies outside the volume, or directions are wanted and not given.
-    """
-    if not len(seeds):
-        raise InvalidSeedsError("There are no seeds; place at least one.")
-    if not _any_inside(seeds.device_positions.native, fod.grid):
-        position = ", ".join(f"{x:.1f}" for x in seeds.positions_mm[0])
-        low, high = (corner.round(1).tolist() for corner in fod.grid.bounds_mm())
-        raise InvalidSeedsError(
-            f"All {len(seeds)} seeds lie outside {fod.name}, the first at ({position}) mm; "
-            f"its volume spans {low} to {high} mm (RAS+)."
-        )
-    if parameters.start == "given" and seeds.device_directions is None:
-        raise InvalidSeedsError(
-            'start = "given" needs a direction with every seed; give Seeds.at(points, directions) '
-            'or choose start = "sampled".'
-        )
-
-
-def _any_inside(positions: Any, grid: Grid) -> bool:
-    """Tell whether any of (n, 3) RAS+ mm positions lies inside an image, on their own device."""
-    with on_its_device(positions):
-        inside: Any = True
-        for vox, n in zip(mapped(grid.inverse, positions), grid.shape, strict=True):
-            inside = inside & (vox >= -0.5) & (vox < n - 0.5)
-        return bool(inside.any())
+    among = parameters.row.among_vectors
+    if fod.vectors is None or not among:
+        return False
+    return not (fod.kind == TENSOR and among == "drawn")

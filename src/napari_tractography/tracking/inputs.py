@@ -8,18 +8,40 @@ calls, the recipes and the session; read by :mod:`.engine` and below.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any, TypedDict
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import as_native, library_of, mapped, on_its_device, synchronize
 from ..directions import ConeFunction
-from ..errors import InvalidParameterError
+from ..errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError
 from ..fod import Fod
+from ..grid import Grid
 from ..parameters import TrackingParameters
 from ..regions import INCLUDE_RULES, Region
 from ..seeds import Seeds
+from ..tissues import Tissues
 from .execution import Execution as Execution
 from .execution import ExecutionKeywords as ExecutionKeywords
+
+
+class InputKeywords(TypedDict, total=False):
+    """What a run may be given besides FOD, seeds and parameters; see :class:`TrackingInput`."""
+
+    mask: ArrayLike | None
+    regions: Sequence[Region]
+    include_rule: str
+    cone: ConeFunction | None
+    tissues: Tissues | None
+    select: int | None
+    max_seeds: int | None
+
+
+class TrackKeywords(InputKeywords, ExecutionKeywords, total=False):
+    """What :func:`.engine.track` takes by name: what is tracked, and how."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,13 +60,26 @@ class TrackingInput:
     include_rule : str
         Whether a streamline must meet "all" include regions, "any", or all "ordered" as given,
         from one end to the other.
+    tissues : Tissues, optional
+        Of the brain, on a grid of its own: streamlines then end where fibres can, and others are
+        refused; see docs/tissues.md.
     cone : callable, optional
         Replaces the cone angle, see :func:`napari_tractography.directions.function_cone`.
+    select : int, optional
+        Go on with seeds until so many streamlines are accepted; they are the first so many of the
+        endless list of seeds that `seeds` begin, see :meth:`Seeds.more`. How many `seeds` there
+        are does not matter then, unless they are given points.
+    max_seeds : int, optional
+        After how many seeds to give up, by default 1,000 for each streamline that is wanted.
+    between : tuple of 2 Region, optional
+        Track from each of these regions to the other, `select` streamlines in all, see
+        :func:`.engine.track_between`; `seeds` do not matter then.
 
     Raises
     ------
     InvalidParameterError
-        When the include rule is unknown.
+        When the include rule is unknown, a number is not positive or no whole number, or `between`
+        comes without `select`.
     """
 
     fod: Fod
@@ -54,10 +89,132 @@ class TrackingInput:
     regions: Sequence[Region] = ()
     include_rule: str = "all"
     cone: ConeFunction | None = None
+    tissues: Tissues | None = None
+    select: int | None = None
+    max_seeds: int | None = None
+    between: tuple[Region, Region] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("select", "max_seeds"):
+            count = getattr(self, name)
+            if count is not None and not (isinstance(count, Integral) and int(count) >= 1):
+                raise InvalidParameterError(
+                    f"{name} = {count!r} is impossible; give a whole number from 1."
+                )
         if self.include_rule not in INCLUDE_RULES:
             raise InvalidParameterError(
                 f"include_rule = {self.include_rule!r} is unknown; "
                 f"choose one of {', '.join(INCLUDE_RULES)}."
             )
+        if self.between is not None and self.select is None:
+            raise InvalidParameterError(
+                "Tracking between two regions needs select, the number of streamlines; give it."
+            )
+
+    def halves(self) -> list[TrackingInput]:
+        """Return the two runs, or the one, of which tracking between two regions consists.
+
+        Seeds lie in one region; a streamline is accepted when it enters the other, and stops
+        there. Seeds of the second run are numbered from 0 again; their key is one more.
+        """
+        assert self.between is not None
+        assert self.select is not None
+        one, other = self.between
+        ways = ((one, other, self.select - self.select // 2), (other, one, self.select // 2))
+        return [
+            self._one_way(start, goal, n, self.parameters.random_seed + which)
+            for which, (start, goal, n) in enumerate(ways)
+            if n
+        ]
+
+    def _one_way(self, start: Region, goal: Region, n: int, random_seed: int) -> TrackingInput:
+        return replace(
+            self,
+            seeds=start.seeds(1, random_seed=random_seed),
+            parameters=self.parameters.replace(random_seed=random_seed),
+            regions=(*self.regions, replace(goal, role="include"), replace(goal, role="stop")),
+            select=n,
+            between=None,
+        )
+
+
+def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.uint8] | None:
+    """Return the mask as (x, y, z) uint8, 1 inside, on the host or the GPU that it lies on.
+
+    Raises
+    ------
+    InvalidMaskError
+        When it has another shape than the FOD or is empty.
+    """
+    if mask is None:
+        return None
+    array = as_native(mask)
+    if array.shape != fod.grid.shape:
+        raise InvalidMaskError(
+            f"The mask has shape {array.shape} but {fod.name} has {fod.grid.shape}; "
+            "resample the mask to the FOD's grid (mrgrid mask regrid -template fod)."
+        )
+    with on_its_device(array):
+        inside = (array != 0) & (array == array)  # NaN counts as outside
+        n_inside = int(inside.sum())
+        voxels: NDArray[np.uint8] = library_of(array).ascontiguousarray(inside, dtype=np.uint8)
+    if not n_inside:
+        raise InvalidMaskError(
+            f"The mask of shape {array.shape} is empty; choose or paint another, or track without."
+        )
+    synchronize(voxels)
+    return voxels
+
+
+def check_backtracking(parameters: TrackingParameters) -> None:
+    """Raise when streamlines cannot be taken back.
+
+    Raises
+    ------
+    InvalidParameterError
+        When the algorithm draws nothing, or steps differ in length.
+    """
+    if not parameters.backtrack:
+        return
+    if not parameters.row.draws:
+        raise InvalidParameterError(
+            f"backtrack is of no use with the algorithm {parameters.algorithm}, which would go the "
+            "same way again; choose one that draws, such as probabilistic, or do without."
+        )
+    if parameters.adaptive and parameters.uses("adaptive"):
+        raise InvalidParameterError(
+            "backtrack needs steps of one length; do without adaptive, or without backtrack."
+        )
+
+
+def check_seeds(seeds: Seeds, fod: Fod, parameters: TrackingParameters) -> None:
+    """Raise when no streamline can start.
+
+    Raises
+    ------
+    InvalidSeedsError
+        When every seed lies outside the volume, or directions are wanted and not given.
+    """
+    if not len(seeds):
+        raise InvalidSeedsError("There are no seeds; place at least one.")
+    if not _any_inside(seeds.device_positions.native, fod.grid):
+        position = ", ".join(f"{x:.1f}" for x in seeds.positions_mm[0])
+        low, high = (corner.round(1).tolist() for corner in fod.grid.bounds_mm())
+        raise InvalidSeedsError(
+            f"All {len(seeds)} seeds lie outside {fod.name}, the first at ({position}) mm; "
+            f"its volume spans {low} to {high} mm (RAS+)."
+        )
+    if parameters.start == "given" and seeds.device_directions is None:
+        raise InvalidSeedsError(
+            'start = "given" needs a direction with every seed; give Seeds.at(points, directions) '
+            'or choose start = "sampled".'
+        )
+
+
+def _any_inside(positions: Any, grid: Grid) -> bool:
+    """Tell whether any of (n, 3) RAS+ mm positions lies inside an image, on their own device."""
+    with on_its_device(positions):
+        inside: Any = True
+        for vox, n in zip(mapped(grid.inverse, positions), grid.shape, strict=True):
+            inside = inside & (vox >= -0.5) & (vox < n - 0.5)
+        return bool(inside.any())

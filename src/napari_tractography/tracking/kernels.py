@@ -9,8 +9,6 @@ code in Numba's cache, from where this one loads it. Meanwhile :mod:`.plain` tra
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -18,6 +16,8 @@ import time
 import zlib
 from pathlib import Path
 
+from ..processes import run_in_a_process
+from . import codes
 from .algorithms import BY_CODE
 from .codes import NEAREST
 from .cpu import run as cpu
@@ -31,7 +31,7 @@ in_a_process = True
 
 COMMAND = """
 from napari_tractography.tracking.engine import compile_kernel
-compile_kernel({algorithm!r}, {interpolation!r}, lmax={lmax})
+compile_kernel({algorithm!r}, {interpolation!r}, lmax={lmax}, of_vectors={of_vectors})
 """
 AND_REMOVE = """
 from pathlib import Path
@@ -67,6 +67,7 @@ def begin(plan: Plan) -> threading.Event:
         algorithm=BY_CODE[plan.settings.algorithm].name,
         interpolation="nearest" if plan.settings.interpolation == NEAREST else "trilinear",
         lmax=plan.table.lmax,
+        of_vectors=isinstance(plan.field, codes.VectorField),
     )
     with _lock:
         if command in _under_way:
@@ -82,11 +83,13 @@ def begin(plan: Plan) -> threading.Event:
     return ended
 
 
-def make_ready(plan: Plan) -> None:
-    """Compile or load the kernel of a plan, and wait for it."""
+def make_ready(plan: Plan) -> bool:
+    """Compile or load the kernel of a plan, and wait for it; return whether that was needed."""
     if is_missing(plan):
         begin(plan).wait()
-    cpu.make_ready(plan)
+        cpu.make_ready(plan)
+        return True
+    return cpu.make_ready(plan)
 
 
 def _compile(command: str, plan: Plan, ended: threading.Event) -> None:
@@ -122,21 +125,6 @@ def _is_fresh(marker: Path) -> bool:
 
 def _run(command: str) -> None:
     """Run a command in a Python of its own, which goes on should this one end before it."""
-    if not sys.executable or hasattr(sys, "frozen"):  # no Python that can be started by itself
-        return
-    problem = ""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", command],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # of Windows
-            check=False,
-        )
-        problem = f"exit status {done.returncode}" if done.returncode else ""
-    except OSError as error:
-        problem = str(error)
+    problem = run_in_a_process(command)
     if problem:
         logger.warning("Compiling in a process of its own failed (%s): compiling here.", problem)

@@ -15,6 +15,7 @@ from . import devices
 from .costs import Cost, PerformanceModel
 from .plan import Plan
 from .report import Report
+from .tables.data import FodTable
 
 MEASURED_SECONDS = 0.05  # shorter runs measure nothing
 MEASURED_BYTES = 1e6  # of tables: smaller uploads measure nothing
@@ -47,7 +48,9 @@ def cost_key(plan: Plan, gpus: Sequence[int], n_threads: int) -> str:
         device = " + ".join(devices.model(gpu) for gpu in gpus)
     else:
         device = f"{platform.node()} {platform.machine()} x {n_threads}"
-    kind = f"{settings.algorithm}{settings.interpolation}, lmax {plan.table.lmax}"
+    table = plan.table
+    what = f"lmax {table.lmax}" if isinstance(table, FodTable) else "vectors"
+    kind = f"{settings.algorithm}{settings.interpolation}, {what}"
     return f"{device}, {kind}, {'ends' if settings.endpoints else 'lines'}"
 
 

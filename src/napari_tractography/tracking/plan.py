@@ -18,13 +18,21 @@ from ..directions import direction_set, neighbour_table
 from ..fields.polynomials import shifts
 from ..parameters import SOFTPLUS_SHARPNESS, TrackingParameters
 from ..regions import INCLUDE_RULES, Region
+from ..tissues import N_TISSUES, Tissues
 from . import codes
 from .tables.builders import cone_points, look_points, sphere_points
 from .tables.data import FodTable
+from .tables.vectors import VectorTable
 
 POSITIVITIES = {"clip": codes.CLIP, "softplus": codes.SOFTPLUS}
 EDGES = {"voxel": codes.EDGE_VOXEL, "interpolated": codes.EDGE_INTERPOLATED}
 INTERPOLATIONS = {"nearest": codes.NEAREST, "trilinear": codes.TRILINEAR}
+AMONG_VECTORS = {
+    "": codes.AMONG_NONE,
+    "drawn": codes.AMONG_DRAWN,
+    "largest": codes.AMONG_LARGEST,
+    "nearest": codes.AMONG_NEAREST,
+}
 DIRECTIONS = {"both": codes.BOTH, "forward": codes.FORWARD, "backward": codes.BACKWARD}
 STARTS = {
     "sampled": codes.START_SAMPLED,
@@ -53,17 +61,20 @@ class Plan:
         RAS+ mm.
     given : (n_seeds, 3) float32
         Start directions, RAS+; (0, 3) unless they are given.
-    table : FodTable
+    table : FodTable or VectorTable
     field, settings, regions : NamedTuple
         What kernels read, see :mod:`napari_tractography.tracking.codes`.
+    first_stream : int
+        Streamline id of seed 0, which random numbers and `seed_index` start from.
     """
 
     positions_mm: NDArray[np.float32]
     given: NDArray[np.float32]
-    table: FodTable
-    field: codes.Field
+    table: FodTable | VectorTable
+    field: codes.Field | codes.VectorField
     settings: codes.Settings
     regions: codes.Regions
+    first_stream: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "positions_mm", _read_only(self.positions_mm))
@@ -73,6 +84,11 @@ class Plan:
     def n_seeds(self) -> int:
         """Number of seeds."""
         return len(self.positions_mm)
+
+    @property
+    def with_tissues(self) -> bool:
+        """Whether there is a tissue image."""
+        return self.regions.tissues.fractions.size > 0
 
     def on_host(self) -> Plan:
         """Return the plan with all that was given brought to the host, as the CPU reads it."""
@@ -131,6 +147,17 @@ def kernel_field(
     )
 
 
+def vector_field(table: VectorTable, mask: NDArray[np.uint8] | None = None) -> codes.VectorField:
+    """Put peaks or tensors and the mask into the kernel's form; see :func:`kernel_field`."""
+    return codes.VectorField(
+        voxel_rows=_read_only(table.voxel_rows),
+        vectors=_read_only(table.vectors),
+        to_voxel=table.to_voxel,
+        mask=_read_only(np.zeros((0, 0, 0), np.uint8) if mask is None else mask),
+        is_tensor=table.is_tensor,
+    )
+
+
 def kernel_settings(
     parameters: TrackingParameters,
     scale: float | np.float32 = 1.0,
@@ -147,23 +174,28 @@ def kernel_settings(
         See :func:`kernel_field`.
     """
     angle = math.radians(parameters.max_angle_deg if reach_deg is None else reach_deg)
+    part_mm = parameters.step_mm / parameters.parts
     return codes.Settings(
         algorithm=parameters.row.code,
         interpolation=INTERPOLATIONS[parameters.interpolation],
+        among_vectors=AMONG_VECTORS[parameters.row.among_vectors],
+        curved=parameters.row.curved,
+        parts=parameters.parts,
         direction=DIRECTIONS[parameters.direction],
         start=STARTS[parameters.start],
-        step=np.float32(parameters.step_mm),
+        step=np.float32(part_mm),
         min_probability=np.float32(parameters.min_probability),
         min_amplitude=np.float32(parameters.min_amplitude * scale),
         edge=EDGES[parameters.edge],
         cone_height=np.float32(1.0 - math.cos(angle)),
         cone_cosine=np.float32(math.cos(angle)),
         cone_sine=np.float32(math.sin(angle)),
+        ring_height=np.float32(1.0 - math.cos(codes.RING * angle)),
         min_length=np.float32(parameters.min_length_mm),
         max_length=np.float32(parameters.max_length_mm),
-        min_steps=math.ceil(parameters.min_length_mm / parameters.step_mm - 1e-6),
+        min_steps=math.ceil(parameters.min_length_mm / part_mm - 1e-6),
         max_steps=parameters.max_steps,
-        record_every=parameters.record_every,
+        record_every=parameters.record_every * parameters.parts,
         endpoints=parameters.output == "endpoints",
         positivity=POSITIVITIES[parameters.positivity],
         sharpness=np.float32(SOFTPLUS_SHARPNESS / scale),
@@ -176,7 +208,28 @@ def kernel_settings(
     )
 
 
-def kernel_regions(regions: Sequence[Region], rule: str, *, on_gpu: bool = False) -> codes.Regions:
+def kernel_tissues(
+    tissues: Tissues | None, parameters: TrackingParameters | None = None
+) -> codes.Tissues:
+    """Put a tissue image, or none, into the kernel's form."""
+    if tissues is None or parameters is None:
+        nothing = np.zeros((0, 0, 0, N_TISSUES), np.float32)
+        return codes.Tissues(_read_only(nothing), np.zeros((3, 4), np.float32), False, False)
+    return codes.Tissues(
+        fractions=_read_only(tissues.fractions),
+        to_voxel=np.ascontiguousarray(tissues.grid.inverse[:3], dtype=np.float32),
+        backtrack=parameters.backtrack,
+        crop=parameters.crop_at_gmwmi,
+    )
+
+
+def kernel_regions(
+    regions: Sequence[Region],
+    rule: str,
+    *,
+    tissues: codes.Tissues | None = None,
+    on_gpu: bool = False,
+) -> codes.Regions:
     """Flatten regions into arrays; with `on_gpu` masks stay on the GPU that the first lies on."""
     n = len(regions)
     geometry = np.zeros((n, 12), np.float32)
@@ -208,6 +261,7 @@ def kernel_regions(regions: Sequence[Region], rule: str, *, on_gpu: bool = False
         rule=RULES[rule],
         n_includes=int(is_include.sum()),
         n_ends=int((roles == codes.ROLE_END).sum()),
+        tissues=tissues or kernel_tissues(None),
     )
 
 

@@ -14,6 +14,9 @@ from ..parameters import TrackingParameters
 from ..stop import N_REASONS, StopReason
 from ..tractogram import Tractogram
 
+# What a run may be at, in `Report.phase`.
+PREPARING = "preparing"  # compiling or loading what tracks; nothing comes meanwhile
+STANDING_IN = "standing in"  # tracking in NumPy while that is compiled
 # Named in `Report.seconds`. What the next run need not do again:
 SETUP = ("tables", "start")
 FRACTION_SHOWN = 0.2  # of a run, from which on a part of it is worth mentioning
@@ -39,8 +42,12 @@ class Report:
         their mean.
     uploaded_bytes : int
         Tables that were copied to GPUs for this run.
+    phase : str
+        :data:`PREPARING`, :data:`STANDING_IN`, or "" where it tracks at full speed.
     held_bytes : int
         What CuPy's pools hold of the GPUs in the end: tables, and what the caller has there.
+    n_seeds, n_streamlines : int
+        Seeds that are done, and streamlines that were accepted of them.
     """
 
     backend: str = ""
@@ -48,6 +55,14 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     uploaded_bytes: int = 0
     held_bytes: int = 0
+    phase: str = ""
+    n_seeds: int = 0
+    n_streamlines: int = 0
+
+    @property
+    def acceptance(self) -> float:
+        """Streamlines a seed, so far."""
+        return self.n_streamlines / max(self.n_seeds, 1)
 
     def begin(self, backend: str, reason: str) -> None:
         """Say what tracks from now on; forget what another backend took, but not the tables."""

@@ -148,3 +148,17 @@ def test_an_fod_without_a_file_is_named(scene):
     del scene.layers.fod.metadata[PATH_KEY]
     with pytest.raises(InvalidFodError, match="did not come from a file"):
         as_command(asked(scene.fod, TWO), scene.layers.fod)
+
+
+def test_scripts_say_how_peaks_are_read(tmp_path):
+    peaks = np.random.default_rng(2).normal(size=(6, 6, 6, 6)).astype(np.float32)
+    path = tmp_path / "dyads.nii.gz"
+    nib.Nifti1Image(peaks, np.diag([2.0, 2.0, 2.0, 1.0])).to_filename(path)
+    fod = load_fod(path, kind="peaks", axes="fsl")
+    layer = Layer.create(*fod_layer_data(fod))
+    layer.metadata[PATH_KEY] = str(path)
+    request = asked(fod, SeedFod(60))
+    wanted = digest_of(request)
+    out = tmp_path / "out.tck"
+    assert printed_by(as_python(request, layer)) == wanted
+    assert digest_by(as_command(request, layer, out=str(out)), out) == wanted

@@ -13,11 +13,12 @@ from qtpy.QtWidgets import QProgressDialog
 
 from napari_tractography.errors import FileError, InvalidFodError, InvalidTractogramError
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
-from napari_tractography.plugin.export.edit_scripts import LAST_LINE, MAX_RANGES, with_edits
 from napari_tractography.plugin.layers import figures
 from napari_tractography.plugin.layers.figures import TUBE_SIDES
 from napari_tractography.plugin.panel import output_menu as module
+from napari_tractography.plugin.panel.display import pictures
 from napari_tractography.plugin.panel.panel import TractographyPanel
+from napari_tractography.regions import Region
 
 
 @pytest.fixture
@@ -84,28 +85,32 @@ def test_edits_of_a_preview_are_not_written_into_a_script(panel, monkeypatch, qt
     assert "kept" not in QGuiApplication.clipboard().text()
 
 
-@pytest.mark.parametrize("kept", [[], [0], [2, 3, 4], [0, 2, 4], list(range(5))])
-def test_a_script_keeps_the_very_streamlines(kept):
-    script = with_edits("streamlines = list(range(5))\n" + LAST_LINE, np.array(kept, int), 5)
-
-    class Whole(list):
-        def __getitem__(self, numbers):
-            return Whole(list.__getitem__(self, n) for n in numbers)
-
-        def digest(self):
-            return list(self)
-
-    printed = []
-    exec(
-        script.replace("list(range(5))", "Whole(range(5))"),
-        {"Whole": Whole, "print": printed.append},
-    )
-    assert printed == [kept]
+def test_a_copied_script_cuts_and_keeps_as_the_screen_does(panel, monkeypatch):
+    told = []
+    monkeypatch.setattr(module, "show_info", told.append)
+    layer = panel.session.streamlines_layer
+    layer.editor.cut((1.0, 0.0, 0.0), (1.0, 0.5, 0.0))
+    layer.selected = np.arange(0, layer.n_all, 2)
+    layer.editor.delete_selected()
+    panel.output.copy_python()
+    assert f"the {layer.n_all} streamlines that you kept" in told[-1]
+    assert run_clipboard() == layer.tractogram.digest()
 
 
-def test_a_script_of_numbers_only_is_none():
-    kept = np.arange(0, 2 * MAX_RANGES + 2, 2)
-    assert with_edits(LAST_LINE, kept, 3 * MAX_RANGES) is None
+def test_streamlines_of_a_file_are_copied_with_what_became_of_them(panel, tmp_path):
+    path, weights = tmp_path / "lines.tck", tmp_path / "weights.txt"
+    panel.session.tractogram.save(path)
+    np.savetxt(weights, np.linspace(0, 2, len(panel.session.tractogram)))
+    (layer,) = panel.viewer.open(str(path), plugin="napari-tractography")
+    panel.bundles.activate(panel.bundles.of_layer(layer))
+    panel.dissection.read_weights(weights)
+    panel.dissection.min_weight.value = 1.0
+    panel.session.regions.add_made(Region.sphere((0, 0, 0), 6.0, "include"))
+    layer.selected = [1]
+    layer.editor.delete_selected()
+    assert 0 < layer.n_all < len(layer.editor.whole)
+    panel.output.copy_python()
+    assert run_clipboard() == layer.tractogram.digest()
 
 
 def test_tubes_and_paths_of_what_is_selected(panel, monkeypatch):
@@ -141,16 +146,16 @@ def test_the_check_tells_its_verdict(panel, monkeypatch):
 
 
 def test_a_movie_is_written_or_cancelled(panel, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "show_info", lambda _text: None)
+    monkeypatch.setattr(pictures, "show_info", lambda _text: None)
     panel.viewer.dims.ndisplay = 3
     path = tmp_path / "turn.gif"
-    assert panel.output.write_movie(path, n_frames=3)
+    assert panel.pictures.write_movie(path, n_frames=3)
     assert path.exists()
     monkeypatch.setattr(QProgressDialog, "wasCanceled", lambda _self: True)
-    assert not panel.output.write_movie(tmp_path / "other.gif", n_frames=3)
+    assert not panel.pictures.write_movie(tmp_path / "other.gif", n_frames=3)
     assert not (tmp_path / "other.gif").exists()
     with pytest.raises(FileError, match=r"turn\.avi"):
-        panel.output.write_movie(tmp_path / "turn.avi", n_frames=3)
+        panel.pictures.write_movie(tmp_path / "turn.avi", n_frames=3)
 
 
 def test_without_an_fod_or_streamlines_it_says_so(make_napari_viewer, monkeypatch):

@@ -381,7 +381,7 @@ def test_napari_opens_it_from_the_plugins_menu(
     panel.session.add_seeds_mm(MIDDLE)
     panel.run()
     settle(panel)
-    assert [layer.name for layer in viewer.layers] == ["cross", "Streamlines", "Seeds"]
+    assert [layer.name for layer in viewer.layers] == ["cross", "Bundle 1", "Seeds"]
     assert panel.session.streamlines_layer is viewer.layers[1]
     panel.close_session()
 

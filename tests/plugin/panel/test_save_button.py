@@ -38,6 +38,31 @@ def test_what_is_saved_reads_back_at_the_same_place(
 
 
 @pytest.mark.parametrize(
+    ("name", "proposed"),
+    [
+        ("CST left", "CST left.trk"),
+        ("CST/left: v2", "CST_left_ v2.trk"),
+        ("arcuate.tck", "arcuate.tck"),
+        ("..", "streamlines.trk"),
+    ],
+)
+def test_the_name_of_the_layer_is_proposed(
+    open_model: Any, cross: Any, settle: Any, monkeypatch: Any, name: str, proposed: str
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    panel.session.streamlines_layer.name = name
+    asked = []
+    monkeypatch.setattr(
+        QFileDialog, "getSaveFileName", lambda *args: asked.append(args) or ("", "")
+    )
+    panel.save_button.click()
+    assert [args[2] for args in asked] == [proposed]
+
+
+@pytest.mark.parametrize(
     "name", ["no-such-folder/bundle.trk", "bundle.png", "bundle", "a-folder.trk"]
 )
 def test_paths_that_cannot_be_written(

@@ -304,7 +304,7 @@ def test_layers_may_be_renamed_and_deleted_while_running(
     assert isinstance(layer, Streamlines)
     assert layer.tractogram.n_seeds == MANY
     session.add_seeds_mm(MIDDLE)  # and a new layer of seeds comes
-    assert [layer.name for layer in viewer.layers] == ["Streamlines", "Seeds"]
+    assert [layer.name for layer in viewer.layers] == ["my Bundle 1", "Seeds"]  # its bundle's
 
 
 # Live and edits by hand.

@@ -55,7 +55,7 @@ def test_the_layer_that_was_active_stays_active(open_model: Any, cross: Any, set
     panel.run()
     settle(panel)
     assert panel.viewer.layers.selection.active is image
-    assert [layer.name for layer in panel.viewer.layers] == [image.name, "Streamlines", "Seeds"]
+    assert [layer.name for layer in panel.viewer.layers] == [image.name, "Bundle 1", "Seeds"]
 
 
 def test_many_streamlines_are_shown_in_part_and_kept_in_whole(

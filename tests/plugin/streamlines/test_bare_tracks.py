@@ -15,8 +15,8 @@ from napari.layers.tracks.tracks import _TracksSlicingState
 from vispy.scene.visuals import Line
 
 from napari_tractography.plugin.streamlines.bare_tracks import BareTracks
+from napari_tractography.plugin.streamlines.canvas.tracks_visual import VispyBareTracks
 from napari_tractography.plugin.streamlines.layer import Streamlines
-from napari_tractography.plugin.streamlines.tracks_visual import VispyBareTracks
 
 # What the visual reads of the layer. All of it is provided by BareTracks or is a plain setting.
 READ_BY_THE_VISUAL = {

@@ -12,6 +12,7 @@ from qtpy.QtCore import Qt, QThread
 from qtpy.QtTest import QTest
 
 from napari_tractography.plugin.panel.sections.selection import HINT
+from napari_tractography.plugin.panel.widgets.undo import KEYS as UNDO_KEYS
 from napari_tractography.plugin.streamlines.selecting import COMMANDS
 from napari_tractography.stop import StopReason
 from napari_tractography.tractogram import Tractogram
@@ -177,17 +178,20 @@ def test_keys_keep_delete_invert_undo_and_redo(panel):
     assert panel.viewer.dims.ndisplay == 2
 
 
-def test_no_key_is_one_of_naparis(panel):
+def test_no_key_is_one_of_naparis():
     """With the layer selected each key does what we say, and napari had nothing on it."""
+    from napari.components import ViewerModel
     from napari.layers import Tracks
     from napari.utils.key_bindings import KeymapHandler, coerce_keybinding
 
-    handler = KeymapHandler()
-    handler.keymap_providers = [Tracks([[0, 0, 0, 0], [0, 1, 0, 0]]), panel.viewer]
+    handler = KeymapHandler()  # of a viewer without the panel, which has undo on keys of its own
+    handler.keymap_providers = [Tracks([[0, 0, 0, 0], [0, 1, 0, 0]]), ViewerModel()]
     taken = set(handler.active_keymap)
     assert taken, "napari has no keys"
     for command in COMMANDS:
         assert not taken & {coerce_keybinding(key) for key in command.keys}, command.name
+    for keys, _ in UNDO_KEYS.values():
+        assert coerce_keybinding(keys) not in taken
 
 
 def test_an_edit_is_what_is_saved_and_a_new_run_begins_afresh(panel, tmp_path, settle):
@@ -269,6 +273,7 @@ def test_closing_lets_go_of_viewer_and_layer(open_window, cross, qtbot):
     assert len(viewer.mouse_drag_callbacks) == before
     assert len(layer.editor.changed) == 1
     viewer.layers.remove(layer)
+    panel.bundles.history.clear()  # undo would bring it back
     assert panel.selection.layer is None
     gone = weakref.ref(layer)
     del layer

@@ -17,7 +17,14 @@ from napari_tractography.tracking.algorithms import ALGORITHMS, BY_CODE, read_ro
 from napari_tractography.tracking.cuda import source
 
 HERE = Path(__file__).parent
-CODES = {"probabilistic": 0, "deterministic": 1, "diffusion": 2, "transport": 3, "sd_stream": 4}
+CODES = {
+    "probabilistic": 0,
+    "deterministic": 1,
+    "diffusion": 2,
+    "transport": 3,
+    "sd_stream": 4,
+    "ifod2": 5,
+}
 
 
 def test_codes_never_change():
@@ -120,6 +127,6 @@ def test_a_second_process_finds_its_machine_code_on_the_disk(reports):
     first, second = reports
     for interpolation in ("nearest", "trilinear"):
         one, other = first[interpolation], second[interpolation]
-        assert (one["compiled"], one["from_the_cache"]) == (1, 0)
+        assert one["compiled"] + one["from_the_cache"] == 1  # by a process that it has started
         assert (other["compiled"], other["from_the_cache"]) == (0, 1)
         assert other["cpu"] == one["cpu"]

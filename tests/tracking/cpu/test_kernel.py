@@ -22,16 +22,17 @@ from napari_tractography.tracking.cpu import (
     kernel,
     lanes,
     langevin,
-    regions,
     stepping,
     streamline,
 )
+from napari_tractography.tracking.cpu.places import regions, tissues
 from napari_tractography.tracking.cpu.run import ThreadBuffers, track_range
 from napari_tractography.tracking.cpu.sphere import cones, peaks
 from napari_tractography.tracking.engine import track
 
 MODULES = (
     cells, cones, deterministic, draw, langevin, lanes, peaks, regions, stepping, streamline,
+    tissues,
 )  # fmt: skip
 
 
@@ -59,7 +60,7 @@ def test_there_is_a_kernel_for_each_kind_of_step_and_interpolation():
         for row in ALGORITHMS
         for interpolation in (codes.NEAREST, codes.TRILINEAR)
     }
-    assert len(set(kernels.values())) == 8
+    assert len(set(kernels.values())) == 10
     for interpolation in (codes.NEAREST, codes.TRILINEAR):
         diffusion = kernels["diffusion", interpolation]
         assert diffusion is kernels["transport", interpolation]
@@ -68,7 +69,7 @@ def test_there_is_a_kernel_for_each_kind_of_step_and_interpolation():
 def test_each_kernel_is_cached_in_files_of_its_own():
     """Numba numbers the files of one name without a lock: processes might swap two kernels."""
     kernels = {kernel.block_kernel(a, i) for a in BY_CODE for i in range(2)}
-    assert len({k.py_func.__qualname__ for k in kernels}) == len(set(kernels)) == 8
+    assert len({k.py_func.__qualname__ for k in kernels}) == len(set(kernels)) == 10
 
 
 def test_one_compiled_form_serves_every_input():

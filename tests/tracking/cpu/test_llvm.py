@@ -20,6 +20,7 @@ SOURCE = Path(napari_tractography.__file__).parent
 PRIVATE = ("llvmlite", "numba.core", "numba.extending")
 WIDTHS = (8, 16, 32)
 LOADS = {n: memory.loader(n) for n in WIDTHS}
+COUNTERS = {n: memory.counter(types.uint32, n) for n in WIDTHS}
 BOOLEANS = {n: llvm.booleans_reader(n) for n in WIDTHS}
 ARITHMETIC = ("add", "sub", "mul")
 BITWISE = ("and_", "or_", "xor", "iand", "ior", "ixor", "lshift", "rshift")
@@ -281,11 +282,17 @@ def test_vectors_are_loaded_from_any_place_and_stored(n):
 
 
 @pytest.mark.parametrize("n", WIDTHS)
-def test_half_floats_are_read_and_rounded_as_by_numpy(n):
+@pytest.mark.parametrize(
+    "by_processor", [pytest.param(True, id="processor"), pytest.param(False, id="our own")]
+)
+def test_half_floats_are_read_and_rounded_as_by_numpy(monkeypatch, n, by_processor):
+    if by_processor and not llvm.converts_halves():
+        pytest.skip("this processor does not convert half floats")
+    monkeypatch.setattr(memory, "converts_halves", lambda: by_processor)
     load, load_halves = LOADS[n], memory.half_loader_from(n)
     rng = np.random.default_rng(8)
     numbers = (rng.normal(size=n) * 10.0 ** rng.uniform(-8, 4.5, n)).astype(np.float32)
-    numbers[:3] = 0.0, 65504.0, 2.0**-24
+    numbers[:4] = 0.0, 65504.0, 2.0**-24, -(2.0**-14)
     halves, back = np.zeros(n + 5, np.uint16), np.zeros(n, np.float32)
 
     @njit
@@ -297,6 +304,50 @@ def test_half_floats_are_read_and_rounded_as_by_numpy(n):
     np.testing.assert_array_equal(halves[5:].view(np.float16), numbers.astype(np.float16))
     np.testing.assert_array_equal(back, numbers.astype(np.float16).astype(np.float32))
     assert not halves[:5].any()
+
+
+def test_half_floats_of_our_own_are_right_for_all_bits(monkeypatch):
+    """Of every half float that is a number, those beside it, and what lies in the middle."""
+    monkeypatch.setattr(memory, "converts_halves", lambda: False)
+    halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    exact = np.sort(halves[np.isfinite(halves)]).astype(np.float32)
+    middle = (exact[1:] + exact[:-1]) / np.float32(2)
+    tried = [exact, middle, np.nextafter(middle, np.float32(0)), middle * np.float32(1 + 2.0**-23)]
+    tried = np.concatenate([*tried, np.float32([65519.0, 65520.0, 1e6, -1e30])])
+    tried = np.concatenate([tried, np.zeros(-len(tried) % 8, np.float32)])
+    load, load_halves = memory.loader_from(8), memory.half_loader_from(8)
+    halves, back = np.zeros(len(tried), np.uint16), np.zeros(len(tried), np.float32)
+
+    @njit
+    def convert(numbers, halves, back):
+        for at in range(0, len(numbers), 8):
+            memory.store_halves(halves, at, load(numbers, at))
+            memory.store_to(back, at, load_halves(halves, at))
+
+    convert(tried, halves, back)
+    with np.errstate(over="ignore"):
+        expected = tried.astype(np.float16)
+    np.testing.assert_array_equal(halves, expected.view(np.uint16))
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(back[finite], expected[finite].astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("features", "width"),
+    [("+avx512f,+avx2,+avx", 16), ("+avx2,+avx,-avx512f", 8), ("+sse4.2", 4), ("+neon", 4)],
+)
+def test_register_width_is_that_of_the_processor_compiled_for(monkeypatch, features, width):
+    monkeypatch.setattr(llvm.config, "CPU_FEATURES", features)
+    assert llvm.register_width() == width
+
+
+def test_features_of_this_processor_count_unless_another_is_named(monkeypatch):
+    here = {name for name, has in llvm.binding.get_host_cpu_features().items() if has}
+    monkeypatch.setattr(llvm.config, "CPU_FEATURES", None)
+    monkeypatch.setattr(llvm.config, "CPU_NAME", None)
+    assert llvm.target_features() == here
+    monkeypatch.setattr(llvm.config, "CPU_NAME", "generic")
+    assert llvm.target_features() == set()
 
 
 @pytest.mark.parametrize("n", [4, 16])
@@ -343,3 +394,16 @@ def test_numbers_are_copied(kind):
     np.testing.assert_array_equal(target.ravel()[6:18], source.ravel()[18:30])
     assert not target.ravel()[:6].any()
     assert not target.ravel()[18:].any()
+
+
+@pytest.mark.parametrize("n", WIDTHS)
+def test_a_counter_counts_from_0(n):
+    numbers, store = COUNTERS[n], memory.store
+
+    @njit
+    def write(found):
+        store(found, numbers())
+
+    found = np.full(n, 99, np.uint32)
+    write(found)
+    assert found.tolist() == list(range(n))

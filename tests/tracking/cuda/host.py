@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_tractography.tracking.codes import START_GIVEN
+from napari_tractography.tracking.codes import START_GIVEN, VectorField
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
 from napari_tractography.tracking.cuda.scheduler import (
@@ -96,18 +96,23 @@ class HostDevice:
         self.name = "host"
         self.library, self.plan, self.first_stream = library, plan, first_stream
         self.memory, self.shape = memory, (grid, block)
-        self.log_length = kernels.log_length(plan.settings) if log_length is None else log_length
+        self.log_length = log_length
+        if log_length is None:
+            self.log_length = kernels.log_length(plan.settings, plan.regions.tissues)
         field = plan.field
 
         assert library.compiled_lmax() == plan.table.lmax
-        tables = {name: getattr(field, name) for name in kernels.TABLES}
-        tables |= rows_of(library, field)
+        is_vectors = isinstance(field, VectorField)
+        names = kernels.VECTOR_TABLES if is_vectors else kernels.TABLES
+        tables = {name: getattr(field, name) for name in names}
+        tables |= {} if is_vectors else rows_of(library, field)
         self.kept = {n: np.ascontiguousarray(a) for n, a in tables.items()}
-        self.field = kernels.pack_field(field, {n: address(a) for n, a in self.kept.items()})
+        pack = kernels.pack_vector_field if is_vectors else kernels.pack_field
+        self.field = pack(field, {n: address(a) for n, a in self.kept.items()})
         self.settings = kernels.pack_settings(plan.settings)
-        self.regions = kernels.pack_regions(
-            plan.regions, {n: address(getattr(plan.regions, n)) for n in kernels.REGION_TABLES}
-        )
+        places = {n: address(getattr(plan.regions, n)) for n in kernels.REGION_TABLES}
+        places["fractions"] = address(plan.regions.tissues.fractions)
+        self.regions = kernels.pack_regions(plan.regions, places)
         self.slots = [{}, {}]
         self.results = [None, None]
         self.log = []
@@ -121,6 +126,7 @@ class HostDevice:
             endpoints=settings.endpoints,
             given=settings.start == START_GIVEN,
             log_length=self.log_length,
+            cropped=bool(self.plan.regions.tissues.crop),
         )
         arrays = {name: np.zeros(shape, kind) for name, (shape, kind) in shapes.items()}
         if sum(array.nbytes for array in arrays.values()) > self.memory:

@@ -39,7 +39,11 @@ extern "C" void launch_rows(unsigned int grid, unsigned int block, const Rows* r
 // The largest degree that the kernels are compiled for.
 extern "C" int compiled_lmax()
 {
+#ifdef VECTORS
+    return OF_VECTORS;
+#else
     return LMAX;
+#endif
 }
 
 extern "C" void size_of_structures(int* sizes)

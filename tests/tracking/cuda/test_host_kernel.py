@@ -116,7 +116,8 @@ def test_steps_for_which_there_was_no_room_are_drawn_again(
     """The second pass follows the directions that the first logged, and goes on from there."""
     parameters = short(algorithm=algorithm, interpolation=interpolation, direction=direction)
     plan = plan_of(fod, seeds, parameters)
-    assert kernels.log_length(plan.settings) == parameters.max_steps == 75
+    assert parameters.max_steps == 75 * parameters.parts
+    assert kernels.log_length(plan.settings) == min(parameters.max_steps, kernels.MAX_LOGGED)
     wanted = on_cpu(plan)
     assert (np.diff(wanted.offsets) > 21).mean() > 0.1
     assert_same(track_on_host(library, plan, log_length=log_length), wanted)
@@ -255,7 +256,7 @@ def test_bits_agree_on_fibercup(library, shared_data, algorithm, interpolation):
         mask=fod.support,
     )
     wanted = on_cpu(plan)
-    assert wanted.n_points > 100_000
+    assert wanted.n_points > 50_000
     assert_same(track_on_host(library, plan), wanted)
 
 

@@ -14,6 +14,7 @@ from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.tracking import codes
 from napari_tractography.tracking.cpu.cells import fill_row
+from napari_tractography.tracking.cpu.lanes import N_LANES
 from napari_tractography.tracking.plan import kernel_field
 from napari_tractography.tracking.tables.builders import build_table
 
@@ -58,7 +59,7 @@ def fill_all(field, scratch):
 def test_rows_have_the_bits_of_the_cpu(library, lmax):
     field = kernel_field(build_table(difficult_fod(lmax)), TrackingParameters())
     found = rows_of(library, field)
-    scratch = codes.new_scratch(field.sphere_points.shape[1], field.coefficients.shape[1])
+    scratch = codes.new_scratch(field.sphere_points.shape[1], field.coefficients.shape[1], N_LANES)
     fill_all(field, scratch)
     bounds = field.coefficients[:, field.values.shape[1]].view(np.float16)
     assert (bounds == 0).sum() > 1  # in some voxels, and in the row without an FOD

@@ -57,7 +57,7 @@ class MRtrix:
     Parameters
     ----------
     algorithm : str
-        "iFOD1" or "SD_STREAM".
+        "iFOD1", "iFOD2" or "SD_STREAM".
     max_angle_deg : float, optional
         Instead of the case's.
     files : MRtrixInput, optional

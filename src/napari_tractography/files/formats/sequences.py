@@ -74,12 +74,14 @@ def arrays_of(lines: ArraySequence, columns: Mapping[str, Any]) -> StreamlineArr
     if reasons is not None and not ((reasons >= 0) & (reasons < N_REASONS)).all():
         reasons = None  # someone else's column of that name
     lengths_mm = _column(known.get("lengths_mm"), (n, 1))
+    weights = _column(known.get("weights"), (n, 1))
     return StreamlineArrays(
         np.asarray(lines.get_data(), dtype=np.float32).reshape(-1, 3),
         np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
         seed_index=None if seed_index is None else seed_index[:, 0],
         stop_reasons=None if reasons is None else reasons.astype(np.uint8),
         lengths_mm=None if lengths_mm is None else lengths_mm[:, 0].astype(np.float32),
+        weights=None if weights is None else weights[:, 0].astype(np.float32),
     )
 
 

@@ -29,6 +29,8 @@ class StreamlineArrays:
         Codes of :class:`~napari_tractography.stop.StopReason` of the first and the last point.
     lengths_mm : (n_streamlines,) float32, optional
         Lengths of the paths that were tracked.
+    weights : (n_streamlines,) float32, optional
+        What each streamline stands for.
     """
 
     points: NDArray[np.float32]
@@ -36,6 +38,7 @@ class StreamlineArrays:
     seed_index: NDArray[np.int64] | None = None
     stop_reasons: NDArray[np.uint8] | None = None
     lengths_mm: NDArray[np.float32] | None = None
+    weights: NDArray[np.float32] | None = None
 
     @property
     def n_streamlines(self) -> int:
@@ -56,5 +59,6 @@ class StreamlineArrays:
             "seed_index": self.seed_index,
             "stop_reasons": self.stop_reasons,
             "lengths_mm": self.lengths_mm,
+            "weights": self.weights,
         }
         return {name: c for name, c in named.items() if c is not None and self.n_streamlines}

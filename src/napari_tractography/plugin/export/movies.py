@@ -14,7 +14,8 @@ from scipy.spatial.transform import Rotation
 
 from ...errors import FileError
 from ...files.paths import check_writable, written_whole
-from .screenshots import enlarged
+from ..space.orientation_labels import edge_labels
+from .screenshots import enlarged, lettered
 
 ENDINGS = (".gif", ".mp4")
 N_FRAMES = 90
@@ -28,6 +29,7 @@ def turntable(
     *,
     n_frames: int = N_FRAMES,
     scale: float = 1.0,
+    letters: bool = False,
 ) -> Generator[int, None, None]:
     """Write a movie of one turn; yield the number of frames done after each.
 
@@ -44,6 +46,8 @@ def turntable(
         Of one turn.
     scale : float
         Pixels a screen pixel.
+    letters : bool
+        Write at the edges which side of the body they look to.
 
     Raises
     ------
@@ -66,6 +70,8 @@ def turntable(
             camera.set_view_direction(tuple(turn.apply(direction)), tuple(turn.apply(up)))
             with enlarged(viewer, scale):
                 picture = viewer.screenshot(canvas_only=True, flash=False, scale=scale, size=size)
+            if letters:
+                picture = lettered(picture, edge_labels(viewer), scale)
             frames.append(_cropped(picture[..., :3]))
             yield i + 1
     finally:

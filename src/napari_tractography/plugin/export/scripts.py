@@ -16,17 +16,33 @@ import numpy as np
 from napari.layers import Layer
 from numpy.typing import NDArray
 
-from ...errors import InvalidFodError, InvalidMaskError, TractographyError
+from ...errors import (
+    InvalidFodError,
+    InvalidMaskError,
+    InvalidTissuesError,
+    TractographyError,
+)
 from ...fields.sh import DEFAULT_FRAMES
 from ...files.fods import load_mask, load_volume
 from ...fod import Fod
 from ...grid import Grid
 from ...parameters import ParameterSpec, TrackingParameters, parameter_specs
-from ...phantoms import PHANTOMS
+from ...phantoms import PHANTOM_LMAX, is_phantom
+from ...recipes.edits import Edit
+from ...recipes.scripts import expression, script
+from ...recipes.streamlines import TractogramFile, WeightsSource
 from ...recipes.volumes import VolumeSource
 from ...regions import Region
+from ...tissues import Tissues
 from ..session.requests import Request
-from ..session.seeding import SeedMask, SeedSpheres, first_numbers
+from ..session.seeding import (
+    SeedBetween,
+    SeedFod,
+    SeedInterface,
+    SeedMask,
+    SeedSpheres,
+    first_numbers,
+)
 
 PATH_KEY = "path"  # layer.metadata[PATH_KEY]: the file that a layer was opened from
 LINE = 88  # characters of a painted mask
@@ -41,6 +57,9 @@ def as_python(
     *,
     seed_layer: Layer | None = None,
     region_layers: Sequence[tuple[Layer, int | None]] = (),
+    end_layers: Sequence[tuple[Layer, int | None]] = (),
+    weights: WeightsSource | None = None,
+    edits: Sequence[Edit] = (),
 ) -> str:
     """Return a Python script that tracks what a request asks for and prints the digest.
 
@@ -51,6 +70,12 @@ def as_python(
         Where its FOD, its mask and the mask that it seeds from came from.
     region_layers : sequence of (Layer, int or None)
         Where its regions came from, in their order, and of which label they are.
+    end_layers : sequence of (Layer, int or None)
+        The same of the two regions that it tracks between.
+    weights : WeightsSource, optional
+        Of the streamlines.
+    edits : sequence of Edit
+        What is done to them then.
 
     Raises
     ------
@@ -62,9 +87,10 @@ def as_python(
     path = path_of(fod_layer)
     if path is not None:
         lines = [f"fod = nt.load_fod({path!r}{_reading(fod)})"]
-    elif fod.name in PHANTOMS:
+    elif is_phantom(fod):
         imports.add("from napari_tractography.phantoms import make_phantom")
-        lines = [f"fod = make_phantom({fod.name!r})"]
+        lmax = "" if fod.lmax == PHANTOM_LMAX else f", lmax={fod.lmax}"
+        lines = [f"fod = make_phantom({fod.name!r}{lmax})"]
     else:
         raise InvalidFodError(_no_file(fod_layer))
     more = ""
@@ -74,18 +100,44 @@ def as_python(
         lines += [f"mask, _ = {reading}"]
         more += ", mask=mask"
     lines += [f"parameters = nt.TrackingParameters({_arguments(request.parameters)})"]
-    lines += _python_seeds(request, seed_layer, imports)
+    if request.tissues is not None:  # before seeds on its interface
+        lines += [f"tissues = nt.load_tissues({path_of_tissues(request.tissues)!r})"]
+    is_between = isinstance(request.seeding, SeedBetween)
+    if not is_between:
+        lines += _python_seeds(request, seed_layer, imports)
     if request.regions:
         lines += ["regions = ["]
         for region, source in zip(request.regions, region_layers, strict=True):
             lines += [f"    nt.Region.{_python_region(region, *source, imports)},"]
         lines += ["]"]
         more += f", regions=regions, include_rule={request.include_rule!r}"
-    lines += [
-        f"streamlines = nt.track(fod, seeds, parameters{more})",
+    if request.tissues is not None:
+        more += ", tissues=tissues"
+    if is_between:
+        ends = zip("ab", _ends(request), end_layers, strict=True)
+        lines += [f"{x} = nt.Region.{_python_region(r, *s, imports)}" for x, r, s in ends]
+        lines += [f"streamlines = nt.track_between(fod, a, b, {request.select}, parameters{more})"]
+    else:
+        more += "" if request.select is None else f", select={request.select}"
+        lines += [f"streamlines = nt.track(fod, seeds, parameters{more})"]
+    if weights is not None:
+        lines += [f"weights = {expression(weights, imports)}"]
+        lines += ["streamlines = weights.put_on(streamlines)"]
+    if edits:
+        lines += [f"for edit in {expression(list(edits), imports)}:"]
+        lines += ["    streamlines = edit.apply(streamlines)"]
+    return script(imports, [*lines, "print(streamlines.digest())"])
+
+
+def file_as_python(source: TractogramFile) -> str:
+    """Return a Python script that reads streamlines from a file, edits them, prints the digest."""
+    imports: set[str] = set()
+    lines = [
+        f"file = {expression(source, imports)}",
+        "streamlines = file.edit(file.read())",
         "print(streamlines.digest())",
     ]
-    return "\n".join(["import napari_tractography as nt", *sorted(imports), "", *lines]) + "\n"
+    return script(imports, lines)
 
 
 def as_command(
@@ -95,6 +147,7 @@ def as_command(
     *,
     seed_layer: Layer | None = None,
     region_layers: Sequence[tuple[Layer, int | None]] = (),
+    end_layers: Sequence[tuple[Layer, int | None]] = (),
     out: str = "streamlines.trk",
 ) -> str:
     """Return a command that tracks what a request asks for; see :func:`as_python`.
@@ -109,6 +162,8 @@ def as_command(
         raise InvalidFodError(_no_file(fod_layer))
     fod, seeding = request.fod, request.seeding
     words = ["napari-tractography", "track", path, "-o", out, "--kind", fod.kind]
+    for name, value in vector_reading(fod).items():
+        words += [f"--{name}", value]
     if fod.basis != "tournier07":
         words += ["--basis", fod.basis]
     if fod.frame != DEFAULT_FRAMES[fod.basis]:
@@ -121,17 +176,26 @@ def as_command(
         for point, radius, n, _ in _spheres(seeding):  # the command numbers seeds in this order
             words += [f"--seed-sphere={_numbers(*point, radius)}" + ("" if same else f",{n}")]
         words += ["--n-seeds", str(seeding.n_each[0])] if same else []
+    elif isinstance(seeding, SeedBetween):
+        ends = zip(_ends(request), end_layers, strict=True)
+        words += [f"--between={_command_region(region, *source)}" for region, source in ends]
     else:
-        words += ["--n-seeds", str(seeding.n_seeds)]
+        words += ["--n-seeds", str(seeding.n_seeds)] if request.select is None else []
         if isinstance(seeding, SeedMask):
             assert seed_layer is not None
             words += ["--seed-mask", _file_of(seed_layer, seeding.mask, seeding.grid)]
+        elif isinstance(seeding, SeedInterface):
+            words += ["--seed-interface"]
         else:
             words += ["--seed-fod"]
+    if request.select is not None:
+        words += ["--select", str(request.select)]
     for region, source in zip(request.regions, region_layers, strict=True):
         words += [f"--{region.role}={_command_region(region, *source)}"]
     if request.regions and request.include_rule != "all":
         words += ["--include-rule", request.include_rule]
+    if request.tissues is not None:
+        words += ["--tissues", path_of_tissues(request.tissues)]
     # What the command would choose for the FOD is written out: it may be another tomorrow.
     for spec, value in _given(request.parameters):
         if value == spec.default and not spec.by_fod:
@@ -141,6 +205,22 @@ def as_command(
         else:
             words += [spec.flag, str(value)]
     return shlex.join(words)
+
+
+def path_of_tissues(tissues: Tissues) -> str:
+    """Return the file of a tissue image.
+
+    Raises
+    ------
+    InvalidTissuesError
+        When there is none.
+    """
+    if not tissues.path:
+        raise InvalidTissuesError(
+            f"The tissue image {tissues.name} did not come from a file, which a script could read; "
+            "save it and open it from there."
+        )
+    return tissues.path
 
 
 def path_of(layer: Layer) -> str | None:
@@ -174,7 +254,15 @@ def _python_seeds(request: Request, layer: Layer | None, imports: set[str]) -> l
             f"seed_mask, grid = {volume}",
             f"seeds = nt.Seeds.in_mask(seed_mask, grid, {seeding.n_seeds}, {key})",
         ]
+    if isinstance(seeding, SeedInterface):
+        return [f"seeds = nt.Seeds.on_interface(tissues, {seeding.n_seeds}, {key})"]
+    assert isinstance(seeding, SeedFod)
     return [f"seeds = nt.Seeds.from_fod(fod, {seeding.n_seeds}, {key})"]
+
+
+def _ends(request: Request) -> tuple[Region, Region]:
+    assert isinstance(request.seeding, SeedBetween)
+    return request.seeding.one, request.seeding.other
 
 
 def _spheres(seeding: SeedSpheres) -> list[tuple[tuple[float, ...], float, int, int]]:
@@ -269,8 +357,17 @@ def _is_in_file(path: str, voxels: NDArray[Any], grid: Grid, label: int | None) 
 
 def _reading(fod: Fod) -> str:
     text = f", kind={fod.kind!r}"
+    text += "".join(f", {name}={value!r}" for name, value in vector_reading(fod).items())
     text += "" if fod.basis == "tournier07" else f", basis={fod.basis!r}"
     return text if fod.frame == DEFAULT_FRAMES[fod.basis] else f"{text}, frame={fod.frame!r}"
+
+
+def vector_reading(fod: Fod) -> dict[str, str]:
+    """Return axes and order of peaks and tensors, as far as they have them."""
+    if fod.vectors is None:
+        return {}
+    found = {"axes": fod.vectors.axes, "order": fod.vectors.order}
+    return {name: value for name, value in found.items() if value}
 
 
 def _arguments(parameters: TrackingParameters) -> str:

@@ -5,6 +5,7 @@ Called by the panel for selected streamlines; both are for a chosen few.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,7 @@ from .on_volume import OnVolume
 MAX_PATHS = 200
 MAX_PATH_POINTS = 24
 MAX_TUBE_POINTS = 200_000
-TUBE_SIDES = 8
-# Where the light comes from, axes (z, y, x): above, in front, left of the brain.
-LIGHT = np.array([0.8, 0.45, -0.4], np.float32) / np.float32(1.0012)
-AMBIENT = 0.45
+TUBE_SIDES = 12
 
 
 class Paths(OnVolume, Shapes):  # type: ignore[misc]
@@ -38,6 +36,13 @@ class Tubes(OnVolume, Surface):  # type: ignore[misc]
     """Tubes on a volume."""
 
     _type_string = "surface"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        with suppress(ImportError):  # without a Qt binding there is no canvas
+            from .lit_surfaces import VispyLitSurface, register
+
+            register(Tubes, VispyLitSurface)
+        super().__init__(*args, **kwargs)
 
 
 def paths_layer(tractogram: Tractogram, space: DisplaySpace, *, name: str = "Paths") -> Shapes:
@@ -92,13 +97,10 @@ def tubes_layer(
         )
     vertices, triangles = tube_mesh(tractogram, space, radius_mm=radius_mm)
     colours = np.repeat(direction_colours(tractogram).rgba, TUBE_SIDES, axis=0)
-    centres = np.repeat(space.to_display(tractogram.points), TUBE_SIDES, axis=0)
-    lit = np.clip((vertices - centres) @ LIGHT / radius_mm, 0.0, 1.0)
-    colours[:, :3] *= (AMBIENT + (1 - AMBIENT) * lit)[:, None]
     layer = Tubes(
         (vertices, triangles),
         vertex_colors=colours,
-        shading="none",  # napari's light comes from behind in the orientation that we use
+        shading="smooth",
         name=name,
         units=UNITS,
     )

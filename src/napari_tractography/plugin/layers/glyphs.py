@@ -1,16 +1,19 @@
 """The FOD itself on the screen: glyphs of the slice in view, and peaks as vectors.
 
-Called by the panel. Glyphs follow the slice; there are never more than :data:`MAX_GLYPHS`.
+Called by the panel. Glyphs follow the slice; there are never more than :data:`MAX_GLYPHS`. They are
+finer where they are large on the screen.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from napari.layers import Layer, Surface, Vectors
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.spatial import ConvexHull
 from superqt.utils import qthrottled
 
@@ -18,22 +21,33 @@ from ...directions import direction_set
 from ...fod import Fod
 from ...maps.peaks import fod_peaks
 from ..space.display import UNITS, DisplaySpace
-from ..space.layer_list import insert_beside
-from .on_volume import OnVolume
+from ..space.layer_list import insert_beside, place_of_lowest
+from ..streamlines.layer import Streamlines
+from .on_volume import OnVolume, SeedPoints
+from .spheres import Spheres
 
 MAX_GLYPHS = 1500
-GLYPH_DIRECTIONS = 162
+# {pixels of a voxel on the screen: directions of a glyph}: finer where it is seen, and where it
+# leaves room. Below 642 a narrow lobe may fall between the directions.
+FINENESS = {0.0: 362, 16.0: 642, 48.0: 1442, 120.0: 2562}
+NEAR_PIXELS = 16.0  # of a voxel, from which only glyphs in view are made
+MAX_VERTICES = 700_000
+GLYPH_DIRECTIONS = 642
 GLYPH_SPAN = 0.5  # voxels: radius of a glyph of usual size
-USUAL_QUANTILE = 0.8  # of the largest amplitudes of the voxels in view
+USUAL_QUANTILE = 0.5  # of the largest amplitudes of the voxels in view
+FLAT_LIGHT, FLAT_AMBIENT = 0.6, 0.5  # of glyphs in a slice, as seen from the eye
 LARGEST_GLYPH = 1.6  # of the usual size; a few voxels are far stronger than all others
 UPDATE_MS = 60
+VIEW_STEP = 4  # voxels
 PEAK_LENGTH_VOXELS = 0.8
 
 
-@lru_cache(maxsize=1)
-def glyph_sphere() -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+@lru_cache(maxsize=len(FINENESS))
+def glyph_sphere(
+    n_directions: int = GLYPH_DIRECTIONS,
+) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     """Return directions (n, 3) and triangles (m, 3), which look outwards, of one glyph."""
-    units = direction_set(GLYPH_DIRECTIONS)
+    units = direction_set(n_directions)
     triangles = ConvexHull(units.astype(float)).simplices.astype(np.int32)
     a, b, c = (units[triangles[:, i]] for i in range(3))
     inward = (np.cross(b - a, c - a) * a).sum(axis=1) < 0
@@ -49,6 +63,7 @@ def glyph_mesh(
     scale: float = 1.0,
     min_amplitude: float = 0.0,
     flat_axis: int | None = None,
+    n_directions: int = GLYPH_DIRECTIONS,
 ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
     """Return the glyphs of some voxels as one mesh.
 
@@ -60,11 +75,15 @@ def glyph_mesh(
     voxels : (n, 3) int64
         Voxels with an FOD.
     scale : float
-        1 makes a usual glyph as wide as a voxel.
+        1 makes a usual glyph as wide as a voxel; others grow with the square root of their largest
+        amplitude.
     min_amplitude : float
         Amplitudes below count as zero.
     flat_axis : int, optional
-        Axis (z, y, x) along which glyphs are flattened, for a slice view.
+        Axis (z, y, x) along which glyphs are flattened, for a slice view, and shaded as if they
+        were not.
+    n_directions : int
+        Of each glyph.
 
     Returns
     -------
@@ -74,26 +93,33 @@ def glyph_mesh(
     colours : (n_vertices, 4) float32
         |x|, |y|, |z| of the direction in RAS+ as red, green and blue.
     """
-    units, triangles = glyph_sphere()
+    units, triangles = glyph_sphere(n_directions)
     rows = fod.voxel_rows[tuple(voxels.T)]
     amplitudes = fod.values[rows] @ fod.sample_matrix(units).T.astype(np.float32)
     amplitudes[amplitudes < max(min_amplitude, 0.0)] = 0.0
     largest = amplitudes.max(axis=1, initial=0.0)
     usual = float(np.quantile(largest[largest > 0], USUAL_QUANTILE)) if (largest > 0).any() else 1.0
-    amplitudes *= (LARGEST_GLYPH * usual / np.maximum(largest, LARGEST_GLYPH * usual))[:, None]
+    # Sizes go with the square root of the largest amplitude: a weak FOD would be a speck.
+    size = np.minimum(np.sqrt(largest / usual), LARGEST_GLYPH)
+    amplitudes *= (usual * size / np.maximum(largest, 1e-20))[:, None]
     radius = scale * GLYPH_SPAN * float(fod.grid.voxel_sizes_mm.min()) / usual
     turned = (units @ space.world_to_display[:3, :3].T)[:, ::-1]
     centres = space.to_display(fod.grid.to_mm(voxels))
     shape = (len(voxels), len(units), 3)
     offsets = (radius * amplitudes)[:, :, None] * turned
+    colours = np.ones((len(voxels), len(units), 4), np.float32)
+    colours[..., :3] = np.abs(units) / np.abs(units).max(axis=1, keepdims=True)
     faces = triangles
     if flat_axis is not None:
-        faces = triangles[turned[triangles][:, :, flat_axis].mean(axis=1) >= 0]  # the near half
+        # The nearest last, which is drawn on top. The far half too: it is seen beside the near.
+        height = turned[triangles][:, :, flat_axis].mean(axis=1)
+        faces = triangles[np.argsort(height, kind="stable")]
+        facing = _facing(offsets, triangles, flat_axis)
+        colours[..., :3] *= (FLAT_AMBIENT + FLAT_LIGHT * facing)[..., None]
+        np.minimum(colours, 1.0, out=colours)
         offsets[..., flat_axis] = 0.0
     vertices = np.broadcast_to(centres[:, None], shape) + offsets
     first = (np.arange(len(voxels), dtype=np.int32) * len(units))[:, None, None]
-    colours = np.ones((len(voxels), len(units), 4), np.float32)
-    colours[..., :3] = np.abs(units) / np.abs(units).max(axis=1, keepdims=True)
     return (
         np.asarray(vertices.reshape(-1, 3), dtype=np.float32),
         (faces[None] + first).reshape(-1, 3),
@@ -101,10 +127,36 @@ def glyph_mesh(
     )
 
 
+def _facing(
+    offsets: NDArray[np.float32], triangles: NDArray[np.int32], axis: int
+) -> NDArray[np.float32]:
+    """Return how much the surface of each glyph faces the eye at its vertices, (n, m) 0 to 1."""
+    n_vertices = offsets.shape[1]
+    a, b, c = (offsets[:, triangles[:, i]] for i in range(3))
+    normals = np.cross(b - a, c - a)
+    corner = csr_array(
+        (
+            np.ones(triangles.size, np.float32),
+            (triangles.T.ravel(), np.tile(np.arange(len(triangles)), 3)),
+        ),
+        shape=(n_vertices, len(triangles)),
+    )
+    sums = np.stack([(corner @ normals[..., i].T).T for i in range(3)], axis=-1)
+    length = np.linalg.norm(sums, axis=-1)
+    return np.asarray(np.abs(sums[..., axis]) / np.maximum(length, 1e-20), np.float32)
+
+
 class Glyphs(OnVolume, Surface):  # type: ignore[misc]
     """The mesh of the glyphs, in voxels of the volume."""
 
     _type_string = "surface"  # for writers and icons
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        with suppress(ImportError):  # without a Qt binding there is no canvas
+            from .lit_surfaces import VispyLitSurface, register
+
+            register(Glyphs, VispyLitSurface)
+        super().__init__(*args, **kwargs)
 
 
 class Peaks(OnVolume, Vectors):  # type: ignore[misc]
@@ -148,23 +200,28 @@ class FodGlyphs:
         self._min_amplitude = min_amplitude
         self.n_shown = 0
         self.n_in_slice = 0
+        self._made_for: tuple[Any, ...] = ()
         mesh, colours = self._mesh()
         self.layer = Glyphs(
             mesh,
             vertex_colors=colours,
             name="FOD glyphs",
-            shading="none",
+            shading="smooth",
             units=UNITS,
             scale=space.scale,  # in voxels: sliders keep the steps of the volume
             translate=space.translate,
         )
         self.layer.space = space
-        insert_beside(viewer, self.layer)
+        insert_beside(viewer, self.layer, place_of_lowest(viewer.layers, _is_above))
         self.update = qthrottled(self._update, timeout=UPDATE_MS)
-        dims = viewer.dims.events
-        for event in (dims.current_step, dims.ndisplay, dims.order):
+        for event in self._events:
             event.connect(self._on_view)
         viewer.layers.events.removed.connect(self._on_removed)
+
+    @property
+    def _events(self) -> tuple[Any, ...]:
+        dims, camera = self.viewer.dims.events, self.viewer.scene.camera.events
+        return dims.current_step, dims.ndisplay, dims.order, camera.zoom, camera.center
 
     @property
     def scale(self) -> float:
@@ -204,13 +261,35 @@ class FodGlyphs:
 
     def _disconnect(self) -> None:
         self.update.cancel()
-        dims = self.viewer.dims.events
-        for event in (dims.current_step, dims.ndisplay, dims.order):
+        for event in self._events:
             event.disconnect(self._on_view)
         self.viewer.layers.events.removed.disconnect(self._on_removed)
 
     def _on_view(self, _event: Any = None) -> None:
-        self.update()
+        if self._view_of_camera() != self._made_for or _event.type not in ("zoom", "center"):
+            self.update()
+
+    def _view_of_camera(self) -> tuple[Any, ...]:
+        """Return what glyphs depend on of the camera: how fine they are, and which are in view."""
+        viewer, camera = self.viewer, self.viewer.scene.camera
+        sizes = np.abs(self.space.scale)
+        pixels = float(camera.zoom) * float(sizes.min())
+        finest = [n for least, n in FINENESS.items() if pixels >= least][-1]
+        if viewer.dims.ndisplay == 3 or pixels < NEAR_PIXELS:
+            return (finest, None)
+        shown = [axis - (viewer.dims.ndim - 3) for axis in viewer.dims.order[-2:]]
+        half = np.asarray(viewer.canvas.size, float) / (2 * float(camera.zoom))
+        middle = np.asarray(camera.center[-2:], float)
+        box = []
+        for axis, centre, reach in zip(shown, middle, half, strict=True):
+            ends = (centre + np.array([-reach, reach]) - self.space.translate[axis]) / (
+                self.space.scale[axis]
+            )
+            low, high = np.sort(ends)
+            # In steps of a few voxels, so that not every move of the mouse makes them anew.
+            low, high = np.floor(low / VIEW_STEP), np.ceil(high / VIEW_STEP)
+            box.append((axis, int(low) * VIEW_STEP, int(high) * VIEW_STEP))
+        return (finest, tuple(box))
 
     def _update(self) -> None:
         mesh, colours = self._mesh()
@@ -224,8 +303,10 @@ class FodGlyphs:
     ) -> tuple[tuple[NDArray[np.float32], NDArray[np.int32]], NDArray[np.float32]]:
         axis = self.viewer.dims.order[-3:][0] - (self.viewer.dims.ndim - 3)
         position = self.viewer.dims.point[-3:][axis]
-        voxels = self._voxels(axis, position)
+        self._made_for = finest, box = self._view_of_camera()
+        voxels = self._voxels(axis, position, box)
         flat = axis if self.viewer.dims.ndisplay == 2 else None
+        fits = [n for n in FINENESS.values() if n <= finest and n * len(voxels) <= MAX_VERTICES]
         vertices, triangles, colours = glyph_mesh(
             self.fod,
             self.space,
@@ -233,6 +314,7 @@ class FodGlyphs:
             scale=self._scale,
             min_amplitude=self._min_amplitude,
             flat_axis=flat,
+            n_directions=fits[-1] if fits else min(FINENESS.values()),
         )
         if flat is not None and len(vertices):
             vertices[:, flat] = position  # exactly in the slice, or napari leaves them out
@@ -243,8 +325,8 @@ class FodGlyphs:
         in_voxels = (vertices - self.space.translate) / self.space.scale
         return (in_voxels.astype(np.float32), triangles), colours
 
-    def _voxels(self, axis: int, position: float) -> NDArray[np.int64]:
-        """Return the voxels to draw: those of the slice, thinned evenly to the limit."""
+    def _voxels(self, axis: int, position: float, box: Any = None) -> NDArray[np.int64]:
+        """Return the voxels to draw: those of the slice in view, thinned evenly to the limit."""
         rows = self.space.volume(self.fod.voxel_rows)
         index = round((position - self.space.translate[axis]) / self.space.scale[axis])
         if not 0 <= index < rows.shape[axis]:
@@ -252,6 +334,13 @@ class FodGlyphs:
             return np.empty((0, 3), np.int64)
         in_slice = np.take(rows, index, axis=axis)
         self.n_in_slice = int((in_slice >= 0).sum())
+        if box is not None:
+            in_view = np.zeros(rows.shape, dtype=bool)
+            parts = [slice(None)] * 3
+            for shown, low, high in box:
+                parts[shown] = slice(max(low, 0), max(high + 1, 0))
+            in_view[tuple(parts)] = True
+            in_slice = np.where(np.take(in_view, index, axis=axis), in_slice, -1)
         stride = 1
         while (in_slice[::stride, ::stride] >= 0).sum() > MAX_GLYPHS:
             stride += 1
@@ -259,6 +348,11 @@ class FodGlyphs:
         chosen = chosen[chosen >= 0]
         self.n_shown = len(chosen)
         return np.asarray(np.argwhere(self.fod.support)[np.sort(chosen)], dtype=np.int64)
+
+
+def _is_above(layer: Layer) -> bool:
+    """Tell whether glyphs lie below a layer: seeds, regions and streamlines."""
+    return isinstance(layer, Streamlines | SeedPoints | Spheres)
 
 
 def peaks_layer(

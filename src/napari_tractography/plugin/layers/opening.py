@@ -21,9 +21,9 @@ from psygnal import Signal
 from qtpy.QtCore import QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
-from ...errors import TractographyError
+from ...errors import AmbiguousKindError, TractographyError
 from ...fields.kinds import AUTO
-from ...files.fod_reader import FodReader
+from ...files.fods import fod_reader
 from ...files.paths import GivenUpError
 from ...fod import Fod
 from ...grid import Grid
@@ -70,14 +70,16 @@ class FodOpening:
     Raises
     ------
     TractographyError
-        When the header tells that the file is no FOD that can be read.
+        When the header tells that the file is no FOD that can be read. What its volumes are is
+        looked at in the thread.
     """
 
     progressed = Signal(float)  # the fraction of the file that has been read
+    refused = Signal(object)  # AmbiguousKindError, found late; who listens tells the person
     ended = Signal(object)  # this object: read, failed or cancelled
 
     def __init__(self, path: str | PathLike[str], viewer: Any = None, *, kind: str = AUTO) -> None:
-        self._reader = FodReader(path, kind=kind)
+        self._reader = fod_reader(path, kind=kind, look_later=True)
         self.viewer = viewer
         self.name: str = self._reader.name
         self.grid: Grid = self._reader.grid
@@ -198,6 +200,9 @@ class FodOpening:
 
     def _end(self) -> None:
         result = self._result
+        is_refused = isinstance(result, AmbiguousKindError) and len(self.refused) > 0
+        if is_refused:
+            self.refused.emit(result)
         self.is_under_way = False
         assert self._timer is not None
         self._timer.stop()
@@ -212,7 +217,7 @@ class FodOpening:
         else:
             for layer in self.layers():
                 self.viewer.layers.remove(layer)
-            if isinstance(result, TractographyError):
+            if isinstance(result, TractographyError) and not is_refused:
                 show_error(str(result))
         self.ended.emit(self)
 

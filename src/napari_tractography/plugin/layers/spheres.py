@@ -11,7 +11,7 @@ import numpy as np
 from napari.layers import Points
 from napari.layers.points.points import _PointsSlicingState
 
-from ..space.display import UNITS, DisplaySpace
+from ..space.display import AXIS_LABELS, UNITS, DisplaySpace
 from .on_volume import OnVolume
 
 OPACITY = 0.35
@@ -45,6 +45,7 @@ class Spheres(OnVolume, Points):  # type: ignore[misc]
             projection_mode="rescale_spherical",
             shading="spherical",
             units=UNITS,
+            axis_labels=AXIS_LABELS,
             **kwargs,
         )
         self.space = space

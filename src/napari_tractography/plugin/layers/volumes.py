@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from napari.layers import Image, Labels, Layer
+from napari.utils.colormaps import Colormap
 from numpy.typing import NDArray
 
 from ...errors import InvalidMaskError
@@ -23,13 +24,18 @@ from .opening import FOD_KEY, FodOpening, contrast_limits
 
 LayerData = tuple[Any, dict[str, Any], str]
 
+# What holds little fades away, so that on a light background a slice is no black box.
+FADED = 0.15  # of the contrast
+GREY = Colormap(
+    [[0, 0, 0, 0], [FADED, FADED, FADED, 1], [1, 1, 1, 1]], name="grey", controls=[0, FADED, 1]
+)
 PLACE_TOLERANCE = 0.01  # of a voxel: what file formats round
 
 
 def fod_layer_data(fod: Fod) -> LayerData:
-    """Return an FOD as an image layer of its l = 0 map, (z, y, x); the Fod goes along."""
-    limits = contrast_limits(fod.values[:, 0])
-    return _map_layer_data(fod, fod.name, fod.grid, fod.isotropic(), limits)
+    """Return an FOD as an image layer of its overview, (z, y, x); the Fod goes along."""
+    limits = contrast_limits(fod.overview_values())
+    return _map_layer_data(fod, fod.name, fod.grid, fod.overview(), limits)
 
 
 def open_fod(path: str | PathLike[str], viewer: Any = None, *, kind: str = AUTO) -> LayerData:
@@ -72,7 +78,8 @@ def _map_layer_data(
     kwargs["metadata"][FOD_KEY] = fod
     kwargs |= {
         "name": name,
-        "colormap": "gray",
+        "colormap": GREY,
+        "interpolation2d": "linear",
         "contrast_limits": limits,
         "rendering": "mip",
         "blending": "translucent_no_depth",

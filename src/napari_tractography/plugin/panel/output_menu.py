@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from napari.utils.notifications import show_error, show_info
-from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QApplication, QFileDialog, QMenu, QProgressDialog, QPushButton, QWidget
+from qtpy.QtWidgets import QMenu, QPushButton, QWidget
 
 from ...errors import InvalidFodError, InvalidTractogramError, TractographyError
 from ...files.paths import GivenUpError
 from ...maps.coherence import coherence
 from ...tractogram import Tractogram
-from ..export.edit_scripts import with_edits
-from ..export.movies import N_FRAMES, turntable
-from ..export.scripts import as_command, as_python
+from ..export.projects import file_source, filters_of
+from ..export.scripts import as_command, as_python, file_as_python
 from ..layers.figures import MAX_PATHS, paths_layer, tubes_layer
 from ..session.requests import Request
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
+from .display.pictures import Pictures
 from .widgets.busy_dialog import wait_for
 
 MAX_TUBES = 400
@@ -28,9 +26,16 @@ WHICH = "The selected streamlines, or up to {} of all,"
 
 
 class OutputMenu(QPushButton):  # type: ignore[misc]
-    """A button with a menu of outputs."""
+    """A button with a menu of outputs.
 
-    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+    Parameters
+    ----------
+    session : Session
+    pictures : Pictures
+        Which asks for movies.
+    """
+
+    def __init__(self, session: Session, pictures: Pictures, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.session = session
         self.setText("More")
@@ -40,7 +45,7 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         for text, tooltip, action in (
             ("Copy as Python", "A script that tracks the same, to the digest.", self.copy_python),
             ("Copy as command", "One command that tracks the same.", self.copy_command),
-            ("Movie...", "One turn of the 3-D view, as GIF or MP4.", self._movie),
+            ("Movie...", "One turn of the 3-D view, as GIF or MP4.", pictures.ask_movie),
             ("Add tubes", f"{WHICH.format(MAX_TUBES)} as tubes, for figures.", self.add_tubes),
             ("Add editable paths", f"{WHICH.format(MAX_PATHS)} as paths.", self.add_paths),
             ("Check the FOD", "Does another basis, frame or flip fit better?", self.check_fod),
@@ -51,8 +56,13 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         self.setMenu(menu)
 
     def copy_python(self) -> None:
-        """Put a Python script of what would be tracked on the clipboard."""
-        self._copy(as_python)
+        """Put a Python script of what would be tracked, or was opened, on the clipboard."""
+        bundle = self.session.bundle
+        if not bundle.is_opened:
+            self._copy(as_python)
+            return
+        QGuiApplication.clipboard().setText(file_as_python(file_source(bundle)))
+        show_info(f"Copied; it reads {bundle.name} and gives the streamlines that are shown.")
 
     def copy_command(self) -> None:
         """Put a command of what would be tracked on the clipboard."""
@@ -61,7 +71,9 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
     def add_tubes(self) -> None:
         """Add the selected streamlines as tubes; without a selection an even part of all."""
         layer = self._layer()
-        self.session.viewer.add_layer(tubes_layer(_few(layer, MAX_TUBES), layer.space))
+        tubes = tubes_layer(_few(layer, MAX_TUBES), layer.space)
+        layer.visible = False  # lines would show through, and beside the tubes
+        self.session.viewer.add_layer(tubes)
 
     def add_paths(self) -> None:
         """Add the selected streamlines as paths; without a selection an even part of all."""
@@ -79,65 +91,41 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
             return
         show_info(found.verdict)
 
-    def write_movie(self, path: str | Path, *, n_frames: int = N_FRAMES) -> bool:
-        """Write a turntable movie, with progress; return whether it was not cancelled."""
-        progress = QProgressDialog("Writing the movie", "Cancel", 0, n_frames, self.window())
-        progress.setWindowModality(Qt.WindowModality.WindowModal)
-        movie = turntable(self.session.viewer, path, n_frames=n_frames)
-        try:
-            for done in movie:
-                progress.setValue(done)
-                QApplication.processEvents()
-                if progress.wasCanceled():
-                    return False
-        finally:
-            movie.close()
-            progress.close()
-        show_info(f"Saved the movie to {path}.")
-        return True
-
-    def _movie(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save a movie", "tractography.gif", "Movie (*.gif *.mp4)"
-        )
-        if path:
-            self.write_movie(path)
-
     def _copy(self, script: Any) -> None:
-        request = self.session.request()
-        assert self.session.fod_layer is not None
+        session = self.session
+        request = session.request()
+        assert session.fod_layer is not None
+        message = "Copied; it gives the streamlines that Run gives."
+        given: dict[str, Any] = {}
+        layer, edits = session.streamlines_layer, filters_of(session.bundle)
+        if layer is not None and (layer.editor.is_edited or edits):
+            why = self._not_edited(request, is_python=script is as_python)
+            if why:
+                message = f"Copied without your edits, it gives what Run gives: {why}."
+            else:
+                given["edits"] = (*layer.editor.edits, *edits)
+                given["weights"] = session.bundle.weights
+                message = f"Copied; it gives the {layer.n_all:,} streamlines that you kept."
         text = script(
             request,
-            self.session.fod_layer,
-            self.session.mask_layer,
-            seed_layer=self.session.seed_mask_in_use,
-            region_layers=[(e.layer, e.label) for e, _ in self.session.regions.frozen()],
+            session.fod_layer,
+            session.mask_layer,
+            seed_layer=session.seed_mask_in_use,
+            region_layers=[(e.layer, e.label) for e, _ in session.steering()],
+            end_layers=[(e.layer, e.label) for e in session.ends],
+            **given,
         )
-        message = "Copied; it gives the streamlines that Run gives."
-        layer = self.session.streamlines_layer
-        if layer is not None and layer.editor.is_edited:
-            text, message = self._edited(text, request, layer, is_python=script is as_python)
         QGuiApplication.clipboard().setText(text)
         show_info(message)
 
-    def _edited(
-        self, text: str, request: Request, layer: Streamlines, *, is_python: bool
-    ) -> tuple[str, str]:
-        """Return the script, with the edits by hand where possible, and a sentence on that."""
+    def _not_edited(self, request: Request, *, is_python: bool) -> str:
+        """Return why edits by hand cannot be part of the script, or ""."""
         result = self.session.result_request
         if not is_python:
-            why = "a command has no room for them, a Python script has"
-        elif result is None or not result.gives_the_same_as(request):
-            why = "settings or seeds were changed since that run"
-        elif not result.is_whole:
-            why = "they were made in a preview"
-        else:
-            kept = layer.editor.kept
-            edited = with_edits(text, kept, len(layer.editor.whole))
-            if edited is not None:
-                return edited, f"Copied; it gives the {len(kept):,} streamlines that you kept."
-            why = "they would take too many numbers; save the streamlines instead"
-        return text, f"Copied without your edits, it gives what Run gives: {why}."
+            return "a command has no room for them, a Python script has"
+        if result is None or not result.gives_the_same_as(request):
+            return "settings or seeds were changed since that run"
+        return "" if result.is_whole else "they were made in a preview"
 
     def _layer(self) -> Streamlines:
         layer = self.session.streamlines_layer

@@ -14,25 +14,34 @@ from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
 
 from ...errors import TractographyError
-from ...parameters import SeedingParameters
+from ...seeding import SEED_SOURCES, SeedingParameters
+from ..session.bundles.filtering import Filtering
+from ..session.bundles.listing import BundleList
 from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.seed_mouse import SeedMouse
 from ..session.session import Session
 from ..space.camera import orient
+from .bundle_list import BundleSection
+from .bundle_view import RUN_HELP, BundleView
+from .display.appearance import AppearanceSection
+from .display.pictures import Pictures
+from .display.view import ViewSection
+from .measure.section import MeasureSection
 from .output_menu import OutputMenu
-from .pictures import Pictures
+from .project_button import ProjectButton
 from .results import Results
 from .save_button import SaveButton
-from .sections.appearance import AppearanceSection
 from .sections.data import DataSection
 from .sections.device import DeviceSection
+from .sections.dissection import Dissection
 from .sections.region import RegionSection
 from .sections.seed import SeedSection
 from .sections.selection import SelectionSection
+from .sections.tissues import TissueSection
 from .sections.tracking import TrackingSection
-from .sections.view import ViewSection
 from .settings import PanelSettings
+from .status import StatusPositions
 from .widgets.controls import (
     IgnoreWheel,
     align,
@@ -41,7 +50,9 @@ from .widgets.controls import (
     values_of,
 )
 from .widgets.dock_watch import DockWatch
+from .widgets.progress_row import ProgressRow
 from .widgets.sections import FOCUS_STYLE, Section, button, row
+from .widgets.undo import UndoKeys
 
 if TYPE_CHECKING:
     import napari
@@ -72,6 +83,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         What the panel shows and changes.
     runs : RunControl
         Starts and ends the runs of the session.
+    bundles : BundleList
+        The bundles of the window, one of which the session shows.
     forms : list of QWidget
         Rows of labels and controls, aligned with each other.
     """
@@ -86,10 +99,15 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         super().__init__(parent)
         # napari gives plugins a proxy, whose layers are not the layers that events carry.
         self.viewer = viewer = getattr(viewer, "__wrapped__", viewer)
+        self._remember = remember
         self.session = Session(viewer)
         self.runs = RunControl(self.session)
+        self.bundles = BundleList(self.session)
+        self.filtering = Filtering(self.session)
         self._mouse = SeedMouse(self.session, show_warning)
         self.on_press = self._mouse.on_press  # one bound method, so that it can be removed
+        self._positions = StatusPositions(self.session)
+        self._undo_keys = UndoKeys(self, viewer, self.session.history)
         self._attached = False
         self._build()
         self._connect()
@@ -100,6 +118,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     # -- layout --------------------------------------------------------------------------------
 
     def _build(self) -> None:
+        self.bundle_list = BundleSection(
+            self.bundles,
+            colour_chosen=lambda colour: self.bundle_view.set_colour(colour),
+            mirror=lambda: self.bundle_view.mirror(),
+        )
         self.data = DataSection(self.session, lambda: self.scene.fod_changed())
         self.fod_choice, self.mask_choice = self.data.fod_choice, self.data.mask_choice
         self.add_fod, self.add_mask = self.data.add_fod, self.data.add_mask
@@ -107,13 +130,14 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.seeds = SeedSection(self.session, show_warning)
         self.seeding, self.hint_label = self.seeds.controls, self.seeds.hint
         self.clear_seeds = self.seeds.clear
-        self.regions = RegionSection(self.session, show_warning)
+        self.regions = RegionSection(self.session, show_warning, self.run_between)
+        self.tissues = TissueSection(self.session)
         self.tracking = TrackingSection(
-            self.session, lambda text: self.results.tell(text), lambda: self._show_hint()
+            self.session, lambda text: self.results.tell(text), lambda: self.show_hint()
         )
         more = self.tracking.more_form
         self.forms = [*self.seeds.forms, self.regions.form, self.tracking.main_form, more]
-        self.run_button = button("Run", "Track from every seed.")
+        self.run_button = button("Run", RUN_HELP)
         self.cancel_button = button("Cancel", "Stop tracking and keep what has arrived.")
         self.cancel_button.setEnabled(False)
         self.live = QCheckBox("Live")
@@ -126,7 +150,12 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.save = self.save_button.save
         self.screenshot_button = button("Screenshot...", "Save a picture of the canvas as PNG.")
         self.pictures = Pictures(self.viewer)
-        self.output = OutputMenu(self.session)
+        self.output = OutputMenu(self.session, self.pictures)
+        self.project = ProjectButton(self.bundles, keep=self._remember)
+        self.indexing = ProgressRow(
+            "An index of where the streamlines run, by which regions filter them at once.",
+            "Make no index; regions do not filter then.",
+        )
         reset = self.output.menu().addAction("Restore defaults")
         reset.setToolTip("Set every control of the panel as it was at first; layers stay.")
         reset.triggered.connect(lambda: self.settings.restore_defaults())
@@ -134,21 +163,33 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.appearance = AppearanceSection(self.session)
         self.device = DeviceSection(self.session, self.runs)
         self.selection = SelectionSection(self.session)
+        self.dissection = Dissection(self.bundles, self.filtering)
+        self.measure = MeasureSection(self.session, self.bundles)
 
         inside = QWidget()
         layout = QVBoxLayout(inside)
         layout.setContentsMargins(8, 0, 8, 4)
         layout.setSpacing(2)
+        layout.addWidget(Section("Bundles", self.bundle_list, self.project.bar, self.indexing))
         layout.addWidget(Section("Data", self.data))
         layout.addWidget(Section("Seeds", self.seeds))
         layout.addWidget(Section("Regions", self.regions, is_open=False))
+        layout.addWidget(Section("Tissues", self.tissues, is_open=False))
         layout.addWidget(Section("Tracking", self.tracking))
         layout.addWidget(Section("More parameters", more, is_open=False))
         layout.addWidget(Section("Display", self.appearance, is_open=False))
-        layout.addWidget(Section("Selection", self.selection, is_open=False))
+        layout.addWidget(Section("Selection", self.selection, self.dissection, is_open=False))
+        layout.addWidget(Section("Measure", self.measure, is_open=False))
         layout.addWidget(Section("View", self.scene, is_open=False))
         layout.addWidget(Section("Device", self.device, is_open=False))
-        self.forms += [self.appearance.form, self.scene.form, self.device.form]
+        self.forms += [
+            self.appearance.form,
+            self.dissection.form,
+            self.measure.form,
+            self.scene.form,
+            self.scene.slices.form,
+            self.device.form,
+        ]
         layout.addStretch(1)
         scroll = QScrollArea()
         scroll.setWidget(inside)
@@ -164,7 +205,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._foot = QWidget()
         foot_layout = QVBoxLayout(self._foot)
         foot_layout.setContentsMargins(8, 4, 8, 6)
-        output = row(self.save_button, self.screenshot_button, self.output)
+        output = row(self.save_button, self.project, self.screenshot_button, self.output)
         foot_layout.addWidget(Section("Results", self.results, output, self.pictures))
         foot_layout.addWidget(self.results.notice)
         foot_layout.addWidget(self.results.progress)
@@ -178,6 +219,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         """Align the labels and be as wide as the foot, now that they have the window's font."""
         align(self.forms)
         self.setMinimumWidth(max(MIN_WIDTH, self._foot.minimumSizeHint().width()))
+        self.project.guard(self.window())
         super().showEvent(event)
 
     def _connect(self) -> None:
@@ -194,8 +236,13 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         runs.gave_up.connect(self._on_run_gave_up)
         runs.failed.connect(self._on_failed)
         runs.awaiting.connect(self._on_awaiting)
-        session.seeds_changed.connect(self._show_hint)
-        session.layer_made.connect(self.appearance.adopt)
+        session.seeds_changed.connect(self.show_hint)
+        self.bundle_view = BundleView(self)
+        index = self.filtering.index
+        index.progressed.connect(self.indexing.show_progress)
+        index.ended.connect(self.indexing.finish)
+        self.indexing.cancelled.connect(index.cancel)
+        self.dissection.weighed.connect(self.bundle_view.show_weights)
         session.edited.connect(self._on_edited)
         self._poll = QTimer(self)
         self._poll.setInterval(POLL_MS)
@@ -211,6 +258,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             return
         self._attached = True
         self.session.open()
+        self.bundles.open()
+        self.project.open_keeper()
         self.runs.live = self.live.isChecked()
         for event in self._events:
             event.connect(self._refresh_layers)
@@ -220,8 +269,13 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.scene.open()
         self.device.open()
         self.settings.open()
+        self._positions.open()
+        self._undo_keys.open()
         self.selection.open()
+        self.dissection.open()
+        self.measure.open()
         self.regions.open()
+        self.tissues.open()
         self.appearance.open()
         self.viewer.mouse_drag_callbacks.append(self.on_press)
         self._refresh_layers()
@@ -240,10 +294,18 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.scene.close_scene()
         self.device.close_section()
         self.settings.close_settings()
+        self._positions.close()
+        self._undo_keys.close()
         self.selection.close_selection()
+        self.dissection.close_dissection()
+        self.measure.close_section()
         self.regions.close_section()
+        self.tissues.close_section()
         self.appearance.close_appearance()
         self.runs.close()
+        self.project.close_keeper()
+        self.filtering.close()
+        self.bundles.close()
         self.session.close()
         self.results.close_results()
         self._rest()
@@ -258,8 +320,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     def _refresh_layers(self, _event: Any = None) -> None:
         self.data.refresh_layers()
         self.seeds.refresh_layers()
+        self.tissues.refresh_layers()
         self.appearance.refresh_layers()
-        self._show_hint()
+        self.measure.refresh_layers()
+        self.bundle_list.show_offer()
+        self.show_hint()
 
     def _on_order(self, _event: Any) -> None:
         orient(self.viewer)
@@ -277,7 +342,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         except TractographyError as error:
             self.results.tell(str(error))
             return
-        self._show_hint()
+        self.show_hint()
 
     def run(self) -> None:
         """Track from every seed."""
@@ -286,7 +351,15 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         except TractographyError as error:
             self._on_failed(str(error), preview=False)
             return
+        self.session.regions.wake()
+        if self.session.streamlines_layer is not None:
+            self.session.streamlines_layer.visible = True
         self.runs.start()
+
+    def run_between(self) -> None:
+        """Track between the two regions that are chosen."""
+        set_values(self.seeding, {"source": SEED_SOURCES[-1]})
+        self.run()
 
     def _on_live(self, on: bool) -> None:
         self.runs.live = on
@@ -308,7 +381,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     def _on_run_finished(self, run: Run) -> None:
         self._rest()
-        tractogram = self.session.tractogram
+        tractogram = run.bundle.tractogram
         assert tractogram is not None
         self.results.show_finished(run, tractogram)
         self.appearance.show_legend()
@@ -340,7 +413,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.cancel_button.setEnabled(self.runs.is_awaiting)
         self.save_button.refresh()
 
-    def _show_hint(self) -> None:
+    def show_hint(self) -> None:
+        """Say what to do next, where there is no result."""
         self.seeds.show_source()
         if self.session.tractogram is None and self.runs.current is None:
             self.results.tell(NEXT_STEP[self.session.fod_layer is not None, self.session.can_start])

@@ -6,15 +6,20 @@ Called by the panel.
 from __future__ import annotations
 
 import html
+from pathlib import Path
+from typing import Any
 
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtWidgets import QLabel, QProgressBar, QVBoxLayout, QWidget
 
+from ...tracking import report
 from ...tracking.report import advice
 from ...tractogram import Tractogram
+from ..session.bundles.state import BundleState
 from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.session import Session
+from ..streamlines.layer import Streamlines
 
 PROGRESS_STEPS = 1000
 LINES = 6  # room for the usual result, so that little moves
@@ -26,6 +31,8 @@ OUTDATED = "The parameters have changed since: Run again."
 WAITING = "Live waits, to keep your edits: Run or Undo."
 AWAITING = "Reading the FOD: tracking begins when it is read."
 PREPARING = "Preparing the engine, up to a minute at first."
+SLOWER = "Slower for the first seconds, while the engine is prepared."
+HIDDEN = "The layer {} is hidden: click its eye, or Run."
 PREVIEW = "A preview: Run tracks all {:,}."
 NOTICE_HELP = {
     OUTDATED: "FOD, mask, seeds, regions or parameters are no longer those of this result.",
@@ -33,9 +40,14 @@ NOTICE_HELP = {
     "your edits; undo all of them and Live goes on.",
     AWAITING: "Seeds and parameters may be changed meanwhile. Cancel takes Run back.",
     PREPARING: "The engine is compiled on the first run on a machine, and read from a cache later.",
+    SLOWER: "The streamlines are the same. On the first run on a machine the engine is compiled, "
+    "and read from a cache later.",
 }
 # Dark on amber, to be read in a dark and in a light window.
 NOTICE_STYLE = "background: #f2b632; color: #1b1b1b; border-radius: 3px; padding: 2px 6px;"
+QUIET_STYLE = "padding: 2px 6px;"
+OF_A_RUN = (PREPARING, SLOWER)
+QUIET = (SLOWER,)  # what is said and needs nobody to do anything
 
 
 class Results(QWidget):  # type: ignore[misc]
@@ -68,7 +80,10 @@ class Results(QWidget):  # type: ignore[misc]
         self.label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.label.setMinimumHeight(LINES * self.label.fontMetrics().lineSpacing() + 4)
-        self.label.setToolTip("The last run: how much, how fast, and why streamlines stopped.")
+        self.label.setToolTip(
+            "The last run: how many streamlines, how long, from how many seeds, why they ended, "
+            "and how long that took."
+        )
         self.notice = QLabel()
         self.notice.setWordWrap(True)
         self.notice.setStyleSheet(NOTICE_STYLE)
@@ -91,6 +106,7 @@ class Results(QWidget):  # type: ignore[misc]
         runs.failed.connect(self._compare_later)
         session.changed.connect(self._compare_later)
         session.edited.connect(self._compare_later)
+        session.layer_made.connect(self._on_layer)
 
     def close_results(self) -> None:
         """Compare no more."""
@@ -99,6 +115,17 @@ class Results(QWidget):  # type: ignore[misc]
     def tell(self, text: str) -> None:
         """Show a text in place of the result."""
         self.label.setText(text)
+
+    def tell_of(self, bundle: BundleState, text: str) -> None:
+        """Show a text on the result of a bundle; later, where that bundle is not active."""
+        bundle.text = text
+        if bundle is self.session.bundle:
+            self.tell(text)
+
+    def show_bundle(self, bundle: BundleState) -> None:
+        """Show what is known of the result of a bundle that has become active."""
+        self.tell(bundle.text or bundle_summary(bundle))
+        self.refresh_notice()
 
     # -- the notice ----------------------------------------------------------------------------
 
@@ -116,6 +143,9 @@ class Results(QWidget):  # type: ignore[misc]
             return ""  # another result is on the way
         if session.tractogram is None or request is None:
             return ""
+        layer = session.streamlines_layer
+        if layer is not None and not layer.visible and len(session.tractogram):
+            return HIDDEN.format(layer.name)
         is_current = session.is_result_current
         if runs.is_waiting and not (is_current and request.is_whole):
             return WAITING
@@ -125,14 +155,20 @@ class Results(QWidget):  # type: ignore[misc]
 
     def _show_notice(self, text: str) -> None:
         self.notice.setText(text)
+        self.notice.setStyleSheet(QUIET_STYLE if text in QUIET else NOTICE_STYLE)
         self.notice.setToolTip(NOTICE_HELP.get(text, ""))
         self.notice.setVisible(bool(text))
 
     def _on_started(self, _run: Run) -> None:
         self._compare.stop()
-        self._show_notice("")
+        if self.notice.text() != SLOWER:  # which the run before said, and may still be true
+            self._show_notice("")
 
-    def _compare_later(self) -> None:
+    def _on_layer(self, layer: Streamlines) -> None:
+        for event in (layer.events.visible, layer.events.name):
+            event.connect(self._compare_later)
+
+    def _compare_later(self, _event: Any = None) -> None:
         self._compare.start()
 
     # -- a run ---------------------------------------------------------------------------------
@@ -142,57 +178,121 @@ class Results(QWidget):  # type: ignore[misc]
         self.progress.setRange(0, PROGRESS_STEPS)
         self.progress.setValue(0)
         self.progress.setFormat("")
-        if self.notice.text() == PREPARING:
-            self._show_notice("")
+        if self.notice.text() in OF_A_RUN:
+            self._compare_later()
 
     def advance(self, run: Run) -> None:
         """Show how far a run is."""
-        is_preparing = False
         if run.n_done:
-            self._fill(run.n_done, run.request.n_seeds)
+            self._fill(run)
             if not run.request.is_preview:
-                self.tell(f"<b>{run.n_streamlines:,} streamlines</b> so far, {run.seconds:.1f} s")
+                self.tell_of(run.bundle, so_far(run))
         elif run.seconds > PREPARING_SECONDS:
-            self.progress.setRange(0, 0)  # busy: the first use on a machine compiles the engine
-            is_preparing = True
-        self._show_notice(PREPARING if is_preparing else "")
+            self.progress.setRange(0, 0)  # busy
+        if run.report.phase == report.STANDING_IN:
+            self._show_notice(SLOWER)
+        elif run.report.phase == report.PREPARING and run.seconds > PREPARING_SECONDS:
+            self._show_notice(PREPARING)
+            if not run.n_done and not run.request.is_preview:
+                self.tell_of(run.bundle, f"Preparing the engine: {run.seconds:.0f} s so far.")
+        elif run.n_done:
+            self._show_notice("")
 
-    def _fill(self, done: int, total: int) -> None:
+    def _fill(self, run: Run) -> None:
+        select = run.request.select
+        done, total, what = run.n_done, run.request.n_seeds, "seeds"
+        if select is not None and not run.request.is_preview:
+            done, total, what = run.n_streamlines, select, "streamlines accepted"
         self.progress.setRange(0, PROGRESS_STEPS)
         self.progress.setValue(PROGRESS_STEPS * done // total)
-        self.progress.setFormat(f"{done:,} of {total:,} seeds")
+        self.progress.setFormat(f"{done:,} of {total:,} {what}")
 
     def show_finished(self, run: Run, tractogram: Tractogram) -> None:
         """Show the result of a run."""
         request = run.request
         if not len(tractogram):
-            self.tell(tractogram.why_empty())
+            self.tell_of(run.bundle, tractogram.why_empty())
             return
+        lengths = tractogram.lengths_mm
         lines = [
-            f"<b>{len(tractogram):,} streamlines</b>, "
-            f"mean length {tractogram.lengths_mm.mean():.1f} mm",
-            self.session.speed() if request.is_whole else preview_summary(run),
+            f"<b>{len(tractogram):,} streamlines</b>, mean length {lengths.mean():.1f} mm "
+            f"({lengths.min():.1f} to {lengths.max():.1f})",
+            of_the_seeds(tractogram),
         ]
-        layer = self.session.streamlines_layer
-        if layer is not None and layer.n_shown < len(tractogram):
-            lines.append(layer.summary)
+        if request.select is not None and not request.is_preview:
+            lines += too_few(len(tractogram), request.select)
         to_change = advice(tractogram, request.parameters) if request.is_whole else ""
-        ends = sum(n for _, n in tractogram.reasons()) or 1
-        lines += [
-            f"{100 * n / ends:.1f} % {reason.text}"
-            for reason, n in tractogram.reasons()[: 1 if to_change else REASONS_SHOWN]
-        ]
+        lines.append(of_the_ends(tractogram, n_shown=1 if to_change else REASONS_SHOWN))
         if to_change:
             lines.append(f"<b>{html.escape(to_change)}</b>")
-        self.tell("<br>".join([*lines, *dropped_edits(run)]))
+        layer = run.bundle.streamlines_layer
+        if layer is not None and layer.n_shown < len(tractogram):
+            lines.append(layer.summary)
+        lines.append(self.session.speed() if request.is_whole else preview_summary(run))
+        self.tell_of(run.bundle, "<br>".join([*lines, *dropped_edits(run)]))
 
     def show_cancelled(self, run: Run) -> None:
         """Show how far a run was when it was cancelled."""
         lines = [
             f"Cancelled after {run.seconds:.1f} s: {run.n_streamlines:,} streamlines from "
+            f"{run.n_done:,} seeds, of {run.request.n_seeds:,} streamlines that were wanted."
+            if run.request.select is not None
+            else f"Cancelled after {run.seconds:.1f} s: {run.n_streamlines:,} streamlines from "
             f"{run.n_done:,} of {run.request.n_seeds:,} seeds."
         ]
-        self.tell("<br>".join([*lines, *(dropped_edits(run) if run.kept else [])]))
+        edits = dropped_edits(run) if run.kept else []
+        self.tell_of(run.bundle, "<br>".join([*lines, *edits]))
+
+
+def bundle_summary(bundle: BundleState) -> str:
+    """Return how many streamlines a bundle has and where they are from, or ""."""
+    tractogram = bundle.tractogram
+    if tractogram is None or not len(tractogram):
+        return ""
+    lines = [
+        f"<b>{len(tractogram):,} streamlines</b>, mean length {tractogram.lengths_mm.mean():.1f} mm"
+    ]
+    if bundle.is_opened:
+        lines.append(f"opened from {html.escape(Path(bundle.path).name)}; not tracked here")
+    return "<br>".join(lines)
+
+
+def so_far(run: Run) -> str:
+    """Return how many streamlines have been accepted of how many seeds, and in what time."""
+    share = f"{100 * run.n_streamlines / max(run.n_done, 1):.3g} %"
+    return (
+        f"<b>{run.n_streamlines:,} streamlines</b> so far, {run.seconds:.1f} s<br>"
+        f"{share} of {run.n_done:,} seeds accepted"
+    )
+
+
+def too_few(n_accepted: int, wanted: int) -> list[str]:
+    """Return a line that says so where fewer were accepted than were wanted."""
+    if n_accepted >= wanted:
+        return []
+    return [
+        f"<b>Only {n_accepted:,} of {wanted:,}: seed nearer to where streamlines are accepted, or "
+        "ask for fewer.</b>"
+    ]
+
+
+def of_the_seeds(tractogram: Tractogram) -> str:
+    """Return how many seeds gave streamlines, and why the others gave none."""
+    n_seeds, n_given = tractogram.n_seeds, len(tractogram)
+    if n_given == n_seeds:
+        return f"Each of {n_seeds:,} seeds gave a streamline."
+    share = 100 * n_given / max(n_seeds, 1)
+    text = f"Of {n_seeds:,} seeds, {n_given:,} ({share:.3g} %) gave a streamline"
+    why = [f"{n:,} {reason.text}" for reason, n in tractogram.discarded()[:REASONS_SHOWN]]
+    return f"{text}; not: {', '.join(why)}." if why else f"{text}."
+
+
+def of_the_ends(tractogram: Tractogram, *, n_shown: int = REASONS_SHOWN) -> str:
+    """Return why the streamlines ended, the commonest reasons first, with their shares."""
+    ends = tractogram.ends()
+    total = sum(n for _, n in ends) or 1
+    shares = [f"{100 * n / total:.1f} % {reason.text}" for reason, n in ends[:n_shown]]
+    return f"Ends of the streamlines: {'; '.join(shares)}." if shares else ""
 
 
 def preview_summary(run: Run) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from napari.utils.notifications import show_error, show_info
@@ -57,10 +58,18 @@ class SaveButton(QPushButton):  # type: ignore[misc]
             return
         show_info(f"Saved {len(tractogram):,} streamlines to {path}.")
 
+    def proposed_name(self) -> str:
+        """Return a name for the file: the layer's, without what file systems refuse."""
+        layer = self.session.streamlines_layer
+        name = "" if layer is None else re.sub(r'[\x00-\x1f<>:"/\\|?*]+', "_", layer.name)
+        ending = ".tck" if self.session.result_grid is None else ".trk"
+        name = name.strip(" .") or "streamlines"
+        return name if name.lower().endswith(tuple(FORMATS)) else name + ending
+
     def _ask(self) -> None:
         endings = " ".join(f"*{ending}" for ending in FORMATS)
         path, _ = QFileDialog.getSaveFileName(
-            self, "Save streamlines", "streamlines.trk", f"Tractogram ({endings})"
+            self, "Save streamlines", self.proposed_name(), f"Tractogram ({endings})"
         )
         if path:
             self.save(path)

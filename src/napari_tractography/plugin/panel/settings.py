@@ -18,13 +18,14 @@ from napari.utils.notifications import show_warning
 from qtpy.QtCore import QObject, QTimer
 
 from ...errors import InvalidParameterError
-from ...parameters import ParameterSpec, parameter_specs, seeding_specs
+from ...parameters import ParameterSpec, parameter_specs
+from ...seeding import seeding_specs
 from ...tracking.devices import cpu_count
-from .pictures import PICTURE_SPECS
-from .sections.appearance import AppearanceSection, display_specs
+from .display.appearance import AppearanceSection, display_specs
+from .display.pictures import KEPT_SPECS
+from .display.view import GLYPH_SPECS, ViewSection
 from .sections.device import BACKEND_SPEC, THREADS_SPEC, DeviceSection
 from .sections.tracking import TrackingSection
-from .sections.view import GLYPH_SPECS, ViewSection
 from .widgets.sections import Section
 
 logger = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ def kept_specs() -> dict[str, tuple[str, Sequence[ParameterSpec]]]:
         "tracking": ("Tracking", parameter_specs()),
         "seeding": ("Seeds", seeding_specs()),
         "display": ("Display", [spec for spec in looks if spec.name not in OF_THE_VOLUME]),
-        "pictures": ("Screenshots", PICTURE_SPECS),
+        "pictures": ("Pictures", KEPT_SPECS),
         "panel": ("Panel", PANEL_SPECS),
     }
 
@@ -155,7 +156,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
                 if control.name not in OF_THE_VOLUME
             ],
         }
-        self._controls["pictures"] = panel.pictures.controls
+        self._controls["pictures"] = panel.pictures.kept_controls
         self._sections = panel.findChildren(Section)
         self._open_at_first = self._open_sections()
         self._settings = _settings() if keep else None

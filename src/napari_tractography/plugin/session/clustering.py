@@ -103,8 +103,10 @@ class Clustering:
         if found is not None and found.drawn is drawn:
             return found.labels
         editor = None if layer is None else layer.editor
-        if found is not None and editor and editor.is_edited and editor.whole is found.drawn:
-            return found.labels[editor.kept]  # what is left keeps its colours
+        if found is not None and editor and editor.base is found.drawn:
+            kept = editor.kept
+            if len(kept) == len(drawn):  # else the editor does not know the result yet
+                return found.labels[kept]  # what is left keeps its colours
         if self._wanted is not drawn:
             self._wanted = drawn
             if layer is not None:

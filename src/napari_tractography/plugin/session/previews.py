@@ -2,8 +2,7 @@
 
 A preview is the beginning of the full run from each place: the same streamlines, to the bit. It
 is tracked on the CPU, which needs no start-up and no copies, and in NumPy while the kernel is
-compiled. Called by the control of runs and by
-the worker of a run.
+compiled. Called by the control of runs and by the worker of a run.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def track_preview(
     if kernels.stands_in(plan):
         kernels.begin(plan)
         return _in_numpy(plan, _blocks(firsts, counts, plain.MAX_BLOCK), cancelled)
-    cpu.make_ready(plan)
+    kernels.make_ready(plan)
     size = max(-(-plan.n_seeds // n_workers), cpu.FIRST_BLOCK_MIN)
     stop = np.zeros(1, np.uint8)
     buffers = cpu.ThreadBuffers()

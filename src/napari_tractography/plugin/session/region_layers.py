@@ -8,7 +8,6 @@ session.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,32 +20,37 @@ from qtpy.QtCore import QTimer
 
 from ...errors import InvalidRegionError
 from ...regions import ROLES, Region
+from ..layers.region_entries import (
+    PAINTED_KEY,
+    PAINTED_OPACITY,
+    SPACE_KEY,
+    Entry,
+    RegionState,
+    is_own,
+    layers_of,
+    make_regions,
+    painted_layer,
+    same_regions,
+    show_spheres_in,
+)
 from ..layers.spheres import Spheres
-from ..layers.volumes import voxels_of
 from ..space.display import DisplaySpace
-from ..space.layer_list import insert_beside
+from ..space.layer_list import insert_beside, move_below, place_of_lowest
 from ..streamlines.layer import Streamlines
 from .seed_layer import SEEDS_KEY
 
 REGIONS_KEY = "regions"  # layer.metadata[REGIONS_KEY]: [(role, label or None), ...]
-SPACE_KEY = "region_in"  # layer.metadata[SPACE_KEY] is the display space of a layer of spheres
-PAINTED_KEY = "region_painted"  # whether the layer was made to be painted
+ASLEEP_KEY = "regions_asleep"  # which of them are, in the same order
 STEERING = tuple(role for role in ROLES if role != "seed")
-ROLE_COLOURS = {"include": "#43c463", "exclude": "#ef4b4b", "stop": "#ffa32b", "end": "#4aa8ff"}
-PAINTED_OPACITY = 0.4
 BRUSH_VOXELS = 5
 TOOLLESS = ("pan_zoom", "transform")  # modes of a labels layer that change no label
 SPHERE_RADIUS_MM = 5.0  # at first
 CHECK_MS = 200  # after the last redraw of a layer
 
 
-@dataclass(slots=True, eq=False)
-class Entry:
-    """One region: its layer, what it is for, and which label; None stands for all but zero."""
-
-    layer: Layer
-    role: str
-    label: int | None = None
+def _is_above(layer: Layer) -> bool:
+    """Tell whether a layer stays above regions: streamlines and seeds."""
+    return isinstance(layer, Streamlines) or SEEDS_KEY in layer.metadata
 
 
 class Regions:
@@ -71,6 +75,8 @@ class Regions:
         self.viewer = viewer
         self.entries: list[Entry] = []
         self.rule = "all"
+        self.next_role = "include"  # of a sphere that is placed with the mouse
+        self.between: tuple[Entry, Entry] | None = None  # chosen to be tracked between
         self.space = DisplaySpace.identity()
         self._made: dict[Entry, list[Region]] = {}
         self._check = QTimer()  # after undo and changes by scripts the only event is a redraw
@@ -79,27 +85,36 @@ class Regions:
         self._check.timeout.connect(self._compare)
         self._is_untold = False  # whether labels differ from those that `changed` was told of
         for layer in viewer.layers:  # left by a panel that was closed
-            for role, label in layer.metadata.get(REGIONS_KEY, ()):
+            asleep = layer.metadata.get(ASLEEP_KEY, ())
+            for number, (role, label) in enumerate(layer.metadata.get(REGIONS_KEY, ())):
                 self.space = layer.metadata.get(SPACE_KEY, self.space)
-                self._append(Entry(layer, role, label))
+                self._append(Entry(layer, role, label, number < len(asleep) and asleep[number]))
 
     def frozen(self) -> list[tuple[Entry, Region]]:
-        """Return the regions that are not empty, by role and then as they were added."""
+        """Return the regions in use, by role and then as they were added: not empty, not asleep."""
         if self._check.isActive():  # goes on: whoever asks here need not be who follows changes
             self._is_untold |= self._look_again()
-        ordered = sorted(self.entries, key=lambda entry: STEERING.index(entry.role))
+        awake = [entry for entry in self.entries if not entry.is_asleep]
+        ordered = sorted(awake, key=lambda entry: STEERING.index(entry.role))
         return [(entry, region) for entry in ordered for region in self.of(entry)]
 
     def of(self, entry: Entry) -> list[Region]:
         """Return the regions of an entry: one a sphere or label layer, none where all is empty."""
         if entry not in self._made:
-            self._made[entry] = list(_make(entry, self.space))
+            self._made[entry] = list(make_regions(entry, self.space))
         return self._made[entry]
 
     # -- adding and removing -------------------------------------------------------------------
 
-    def add_labels(self, layer: Layer, role: str = "include", label: int | None = None) -> Entry:
-        """Make a region of a labels layer.
+    def add_labels(
+        self,
+        layer: Layer,
+        role: str = "include",
+        label: int | None = None,
+        *,
+        is_asleep: bool = False,
+    ) -> Entry:
+        """Make a region of a labels layer; one that is asleep is used once it is touched.
 
         Raises
         ------
@@ -111,8 +126,8 @@ class Regions:
                 f"The layer {layer.name!r} cannot be a region; choose a 3-D labels layer."
             )
         layer.blending = "translucent_no_depth"
-        self._lower(layer)
-        entry = Entry(layer, role, label)
+        move_below(self.viewer.layers, layer, _is_above)
+        entry = Entry(layer, role, label, is_asleep)
         self._append(entry)
         self._tell()
         return entry
@@ -137,6 +152,17 @@ class Regions:
         self.paint(entry)
         return entry
 
+    def add_made(self, region: Region) -> Entry:
+        """Make a sphere or a painted layer of a region that was made elsewhere."""
+        if region.center_mm is not None:
+            (centre,) = np.asarray(self.space.to_display(region.center_mm[None]), dtype=float)
+            entry = self.add_sphere(centre, region.radius_mm, region.role)
+            entry.layer.name = region.name
+            return entry
+        layer = painted_layer(region)
+        insert_beside(self.viewer, layer, self._ceiling())
+        return self.add_labels(layer, region.role)
+
     def paint(self, entry: Entry) -> None:
         """Select the labels layer of a region and choose its brush."""
         self.viewer.layers.selection.active = entry.layer
@@ -159,21 +185,31 @@ class Regions:
             layer.mode = "pan_zoom"
 
     def add_sphere(
-        self, centre_zyx: NDArray[np.float64], radius_mm: float, role: str = "include"
+        self,
+        centre_zyx: NDArray[np.float64],
+        radius_mm: float,
+        role: str = "include",
+        *,
+        is_asleep: bool = False,
     ) -> Entry:
-        """Make a sphere around a display position, (z, y, x) mm."""
+        """Make a sphere around a display position, (z, y, x) mm.
+
+        One that is asleep is used once it is moved, resized, given a role, or all are woken.
+        """
         centres = np.asarray(centre_zyx, dtype=float)[None]
         layer = Spheres(centres, radius_mm, space=self.space, name="Sphere")
         layer.metadata[SPACE_KEY] = self.space
         insert_beside(self.viewer, layer, self._ceiling())
-        entry = Entry(layer, role)
+        entry = Entry(layer, role, is_asleep=is_asleep)
         self._append(entry)
         self._tell()
         return entry
 
     def remove(self, entry: Entry) -> None:
-        """Remove a region; a labels layer stays in the viewer, a layer of spheres does not."""
-        if isinstance(entry.layer, Spheres):
+        """Remove a region, with its layer; but a layer that was not made for it stays."""
+        shared = any(e.layer is entry.layer and e is not entry for e in self.entries)
+        is_made = isinstance(entry.layer, Spheres) or entry.layer.metadata.get(PAINTED_KEY)
+        if is_made and not shared and entry.layer in self.viewer.layers:
             self.viewer.layers.remove(entry.layer)  # forget() is called then
         if entry in self.entries:
             self._drop([entry])
@@ -187,20 +223,66 @@ class Regions:
         """Remove the regions of a layer that was removed from the viewer."""
         self._drop([entry for entry in self.entries if entry.layer is layer])
 
+    def exchange(self, entries: list[Entry], rule: str) -> tuple[list[Entry], str]:
+        """Show the regions of another bundle; return these, and their rule.
+
+        Layers that were made for regions leave the viewer; one that a person opened stays.
+        """
+        before = self.entries, self.rule
+        for layer in layers_of(self.entries):
+            self._leave(layer)
+            layer.metadata.pop(REGIONS_KEY, None)
+        self.entries = []
+        self._made.clear()
+        for layer in layers_of(before[0]):
+            if is_own(layer) and layer in self.viewer.layers:
+                self.viewer.layers.remove(layer)
+        self.rule = rule
+        for entry in entries:
+            layer = entry.layer
+            if is_own(layer) and layer not in self.viewer.layers:
+                insert_beside(self.viewer, layer, self._ceiling())
+            if layer in self.viewer.layers:
+                self._append(entry)
+        for layer in self.spheres:
+            space = layer.metadata[SPACE_KEY]
+            if space != self.space:
+                show_spheres_in(layer, space, self.space)
+        self._tell()
+        return before
+
     # -- changing ------------------------------------------------------------------------------
 
     def set_role(self, entry: Entry, role: str) -> None:
-        """Give a region another role."""
-        entry.role = role
-        self._tell(entry)
+        """Give a region a role; it wakes."""
+        if role != entry.role or entry.is_asleep:
+            entry.role, entry.is_asleep = role, False
+            self._tell(entry)
+
+    def wake(self) -> None:
+        """Use all regions."""
+        self._wake(self.entries)
+
+    def choose_between(self, one: Entry, other: Entry) -> None:
+        """Choose two regions to track between."""
+        self.between, one.is_asleep, other.is_asleep = (one, other), False, False
+        self._tell()
+
+    def _wake(self, entries: Iterable[Entry]) -> None:
+        asleep = [entry for entry in entries if entry.is_asleep]
+        for entry in asleep:
+            entry.is_asleep = False
+        if asleep:
+            self._tell()
 
     def set_label(self, entry: Entry, label: int | None) -> None:
         """Take one label of the layer, or all that are not zero."""
-        entry.label = label
+        entry.label, entry.is_asleep = label, False
         self._tell(entry)
 
     def set_radius(self, entry: Entry, radius_mm: float) -> None:
         """Give the spheres of a layer another radius, mm."""
+        entry.is_asleep = False
         entry.layer.size = 2 * radius_mm
         entry.layer.current_size = 2 * radius_mm
         self._tell(entry)
@@ -211,14 +293,51 @@ class Regions:
             self.rule = rule
             self.changed.emit()
 
+    def states(self) -> tuple[RegionState, ...]:
+        """Return all regions as they are now."""
+        return tuple(
+            RegionState(e, (e, e.role, e.label), e.is_asleep, self._spheres_of(e))
+            for e in self.entries
+        )
+
+    def _spheres_of(self, entry: Entry) -> NDArray[np.float64]:
+        if not isinstance(entry.layer, Spheres):
+            return np.empty((0, 4))
+        radii = np.asarray(entry.layer.size, dtype=float).reshape(-1, 1) / 2
+        return np.hstack([self.space.to_world(entry.layer.data).reshape(-1, 3), radii])
+
+    def restore(self, states: Iterable[RegionState], rule: str) -> None:
+        """Have the regions that there were; layers that were removed come back."""
+        states = tuple(states)
+        wanted = {state.entry for state in states}
+        with self.changed.blocked(), self.list_changed.blocked():
+            for entry in [entry for entry in self.entries if entry not in wanted]:
+                self.remove(entry)
+            for state in states:
+                if state.entry not in self.entries:
+                    if state.entry.layer not in self.viewer.layers:
+                        insert_beside(self.viewer, state.entry.layer, self._ceiling())
+                    self._append(state.entry)
+                _, state.entry.role, state.entry.label = state.part
+                if len(state.spheres):
+                    self._place(state.entry.layer, state.spheres)
+            for state in states:  # last, since what is moved wakes
+                state.entry.is_asleep = state.is_asleep
+            self.entries = [state.entry for state in states]
+            self.rule = rule
+        self._tell()
+
+    def _place(self, layer: Spheres, spheres: NDArray[np.float64]) -> None:
+        layer.metadata[SPACE_KEY] = layer.space = self.space
+        layer.data = self.space.to_display(spheres[:, :3])
+        layer.size = 2 * spheres[:, 3]
+
     def show_in(self, space: DisplaySpace) -> None:
         """Show spheres, which stay where they are in RAS+ mm, in another space."""
         before, self.space = self.space, space
         self._made.clear()
         for layer in self.spheres:
-            layer.metadata[SPACE_KEY] = layer.space = space
-            with layer.events.data.blocker():
-                layer.data = space.to_display(before.to_world(layer.data))
+            show_spheres_in(layer, before, space)
 
     @property
     def spheres(self) -> list[Spheres]:
@@ -250,7 +369,8 @@ class Regions:
             layer = entry.layer
             if any(other.layer is layer for other in self.entries):
                 continue
-            layer.metadata.pop(REGIONS_KEY, None)
+            for key in (REGIONS_KEY, ASLEEP_KEY):
+                layer.metadata.pop(key, None)
             self._leave(layer)
         self._tell()
 
@@ -280,7 +400,8 @@ class Regions:
             by_layer.setdefault(each.layer, []).append(each)
         for layer, entries in by_layer.items():
             layer.metadata[REGIONS_KEY] = [(each.role, each.label) for each in entries]
-            colour = ROLE_COLOURS[entries[0].role]
+            layer.metadata[ASLEEP_KEY] = [each.is_asleep for each in entries]
+            colour = entries[0].colour
             if isinstance(layer, Spheres):
                 layer.face_color = layer.current_face_color = colour
             elif layer.metadata.get(PAINTED_KEY):
@@ -288,19 +409,9 @@ class Regions:
         self.list_changed.emit()
         self.changed.emit()
 
-    def _lower(self, layer: Layer) -> None:
-        """Move a layer below streamlines and seeds."""
-        layers, ceiling = self.viewer.layers, self._ceiling()
-        if layers.index(layer) > ceiling:
-            layers.move(layers.index(layer), ceiling)
-
     def _ceiling(self) -> int:
         """Return where the lowest layer of streamlines or of seeds is."""
-        layers = self.viewer.layers
-        above = (
-            i for i, x in enumerate(layers) if isinstance(x, Streamlines) or SEEDS_KEY in x.metadata
-        )
-        return min(above, default=len(layers))
+        return place_of_lowest(self.viewer.layers, _is_above)
 
     def _on_name(self, event: Any) -> None:
         self._refresh(event.source)
@@ -311,6 +422,7 @@ class Regions:
         if isinstance(action, ActionType) and not action.value.endswith("ed"):
             return  # before the change; there is another event after it
         was_empty = self._refresh(event.source)
+        self._wake(entry for entry in self.entries if entry.layer is event.source)
         if was_empty or event.type == "paint" or isinstance(event.source, Spheres):
             self.list_changed.emit()
         self.changed.emit()
@@ -334,26 +446,4 @@ class Regions:
         before = {e: made for e, made in self._made.items() if isinstance(e.layer, Labels)}
         for entry in before:
             del self._made[entry]
-        return not all(_same(made, self.of(entry)) for entry, made in before.items())
-
-
-def _make(entry: Entry, space: DisplaySpace) -> Iterable[Region]:
-    layer = entry.layer
-    if isinstance(layer, Spheres):
-        centres = space.to_world(layer.data)
-        for centre, size in zip(centres, np.asarray(layer.size, dtype=float), strict=True):
-            yield Region.sphere(centre, float(size) / 2, entry.role, name=layer.name)
-        return
-    voxels, grid = voxels_of(layer, space)
-    inside = voxels != 0 if entry.label is None else voxels == entry.label
-    if inside.any():
-        yield Region.mask(inside, grid, entry.role, name=layer.name)
-
-
-def _same(some: list[Region], others: list[Region]) -> bool:
-    if len(some) != len(others):
-        return False
-    return all(
-        a.grid == b.grid and np.array_equal(np.asarray(a.voxels), np.asarray(b.voxels))
-        for a, b in zip(some, others, strict=True)
-    )
+        return not all(same_regions(made, self.of(entry)) for entry, made in before.items())

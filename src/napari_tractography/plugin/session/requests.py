@@ -5,7 +5,7 @@ Made by the session, carried out by the worker of a run, written down by the scr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from ...fod import Fod
 from ...parameters import TrackingParameters
 from ...regions import Region
 from ...seeds import Seeds
+from ...tissues import Tissues
 from ...tracking.inputs import Execution, TrackingInput
-from .seeding import Seeding, even_counts, first_numbers
+from .seeding import SeedBetween, Seeding, even_counts, first_numbers
 
 WITHOUT_EFFECT = {"execution", "n_preview"}  # fields that do not change what Run gives
 
@@ -36,6 +37,9 @@ class Request:
     regions : tuple of Region
     include_rule : str
         Of the include regions, see :data:`napari_tractography.regions.INCLUDE_RULES`.
+    tissues : Tissues, optional
+    select : int, optional
+        How many streamlines the full run accepts; None where it starts as many as the seeding says.
     execution : Execution
         Where and how the full run is tracked.
     n_preview : int, optional
@@ -49,6 +53,8 @@ class Request:
     mask: NDArray[np.bool_] | None = None
     regions: tuple[Region, ...] = ()
     include_rule: str = "all"
+    tissues: Tissues | None = None
+    select: int | None = None
     execution: Execution = field(default_factory=Execution)
     n_preview: int | None = None
 
@@ -81,7 +87,7 @@ class Request:
     @property
     def is_whole(self) -> bool:
         """Whether these are all streamlines of the full run, preview or not."""
-        return self.n_seeds == self.n_full
+        return not self.is_preview or (self.select is None and self.n_seeds == self.n_full)
 
     def seeds(self) -> Seeds:
         """Draw where streamlines start."""
@@ -89,9 +95,24 @@ class Request:
 
     def tracking_input(self) -> TrackingInput:
         """Return what the engine takes; draws the seeds, which may take a while."""
-        return TrackingInput(
-            self.fod, self.seeds(), self.parameters, self.mask, self.regions, self.include_rule
+        seeding = self.seeding
+        ends = (seeding.one, seeding.other) if isinstance(seeding, SeedBetween) else None
+        given = TrackingInput(
+            self.fod,
+            self.seeds(),
+            self.parameters,
+            self.mask,
+            self.regions,
+            self.include_rule,
+            tissues=self.tissues,
+            select=self.select,
+            between=ends,
         )
+        if not self.is_preview:
+            return given
+        if ends is not None:  # from one of the regions to the other
+            given = replace(given.halves()[0], seeds=given.seeds)
+        return replace(given, select=None)
 
     def gives_the_same_as(self, other: Request) -> bool:
         """Tell whether the full runs of two requests give the same streamlines."""
@@ -103,8 +124,13 @@ def _same(one: Any, other: Any) -> bool:
         return True
     if type(one) is not type(other):
         return False
+    if isinstance(one, Region) and one.voxels is not None and other.voxels is not None:
+        told = [(r.role, r.name, r.grid) for r in (one, other)]
+        return told[0] == told[1] and np.array_equal(one.voxels, other.voxels)
     if isinstance(one, np.ndarray):
         return np.array_equal(one, other)
+    if isinstance(one, Tissues) and one.path:
+        return bool(one.path == other.path)
     if isinstance(one, tuple | list):
         return len(one) == len(other) and all(map(_same, one, other))
     if is_dataclass(one):

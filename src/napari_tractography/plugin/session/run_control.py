@@ -16,6 +16,7 @@ from ...errors import TractographyError
 from ...tractogram import Tractogram
 from ..layers.opening import FodOpening
 from ..streamlines.layer import Streamlines
+from .bundles.state import BundleState
 from .previews import Pace
 from .runs import Failure, Finished, Run, work
 from .session import Session
@@ -129,6 +130,8 @@ class RunControl:
                 self._await_fod()
             return None
         self._settle.stop()
+        if self._is_of_another:
+            self.cancel()  # what has arrived is wanted: nobody tracks that bundle anew
         self._abandon()
         self._is_full_due &= preview
         try:
@@ -138,7 +141,7 @@ class RunControl:
             self.failed.emit(str(error), preview)
             return None
         self._number += 1
-        run = Run(self._number, request)
+        run = Run(self._number, request, self.session.bundle)
         run.drops_edits = self.session.has_edits
         if preview:
             run.asked = self._changed_at or run.begun
@@ -176,6 +179,32 @@ class RunControl:
         for run in runs:
             run.kept = False
             run.ended.wait(CLOSE_SECONDS)
+
+    @property
+    def _is_of_another(self) -> bool:
+        """Whether the run under way is that of a bundle that is not active now."""
+        return self.current is not None and self.current.bundle is not self.session.bundle
+
+    def switch(self) -> None:
+        """Follow another bundle: a run that somebody asked for goes on, into its own bundle."""
+        self._settle.stop()
+        self._await(None)
+        self._is_full_due = self._is_outdated = self._is_waiting = False
+        request = self.session.result_request
+        self._is_full = request is not None and request.is_whole and self.session.is_result_current
+        run = self.current
+        if run is not None and run.is_live:
+            self._abandon()
+            self.gave_up.emit(run)
+
+    def give_up(self, bundle: BundleState) -> None:
+        """Give up the run under way if it is for a bundle, which is no longer there."""
+        if self._ending is not None and self._ending.bundle is bundle:
+            self._ending = None
+        run = self.current
+        if run is not None and run.bundle is bundle:
+            self._abandon()
+            self.gave_up.emit(run)
 
     def _abandon(self) -> None:
         if self.current is not None:
@@ -221,6 +250,8 @@ class RunControl:
         session = self.session
         if not self.live or session.fod is None or not session.can_start:
             return
+        if session.bundle.is_opened:
+            return
         if session.has_edits:
             self._is_waiting = True
             return
@@ -245,9 +276,10 @@ class RunControl:
                 self._is_waiting = False
                 self.follow()
             return
-        self._ending = None  # what is still to come of a cancelled run has no edits
+        if self._ending is not None and self._ending.bundle is session.bundle:
+            self._ending = None  # what is still to come of a cancelled run has no edits
         self._is_full_due = False
-        run = self.current
+        run = None if self._is_of_another else self.current
         if run is not None and not run.is_live:
             run.drops_edits = True  # the person asked for it: it goes on, and says so at its end
             return
@@ -292,7 +324,8 @@ class RunControl:
     def _on_yield(self, run: Run, item: Tractogram | Finished | Failure) -> None:
         if self._ending is run and isinstance(item, Finished):
             self._ending = None
-            if self._drawn is None or self._drawn[0] is run:  # nothing newer is on the screen
+            drawn = None if self._drawn is None else self._drawn[0]
+            if drawn is None or drawn is run or drawn.bundle is not run.bundle:  # nothing newer
                 run.n_done, run.n_streamlines = item.tractogram.n_seeds, len(item.tractogram)
                 self._keep(run, item.tractogram)
                 self.kept.emit(run)
@@ -315,7 +348,9 @@ class RunControl:
     def _finish(self, run: Run, tractogram: Tractogram) -> None:
         self.current = None
         is_preview = run.request.is_preview
-        self._is_full = run.request.is_whole
+        is_active = run.bundle is self.session.bundle
+        if is_active:
+            self._is_full = run.request.is_whole
         if is_preview:
             run.take(tractogram)
         self._keep(run, tractogram)
@@ -325,18 +360,19 @@ class RunControl:
         self.finished.emit(run)
         if is_preview:
             self._follow_preview()
-        elif self._is_waiting:  # for edits that this run has dropped
+        elif is_active and self._is_waiting:  # for edits that this run has dropped
             self._is_waiting = False
             self.follow()
 
     def _draw_fresh(self, run: Run) -> None:
         """Show what has arrived, as long as the layer has room for all of it."""
-        layer = self.session.ensure_streamlines_layer()
+        layer = self.session.ensure_streamlines_layer(run.bundle)
         if run.n_points > layer.max_vertices:
             return  # the end of the run shows an even subset
         goes_on = run.n_parts_shown > 0 and self._drawn == (run, layer)
         parts = run.parts[run.n_parts_shown :] if goes_on else run.parts
-        self.session.show_arriving(run.request, Tractogram.concatenate(parts), append=goes_on)
+        arrived = Tractogram.concatenate(parts)
+        self.session.show_arriving(run.request, arrived, append=goes_on, bundle=run.bundle)
         self._drawn = run, layer
         run.note_redraw()
 
@@ -345,5 +381,5 @@ class RunControl:
         if not run.parts:
             return
         whole = Tractogram.concatenate(run.parts) if tractogram is None else tractogram
-        self.session.keep_result(run.request, whole, run.seconds, run.report)
+        self.session.keep_result(run.request, whole, run.seconds, run.report, bundle=run.bundle)
         self._drawn = None

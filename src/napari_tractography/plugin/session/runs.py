@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from napari.qt.threading import thread_worker
 
 from ...errors import TractographyError
+from ...tracking import kernels
 from ...tracking.cpu import run as cpu
 from ...tracking.engine import iter_chunks, make_plan
-from ...tracking.report import Report
+from ...tracking.report import PREPARING, STANDING_IN, Report
 from ...tractogram import Tractogram
+from .bundles.state import BundleState
 from .previews import track_preview
 from .requests import Request
 
@@ -50,11 +52,14 @@ class Run:
     number : int
         Rises from run to run.
     request : Request
+    bundle : BundleState
+        Where its streamlines go.
     """
 
-    def __init__(self, number: int, request: Request) -> None:
+    def __init__(self, number: int, request: Request, bundle: BundleState) -> None:
         self.number = number
         self.request = request
+        self.bundle = bundle
         self.is_live = request.is_preview  # whether Live began it, and nobody pressed Run
         self.drops_edits = False  # whether the result that it replaces was edited by hand
         self.begun = time.perf_counter()
@@ -139,6 +144,8 @@ def preview_of(run: Run) -> Tractogram:
     request = run.request
     plan = make_plan(request.tracking_input())
     run.was_ready = cpu.is_loaded(plan)
+    if not run.was_ready:
+        run.report.phase = STANDING_IN if kernels.stands_in(plan) else PREPARING
     return track_preview(
         plan, request.firsts, request.n_each, run.cancelled, request.execution.n_threads
     )

@@ -7,7 +7,7 @@ Used by the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from psygnal import Signal
 
 from ...errors import InvalidSeedsError
-from ...parameters import SeedingParameters, seeding_specs
+from ...seeding import SeedingParameters, seeding_specs
 from ..layers.on_volume import SeedPoints
-from ..space.display import UNITS, DisplaySpace
+from ..space.display import AXIS_LABELS, UNITS, DisplaySpace
 from ..space.layer_list import insert_beside
 from .seeding import SeedSpheres
 
@@ -114,6 +114,7 @@ class SeedLayer:
     def add(self, positions_zyx: NDArray[np.float64]) -> None:
         """Add seeds at (n, 3) display positions, (z, y, x) mm."""
         layer = self.ensure_layer()
+        layer.visible = True  # a seed that lands unseen is missed, or placed twice
         self._adding = True
         layer.feature_defaults = _no_values(1)
         try:
@@ -128,6 +129,21 @@ class SeedLayer:
             self.layer.selected_data = set(indices)
             self.layer.remove_selected()
 
+    def restore(self, seeds_mm: NDArray[np.float64], own: dict[str, NDArray[np.float64]]) -> None:
+        """Place other seeds, (n, 3) RAS+ mm, with what each has of its own."""
+        if self.layer is None and not len(seeds_mm):
+            return
+        layer = self.ensure_layer()
+        with self.changed.blocked():
+            layer.selected_data = set()
+            positions = np.asarray(self.space.to_display(seeds_mm), dtype=float).reshape(-1, 3)
+            layer.data = (positions - layer.translate) / layer.scale
+            layer.features = {name: values.copy() for name, values in own.items()}
+            layer.feature_defaults = _no_values(1)
+            layer.size = seed_size_voxels(self.space)
+        self._own = self.own
+        self.changed.emit()
+
     def set_own(self, indices: Iterable[int], name: str, value: float | None) -> None:
         """Give seeds a radius or a number of their own; None for what is common to all.
 
@@ -139,6 +155,10 @@ class SeedLayer:
         assert self.layer is not None
         own = self.own
         own[name][list(indices)] = np.nan if value is None else float(OWN[name].check(value))
+        self._write(own)
+
+    def _write(self, own: Mapping[str, NDArray[np.float64]]) -> None:
+        assert self.layer is not None
         features = self.layer.features.copy()
         for column, values in own.items():
             features[column] = values
@@ -163,6 +183,7 @@ class SeedLayer:
                 border_width=0.1,
                 blending="translucent_no_depth",  # in front of streamlines in 3-D, to be grabbed
                 units=UNITS,
+                axis_labels=AXIS_LABELS,
             )
             self._place(layer, np.empty((0, 3)))
             layer.current_size = seed_size_voxels(self.space)
@@ -175,11 +196,51 @@ class SeedLayer:
         """Drop the layer if it is that of the seeds; return whether it was."""
         if self.layer is None or layer is not self.layer:
             return False
-        layer.events.data.disconnect(self._on_data)
-        layer.events.features.disconnect(self._on_features)
-        self.layer = None
+        self._leave()
         self.layer_changed.emit()
         return True
+
+    def _leave(self) -> None:
+        assert self.layer is not None
+        self.layer.events.data.disconnect(self._on_data)
+        self.layer.events.features.disconnect(self._on_features)
+        self.layer = None
+
+    def exchange(self, layer: Points | None) -> Points | None:
+        """Show the seeds of another bundle; return the layer of these, out of the viewer.
+
+        Parameters
+        ----------
+        layer : Points or None
+            That an earlier call returned.
+        """
+        before, space = self.layer, self.space
+        if before is not None:
+            self._leave()
+            if before in self.viewer.layers:
+                self.viewer.layers.remove(before)
+        if layer is not None:
+            insert_beside(self.viewer, layer)
+            self.space = layer.metadata[SEEDS_KEY]
+            self._take(layer)
+            if self.space != space:
+                self.show_in(space)
+        if self.layer is not before:
+            self.layer_changed.emit()
+        return before
+
+    def fill(
+        self, positions_mm: NDArray[np.float64], own: Mapping[str, NDArray[np.float64]]
+    ) -> None:
+        """Place seeds at (n, 3) RAS+ mm, with radii and numbers of their own; see :attr:`own`."""
+        if len(positions_mm):
+            n = len(self)
+            self.add(np.asarray(self.space.to_display(positions_mm), dtype=float))
+            assert self.layer is not None
+            values = self.own
+            for name, found in own.items():
+                values[name][n:] = found
+            self._write(values)
 
     def show_in(self, space: DisplaySpace) -> None:
         """Show the seeds, which stay where they are in RAS+ mm, in another space."""

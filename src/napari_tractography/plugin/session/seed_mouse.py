@@ -104,7 +104,8 @@ class SeedMouse:
         return None
 
     def _add_sphere(self, position_zyx: NDArray[np.float64]) -> None:
-        self._session.regions.add_sphere(position_zyx, SPHERE_RADIUS_MM)
+        regions = self._session.regions
+        regions.add_sphere(position_zyx, SPHERE_RADIUS_MM, regions.next_role, is_asleep=True)
 
     def _place(
         self, viewer: Any, event: Any, add: Callable[[NDArray[np.float64]], None]

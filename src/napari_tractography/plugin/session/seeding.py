@@ -1,4 +1,5 @@
-"""Where the streamlines of a run start, frozen: spheres around seeds, a mask, or the whole FOD.
+"""Where the streamlines of a run start, frozen: spheres around seeds, a mask, the whole FOD, the
+interface of grey and white matter, or two regions in turn.
 
 Made by the session; the worker draws the seeds, and scripts write down how.
 """
@@ -8,14 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from napari.layers import Layer
 from numpy.typing import NDArray
 
+from ...errors import InvalidSeedsError
 from ...fod import Fod
 from ...grid import Grid
+from ...regions import Region
+from ...seeding import SeedingParameters
 from ...seeds import Seeds
+from ...tissues import Tissues
+from ..layers.region_entries import Entry
+from ..layers.volumes import voxels_of
+from ..space.display import DisplaySpace
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +114,122 @@ class SeedFod:
         return Seeds.from_fod(fod, n, random_seed=random_seed)
 
 
-Seeding = SeedSpheres | SeedMask | SeedFod
+@dataclass(frozen=True, slots=True)
+class SeedInterface:
+    """Where grey and white matter of a tissue image meet."""
+
+    tissues: Tissues
+    n_seeds: int
+
+    @property
+    def n_each(self) -> list[int]:
+        """Number of streamlines: the interface counts as one place."""
+        return [self.n_seeds]
+
+    def draw(self, fod: Fod, random_seed: int, counts: Sequence[int] | None = None) -> Seeds:
+        """Draw the seeds, or the first of them."""
+        n = self.n_seeds if counts is None else sum(counts)
+        return Seeds.on_interface(self.tissues, n, random_seed=random_seed)
+
+
+@dataclass(frozen=True, slots=True)
+class SeedBetween:
+    """Each of two regions, for streamlines that end in the other.
+
+    Attributes
+    ----------
+    one, other : Region
+    n_seeds : int
+        Streamlines that are to be accepted, in all.
+    """
+
+    one: Region
+    other: Region
+    n_seeds: int
+
+    @property
+    def n_each(self) -> list[int]:
+        """Number of streamlines: a preview shows those from the first region."""
+        return [self.n_seeds]
+
+    def draw(self, fod: Fod, random_seed: int, counts: Sequence[int] | None = None) -> Seeds:
+        """Draw seeds in the first region."""
+        n = self.n_seeds if counts is None else sum(counts)
+        return self.one.seeds(n, random_seed=random_seed)
+
+
+Seeding = SeedSpheres | SeedMask | SeedFod | SeedInterface | SeedBetween
+
+
+class HasSeeding(Protocol):
+    """What is asked of the session."""
+
+    seeding: SeedingParameters
+    seeds: Any
+    regions: Any
+    tissues: Tissues | None
+    space: DisplaySpace
+
+    @property
+    def seed_mask_in_use(self) -> Layer | None:
+        """The mask that streamlines start in."""
+
+
+def frozen_seeding(session: HasSeeding) -> Seeding:
+    """Return where streamlines are to start.
+
+    Raises
+    ------
+    TractographyError
+        When there are no seeds, no mask, no tissue image or no two regions, or a seed has an
+        impossible value.
+    """
+    source, n = session.seeding.source, session.seeding.n_total
+    if source == "placed seeds":
+        spheres: SeedSpheres = session.seeds.spheres(session.seeding)
+        return spheres
+    if source == "whole FOD":
+        return SeedFod(n)
+    if source == "grey-white interface":
+        if session.tissues is None:
+            raise InvalidSeedsError(
+                "There is no tissue image, and so no interface of grey and white matter; choose "
+                "one in Tissues, or start from something else."
+            )
+        return SeedInterface(session.tissues, n)
+    if source == "between regions":
+        return _between(session.regions, n)
+    layer = session.seed_mask_in_use
+    if layer is None:
+        raise InvalidSeedsError(
+            "There is no mask to start from; choose one in Seeds, or start from something else."
+        )
+    mask, grid = voxels_of(layer, session.space)
+    return SeedMask(mask.copy(), grid, n)
+
+
+def chosen_ends(regions: Any) -> tuple[Entry, Entry] | None:
+    """Return the regions to track between: those that a person chose, else the first two."""
+    chosen: tuple[Entry, Entry] | None = regions.between
+    if chosen is not None and all(end in regions.entries for end in chosen):
+        return chosen
+    return tuple(regions.entries[:2]) if len(regions.entries) > 1 else None
+
+
+def _between(regions: Any, n: int) -> SeedBetween:
+    ends = chosen_ends(regions)
+    if ends is None:
+        raise InvalidSeedsError(
+            "There are no two regions to track between; add them in Regions, or start from "
+            "something else."
+        )
+    for end in ends:
+        if not regions.of(end):
+            raise InvalidSeedsError(
+                f"The region {end.layer.name} is empty; paint it, or choose another."
+            )
+    one, other = (regions.of(end)[0] for end in ends)
+    return SeedBetween(one, other, n)
 
 
 def first_numbers(counts: Sequence[int]) -> list[int]:

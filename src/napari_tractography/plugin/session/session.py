@@ -8,7 +8,7 @@ signals.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,25 +23,29 @@ from ...errors import (
     TractographyError,
 )
 from ...fod import Fod
-from ...grid import Grid
-from ...parameters import SeedingParameters, TrackingParameters
+from ...parameters import TrackingParameters
+from ...regions import Region
+from ...seeding import ACCEPTED, SeedingParameters
+from ...tissues import Tissues, check_tissues
 from ...tracking.inputs import Execution
-from ...tracking.report import Report
-from ...tractogram import Tractogram
 from ..layers.layer_watch import Watch
 from ..layers.opening import FodOpening
-from ..layers.volumes import fod_grid_of, fod_of, mask_of, opening_of, voxels_of
+from ..layers.region_entries import Entry
+from ..layers.tissues import tissues_of
+from ..layers.volumes import fod_grid_of, fod_of, mask_of, opening_of
 from ..space.display import DisplaySpace
-from ..space.layer_list import insert_beside
+from ..space.extent import sliders_kept
 from ..streamlines.layer import Streamlines
+from .bundles.results import Results
+from .history import History
 from .region_layers import Regions
 from .requests import Request
 from .seed_layer import SeedLayer
-from .seeding import SeedFod, Seeding, SeedMask
+from .seeding import SeedBetween, Seeding, chosen_ends, frozen_seeding
 from .tracking_values import TrackingValues
 
 
-class Session:
+class Session(Results):
     """The state behind one panel.
 
     Parameters
@@ -52,10 +56,10 @@ class Session:
     ----------
     fod_layer : Layer or None
         What to track in; :meth:`choose_fod` changes it.
-    seeds : SeedLayer
-        The seeds that were placed, in a layer.
-    regions : Regions
-        What streamlines must pass or avoid.
+    seeds, regions : SeedLayer, Regions
+        The seeds that were placed, in a layer; what streamlines must pass or avoid.
+    history : History
+        Undo and redo of what is done to seeds and regions.
     space : DisplaySpace
         Where seeds and streamlines are shown: the space of the FOD chosen last.
     tracking : TrackingValues
@@ -63,57 +67,48 @@ class Session:
     parameters : TrackingParameters
         With which a run is tracked: the last of :attr:`tracking` that were possible.
     seeding : SeedingParameters
-    backend : str
-        What the full run is tracked on, see
+    backend, n_threads : str, int or None
+        What the full run is tracked on; see
         :class:`~napari_tractography.tracking.inputs.Execution`.
-    n_threads : int or None
-        CPU threads, one a processor by default.
-    tractogram : Tractogram or None
-        The last result, complete or not, as it was edited by hand.
-    result_request : Request or None
-        What gave the streamlines that are shown, before they were edited.
-    result_grid : Grid or None
-        The grid of the FOD in which :attr:`tractogram` was tracked.
-    seconds : float
-        How long the last result took.
-    report : Report
-        What the last result was tracked on, and where the time went.
-    streamlines_layer : Streamlines or None
-        Shows the result.
+    bundle : BundleState
+        The bundle that is active: all of the above is its own, but for the device.
+    tractogram, result_request, result_grid, seconds, report, streamlines_layer
+        The last result of the active bundle, see :class:`.bundles.state.BundleState`.
     """
 
     changed = Signal()  # what would be tracked: FOD, seeds, regions, masks or parameters
     released = Signal()  # the mouse let go of a seed or a sphere that it moved
     seeds_changed = Signal()
     parameters_suited = Signal()  # to another FOD: values that nobody set may have changed
-    layer_made = Signal(object)  # Streamlines, for the results
-    edited = Signal()  # the result: streamlines were kept, deleted or brought back
+    streamlines_removed = Signal(object)  # Streamlines, from the viewer, by whoever
+    adding_seeds = Signal()  # seeds are about to be placed
 
     def __init__(self, viewer: Any) -> None:
-        self.viewer = viewer
+        super().__init__(viewer)
+        self._is_open = False
         self.fod_layer: Layer | None = None
         self._followed: FodOpening | None = None  # of the FOD that is chosen
         self._mask, self._seed_mask = Watch(self.changed.emit), Watch(self._on_seed_mask)
+        self._tissue_layer: Layer | None = None
+        self.tissues: Tissues | None = None  # what that layer holds
         self.seeds = SeedLayer(viewer)
         self.regions = Regions(viewer)
+        self.history = History(self.seeds, self.regions)
         self.space = self.regions.space if self.seeds.layer is None else self.seeds.space
         self.tracking = TrackingValues()
         self.parameters = self.tracking.parameters()
         self.seeding = SeedingParameters()
         self.backend = "auto"
         self.n_threads: int | None = None
-        self.tractogram: Tractogram | None = None
-        self.result_request: Request | None = None
-        self.result_grid: Grid | None = None
-        self.seconds = 0.0
-        self.report = Report()
-        self.streamlines_layer: Streamlines | None = None
         self.seeds.layer_changed.connect(self.seeds_changed.emit)
         self.seeds.changed.connect(self._on_seeds)
         self.regions.changed.connect(self.changed.emit)
+        self.released.connect(self.history.settle)
+        self.refused.connect(self.history.act)
 
     def open(self) -> None:
         """Listen to the viewer."""
+        self._is_open = True
         self.viewer.layers.events.removed.connect(self._on_layer_removed)
         self._follow_opening()
         regions = [entry.layer for entry in self.regions.entries]
@@ -124,8 +119,12 @@ class Session:
 
     def close(self) -> None:
         """Stop listening to the viewer."""
+        if not self._is_open:
+            return
+        self._is_open = False
         self.viewer.layers.events.removed.disconnect(self._on_layer_removed)
         self.regions.close()
+        self.history.close()
         if self._followed is not None:
             self._followed.ended.disconnect(self._on_opening_ended)
             self._followed = None
@@ -171,6 +170,7 @@ class Session:
 
     def _on_opening_ended(self, opening: FodOpening) -> None:
         if opening.fod is not None and opening.fod is self.fod:
+            self.suit_parameters()
             self.seeds_changed.emit()
             self.changed.emit()
 
@@ -196,15 +196,38 @@ class Session:
             self._seed_mask.layer = layer
             self.changed.emit()
 
+    @property
+    def tissue_layer(self) -> Layer | None:
+        """What holds the tissue image to track with; none tracks without."""
+        return self._tissue_layer
+
+    def choose_tissues(self, layer: Layer | None) -> None:
+        """Track with the tissue image that a layer holds, or without.
+
+        Raises
+        ------
+        TractographyError
+            When it holds none, or one that does not overlap the FOD; then nothing changes.
+        """
+        if layer is self._tissue_layer:
+            return
+        tissues = None if layer is None else tissues_of(layer, self.space)
+        grid = fod_grid_of(self.fod_layer)
+        if tissues is not None and grid is not None:
+            check_tissues(tissues, grid)
+        self._tissue_layer, self.tissues = layer, tissues
+        self.tracking.with_tissues = tissues is not None
+        self.suit_parameters()
+        self.seeds_changed.emit()
+        self.changed.emit()
+
     def _on_seed_mask(self) -> None:
         if self.seed_mask_in_use is self.seed_mask_layer:
             self.changed.emit()
 
     def suit_parameters(self) -> None:
         """Let the FOD decide the tracking parameters that nobody set."""
-        if self.fod is None:
-            return
-        self.tracking.fod = self.fod
+        self.tracking.fod = self.fod or self.tracking.fod  # until another has been read
         with contextlib.suppress(InvalidParameterError):  # told when it was set, and on Run
             self.parameters = self.tracking.parameters()
         self.parameters_suited.emit()
@@ -238,6 +261,14 @@ class Session:
             self.parameters = parameters
             self.changed.emit()
 
+    def restore_parameters(self, by_hand: Mapping[str, Any], seeding: SeedingParameters) -> None:
+        """Set what a person had set before, and nothing else, as when a bundle becomes active."""
+        self.tracking.by_hand = dict(by_hand)
+        self.seeding = seeding
+        with contextlib.suppress(InvalidParameterError):  # told when it was set, and on Run
+            self.parameters = self.tracking.parameters()
+        self.parameters_suited.emit()
+
     def set_parameters(
         self,
         parameters: TrackingParameters | None = None,
@@ -265,10 +296,12 @@ class Session:
 
     def add_seed(self, position_zyx: NDArray[np.float64]) -> None:
         """Add a seed at a display position, (z, y, x) mm."""
+        self.adding_seeds.emit()
         self.seeds.add(np.asarray(position_zyx, dtype=float)[None])
 
     def add_seeds_mm(self, points_mm: NDArray[np.floating]) -> None:
         """Add seeds at (n, 3) RAS+ mm."""
+        self.adding_seeds.emit()
         self.seeds.add(np.asarray(self.space.to_display(points_mm), dtype=float))
 
     def owns(self, layer: Layer) -> bool:
@@ -279,7 +312,8 @@ class Session:
         """Move a seed or the sphere of a region to a display position, (z, y, x) mm."""
         places = np.array(layer.data, dtype=float)
         places[index] = (position_zyx - layer.translate) / layer.scale
-        layer.data = places
+        with sliders_kept(self.viewer, layer):
+            layer.data = places
 
     def move_seed(self, index: int, position_zyx: NDArray[np.float64]) -> None:
         """Move a seed to a display position, (z, y, x) mm."""
@@ -307,17 +341,24 @@ class Session:
         self.regions.forget(event.value)
 
     def _forget(self, layer: Layer) -> None:
-        if not self.seeds.forget(layer) and layer is self.streamlines_layer:
-            self.streamlines_layer = None
+        if not self.seeds.forget(layer) and isinstance(layer, Streamlines):
+            self.streamlines_removed.emit(layer)
+            if layer is self.streamlines_layer:
+                self.streamlines_layer = None
 
     # -- what would be tracked -----------------------------------------------------------------
 
     @property
     def can_start(self) -> bool:
         """Whether there is something to start from: seeds, a mask, or the whole FOD."""
-        if self.seeding.source == "placed seeds":
+        source = self.seeding.source
+        if source == "placed seeds":
             return len(self.seeds) > 0
-        return self.seeding.source == "whole FOD" or self.seed_mask_in_use is not None
+        if source == "grey-white interface":
+            return self.tissues is not None
+        if source == "between regions":
+            return chosen_ends(self.regions) is not None
+        return source == "whole FOD" or self.seed_mask_in_use is not None
 
     @property
     def seed_mask_in_use(self) -> Layer | None:
@@ -330,24 +371,18 @@ class Session:
         return self.mask_layer if self.seed_mask_layer is None else self.seed_mask_layer
 
     def make_seeding(self) -> Seeding:
-        """Return where streamlines are to start, frozen.
+        """Return where streamlines are to start, frozen; see :func:`.seeding.frozen_seeding`."""
+        return frozen_seeding(self)
 
-        Raises
-        ------
-        TractographyError
-            When there are no seeds, no mask, or a seed has an impossible value.
-        """
-        seeding = self.seeding
-        if seeding.source == "placed seeds":
-            return self.seeds.spheres(seeding)
-        if seeding.source == "whole FOD":
-            return SeedFod(seeding.n_total)
-        if self.seed_mask_in_use is None:
-            raise InvalidSeedsError(
-                "There is no mask to start from; choose one in Seeds, or start from something else."
-            )
-        mask, grid = voxels_of(self.seed_mask_in_use, self.space)
-        return SeedMask(mask.copy(), grid, seeding.n_total)
+    def steering(self) -> list[tuple[Entry, Region]]:
+        """Return the regions in use, but for those that are tracked between."""
+        return [(e, region) for e, region in self.regions.frozen() if e not in self.ends]
+
+    @property
+    def ends(self) -> Sequence[Entry]:
+        """The two regions that are tracked between, or none."""
+        is_between = self.seeding.source == "between regions"
+        return (chosen_ends(self.regions) or ()) if is_between else ()
 
     def request(self, *, n_preview: int | None = None) -> Request:
         """Freeze what is to be tracked.
@@ -362,6 +397,11 @@ class Session:
         TractographyError
             When something is missing or wrong.
         """
+        if self.bundle.is_opened:
+            raise InvalidSeedsError(
+                f"{self.bundle.name} was opened from a file and cannot be tracked; press New in "
+                "Bundles, then place seeds."
+            )
         fod = self.fod
         if self.opening is not None:
             raise InvalidFodError(f"{self.opening.name} is still being read; wait a moment.")
@@ -369,13 +409,16 @@ class Session:
             raise InvalidFodError("There is no FOD; open one (File > Open) or choose its layer.")
         seeding = self.make_seeding()
         mask = None if self.mask_layer is None else mask_of(self.mask_layer, self.space)
+        selects = self.seeding.counted == ACCEPTED or isinstance(seeding, SeedBetween)
         return Request(
             fod=fod,
             seeding=seeding,
             parameters=self.parameters,
             mask=mask,
-            regions=tuple(region for _, region in self.regions.frozen()),
+            regions=tuple(region for _, region in self.steering()),
             include_rule=self.regions.rule,
+            tissues=self.tissues,
+            select=sum(seeding.n_each) if selects else None,
             execution=Execution(self.backend, self.n_threads),
             n_preview=n_preview,
         )
@@ -394,57 +437,3 @@ class Session:
             return self.result_request.gives_the_same_as(self.request())
         except TractographyError:  # something is missing or wrong that was not
             return False
-
-    @property
-    def has_edits(self) -> bool:
-        """Whether streamlines of the result were deleted by hand."""
-        layer = self.streamlines_layer
-        return layer is not None and layer.editor.is_edited
-
-    def show_arriving(self, request: Request, part: Tractogram, *, append: bool) -> None:
-        """Show what has arrived of a run: instead of what is shown, or behind it."""
-        layer = self.ensure_streamlines_layer()
-        self.result_request = request  # first: colours by seed ask for it
-        if append:
-            layer.append(part)
-        else:
-            layer.tractogram = part
-        layer.reference = request.fod.grid
-
-    def keep_result(
-        self, request: Request, tractogram: Tractogram, seconds: float, report: Report
-    ) -> None:
-        """Keep and show the result of a run that ended or was cancelled."""
-        layer = self.ensure_streamlines_layer()
-        self.tractogram, self.result_request = tractogram, request
-        self.result_grid = request.fod.grid
-        self.seconds, self.report = seconds, report
-        layer.tractogram = tractogram
-        layer.reference = self.result_grid
-
-    def ensure_streamlines_layer(self) -> Streamlines:
-        """Return the layer of results, a new one below the seeds when there is none."""
-        layer = self.streamlines_layer
-        if layer is None:
-            layer = Streamlines(space=self.space, name="Streamlines")
-            seeds, layers = self.seeds_layer, self.viewer.layers
-            insert_beside(self.viewer, layer, layers.index(seeds) if seeds in layers else None)
-            self.streamlines_layer = layer
-            layer.editor.edited.connect(self._on_edited)
-            self.layer_made.emit(layer)
-        return layer
-
-    def _on_edited(self) -> None:
-        if self.streamlines_layer is not None:
-            self.tractogram = self.streamlines_layer.tractogram
-            if self.result_request is not None:
-                self.result_grid = self.result_request.fod.grid
-            self.edited.emit()
-
-    def speed(self) -> str:
-        """Return how long the last result took and how fast it was, in words."""
-        if self.tractogram is None or self.result_request is None:
-            return ""
-        step_mm = self.result_request.parameters.step_mm
-        steps = float(self.tractogram.lengths_mm.sum()) / step_mm
-        return self.report.speed(steps, self.seconds)

@@ -13,6 +13,7 @@ from ...errors import InvalidParameterError
 from ...fod import Fod
 from ...parameters import TrackingParameters, parameter_specs
 
+SPECS = {spec.name: spec for spec in parameter_specs()}
 BY_FOD = tuple(spec.name for spec in parameter_specs() if spec.by_fod)
 # Of these two the one that was set last counts.
 INSTEAD = {"max_angle_deg": "min_radius_mm", "min_radius_mm": "max_angle_deg"}
@@ -25,12 +26,15 @@ class TrackingValues:
     ----------
     fod : Fod or None
         What values that nobody set are suited to; None has those of ``TrackingParameters()``.
+    with_tissues : bool
+        Whether a tissue image is tracked with, which suits other values.
     by_hand : dict of str to value
         What a person set. It stays when the FOD changes.
     """
 
     def __init__(self) -> None:
         self.fod: Fod | None = None
+        self.with_tissues = False
         self.by_hand: dict[str, Any] = {}
 
     def set(self, values: Mapping[str, Any]) -> None:
@@ -54,9 +58,26 @@ class TrackingValues:
         InvalidParameterError
             When what a person set is out of range or contradicts itself.
         """
+        return self._with(self.by_hand)
+
+    def _with(self, by_hand: Mapping[str, Any]) -> TrackingParameters:
         if self.fod is None:
-            return TrackingParameters(**self.by_hand)
-        return TrackingParameters.for_fod(self.fod, **self.by_hand)
+            return TrackingParameters(**by_hand)
+        return TrackingParameters.for_fod(self.fod, with_tissues=self.with_tissues, **by_hand)
+
+    def default(self, name: str) -> Any:
+        """Return what a parameter would be if nobody had set it, with all else as it is set."""
+        others = {key: value for key, value in self.by_hand.items() if key != name}
+        try:
+            return getattr(self._with(others), name)
+        except InvalidParameterError:  # which is told where it was set
+            return SPECS[name].default
+
+    @property
+    def not_default(self) -> dict[str, Any]:
+        """The default, by name, of each parameter that a person set to something else."""
+        defaults = {name: self.default(name) for name in self.by_hand}
+        return {name: value for name, value in defaults.items() if value != self.by_hand[name]}
 
     @property
     def suited(self) -> list[str]:
@@ -71,6 +92,8 @@ class TrackingValues:
         if self.fod is None:
             return ""
         try:
-            return suited_to(self.fod).summary(self.parameters())
+            parameters = self.parameters()
+            suited = suited_to(self.fod, parameters.row, with_tissues=self.with_tissues)
+            return suited.summary(parameters)
         except InvalidParameterError:  # which is told where it was set
             return ""

@@ -21,6 +21,8 @@ from ...grid import Grid
 
 # The same units on every layer: napari takes them into account when it draws.
 UNITS = ("mm", "mm", "mm")
+# What the sliders are called: the direction in which each axis increases.
+AXIS_LABELS = ("S", "A", "R")
 
 # With axes (z, y, x) that increase to superior, anterior and right: in 2-D anterior (or
 # superior) is up and left is on the left; in 3-D the anatomy is not mirrored.
@@ -114,6 +116,7 @@ class DisplaySpace:
             "scale": self.scale,
             "translate": self.translate,
             "units": UNITS,
+            "axis_labels": AXIS_LABELS,
             "metadata": {},
         }
         if self.grid is not None:

@@ -1,10 +1,11 @@
-"""Adding layers to a viewer while the active layer, with its controls and tool, stays active.
+"""The list of layers: adding some while the active one stays active, and their order.
 
 Called by whatever adds a layer that the person did not ask to work on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from napari.layers import Layer
@@ -17,3 +18,15 @@ def insert_beside(viewer: Any, layer: Layer, at: int | None = None) -> None:
     layers.insert(len(layers) if at is None else at, layer)
     if active is not None:
         layers.selection.active = active
+
+
+def place_of_lowest(layers: Any, is_above: Callable[[Layer], bool]) -> int:
+    """Return where the lowest of some layers is; where there is none, where the next one goes."""
+    return min((i for i, layer in enumerate(layers) if is_above(layer)), default=len(layers))
+
+
+def move_below(layers: Any, layer: Layer, is_above: Callable[[Layer], bool]) -> None:
+    """Move a layer below some others."""
+    ceiling = place_of_lowest(layers, is_above)
+    if layers.index(layer) > ceiling:
+        layers.move(layers.index(layer), ceiling)

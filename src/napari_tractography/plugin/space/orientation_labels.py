@@ -61,7 +61,15 @@ def edge_labels(viewer: Any) -> dict[str, str]:
     return letters
 
 
-def draw_label(painter: QPainter, middle: QPointF, letter: str, scale: float = 1.0) -> None:
+def draw_label(
+    painter: QPainter,
+    middle: QPointF,
+    letter: str,
+    scale: float = 1.0,
+    *,
+    colour: QColor | str = LABEL_COLOUR,
+    outline: QColor | str | None = OUTLINE_COLOUR,
+) -> None:
     """Draw a letter with a dark outline, which is seen on any background.
 
     Parameters
@@ -73,18 +81,21 @@ def draw_label(painter: QPainter, middle: QPointF, letter: str, scale: float = 1
         May be empty.
     scale : float
         1 draws it as high as on the canvas.
+    colour, outline : QColor or str
+        None leaves the outline out.
     """
     font = QFont()
     font.setBold(True)
-    font.setPixelSize(round(LABEL_PIXELS * scale))
+    font.setPixelSize(max(round(LABEL_PIXELS * scale), 1))
     shape = QPainterPath()
     shape.addText(0, 0, font, letter)
     shape.translate(middle - shape.boundingRect().center())
-    outline = QPen(QColor(OUTLINE_COLOUR), OUTLINE_FRACTION * font.pixelSize())
-    outline.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.strokePath(shape, outline)
-    painter.fillPath(shape, QColor(LABEL_COLOUR))
+    if outline is not None:
+        pen = QPen(QColor(outline), OUTLINE_FRACTION * font.pixelSize())
+        pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+        painter.strokePath(shape, pen)
+    painter.fillPath(shape, QColor(colour))
 
 
 class _Label(QLabel):  # type: ignore[misc]

@@ -2,8 +2,8 @@
 
 Tracks sorts the points, builds a KD-tree and looks at every vertex in Python.
 :class:`BareTracks` keeps the look (visual, shader, controls) and leaves out the rest: a subclass
-says what is drawn. This file, :mod:`.tracks_visual` and their test are the only places that know
-the private names of napari's Tracks. The base of :class:`.drawing.DrawnStreamlines`.
+says what is drawn. This file, :mod:`.canvas.tracks_visual` and their test are the only places that
+know the private names of napari's Tracks. The base of :class:`.drawing.DrawnStreamlines`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from napari.layers import Tracks
 from napari.layers.tracks.tracks import _TracksSlicingState
+from napari.utils.events import Event
 from numpy.typing import NDArray
 
 from ...errors import InvalidParameterError
@@ -89,14 +90,19 @@ class BareTracks(Tracks):  # type: ignore[misc]
     _type_string = "tracks"  # so that napari offers the writers of tracks
     _view: View | None = None
     _highlight: View | None = None
+    _lit = True
     _ready = False  # napari's constructor sets data and colours before there are any
 
     def __init__(self, **kwargs: Any) -> None:
         with suppress(ImportError):  # without a Qt binding there is no canvas
-            from .tracks_visual import register
+            from .canvas import tracks_visual
 
-            register(BareTracks)
+            tracks_visual.register(BareTracks)
+            from .canvas import layer_controls
+
+            layer_controls.register(BareTracks)
         super().__init__(np.zeros((1, 4)), **kwargs)  # Tracks cannot be built empty
+        self.events.add(lit=Event)
         self._ready = True
 
     def _make_view(self) -> View:
@@ -146,6 +152,17 @@ class BareTracks(Tracks):  # type: ignore[misc]
     def is_slice(self) -> bool:
         """Whether the viewer shows a 2-D slice."""
         return bool(self._slice_input.ndisplay == 2)
+
+    @property
+    def lit(self) -> bool:
+        """Whether 3-D lights lines, by their tangents, and parts them by halos."""
+        return self._lit
+
+    @lit.setter
+    def lit(self, is_lit: bool) -> None:
+        if bool(is_lit) != self._lit:
+            self._lit = bool(is_lit)
+            self.events.lit()
 
     @property
     def displayed(self) -> list[int]:

@@ -23,6 +23,7 @@ DEFAULT_COLORMAP = "turbo"
 DEFAULT_COLOUR = (1.0, 0.78, 0.28, 1.0)
 UNKNOWN = (0.5, 0.5, 0.5, 1.0)  # a point without a direction, a value that is not finite
 
+MOST_WEIGHTS = 0.98  # of the weights lie within the colormap
 _LUT_SIZE = 1024
 _BLOCK = 1 << 14  # points at a time, so that the work stays in the cache
 
@@ -41,6 +42,10 @@ REASON_COLOURS: dict[StopReason, RGB] = {
     StopReason.STOP_REGION: (1.00, 0.55, 0.15),
     StopReason.END_REGION: (0.95, 0.95, 0.95),
     StopReason.SHARP_TURN: (0.60, 0.40, 0.20),
+    StopReason.ENTERED_CORTEX: (0.45, 0.75, 0.55),
+    StopReason.ENDED_IN_DEEP_GREY: (0.45, 0.50, 0.85),
+    StopReason.LEFT_DEEP_GREY: (0.65, 0.60, 0.90),
+    StopReason.LEFT_TISSUES: (0.75, 0.55, 0.70),
 }
 
 
@@ -167,6 +172,22 @@ def curvature_colours(
         colormap=colormap,
         limits=limits,
     )
+
+
+def weight_colours(
+    tractogram: Tractogram,
+    *,
+    colormap: str = DEFAULT_COLORMAP,
+    limits: tuple[float, float] | None = None,
+    **_: Any,
+) -> Colours:
+    """Colour by the weight of each streamline; grey where there are none."""
+    weights = tractogram.weights
+    if weights is None:
+        weights = np.full(len(tractogram), np.nan, np.float32)
+    elif limits is None and len(weights):  # a few are many times as large as the others
+        limits = 0.0, float(np.quantile(weights, MOST_WEIGHTS)) or 1.0
+    return value_colours(tractogram, weights, label="Weight", colormap=colormap, limits=limits)
 
 
 def mean_curvature_per_mm(tractogram: Tractogram) -> NDArray[np.float32]:
@@ -361,6 +382,7 @@ class Mode:
 
 
 ONE_COLOUR = "one colour"
+WEIGHT = "weight"
 
 MODES: dict[str, Mode] = {
     "direction": Mode(
@@ -369,6 +391,11 @@ MODES: dict[str, Mode] = {
     "length": Mode("length of the streamline, mm", length_colours, is_local=False),
     "mean curvature": Mode(
         "turning angle over length of the streamline, 1/mm", curvature_colours, is_local=False
+    ),
+    WEIGHT: Mode(
+        "weight of the streamline, such as SIFT2 gives; grey without",
+        weight_colours,
+        is_local=False,
     ),
     "seed": Mode("a colour for each seed", seed_colours),
     "stop reason": Mode("why each end of the streamline was reached", stop_reason_colours),

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from napari.utils.events import Event
-from napari.utils.status_messages import generate_layer_status_strings
 from numpy.typing import ArrayLike, NDArray
 
 from ...errors import InvalidParameterError
@@ -21,6 +20,7 @@ from ...stop import StopReason
 from ...tractogram import Tractogram
 from ..space.display import DisplaySpace
 from ..space.extent import on_slices
+from ..space.positions import position_text
 from .bare_tracks import NOTHING, BareTracks, View
 from .clipping import CLIPS, Clip
 from .colours import Colours, single_colour
@@ -52,7 +52,7 @@ class DrawnStreamlines(BareTracks):
         self._slab_mm = _slab_of(shown.space) if slab_mm is None else positive("slab_mm", slab_mm)
         self._clip = Clip()
         super().__init__(tail_length=self.tail_length, **kwargs)
-        self.events.add(tractogram=Event, selected=Event)
+        self.events.add(tractogram=Event, selected=Event, clip=Event)
 
     def _changed(self, shown: DrawnSubset, colours: Colours) -> None:
         """Draw something else."""
@@ -121,6 +121,7 @@ class DrawnStreamlines(BareTracks):
     def clip(self, name: str) -> None:
         self._clip.name = known("clip", name, CLIPS)
         self._on_displayed()
+        self.events.clip()
 
     @property
     def clip_at_mm(self) -> float:
@@ -131,6 +132,7 @@ class DrawnStreamlines(BareTracks):
     def clip_at_mm(self, value: float) -> None:
         self._clip.at_mm = float(value)
         self._on_displayed()
+        self.events.clip()
 
     def _on_displayed(self) -> None:
         if self._ready:
@@ -282,9 +284,13 @@ class DrawnStreamlines(BareTracks):
         if position is None:
             return status
         shown, index = self._pick(position, view_direction, world)
-        coords, _ = generate_layer_status_strings(np.asarray(position)[-3:], None, precision=2)
         text = "" if index is None else _described(shown.whole, index)
-        return {**status, "coordinates": f"{coords}: {text}", "coords": coords, "value": text}
+        coords = ""
+        if view_direction is None:  # in 3-D the mouse is on a line of sight
+            place = self.space.to_world(np.asarray(position, dtype=float)[None, -3:])
+            coords = position_text(place[0])
+        told = f"{coords}: {text}" if coords else text
+        return {**status, "coordinates": told, "coords": coords, "value": text}
 
     def _get_tooltip_text(
         self, position: ArrayLike, *, view_direction: ArrayLike | None = None, **where: Any
@@ -295,6 +301,8 @@ class DrawnStreamlines(BareTracks):
 
 def _described(tractogram: Tractogram, index: int) -> str:
     text = f"streamline {index}: {tractogram.lengths_mm[index]:.1f} mm"
+    if tractogram.weights is not None:
+        text += f", weight {tractogram.weights[index]:.3g}"
     codes = tractogram.stop_reasons[index].tolist()
     reasons = [REASONS[code] for code in codes if code != StopReason.SEED]
     if len(reasons) == 2 and reasons[0] == reasons[1]:

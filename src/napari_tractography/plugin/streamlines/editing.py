@@ -1,17 +1,21 @@
-"""Choosing among streamlines: keep only, delete, invert, with undo and redo.
+"""Choosing among streamlines: keep only, delete, cut, invert, with undo and redo.
 
 Each streamlines layer has an editor; mouse, keys and the panel's buttons call it. The layer shows
-the result; what it showed before is kept, as numbers in the tractogram that the edits began with.
+the result. Edits are data, :class:`~napari_tractography.recipes.edits.Edit`, which recipes keep.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from psygnal import Signal
 
+from ...errors import InvalidParameterError
+from ...recipes.edits import BY_NUMBER, Edit
 from ...tractogram import Tractogram
 
 MAX_UNDO = 50
@@ -43,8 +47,47 @@ class EditedLayer(Protocol):
     def selected(self, numbers: ArrayLike) -> None: ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """What is left after some edits.
+
+    Attributes
+    ----------
+    base : Tractogram
+        After :attr:`before`.
+    before : tuple of Edit
+        Up to the last one that did more than choose among streamlines.
+    kept : (n_streamlines / 8,) uint8
+        Which of the base are kept, packed: an edit of a million takes 125 kB.
+    """
+
+    base: Tractogram
+    before: tuple[Edit, ...]
+    kept: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, base: Tractogram, before: tuple[Edit, ...] = ()) -> _State:
+        """Keep all."""
+        return cls(base, before, np.packbits(np.ones(len(base), dtype=bool)))
+
+    def choosing(self, mask: NDArray[np.bool_]) -> _State:
+        """Keep other streamlines of the same base."""
+        return _State(self.base, self.before, np.packbits(mask))
+
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """(n_streamlines,) bool: which of the base are kept."""
+        return np.unpackbits(self.kept, count=len(self.base)).astype(bool)
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """All of them, those that choose as one."""
+        mask = self.mask
+        return self.before if mask.all() else (*self.before, Edit.keep(np.flatnonzero(mask)))
+
+
 class Editor:
-    """Edits of one streamlines layer.
+    """Edits of one streamlines layer, and what is filtered out of it for the time being.
 
     Parameters
     ----------
@@ -54,21 +97,29 @@ class Editor:
 
     changed = Signal()  # the selection, or what can be undone
     edited = Signal()  # the streamlines
+    refused = Signal(str)  # the name of a command whose key found nothing to do
 
     def __init__(self, layer: EditedLayer) -> None:
         self.layer = layer
         self._busy = False
         self._whole: Tractogram | None = None  # as long as nothing is edited
-        self._kept = np.empty(0, dtype=bool)
-        self._past: list[NDArray[np.uint8]] = []  # packed: an edit of a million takes 125 kB
-        self._future: list[NDArray[np.uint8]] = []
+        self._state: _State | None = None  # as _whole
+        self._passing: NDArray[np.bool_] | None = None  # of the base; None: all
+        self._past: list[_State] = []
+        self._future: list[_State] = []
         layer.events.selected.connect(self._on_layer)
         layer.events.tractogram.connect(self._on_layer)
+
+    def take_over(self, other: Editor) -> None:
+        """Begin with the edits of another layer that shows the same, as a duplicate does."""
+        self._whole, self._state, self._passing = other._whole, other._state, other._passing
+        self._past, self._future = list(other._past), list(other._future)
+        self.changed.emit()
 
     def begin(self) -> None:
         """Forget all edits: the layer is about to show something else, unless by an edit."""
         if not self._busy:
-            self._whole = None
+            self._whole = self._state = self._passing = None
             self._past, self._future = [], []
 
     @property
@@ -77,16 +128,41 @@ class Editor:
         return self.layer.tractogram if self._whole is None else self._whole
 
     @property
+    def base(self) -> Tractogram:
+        """What :attr:`kept` are numbers of: the whole, until it is cut."""
+        return self.layer.tractogram if self._state is None else self._state.base
+
+    @property
     def kept(self) -> NDArray[np.int64]:
-        """(n_streamlines,) int64: the numbers, in :attr:`whole`, of what the layer shows."""
-        if self._whole is None:
+        """(n_streamlines,) int64: the numbers, in :attr:`base`, of what the layer shows."""
+        if self._state is None:
             return np.arange(self.layer.n_all)
-        return np.flatnonzero(self._kept)
+        mask = self._state.mask
+        return np.flatnonzero(mask if self._passing is None else mask & self._passing)
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """What was done to :attr:`whole`, as data; filters are no part of it."""
+        return () if self._state is None else self._state.edits
+
+    @edits.setter
+    def edits(self, edits: Sequence[Edit]) -> None:
+        """Do these instead, as one step; what belongs to other streamlines raises."""
+        state = _State.of(self.whole)
+        for edit in edits:
+            state = _after(state, edit)
+        self._go(state)
 
     @property
     def is_edited(self) -> bool:
-        """Whether the layer shows less than the edits began with."""
-        return self._whole is not None and not bool(self._kept.all())
+        """Whether the layer shows something else than the edits began with, filters aside."""
+        state = self._state
+        return state is not None and (bool(state.before) or not bool(state.mask.all()))
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether edits did more than choose among streamlines."""
+        return self._state is not None and bool(self._state.before)
 
     @property
     def n_selected(self) -> int:
@@ -124,31 +200,77 @@ class Editor:
         """Show the selected streamlines only."""
         selected = self.layer.selected
         if 0 < len(selected) < self.layer.n_all:
-            self._apply(self.kept[selected])
+            self._choose(self.kept[selected], is_kept=True)
 
     def delete_selected(self) -> None:
         """Show all but the selected streamlines."""
         if self.n_selected:
-            self._apply(np.delete(self.kept, self.layer.selected))
+            self._choose(self.kept[self.layer.selected], is_kept=False)
+
+    def cut(self, point_mm: Sequence[float], normal: Sequence[float]) -> None:
+        """Cut off what lies beyond a plane; see :meth:`Edit.cut`."""
+        state = self._begun()
+        cut = _after(state, Edit.cut(point_mm, normal))
+        if cut.base is not state.base:
+            self._passing = None  # of other streamlines
+            self._go(cut)
+
+    def filter(self, passing: NDArray[np.bool_] | None) -> None:
+        """Show only some streamlines of :attr:`base` for the time being; None shows all.
+
+        This is no edit: it is neither undone nor forgotten by undo.
+        """
+        if passing is not None and passing.all():
+            passing = None
+        before = self._passing
+        same = passing is before or (
+            passing is not None and before is not None and np.array_equal(passing, before)
+        )
+        if not same:
+            self._state = self._begun()
+            self._passing = passing
+            self._show()
+
+    def weigh(self, weights: ArrayLike | None) -> None:
+        """Give :attr:`whole` other weights, or none; edits are made again, and cannot be undone.
+
+        Raises
+        ------
+        InvalidTractogramError
+            When they do not fit.
+        """
+        edits, passing = self.edits, self._passing
+        state = _State.of(self.whole.with_weights(weights))
+        self._whole = state.base
+        for edit in edits:
+            state = _after(state, edit)
+        self._past, self._future = [], []
+        self._passing = passing
+        self._state = state
+        self._show()
 
     def undo(self) -> None:
         """Undo the last edit."""
         if self._past:
-            self._future.append(np.packbits(self._kept))
+            self._future.append(self._begun())
             self._show(self._past.pop())
 
     def redo(self) -> None:
         """Make the edit again that was undone."""
         if self._future:
-            self._past.append(np.packbits(self._kept))
+            self._past.append(self._begun())
             self._show(self._future.pop())
 
     def summary(self) -> str:
         """Return what is left, in a line."""
         n, n_whole = self.layer.n_all, len(self.whole)
+        if not n and self._passing is not None:
+            return f"None of {n_whole:,} streamlines passes the regions and lengths."
         if not n:
             return f"All {n_whole:,} streamlines are deleted; Undo brings them back."
         mean = f"mean length {self.layer.tractogram.lengths_mm.mean():.1f} mm"
+        if self.is_cut:
+            return f"<b>{n:,} streamlines</b> after cutting, {mean}"
         if n == n_whole:
             return f"<b>All {n:,} streamlines</b> again, {mean}"
         return f"<b>{n:,} of {n_whole:,} streamlines</b> kept, {mean}"
@@ -157,21 +279,35 @@ class Editor:
         """Return the selected streamlines."""
         return self.layer.tractogram[self.layer.selected]
 
-    def _apply(self, kept: NDArray[np.int64]) -> None:
-        if self._whole is None:
+    def _begun(self) -> _State:
+        """Return the state of now, the first one where nothing was edited."""
+        if self._state is None:
             self._whole = self.layer.tractogram
-            self._kept = np.ones(len(self._whole), dtype=bool)
-        mask = np.zeros(len(self.whole), dtype=bool)
-        mask[kept] = True
-        self._past = [*self._past[-MAX_UNDO + 1 :], np.packbits(self._kept)]
-        self._future = []
-        self._show(np.packbits(mask))
+            self._state = _State.of(self._whole)
+        return self._state
 
-    def _show(self, packed: NDArray[np.uint8]) -> None:
-        self._kept = np.unpackbits(packed, count=len(self.whole)).astype(bool)
+    def _choose(self, numbers: NDArray[np.int64], *, is_kept: bool) -> None:
+        state = self._begun()
+        mask = np.zeros(len(state.base), dtype=bool)
+        mask[numbers] = True
+        self._go(state.choosing(mask if is_kept else state.mask & ~mask))
+
+    def _go(self, state: _State) -> None:
+        self._past = [*self._past[-MAX_UNDO + 1 :], self._begun()]
+        self._future = []
+        self._show(state)
+
+    def _show(self, state: _State | None = None) -> None:
+        now = self._begun()
+        state = now if state is None else state
+        if state.base is not now.base:
+            self._passing = None
+        self._state = state
         self._busy = True
         try:
-            self.layer.tractogram = self.whole[self._kept] if self.is_edited else self.whole
+            kept = self.kept
+            whole = len(kept) == len(state.base)
+            self.layer.tractogram = state.base if whole else state.base.chosen(kept)
         finally:
             self._busy = False
         self.edited.emit()
@@ -180,3 +316,23 @@ class Editor:
     def _on_layer(self, _event: Any = None) -> None:
         if not self._busy:
             self.changed.emit()
+
+
+def _after(state: _State, edit: Edit) -> _State:
+    """Return what an edit makes of what is left."""
+    if edit.kind in BY_NUMBER:
+        left, chosen = np.flatnonzero(state.mask), edit.chosen
+        if len(chosen) and chosen[-1] >= len(left):
+            raise InvalidParameterError(
+                f"The edit names streamline {chosen[-1]}, but there are {len(left)}; it belongs to "
+                "other streamlines."
+            )
+        mask = np.zeros(len(state.base), dtype=bool)
+        mask[left[chosen]] = True
+        return state.choosing(mask if edit.kind == "keep" else state.mask & ~mask)
+    mask = state.mask
+    now = state.base if mask.all() else state.base[mask]
+    made = edit.apply(now)
+    if made is now:
+        return state
+    return _State.of(made, (*state.edits, edit))

@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...errors import InvalidTractogramError
 from ...grid import Grid
 from ...tractogram import Tractogram
-from ..space.display import UNITS, DisplaySpace
+from ..space.display import AXIS_LABELS, UNITS, DisplaySpace
 from .colouring import VALUES, Colouring, Paint, Values
 from .colours import (
     DEFAULT_COLORMAP,
@@ -31,7 +31,7 @@ from .colours import (
 from .drawing import DrawnStreamlines, known, positive
 from .drawn_subset import DrawnSubset
 from .editing import Editor
-from .layer_data import LAYER_TYPE, LOOK_KEY, Look, register
+from .layer_data import LAYER_TYPE, LOOK_KEY, Look, TrackRows, register
 from .selecting import KEYMAP, select_on_click
 
 MAX_VERTICES = 2_000_000
@@ -74,6 +74,9 @@ class Streamlines(DrawnStreamlines):
         Keeps, deletes and brings back streamlines.
     reference : Grid or None
         Of the FOD in which the streamlines were tracked, for files; None for that of the space.
+    at_first : int or None
+        While streamlines change quickly, as under a sphere that is dragged: so many points are
+        drawn of new ones, until :meth:`refine`.
     """
 
     class_keymap = KEYMAP
@@ -91,6 +94,7 @@ class Streamlines(DrawnStreamlines):
         colormap: str = DEFAULT_COLORMAP,
         blending: str = "translucent",
         units: Any = UNITS,
+        axis_labels: Any = AXIS_LABELS,
         **kwargs: Any,
     ) -> None:
         space = DisplaySpace.identity() if space is None else space
@@ -104,11 +108,13 @@ class Streamlines(DrawnStreamlines):
             colormap=colormap,
             blending=blending,
             units=units,
+            axis_labels=axis_labels,
             tail_width=width,
             **kwargs,
         )
         self.editor = Editor(self)
         self.reference: Grid | None = None
+        self.at_first: int | None = None
         self.tractogram = Tractogram.empty() if tractogram is None else tractogram
         self.mouse_drag_callbacks.append(select_on_click)
 
@@ -125,7 +131,12 @@ class Streamlines(DrawnStreamlines):
             self.events.properties()  # the combo box has one entry less
         self._selected = np.empty(0, dtype=np.int64)
         self.editor.begin()
-        self._show(tractogram, self._max_vertices)
+        self._show(tractogram, min(self._max_vertices, self.at_first or self._max_vertices))
+
+    def refine(self) -> None:
+        """Draw as many streamlines as may be, where :attr:`at_first` allowed fewer."""
+        if self._shown.chosen is not None and self.at_first:
+            self._show(self._shown.whole, self._max_vertices)
 
     def append(self, chunk: Tractogram) -> None:
         """Show more streamlines, such as the next chunk of a run.
@@ -274,17 +285,14 @@ class Streamlines(DrawnStreamlines):
     # What other parts of napari ask for.
 
     @property
-    def data(self) -> NDArray[np.float32]:
+    def data(self) -> TrackRows:
         """(n_points, 4) float32: number of the streamline and position (z, y, x) in display mm.
 
-        Computed at each call; :attr:`tractogram` costs nothing. Setting it makes a tractogram, in
-        which consecutive rows with the same number are a streamline.
+        Computed where the numbers are asked for: napari asks for the shape again and again.
+        :attr:`tractogram` costs nothing. Setting it makes a tractogram, in which consecutive rows
+        with the same number are a streamline.
         """
-        whole = self._shown.whole
-        rows = np.empty((whole.n_points, 4), dtype=np.float32)
-        rows[:, 0] = np.repeat(np.arange(whole.n_streamlines), np.diff(whole.offsets))
-        rows[:, 1:] = self.space.to_display(whole.points)
-        return rows
+        return TrackRows(self._shown.whole, self.space)
 
     @data.setter
     def data(self, rows: ArrayLike) -> None:
@@ -307,7 +315,9 @@ class Streamlines(DrawnStreamlines):
         grid = self.space.grid if self.reference is None else self.reference
         extra = {"tractogram": self.tractogram, "grid": grid, LOOK_KEY: self._look()}
         state["metadata"] = {**self.metadata, **extra}
-        state.update(data=self.data, tail_width=self.tail_width, tail_length=self.tail_length)
+        state.update(
+            data=np.asarray(self.data), tail_width=self.tail_width, tail_length=self.tail_length
+        )
         return state
 
     def as_layer_data_tuple(self) -> tuple[Any, dict[str, Any], str]:
@@ -328,6 +338,7 @@ class Streamlines(DrawnStreamlines):
             clip=self.clip,
             clip_at_mm=self.clip_at_mm,
             colormap=self.colormap,
+            lit=self.lit,
         )
 
 
@@ -351,7 +362,7 @@ def _from_layer_data(
     layer.reference = reference
     layer._colouring = look.colouring.copy(look.shown)
     layer._changed(look.shown, look.colours)
-    layer.clip_at_mm, layer.clip = look.clip_at_mm, look.clip
+    layer.clip_at_mm, layer.clip, layer.lit = look.clip_at_mm, look.clip, look.lit
     return layer
 
 

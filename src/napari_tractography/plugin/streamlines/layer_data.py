@@ -12,7 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import napari.layers
+import numpy as np
+from numpy.typing import NDArray
 
+from ...tractogram import Tractogram
+from ..space.display import DisplaySpace
 from .colouring import Colouring
 from .colours import Colours
 from .drawn_subset import DrawnSubset
@@ -71,6 +75,8 @@ class Look:
         See :class:`.layer.Streamlines`.
     colormap : str
         Of colours that stand for a number.
+    lit : bool
+        See :class:`.layer.Streamlines`.
     """
 
     shown: DrawnSubset
@@ -81,3 +87,43 @@ class Look:
     clip: str
     clip_at_mm: float
     colormap: str
+    lit: bool
+
+
+class TrackRows:
+    """The rows that napari's Tracks have for data, of streamlines, made when they are asked for.
+
+    Parameters
+    ----------
+    tractogram : Tractogram
+    space : DisplaySpace
+    """
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, tractogram: Tractogram, space: DisplaySpace) -> None:
+        self._tractogram, self._space = tractogram, space
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Points and columns: number of the streamline, z, y, x."""
+        return self._tractogram.n_points, 4
+
+    @property
+    def size(self) -> int:
+        """Numbers in all."""
+        return 4 * len(self)
+
+    def __len__(self) -> int:
+        return self._tractogram.n_points
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        whole = self._tractogram
+        rows = np.empty(self.shape, dtype=self.dtype)
+        rows[:, 0] = np.repeat(np.arange(whole.n_streamlines), np.diff(whole.offsets))
+        rows[:, 1:] = self._space.to_display(whole.points)
+        return rows if dtype is None else rows.astype(dtype)
+
+    def __getitem__(self, index: Any) -> Any:
+        return np.asarray(self)[index]

@@ -113,7 +113,10 @@ COMMANDS = (
 
 def _press(command: Command) -> Callable[[SelectableLayer], None]:
     def act(layer: SelectableLayer) -> None:
-        command.act(layer.editor)
+        if command.possible(layer.editor):
+            command.act(layer.editor)
+        else:
+            layer.editor.refused.emit(command.name)
 
     act.__doc__ = command.help
     return act

@@ -12,4 +12,6 @@ ROW = Algorithm(
     cuda="deterministic_direction",
     cuda_source='#include "deterministic.h"',
     side_by_side=True,
+    draws=False,
+    among_vectors="largest",
 )

@@ -12,4 +12,5 @@ ROW = Algorithm(
     cuda="probabilistic_direction",
     cuda_source='#include "probabilistic.h"',
     side_by_side=True,
+    among_vectors="drawn",
 )

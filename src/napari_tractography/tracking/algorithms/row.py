@@ -48,8 +48,26 @@ class Algorithm:
         it.
     side_by_side : bool
         Whether the CPU draws for all lanes of a thread at once.
+    among_vectors : str
+        How it chooses where the FOD is made of peaks: "drawn" in proportion to their amplitudes,
+        the "largest" in the cone, or the "nearest" to the direction; "" where it needs an FOD all
+        around, and gets the lobes along peaks. Of tensors, "drawn" draws from their ODFs, and the
+        others follow the main eigenvector.
     starts_at_peak : bool
         Whether the start direction, drawn or given, is that of the peak that it leads up to.
+    curved : bool
+        Whether steps are arcs, each of which is taken in `samples` - 1 parts of equal length.
+
+        The function, not `side_by_side`, is then called for each part. The direction that it leaves
+        is that of the part's chord, times chord over arc; ``state.heading[lane]``, or ``walk.hx``,
+        ``hy`` and ``hz``, is the tangent at the last point and turns by itself. The first arc
+        begins along the start direction.
+    step_voxels : float
+        The step that suits an FOD, in voxels.
+    cone_deg : float
+        The cone angle that suits that step; 0 where it follows from the smallest radius that does.
+    draws : bool
+        Whether directions are drawn, so that tracking anew from the same point leads elsewhere.
     exact : bool
         Whether all machines give the same bits; not where sines or exponentials are used.
     own_parameters : tuple of str
@@ -63,6 +81,11 @@ class Algorithm:
     cuda: str
     cuda_source: str
     side_by_side: bool = False
+    among_vectors: str = ""
     starts_at_peak: bool = False
+    curved: bool = False
+    step_voxels: float = 0.2
+    cone_deg: float = 0.0
+    draws: bool = True
     exact: bool = True
     own_parameters: tuple[str, ...] = ()

@@ -16,5 +16,7 @@ ROW = Algorithm(
     cuda="nearest_peak_direction",
     cuda_source='#include "deterministic.h"',
     side_by_side=True,
+    among_vectors="nearest",
     starts_at_peak=True,
+    draws=False,
 )

@@ -13,4 +13,5 @@ ROW = Algorithm(
     cuda_source='#include "langevin.h"',
     exact=False,
     own_parameters=("gamma", "look_ahead_mm", "adaptive"),
+    draws=False,
 )

@@ -11,13 +11,24 @@ import numpy as np
 
 from ...compiling import compiled, inlined
 from .. import codes
-from ..codes import ABOVE, EVERYWHERE, EXCESS, NEAR, PADDING, POINTS_AT_ONCE
-from .lanes import AWAY, EXPECTED, booleans_of, filled, filled_int, load, load_from, side_by_side
-from .llvm import bits_of, floors, largest_of, lowest_bit, select, sum_of, to_ints
+from ..codes import ABOVE, EVERYWHERE, EXCESS, NEAR, PADDING
+from .lanes import (
+    AWAY,
+    EXPECTED,
+    N_LANES,
+    booleans_of,
+    filled_int,
+    load,
+    load_from,
+    side_by_side,
+    sum_of_positive,
+)
+from .llvm import bits_of, floors, largest_of, lowest_bit, select, to_ints
 from .memory import (
     acquire,
     half_loader_from,
     loader_from,
+    number_at,
     prefetch_at,
     publish,
     store,
@@ -90,21 +101,18 @@ def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mix
     for c in range(0, n_padded, PADDING):  # as they are read from now on
         store_to(mixed, c, load_halves(table, first + c))
     n_points = points.shape[1]
-    total = filled(ZERO)
-    for j in range(0, n_points, POINTS_AT_ONCE):
+    for j in range(0, n_points, N_LANES):
         x = load_from(points, j)
         y = load_from(points, n_points + j)
         z = load_from(points, 2 * n_points + j)
-        some = values_at(shifts, mixed, x, y, z)
-        store_to(amplitudes, j, some)
-        total = total + select(some > ZERO, some, ZERO)
+        store_to(amplitudes, j, values_at(shifts, mixed, x, y, z))
     value, j = largest_value(amplitudes, n_points)
     bound = ZERO
     if value > ZERO:
         x, y, z = points[0, j], points[1, j], points[2, j]
         px, py, pz, bound = climb(shifts, mixed, ZERO, ZERO, ONE, EVERYWHERE, ZERO, x, y, z, value)
         near = cosine_of(shifts, NEAR)
-        for j in range(0, n_points, POINTS_AT_ONCE):  # other lobes, whose peaks may be higher
+        for j in range(0, n_points, N_LANES):  # other lobes, whose peaks may be higher
             cosine = px * load_from(points, j) + py * load_from(points, n_points + j)
             cosine = cosine + pz * load_from(points, 2 * n_points + j)
             elsewhere = (cosine < near) & (cosine > -near)
@@ -113,7 +121,7 @@ def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mix
             )
     last = n_coefficients // PADDING * PADDING
     mixed[n_coefficients] = bound * ABOVE
-    masses[row] = sum_of(total) / np.float32(n_points)
+    masses[row] = sum_of_positive(amplitudes, n_points) / np.float32(n_points)
     publish()
     store_halves(table, first + last, load_some(mixed, last))
 
@@ -205,14 +213,14 @@ def find_rows(field, state, n, lane):
     iy = np.int64(state.cells[1, lane])
     iz = np.int64(state.cells[2, lane])
     nx, ny, nz = field.voxel_rows.shape
-    voxels, none = field.voxel_rows.reshape(field.voxel_rows.size), field.values.shape[0]
+    voxels, none = field.voxel_rows, field.values.shape[0]
     first = (ix * ny + iy) * nz + iz
     inside = ix >= 0 and iy >= 0 and iz >= 0 and ix + 1 < nx and iy + 1 < ny and iz + 1 < nz
     for k in range(n):
         dx, dy, dz = k >> 2, (k >> 1) & 1, k & 1
         row = np.int64(-1)
         if inside or (0 <= ix + dx < nx and 0 <= iy + dy < ny and 0 <= iz + dz < nz):
-            row = np.int64(voxels[np.uint64(first + (dx * ny + dy) * nz + dz)])
+            row = np.int64(number_at(voxels, first + (dx * ny + dy) * nz + dz))
         row = row if row >= 0 else none
         state.lane_rows[lane, k] = row
         begin = row * padded_length(field.shifts)

@@ -12,8 +12,8 @@ import numpy as np
 from ...compiling import inlined
 from ..codes import EVERYWHERE, LOW_AMPLITUDE, LOW_PROBABILITY, PURPOSE_START, SAME, SHARP_TURN
 from .cells import find_rows_of, mean_amplitude
-from .draw import arrive, draw, find_peak, little_in_cone, positive
-from .lanes import AWAY, EXPECTED, SETTLED, booleans_of, load, load_from
+from .draw import arrive, draw_starts, find_peak, little_in_cone, positive
+from .lanes import AWAY, EXPECTED, N_LANES, SETTLED, booleans_of, load, load_from
 from .llvm import bits_of, count_bits, lowest_bit, select
 from .memory import store
 from .sphere.ascent import AMPLITUDE, X, Y, Z, climb_side_by_side
@@ -23,7 +23,9 @@ from .sphere.search import begin_climbs, largest_in_cones, look_around
 
 BIT, NONE = np.uint32(1), np.uint32(0)
 ZERO, HALF = np.float32(0), np.float32(0.5)
-ENOUGH = 24  # lanes that wait until they are searched for together, while others go on
+ENOUGH = (
+    3 * N_LANES // 4
+)  # lanes that wait until they are searched for together, while others go on
 
 
 @inlined
@@ -92,7 +94,7 @@ def prepare(field, settings, scratch, state, n, drawing):
     starting = drawing & bits_of(load(state.purpose) == np.uint32(PURPOSE_START))
     chosen, ended = NONE, NONE
     if starting:  # start directions are drawn
-        chosen, ended = draw(field, settings, scratch, state, n, starting, 0)
+        chosen, ended = draw_starts(field, settings, scratch, state, n, starting)
     drawing &= ~starting
     progress[SETTLED] &= ~(progress[EXPECTED] | progress[AWAY])
     expected = drawing & np.uint32(progress[AWAY])

@@ -29,7 +29,6 @@ from ..codes import (
     MARGIN,
     MAX_TRIES,
     NO_FOD,
-    POINTS_AT_ONCE,
     PURPOSE_START,
     SECOND_TRIES,
     SINE,
@@ -39,7 +38,17 @@ from ..codes import (
     UNIT_24,
 )
 from .cells import find_rows_of, mean_amplitude, mix
-from .lanes import AWAY, MOVED, N_LANES, booleans_of, filled, load, load_from
+from .lanes import (
+    AWAY,
+    MOVED,
+    N_LANES,
+    booleans_of,
+    filled,
+    filled_words,
+    load,
+    numbers_of_lanes,
+    sum_of_positive,
+)
 from .llvm import (
     as_ints,
     as_words,
@@ -49,13 +58,12 @@ from .llvm import (
     narrowed,
     roots,
     select,
-    sum_of,
     to_floats,
     widened,
 )
-from .memory import stay, store
+from .memory import stay, store, store_to
 from .sphere.cones import allowed_lanes, face_ahead, keep_allowed, make_positive, positive
-from .sphere.evaluation import values_of_lanes
+from .sphere.evaluation import values_at, values_of_lanes
 from .sphere.peaks import largest_in_cone, largest_value, look, point_in_cone, squared_slope
 from .sphere.tangents import tangents
 
@@ -67,7 +75,10 @@ LOW_32 = np.uint64(0xFFFFFFFF)
 BITS_32 = np.uint64(32)
 BIT, NONE, EVERY = np.uint32(1), np.uint32(0), np.uint32((1 << N_LANES) - 1)
 ZERO, ONE, TWO, HALF = np.float32(0), np.float32(1), np.float32(2), np.float32(0.5)
-FEW = 20  # lanes that try again in the next pass; more do so at once
+# Blocks of start directions that one lane tries at once.
+AT_ONCE = min(N_LANES, FIRST_TRIES // TRIES_A_BLOCK)
+FIRST_OF_ALL = np.uint32((1 << AT_ONCE) - 1)
+FEW = 5 * N_LANES // 8  # lanes that try again in the next pass; more do so at once
 
 
 @inlined
@@ -139,12 +150,6 @@ def draw_directions(field, settings, scratch, state, n, drawing):
     Returns two sets: the lanes that have one now, in ``state.ux``, ``uy`` and ``uz``, and those
     that stop, for ``state.reason``. The others are to try again.
     """
-    return draw(field, settings, scratch, state, n, drawing, FEW)
-
-
-@inlined
-def draw(field, settings, scratch, state, n, drawing, few):
-    """Draw until no more than so many lanes are left, which are to try again."""
     # Rows that were asked for in the last pass are there by now; those asked for in this one are
     # for the next.
     expected = drawing & np.uint32(state.progress[AWAY])
@@ -187,7 +192,7 @@ def draw(field, settings, scratch, state, n, drawing, few):
         at_limit = trying & bits_of(at_limit | (n_tries >= np.uint32(MAX_TRIES)))
         in_vain |= at_limit
         trying &= ~at_limit
-        if count_bits(trying) <= few:
+        if count_bits(trying) <= FEW:
             break
     store(state.n_tries, n_tries)
     length = roots(x * x + y * y + z * z)
@@ -207,9 +212,8 @@ def draw(field, settings, scratch, state, n, drawing, few):
     while in_vain:
         lane = lowest_bit(in_vain)
         in_vain &= in_vain - BIT
-        found = reconsider(field, settings, scratch, state, lane)
+        found = reconsider(field, settings, scratch, state, n, lane)
         if found < 0:
-            state.reason[lane] = LOW_AMPLITUDE
             ended |= BIT << np.uint32(lane)
         elif found > 0:
             chosen |= BIT << np.uint32(lane)
@@ -217,12 +221,83 @@ def draw(field, settings, scratch, state, n, drawing, few):
 
 
 @inlined
-def reconsider(field, settings, scratch, state, lane):
+def draw_starts(field, settings, scratch, state, n, starting):
+    """Draw the start directions of a set of lanes, one lane after the other.
+
+    As `draw`, bit for bit, where all other lanes would wait meanwhile: tries of a lane are made
+    side by side.
+    """
+    expected = starting & np.uint32(state.progress[AWAY])
+    ended = arrive(field, settings, scratch, state, n, starting & ~expected)
+    find_rows_of(field, state, n, expected)
+    chosen, left = NONE, starting & ~(ended | expected)
+    while left:
+        lane = lowest_bit(left)
+        found = 1
+        if not try_starts(field, settings, scratch, state, lane):
+            at_limit = state.n_tries[lane] == np.uint32(FIRST_TRIES)
+            at_limit = at_limit or state.n_tries[lane] == np.uint32(SECOND_TRIES)
+            found = 0
+            if at_limit or state.n_tries[lane] >= np.uint32(MAX_TRIES):
+                found = reconsider(field, settings, scratch, state, n, lane)
+        if found > 0:
+            chosen |= BIT << np.uint32(lane)
+        elif found < 0:
+            ended |= BIT << np.uint32(lane)
+        if found:
+            left &= left - BIT
+    return chosen, ended
+
+
+@inlined
+def try_starts(field, settings, scratch, state, lane):
+    """Try start directions of one lane; return whether it has one now."""
+    ux, uy, uz = state.ux[lane], state.uy[lane], state.uz[lane]
+    ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
+    bound = positive(settings, filled(state.bound[lane]))
+    mixed, tried = state.lane_coefficients[lane], scratch.tried
+    words = philox_block(
+        widened(filled_words(state.stream[lane])),
+        widened(filled_words(state.steps[lane])),
+        widened(numbers_of_lanes() + (state.n_tries[lane] >> np.uint32(1))),
+        widened(filled_words(state.purpose[lane])),
+        settings.key_0,
+        settings.key_1,
+    )
+    drawn = bound < ZERO
+    x, y, z = bound, bound, bound
+    for attempt in range(TRIES_A_BLOCK):
+        first, second = narrowed(words[2 * attempt]), narrowed(words[2 * attempt + 1])
+        a, b, c = point_of(first, second, filled(TWO))
+        qx, qy, qz = a * ax + b * bx + c * ux, a * ay + b * by + c * uy, a * az + b * bz + c * uz
+        amplitude = positive(settings, values_at(field.shifts, mixed, qx, qy, qz))
+        chance = to_floats(as_ints(((first & 4095) << 12) | (second & 4095))) * UNIT_24
+        taken = (amplitude >= settings.min_amplitude) & (chance * bound < amplitude) & ~drawn
+        x, y, z = select(taken, qx, x), select(taken, qy, y), select(taken, qz, z)
+        drawn = drawn | taken
+    # No more than there are up to the next limit; all limits are multiples of the first.
+    state.n_tries[lane] += np.uint32(TRIES_A_BLOCK * AT_ONCE)
+    found = bits_of(drawn) & FIRST_OF_ALL
+    if not found:
+        return False
+    length = roots(x * x + y * y + z * z)
+    store_to(tried, 0, x / length)
+    store_to(tried, N_LANES, y / length)
+    store_to(tried, 2 * N_LANES, z / length)
+    which = lowest_bit(found)
+    state.ux[lane], state.uy[lane] = tried[0, which], tried[1, which]
+    state.uz[lane] = tried[2, which]
+    return True
+
+
+@inlined
+def reconsider(field, settings, scratch, state, n, lane):
     """Find out why all tries of one lane were in vain.
 
-    Returns -1 where no amplitude in the cone reaches the floor, 1 where the direction of the
-    largest is taken, 0 where the lane is to try again, maybe with a tighter bound.
+    Returns 1 where the direction of the largest amplitude is taken, 0 where the lane is to try
+    again, maybe with a tighter bound, and -1 where it stops, for ``state.reason``.
     """
+    state.reason[lane] = LOW_AMPLITUDE
     n_tries = state.n_tries[lane]
     if n_tries == np.uint32(FIRST_TRIES):
         seen = glance(field, settings, scratch, state, lane)  # mostly that is enough
@@ -235,6 +310,11 @@ def reconsider(field, settings, scratch, state, lane):
         if settings.positivity == CLIP and not field.allowed.size:
             state.bound[lane] = min(state.bound[lane], largest * MARGIN)
         return 0
+    counts = settings.min_probability > ZERO
+    counts = counts and state.purpose[lane] != np.uint32(PURPOSE_START)
+    if counts and little_in_cone(field, settings, scratch, state, n, lane):
+        state.reason[lane] = LOW_PROBABILITY
+        return -1
     peak = scratch.peak
     state.ux[lane], state.uy[lane], state.uz[lane] = peak[0], peak[1], peak[2]
     return 1
@@ -327,9 +407,6 @@ def little_in_cone(field, settings, scratch, state, n, lane):
     look(field.shifts, state.lane_coefficients[lane], scratch.amplitudes, points, ux, uy, uz)
     if field.allowed.size:
         keep_allowed(field, scratch.amplitudes, ux, uy, uz)
-    total = filled(ZERO)
-    for j in range(0, points.shape[1], POINTS_AT_ONCE):
-        amplitudes = load_from(scratch.amplitudes, j)
-        total = total + select(amplitudes > ZERO, amplitudes, ZERO)
-    mass = sum_of(total) / np.float32(points.shape[1]) * (HALF * settings.cone_height)
+    total = sum_of_positive(scratch.amplitudes, points.shape[1])
+    mass = total / np.float32(points.shape[1]) * (HALF * settings.cone_height)
     return mass <= settings.min_probability * mean_amplitude(field, state, n, lane)

@@ -3,9 +3,8 @@
 Masked SIMD with lane refill: the lanes of a thread draw directions and step at once, by vector
 instructions, whatever streamline each is on. A lane whose proposal is rejected proposes again, and
 one whose streamline is done goes on with the next seed. What happens seldom is done for one lane
-after the other, and so are algorithms that draw nothing: a search that is like that of the step
-before is cheap, since all its branches are predicted. A streamline depends on nothing but its seed
-and id.
+after the other, and so are algorithms that are not `side_by_side`. A streamline depends on nothing
+but its seed and id.
 
 Its twin is ``tracking/cuda/track.cu``, with a thread for each lane: the same order of float32
 operations, no fused multiply-add, hence the same bits. Called by
@@ -147,6 +146,7 @@ def track_block(
             reason = begin_streamline(
                 field,
                 settings,
+                regions,
                 scratch,
                 state,
                 N_CORNERS,

@@ -15,24 +15,66 @@ from numba import types
 
 from ...compiling import OPTIONS, cached, inlined
 from ..codes import PADDING, POINTS_AT_ONCE
-from .llvm import booleans_reader
-from .memory import copy_numbers, filler, loader, loader_from, transposer
+from .llvm import booleans_reader, register_width, select, sum_of
+from .memory import copy_numbers, counter, filler, loader, loader_from, transposer
 
-# Streamlines side by side: two registers' worth where these are widest, so that the operations of
-# one half hide behind those of the other (trilinear steps took a seventh less time than with 16).
-N_LANES = POINTS_AT_ONCE
+# Streamlines side by side: two registers' worth, so that the operations of one half hide behind
+# those of the other.
+N_LANES = 2 * register_width()
 # Lanes that climb side by side: with more, derivatives do not fit into the registers (they took a
 # quarter longer a lane).
-CLIMBERS = 16
+CLIMBERS = register_width()
+TILE = min(PADDING, register_width())  # rows and columns of a block that is transposed at once
 
 load = loader(N_LANES)
 load_from = loader_from(N_LANES)
+load_points = loader_from(POINTS_AT_ONCE)
 load_some = loader_from(CLIMBERS)
 filled = filler(types.float32, N_LANES)
+filled_points = filler(types.float32, POINTS_AT_ONCE)
 filled_int = filler(types.int32, N_LANES)
+filled_words = filler(types.uint32, N_LANES)
+numbers_of_lanes = counter(types.uint32, N_LANES)
 booleans_of = booleans_reader(N_LANES)
 some_booleans_of = booleans_reader(CLIMBERS)
-transpose, SOME = transposer(PADDING), np.uint32((1 << PADDING) - 1)
+transpose, SOME = transposer(TILE), np.uint32((1 << TILE) - 1)
+ZERO = np.float32(0)
+
+
+class TissueState(NamedTuple):
+    """What each lane knows of the tissues that its half runs through; see places/tissues.py."""
+
+    depth: np.ndarray  # (N_LANES,) int64: points in deep grey matter since it was entered
+    least: np.ndarray  # (N_LANES,) float32: smallest amplitude of the FOD along them
+    least_at: np.ndarray  # (N_LANES,) int64: steps to that point
+    arrival: np.ndarray  # (N_LANES, 3) float32: direction of the step to the last point
+    is_in_lesion: np.ndarray  # (N_LANES,) uint8: whether the last point is
+    is_from_deep: np.ndarray  # (N_LANES,) uint8: whether the seed is in deep grey matter
+    has_reached_white: np.ndarray  # (N_LANES,) uint8: whether such a streamline has left it
+    is_one_way: np.ndarray  # (N_LANES,) uint8: whether there is no backward half
+    cropped: np.ndarray  # (N_LANES,) float32: that was cut off at both ends, mm
+    # Of backtracking: how often the half was taken back, the most steps that it had where it
+    # failed, how many before those it is taken back to, how often it was, and the include regions
+    # that were met before it.
+    n_reverts: np.ndarray  # (N_LANES,) int64
+    furthest: np.ndarray  # (N_LANES,) int64
+    n_back: np.ndarray  # (N_LANES,) int64
+    n_from_there: np.ndarray  # (N_LANES,) int64
+    visited_before: np.ndarray  # (N_LANES,) int64
+    path: np.ndarray  # (N_LANES, max_steps + 1, 3) float32: all points of the half, RAS+ mm
+
+
+def new_tissue_state(max_steps: int) -> TissueState:
+    """Allocate that of one thread, for halves of so many steps at most."""
+    longs = ("depth", "least_at", "n_reverts", "furthest", "n_back", "n_from_there")
+    flags = ("is_in_lesion", "is_from_deep", "has_reached_white", "is_one_way")
+    return TissueState(
+        **{name: np.zeros(N_LANES, np.int64) for name in (*longs, "visited_before")},
+        **{name: np.zeros(N_LANES, np.uint8) for name in flags},
+        **{name: np.zeros(N_LANES, np.float32) for name in ("least", "cropped")},
+        arrival=np.zeros((N_LANES, 3), np.float32),
+        path=np.empty((N_LANES, max_steps + 1, 3), np.float32),
+    )
 
 
 class LaneState(NamedTuple):
@@ -48,6 +90,7 @@ class LaneState(NamedTuple):
     ux: np.ndarray  # (N_LANES,) float32: its direction, a unit vector, like uy and uz
     uy: np.ndarray
     uz: np.ndarray
+    heading: np.ndarray  # (N_LANES, 3) float32: tangent at its last point, where steps are arcs
     length: np.ndarray  # (N_LANES,) float32: so far, mm; written where it ends
     max_length: np.ndarray  # (N_LANES,) float32: that it may have, mm
     voxel: np.ndarray  # (N_LANES,) int32: nearest voxel, in C order
@@ -87,6 +130,7 @@ class LaneState(NamedTuple):
     next_down: np.ndarray  # (N_LANES, 2, n_includes + 1) int64
     # (N_LANES, 2 * n_points + 1, 3) float32: backward half, seed in the middle, forward half; mm
     points: np.ndarray
+    tissue: TissueState
     progress: np.ndarray  # (4,) int64: see BUSY and the others
 
 
@@ -105,7 +149,9 @@ LONGS = ("seed", "half", "visited")
 NOWHERE = np.int32(-(2**31))  # the cell of no point
 
 
-def new_lane_state(n_regions: int, n_includes: int, n_points: int, n_padded: int) -> LaneState:
+def new_lane_state(
+    n_regions: int, n_includes: int, n_points: int, n_padded: int, max_path: int = 0
+) -> LaneState:
     """Allocate the state of one thread.
 
     Parameters
@@ -116,6 +162,8 @@ def new_lane_state(n_regions: int, n_includes: int, n_points: int, n_padded: int
         The most points that half a streamline has, but for the seed.
     n_padded : int
         Length of the rows of coefficients.
+    max_path : int
+        The most steps of half a streamline, with a tissue image.
     """
     arrays = {
         name: np.zeros(N_LANES, dtype)
@@ -135,6 +183,7 @@ def new_lane_state(n_regions: int, n_includes: int, n_points: int, n_padded: int
         corner_weights=np.zeros((8, N_LANES), np.float32),
         lane_rows=np.full((N_LANES, 8), -1, np.int64),
         start_direction=np.zeros((N_LANES, 3), np.float32),
+        heading=np.zeros((N_LANES, 3), np.float32),
         half_n_points=np.zeros((N_LANES, 2), np.int64),
         half_steps=np.zeros((N_LANES, 2), np.int64),
         half_lengths=np.zeros((N_LANES, 2), np.float32),
@@ -143,6 +192,7 @@ def new_lane_state(n_regions: int, n_includes: int, n_points: int, n_padded: int
         next_up=np.zeros((N_LANES, 2, n_includes + 1), np.int64),
         next_down=np.zeros((N_LANES, 2, n_includes + 1), np.int64),
         points=np.empty((N_LANES, 2 * n_points + 1, 3), np.float32),
+        tissue=new_tissue_state(max_path),
         progress=np.zeros(8, np.int64),
     )
 
@@ -159,12 +209,25 @@ def side_by_side(rows, coefficients, lanes):
         A set of lanes; others are copied as well.
     """
     n_padded = rows.shape[1]
-    for first in range(0, N_LANES, PADDING):
+    for first in range(0, N_LANES, TILE):
         if lanes >> np.uint32(first) & SOME:
-            for c in range(0, n_padded, PADDING):
+            for c in range(0, n_padded, TILE):
                 transpose(
                     rows, first * n_padded + c, n_padded, coefficients, c * N_LANES + first, N_LANES
                 )
+
+
+@inlined
+def sum_of_positive(numbers, n):
+    """Return the sum of those of the first n numbers of an array that are positive.
+
+    In an order of its own: POINTS_AT_ONCE sums, side by side, of which the halves are added.
+    """
+    total = filled_points(ZERO)
+    for j in range(0, n, POINTS_AT_ONCE):
+        some = load_points(numbers, j)
+        total = total + select(some > ZERO, some, ZERO)
+    return sum_of(total)
 
 
 @inlined

@@ -19,8 +19,8 @@ import inspect
 import operator
 from types import FunctionType
 
-from llvmlite import ir
-from numba import types
+from llvmlite import binding, ir
+from numba import config, types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
@@ -38,6 +38,30 @@ ELEMENTS = {
     types.boolean: BIT,
 }
 CACHE_LINE = 64  # bytes, of most processors
+
+
+def target_features():
+    """Return what the processor can do that is compiled for, as LLVM names it: {"avx2", ...}."""
+    features = config.CPU_FEATURES
+    if features is None and config.CPU_NAME in (None, binding.get_host_cpu_name()):
+        features = binding.get_host_cpu_features().flatten()
+    return {name[1:] for name in (features or "").split(",") if name.startswith("+")}
+
+
+def register_width():
+    """Return how many float32 a vector register of that processor holds."""
+    features = target_features()
+    return 16 if "avx512f" in features else 8 if "avx" in features else 4
+
+
+def converts_halves():
+    """Tell whether that processor converts half floats itself; LLVM calls a function where not.
+
+    Numba does not bring that function, and LLVM ends the process where it is missing.
+    """
+    is_x86 = binding.get_process_triple().startswith(("x86_64", "i686", "i386"))
+    return not is_x86 or "f16c" in target_features()
+
 
 # ------------------------------------------------------------------------------------------- types
 

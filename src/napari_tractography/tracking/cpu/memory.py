@@ -19,6 +19,7 @@ from .llvm import (
     LONG,
     Vector,
     constant,
+    converts_halves,
     fill,
     library,
 )
@@ -70,6 +71,8 @@ def half_loader_from(n):
     def load_from(typing_context, array, at):
         def generate(context, builder, sig, args):
             numbers = _load(context, builder, array, args[0], args[1], n)
+            if not converts_halves():
+                return _from_halves(builder, numbers)
             halves = builder.bitcast(numbers, ir.VectorType(ir.HalfType(), n))
             return builder.fpext(halves, ir.VectorType(FLOAT, n))
 
@@ -78,13 +81,67 @@ def half_loader_from(n):
     return load_from
 
 
+# Half floats where the processor does not convert them. Their bits are the sign, 5 of the exponent,
+# 15 of which stands for 0, and 10 of the fraction (IEEE 754); those of float32 are 8, 127 and 23.
+SIGN, REST, DROPPED = 0x8000, 0x7FFF, 23 - 10
+LARGEST, INFINITE = 65520.0, 0x7C00  # from the former on, the nearest half float is the latter
+SMALLEST = 2.0**-14  # normal; those below are multiples of 2^-24, as is the sum with AS_FRACTION
+AS_FRACTION = 0.5
+
+
+def _from_halves(builder, numbers):
+    """Return the float32 that the bits of half floats stand for: exact."""
+    n = numbers.type.count
+    floats, ints = ir.VectorType(FLOAT, n), ir.VectorType(INT, n)
+
+    def number(value):
+        return constant([value] * n)
+
+    wide = builder.zext(numbers, ints)
+    sign = builder.shl(builder.and_(wide, number(SIGN)), number(16))
+    size = builder.shl(builder.and_(wide, number(REST)), number(DROPPED))
+    scale = ir.Constant(floats, [2.0 ** (127 - 15)] * n)
+    size = builder.bitcast(builder.fmul(builder.bitcast(size, floats), scale), ints)
+    return builder.bitcast(builder.or_(size, sign), floats)
+
+
+def _to_halves(builder, vector):
+    """Return the bits of the nearest half floats, the even one of two as near; no NaN."""
+    n = vector.type.count
+    floats, ints = ir.VectorType(FLOAT, n), ir.VectorType(INT, n)
+
+    def number(value):
+        return constant([value] * n)
+
+    def real(value):
+        return ir.Constant(floats, [value] * n)
+
+    bits = builder.bitcast(vector, ints)
+    sign = builder.and_(builder.lshr(bits, number(16)), number(SIGN))
+    size = builder.and_(bits, number(0x7FFFFFFF))
+    as_real = builder.bitcast(size, floats)
+    odd = builder.and_(builder.lshr(size, number(DROPPED)), number(1))
+    half = builder.add(odd, number((1 << (DROPPED - 1)) - 1))  # rounds, ties to even
+    shifted = builder.sub(builder.add(size, half), number((127 - 15) << 23))
+    normal = builder.lshr(shifted, number(DROPPED))
+    small = builder.bitcast(builder.fadd(as_real, real(AS_FRACTION)), ints)
+    small = builder.sub(small, builder.bitcast(real(AS_FRACTION), ints))
+    found = builder.select(builder.fcmp_ordered("<", as_real, real(SMALLEST)), small, normal)
+    too_large = builder.fcmp_ordered(">=", as_real, real(LARGEST))
+    found = builder.select(too_large, number(INFINITE), found)
+    return builder.trunc(builder.or_(found, sign), ir.VectorType(ir.IntType(16), n))
+
+
 @intrinsic
 def store_halves(typing_context, array, at, vector):
     """Write a vector of float32, rounded to half floats, to ``array.flat[at : at + n]``."""
 
     def generate(context, builder, sig, args):
-        halves = builder.fptrunc(args[2], ir.VectorType(ir.HalfType(), vector.n))
-        numbers = builder.bitcast(halves, ir.VectorType(ir.IntType(16), vector.n))
+        if converts_halves():
+            halves = builder.fptrunc(args[2], ir.VectorType(ir.HalfType(), vector.n))
+            numbers = builder.bitcast(halves, ir.VectorType(ir.IntType(16), vector.n))
+        else:
+            numbers = _to_halves(builder, args[2])
         pointer = builder.gep(_data(context, builder, array, args[0]), [args[1]])
         pointer = builder.bitcast(pointer, numbers.type.as_pointer())
         builder.store(numbers, pointer, align=2)
@@ -106,6 +163,19 @@ def filler(dtype, n):
         return Vector(dtype, n)(types.unliteral(number)), generate
 
     return filled
+
+
+def counter(dtype, n):
+    """Return a function that returns the vector 0, 1, ..., n - 1."""
+
+    @intrinsic
+    def numbers(typing_context):
+        def generate(context, builder, sig, args):
+            return constant(list(range(n)), context.get_value_type(dtype))
+
+        return Vector(dtype, n)(), generate
+
+    return numbers
 
 
 def transposer(size):
@@ -220,6 +290,17 @@ def prefetch_at(typing_context, array, at):
         return context.get_dummy_value()
 
     return types.void(array, types.int64), generate
+
+
+@intrinsic
+def number_at(typing_context, array, at):
+    """Return ``array.flat[at]``: to reshape an array takes a call of a library function."""
+
+    def generate(context, builder, sig, args):
+        pointer = builder.gep(_data(context, builder, array, args[0]), [args[1]])
+        return builder.load(pointer, align=array.dtype.bitwidth // 8)
+
+    return array.dtype(array, types.int64), generate
 
 
 @intrinsic

@@ -29,6 +29,7 @@ from ..plan import Plan
 from ..report import Report
 from . import kernel
 from .lanes import BUSY, N_BEGUN, N_LANES, N_POINTS, NOWHERE, LaneState, in_order, new_lane_state
+from .vectors.kernel import vector_kernel
 
 # Seeds of the first blocks: few, so that the first streamlines show at once, and a quarter of a
 # thread's share of a small run. With fewer than two seeds a lane, most lanes would soon be idle.
@@ -90,7 +91,9 @@ def iter_chunks(
             while next_seed < plan.n_seeds and len(pending) < 2 * n_threads:
                 last = min(next_seed + size, plan.n_seeds)
                 pending.append(
-                    threads.submit(track_range, plan, next_seed, last, cancelled, buffers)
+                    threads.submit(
+                        track_range, plan, next_seed, last, cancelled, buffers, plan.first_stream
+                    )
                 )
                 next_seed = last
             chunk, seconds = pending.popleft().result()
@@ -119,8 +122,13 @@ def is_on_disk(plan: Plan) -> bool:
 
 
 def _kind(plan: Plan) -> tuple[Any, int]:
-    settings = plan.settings
-    return kernel.block_kernel(settings.algorithm, settings.interpolation), plan.table.lmax
+    return _kernel_of(plan), plan.table.lmax
+
+
+def _kernel_of(plan: Plan) -> Any:
+    if isinstance(plan.field, codes.VectorField):
+        return vector_kernel()
+    return kernel.block_kernel(plan.settings.algorithm, plan.settings.interpolation)
 
 
 def make_ready(plan: Plan) -> bool:
@@ -164,6 +172,14 @@ def near_order(
     return np.argsort(code, kind="stable")
 
 
+def _scratch_shape(field: codes.Field | codes.VectorField) -> tuple[int, int]:
+    """Return how many directions and coefficients a thread needs room for."""
+    if isinstance(field, codes.VectorField):
+        return codes.POINTS_AT_ONCE, codes.PADDING  # of which it uses nothing
+    points = field.sphere_points.shape[1], field.cone_points.shape[1], len(field.look_neighbours)
+    return max(points), field.coefficients.shape[1]
+
+
 def track_range(
     plan: Plan,
     first: int,
@@ -198,19 +214,16 @@ def track_range(
         every = settings.max_steps if settings.endpoints else settings.record_every
         n_points = -(-settings.max_steps // every)
         n_regions, n_includes = len(plan.regions.roles), plan.regions.n_includes
-        field = plan.field
-        n_directions = max(
-            field.sphere_points.shape[1], field.cone_points.shape[1], len(field.look_neighbours)
-        )
-        n_padded = field.coefficients.shape[1]
-        buffers.scratch = codes.new_scratch(n_directions, n_padded)
-        buffers.state = new_lane_state(n_regions, n_includes, n_points, n_padded)
+        n_directions, n_padded = _scratch_shape(plan.field)
+        buffers.scratch = codes.new_scratch(n_directions, n_padded, N_LANES)
+        max_path = settings.max_steps if plan.with_tissues else 0
+        buffers.state = new_lane_state(n_regions, n_includes, n_points, n_padded, max_path)
         buffers.points = pool.points(max(POINTS_PER_BUFFER, 2 * N_LANES * (2 * n_points + 1)))
     n = last - first
     firsts, counts = np.zeros(n, np.int64), np.zeros(n, np.int64)
     lengths, reasons = np.empty(n, np.float32), np.empty((n, 2), np.uint8)
     tally = np.zeros(N_REASONS, np.int64)
-    track_block = kernel.block_kernel(settings.algorithm, settings.interpolation)
+    track_block = _kernel_of(plan)
     progress = buffers.state.progress
     progress[:] = 0
     buffers.state.cells[:] = NOWHERE  # the rows of its cells may be those of cells before

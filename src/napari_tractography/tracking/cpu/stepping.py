@@ -7,11 +7,11 @@ import numpy as np
 
 from ...compiling import inlined
 from ..codes import MAX_LENGTH
-from .cells import HALF, ZERO, leave_cells, to_voxel
-from .lanes import MOVED, booleans_of, load
+from .cells import HALF, ZERO, find_rows_of, leave_cells, to_voxel
+from .lanes import AWAY, MOVED, booleans_of, load
 from .llvm import bits_of, floors, lowest_bit, select, to_ints
 from .memory import prefetch_at, store
-from .regions import visit_regions
+from .places.tissues import visit
 from .streamline import enter_voxel
 
 BIT, NONE = np.uint32(1), np.uint32(0)
@@ -57,22 +57,23 @@ def step_on(field, settings, regions, state, n, going):
     state.progress[MOVED] |= np.int64(moved)
     leave_cells(field, state, n, moved)
     record_points(settings, state, where)
+    find_rows_of(field, state, n, moved & np.uint32(state.progress[AWAY]))
     done = moved & bits_of(steps >= load(state.max_steps))
     if done:
         reason = select(booleans_of(done), np.int32(MAX_LENGTH), load(state.reason))
         store(state.reason, reason)
         ended |= done
-    if regions.roles.shape[0]:
+    if regions.roles.shape[0] or regions.tissues.fractions.size:
         left = moved
         while left:
             lane = lowest_bit(left)
             left &= left - BIT
-            reason_here = visit_regions(
+            reason_here = visit(
+                field,
                 regions,
                 state,
                 lane,
-                state.half[lane],
-                False,
+                np.int64(state.steps[lane]),
                 state.x[lane],
                 state.y[lane],
                 state.z[lane],

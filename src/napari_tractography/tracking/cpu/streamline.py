@@ -20,22 +20,35 @@ from ..codes import (
     LEFT_IMAGE,
     LEFT_MASK,
     MAX_LENGTH,
+    NO_WHITE,
     NOT_ENDED,
     NOT_INCLUDED,
     PURPOSE_BACKWARD,
     PURPOSE_FORWARD,
     PURPOSE_START,
+    REFUSED,
     SEED,
+    SEED_IN_WRONG_TISSUE,
     SEED_OUTSIDE_IMAGE,
     SEED_OUTSIDE_MASK,
     START_GIVEN,
     TOO_SHORT,
+    TRACKED_ANEW,
 )
 from .cells import ONE, ZERO, find_rows_of, leave_cell, nearest, to_voxel
 from .deterministic import climb_from
 from .draw import arrive, find_peak, philox_block
 from .lanes import AWAY, FORCED, MOVED, SETTLED, copy_points
-from .regions import includes_met, visit_regions
+from .memory import number_at
+from .places.regions import includes_met, visit_regions
+from .places.tissues import (
+    begin_half_in_tissues,
+    begin_in_tissues,
+    end_in_tissues,
+    face_white,
+    visit,
+)
+from .sphere.headings import bend, head_on
 
 NEXT_DIRECTION = None  # of an algorithm that `walk_of` compiles `walk` for
 BIT = np.uint32(1)
@@ -57,7 +70,7 @@ def enter_voxel(field, state, lane, voxel):
     if voxel < 0:
         state.reason[lane] = LEFT_IMAGE
         return False
-    if field.mask.size and not field.mask.reshape(field.mask.size)[voxel]:
+    if field.mask.size and not number_at(field.mask, voxel):
         state.reason[lane] = LEFT_MASK
         return False
     state.voxel[lane] = voxel
@@ -65,7 +78,7 @@ def enter_voxel(field, state, lane, voxel):
 
 
 @inlined
-def begin_streamline(field, settings, scratch, state, n, lane, x, y, z, stream):
+def begin_streamline(field, settings, regions, scratch, state, n, lane, x, y, z, stream):
     """Put a lane at a seed, where it is to draw its start direction.
 
     Returns 0, or the reason why there is no streamline.
@@ -76,6 +89,10 @@ def begin_streamline(field, settings, scratch, state, n, lane, x, y, z, stream):
     if not enter_voxel(field, state, lane, nearest_voxel(field, vx, vy, vz)):
         outside = state.reason[lane] == LEFT_IMAGE
         return SEED_OUTSIDE_IMAGE if outside else SEED_OUTSIDE_MASK
+    if regions.tissues.fractions.size and not begin_in_tissues(
+        regions.tissues, state, lane, x, y, z
+    ):
+        return SEED_IN_WRONG_TISSUE
     state.progress[MOVED] |= np.int64(1) << lane
     leave_cell(field, state, n, lane)
     state.stream[lane] = stream
@@ -136,6 +153,8 @@ def begin_half(field, settings, regions, state, n, lane, half, x, y, z):
     state.x[lane], state.y[lane], state.z[lane] = x, y, z
     vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
     enter_voxel(field, state, lane, nearest_voxel(field, vx, vy, vz))
+    if regions.tissues.fractions.size:
+        begin_half_in_tissues(regions.tissues, state, lane, x, y, z)
     if regions.roles.shape[0]:
         visit_regions(regions, state, lane, half, True, x, y, z)
     sign, start = -ONE if half else ONE, state.start_direction[lane]
@@ -155,7 +174,9 @@ def begin_half(field, settings, regions, state, n, lane, half, x, y, z):
     state.cursor[lane] = state.points.shape[1] // 2
     state.cursor_step[lane] = -1 if half else 1
     state.since_recorded[lane] = 0
-    if settings.start != START_GIVEN and (half == 0 or settings.direction == BACKWARD):
+    head_on(state, lane)
+    starts_straight = settings.start != START_GIVEN and not settings.curved
+    if starts_straight and (half == 0 or settings.direction == BACKWARD):
         state.progress[FORCED] |= np.int64(1) << lane
     return state.max_steps[lane] > 0
 
@@ -178,10 +199,23 @@ def begin_halves(field, settings, regions, state, n, lane, x, y, z):
     n_regions = regions.roles.shape[0]
     if n_regions and visit_regions(regions, state, lane, 0, True, x, y, z) == EXCLUDED:
         return EXCLUDED
+    if regions.tissues.fractions.size:
+        face_white(settings, regions.tissues, state, lane, x, y, z)
     half = 1 if settings.direction == BACKWARD else 0
     if not begin_half(field, settings, regions, state, n, lane, half, x, y, z):
         return MAX_LENGTH
     return 0
+
+
+@inlined
+def go_on(field, state, n, lane):
+    """Make a lane that was taken back ready for its next step."""
+    vx, vy, vz = to_voxel(field.to_voxel, state.x[lane], state.y[lane], state.z[lane])
+    enter_voxel(field, state, lane, nearest_voxel(field, vx, vy, vz))
+    state.n_tries[lane] = 0
+    state.progress[MOVED] |= np.int64(1) << lane
+    state.progress[SETTLED] &= ~(np.int64(1) << lane)
+    leave_cell(field, state, n, lane)
 
 
 @inlined
@@ -197,7 +231,16 @@ def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
     length : float32
         Length of the streamline in mm.
     """
+    with_tissues = regions.tissues.fractions.size > 0
+    one_way = with_tissues and state.tissue.is_one_way[lane]
     while True:
+        if with_tissues:
+            reason, outcome = end_in_tissues(settings, regions, state, lane, reason)
+            if outcome == TRACKED_ANEW:
+                go_on(field, state, n, lane)
+                return True, 0, ZERO
+            if outcome == REFUSED:
+                return False, reason, ZERO
         half, steps = state.half[lane], state.steps[lane]
         if reason == EXCLUDED:
             return False, EXCLUDED, ZERO
@@ -207,7 +250,7 @@ def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
             state.length[lane] if settings.adaptive else np.float32(steps) * settings.step
         )
         state.half_reasons[lane, half] = reason
-        if half or settings.direction == FORWARD:
+        if half or settings.direction == FORWARD or one_way:
             break
         if begin_half(field, settings, regions, state, n, lane, 1, x, y, z):
             return True, 0, ZERO
@@ -221,11 +264,18 @@ def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
         return False, 0, ZERO
     if (length < settings.min_length) if settings.adaptive else (steps < settings.min_steps):
         return False, TOO_SHORT, ZERO
+    if with_tissues:
+        if regions.tissues.crop:
+            length = length - state.tissue.cropped[lane]
+            if length < settings.min_length:
+                return False, TOO_SHORT, ZERO
+        if state.tissue.is_from_deep[lane] and not state.tissue.has_reached_white[lane]:
+            return False, NO_WHITE, ZERO
     if not includes_met(regions, state, lane):
         return False, NOT_INCLUDED, ZERO
     if regions.n_ends and (
         (settings.direction != BACKWARD and forward != END_REGION)
-        or (settings.direction != FORWARD and backward != END_REGION)
+        or (settings.direction != FORWARD and not one_way and backward != END_REGION)
     ):
         return False, NOT_ENDED, ZERO
     return False, 0, length
@@ -254,22 +304,26 @@ def walk_of(next_direction):
 def walk(field, settings, regions, scratch, state, n, lane):
     """Track one half of a streamline from beginning to end; return the reason why it ends."""
     bit = np.uint32(1) << np.uint32(lane)
-    step, length, steps, since = settings.step, ZERO, 0, 0
+    step, length = settings.step, ZERO
+    steps, since = np.int64(state.steps[lane]), np.int64(state.since_recorded[lane])
     slot, heading = np.int64(state.cursor[lane]), np.int64(state.cursor_step[lane])
     every = settings.max_steps + 1 if settings.endpoints else settings.record_every
     forced = np.uint32(state.progress[FORCED]) >> np.uint32(lane) & BIT
     reason = MAX_LENGTH
     while steps < state.max_steps[lane]:
         if steps or not forced:
-            find_rows_of(field, state, n, bit & np.uint32(state.progress[AWAY]))
-            if arrive(field, settings, scratch, state, n, bit):
-                reason = np.int64(state.reason[lane])
-                break
+            if steps % settings.parts == 0 or regions.tissues.fractions.size:
+                find_rows_of(field, state, n, bit & np.uint32(state.progress[AWAY]))
+                if arrive(field, settings, scratch, state, n, bit):
+                    reason = np.int64(state.reason[lane])
+                    break
             state.steps[lane] = steps
             code, step = NEXT_DIRECTION(field, settings, scratch, state, n, lane)
             if code:
                 reason = code
                 break
+            if settings.curved:
+                bend(state, lane)
         if settings.adaptive and length + step > state.max_length[lane]:
             break
         x = state.x[lane] + step * state.ux[lane]
@@ -290,8 +344,8 @@ def walk(field, settings, regions, scratch, state, n, lane):
         since = 0 if since + 1 == every else since + 1
         point = state.points[lane, slot]
         point[0], point[1], point[2] = x, y, z
-        if regions.roles.shape[0]:
-            left = visit_regions(regions, state, lane, state.half[lane], False, x, y, z)
+        if regions.roles.shape[0] or regions.tissues.fractions.size:
+            left = visit(field, regions, state, lane, steps, x, y, z)
             if left:
                 reason = left
                 break

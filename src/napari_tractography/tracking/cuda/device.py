@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ...arrays import REMEDY, gpu_of, import_cupy
 from ...errors import BackendError
 from ...tractogram import Tractogram, tally_from_counts
-from ..codes import START_GIVEN
+from ..codes import START_GIVEN, Field, VectorField
 from ..execution import Execution
 from . import source as kernels
 from . import tables
@@ -34,11 +34,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BLOCKS = (128, 64, 256, 32)  # threads a block to choose from; where several are equal, the first
+ROWS = ("coefficients", "masses")  # tables that are filled on the GPU
 DOWNLOADED = ("line_offsets", "line_lengths", "line_reasons", "line_sources")
 
 
 @cache
-def load_kernels(gpu: int, algorithm: int, interpolation: int, lmax: int) -> dict[str, Any]:
+def load_kernels(
+    gpu: int, algorithm: int, interpolation: int, lmax: int, tissues: bool
+) -> dict[str, Any]:
     """Return the kernels for a GPU, compiled for one algorithm and degree; all else are arguments.
 
     They are compiled on the first call, which needs a current device and memory on it.
@@ -49,9 +52,8 @@ def load_kernels(gpu: int, algorithm: int, interpolation: int, lmax: int) -> dic
         By the names of :data:`.source.NAMES`.
     """
     defines = (
-        f"-DALGORITHM={algorithm}",
-        f"-DINTERPOLATION={interpolation}",
-        f"-DLMAX={lmax}",
+        *kernels.defines(algorithm, interpolation, lmax),
+        f"-DTISSUES={int(tissues)}",
     )
     module = import_cupy().RawModule(
         code=kernels.source(), options=(*kernels.OPTIONS, *defines), backend="nvrtc"
@@ -64,8 +66,8 @@ _uploads = Uploads()
 
 def is_uploaded(gpu: int, plan: Plan) -> bool:
     """Tell whether the table of a plan is on a GPU already."""
-    masses = plan.table.masses
-    return gpu_of(masses) == gpu or _uploads.contains(gpu, masses)
+    anchor = plan.table.anchor
+    return gpu_of(anchor) == gpu or _uploads.contains(gpu, anchor)
 
 
 def warm_up(gpu: int, algorithm: int, interpolation: int, lmax: int) -> None:
@@ -79,7 +81,7 @@ def warm_up(gpu: int, algorithm: int, interpolation: int, lmax: int) -> None:
     cupy = import_cupy()
     with explained_for_good(f"cuda:{gpu}"), cupy.cuda.Device(gpu):
         cupy.zeros(1, "u1")
-        load_kernels(gpu, algorithm, interpolation, lmax)
+        load_kernels(gpu, algorithm, interpolation, lmax, False)
         tables.load_kernel(gpu, lmax)
 
 
@@ -137,7 +139,7 @@ class CudaDevice:
         self._cupy = import_cupy()
         self._plan = plan
         self._settings = kernels.pack_settings(plan.settings)
-        self._log_length = kernels.log_length(plan.settings)
+        self._log_length = kernels.log_length(plan.settings, plan.regions.tissues)
         self._device = self._cupy.cuda.Device(gpu)
         self._n_multiprocessors = 0
         self._launch_shapes: dict[str, tuple[int, int]] = {}  # threads a block, blocks at most
@@ -145,7 +147,11 @@ class CudaDevice:
         with explained_for_good(self.name), self._device:
             settings = plan.settings
             self._kernels = load_kernels(
-                gpu, settings.algorithm, settings.interpolation, kernels.lmax_of(plan.field)
+                gpu,
+                settings.algorithm,
+                settings.interpolation,
+                plan.table.lmax,
+                plan.with_tissues,
             )
             self._n_multiprocessors = self._device.attributes["MultiProcessorCount"]
             self._slots = [Slot(self._cupy) for _ in range(SLOTS)]
@@ -301,6 +307,7 @@ class CudaDevice:
             endpoints=settings.endpoints,
             given=settings.start == START_GIVEN,
             log_length=self._log_length,
+            cropped=self._plan.with_tissues and self._plan.regions.tissues.crop,
         )
 
     def _batch(self, slot: Slot, points: Any) -> NDArray[np.void]:
@@ -309,27 +316,33 @@ class CudaDevice:
         }
         if points is not None:
             addresses["points"] = points.data.ptr
-        numbers = {"first_stream": slot.first, "n": slot.n, "log_length": self._log_length}
+        first_stream = self._plan.first_stream + slot.first
+        numbers = {"first_stream": first_stream, "n": slot.n, "log_length": self._log_length}
         return kernels.pack("Batch", {**addresses, **numbers})
 
     def _upload(self, gpu: int, plan: Plan) -> None:
         """Put tables and regions on the GPU, where they are not there yet."""
         field, regions = plan.field, plan.regions
-        arrays = {name: getattr(field, name) for name in kernels.TABLES}
+        is_vectors = isinstance(field, VectorField)
+        names = kernels.VECTOR_TABLES if is_vectors else kernels.TABLES
+        arrays = {name: getattr(field, name) for name in names}
         try:
             with explained(self.name):
-                coefficients, masses = self._rows(gpu, plan)
+                filled = {} if is_vectors else self._rows(gpu, plan)
                 self._tables = {
                     name: self._kept(gpu, array)
                     for name, array in arrays.items()
-                    if array.size and name not in ("coefficients", "masses")
+                    if array.size and name not in filled
                 }
-                self._tables |= {"coefficients": coefficients, "masses": masses}
+                self._tables |= filled
                 self._region_tables = {
                     name: self._there(gpu, getattr(regions, name)) for name in kernels.REGION_TABLES
                 }
+                if plan.with_tissues:
+                    fractions = regions.tissues.fractions
+                    self._region_tables["fractions"] = self._kept(gpu, fractions)
         except OutOfDeviceMemoryError as error:
-            need = sum(array.nbytes for array in (field.values, *arrays.values()))
+            need = plan.table.values.nbytes + sum(array.nbytes for array in arrays.values())
             raise BackendError(
                 f"The table of this FOD needs {need / 1e9:.2g} GB, more than {self.name} has "
                 f"free; crop the FOD or {REMEDY}."
@@ -339,27 +352,29 @@ class CudaDevice:
             for arrays in (self._tables, self._region_tables)
         ]
         self._world = (
-            kernels.pack_field(field, addresses[0]),
+            kernels.pack_vector_field(field, addresses[0])
+            if isinstance(field, VectorField)
+            else kernels.pack_field(field, addresses[0]),
             self._settings,
             kernels.pack_regions(regions, addresses[1]),
         )
 
-    def _rows(self, gpu: int, plan: Plan) -> tuple[Any, Any]:
+    def _rows(self, gpu: int, plan: Plan) -> dict[str, Any]:
         """Return the rows of the table on the GPU: filled there, where they are on the host.
 
         On the host they are filled as streamlines come near, on a GPU all at once.
         """
         field = plan.field
+        assert isinstance(field, Field)
         if gpu_of(field.masses) is not None:
-            return self._kept(gpu, field.coefficients), self._kept(gpu, field.masses)
+            return {name: self._kept(gpu, getattr(field, name)) for name in ROWS}
 
         def fill() -> tuple[Any, Any]:
             self.uploaded_bytes += field.values.nbytes
-            lmax = kernels.lmax_of(field)
+            lmax = plan.table.lmax
             return tables.fill_rows(gpu, lmax, field.values, field.change, field.sphere_points)
 
-        found: tuple[Any, Any] = _uploads.get(gpu, field.masses, fill)
-        return found
+        return dict(zip(ROWS, _uploads.get(gpu, field.masses, fill), strict=True))
 
     def _kept(self, gpu: int, array: NDArray[Any]) -> Any:
         """Return a table on the GPU, where it stays for the next run."""

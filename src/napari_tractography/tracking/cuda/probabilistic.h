@@ -72,12 +72,14 @@ DEVICE void face(Walk& walk, float ux, float uy, float uz)
     walk.uz = uz;
 }
 
-// A uniformly distributed direction of a cone around the z axis, of which `height` is 1 minus the
-// cosine of the half-angle. Takes the high 20 bits of two random words.
-DEVICE Vector point_of(unsigned int word_0, unsigned int word_1, float height)
+// Cosine and sine of an angle.
+struct Turn {
+    float cosine, sine;
+};
+
+// Those of 2 pi t, for t from -1/2 to 1/2.
+DEVICE Turn turn_of(float t)
 {
-    float down = height * (((float)(word_0 >> 12) + 0.5f) * UNIT_20);
-    float t = ((float)(word_1 >> 12) + 0.5f) * UNIT_20 - 0.5f;
     float square = t * t;
     float sine = SINE_0 * square + SINE_1;
     sine = sine * square + SINE_2;
@@ -88,9 +90,18 @@ DEVICE Vector point_of(unsigned int word_0, unsigned int word_1, float height)
     cosine = cosine * square + COSINE_3;
     cosine = cosine * square + COSINE_4;
     cosine = cosine * square + COSINE_5;
+    Turn turn = {1.0f - 2.0f * sine * sine, 2.0f * sine * cosine};
+    return turn;
+}
+
+// A uniformly distributed direction of a cone around the z axis, of which `height` is 1 minus the
+// cosine of the half-angle. Takes the high 20 bits of two random words.
+DEVICE Vector point_of(unsigned int word_0, unsigned int word_1, float height)
+{
+    float down = height * (((float)(word_0 >> 12) + 0.5f) * UNIT_20);
+    Turn turn = turn_of(((float)(word_1 >> 12) + 0.5f) * UNIT_20 - 0.5f);
     float radius = sqrtf(down * (2.0f - down));
-    Vector v = {radius * (1.0f - 2.0f * sine * sine), radius * (2.0f * sine * cosine),
-                1.0f - down};
+    Vector v = {radius * turn.cosine, radius * turn.sine, 1.0f - down};
     return v;
 }
 
@@ -147,7 +158,8 @@ DEVICE int glance(const Field& field, const Settings& settings, const Place& pla
 
 // Find out why all tries were in vain: 0 where the direction of the largest amplitude is taken,
 // AGAIN where there is something to be drawn, maybe with a tighter bound.
-DEVICE int reconsider(const Field& field, const Settings& settings, const Place& place, Walk& walk)
+DEVICE int reconsider(const Field& field, const Settings& settings, const Place& place, Walk& walk,
+                      bool replay)
 {
     if (walk.n_tries == FIRST_TRIES) {
         int seen = glance(field, settings, place, walk);
@@ -161,6 +173,9 @@ DEVICE int reconsider(const Field& field, const Settings& settings, const Place&
             walk.bound = tighter;
         return AGAIN;
     }
+    if (settings.min_probability > 0.0f && !replay && walk.purpose != PURPOSE_START &&
+        little_in_cone(field, settings, place, walk))
+        return LOW_PROBABILITY;
     face(walk, peak.x, peak.y, peak.z);
     return 0;
 }
@@ -184,7 +199,7 @@ DEVICE int probabilistic_direction(const Field& field, const Settings& settings,
         }
     } else if (walk.task == LOOKS) {
         walk.task = TRIES;
-        return reconsider(field, settings, place, walk);
+        return reconsider(field, settings, place, walk, replay);
     } else {
         walk.task = TRIES;
         if (little_in_cone(field, settings, place, walk)) return LOW_PROBABILITY;

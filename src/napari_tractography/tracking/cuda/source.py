@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ... import philox
 from ...stop import N_REASONS
+from ...tissues import INTERFACE_WIDTH
 from .. import codes
 from ..algorithms import ALGORITHMS
 
@@ -51,7 +52,9 @@ TABLES = (
     "directions",
     "neighbours",
 )
+VECTOR_TABLES = ("voxel_rows", "vectors", "mask")
 REGION_TABLES = ("roles", "shapes", "orders", "geometry", "extents", "voxels")
+
 
 _TYPES = {
     "int": "i4",
@@ -72,6 +75,7 @@ def constants() -> dict[str, Any]:
             found |= {f"{name}_{k}": part for k, part in enumerate(value)}
         elif name.isupper():
             found[name] = value
+    found["INTERFACE_WIDTH"] = np.float32(INTERFACE_WIDTH)
     found["LEVELS"] = codes.POINTS_AT_ONCE.bit_length() - 1  # of a sum in pairs
     found |= {row.name.upper(): row.code for row in ALGORITHMS}
     found |= {"N_REASONS": N_REASONS, "TILE": TILE, "SEVERAL": SEVERAL, "AGAIN": AGAIN}
@@ -92,6 +96,8 @@ def codes_header() -> str:
             macros += f"#define {name} {_float(value, 17)}\n"
         else:
             numbers += f"    {name} = {value},\n"
+    curved = " || ".join(f"(code) == {row.name.upper()}" for row in ALGORITHMS if row.curved)
+    macros += f"#define IS_CURVED(code) ({curved or 'false'})\n"
     head = "// The constants of Python, see source.py.\n#pragma once\n\n"
     return f"{head}{macros}\nenum {{\n{numbers}}};\n"
 
@@ -210,13 +216,31 @@ def pack_field(field: codes.Field, addresses: Mapping[str, int]) -> NDArray[np.v
     )
 
 
+def pack_vector_field(field: codes.VectorField, addresses: Mapping[str, int]) -> NDArray[np.void]:
+    """Return the ``Field`` of peaks or tensors at these addresses."""
+    nx, ny, nz = field.voxel_rows.shape
+    return pack(
+        "Field",
+        {
+            **addresses,
+            "nx": nx,
+            "ny": ny,
+            "nz": nz,
+            "n_rows": len(field.vectors),
+            "n_numbers": field.vectors.shape[1],
+            "is_tensor": field.is_tensor,
+            "to_voxel": np.ravel(field.to_voxel),
+        },
+    )
+
+
 def pack_settings(settings: codes.Settings) -> NDArray[np.void]:
     """Return the ``Settings``."""
     return pack("Settings", settings._asdict())
 
 
 def pack_regions(regions: codes.Regions, addresses: Mapping[str, int]) -> NDArray[np.void]:
-    """Return the ``Regions`` of tables at these addresses."""
+    """Return the ``Regions`` of tables at these addresses, and the tissue image in it."""
     return pack(
         "Regions",
         {
@@ -225,27 +249,35 @@ def pack_regions(regions: codes.Regions, addresses: Mapping[str, int]) -> NDArra
             "rule": regions.rule,
             "n_includes": regions.n_includes,
             "n_ends": regions.n_ends,
+            **dict(zip(("nx", "ny", "nz"), regions.tissues.fractions.shape, strict=False)),
+            "to_tissue": np.ravel(regions.tissues.to_voxel),
+            "backtrack": regions.tissues.backtrack,
+            "crop": regions.tissues.crop,
         },
     )
 
 
-def lmax_of(field: codes.Field) -> int:
-    """Return the largest degree of the FOD, for which kernels are compiled."""
-    return len(field.shifts) - 1
+def defines(algorithm: int, interpolation: int, lmax: int) -> tuple[str, ...]:
+    """Return what is defined for a kernel; `lmax` is OF_VECTORS for peaks and tensors."""
+    what = ("-DVECTORS", "-DLMAX=2") if lmax == codes.OF_VECTORS else (f"-DLMAX={lmax}",)
+    return (f"-DALGORITHM={algorithm}", f"-DINTERPOLATION={interpolation}", *what)
 
 
-def log_length(settings: codes.Settings) -> int:
+def log_length(settings: codes.Settings, tissues: codes.Tissues | None = None) -> int:
     """Return how many directions of a streamline the first pass logs for the second.
 
-    None where steps differ in length, which is not logged.
+    None where steps differ in length, which is not logged; all of them where streamlines may be
+    taken back, and tracked anew.
     """
+    if tissues is not None and tissues.fractions.size and tissues.backtrack:
+        return settings.max_steps
     if settings.endpoints or settings.adaptive:
         return 0
     return min(MAX_LOGGED, settings.max_steps)
 
 
 def batch_arrays(
-    n: int, *, endpoints: bool, given: bool = False, log_length: int = 0
+    n: int, *, endpoints: bool, given: bool = False, log_length: int = 0, cropped: bool = False
 ) -> dict[str, tuple[tuple[int, ...], str]]:
     """Return shape and dtype of every array of a ``Batch`` of n seeds, but for its points.
 
@@ -258,6 +290,8 @@ def batch_arrays(
         Whether seeds have start directions.
     log_length : int
         See :func:`log_length`.
+    cropped : bool
+        Whether the ends of streamlines are moved, with a tissue image.
     """
     n_tiles = -(-n // TILE)
     return {
@@ -270,7 +304,7 @@ def batch_arrays(
         "counts": ((n,), "i4"),
         "lengths": ((n,), "f4"),
         "reasons": ((n, 2), "u1"),
-        "ends": ((n if endpoints else 0, 2, 3), "f4"),
+        "ends": ((n if endpoints or cropped else 0, 2, 3), "f4"),
         "tally": ((N_REASONS,), "u8"),
         "offsets": ((n,), "i8"),
         "tile_points": ((n_tiles,), "i8"),

@@ -31,6 +31,9 @@ struct Field {
     const unsigned char* allowed;        // (n_directions, n_directions), or null: see codes.py
     const float* directions;             // (n_directions, 3)
     const int* neighbours;               // (n_directions, N_NEIGHBOURS)
+    const float* vectors;                // (n_rows, n_numbers): peaks or tensors
+    int n_numbers;
+    int is_tensor;
     int nx;
     int ny;
     int nz;
@@ -46,6 +49,9 @@ struct Field {
 struct Settings {
     int algorithm;
     int interpolation;
+    int among_vectors;
+    int curved;
+    int parts;
     int direction;
     int start;
     float step;
@@ -55,6 +61,7 @@ struct Settings {
     float cone_height;  // 1 minus the cosine of the cone angle
     float cone_cosine;
     float cone_sine;
+    float ring_height;  // 1 minus the cosine of RING of the cone angle
     float min_length;
     float max_length;
     int min_steps;
@@ -71,7 +78,7 @@ struct Settings {
     unsigned int key_1;
 };
 
-// Regions flattened into arrays; see plan.py.
+// Regions flattened into arrays, and the tissue image; see plan.py.
 struct Regions {
     const int* roles;             // (n,)
     const int* shapes;            // (n,)
@@ -79,10 +86,17 @@ struct Regions {
     const float* geometry;        // (n, 12): centre and squared radius, or RAS+ mm to voxel
     const long long* extents;     // (n, 4): shape and first voxel in `voxels`
     const unsigned char* voxels;
+    const float* fractions;       // (nx, ny, nz, 5) of tissues, or null without an image
     int n;
     int rule;
     int n_includes;
     int n_ends;
+    int nx;
+    int ny;
+    int nz;
+    int backtrack;
+    int crop;
+    float to_tissue[12];          // (3, 4): RAS+ mm to voxels of the tissue image
 };
 
 // A batch of seeds, the outcome of each, and their streamlines.
@@ -97,6 +111,7 @@ struct Batch {
     float* lengths;               // (n,)
     unsigned char* reasons;       // (n, 2): backward, forward
     float* ends;                  // (n, 2, 3): last points backward and forward, for endpoints
+                                  // and where streamlines are cropped
     unsigned long long* tally;    // (N_REASONS,)
     long long* offsets;           // (n,): first point of each seed
     long long* tile_points;       // (n_tiles,): sums of TILE seeds, then their running sum
@@ -124,6 +139,9 @@ struct Place {
     int row;      // of the nearest voxel
     Fod fod;      // interpolated
     float bound;  // no amplitude of it is larger
+#ifdef VECTORS
+    float weights[8];  // of the voxels of the cell
+#endif
 };
 
 // Which regions a streamline has met.
@@ -137,12 +155,28 @@ struct Visits {
 // much of the FOD is in the cone, or a look at the cone because tries were in vain.
 enum Task { TRIES, CHECKS, LOOKS };
 
+// What a thread knows of the tissues that a half runs through; see TissueState of cpu/lanes.py.
+struct Tissue {
+    int depth;
+    float least;
+    int least_at;
+    float least_x, least_y, least_z;        // the point there
+    float arrival_x, arrival_y, arrival_z;  // direction of the step to the last point
+    float last_x, last_y, last_z;           // the point before it
+    float cropped;
+    int n_reverts, furthest, n_back, n_from_there;
+    unsigned int visited_before;
+    int log_left;  // at the beginning of the half
+    bool is_in_lesion, is_from_deep, has_reached_white, is_one_way;
+};
+
 // One half of a streamline on its way, or, with PURPOSE_START, the search for its first direction.
 struct Walk {
     float x, y, z;     // RAS+ mm
     float vx, vy, vz;  // the same in voxels
     float ux, uy, uz;  // current direction
     float tx, ty, tz;  // the next one, until it is checked
+    float hx, hy, hz;  // tangent at the last point, where steps are arcs
     float step;        // mm
     float length;
     float max_length;
@@ -158,4 +192,5 @@ struct Walk {
     bool forced;   // the first step goes along the start direction
     bool arrived;  // the FOD of the place is that at the last point
     bool settled;  // the last choice kept the direction, and the voxel is the same
+    Tissue tissue;
 };

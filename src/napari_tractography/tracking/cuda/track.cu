@@ -10,7 +10,8 @@
 // step on, and what takes long is deferred until several lanes of the warp want it.
 //
 // Plain C: the same source also compiles for the host, which is how it is tested without a GPU.
-// LMAX, the largest degree of the FOD, is to be defined; ALGORITHM and INTERPOLATION may be, so
+// LMAX, the largest degree of the FOD, is to be defined, and VECTORS where peaks or tensors are
+// followed instead; ALGORITHM, INTERPOLATION and TISSUES (whether there is a tissue image) may be, so
 // that a kernel holds what it needs and no more. Everything else is an argument. source.py makes
 // codes.h and algorithms.h.
 
@@ -18,7 +19,16 @@
 #include "structs.h"
 #include "tiles.h"
 #include "regions.h"
+// Outside of what is left out: source.py puts each header in once.
+#include "philox.h"
+#include "headings.h"
+#ifdef VECTORS
+#include "vectors.h"
+#else
 #include "starts.h"
+#endif
+// After either of them, whose `face` it calls.
+#include "tissues.h"
 
 #ifndef ALGORITHM
 #define ALGORITHM settings.algorithm
@@ -26,11 +36,15 @@
 #ifndef INTERPOLATION
 #define INTERPOLATION settings.interpolation
 #endif
+#ifndef TISSUES
+#define TISSUES (regions.fractions != 0)
+#endif
 
 // What is defined is known when compiling, and all that depends on it is left out.
-#define SPECIALISE(settings)        \
-    settings.algorithm = ALGORITHM; \
-    settings.interpolation = INTERPOLATION
+#define SPECIALISE(settings)                \
+    settings.algorithm = ALGORITHM;         \
+    settings.interpolation = INTERPOLATION; \
+    settings.curved = IS_CURVED(settings.algorithm)
 
 // How the halves of a streamline ended.
 struct Halves {
@@ -64,18 +78,21 @@ DEVICE void begin_half(const Field& field, const Settings& settings, const Regio
                        int max_steps, float max_length, bool replay)
 {
     go_to(field, walk, batch.positions + 3ll * seed);
+    if (TISSUES && !replay) begin_half_in_tissues(regions, visits, walk);
     if (!replay && regions.n)
         visit_regions(regions, visits, half, true, walk.x, walk.y, walk.z, 0.0f, 0.0f, 0.0f);
     const float* start = batch.starts + 3ll * seed;
     float sign = half == 0 ? 1.0f : -1.0f;
     face(walk, sign * start[0], sign * start[1], sign * start[2]);
+    head_on(walk);
     walk.purpose = half == 0 ? PURPOSE_FORWARD : PURPOSE_BACKWARD;
     walk.step = settings.step;
     walk.length = 0.0f;
     walk.half = half;
     walk.max_steps = max_steps;
     walk.max_length = max_length;
-    walk.forced = settings.start != START_GIVEN && (half == 0 || settings.direction == BACKWARD);
+    bool starts_straight = settings.start != START_GIVEN && !settings.curved;
+    walk.forced = starts_straight && (half == 0 || settings.direction == BACKWARD);
 }
 
 // Take one step; return 0, the reason why the half ends, or AGAIN where no step was taken yet. At a
@@ -96,6 +113,7 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
                                       replay);
         if (reason || starts) return reason;
     }
+    if (settings.curved) bend(walk);
     if (!replay && settings.adaptive && walk.length + walk.step > walk.max_length)
         return MAX_LENGTH;
     float new_x = walk.x + walk.step * walk.ux;
@@ -107,7 +125,8 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
         if (left) return left;
     }
     int reason = 0;
-    if (!replay && regions.n)
+    if (TISSUES && !replay) reason = visit_tissues(regions, place, walk, new_x, new_y, new_z);
+    if (!replay && !reason && regions.n)
         reason = visit_regions(regions, visits, walk.half, false, new_x, new_y, new_z, walk.x,
                                walk.y, walk.z);
     walk.x = new_x;
@@ -116,7 +135,7 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
     walk.steps++;
     walk.length += walk.step;
     walk.n_tries = 0;
-    walk.arrived = false;
+    walk.arrived = !TISSUES && settings.curved && walk.steps % settings.parts;  // within an arc
     if (is_logged) {
         if (!replay) put(walk.log_entry, walk.ux, walk.uy, walk.uz);
         walk.log_entry += 3;
@@ -138,13 +157,15 @@ DEVICE void conclude(const Batch& batch, int seed, int count, float length, int 
 }
 
 // Begin the streamline of a seed; return 0, or the reason why there is none.
-DEVICE int begin_streamline(const Field& field, const Batch& batch, Walk& walk, int seed)
+DEVICE int begin_streamline(const Field& field, const Regions& regions, const Batch& batch,
+                            Walk& walk, int seed)
 {
     go_to(field, walk, batch.positions + 3ll * seed);
     walk.purpose = PURPOSE_START;
     face(walk, 0.0f, 0.0f, 1.0f);
     int left = enter_voxel(field, walk.vx, walk.vy, walk.vz);
     if (left) return left == LEFT_IMAGE ? SEED_OUTSIDE_IMAGE : SEED_OUTSIDE_MASK;
+    if (TISSUES && !begin_in_tissues(regions, walk)) return SEED_IN_WRONG_TISSUE;
     return 0;
 }
 
@@ -153,11 +174,12 @@ DEVICE int begin_streamline(const Field& field, const Batch& batch, Walk& walk, 
 DEVICE int begin_halves(const Field& field, const Settings& settings, const Regions& regions,
                         const Batch& batch, Visits& visits, Walk& walk, Halves& halves, int seed)
 {
-    put(batch.starts + 3ll * seed, walk.ux, walk.uy, walk.uz);
     forget_visits(regions, visits);
     if (regions.n && visit_regions(regions, visits, 0, true, walk.x, walk.y, walk.z, 0.0f, 0.0f,
                                    0.0f) == EXCLUDED)
         return EXCLUDED;
+    if (TISSUES) face_white(settings, regions, walk);
+    put(batch.starts + 3ll * seed, walk.ux, walk.uy, walk.uz);
     halves.forward_steps = halves.backward_steps = 0;
     halves.forward_length = halves.backward_length = 0.0f;
     halves.forward_reason = halves.backward_reason = SEED;
@@ -184,18 +206,29 @@ DEVICE bool end_half(const Field& field, const Settings& settings, const Regions
                      const Batch& batch, Visits& visits, Walk& walk, Halves& halves, int seed,
                      int reason)
 {
+    if (TISSUES) {
+        int outcome = end_in_tissues(field, settings, regions, batch.positions + 3ll * seed,
+                                     visits, walk, reason);
+        if (outcome == TRACKED_ANEW) return false;
+        if (outcome == REFUSED) {
+            conclude(batch, seed, 0, 0.0f, reason, reason);
+            return true;
+        }
+    }
+    bool one_way = TISSUES && walk.tissue.is_one_way;
     if (reason == EXCLUDED) {
         conclude(batch, seed, 0, 0.0f, EXCLUDED, EXCLUDED);
         return true;
     }
     float length = settings.adaptive ? walk.length : (float)walk.steps * settings.step;
-    if (settings.endpoints && walk.steps)
+    bool is_cropped = TISSUES && regions.crop;
+    if ((settings.endpoints || is_cropped) && walk.steps)
         put(batch.ends + 6ll * seed + (walk.half == 0 ? 3 : 0), walk.x, walk.y, walk.z);
     if (walk.half == 0) {
         halves.forward_steps = walk.steps;
         halves.forward_length = length;
         halves.forward_reason = reason;
-        if (settings.direction != FORWARD) {
+        if (settings.direction != FORWARD && !one_way) {
             begin_half(field, settings, regions, batch, visits, walk, seed, 1,
                        settings.max_steps - halves.forward_steps,
                        settings.max_length - halves.forward_length, false);
@@ -209,6 +242,7 @@ DEVICE bool end_half(const Field& field, const Settings& settings, const Regions
     int steps = halves.forward_steps + halves.backward_steps;
     length = settings.adaptive ? halves.forward_length + halves.backward_length
                                : (float)steps * settings.step;
+    if (is_cropped) length = length - walk.tissue.cropped;
     int rejected = 0;
     if (steps == 0) {
         conclude(batch, seed, 0, 0.0f, halves.backward_reason, halves.forward_reason);
@@ -216,11 +250,16 @@ DEVICE bool end_half(const Field& field, const Settings& settings, const Regions
     }
     if (settings.adaptive ? length < settings.min_length : steps < settings.min_steps)
         rejected = TOO_SHORT;
+    else if (is_cropped && length < settings.min_length)
+        rejected = TOO_SHORT;
+    else if (TISSUES && walk.tissue.is_from_deep && !walk.tissue.has_reached_white)
+        rejected = NO_WHITE;
     else if (!includes_met(regions, visits))
         rejected = NOT_INCLUDED;
     else if (regions.n_ends &&
              ((settings.direction != BACKWARD && halves.forward_reason != END_REGION) ||
-              (settings.direction != FORWARD && halves.backward_reason != END_REGION)))
+              (settings.direction != FORWARD && !one_way &&
+               halves.backward_reason != END_REGION)))
         rejected = NOT_ENDED;
     if (rejected) {
         conclude(batch, seed, 0, 0.0f, rejected, rejected);
@@ -252,7 +291,7 @@ extern "C" __global__ void count_streamlines(const Field field, Settings setting
         if (seed < 0) {
             seed = (int)atomicAdd(batch.next, 1u);
             if (seed >= batch.n) return;
-            reason = begin_streamline(field, batch, walk, seed);
+            reason = begin_streamline(field, regions, batch, walk, seed);
         } else {
             reason = advance(field, settings, regions, place, visits, walk,
                              batch.given + 3ll * seed, batch.first_stream + seed, false);
@@ -309,7 +348,12 @@ extern "C" __global__ void write_streamlines(const Field field, Settings setting
             until--;
             bool done = walk.steps == walk.max_steps;
             if (until == 0 || done) {
-                put(target, walk.x, walk.y, walk.z);
+                if (TISSUES && regions.crop && done) {
+                    const float* end = batch.ends + 6ll * seed + (walk.half == 0 ? 3 : 0);
+                    put(target, end[0], end[1], end[2]);
+                } else {
+                    put(target, walk.x, walk.y, walk.z);
+                }
                 target += walk.half == 0 ? 3 : -3;
                 until = settings.record_every;
             }

@@ -65,7 +65,7 @@ class Lanes:
         self, plan: Plan, position: Array, direction: Array, stream: Array, purpose: Array
     ) -> None:
         n = position.shape[1]
-        self.field, self.settings = plan.field, plan.settings
+        self.field, self.settings = field_of(plan), plan.settings
         self.position, self.direction = position.copy(), direction.copy()
         self.stream, self.purpose = stream & 0xFFFFFFFF, purpose
         self.is_start = bool((purpose == PURPOSE_START).all())
@@ -213,8 +213,13 @@ class Lanes:
             again = is_high & ~is_last
             tighter = amplitude[again] * MARGIN
             self.bound[lanes[again]] = np.minimum(self.bound[lanes[again]], tighter)
-        self.direction[:, lanes[is_last]] = peak[:, is_last]
-        return lanes[is_last]
+        last, peak = lanes[is_last], peak[:, is_last]
+        if settings.min_probability > ZERO and not self.is_start and len(last):
+            is_enough = ~self._little_in_cone(last)
+            self.end(last[~is_enough], LOW_PROBABILITY)
+            last, peak = last[is_enough], peak[:, is_enough]
+        self.direction[:, last] = peak
+        return last
 
     def _glance(self, lanes: Array) -> Any:
         """Look at the cones of lanes; tell for which that is enough.
@@ -267,6 +272,12 @@ class Lanes:
         self.has_moved[moved] = True
         self.end(moved[self.steps[moved] >= settings.max_steps], MAX_LENGTH)
         return moved
+
+
+def field_of(plan: Plan) -> Field:
+    """Return the FOD of a plan that is tracked in NumPy, which follows coefficients alone."""
+    assert isinstance(plan.field, Field)
+    return plan.field
 
 
 def outside(field: Field, position: Array) -> Any:

@@ -33,12 +33,13 @@ from ..codes import (
     START_GIVEN,
     START_SAMPLED,
     TOO_SHORT,
+    VectorField,
 )
 from ..execution import Execution
 from ..plan import Plan
 from ..report import Report
 from .evaluation import ONE, ZERO, Array
-from .lanes import Lanes, outside
+from .lanes import Lanes, field_of, outside
 
 # Seeds of a block: few at first, so that the first streamlines show at once.
 FIRST_BLOCK, MAX_BLOCK = 100, 400
@@ -51,8 +52,11 @@ HALVES = {BOTH: [0, 1], FORWARD: [0], BACKWARD: [1]}
 
 def can_track(plan: Plan) -> bool:
     """Tell whether :func:`track_range` tracks what a plan asks for."""
+    if isinstance(plan.field, VectorField):
+        return False
     is_probabilistic = plan.settings.algorithm == BY_NAME["probabilistic"].code
-    return is_probabilistic and not len(plan.regions.roles) and not plan.field.allowed.size
+    is_free = not len(plan.regions.roles) and not plan.with_tissues
+    return is_probabilistic and is_free and not plan.field.allowed.size
 
 
 def iter_chunks(
@@ -69,7 +73,7 @@ def iter_chunks(
     while first < plan.n_seeds and not ended.is_set():
         last = min(first + size, plan.n_seeds)
         begun = time.perf_counter()
-        chunk = track_range(plan, first, last, np.zeros(1, np.uint8))
+        chunk = track_range(plan, first, last, np.zeros(1, np.uint8), plan.first_stream)
         seconds = report.seconds.get("tracking", 0.0) + time.perf_counter() - begun
         report.seconds["tracking"] = seconds
         yield chunk
@@ -101,7 +105,7 @@ class _Block:
 
     def track(self, cancelled: NDArray[np.uint8]) -> Tractogram:
         """Track all; return the streamlines, or none when cancelled."""
-        reason = outside(self.plan.field, self.position)
+        reason = outside(field_of(self.plan), self.position)
         self.tally[SEED_OUTSIDE_IMAGE] = (reason == LEFT_IMAGE).sum()
         self.tally[SEED_OUTSIDE_MASK] = (reason == LEFT_MASK).sum()
         inside = np.flatnonzero(reason == 0)

@@ -9,7 +9,6 @@ from typing import Any
 
 from ...fod import Fod
 from .builders import build_table
-from .data import FodTable
 
 
 class _NewestResults:
@@ -34,18 +33,15 @@ class _NewestResults:
 _tables = _NewestResults()
 
 
-def fod_table(fod: Fod, build: Callable[[Fod], FodTable] = build_table) -> FodTable:
-    """Return the table of an FOD, that of the last call where it fits, else a new one.
+def fod_table(fod: Fod, build: Callable[[Fod], Any] = build_table) -> Any:
+    """Return the table of an FOD, that of the last call where it fits, else what `build` makes.
 
     Parameters
     ----------
     fod : Fod
     build : callable
-        Makes a new one: `build_table`, or that of :mod:`napari_tractography.tracking.cuda.tables`.
+        Makes a new one: `build_table`, `vector_table`, or that of
+        :mod:`napari_tractography.tracking.cuda.tables`.
     """
 
-    def make() -> FodTable:
-        return build(fod)
-
-    table: FodTable = _tables.get(fod, build, make)
-    return table
+    return _tables.get(fod, build, lambda: build(fod))

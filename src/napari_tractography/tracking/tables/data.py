@@ -30,10 +30,9 @@ class FodTable:
         zeros.
     coefficients : (n_rows + 1, n_padded) uint16
         The bits of those as half floats, which puts amplitudes off by 1/10000 of the largest up to
-        lmax 8, by 1/500 for lmax 16: it is
-        memory that tracking waits for, and this is half as much. After them a bound: no amplitude
-        of the voxel is larger, in any direction; -1 where the row is not filled yet. The last row,
-        of zeros, stands for empty voxels.
+        lmax 8, by 1/500 for lmax 16: it is memory that tracking waits for, and this is half as
+        much. After them a bound: no amplitude of the voxel is larger, in any direction; -1 where
+        the row is not filled yet. The last row, of zeros, stands for empty voxels.
     masses : (n_rows + 1,) float32
         Mean over the sphere of the non-negative amplitude.
     to_voxel : (3, 4) float32
@@ -52,6 +51,11 @@ class FodTable:
     to_voxel: NDArray[np.float32]
     lmax: int
     scale: np.float32
+
+    @property
+    def anchor(self) -> NDArray[np.float32]:
+        """The array that tells where the table lies, on the host or on a GPU."""
+        return self.masses
 
     @property
     def n_bytes(self) -> int:

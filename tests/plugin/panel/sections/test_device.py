@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hands import WAIT_MS, fod_layer, tracking_threads
 
+from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.plugin.panel.sections import device
 from napari_tractography.plugin.panel.sections.device import Found
@@ -110,8 +111,9 @@ def test_kernels_are_made_ready_once_for_each_kind_of_run(
 ) -> None:
     warmed: list[tuple[str, str, int]] = []
 
-    def warm_up(parameters: TrackingParameters, *, lmax: int) -> None:
-        warmed.append((parameters.algorithm, parameters.interpolation, lmax))
+    def warm_up(parameters: TrackingParameters, *, lmax: int, fod: Fod | None) -> None:
+        degree = lmax if fod is None else fod.lmax
+        warmed.append((parameters.algorithm, parameters.interpolation, degree))
 
     monkeypatch.setattr(engine, "warm_up", warm_up)
     monkeypatch.setattr(device, "WARM_AFTER_MS", 0)

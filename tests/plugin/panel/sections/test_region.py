@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from crossing import BESIDE, CONTROL, MIDDLE, RIGHT_ARM, SHIFT, add_sphere, live_panel
 from hands import LEFT_HANDED, OBLIQUE, WAIT_MS, Mouse, lie_still
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
@@ -18,23 +19,6 @@ from napari_tractography import track
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.export.scripts import as_command, as_python
 from napari_tractography.plugin.panel.widgets.sections import Section
-
-MIDDLE = np.zeros((1, 3))
-RIGHT_ARM = np.array([0.0, 8.0, 13.0])  # display (z, y, x) mm, on one of the bundles of the cross
-BESIDE = np.array([0.0, 18.0, 0.0])  # on none
-CONTROL = Qt.KeyboardModifier.ControlModifier
-SHIFT = Qt.KeyboardModifier.ShiftModifier
-
-
-def live_panel(open_window: Any, settle: Any, fod: Any) -> Any:
-    """A panel that has tracked live from the middle of the cross."""
-    panel = open_window(fod)
-    panel.session.add_seeds_mm(MIDDLE)
-    panel.set_parameters(n_per_seed=200)
-    panel.live.setChecked(True)
-    settle(panel)
-    assert panel.session.tractogram is not None
-    return panel
 
 
 def near(panel: Any, place_zyx: np.ndarray, radius: float) -> int:
@@ -199,7 +183,7 @@ def test_a_sphere_is_dragged_across_the_line_of_sight_in_3d(open_window: Any, cr
     panel = open_window(cross)
     viewer, session = panel.viewer, panel.session
     viewer.dims.ndisplay = 3
-    panel.regions.add_sphere.click()
+    add_sphere(panel)
     layer = session.regions.entries[0].layer
     (start,) = layer.data.copy()
     np.testing.assert_allclose(start, viewer.scene.camera.center, atol=1e-6)
@@ -306,7 +290,7 @@ def test_the_list_changes_roles_labels_and_sizes(
         ("include", "ends"),
         ("exclude", "ends"),
     ]
-    panel.regions.add_sphere.click()
+    add_sphere(panel)
     table.cellWidget(2, 2).setValue(7.5)
     assert regions.of(regions.entries[2])[0].radius_mm == 7.5
     regions.entries[2].layer.name = "my ball"
@@ -318,6 +302,7 @@ def test_the_list_changes_roles_labels_and_sizes(
     assert "my ball" not in panel.viewer.layers
     table.selectRow(1)
     panel.regions.remove.click()
+    assert len(regions.entries) == 1
     assert opened in panel.viewer.layers  # somebody's labels stay
     panel.viewer.layers.remove(opened)
     assert not regions.entries
@@ -362,7 +347,7 @@ def test_the_section_of_regions_fits(open_window: Any, cross: Any) -> None:
     section = next(s for s in panel.findChildren(Section) if s.isAncestorOf(panel.regions))
     section.header.setChecked(True)
     for _ in range(6):
-        panel.regions.add_sphere.click()
+        add_sphere(panel)
     lie_still(panel)
     table = panel.regions.table
     assert table.horizontalHeader().length() <= table.viewport().width()

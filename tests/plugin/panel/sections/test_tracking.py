@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from hands import fod_layer
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
 
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.panel.sections.tracking import NONE_SUITED, NOT_SUITED
+from napari_tractography.plugin.panel.widgets.controls import label_of
 
 MIDDLE = np.zeros((1, 3))
 
@@ -77,8 +80,77 @@ def test_all_set_by_hand_is_said(open_model: Any, cross: Any) -> None:
     panel.set_parameters(
         step_mm=0.5, max_angle_deg=45.0, min_amplitude=0.05, min_length_mm=0.0, max_length_mm=250.0
     )
-    assert panel.tracking.origin.text() == NONE_SUITED
+    said = panel.tracking.origin.text()
+    assert said.startswith(NONE_SUITED)
+    assert "Set by you: step, cone angle, minimum length, maximum length, minimum amplitude" in said
     assert panel.session.parameters == TrackingParameters()
+
+
+def test_what_is_not_the_default_is_marked_and_an_arrow_gives_it_back(
+    open_window: Any, cross: Any, fine: Any
+) -> None:
+    panel = open_window(cross, size=(1280, 800))
+    panel.tracking.restore({})
+    step, arrow = control(panel, "step_mm"), panel.tracking.arrows["step_mm"]
+    label = label_of(panel.tracking.main_form, step)
+    assert not arrow.isEnabled()
+    assert not label.font().bold()
+    step.box.setFocus()
+    step.box.selectAll()
+    QTest.keyClicks(step.box, "0.3")
+    QTest.keyClick(step.box, Qt.Key.Key_Return)
+    assert panel.session.parameters.step_mm == 0.3
+    assert label.font().bold()
+    assert "Default: 0.4 mm" in label.toolTip()
+    assert "Default: 0.4 mm" in arrow.toolTip()
+    assert "Set by you: step." in panel.tracking.origin.text()
+    panel.viewer.add_layer(fod_layer(fine))
+    panel.fod_choice.value = panel.viewer.layers[-1]
+    assert "Default: 0.1 mm" in arrow.toolTip()  # of the FOD that is chosen now
+    QTest.mouseClick(arrow, Qt.MouseButton.LeftButton)
+    assert panel.session.parameters == TrackingParameters.for_fod(fine)
+    assert not arrow.isEnabled()
+    assert not label.font().bold()
+    assert "Set by you" not in panel.tracking.origin.text()
+
+
+def test_a_value_typed_that_is_the_default_is_not_marked(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross, prepared=False)
+    panel.set_parameters(step_mm=0.4)
+    assert not panel.tracking.arrows["step_mm"].isEnabled()
+    panel.set_parameters(max_angle_deg=30.0)
+    assert panel.session.tracking.not_default == {"max_angle_deg": pytest.approx(23.07, abs=0.01)}
+
+
+def test_parameters_show_where_they_mean_something(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross, prepared=False)
+
+    def shown() -> set[str]:
+        return {c.name for c in panel.tracking.controls if not c.native.isHidden()}
+
+    everywhere = {"min_length_mm", "max_length_mm", "step_mm", "edge"}
+    langevin = {"gamma", "gamma_noise", "look_ahead_mm", "adaptive"}
+    assert everywhere <= shown()
+    assert not (langevin | {"n_directions", "samples"}) & shown()
+    control(panel, "algorithm").value = "ifod2"
+    assert "samples" in shown()
+    assert not langevin & shown()
+    assert panel.session.parameters.max_angle_deg == 45.0
+    control(panel, "algorithm").value = "transport"
+    assert "gamma" in shown()
+    assert "gamma_noise" not in shown()
+    control(panel, "algorithm").value = "diffusion"
+    assert everywhere | langevin <= shown()
+    control(panel, "interpolation").value = "nearest"
+    assert not {"edge", "look_ahead_mm"} & shown()
+    main = [c.name for c in panel.tracking.main]
+    assert main.index("max_length_mm") < main.index("min_amplitude")
+    panel.set_parameters(n_directions=100, gamma=3.0)
+    assert {"n_directions", "gamma"} <= shown()
+    assert "drift" in panel.tracking.origin.text()
+    control(panel, "algorithm").value = "probabilistic"
+    assert "gamma" not in shown()
+    assert "drift" not in panel.tracking.origin.text()
 
 
 def test_another_fod_changes_what_is_tracked_only_once(

@@ -45,7 +45,7 @@ def found_in_cones(fod, angle_deg, units):
     field = kernel_field(build_table(fod), parameters)
     rows = fod.values.astype(np.float64) @ change_of_basis(fod.sample_matrix, fod.lmax).T
     n_padded = field.coefficients.shape[1]
-    scratch = codes.new_scratch(len(field.look_neighbours), n_padded)
+    scratch = codes.new_scratch(len(field.look_neighbours), n_padded, N_LANES)
     state = lanes.new_lane_state(0, 0, 10, n_padded)
     out = np.zeros((len(rows) // N_LANES, 5, N_LANES), np.float32)
     search_all(

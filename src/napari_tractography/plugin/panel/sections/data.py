@@ -10,31 +10,37 @@ from pathlib import Path
 from typing import Any
 
 from magicgui import widgets
-from napari.layers import Layer
+from napari.layers import Layer, Vectors
 from napari.utils.notifications import show_error
+from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog, QLabel, QProgressBar, QVBoxLayout, QWidget
 
-from ....errors import TractographyError
-from ....fields.kinds import KINDS
+from ....errors import AmbiguousKindError, TractographyError
+from ....fields.kinds import AUTO, KINDS
 from ....files.fods import load_mask
 from ....files.paths import GivenUpError
 from ....fod import Fod
 from ...export.scripts import PATH_KEY
 from ...layers.opening import FodOpening
+from ...layers.vectors import fod_of_vectors, vectors_layers
 from ...layers.volumes import (
     fod_grid_of,
+    fod_layer_data,
     fod_layers,
     mask_layer_data,
     mask_layers,
     open_fod,
+    opening_of,
 )
 from ...session.session import Session
+from ...space.layer_list import insert_beside
 from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form
+from ..widgets.kind_dialog import ask_kind
 from ..widgets.sections import button, row
 
-FOD_FILTER = "FOD (*.nii *.nii.gz *.mif *.mif.gz *.mih)"
-MASK_FILTER = "Mask (*.nii *.nii.gz *.mif *.mif.gz *.mih)"
+FOD_FILTER = "FOD, peaks, tensors (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5)"
+MASK_FILTER = "Mask (*.nii *.nii.gz *.mif *.mif.gz *.mih *.mgz *.mgh)"
 VOLUME_OPACITY = 0.3
 PROGRESS_STEPS = 1000
 
@@ -62,8 +68,9 @@ class DataSection(QWidget):  # type: ignore[misc]
             name="fod",
             label="FOD",
             nullable=True,
-            choices=lambda _widget: fod_layers(layers),
-            tooltip="The FOD volume to track in, shown as its l = 0 map.",
+            choices=lambda _widget: fod_layers(layers) + vectors_layers(layers),
+            tooltip="The FOD volume to track in, shown as its l = 0 map; peaks and tensors as "
+            "their largest amplitude and FA. Vectors on a regular grid are taken as peaks.",
         )
         self.mask_choice = widgets.ComboBox(
             name="mask",
@@ -125,14 +132,31 @@ class DataSection(QWidget):  # type: ignore[misc]
         self._on_fod(self.fod_choice.value)
         self._on_mask(self.mask_choice.value)
 
-    def add_fod(self, path: str | Path) -> None:
-        """Open an FOD volume as a layer and choose it; a large file goes on being read."""
+    def add_fod(self, path: str | Path, kind: str = AUTO) -> None:
+        """Open an FOD volume as a layer and choose it; a large file goes on being read.
+
+        Where a file does not look like an FOD but could be read as one, the person is asked.
+        """
         try:
-            data = open_fod(path, self.session.viewer)
+            data = open_fod(path, self.session.viewer, kind=kind)
+        except AmbiguousKindError as error:
+            self._ask_kind(path, error)
+            return
         except TractographyError as error:
             show_error(str(error))
             return
-        self.fod_choice.value = self._add(data, path)
+        layer = self._add(data, path)
+        self.fod_choice.value = layer
+        opening = opening_of(layer)
+        if opening is not None:  # what its volumes are is found out in its thread
+            opening.refused.connect(
+                lambda error: QTimer.singleShot(0, lambda: self._ask_kind(path, error))
+            )
+
+    def _ask_kind(self, path: str | Path, error: AmbiguousKindError) -> None:
+        kind = ask_kind(error, self)
+        if kind:
+            self.add_fod(path, kind)
 
     def add_mask(self, path: str | Path) -> None:
         """Open a mask as a labels layer and choose it."""
@@ -163,11 +187,27 @@ class DataSection(QWidget):  # type: ignore[misc]
     def _on_fod(self, layer: Layer | None) -> None:
         if layer is self.session.fod_layer:
             return
+        if isinstance(layer, Vectors):
+            self._take_vectors(layer)
+            return
         self.session.choose_fod(layer)
         self._follow_opening(self.session.opening)
         self._fod_changed()
         if layer is not None and self.session.viewer.dims.ndisplay == 3:
             layer.opacity = self._opacity[3]
+
+    def _take_vectors(self, layer: Vectors) -> None:
+        """Add the map of the vectors of a layer, and choose it; say why not, where it is none."""
+        self.fod_choice.value = self.session.fod_layer  # until there is its map
+        try:
+            fod = fod_of_vectors(layer, self.session.space)
+        except TractographyError as error:
+            show_error(str(error))
+            return
+        data, attributes, kind = fod_layer_data(fod)
+        made = Layer.create(data, {**attributes, "name": f"{layer.name} as peaks"}, kind)
+        insert_beside(self.session.viewer, made, 0)
+        self.fod_choice.value = made
 
     def _follow_opening(self, opening: FodOpening | None) -> None:
         """Show how far the file has been read, and no other file."""
@@ -205,4 +245,7 @@ class DataSection(QWidget):  # type: ignore[misc]
 
 
 def _kind_text(fod: Fod) -> str:
+    if fod.vectors is not None:
+        order = f", order of {fod.vectors.order}" if fod.vectors.order else ""
+        return f"{KINDS[fod.kind].text.capitalize()}{order}, {fod.vectors.axes} axes"
     return f"FOD of {KINDS[fod.kind].text}, lmax {fod.lmax}, {fod.basis}"

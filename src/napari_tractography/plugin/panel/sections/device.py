@@ -16,6 +16,7 @@ from magicgui import widgets
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
+from ....fields.kinds import SH
 from ....parameters import ParameterSpec
 from ....tracking import devices, engine
 from ....tracking.devices import Device, cpu_count
@@ -90,7 +91,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self._wanted = AUTO  # may name a GPU that has not been found yet
         self._answer: list[Found] = []  # of the thread that looks
         self._thread: threading.Thread | None = None
-        self._warmed: tuple[str, str, int] | None = None  # what kernels depend on
+        self._warmed: tuple[str, str, int, str] | None = None  # what kernels depend on
         self.backend = widgets.ComboBox(
             name=BACKEND_SPEC.name,
             label=BACKEND_SPEC.label,
@@ -160,14 +161,14 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         """Load or compile the kernels for what is chosen, in a thread, unless that was begun."""
         if self._warmed != self._kind:
             self._warmed = self._kind
-            parameters, lmax = self.session.parameters, self._kind[-1]
-            _in_thread(lambda: engine.warm_up(parameters, lmax=lmax))
+            parameters, fod = self.session.parameters, self.session.fod
+            _in_thread(lambda: engine.warm_up(parameters, lmax=USUAL_LMAX, fod=fod))
 
     @property
-    def _kind(self) -> tuple[str, str, int]:
+    def _kind(self) -> tuple[str, str, int, str]:
         parameters, fod = self.session.parameters, self.session.fod
-        lmax = USUAL_LMAX if fod is None else fod.lmax
-        return parameters.algorithm, parameters.interpolation, lmax
+        lmax, kind = (USUAL_LMAX, SH.name) if fod is None else (fod.lmax, fod.kind)
+        return parameters.algorithm, parameters.interpolation, lmax, kind
 
     def _warm_up_soon(self) -> None:
         if self._warmed != self._kind:

@@ -31,22 +31,32 @@ from ....errors import TractographyError
 from ....files.volumes import save_volume
 from ....regions import INCLUDE_RULES, ROLE_HELP, Region
 from ...export.scripts import PATH_KEY
+from ...layers.region_entries import ROLE_COLOURS, Entry
 from ...layers.spheres import Spheres
 from ...layers.volumes import mask_layers, voxels_of
-from ...session.region_layers import ROLE_COLOURS, SPHERE_RADIUS_MM, STEERING, Entry
+from ...session.region_layers import SPHERE_RADIUS_MM, STEERING
 from ...session.session import Session
 from ...space.display import DisplaySpace
+from ...space.positions import position_text
 from ..widgets.controls import form
 from ..widgets.sections import button, row
+from ..widgets.undo import UndoButtons
 
 MAX_ROWS = 4  # that are seen at once
 TITLES = ("Region", "Role", "Size or label")
 EMPTY = " (empty)"
+ASLEEP = " (asleep)"
 SWATCH = 10  # pixels
 LARGEST_LABEL = 2**31 - 1
 RULE_HELP = (
     "Which include regions a streamline must pass: all, any, or all in the order of the list, from "
     "one end to the other."
+)
+BETWEEN_TEXT = "From A to B"
+LONGEST_BETWEEN = 40  # characters that fit on the button
+BETWEEN_HELP = (
+    "Track between two regions, whatever their roles: streamlines start in one and stop in the "
+    "other, half of them the other way. Select two rows; how many, Seeds says."
 )
 ROLES_HELP = " ".join(f"{role.capitalize()}: {ROLE_HELP[role].lower()}" for role in STEERING)
 
@@ -59,14 +69,21 @@ class RegionSection(QWidget):  # type: ignore[misc]
     session : Session
     refused : callable
         Takes a sentence that says why something cannot be.
+    run_between : callable
+        Tracks between the two regions that the session has chosen.
     """
 
     def __init__(
-        self, session: Session, refused: Callable[[str], None], parent: QWidget | None = None
+        self,
+        session: Session,
+        refused: Callable[[str], None],
+        run_between: Callable[[], None],
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.session = session
         self._refused = refused
+        self._run_between = run_between
         self._shown: list[Entry] = []
         self._active: Layer | None = None  # the selected labels layer, whose mode is watched
         self.table = _Table(self.remove_selected)
@@ -78,8 +95,17 @@ class RegionSection(QWidget):  # type: ignore[misc]
         self.paint.setCheckable(True)
         self.add_sphere = button(
             "Sphere",
-            "Put a sphere into the middle of the view; Ctrl-Shift-click puts one under the mouse.",
+            "Put a sphere of a role into the middle of the view; Ctrl-Shift-click puts one of the "
+            "same role under the mouse. It is asleep until it is moved or resized, its role is "
+            "chosen, or Run is pressed.",
         )
+        self.sphere_menu = QMenu(self.add_sphere)
+        self.sphere_menu.setToolTipsVisible(True)
+        for role in STEERING:
+            action = self.sphere_menu.addAction(_swatch(ROLE_COLOURS[role]), role.capitalize())
+            action.setToolTip(ROLE_HELP[role])
+            action.triggered.connect(lambda _checked=False, r=role: self._add_sphere(r))
+        self.add_sphere.setMenu(self.sphere_menu)
         self.add_layer = button("Labels", "Take a labels layer, or one label of it, as a region.")
         self.menu = QMenu(self.add_layer)
         self.menu.aboutToShow.connect(self._fill_menu)
@@ -88,6 +114,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
             "Save...", "Save the labels of the selected region as NIfTI, for a copied command."
         )
         self.remove = button("Remove", "Remove the selected regions; so does Delete.")
+        self.between = button(BETWEEN_TEXT, BETWEEN_HELP)
         self.rule = widgets.ComboBox(
             name="include_rule", label="Include", choices=INCLUDE_RULES, tooltip=RULE_HELP
         )
@@ -98,9 +125,11 @@ class RegionSection(QWidget):  # type: ignore[misc]
         layout.addWidget(self.table)
         layout.addWidget(self.form)
         layout.addWidget(row(self.paint, self.add_sphere, self.add_layer))
-        layout.addWidget(row(self.save_button, self.remove))
+        self.undo = UndoButtons(session.history)
+        layout.addWidget(self.between)
+        layout.addWidget(row(self.save_button, self.remove, self.undo))
         self.paint.clicked.connect(self._on_paint)
-        self.add_sphere.clicked.connect(self._add_sphere)
+        self.between.clicked.connect(self._on_between)
         self.save_button.clicked.connect(self._save)
         self.remove.clicked.connect(self.remove_selected)
         self.table.itemSelectionChanged.connect(self._on_selection)
@@ -148,6 +177,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
         self.table.setVisible(bool(entries))
         for made in (self.save_button, self.remove):
             made.setVisible(bool(entries))
+        self.between.setVisible(len(entries) > 1)
         self._on_selection()
         self.show_brush()
         n_includes = sum(entry.role == "include" for entry in entries)
@@ -183,6 +213,24 @@ class RegionSection(QWidget):  # type: ignore[misc]
         self.remove.setEnabled(bool(chosen))
         one = len(chosen) == 1
         self.save_button.setEnabled(one and isinstance(chosen[0].layer, Labels))
+        ends = self._ends()
+        self.between.setEnabled(ends is not None)
+        names = [] if ends is None else [end.layer.name for end in ends]
+        text = f"From {' to '.join(names)}" if names else BETWEEN_TEXT
+        self.between.setText(text if len(text) <= LONGEST_BETWEEN else BETWEEN_TEXT)
+
+    def _ends(self) -> tuple[Entry, Entry] | None:
+        """Return the two regions of the rows that are selected, or all where there are two."""
+        chosen = self._selected()
+        if len(chosen) != 2 and len(self._shown) == 2:
+            chosen = list(self._shown)
+        return (chosen[0], chosen[1]) if len(chosen) == 2 else None
+
+    def _on_between(self) -> None:
+        ends = self._ends()
+        if ends is not None:
+            self.session.regions.choose_between(*ends)
+            self._run_between()
 
     def _go_there(self) -> None:
         """Turn the slices of the viewer to the middle of the region that is selected."""
@@ -206,9 +254,8 @@ class RegionSection(QWidget):  # type: ignore[misc]
             role = QComboBox()
             role.addItems(STEERING)
             role.setToolTip(f"<qt>{ROLES_HELP}</qt>")
-            role.currentTextChanged.connect(
-                lambda text, entry=entry: self.session.regions.set_role(entry, text)
-            )
+            for chosen in (role.currentTextChanged, role.textActivated):
+                chosen.connect(lambda text, entry=entry: self.session.regions.set_role(entry, text))
             self.table.setCellWidget(number, 1, role)
             box = self._size_box(entry) if isinstance(entry.layer, Spheres) else _label_box(entry)
             box.valueChanged.connect(lambda value, entry=entry: self._on_number(entry, value))
@@ -223,12 +270,17 @@ class RegionSection(QWidget):  # type: ignore[misc]
     def _show(self, number: int, entry: Entry) -> None:
         name = self.table.item(number, 0)
         regions = self.session.regions.of(entry)
-        text = entry.layer.name + ("" if regions else EMPTY)
-        swatch = QPixmap(SWATCH, SWATCH)
-        swatch.fill(QColor(ROLE_COLOURS[entry.role]))
+        text = entry.layer.name + (ASLEEP if entry.is_asleep else "" if regions else EMPTY)
         name.setText(text)
-        name.setIcon(QIcon(swatch))
-        name.setToolTip(text if regions else f"{text}: not in use until it is painted.")
+        name.setIcon(_swatch(entry.colour))
+        said = [text]
+        if entry.is_asleep:
+            said.append("not in use until it is moved or resized, its role is chosen, or Run")
+        elif not regions:
+            said.append("not in use until it is painted")
+        if regions:
+            said.append(position_text(centre_mm(regions[0])))
+        name.setToolTip("; ".join(said))
         role, box = self.table.cellWidget(number, 1), self.table.cellWidget(number, 2)
         for widget in (role, box):
             widget.blockSignals(True)
@@ -270,8 +322,11 @@ class RegionSection(QWidget):  # type: ignore[misc]
         else:
             self.session.regions.add_painting()
 
-    def _add_sphere(self) -> None:
-        self.session.regions.add_sphere(view_centre(self.session.viewer), SPHERE_RADIUS_MM)
+    def _add_sphere(self, role: str) -> None:
+        regions = self.session.regions
+        regions.next_role = role
+        place = view_centre(self.session.viewer)
+        regions.add_sphere(place, SPHERE_RADIUS_MM, role, is_asleep=True)
 
     def _fill_menu(self) -> None:
         self.menu.clear()
@@ -283,7 +338,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
             self.menu.addAction("No labels layer is open").setEnabled(False)
 
     def _take(self, layer: Layer) -> None:
-        self.session.regions.add_labels(layer)
+        self.session.regions.add_labels(layer, is_asleep=True)
 
     def _try(self, action: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -323,6 +378,12 @@ class _Table(QTableWidget):  # type: ignore[misc]
             super().keyPressEvent(event)
 
 
+def _swatch(colour: str) -> QIcon:
+    swatch = QPixmap(SWATCH, SWATCH)
+    swatch.fill(QColor(colour))
+    return QIcon(swatch)
+
+
 def _label_box(entry: Entry) -> QSpinBox:
     box = QSpinBox()
     box.setRange(0, LARGEST_LABEL)
@@ -333,13 +394,17 @@ def _label_box(entry: Entry) -> QSpinBox:
 
 def middle_of(region: Region, space: DisplaySpace) -> np.ndarray:
     """Return where a region is, as a display position (z, y, x) in mm."""
-    place = region.center_mm
-    if place is None:
-        assert region.grid is not None
-        assert region.voxels is not None
-        place = region.grid.to_mm(np.argwhere(region.voxels).mean(axis=0))
-    (middle,) = np.asarray(space.to_display(place[None]), dtype=float)
+    (middle,) = np.asarray(space.to_display(centre_mm(region)[None]), dtype=float)
     return np.asarray(middle)
+
+
+def centre_mm(region: Region) -> np.ndarray:
+    """Return where a region is, (3,) RAS+ mm."""
+    if region.center_mm is not None:
+        return region.center_mm
+    assert region.grid is not None
+    assert region.voxels is not None
+    return np.asarray(region.grid.to_mm(np.argwhere(region.voxels).mean(axis=0)))
 
 
 def view_centre(viewer: Any) -> np.ndarray:

@@ -9,18 +9,25 @@ from magicgui import widgets
 from napari.layers import Layer
 from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
 
-from ....parameters import SEED_SOURCES, seeding_specs
+from ....seeding import SEED_SOURCES, seeding_specs
 from ...layers.volumes import mask_layers
+from ...session.seeding import chosen_ends
 from ...session.session import Session
-from ..widgets.controls import form, on_change, parameter_controls
+from ..widgets.controls import form, on_change, parameter_controls, set_values, values_of
+from ..widgets.default_marks import DefaultMarks
 from ..widgets.sections import button, row
+from ..widgets.undo import UndoButtons
 from .seed_table import SeedTable
 
-PLACED, MASK, _WHOLE = SEED_SOURCES
+SPECS = {spec.name: spec for spec in seeding_specs()}
+PLACED, MASK, _WHOLE, INTERFACE, BETWEEN = SEED_SOURCES
 HINTS = {
     "mask": "Streamlines start in the voxels of the mask.",
     "whole FOD": "Streamlines start everywhere, more where the FOD is larger.",
+    INTERFACE: "Streamlines start where grey and white matter meet.",
 }
+NO_TISSUES = "First open or choose a tissue image in Tissues."
+NO_ENDS = "First add two regions in Regions; select both and press From A to B."
 
 
 class SeedSection(QWidget):  # type: ignore[misc]
@@ -59,19 +66,29 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self.clear = button("Remove all", "Remove all seeds.")
         self.clear.clicked.connect(session.clear_seeds)
         self.table = SeedTable(session, refused)
-        self._placed = form([named["n_per_seed"], named["radius_mm"]])
+        self._marks = [
+            DefaultMarks([named[name] for name in names], SPECS, self._on_arrow)
+            for names in (("counted",), ("n_per_seed", "radius_mm"), ("n_total",))
+        ]
+        self._counted, self._placed, self._volume = (marks.form for marks in self._marks)
         self._mask = form([self.mask_choice])
-        self._volume = form([named["n_total"]])
-        self.forms = [form([self.source]), self._placed, self._mask, self._volume]
+        self.forms = [
+            form([self.source]), self._counted, self._placed, self._mask, self._volume,
+        ]  # fmt: skip
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(5)
-        for part in (*self.forms, self.table, row(self.hint, self.clear, stretch_first=True)):
+        self.undo = UndoButtons(session.history)
+        foot = row(self.hint, self.undo, self.clear, stretch_first=True)
+        for part in (*self.forms, self.table, foot):
             layout.addWidget(part)
         self.source.changed.connect(self.show_source)
         self.mask_choice.changed.connect(self._on_mask)
         session.seeds_changed.connect(self.show_source)
+        session.regions.list_changed.connect(self.show_source)
         on_change(self.controls, self.table.viewport().update)
+        on_change(self.controls, self._mark)
+        self._mark()
         self.show_source()
 
     def refresh_layers(self) -> None:
@@ -83,22 +100,45 @@ class SeedSection(QWidget):  # type: ignore[misc]
         """Show what belongs to the source that is chosen."""
         source = self.source.value
         n = len(self.session.seeds)
+        self._counted.setVisible(source != BETWEEN)  # which always counts what is accepted
         self._placed.setVisible(source == PLACED)
         self._mask.setVisible(source == MASK)
         self._volume.setVisible(source != PLACED)
         self.table.setVisible(source == PLACED and n > 0)
         self.clear.setVisible(source == PLACED)
+        self.undo.setVisible(source == PLACED)
         self.clear.setEnabled(n > 0)
         self.hint.setText(self._hint(source, n))
 
     def _hint(self, source: str, n: int) -> str:
         if self.session.fod_layer is None:
             return "First open an FOD volume; File > Open Sample has phantoms."
+        if source == BETWEEN:
+            return self._between_hint()
+        if source == INTERFACE and self.session.tissues is None:
+            return NO_TISSUES
         if source != PLACED:
             return HINTS[source]
         if n == 0:
             return "Shift-click in the image to place a seed."
         return f"{n:,} seed{'' if n == 1 else 's'}: drag to move, Ctrl-click to remove."
+
+    def _between_hint(self) -> str:
+        ends = chosen_ends(self.session.regions)
+        if ends is None:
+            return NO_ENDS
+        one, other = (end.layer.name for end in ends)
+        return f"From {one} to {other} and back; so many are accepted in all."
+
+    def _mark(self) -> None:
+        values = values_of(self.controls)
+        for marks in self._marks:
+            for name in marks.arrows:
+                default = SPECS[name].default
+                marks.mark(name, is_default=values[name] == default, default=default)
+
+    def _on_arrow(self, name: str) -> None:
+        set_values(self.controls, {name: SPECS[name].default})
 
     def _on_mask(self, layer: Layer | None) -> None:
         self.session.seed_mask_layer = layer

@@ -24,14 +24,15 @@ from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 from ....errors import InvalidSeedsError, TractographyError
 from ...session.seed_layer import OWN_SPECS
 from ...session.session import Session
+from ...space.positions import POSITION_TITLE, position_numbers
 from ..widgets.controls import tooltip
 
 ROWS = 4  # visible at once
-POSITION = "Position (mm)"
 SHORT_TITLES = {"n_per_seed": "Number", "radius_mm": "Radius (mm)"}
-POSITION_HELP = "Where the seed is: right, anterior, superior."
-TITLES = (POSITION, *(SHORT_TITLES[spec.name] for spec in OWN_SPECS))
-WHOLE_FROM = 99.95  # mm: larger coordinates are shown without a decimal
+POSITION_HELP = (
+    "Where the seed is: mm to the right, to the front and up; negative to the other side."
+)
+TITLES = (POSITION_TITLE, *(SHORT_TITLES[spec.name] for spec in OWN_SPECS))
 FAINT = 150  # alpha of 255 of values common to all seeds
 EDITABLE = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
 Role = Qt.ItemDataRole
@@ -98,10 +99,9 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
             return None
         row, column = index.row(), index.column()
         if column == 0:
-            place = self._positions[row]
-            if role == Role.DisplayRole:  # three digits, for which there is room
-                return ", ".join(f"{x:z.{1 if abs(x) < WHOLE_FROM else 0}f}" for x in place)
-            return ", ".join(f"{x:z.1f}" for x in place) if role == Role.EditRole else None
+            if role not in (Role.DisplayRole, Role.EditRole):
+                return None
+            return position_numbers(self._positions[row])
         name = OWN_SPECS[column - 1].name
         own = self._own[name][row]
         if not np.isnan(own):

@@ -85,6 +85,10 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         self._hover.stop()
         self._watch(None)
 
+    def follow(self) -> None:
+        """Act on the streamlines of another bundle, which is active now."""
+        self._on_layers()
+
     def _on_layers(self, _event: Any = None) -> None:
         active = self.viewer.layers.selection.active
         layer = active if isinstance(active, Streamlines) else self.session.streamlines_layer
@@ -147,6 +151,7 @@ class SelectionSection(QWidget):  # type: ignore[misc]
             sight = viewer.scene.camera.calculate_nd_view_direction(viewer.dims.ndim, shown)
         number = layer.get_value(viewer.cursor.position, view_direction=sight, world=True)
         if number is not None:
-            text = f"{status['coordinates']}; {layer.describe(number)}"
+            said = status["coordinates"].removesuffix(": ")
+            text = "; ".join(filter(None, (said, layer.describe(number))))
             self._told = {**status, "coordinates": text}
             viewer.status = self._told

@@ -5,21 +5,26 @@ Called by the panel, which puts the two forms in the sections Tracking and More 
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from ....errors import TractographyError
-from ....parameters import parameter_specs
+from ....parameters import TrackingParameters
 from ...session.session import Session
-from ...session.tracking_values import BY_FOD
-from ..widgets.controls import form, parameter_controls, set_values
+from ...session.tracking_values import BY_FOD, SPECS
+from ..widgets.controls import parameter_controls, set_values, show_row
+from ..widgets.default_marks import DefaultMarks
 from ..widgets.sections import button, row
 
 NOT_SUITED = "Step, cone, floor and lengths follow the FOD once one is open."
 NONE_SUITED = "Step, cone, floor and lengths are as you set them."
-SPECS = {spec.name: spec for spec in parameter_specs()}
+# Parameters that mean something with trilinear interpolation only.
+BETWEEN_VOXELS = ("edge", "look_ahead_mm")
+# Of cones that are given as functions, by scripts; the panel shows it where it was changed.
+OF_SCRIPTS = "n_directions"
 
 
 class TrackingSection(QWidget):  # type: ignore[misc]
@@ -43,6 +48,8 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         Their forms; the first is in this widget.
     origin : QLabel
         Where the values come from.
+    arrows : dict of str to QToolButton
+        By parameter name, gives a value that a person set its default again.
     reset : QPushButton
         Makes the values suit the FOD again.
     """
@@ -60,7 +67,9 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         self._is_showing = False  # values of the session, which nobody sets
         self.main = parameter_controls(s for s in SPECS.values() if s.section == "main")
         self.more = parameter_controls(s for s in SPECS.values() if s.section == "more")
-        self.main_form, self.more_form = form(self.main), form(self.more)
+        self._marks = [DefaultMarks(c, SPECS, self._on_arrow) for c in (self.main, self.more)]
+        self.main_form, self.more_form = (marks.form for marks in self._marks)
+        self.arrows = {n: arrow for marks in self._marks for n, arrow in marks.arrows.items()}
         self.origin = QLabel(NOT_SUITED)
         self.origin.setWordWrap(True)
         self.reset = button(
@@ -99,10 +108,26 @@ class TrackingSection(QWidget):  # type: ignore[misc]
             set_values(self.controls, values)
         finally:
             self._is_showing = False
+        defaults = self.session.tracking.not_default
+        self._mark(defaults)
+        parameters = self.session.parameters
+        seen = {n for n in SPECS if means_something(n, parameters, is_set=n in defaults)}
+        for form, controls in ((self.main_form, self.main), (self.more_form, self.more)):
+            for control in controls:
+                show_row(form, control, control.name in seen)
         summary = self.session.tracking.summary()
         is_open = self.session.tracking.fod is not None
-        self.origin.setText(summary or (NONE_SUITED if is_open else NOT_SUITED))
+        lines = [html.escape(summary, quote=False) or (NONE_SUITED if is_open else NOT_SUITED)]
+        labels = [SPECS[n].label.lower() for n in SPECS if n in seen and n in defaults]
+        if labels:
+            lines.append(f"<b>Set by you: {', '.join(labels)}.</b>")
+        self.origin.setText("<br>".join(lines))
         self.reset.setEnabled(is_open and any(name in by_hand for name in BY_FOD))
+
+    def _mark(self, defaults: Mapping[str, Any]) -> None:
+        for marks in self._marks:
+            for name in marks.arrows:
+                marks.mark(name, is_default=name not in defaults, default=defaults.get(name))
 
     # -- what is kept from one session to the next ---------------------------------------------
 
@@ -141,6 +166,9 @@ class TrackingSection(QWidget):  # type: ignore[misc]
     def _on_reset(self) -> None:
         self._attempt(lambda: self.session.forget_by_hand(BY_FOD))
 
+    def _on_arrow(self, name: str) -> None:
+        self._attempt(lambda: self.session.forget_by_hand([name]))
+
     def _attempt(self, change: Callable[[], None]) -> None:
         try:
             change()
@@ -150,3 +178,22 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         finally:
             self.show_values()
         self._changed()
+
+
+def means_something(name: str, parameters: TrackingParameters, *, is_set: bool = False) -> bool:
+    """Tell whether a parameter has an effect beside the others, so that a person should see it.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    parameters : TrackingParameters
+        What is chosen.
+    is_set : bool
+        Whether a person gave it another value than its default.
+    """
+    if name in BETWEEN_VOXELS and parameters.interpolation == "nearest":
+        return False
+    if name == OF_SCRIPTS:
+        return is_set
+    return parameters.uses(name)

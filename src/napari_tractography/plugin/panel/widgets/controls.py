@@ -10,10 +10,11 @@ import html
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from magicgui import widgets
 from psygnal import Signal
 from qtpy.QtCore import QEvent, QLocale, QObject, Qt
-from qtpy.QtGui import QColor, QIcon, QPixmap
+from qtpy.QtGui import QColor, QFontMetrics, QIcon, QPixmap
 from qtpy.QtWidgets import (
     QAbstractSpinBox,
     QColorDialog,
@@ -101,6 +102,19 @@ class NumberControl:
     @value.setter
     def value(self, value: float | None) -> None:
         self.box.setValue(value or 0.0)
+
+    def reach(self, high: float) -> None:
+        """Let the slider go from 0 to a number, in a hundred steps or so."""
+        if self.slider is not None and high > 0:
+            step = 10.0 ** np.floor(np.log10(high / 50))
+            self._increment = float(
+                step * next(k for k in (1, 2, 5, 10) if high / (k * step) <= 200)
+            )
+            self.slider.blockSignals(True)
+            self.slider.setRange(0, int(np.ceil(high / self._increment)))
+            self.slider.setValue(round(float(self.box.value()) / self._increment))
+            self.slider.blockSignals(False)
+            self.box.setSingleStep(self._increment)
 
     def _on_slider(self, position: int) -> None:
         self.box.setValue(position * self._increment)
@@ -223,23 +237,37 @@ def form(controls: Sequence[Any], *, extra: Sequence[QWidget | None] = ()) -> QW
 
 
 def show_row(form: QWidget, control: Any, visible: bool) -> None:
-    """Show or hide a control of a form, and its label."""
+    """Show or hide a control of a form, its label, and what stands at its right."""
     grid = form.layout()
     row, *_ = grid.getItemPosition(grid.indexOf(control.native))
-    grid.itemAtPosition(row, 0).widget().setVisible(visible)
-    control.native.setVisible(visible)
+    for column in range(3):
+        grid.itemAtPosition(row, column).widget().setVisible(visible)
+
+
+def label_of(form: QWidget, control: Any) -> QLabel:
+    """Return the label of a control in a form."""
+    grid = form.layout()
+    row, *_ = grid.getItemPosition(grid.indexOf(control.native))
+    return grid.itemAtPosition(row, 0).widget()
 
 
 def align(forms: Iterable[QWidget]) -> None:
-    """Give the labels of several forms the same width."""
+    """Give the labels of several forms the same width, with room for bold ones."""
     grids = [one.layout() for one in forms]
     width = max(
-        grid.itemAtPosition(row, 0).widget().sizeHint().width()
+        _bold_width(grid.itemAtPosition(row, 0).widget())
         for grid in grids
         for row in range(grid.rowCount())
     )
     for grid in grids:
         grid.setColumnMinimumWidth(0, width)
+
+
+def _bold_width(text: QLabel) -> int:
+    font = text.font()
+    font.setBold(True)
+    letters = QFontMetrics(font).horizontalAdvance(text.text())
+    return max(int(text.sizeHint().width()), int(letters) + 1)
 
 
 def values_of(controls: Iterable[Any]) -> dict[str, Any]:
@@ -266,10 +294,15 @@ def label(spec: ParameterSpec) -> str:
     return f"{spec.label} ({unit})" if unit else spec.label
 
 
-def default_text(spec: ParameterSpec) -> str:
-    """Return the default with its unit."""
-    unit = f" {spec.unit}" if spec.unit else ""
-    return NO_VALUE if spec.default is None else f"{spec.default:g}{unit}"
+def value_text(spec: ParameterSpec, value: Any) -> str:
+    """Return a value of a parameter with its unit, in words."""
+    if value is None:
+        return NO_VALUE
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, str):
+        return value
+    return f"{value:g} {spec.unit}".rstrip()
 
 
 def tooltip(spec: ParameterSpec) -> str:
@@ -278,5 +311,5 @@ def tooltip(spec: ParameterSpec) -> str:
     text = spec.help
     if spec.minimum is not None and spec.maximum is not None:
         text += f" From {spec.minimum:g} to {spec.maximum:g}{unit};"
-        text += f" default {spec.by_fod or default_text(spec)}."
+        text += f" default {spec.by_fod or value_text(spec, spec.default)}."
     return f"<qt>{html.escape(text)}</qt>"  # rich text wraps; plain tooltips are one long line

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from ....compiling import compiled, inlined
-from ...codes import EXP, LIMIT, LOG, N_NEIGHBOURS, NOWHERE, POINTS_AT_ONCE, SIXTEENTH, SOFTPLUS
-from ..lanes import filled, load_from
+from ...codes import EXP, LIMIT, LOG, N_NEIGHBOURS, NOWHERE, SIXTEENTH, SOFTPLUS
+from ..lanes import N_LANES, filled, load_from
 from ..llvm import lowest_bit, select
 from ..memory import store_to
 from .peaks import point_in_cone
@@ -37,8 +37,8 @@ def nearest_index(directions, neighbours, x, y, z):
 def allowed_lanes(field, scratch, state, lanes, x, y, z):
     """Return those of a set of lanes that may turn to the directions of all lanes."""
     store_to(scratch.tried, 0, x)
-    store_to(scratch.tried, POINTS_AT_ONCE, y)
-    store_to(scratch.tried, 2 * POINTS_AT_ONCE, z)
+    store_to(scratch.tried, N_LANES, y)
+    store_to(scratch.tried, 2 * N_LANES, z)
     allowed, tried, sets = lanes, scratch.tried, (field.directions, field.neighbours)
     while lanes:
         lane = lowest_bit(lanes)
@@ -105,5 +105,5 @@ def positive(settings, amplitude):
 def make_positive(settings, amplitudes, n):
     """Do the same to the first n numbers of an array."""
     if settings.positivity == SOFTPLUS:
-        for j in range(0, n, POINTS_AT_ONCE):
+        for j in range(0, n, N_LANES):
             store_to(amplitudes, j, softplus(settings.sharpness, load_from(amplitudes, j)))

@@ -135,6 +135,9 @@ def _turn(shifts, coefficients, cosine, sine, turned):
 def _derivatives(shifts, coefficients, x, y, z):
     """Return the FOD at unit vectors, its gradient in space and its second derivatives.
 
+    What is zero whatever the coefficients is left out, a fifth of all: the compiler, which has to
+    mind infinities, would work it out.
+
     Returns
     -------
     value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz
@@ -143,15 +146,16 @@ def _derivatives(shifts, coefficients, x, y, z):
     w = z * z
     v = w - shifts[0]
     zero = x - x
-    p0, p1, p2 = (
-        FETCH(coefficients, FIRST),
-        zero,
-        zero,
-    )  # value, first and half the second derivative
+    # Value, first and half the second derivative.
+    p0, p1, p2 = FETCH(coefficients, FIRST), zero, zero
     at = FIRST + ONE_MORE
-    for _ in range(LMAX >> 1):
-        p2 = p2 * v + p1
-        p1 = p1 * v + p0
+    for k in range(LMAX >> 1):
+        if k > 1:
+            p2, p1 = p2 * v + p1, p1 * v + p0
+        elif k == 1:
+            p2, p1 = p1, p1 * v + p0
+        else:
+            p1 = p0
         p0 = p0 * v + FETCH(coefficients, at)
         at += ONE_MORE
     value, gx, gy, gz = p0, zero, zero, TWO * z * p1
@@ -165,39 +169,61 @@ def _derivatives(shifts, coefficients, x, y, z):
         p0, p1, p2 = FETCH(coefficients, at), zero, zero
         q0, q1, q2 = FETCH(coefficients, at + ONE_MORE), zero, zero
         at += TWO_MORE
-        for _ in range((LMAX - m) >> 1):
-            p2 = p2 * v + p1
-            p1 = p1 * v + p0
+        for k in range((LMAX - m) >> 1):
+            if k > 1:
+                p2, p1 = p2 * v + p1, p1 * v + p0
+                q2, q1 = q2 * v + q1, q1 * v + q0
+            elif k == 1:
+                p2, p1 = p1, p1 * v + p0
+                q2, q1 = q1, q1 * v + q0
+            else:
+                p1, q1 = p0, q0
             p0 = p0 * v + FETCH(coefficients, at)
-            q2 = q2 * v + q1
-            q1 = q1 * v + q0
             q0 = q0 * v + FETCH(coefficients, at + ONE_MORE)
             at += TWO_MORE
         # From polynomials in v to functions of z, with the factor z of odd orders.
         if m & 1:
-            slope, bend = TWO * w, FOUR * w * z
-            p2 = SIX * z * p1 + bend * (p2 + p2)
-            q2 = SIX * z * q1 + bend * (q2 + q2)
-            p1 = p0 + slope * p1
-            q1 = q0 + slope * q1
+            if LMAX - m > 3:
+                bend = FOUR * w * z
+                p2 = SIX * z * p1 + bend * (p2 + p2)
+                q2 = SIX * z * q1 + bend * (q2 + q2)
+            elif LMAX - m > 1:
+                p2 = SIX * z * p1
+                q2 = SIX * z * q1
+            if LMAX - m > 1:
+                slope = TWO * w
+                p1 = p0 + slope * p1
+                q1 = q0 + slope * q1
+            else:
+                p1, q1 = p0, q0
             p0 = p0 * z
             q0 = q0 * z
-        else:
-            slope, bend = TWO * z, FOUR * w
-            p2 = TWO * p1 + bend * (p2 + p2)
-            q2 = TWO * q1 + bend * (q2 + q2)
+        elif LMAX - m > 1:
+            slope = TWO * z
+            if LMAX - m > 3:
+                bend = FOUR * w
+                p2 = TWO * p1 + bend * (p2 + p2)
+                q2 = TWO * q1 + bend * (q2 + q2)
+            else:
+                p2 = TWO * p1
+                q2 = TWO * q1
             p1 = slope * p1
             q1 = slope * q1
-        order, pairs = np.float32(m), np.float32(m * (m - 1))
         value = value + (p0 * re + q0 * im)
-        gx = gx + order * (p0 * re_1 + q0 * im_1)
-        gy = gy + order * (q0 * re_1 - p0 * im_1)
-        gz = gz + (p1 * re + q1 * im)
-        hxx = hxx + pairs * (p0 * re_2 + q0 * im_2)
-        hxy = hxy + pairs * (q0 * re_2 - p0 * im_2)
-        hxz = hxz + order * (p1 * re_1 + q1 * im_1)
-        hyz = hyz + order * (q1 * re_1 - p1 * im_1)
-        hzz = hzz + (p2 * re + q2 * im)
+        order, pairs = np.float32(m), np.float32(m * (m - 1))
+        if m > 1:
+            gx = gx + order * (p0 * re_1 + q0 * im_1)
+            gy = gy + order * (q0 * re_1 - p0 * im_1)
+            hxx = hxx + pairs * (p0 * re_2 + q0 * im_2)
+            hxy = hxy + pairs * (q0 * re_2 - p0 * im_2)
+        else:
+            gx, gy = p0, q0
+        if m & 1 or LMAX - m > 1:
+            gz = gz + (p1 * re + q1 * im)
+            hxz = hxz + order * (p1 * re_1 + q1 * im_1)
+            hyz = hyz + order * (q1 * re_1 - p1 * im_1)
+        if LMAX - m > 1:
+            hzz = hzz + (p2 * re + q2 * im)
         re_2, im_2 = re_1, im_1
         re_1, im_1 = re, im
         re, im = x * re - y * im, x * im + y * re

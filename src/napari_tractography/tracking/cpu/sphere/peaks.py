@@ -17,11 +17,10 @@ from ...codes import (
     LOBES,
     NEAR,
     NOWHERE,
-    POINTS_AT_ONCE,
     PROMISING,
     STILL,
 )
-from ..lanes import load_from
+from ..lanes import N_LANES, load_from
 from ..llvm import bits_of, largest_of, lowest_bit, select
 from ..memory import store_to
 from .evaluation import derivatives_at, value_at, values_at
@@ -42,7 +41,7 @@ ZERO, ONE = np.float32(0), np.float32(1)
 def largest_value(amplitudes, n):
     """Return the largest of n amplitudes, and the first place of it."""
     best, place = NOWHERE, 0
-    for j in range(0, n, POINTS_AT_ONCE):
+    for j in range(0, n, N_LANES):
         some = load_from(amplitudes, j)
         largest = largest_of(some)
         if largest > best:
@@ -139,7 +138,7 @@ def look(shifts, coefficients, amplitudes, points, ux, uy, uz):
     """Evaluate the FOD at directions spread around the z axis, turned to lie around u."""
     ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
     n_points = points.shape[1]
-    for j in range(0, n_points, POINTS_AT_ONCE):
+    for j in range(0, n_points, N_LANES):
         a, b, c = (
             load_from(points, j),
             load_from(points, n_points + j),
@@ -168,7 +167,7 @@ def largest_in_cone(shifts, coefficients, amplitudes, peak, points, ux, uy, uz, 
         px, py, pz, value = climb(shifts, coefficients, ux, uy, uz, cosine, sine, x, y, z, value)
         if value > peak[3]:
             peak[0], peak[1], peak[2], peak[3] = px, py, pz, value
-        for j in range(0, n_points, POINTS_AT_ONCE):  # what is near has been climbed
+        for j in range(0, n_points, N_LANES):  # what is near has been climbed
             a, b, c = (
                 load_from(points, j),
                 load_from(points, n_points + j),

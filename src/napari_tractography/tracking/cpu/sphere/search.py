@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from ....compiling import compiled, inlined
-from ...codes import ABREAST, BESIDE, CLIMB_PARTS, N_AROUND, NOWHERE, ON_AXIS, PADDING, PROMISING
-from ..lanes import N_LANES, filled, load_from, side_by_side, transpose
+from ...codes import ABREAST, BESIDE, CLIMB_PARTS, N_AROUND, NOWHERE, ON_AXIS, PROMISING
+from ..lanes import N_LANES, TILE, filled, load_from, side_by_side, transpose
 from ..llvm import bits_of, lowest_bit, roots, select
 from ..memory import copy_numbers, stay, store_to
 from .ascent import (
@@ -43,17 +43,6 @@ def azimuth_of(ux, uy):
     radius = roots(ux * ux + uy * uy)
     off_axis = radius > ON_AXIS
     return select(off_axis, ux / radius, ONE), select(off_axis, uy / radius, ZERO), radius
-
-
-@inlined
-def point_around(along, across, up, ux, uy, uz):
-    """Return a direction that is given around the z axis, turned to lie around u.
-
-    As `look_around` turns it.
-    """
-    cosine, sine, radius = azimuth_of(ux, uy)
-    x, z = along * uz + up * radius, up * uz - along * radius
-    return cosine * x - sine * across, sine * x + cosine * across, z
 
 
 @inlined
@@ -137,8 +126,19 @@ def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
     """Climb from what else has been seen that may lead higher; keep it where it does."""
     points, neighbours = field.look_points, field.look_neighbours
     seen, climbs, more_rows = scratch.lane_amplitudes, scratch.climbs, scratch.more_climb_rows
-    for first in range(0, N_LANES, PADDING):  # what a climb needs side by side, to be copied
-        transpose(climbs, first, N_LANES, scratch.climb_rows, first * CLIMB_PARTS, CLIMB_PARTS)
+    tried = scratch.tried
+    uz = load_from(climbs, UZ)
+    azimuth, turn, radius = azimuth_of(load_from(climbs, UX), load_from(climbs, UY))
+    for first in range(0, N_LANES, TILE):  # what a climb needs side by side, to be copied
+        for part in range(0, CLIMB_PARTS, TILE):
+            transpose(
+                climbs,
+                part * N_LANES + first,
+                N_LANES,
+                scratch.climb_rows,
+                first * CLIMB_PARTS + part,
+                CLIMB_PARTS,
+            )
     peak = load_from(climbs, PEAK)
     enough = PROMISING * peak
     close = cosine_of(field.shifts, BESIDE)
@@ -155,18 +155,27 @@ def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
             left &= bits_of((one <= most) & (other <= most))
             if not left:
                 break
+        if not left:
+            continue
         along, across, up = ZERO, ZERO, ONE
         if j < 2 * n_points:
             along, across, up = points[0, j >> 1], points[1, j >> 1], points[2, j >> 1]
         across = -across if j & 1 else across
+        x, z = along * uz + up * radius, up * uz - along * radius
+        x, y = azimuth * x - turn * across, turn * x + azimuth * across
+        cosine_to_peak = (
+            x * load_from(climbs, PEAK_X)
+            + y * load_from(climbs, PEAK_Y)
+            + z * load_from(climbs, PEAK_Z)
+        )
+        left &= ~bits_of((cosine_to_peak > close) & (value <= peak))
+        if not left:
+            continue
+        for part, now in ((0, x), (1, y), (2, z)):
+            store_to(tried, part * N_LANES, now)
         while left:
             lane = lowest_bit(left)
             left &= left - BIT
-            row = scratch.climb_rows[lane]
-            ux, uy, uz = row[4], row[5], row[6]
-            x, y, z = point_around(along, across, up, ux, uy, uz)
-            if x * row[7] + y * row[8] + z * row[9] > close and seen[j, lane] <= row[10]:
-                continue
             if n_waiting == N_LANES:
                 climb_together(
                     field.shifts, state.lane_coefficients, scratch, cosine, sine, n_waiting
@@ -181,7 +190,8 @@ def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
                 CLIMB_PARTS,
             )
             row = more_rows[n_waiting]
-            row[0], row[1], row[2], row[3] = x, y, z, seen[j, lane]
+            row[0], row[1], row[2] = tried[0, lane], tried[1, lane], tried[2, lane]
+            row[3] = seen[j, lane]
             n_waiting += 1
     if n_waiting:
         climb_together(field.shifts, state.lane_coefficients, scratch, cosine, sine, n_waiting)

@@ -1,0 +1,1 @@
+"""Sub-commands that turn streamlines and FODs into numbers and maps."""

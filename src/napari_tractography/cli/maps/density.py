@@ -1,0 +1,73 @@
+"""``napari-tractography density``: how many streamlines pass each voxel."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ...errors import InvalidParameterError
+from ..flags import TRACTOGRAM_HELP, WEIGHTS_HELP, load_streamlines
+
+
+def add_density(commands: Any) -> None:
+    """Add the sub-command to the parser of the command."""
+    parser = commands.add_parser(
+        "density",
+        help="map how many streamlines pass each voxel",
+        description="Count the streamlines that pass each voxel, each once in every voxel that it "
+        "enters. Segments are followed exactly.",
+    )
+    parser.add_argument("tractogram", metavar="TCK", help=TRACTOGRAM_HELP)
+    parser.add_argument("-o", "--out", required=True, metavar="OUT", help=".nii or .nii.gz")
+    parser.add_argument(
+        "--template", required=True, metavar="IMAGE", help="image whose grid the map shall have"
+    )
+    parser.add_argument(
+        "--ends-only",
+        action="store_true",
+        help="count first and last points only; for tractograms of endpoints",
+    )
+    parser.add_argument(
+        "--weights", metavar="FILE|NAME", help=f"{WEIGHTS_HELP}; the map is a sum of weights"
+    )
+    parser.add_argument(
+        "--at-least",
+        type=int,
+        metavar="N",
+        help="write a mask instead: voxels that N streamlines pass; with --weights, that sum",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the map; return the exit code."""
+    import numpy as np
+
+    from ...files.volumes import check_volume_target, load_grid, save_volume
+    from ...maps.density import PassCounter
+    from ...maps.measures.chunks import chunks_of
+
+    check_volume_target(options.out)
+    at_least = options.at_least
+    if at_least is not None and at_least < 1:
+        raise InvalidParameterError(f"--at-least {at_least} is out of range; give 1 or more.")
+    with_weights = options.weights is not None
+    source = options.tractogram
+    if with_weights:
+        source = load_streamlines(options.tractogram, options.weights)
+    counter = PassCounter(
+        load_grid(options.template),
+        np.float64 if with_weights else np.int32,
+        ends_only=options.ends_only,
+    )
+    for chunk in chunks_of(source):
+        counter.add(chunk, chunk.weights if with_weights else None)
+    counter.warn_if_outside()
+    counts = counter.counts
+    save_volume(counts if at_least is None else counts >= at_least, counter.grid, options.out)
+    inside = counts >= (at_least or np.finfo(np.float64).tiny)
+    print(
+        f"{counter.n_streamlines} streamlines in {int(inside.sum())} voxels, at most "
+        f"{counts.max():.6g} in one; written to {options.out}"
+    )
+    return 0

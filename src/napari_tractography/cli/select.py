@@ -1,0 +1,78 @@
+"""``napari-tractography select``: the streamlines of a file that pass regions, without tracking."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+from ..errors import InvalidParameterError
+from .flags import TRACTOGRAM_HELP, WEIGHTS_HELP, add_regions, load_streamlines, region_sources
+
+ROLES = {
+    "include": "streamlines that pass here; may be repeated",
+    "exclude": "no streamlines that pass here; may be repeated",
+    "end": "streamlines with both ends in such regions; may be repeated",
+}
+
+
+def add_select(commands: Any) -> None:
+    """Add the sub-command to the parser of the command."""
+    parser = commands.add_parser(
+        "select",
+        help="take the streamlines of a file that pass regions",
+        description="Take the streamlines of a file that pass regions, without tracking again. "
+        "Regions act on the whole path: a segment between two points cannot slip through a sphere.",
+    )
+    parser.add_argument("tractogram", metavar="TCK", help=TRACTOGRAM_HELP)
+    parser.add_argument(
+        "-o", "--out", required=True, metavar="OUT", help="tractogram to write, as TCK"
+    )
+    parser.add_argument(
+        "--reference", metavar="IMAGE", help="image that they belong to; a .trk OUT needs it"
+    )
+    add_regions(parser, ROLES)
+    limits = parser.add_argument_group("limits", "which count themselves")
+    limits.add_argument("--min-length", type=float, default=0.0, metavar="MM", help="[mm]")
+    limits.add_argument("--max-length", type=float, default=math.inf, metavar="MM", help="[mm]")
+    limits.add_argument("--min-weight", type=float, metavar="X", help="of --weights")
+    parser.add_argument("--weights", metavar="FILE|NAME", help=WEIGHTS_HELP)
+    parser.add_argument(
+        "--out-weights", metavar="OUT.txt", help="weights of the streamlines taken, to write"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the streamlines taken; return the exit code."""
+    from ..files.formats.weights import save_weights
+    from ..files.paths import check_writable
+    from ..files.tractograms import check_target
+    from ..files.volumes import load_grid
+
+    check_target(options.out)
+    if options.out_weights:
+        check_writable(options.out_weights)
+    for flag, given in (
+        ("--out-weights", options.out_weights), ("--min-weight", options.min_weight)
+    ):  # fmt: skip
+        if given is not None and options.weights is None:
+            raise InvalidParameterError(f"{flag} {given} needs weights; give --weights too.")
+    grid = load_grid(options.reference) if options.reference else None
+    regions = [source.make() for source in region_sources(options, ROLES)]
+    tractogram = load_streamlines(options.tractogram, options.weights)
+    least = options.min_weight
+    chosen = tractogram.select(
+        regions=regions,
+        include_rule=options.include_rule,
+        length_mm=(options.min_length, options.max_length),
+        weight=None if least is None else (least, math.inf),
+    )
+    chosen.save(options.out, reference=grid)
+    written = [options.out]
+    if options.out_weights:
+        assert chosen.weights is not None
+        save_weights(chosen.weights, options.out_weights)
+        written.append(options.out_weights)
+    print(f"{len(chosen)} of {len(tractogram)} streamlines taken; written to {', '.join(written)}")
+    return 0

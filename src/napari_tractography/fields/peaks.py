@@ -1,0 +1,254 @@
+"""Peaks: vectors along the fibres of each voxel, whose lengths are amplitudes.
+
+Of TractSeg, ``sh2peaks``, ``fixel2peaks``, FSL's ``dyads`` and ``V1``, DIPY; tract orientation maps
+have one a voxel. Called by :class:`napari_tractography.fod.Fod` and the formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.polynomial import legendre
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InvalidFodError
+from ..grid import Grid
+from .sh import sh_matrix
+from .vectors import Vectors, checked_volume, rotation_to_ras, used_rows
+
+NAME = "peaks"
+# Lobes that stand for peaks where SH coefficients are asked for: cos^8 of the angle, which has no
+# degree above 8, is nowhere negative and is 1 along the peak.
+LOBE_LMAX = 8
+VOXELS_A_BLOCK = 1 << 15
+# Of vectors that come one by one: how far from a grid they may be, of its spacing, and how many
+# voxels it may have for each.
+MAX_OFF_GRID = 0.02
+MAX_SPARSENESS = 1000
+ROUNDING = 1e-6  # of the extent: coordinates that differ by less are the same
+
+
+def peaks_of_voxels(
+    peaks: ArrayLike, grid: Grid, *, axes: str = "scanner", name: str = "peaks"
+) -> tuple[Vectors, NDArray[np.int32], int]:
+    """Bring peaks into RAS+ axes, the largest of each voxel first.
+
+    Parameters
+    ----------
+    peaks : (x, y, z, k, 3) or (x, y, z, 3 k) array_like
+        Vectors whose lengths are amplitudes; a peak with a NaN or an infinity, or of zeros, is
+        none.
+    grid : Grid
+    axes : str
+        See :func:`~napari_tractography.fields.vectors.rotation_to_ras`.
+    name : str
+        For messages.
+
+    Returns
+    -------
+    vectors : Vectors
+    rows : (x, y, z) int32
+        Of each voxel in them, -1 without peaks.
+    n_invalid : int
+        Voxels in which a peak has an infinite number, or NaN in some places only.
+
+    Raises
+    ------
+    InvalidFodError
+        When the shape makes no sense or there is no peak.
+    InvalidParameterError
+        When the axes are unknown.
+    """
+    rotation = rotation_to_ras(axes, grid)
+    what = "peaks as (x, y, z, k, 3) or (x, y, z, 3 k)"
+    array = checked_volume(peaks, name, what)
+    if array.ndim > 5 or (array.ndim == 5 and array.shape[4] != 3):
+        raise InvalidFodError(f"{name} has shape {array.shape}; give {what}.")
+    if array.ndim == 4 and (array.shape[3] % 3 or not array.shape[3]):
+        raise InvalidFodError(
+            f"{name} has {array.shape[3]} volumes, which is no multiple of 3; give three for each "
+            "peak: x, y and z."
+        )
+    if array.shape[:3] != grid.shape:
+        raise InvalidFodError(f"{name} has shape {array.shape} but its grid has {grid.shape}.")
+    array = array.reshape(*array.shape[:3], -1, 3)
+    finite = np.isfinite(array)
+    whole = finite.all(axis=4)
+    broken = (~whole & (finite.any(axis=4) | np.isinf(array).any(axis=4))).any(axis=3)
+    is_peak = whole & (array != 0).any(axis=4)
+    is_used = is_peak.any(axis=3)
+    if not is_used.any():
+        raise InvalidFodError(
+            f"{name} has no voxel with a peak; check that it holds vectors and is not empty."
+        )
+    found = np.where(is_peak[is_used][..., None], array[is_used], 0.0) @ rotation.T
+    order = np.argsort(-np.square(found).sum(axis=2), axis=1, kind="stable")
+    found = np.take_along_axis(found, order[..., None], axis=1)
+    n_peaks = int(is_peak.sum(axis=3).max())
+    numbers = np.ascontiguousarray(found[:, :n_peaks].reshape(len(found), -1), dtype=np.float32)
+    return Vectors(NAME, numbers, axes), used_rows(is_used), int(broken.sum())
+
+
+def stacked(
+    directions: Sequence[ArrayLike], amplitudes: Sequence[ArrayLike] | None = None
+) -> NDArray[np.float32]:
+    """Make peaks of one volume of directions each, as FSL's dyads and V1 come.
+
+    Parameters
+    ----------
+    directions : sequence of (x, y, z, 3) array_like
+        Unit vectors, in any axes.
+    amplitudes : sequence of (x, y, z) array_like, optional
+        Of each, such as FSL's ``mean_f1samples`` or FA; 1 where it is not given.
+
+    Returns
+    -------
+    (x, y, z, k, 3) float32
+
+    Raises
+    ------
+    InvalidFodError
+        When shapes do not fit, or there are not as many amplitudes as directions.
+    """
+    vectors = [np.asarray(part, dtype=np.float32) for part in directions]
+    shapes = {part.shape for part in vectors}
+    if len(shapes) != 1 or any(len(shape) != 4 or shape[3] != 3 for shape in shapes):
+        raise InvalidFodError(
+            f"Directions have shapes {sorted(shapes)}; give volumes (x, y, z, 3) of one shape."
+        )
+    if amplitudes is None:
+        return np.stack(vectors, axis=3)
+    factors = [np.asarray(part, dtype=np.float32) for part in amplitudes]
+    if [part.shape for part in factors] != [vectors[0].shape[:3]] * len(vectors):
+        raise InvalidFodError(
+            f"{len(factors)} volumes of amplitudes have shapes {[p.shape for p in factors]}; give "
+            f"{len(vectors)} of shape {vectors[0].shape[:3]}, one for each volume of directions."
+        )
+    pairs = zip(vectors, factors, strict=True)
+    return np.stack([vector * factor[..., None] for vector, factor in pairs], axis=3)
+
+
+def sampled_on_grid(
+    function: Callable[[NDArray[np.float64]], ArrayLike], grid: Grid
+) -> NDArray[np.float64]:
+    """Return what a function of positions gives at the voxel centres, as peaks.
+
+    Parameters
+    ----------
+    function : callable
+        Of (n, 3) float64 positions, RAS+ mm; returns (n, 3) or (n, k, 3) vectors, RAS+, whose
+        lengths are amplitudes; NaN or zeros where there is no fibre.
+    grid : Grid
+
+    Returns
+    -------
+    (x, y, z, k, 3) float64
+
+    Raises
+    ------
+    InvalidFodError
+        When the function returns another shape.
+    """
+    voxels = np.argwhere(np.ones(grid.shape, np.bool_))
+    found = np.asarray(function(grid.to_mm(voxels).astype(np.float64)), dtype=np.float64)
+    if found.ndim not in (2, 3) or found.shape[-1] != 3 or len(found) != len(voxels):
+        raise InvalidFodError(
+            f"The function returned shape {found.shape} for {len(voxels)} positions; let it return "
+            f"({len(voxels)}, 3) or ({len(voxels)}, k, 3) vectors."
+        )
+    return found.reshape(*grid.shape, -1, 3)
+
+
+def on_regular_grid(
+    positions: ArrayLike, vectors: ArrayLike, *, name: str = "vectors"
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Return vectors at places of a regular grid as peaks, and where the grid lies.
+
+    Parameters
+    ----------
+    positions : (n, 3) array_like
+        In any axes along which the grid runs; several vectors may be at one place.
+    vectors : (n, 3) array_like
+        Their lengths are amplitudes.
+    name : str
+        For messages.
+
+    Returns
+    -------
+    peaks : (i, j, k, n_peaks, 3) float32
+        Along the axes of the positions; zero where there is none.
+    placed : (4, 4) float64
+        From indices on the grid to positions.
+
+    Raises
+    ------
+    InvalidFodError
+        When shapes make no sense, there is no vector, or places are on no regular grid.
+    """
+    places = np.asarray(positions, dtype=np.float64)
+    values = np.asarray(vectors, dtype=np.float32)
+    if places.ndim != 2 or places.shape[1] != 3 or values.shape != places.shape or not len(places):
+        raise InvalidFodError(
+            f"{name} has positions of shape {places.shape} and vectors of shape {values.shape}; "
+            "give (n, 3) of both, and at least one."
+        )
+    if not np.isfinite(places).all():
+        raise InvalidFodError(f"{name} has positions that are not finite; remove them.")
+    first, spacings = places.min(axis=0), [_spacing(column) for column in places.T]
+    known = [spacing for spacing in spacings if spacing]
+    steps = np.array([spacing or min(known, default=1.0) for spacing in spacings])
+    index = np.rint((places - first) / steps)
+    off = np.abs(places - first - index * steps).max(axis=0) / steps
+    shape = index.max(axis=0) + 1
+    if (off > MAX_OFF_GRID).any() or np.prod(shape) > MAX_SPARSENESS * len(places) + MAX_SPARSENESS:
+        raise InvalidFodError(
+            f"{name} has {len(places)} vectors that are on no regular grid; give vectors at voxel "
+            "centres, with as much room between neighbours everywhere along each axis."
+        )
+    sizes = tuple(int(n) for n in shape)
+    flat = np.ravel_multi_index(tuple(index.astype(np.int64).T), sizes)
+    order = np.argsort(flat, kind="stable")
+    starts = np.flatnonzero(np.diff(flat[order], prepend=-1))
+    counts = np.diff(np.append(starts, len(flat)))
+    slots = np.arange(len(flat)) - np.repeat(starts, counts)
+    peaks = np.zeros((int(np.prod(sizes)), int(counts.max()), 3), np.float32)
+    peaks[flat[order], slots] = values[order]
+    placed = np.diag([*steps, 1.0])
+    placed[:3, 3] = first
+    return peaks.reshape(*sizes, -1, 3), placed
+
+
+def _spacing(column: NDArray[np.float64]) -> float:
+    """Return the smallest distance of different coordinates, 0 where all are the same."""
+    apart = np.diff(np.unique(column))
+    largest = float(np.ptp(column))
+    apart = apart[apart > largest * ROUNDING]
+    return float(apart.min()) if len(apart) else 0.0
+
+
+def lobe_coefficients(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return SH coefficients of lobes along peaks, a lobe's largest amplitude being the peak's.
+
+    Parameters
+    ----------
+    numbers : (n_voxels, 3 k) float32
+        RAS+.
+
+    Returns
+    -------
+    (n_voxels, 45) float32
+        In the basis tournier07, RAS+ axes.
+    """
+    of_powers = legendre.poly2leg([0.0] * LOBE_LMAX + [1.0])
+    degrees = np.concatenate([[degree] * (2 * degree + 1) for degree in range(0, LOBE_LMAX + 1, 2)])
+    factors = (4 * np.pi / (2 * degrees + 1) * of_powers[degrees]).astype(np.float32)
+    coefficients = np.zeros((len(numbers), len(degrees)), np.float32)
+    for first in range(0, len(numbers), VOXELS_A_BLOCK):
+        some = numbers[first : first + VOXELS_A_BLOCK].reshape(-1, numbers.shape[1] // 3, 3)
+        lengths = np.linalg.norm(some, axis=2)
+        rows, columns = np.nonzero(lengths)
+        units = some[rows, columns] / lengths[rows, columns, None]
+        lobes = sh_matrix(units, LOBE_LMAX, "tournier07") * lengths[rows, columns, None]
+        np.add.at(coefficients, rows + first, lobes * factors)
+    return coefficients

@@ -1,0 +1,155 @@
+"""Weights of streamlines: text files as tcksift2 writes them, or a column of a .trx file.
+
+Called by the tractograms, the recipes, the command and the plugin.
+"""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...errors import FileError, InvalidTractogramError
+from ..paths import existing_file, written_whole
+
+COLUMNS = "dps/"  # the folder of a .trx file with values per streamline
+
+
+def checked_weights(weights: ArrayLike, n: int) -> NDArray[np.float32]:
+    """Return weights of `n` streamlines as (n,) float32.
+
+    Raises
+    ------
+    InvalidTractogramError
+        When there are more or fewer, or one is not a number from 0.
+    """
+    values = np.ascontiguousarray(weights, dtype=np.float32)
+    if values.shape != (n,):
+        raise InvalidTractogramError(
+            f"weights has shape {values.shape}, but {n} streamlines need {(n,)}."
+        )
+    n_bad = int((~(np.isfinite(values) & (values >= 0))).sum())
+    if n_bad:
+        raise InvalidTractogramError(
+            f"{n_bad} of {n} weights are negative or not finite; give numbers from 0."
+        )
+    return values
+
+
+def load_weights(path: str | PathLike[str], name: str = "") -> NDArray[np.float32]:
+    """Read one weight a streamline.
+
+    Parameters
+    ----------
+    path : path-like
+        A text file of numbers, on one line or many, with ``#`` before comments, as ``tcksift2``
+        and ``tcksample`` write them; or a .trx file.
+    name : str
+        Of the column (data per streamline, dps) of a .trx file; may be left out where there is one.
+
+    Returns
+    -------
+    (n_streamlines,) float32
+
+    Raises
+    ------
+    FileError
+        When the file is missing or holds no such numbers.
+    """
+    file = existing_file(path)
+    if file.suffix.lower() == ".trx":
+        return _column(file, name)
+    if name:
+        raise FileError(f"{file} has no columns, so none is called {name!r}; leave the name out.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy's remark on an empty file; said below
+            values = np.loadtxt(file, dtype=np.float64, comments="#", delimiter=None, ndmin=1)
+    except UnicodeDecodeError:
+        raise FileError(f"{file} is no text; give weights as tcksift2 writes them.") from None
+    except ValueError as error:
+        raise FileError(
+            f"{file} does not hold one number a streamline ({error}); give weights as tcksift2 "
+            "writes them."
+        ) from None
+    except OSError as error:
+        raise FileError(
+            f"{file} cannot be read ({error.strerror or error}); check its permissions."
+        ) from None
+    if values.size == 0 or (values.ndim > 1 and min(values.shape) > 1):
+        raise FileError(
+            f"{file} holds numbers of shape {values.shape}; give one weight a streamline."
+        )
+    return values.ravel().astype(np.float32)
+
+
+def columns_of(path: str | PathLike[str]) -> list[str]:
+    """Return the names of the values per streamline of a .trx file; none of other files.
+
+    Raises
+    ------
+    FileError
+        When the file is missing or damaged.
+    """
+    file = existing_file(path)
+    if file.suffix.lower() != ".trx":
+        return []
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return sorted(_entries(archive))
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise FileError(f"{file} is no .trx file ({error}); export it again.") from None
+
+
+def save_weights(weights: ArrayLike, path: str | PathLike[str]) -> None:
+    """Write weights as text, one a line, whole or not at all; MRtrix3 reads it.
+
+    Raises
+    ------
+    FileError
+        When it cannot be written.
+    """
+    values = np.asarray(weights, dtype=np.float32)
+    with written_whole(path) as temporary:
+        np.savetxt(temporary, values, fmt="%.9g")  # enough digits for every float32
+
+
+def _entries(archive: zipfile.ZipFile) -> dict[str, str]:
+    """Return the entries of an archive that are columns, by name."""
+    return {
+        entry.removeprefix(COLUMNS).split(".")[0]: entry
+        for entry in archive.namelist()
+        if entry.startswith(COLUMNS) and not entry.endswith("/")
+    }
+
+
+def _column(file: Path, name: str) -> NDArray[np.float32]:
+    """Read a column of a .trx file by its place in the archive: name.columns.dtype."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            found = _entries(archive)
+            wanted = name or ("weights" if "weights" in found else "")
+            if not wanted and len(found) == 1:
+                (wanted,) = found
+            if wanted not in found:
+                there = ", ".join(sorted(found)) or "none"
+                raise FileError(
+                    f"{file} has no values per streamline called {wanted or 'weights'!r}; "
+                    f"it has {there}."
+                )
+            entry = found[wanted]
+            data = archive.read(entry)
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise FileError(f"{file} is no .trx file ({error}); export it again.") from None
+    parts = Path(entry).name.split(".")
+    try:
+        values = np.frombuffer(data, np.dtype(parts[-1]).newbyteorder("<"))
+    except (TypeError, ValueError):
+        raise FileError(f"{file} holds {entry}, which are no numbers; export it again.") from None
+    if len(parts) > 2 and parts[1] != "1":
+        raise FileError(f"{file} holds {parts[1]} values per streamline in {wanted}; give one.")
+    return values.astype(np.float32)

@@ -1,0 +1,1 @@
+"""What bundles are measured by: numbers, profiles, maps with their error, tables and plots."""

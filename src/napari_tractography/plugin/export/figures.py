@@ -1,0 +1,307 @@
+"""Figures for papers: the canvas at a size in centimetres, with legend, scale bar and letters.
+
+Called by the panel and by scripts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from napari.utils.colormaps import ensure_colormap
+from numpy.typing import NDArray
+from qtpy.QtCore import QPointF, QRectF, Qt
+from qtpy.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter
+from superqt.utils import qimage_to_array
+
+from ...errors import FileError
+from ...files.paths import check_writable, written_whole
+from ..space.orientation_labels import LABEL_PIXELS, draw_label, edge_labels
+from ..streamlines.colours import Colours
+from ..streamlines.layer import Streamlines
+from .screenshots import LARGEST_SIDE, canvas_picture
+
+CM_PER_INCH = 2.54
+BACKGROUNDS = ("white", "black", "transparent", "as on the screen")
+FONT_POINTS = 8.0
+LETTER_POINTS = 9.0
+CLEAR = 8  # of 255: what is more transparent is background
+BAR_FRACTION = 0.25  # of the picture, that the scale bar may take
+GRADIENT_FRACTION = 0.35
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What a figure is to be like.
+
+    Attributes
+    ----------
+    width_cm : float
+    dpi : float
+        Pixels an inch.
+    background : str
+        One of :data:`BACKGROUNDS`.
+    crop : bool
+        Whether to cut it to what is drawn.
+    letters : bool
+        Whether to write at the edges which side of the body they look to.
+    letter_colour : str
+        "#rrggbb"; "" for black or white, whichever is seen.
+    scale_bar : bool
+        Where the picture has one scale: in slices, and in 3-D without perspective.
+    legend : bool
+        Of the colours of the streamlines that are shown.
+    """
+
+    width_cm: float = 8.5
+    dpi: float = 300.0
+    background: str = "white"
+    crop: bool = True
+    letters: bool = True
+    letter_colour: str = ""
+    scale_bar: bool = True
+    legend: bool = True
+
+    @property
+    def width_px(self) -> int:
+        """Pixels across."""
+        return round(self.width_cm / CM_PER_INCH * self.dpi)
+
+    def pixels(self, points: float) -> float:
+        """Return typographic points as pixels."""
+        return points / 72 * self.dpi
+
+
+def save_figure(viewer: Any, path: str | Path, figure: Figure) -> None:
+    """Write what the canvas shows as a PNG of the size that was asked for, whole or not at all.
+
+    Parameters
+    ----------
+    viewer : napari.Viewer
+    path : path-like
+        Ends in .png. The file says its resolution, so that programs place it at that size.
+    figure : Figure
+
+    Raises
+    ------
+    FileError
+        When the ending is another, nothing is drawn, the picture would be too large or the file
+        cannot be written.
+    """
+    target = Path(path)
+    if target.suffix.lower() != ".png":
+        raise FileError(f"{target.name} does not end in .png; figures are saved as PNG.")
+    check_writable(target)
+    image = _compose(viewer, figure)
+    per_metre = round(figure.dpi * 100 / CM_PER_INCH)
+    image.setDotsPerMeterX(per_metre)
+    image.setDotsPerMeterY(per_metre)
+    with written_whole(target) as temporary:
+        if not image.save(str(temporary), "PNG"):
+            raise FileError(f"{target.name} cannot be written; is the disk full?")
+
+
+def figure_picture(viewer: Any, figure: Figure) -> NDArray[np.uint8]:
+    """Return a figure as (height, width, 4) uint8; see :func:`save_figure`."""
+    return np.asarray(qimage_to_array(_compose(viewer, figure)), dtype=np.uint8)
+
+
+def _compose(viewer: Any, figure: Figure) -> QImage:
+    edge = round(1.7 * figure.pixels(LETTER_POINTS)) if figure.letters else 0
+    content = _content(viewer, figure, figure.width_px - 2 * edge)
+    height, width = content.picture.shape[:2]
+    ink = _ink(viewer, figure)
+    legends = _legends(viewer) if figure.legend else []
+    bar_mm = _round_length(BAR_FRACTION * width * content.mm_per_px) if figure.scale_bar else 0.0
+    if content.mm_per_px == 0:
+        bar_mm = 0.0
+    strip = _Strip(figure, ink, width, bar_mm, content.mm_per_px, legends)
+    image = QImage(figure.width_px, height + 2 * edge + strip.height, QImage.Format.Format_ARGB32)
+    if figure.background == "transparent":
+        image.fill(Qt.GlobalColor.transparent)
+    else:
+        image.fill(_background(viewer, figure))
+    painter = QPainter(image)
+    data = np.ascontiguousarray(content.picture)
+    drawn = QImage(data.data, width, height, 4 * width, QImage.Format.Format_RGBA8888)
+    painter.drawImage(edge, edge, drawn)
+    if figure.letters:
+        _draw_letters(painter, viewer, figure, ink, QRectF(0, 0, width, height), edge)
+    strip.draw(painter, edge, height + 2 * edge)
+    painter.end()
+    return image
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """The picture without what is written around it, and its scale; 0 where it has none."""
+
+    picture: NDArray[np.uint8]
+    mm_per_px: float
+
+
+def _content(viewer: Any, figure: Figure, width_px: int) -> _Content:
+    rows, columns = canvas_picture(viewer).shape[:2]
+    top, bottom, left, right = 0, rows, 0, columns
+    if figure.crop:
+        alpha = canvas_picture(viewer, transparent=True)[..., 3] > CLEAR
+        found_rows, found_columns = np.flatnonzero(alpha.any(1)), np.flatnonzero(alpha.any(0))
+        if not len(found_rows):
+            raise FileError("Nothing is drawn, so that there is nothing to crop to; open a layer.")
+        top, bottom = int(found_rows[0]), int(found_rows[-1]) + 1
+        left, right = int(found_columns[0]), int(found_columns[-1]) + 1
+    scale = width_px / (right - left)
+    if scale * max(rows, columns) > LARGEST_SIDE:
+        raise FileError(
+            f"A figure of {figure.width_px} pixels across is too large to draw, as only "
+            f"{(right - left) / columns:.0%} of the canvas shows something; zoom in, or choose "
+            "fewer cm or dpi."
+        )
+    before = viewer.canvas.background_color_override
+    is_transparent = figure.background == "transparent"
+    if figure.background in ("white", "black"):
+        viewer.canvas.background_color_override = figure.background
+    try:
+        picture = canvas_picture(viewer, scale=scale, transparent=is_transparent)
+    finally:
+        viewer.canvas.background_color_override = before
+    first_row, first_column = round(top * scale), round(left * scale)
+    n_rows = max(round((bottom - top) * scale), 1)
+    cut = picture[first_row : first_row + n_rows, first_column : first_column + width_px]
+    camera = viewer.scene.camera
+    has_scale = viewer.dims.ndisplay == 2 or camera.perspective == 0
+    return _Content(np.ascontiguousarray(cut), 1 / (camera.zoom * scale) if has_scale else 0.0)
+
+
+def _background(viewer: Any, figure: Figure) -> QColor:
+    if figure.background in ("white", "black"):
+        return QColor(figure.background)
+    rgb = np.asarray(viewer.canvas.background_color, dtype=float).ravel()
+    return QColor.fromRgbF(*(float(value) for value in rgb[:3]))
+
+
+def _ink(viewer: Any, figure: Figure) -> QColor:
+    """Return black or white, whichever is seen; on a page black."""
+    if figure.background == "transparent":
+        return QColor("black")
+    return QColor("black" if _background(viewer, figure).lightnessF() > 0.5 else "white")
+
+
+def _draw_letters(
+    painter: QPainter, viewer: Any, figure: Figure, ink: QColor, box: QRectF, edge: int
+) -> None:
+    colour = QColor(figure.letter_colour) if figure.letter_colour else ink
+    middles = {
+        "left": QPointF(edge / 2, edge + box.height() / 2),
+        "right": QPointF(edge * 1.5 + box.width(), edge + box.height() / 2),
+        "top": QPointF(edge + box.width() / 2, edge / 2),
+        "bottom": QPointF(edge + box.width() / 2, edge * 1.5 + box.height()),
+    }
+    scale = figure.pixels(LETTER_POINTS) / LABEL_PIXELS
+    for name, letter in edge_labels(viewer).items():
+        draw_label(painter, middles[name], letter, scale, colour=colour, outline=None)
+
+
+def _legends(viewer: Any) -> list[Colours]:
+    """Return the colours of the streamlines on the screen that mean something, each once."""
+    found: dict[Any, Colours] = {}
+    for layer in viewer.layers:
+        if isinstance(layer, Streamlines) and layer.visible:
+            colours = layer.colours
+            if colours.limits is not None or colours.categories:
+                key = (colours.label, colours.limits, colours.colormap, colours.categories)
+                found.setdefault(key, colours)
+    return list(found.values())
+
+
+def _round_length(most_mm: float) -> float:
+    """Return the largest of 1, 2, 5, 10, ... mm that is not longer."""
+    if most_mm <= 0:
+        return 0.0
+    power = 10.0 ** np.floor(np.log10(most_mm))
+    return float(max(step * power for step in (1, 2, 5) if step * power <= most_mm * 1.0001))
+
+
+class _Strip:
+    """What is written below the picture: the scale bar, and a row for each legend."""
+
+    def __init__(
+        self,
+        figure: Figure,
+        ink: QColor,
+        width: int,
+        bar_mm: float,
+        mm_per_px: float,
+        legends: list[Colours],
+    ) -> None:
+        self.font = QFont()
+        self.font.setPixelSize(max(round(figure.pixels(FONT_POINTS)), 1))
+        self.ink, self.width = ink, width
+        self.bar_mm = bar_mm
+        self.bar_px = bar_mm / mm_per_px if mm_per_px else 0.0
+        self.metrics = QFontMetricsF(self.font)
+        self.line = round(1.6 * self.metrics.height())
+        self.rows = [row for colours in legends for row in self._rows_of(colours)]
+        self.height = self.line * (len(self.rows) + int(bar_mm > 0))
+
+    def _rows_of(self, colours: Colours) -> list[Any]:
+        if colours.limits is not None:
+            return [colours]
+        rows: list[list[tuple[str, Any]]] = [[]]
+        used = 0.0
+        for name, rgb in colours.categories:
+            wide = self.metrics.horizontalAdvance(name) + 2.2 * self.metrics.height()
+            if used + wide > self.width and rows[-1]:
+                rows.append([])
+                used = 0.0
+            rows[-1].append((name, rgb))
+            used += wide
+        return rows
+
+    def draw(self, painter: QPainter, left: int, top: int) -> None:
+        """Draw it below `top`, from `left` on."""
+        painter.setFont(self.font)
+        painter.setPen(self.ink)
+        high = self.metrics.height()
+        if self.bar_mm:
+            bar = QRectF(left, top + 0.42 * self.line, self.bar_px, max(high / 8, 1.0))
+            painter.fillRect(bar, self.ink)
+            place = QPointF(bar.right() + high / 2, top + self.line / 2 + self.metrics.ascent() / 2)
+            painter.drawText(place, f"{self.bar_mm:g} mm")
+            top += self.line
+        for row in self.rows:
+            base = top + self.line / 2 + self.metrics.ascent() / 2
+            if isinstance(row, Colours):
+                self._draw_gradient(painter, row, left, top, base)
+            else:
+                x = float(left)
+                for name, rgb in row:
+                    square = QRectF(x, top + (self.line - 0.7 * high) / 2, 0.7 * high, 0.7 * high)
+                    painter.fillRect(square, QColor.fromRgbF(*rgb))
+                    painter.drawText(QPointF(square.right() + 0.4 * high, base), name)
+                    x += self.metrics.horizontalAdvance(name) + 2.2 * high
+            top += self.line
+
+    def _draw_gradient(
+        self, painter: QPainter, colours: Colours, left: int, top: int, base: float
+    ) -> None:
+        assert colours.limits is not None
+        low, high = (f"{limit:.3g}" for limit in colours.limits)
+        tall = self.metrics.height()
+        name = f"{colours.label} ({colours.unit})" if colours.unit else colours.label
+        x = float(left)
+        for text in (name, low):
+            painter.drawText(QPointF(x, base), text)
+            x += self.metrics.horizontalAdvance(text) + 0.5 * tall
+        n = 256
+        rgba = ensure_colormap(colours.colormap).map(np.linspace(0, 1, n))
+        line = np.ascontiguousarray((255 * rgba).astype(np.uint8))
+        picture = QImage(line.data, n, 1, 4 * n, QImage.Format.Format_RGBA8888)
+        bar = QRectF(
+            x, top + (self.line - 0.6 * tall) / 2, GRADIENT_FRACTION * self.width, 0.6 * tall
+        )
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+        painter.drawImage(bar, picture)
+        painter.drawText(QPointF(bar.right() + 0.5 * tall, base), high)

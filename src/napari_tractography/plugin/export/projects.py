@@ -1,0 +1,166 @@
+"""The bundles of a window as a project: what is saved, and what of it is not saved yet.
+
+Called by the panel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from ...bundles import Bundle, Source
+from ...errors import InvalidTractogramError, TractographyError
+from ...project import Project
+from ...recipes.edits import Edit
+from ...recipes.streamlines import TractogramFile
+from ..session.bundles.listing import OPENED, BundleList
+from ..session.bundles.state import NO_LIMITS, BundleState
+from ..session.requests import Request
+from ..streamlines.colours import ONE_COLOUR
+from .recipes import recipe_of
+
+PLAIN = (str, bool, int, float, type(None))  # what JSON can say of a look
+
+
+def project_of(bundles: BundleList, *, proven: bool = True) -> tuple[Project, list[str]]:
+    """Return the bundles of a window as a project, and sentences on what cannot be part of it.
+
+    Parameters
+    ----------
+    bundles : BundleList
+    proven : bool
+        Whether digests are taken, which takes a while for millions of streamlines.
+    """
+    project, left_out = Project(), []
+    for state in bundles.bundles:
+        try:
+            source = _source(bundles, state, proven=proven)
+        except TractographyError as error:
+            left_out.append(f"{state.name} is left out: {error}")
+            continue
+        if source is None:
+            if not bundles.is_blank(state):
+                left_out.append(f"{state.name} is left out: it has neither seeds nor streamlines.")
+            continue
+        look = bundles.look_of(state)
+        mode = str(look.get("colour_by", "direction"))
+        bundle = Bundle(
+            state.name,
+            source,
+            colour=state.colour if mode == ONE_COLOUR else mode,
+            visible=state.is_visible,
+            look=_plain(bundles, state, look),
+        )
+        project.add(project.free_name(state.name), bundle)
+    project.views = views_of(bundles)
+    return project, left_out
+
+
+def _source(bundles: BundleList, state: BundleState, *, proven: bool) -> Source | None:
+    layer = state.streamlines_layer
+    if state.source is not None and state.given is not None and layer is None:
+        return state.source
+    if state.is_opened:
+        return file_source(state, proven=proven)
+    request, is_result = _request(bundles, state)
+    if request is None:
+        return None
+    recipe = recipe_of(request, list(bundles.viewer.layers))
+    if not is_result or state.tractogram is None or layer is None:
+        return recipe
+    edits = (*layer.editor.edits, *filters_of(state))
+    recipe = replace(recipe, weights=state.weights, edits=edits)
+    return recipe.with_result(state.tractogram, state.report.backend) if proven else recipe
+
+
+def _request(bundles: BundleList, state: BundleState) -> tuple[Request | None, bool]:
+    """Return what to save, and whether the streamlines that are shown are its result.
+
+    That is what is set now; but of streamlines that were edited by hand what gave them.
+    """
+    wanted = bundles.wanted_of(state)
+    result, layer = state.result_request, state.streamlines_layer
+    if result is None or layer is None or not result.is_whole:
+        return wanted, False
+    if layer.editor.is_edited or wanted is None or result.gives_the_same_as(wanted):
+        return result, True
+    return wanted, False
+
+
+def file_source(state: BundleState, *, proven: bool = True, named: bool = True) -> TractogramFile:
+    """Return streamlines that were opened as the file that they are in, and what became of them.
+
+    Parameters
+    ----------
+    state : BundleState
+    proven : bool
+        Whether the digest is taken.
+    named : bool
+        Whether they must be in a file.
+
+    Raises
+    ------
+    InvalidTractogramError
+        When they are in no file.
+    FileError
+        When the file is gone.
+    """
+    layer = state.streamlines_layer
+    if layer is None or (named and state.path == OPENED):
+        raise InvalidTractogramError(
+            f"{state.name} is in no file; press Save... first, and open that."
+        )
+    known = TractogramFile.file(state.path, hashed=False) if named else TractogramFile(state.path)
+    return replace(
+        known,
+        weights=state.weights,
+        edits=(*layer.editor.edits, *filters_of(state)),
+        digest=layer.tractogram.digest() if proven else "",
+    )
+
+
+def filters_of(state: BundleState) -> tuple[Edit, ...]:
+    """Return what regions, lengths and weights filter out of the streamlines shown, as edits."""
+    found: tuple[Edit, ...] = ()
+    regions, rule, limits = state.filtered_by
+    if regions:
+        found += (Edit.passing(regions, rule),)
+    if limits != NO_LIMITS:
+        found += (Edit.lengths(*limits),)
+    if state.min_weight > 0:
+        found += (Edit.weights(state.min_weight),)
+    return found
+
+
+def _plain(bundles: BundleList, state: BundleState, look: dict[str, Any]) -> dict[str, Any]:
+    """Return everything else that makes a bundle look and be set as it is."""
+    by_hand, seeding = bundles.settings_of(state)
+    return {
+        "swatch": state.colour,
+        "display": {name: value for name, value in look.items() if isinstance(value, PLAIN)},
+        "by_hand": dict(by_hand),
+        "seeding": asdict(seeding),
+    }
+
+
+def views_of(bundles: BundleList) -> dict[str, Any]:
+    """Return how the window looks at the bundles."""
+    viewer = bundles.viewer
+    camera, dims = viewer.scene.camera, viewer.dims
+    return {
+        "active": bundles.active.name,
+        "ndisplay": int(dims.ndisplay),
+        "point": [float(x) for x in dims.point],
+        "order": [int(axis) for axis in dims.order],
+        "center": [float(x) for x in camera.center],
+        "zoom": float(camera.zoom),
+        "angles": [float(x) for x in camera.angles],
+    }
+
+
+def fingerprint(bundles: BundleList) -> dict[str, Any]:
+    """Return what would be saved, without digests and views: others mean something is unsaved."""
+    content = project_of(bundles, proven=False)[0].content(Path.cwd())
+    content.pop("views", None)
+    return content

@@ -1,0 +1,113 @@
+"""What a run asks for as a recipe: where the FOD is, and seeds, mask and regions as they are.
+
+Called by :mod:`.projects`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from napari.layers import Layer
+
+from ...errors import InvalidFodError
+from ...phantoms import is_phantom
+from ...recipes.recipe import Recipe
+from ...recipes.sources import FodSource, RegionSource, SeedSource
+from ...recipes.tissues import TissueSource
+from ...recipes.volumes import VolumeSource
+from ..layers.volumes import fod_of
+from ..session.requests import Request
+from ..session.seeding import (
+    SeedBetween,
+    Seeding,
+    SeedInterface,
+    SeedMask,
+    SeedSpheres,
+    first_numbers,
+)
+from .scripts import path_of, path_of_tissues, vector_reading
+
+
+def recipe_of(request: Request, layers: Sequence[Layer]) -> Recipe:
+    """Return the recipe of a full run; the SHA-256 of its FOD is taken when it is saved.
+
+    Parameters
+    ----------
+    request : Request
+    layers : sequence of Layer
+        One of which shows the FOD.
+
+    Raises
+    ------
+    InvalidFodError, InvalidTissuesError
+        When the FOD did not come from a file and is no phantom, or tissues are from no file.
+    FileError
+        When a file is gone.
+    """
+    fod, parameters = request.fod, request.parameters
+    mask = None if request.mask is None else VolumeSource.of_array(request.mask, fod.grid)
+    tissues = None
+    if request.tissues is not None:
+        tissues = TissueSource.file(path_of_tissues(request.tissues), hashed=False)
+    seeding = request.seeding
+    ends = (seeding.one, seeding.other) if isinstance(seeding, SeedBetween) else ()
+    return Recipe(
+        fod=_fod_source(request, layers),
+        seeds=_seed_sources(request.seeding, parameters.random_seed),
+        parameters=parameters,
+        mask=mask,
+        regions=tuple(RegionSource.of(region) for region in request.regions),
+        include_rule=request.include_rule,
+        tissues=tissues,
+        select=request.select,
+        between=tuple(RegionSource.of(region) for region in ends),
+    )
+
+
+def _fod_source(request: Request, layers: Sequence[Layer]) -> FodSource:
+    fod = request.fod
+    layer = next((layer for layer in layers if fod_of(layer) is fod), None)
+    path = None if layer is None else path_of(layer)
+    if path is not None:
+        return FodSource.file(
+            path,
+            kind=fod.kind,
+            basis=fod.basis,
+            frame=fod.frame,
+            hashed=False,
+            **vector_reading(fod),
+        )
+    if is_phantom(fod):
+        return FodSource.of_phantom(fod)
+    raise InvalidFodError(
+        f"The FOD {fod.name} did not come from a file; save it and open it from there."
+    )
+
+
+def _seed_sources(seeding: Seeding, random_seed: int) -> tuple[SeedSource, ...]:
+    if isinstance(seeding, SeedSpheres):
+        spheres = zip(
+            seeding.positions_mm.tolist(),
+            seeding.radii_mm.tolist(),
+            seeding.n_each,
+            first_numbers(seeding.n_each),
+            strict=True,
+        )
+        return tuple(
+            SeedSource(
+                "sphere",
+                n=n,
+                random_seed=random_seed,
+                center_mm=tuple(centre),
+                radius_mm=radius,
+                first=first,
+            )
+            for centre, radius, n, first in spheres
+        )
+    if isinstance(seeding, SeedMask):
+        volume = VolumeSource.of_array(seeding.mask, seeding.grid)
+        return (SeedSource("mask", n=seeding.n_seeds, random_seed=random_seed, volume=volume),)
+    if isinstance(seeding, SeedBetween):
+        return ()
+    kind = "interface" if isinstance(seeding, SeedInterface) else "fod"
+    return (SeedSource(kind, n=seeding.n_seeds, random_seed=random_seed),)

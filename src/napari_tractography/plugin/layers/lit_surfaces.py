@@ -1,0 +1,73 @@
+"""How the canvas draws our surfaces: light from the camera, and slices with sharp edges.
+
+napari lights a surface from a side that depends on the orientation of the camera; in ours that is
+from behind. It needs a Qt binding, as any canvas does, so it is imported when a layer is made.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from napari._vispy.layers.surface import VispySurfaceLayer
+from napari._vispy.utils.visual import layer_to_visual
+from vispy.visuals.filters import Filter
+
+LIGHT_UP, LIGHT_ASIDE = 0.45, 0.35  # of the way to what is seen
+AMBIENT, DIFFUSE, SPECULAR, SHININESS = 0.42, 0.62, 0.18, 40.0
+
+
+class VispyLitSurface(VispySurfaceLayer):  # type: ignore[misc]
+    """Lights a surface from beside the camera, on whatever side that is."""
+
+    def _on_view_direction_change(self, view: Any = None, up: Any = None) -> None:
+        if view is not None and up is not None:
+            # The way that the light goes, from above and one side of the eye.
+            light = np.asarray(view, float) - LIGHT_UP * np.asarray(up, float)
+            self._light_direction = light + LIGHT_ASIDE * np.cross(view, up)
+        light_filter = self.node.shading_filter
+        if light_filter is not None and self._meshdata._vertices is not None:
+            light_filter.ambient_light = (1.0, 1.0, 1.0, AMBIENT)
+            light_filter.diffuse_light = (1.0, 1.0, 1.0, DIFFUSE)
+            light_filter.specular_light = (1.0, 1.0, 1.0, SPECULAR)
+            light_filter.shininess = SHININESS
+            light_filter.light_dir = self._light_direction
+
+
+class _Cut(Filter):  # type: ignore[misc]
+    """Leaves out what is transparent, so that it hides nothing behind it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            fcode="""
+            void cut() {
+                if (gl_FragColor.a < 0.4) { discard; }
+                gl_FragColor.a = 1.0;
+            }
+            """,
+            fhook="post",
+            fpos=6,  # after the texture, before the opacity of the layer
+        )
+
+
+class VispySlices(VispySurfaceLayer):  # type: ignore[misc]
+    """Draws textures interpolated, and nothing where they are transparent."""
+
+    def __init__(self, layer: Any, **kwargs: Any) -> None:
+        super().__init__(layer, **kwargs)
+        self.node.attach(_Cut())
+
+    def _on_texture_change(self) -> None:
+        super()._on_texture_change()
+        if self._texture_filter is not None:
+            texture = self._texture_filter.fshader["u_texture"].value
+            wanted = "linear" if self.layer.is_smooth else "nearest"
+            texture.interpolation = wanted
+            texture.wrapping = "clamp_to_edge"
+
+
+def register(layer_class: type, visual: type) -> None:
+    """Have napari's canvas draw the layers of a class with one of the classes above."""
+    with suppress(ImportError):
+        layer_to_visual[layer_class] = visual

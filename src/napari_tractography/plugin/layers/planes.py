@@ -1,0 +1,310 @@
+"""Three planes: the axial, coronal and sagittal slice of a volume in 3-D.
+
+They lie at the slices of the viewer, in the colours of the volume's own layer, and follow both.
+Drawn as a surface of three rectangles, so that streamlines and planes hide each other where they
+pass in front. Called by the View section of the panel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from napari.layers import Image, Layer, Surface
+from numpy.typing import NDArray
+from scipy.ndimage import binary_fill_holes
+from superqt.utils import qthrottled
+
+from ..space.display import UNITS, DisplaySpace, display_space_of_layer
+from ..space.layer_list import insert_beside, place_of_lowest
+from ..streamlines.layer import Streamlines
+from .on_volume import OnVolume
+
+UPDATE_MS = 30
+FAINT = 0.1  # of the contrast: what is darker, around the body, is left out
+MARGIN = 2  # pixels between the slices of one texture, so that none runs into the next
+NAME = "Slices"
+
+
+class SliceSurface(OnVolume, Surface):  # type: ignore[misc]
+    """The rectangles of three slices, in voxels of the volume."""
+
+    _type_string = "surface"  # for writers and icons
+    is_smooth = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        with suppress(ImportError):  # without a Qt binding there is no canvas
+            from .lit_surfaces import VispySlices, register
+
+            register(SliceSurface, VispySlices)
+        super().__init__(*args, **kwargs)
+
+
+class SlicePlanes:
+    """The slices of one volume in 3-D.
+
+    Parameters
+    ----------
+    viewer : napari.viewer.ViewerModel
+    source : Image
+        A 3-D volume. It is hidden in 3-D as long as its slices are shown.
+    beside : sequence of Layer
+        Other volumes that would veil the slices, hidden as well.
+
+    Attributes
+    ----------
+    layer : SliceSurface
+        In the viewer until it is removed there or by :meth:`close`.
+    """
+
+    def __init__(self, viewer: Any, source: Image, beside: Sequence[Layer] = ()) -> None:
+        self.viewer = viewer
+        self.source = source
+        self.space: DisplaySpace = display_space_of_layer(source)
+        self._shape = tuple(int(n) for n in source.data.shape[:3])
+        self._pictures: dict[int, tuple[int, NDArray[np.uint8]]] = {}
+        self._corners, size = _atlas(self._shape)
+        self._texture = np.zeros((*size, 4), np.uint8)
+        faces = np.array([[0, 1, 2], [0, 2, 3]])
+        self.layer = SliceSurface(
+            (self._vertices(), np.concatenate([faces + 4 * axis for axis in range(3)])),
+            vertex_colors=np.ones((12, 4), np.float32),
+            texture=self._painted(),
+            texcoords=_texture_corners(self._corners, self._shape, size),
+            name=f"{NAME} of {source.name}",
+            shading="none",
+            scale=self.space.scale,
+            translate=self.space.translate,
+            units=UNITS,
+            visible=viewer.dims.ndisplay == 3,
+        )
+        self.layer.space = self.space
+        self._hidden: dict[Layer, bool] = dict.fromkeys([source, *beside], True)
+        at = place_of_lowest(viewer.layers, lambda layer: isinstance(layer, Streamlines))
+        insert_beside(viewer, self.layer, at)
+        if viewer.dims.ndisplay == 3:
+            self._hide()
+        self.update = qthrottled(self._update, timeout=UPDATE_MS)
+        for event in self._events:
+            event.connect(self._on_slice)
+        for event in self._look_events:
+            event.connect(self._on_look)
+        viewer.dims.events.ndisplay.connect(self._on_ndisplay)
+        viewer.layers.events.removed.connect(self._on_removed)
+        viewer.mouse_drag_callbacks.append(self._drag_callback)  # seeds under the mouse go first
+
+    @property
+    def _events(self) -> tuple[Any, ...]:
+        events = self.viewer.dims.events
+        return events.point, events.ndim
+
+    @property
+    def _look_events(self) -> tuple[Any, ...]:
+        events = self.source.events
+        return events.contrast_limits, events.colormap, events.gamma, events.data
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """The slice across each axis (z, y, x) of the volume that is shown."""
+        point = np.asarray(self.viewer.dims.point[-3:], float)
+        voxel = np.round((point - self.space.translate) / np.asarray(self.space.scale)).astype(int)
+        return tuple(int(i) for i in np.clip(voxel, 0, np.array(self._shape) - 1))
+
+    def close(self) -> None:
+        """Take the slices off the screen, and show the volume again."""
+        if self.layer in self.viewer.layers:
+            self.viewer.layers.remove(self.layer)
+        else:
+            self._disconnect()
+
+    # Following the viewer and the volume.
+
+    def _on_removed(self, event: Any) -> None:
+        if event.value is self.layer:
+            self._disconnect()
+        elif event.value is self.source:
+            self.close()
+
+    def _disconnect(self) -> None:
+        self.update.cancel()
+        for event in self._events:
+            event.disconnect(self._on_slice)
+        for event in self._look_events:
+            event.disconnect(self._on_look)
+        self.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
+        self.viewer.layers.events.removed.disconnect(self._on_removed)
+        if self._drag_callback in self.viewer.mouse_drag_callbacks:
+            self.viewer.mouse_drag_callbacks.remove(self._drag_callback)
+        self._show_again()
+
+    def _on_slice(self, _event: Any = None) -> None:
+        self.update()
+
+    def _on_look(self, _event: Any = None) -> None:
+        self._pictures.clear()
+        self.update()
+
+    def _on_ndisplay(self, _event: Any = None) -> None:
+        is_space = self.viewer.dims.ndisplay == 3
+        self.layer.visible = is_space
+        if is_space:
+            self._hide()
+            self.update()
+        else:
+            self._show_again()
+
+    def _hide(self) -> None:
+        """Hide the volumes, which are seen again in slices if they were."""
+        for layer in self._hidden:
+            self._hidden[layer] = layer.visible
+            layer.visible = False
+
+    def show_in_slices(self, layer: Layer) -> None:
+        """Have a hidden volume seen again in slices."""
+        self._hidden[layer] = True
+
+    def _show_again(self) -> None:
+        for layer, was_visible in self._hidden.items():
+            if was_visible:
+                layer.visible = True
+
+    def _update(self) -> None:
+        if self.viewer.dims.ndisplay == 3 and self.layer in self.viewer.layers:
+            self.layer._texture = self._painted()  # one redraw, when all belongs together
+            self.layer.vertices = self._vertices()
+            self.layer.events.texture(value=self.layer.texture)
+
+    # Rectangles and their pictures.
+
+    def _vertices(self) -> NDArray[np.float32]:
+        """(12, 3) float32: corners of the axial, coronal and sagittal slice, voxels (z, y, x)."""
+        last = np.array(self._shape) - 0.5
+        vertices = np.empty((3, 4, 3), np.float32)
+        for axis, index in enumerate(self.indices):
+            down, along = (other for other in range(3) if other != axis)
+            vertices[axis, :, axis] = index
+            vertices[axis, :, down] = [-0.5, -0.5, last[down], last[down]]
+            vertices[axis, :, along] = [-0.5, last[along], last[along], -0.5]
+        return vertices.reshape(-1, 3)
+
+    def _painted(self) -> NDArray[np.uint8]:
+        """Return the texture of all three slices; only slices that changed are painted."""
+        texture = self._texture.copy()
+        for axis, index in enumerate(self.indices):
+            before = self._pictures.get(axis)
+            if before is None or before[0] != index:
+                self._pictures[axis] = index, self._picture(axis, index)
+            picture = self._pictures[axis][1]
+            row, column = self._corners[axis]
+            texture[row : row + picture.shape[0], column : column + picture.shape[1]] = picture
+        return texture
+
+    def _picture(self, axis: int, index: int) -> NDArray[np.uint8]:
+        """Return one slice as the layer of the volume colours it, transparent around the body."""
+        values = np.asarray(np.take(self.source.data, index, axis=axis))
+        if self.source.rgb:
+            rgb = values[..., :3].astype(np.float32)
+            rgb *= 1.0 if values.dtype == np.uint8 else 255.0
+            body = rgb.max(axis=-1) > 255 * FAINT
+            rgba = np.concatenate([rgb, np.full((*body.shape, 1), 255.0)], axis=-1)
+        else:
+            low, high = self.source.contrast_limits
+            numbers = np.nan_to_num(values.astype(np.float32))
+            shades = np.clip((numbers - low) / max(high - low, 1e-12), 0, 1) ** self.source.gamma
+            rgba = 255 * self.source.colormap.map(shades.ravel()).reshape(*shades.shape, 4)
+            body = numbers > low + FAINT * (high - low)
+        picture = np.clip(np.rint(rgba), 0, 255).astype(np.uint8)
+        picture[..., 3] = np.where(binary_fill_holes(body), 255, 0)
+        return np.asarray(picture, dtype=np.uint8)
+
+    # Dragging.
+
+    def hit(
+        self, position: NDArray[np.float64], direction: NDArray[np.float64]
+    ) -> tuple[int, NDArray[np.float64]] | None:
+        """Return the axis of the first plane that a ray meets, and where; None for none.
+
+        Parameters
+        ----------
+        position, direction : (3,) float64
+            Of the ray from the eye, display mm (z, y, x).
+        """
+        scale = np.asarray(self.space.scale, float)
+        start, way = (position - self.space.translate) / scale, direction / scale
+        found: list[tuple[float, int]] = []
+        for axis, index in enumerate(self.indices):
+            if abs(way[axis]) < 1e-9:
+                continue
+            t = (index - start[axis]) / way[axis]
+            voxel = np.round(start + t * way).astype(int)
+            if ((voxel < 0) | (voxel >= self._shape)).any():
+                continue
+            pixel = tuple(np.delete(voxel, axis))
+            if self._pictures[axis][1][pixel][3]:
+                found.append((float(t), axis))
+        if not found:
+            return None
+        t, axis = min(found)
+        return axis, position + t * direction
+
+    def _drag_callback(self, viewer: Any, event: Any) -> Any:
+        """Move the plane under the mouse across itself: Ctrl and drag."""
+        if viewer.dims.ndisplay != 3 or set(event.modifiers) != {"Control"} or event.handled:
+            return
+        if event.view_direction is None or not self.layer.visible:
+            return
+        sight = np.asarray(event.view_direction, float)[-3:]
+        first = self.hit(np.asarray(event.position, float)[-3:], sight)
+        if first is None:
+            return
+        axis, _ = first
+        extra = viewer.dims.ndim - 3
+        across = np.eye(3)[axis]
+        steep = 1.0 - float(sight[axis]) ** 2  # of the axis in the plane of the screen
+        pressed = np.asarray(event.position, float)[-3:]
+        begin = float(viewer.dims.point[extra + axis])
+        event.handled = True  # on the press: the camera then ignores the whole drag
+        yield
+        while event.type == "mouse_move":
+            event.handled = True
+            moved = np.asarray(event.position, float)[-3:] - pressed
+            # On the screen the way of the plane is foreshortened by what it goes along the sight.
+            way = (moved @ across) / max(steep, 0.05)
+            viewer.dims.set_point(extra + axis, begin + way)
+            yield
+
+
+def _atlas(
+    shape: tuple[int, ...],
+) -> tuple[tuple[tuple[int, int], ...], tuple[int, int]]:
+    """Return where the slices begin in one texture, (row, column), and its size."""
+    nz, ny, nx = shape
+    corners = ((MARGIN, MARGIN), (MARGIN, nx + 2 * MARGIN), (MARGIN, 2 * nx + 3 * MARGIN))
+    return corners, (max(ny, nz) + 2 * MARGIN, 2 * nx + ny + 4 * MARGIN)
+
+
+def _texture_corners(
+    corners: tuple[tuple[int, int], ...], shape: tuple[int, ...], size: tuple[int, int]
+) -> NDArray[np.float32]:
+    """Return where the corners of the rectangles are in the texture, 0 to 1, (12, 2) float32.
+
+    napari turns textures upside down: their first row is at 1.
+    """
+    found = np.empty((3, 4, 2), np.float32)
+    for axis, (row, column) in enumerate(corners):
+        height, width = (n for other, n in enumerate(shape) if other != axis)
+        rows = np.array([row, row, row + height, row + height]) / size[0]
+        columns = np.array([column, column + width, column + width, column]) / size[1]
+        found[axis] = np.stack([columns, 1 - rows], axis=1)
+    return found.reshape(-1, 2)
+
+
+def plane_sources(layers: Any) -> list[Layer]:
+    """Return the layers whose slices can be shown: 3-D images."""
+    return [
+        layer
+        for layer in layers
+        if isinstance(layer, Image) and layer.ndim == 3 and not layer.multiscale
+    ]

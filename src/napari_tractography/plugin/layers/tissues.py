@@ -1,0 +1,121 @@
+"""Tissue images as napari layers: what shows one, what may serve as one, and what it says.
+
+Called by the Tissues section, the session and the reader of MRtrix images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from napari.layers import Image, Labels, Layer
+from napari.utils.colormaps import DirectLabelColormap
+
+from ...tissues import N_TISSUES, Tissues
+from ..space.display import DisplaySpace
+from .volumes import LayerData, voxels_of
+
+TISSUES_KEY = "tissues"  # layer.metadata[TISSUES_KEY]: the Tissues that a labels layer shows
+OVERLAY_OPACITY = 0.3
+# Of the tissues in their order: told apart by people with a red-green weakness (Okabe and Ito).
+COLOURS = ("#e69f00", "#d55e00", "#f0e442", "#0072b2", "#cc79a7")
+
+
+def tissue_layer_data(tissues: Tissues) -> LayerData:
+    """Return a tissue image as a labels layer, (z, y, x): the number of the largest, from 1."""
+    largest = tissues.fractions.argmax(axis=3) + 1
+    space = DisplaySpace.of(tissues.grid)
+    held = np.where(tissues.fractions.any(axis=3), largest, 0)
+    labels = np.ascontiguousarray(space.volume(held), dtype=np.uint8)
+    kwargs = space.layer_kwargs
+    kwargs["metadata"][TISSUES_KEY] = tissues
+    colours: dict[int | None, str] = {None: "transparent", **dict(enumerate(COLOURS, 1))}
+    kwargs |= {
+        "name": tissues.name,
+        "opacity": OVERLAY_OPACITY,
+        "colormap": DirectLabelColormap(color_dict=colours),
+    }
+    return labels, kwargs, "labels"
+
+
+def shown_tissues(layer: Layer | None) -> Tissues | None:
+    """Return the tissue image that a layer was made of, or None."""
+    found = None if layer is None else layer.metadata.get(TISSUES_KEY)
+    return found if isinstance(found, Tissues) else None
+
+
+def tissue_layers(layers: Iterable[Layer]) -> list[Layer]:
+    """Return the layers that may serve as a tissue image.
+
+    Those made of one, other 3-D labels, which may be FreeSurfer's, and images of five volumes.
+    """
+    return [layer for layer in layers if isinstance(layer, Labels) and _is_3d(layer)] + [
+        layer
+        for layer in layers
+        if isinstance(layer, Image)
+        and not isinstance(layer, Labels)
+        and not layer.multiscale
+        and layer.ndim == 4
+        and layer.data.shape[0] == N_TISSUES
+    ]
+
+
+def tissues_of(layer: Layer, space: DisplaySpace) -> Tissues:
+    """Return the tissue image that a layer holds.
+
+    Parameters
+    ----------
+    layer : Labels or Image
+        One of :func:`tissue_layers`.
+    space : DisplaySpace
+        Of the FOD, in which a layer lies that has no affine of its own.
+
+    Raises
+    ------
+    InvalidTissuesError
+        When its values are neither fractions of tissues nor FreeSurfer's labels.
+    InvalidGridError
+        When the layer's affine makes no sense.
+    """
+    made = shown_tissues(layer)
+    if made is not None:
+        return made
+    path = str(layer.metadata.get("path") or layer.source.path or "")
+    if isinstance(layer, Labels):
+        labels, grid = voxels_of(layer, space)
+        return Tissues.from_labels(np.array(labels), grid, name=layer.name, path=path)
+    fractions, grid = voxels_of(_FirstAxisLast(layer), space)
+    return Tissues(fractions, grid, name=layer.name, path=path)
+
+
+def _is_3d(layer: Layer) -> bool:
+    return layer.ndim == 3 and not layer.multiscale
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstAxisLast:
+    """A layer of 3-D volumes one after the other, seen as one 3-D volume of vectors."""
+
+    layer: Layer
+
+    @property
+    def data(self) -> Any:
+        return np.moveaxis(np.asarray(self.layer.data), 0, 3)
+
+    @property
+    def ndim(self) -> int:
+        return int(self.layer.ndim) - 1
+
+    @property
+    def name(self) -> str:
+        return str(self.layer.name)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        metadata: dict[str, Any] = self.layer.metadata
+        return metadata
+
+    def data_to_world(self, position: Any) -> Any:
+        return np.asarray(self.layer.data_to_world((0, *position)))[1:]

@@ -1,0 +1,404 @@
+"""The Bundles section of the panel: a list of bundles, and what is done to the active one.
+
+Called by the panel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from napari.layers import Tracks
+from napari.utils.notifications import show_error
+from qtpy.QtCore import QEvent, QPointF, QRectF, QSize, Qt
+from qtpy.QtGui import (
+    QColor,
+    QIcon,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPainter,
+    QPainterPath,
+    QPalette,
+    QPen,
+    QPixmap,
+)
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QColorDialog,
+    QHeaderView,
+    QLabel,
+    QMenu,
+    QPushButton,
+    QSizePolicy,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ...errors import TractographyError
+from ..session.bundles.listing import BundleList
+from ..session.bundles.making import take_tracks
+from ..session.bundles.state import BundleState
+from ..streamlines.layer import Streamlines
+from .widgets.sections import button, row
+
+MAX_ROWS = 6  # that are seen at once
+EYE, COLOUR, NAME, COUNT = range(4)
+ICON = 16  # pixels
+NARROW = 24  # pixels, of a column of icons
+LINK = "color: #5b8def"  # to be read in a dark and in a light window
+GLYPH_STYLE = "padding: 3px 4px;"
+HELP = (
+    "The bundles of this window. Seeds, regions, parameters and edits below are those of the "
+    "selected one. Double-click a name to change it, a colour to choose another."
+)
+
+
+class BundleSection(QWidget):  # type: ignore[misc]
+    """The list of bundles and its tools.
+
+    Parameters
+    ----------
+    bundles : BundleList
+    colour_chosen : callable
+        Called after a person chose a colour for the active bundle.
+    mirror : callable
+        Makes a mirrored copy of the active bundle.
+    """
+
+    def __init__(
+        self,
+        bundles: BundleList,
+        *,
+        colour_chosen: Callable[[str], None],
+        mirror: Callable[[], None],
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.bundles = bundles
+        self._colour_chosen = colour_chosen
+        self._is_showing = False
+        self.table = _Table(self)
+        self.new = button("New", "Make a bundle without seeds and regions.")
+        self.copy = button(
+            "Duplicate", "Make a copy of the selected bundle, with seeds, regions and streamlines."
+        )
+        self.mirror = button(
+            "Mirror",
+            "Make a bundle on the other side: seeds and regions of the selected one, mirrored at "
+            "the midsagittal plane.",
+        )
+        self.delete = button(
+            "Delete", "Delete the selected bundle with its layers; so does the Delete key."
+        )
+        self.up = _glyph("▲", "Move the selected bundle up the list; so does Ctrl+Up.")
+        self.down = _glyph("▼", "Move the selected bundle down the list; so does Ctrl+Down.")
+        self.told = QLabel()
+        self.told.setTextInteractionFlags(
+            Qt.TextInteractionFlag.LinksAccessibleByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+        )
+        self.told.setToolTip("What was done to the list last; Ctrl+Z in the list undoes it, too.")
+        self.told.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.told.linkActivated.connect(self._on_link)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(5)
+        layout.addWidget(self.table)
+        self.tools = row(self.new, self.copy, self.mirror, self.delete, self.up, self.down)
+        self.tools.layout().setSpacing(3)
+        layout.addWidget(self.tools)
+        layout.addWidget(self.told)
+        self.offer = QLabel()
+        self.offer.setToolTip(
+            "Its tracks become streamlines of a bundle, to be dissected; the layer is hidden."
+        )
+        self.offer.setTextInteractionFlags(self.told.textInteractionFlags())
+        self.offer.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.offer.linkActivated.connect(lambda _link: self.take_tracks())
+        layout.addWidget(self.offer)
+        self.new.clicked.connect(lambda: bundles.add())
+        self.copy.clicked.connect(lambda: bundles.duplicate())
+        self.mirror.clicked.connect(mirror)
+        self.delete.clicked.connect(self.delete_active)
+        self.up.clicked.connect(lambda: bundles.move(bundles.active, -1))
+        self.down.clicked.connect(lambda: bundles.move(bundles.active, 1))
+        bundles.changed.connect(self.refresh)
+        bundles.history.changed.connect(self._show_history)
+        self.refresh()
+        self._show_history()
+
+    # -- what it shows -------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Show the bundles as they are."""
+        bundles, table = self.bundles.bundles, self.table
+        self._is_showing = True
+        try:
+            if table.rowCount() != len(bundles):
+                table.setRowCount(len(bundles))
+            for number, bundle in enumerate(bundles):
+                self._show(number, bundle)
+            if self.bundles.active in bundles:
+                place = bundles.index(self.bundles.active)
+                table.setCurrentCell(place, NAME)
+                self.up.setEnabled(place > 0)
+                self.down.setEnabled(place < len(bundles) - 1)
+        finally:
+            self._is_showing = False
+        table.fit()
+        self.show_offer()
+
+    @property
+    def foreign(self) -> Tracks | None:
+        """A layer of tracks that are no bundle, and that a person sees."""
+        layers = reversed(self.bundles.viewer.layers)
+        found = (x for x in layers if isinstance(x, Tracks) and not isinstance(x, Streamlines))
+        return next((layer for layer in found if layer.visible), None)
+
+    def show_offer(self, _event: Any = None) -> None:
+        """Offer to make a bundle of a layer of tracks, where there is one."""
+        layer = self.foreign
+        self.offer.setVisible(layer is not None)
+        if layer is not None:
+            link = f"<a style='{LINK}' href='take'>Make a bundle</a>"
+            self.offer.setText(f"{_plain(layer.name)} are tracks · {link}")
+
+    def take_tracks(self) -> None:
+        """Make a bundle of a layer of tracks that something else made."""
+        layer = self.foreign
+        if layer is not None:
+            try:
+                take_tracks(self.bundles, layer)
+            except TractographyError as error:
+                show_error(str(error))
+        self.show_offer()
+
+    def _show(self, number: int, bundle: BundleState) -> None:
+        layer = bundle.streamlines_layer
+        n = 0 if layer is None else layer.n_all
+        where = f"opened from {bundle.path}" if bundle.is_opened else "tracked in this window"
+        texts = ("", "", bundle.name, f"{n:,}" if layer is not None else "–")
+        tips = (
+            "Shown; click to hide." if bundle.is_visible else "Hidden; click to show.",
+            f"{bundle.colour}; double-click to choose another.",
+            f"{bundle.name}, {where}; double-click or F2 to rename.",
+            "Streamlines" if layer is not None else "No streamlines yet",
+        )
+        for column, (text, tip) in enumerate(zip(texts, tips, strict=True)):
+            item = self.table.item(number, column)
+            if item is None:
+                item = QTableWidgetItem()
+                flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+                item.setFlags(flags | Qt.ItemFlag.ItemIsEditable if column == NAME else flags)
+                if column == COUNT:
+                    item.setTextAlignment(
+                        Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+                    )
+                self.table.setItem(number, column, item)
+            if item.text() != text:
+                item.setText(text)
+            item.setToolTip(tip)
+        ink = self.table.palette().color(QPalette.ColorRole.Text)
+        self.table.item(number, EYE).setIcon(eye_icon(ink, is_open=bundle.is_visible))
+        self.table.item(number, COLOUR).setIcon(_swatch(bundle.colour))
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
+        """Take up the colours of another theme."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.StyleChange):
+            self.refresh()
+
+    def _show_history(self) -> None:
+        history = self.bundles.history
+        parts = []
+        if history.last is not None:
+            parts += [_plain(history.last.text), f"<a style='{LINK}' href='undo'>Undo</a>"]
+        if history.next is not None:
+            parts += [f"<a style='{LINK}' href='redo'>Redo: {_plain(history.next.text)}</a>"]
+        self.told.setText(" · ".join(parts))
+        self.told.setVisible(bool(parts))
+
+    # -- what a person does --------------------------------------------------------------------
+
+    def delete_active(self) -> None:
+        """Delete the bundle that is selected."""
+        self.bundles.remove(self.bundles.active)
+
+    def ask_colour(self, bundle: BundleState) -> None:
+        """Let a person choose the colour of a bundle."""
+        colour = QColorDialog.getColor(QColor(bundle.colour), self.window(), bundle.name)
+        if colour.isValid():
+            self.bundles.activate(bundle)
+            self._colour_chosen(colour.name())
+
+    def toggle_eye(self, number: int) -> None:
+        """Show or hide the streamlines of a row."""
+        bundle = self.bundles.bundles[number]
+        self.bundles.set_visible(bundle, not bundle.is_visible)
+
+    def activate(self, number: int) -> None:
+        """Make the bundle of a row the active one."""
+        if not self._is_showing and 0 <= number < len(self.bundles.bundles):
+            self.bundles.activate(self.bundles.bundles[number])
+
+    def rename(self, number: int, name: str) -> None:
+        """Take up a name that was typed into a row."""
+        if not self._is_showing:
+            self.bundles.rename(self.bundles.bundles[number], name)
+            self.refresh()  # also where the name was not taken
+
+    def menu(self) -> QMenu:
+        """Return the context menu of the active bundle."""
+        menu = QMenu(self)
+        bundles, bundle = self.bundles, self.bundles.active
+        place = bundles.bundles.index(bundle)
+        for text, action, is_possible in (
+            ("Rename", lambda: self.table.editItem(self.table.item(place, NAME)), True),
+            ("Colour...", lambda: self.ask_colour(bundle), True),
+            ("Duplicate", self.copy.click, True),
+            ("Mirror", self.mirror.click, self.mirror.isEnabled()),
+            ("Move up", self.up.click, self.up.isEnabled()),
+            ("Move down", self.down.click, self.down.isEnabled()),
+            ("Delete", self.delete.click, True),
+            ("Undo", bundles.history.undo, bundles.history.last is not None),
+            ("Redo", bundles.history.redo, bundles.history.next is not None),
+        ):
+            entry = menu.addAction(text)
+            entry.setEnabled(is_possible)
+            entry.triggered.connect(lambda _checked=False, action=action: action())
+        return menu
+
+    def _on_link(self, link: str) -> None:
+        history = self.bundles.history
+        history.undo() if link == "undo" else history.redo()
+
+
+class _Table(QTableWidget):  # type: ignore[misc]
+    """Rows of bundles: a click on the eye leaves the selection alone."""
+
+    def __init__(self, section: BundleSection) -> None:
+        super().__init__(0, 4)
+        self._section = section
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        triggers = QAbstractItemView.EditTrigger
+        self.setEditTriggers(triggers.DoubleClicked | triggers.EditKeyPressed)
+        self.setTabKeyNavigation(False)
+        self.setShowGrid(False)
+        self.setToolTip(f"<qt>{HELP}</qt>")
+        self.setIconSize(QSize(ICON, ICON))
+        self.verticalHeader().hide()
+        header = self.horizontalHeader()
+        header.hide()
+        header.setMinimumSectionSize(NARROW)
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Stretch)
+        for column in (EYE, COLOUR):
+            header.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
+            self.setColumnWidth(column, NARROW)
+        self.currentCellChanged.connect(lambda now, _c, _was, _d: section.activate(now))
+        self.itemChanged.connect(self._on_item)
+        self.cellDoubleClicked.connect(self._on_double_click)
+
+    def fit(self) -> None:
+        """Be as high as the rows, up to a few."""
+        n = min(self.rowCount(), MAX_ROWS)
+        rows = sum(self.rowHeight(number) for number in range(n))
+        self.setFixedHeight(rows + 4)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        """Open and close eyes; select rows."""
+        index = self.indexAt(event.pos())
+        if index.isValid() and index.column() == EYE:
+            if event.button() == Qt.MouseButton.LeftButton:
+                self._section.toggle_eye(index.row())
+            return
+        super().mousePressEvent(event)
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        """Let two quick clicks on an eye be two clicks."""
+        if self.columnAt(event.pos().x()) == EYE:
+            self.mousePressEvent(event)
+        else:
+            super().mouseDoubleClickEvent(event)
+
+    def contextMenuEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
+        """Offer what can be done with the row under the mouse."""
+        self._section.activate(self.rowAt(event.pos().y()))
+        self._section.menu().exec(event.globalPos())
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        """Delete, show and hide, reorder, undo."""
+        bundles, key = self._section.bundles, event.key()
+        is_ctrl = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
+        if event.matches(QKeySequence.StandardKey.Undo):
+            bundles.history.undo()
+        elif event.matches(QKeySequence.StandardKey.Redo) or (is_ctrl and key == Qt.Key.Key_Y):
+            bundles.history.redo()
+        elif key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):
+            self._section.delete_active()
+        elif key == Qt.Key.Key_Space:
+            self._section.toggle_eye(self.currentRow())
+        elif is_ctrl and key in (Qt.Key.Key_Up, Qt.Key.Key_Down):
+            bundles.move(bundles.active, -1 if key == Qt.Key.Key_Up else 1)
+        else:
+            super().keyPressEvent(event)
+
+    def _on_item(self, item: QTableWidgetItem) -> None:
+        if item.column() == NAME:
+            self._section.rename(item.row(), item.text())
+
+    def _on_double_click(self, number: int, column: int) -> None:
+        if column == COLOUR:
+            self._section.ask_colour(self._section.bundles.bundles[number])
+
+
+def eye_icon(ink: QColor, *, is_open: bool) -> QIcon:
+    """Return a picture of an eye, struck through where it is closed."""
+    picture = QPixmap(2 * ICON, 2 * ICON)
+    picture.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(picture)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.scale(2, 2)
+    if not is_open:
+        ink = QColor(ink)
+        ink.setAlphaF(0.45)
+    painter.setPen(QPen(ink, 1.3))
+    lids = QPainterPath(QPointF(1, 8))
+    lids.quadTo(QPointF(8, 0.5), QPointF(15, 8))
+    lids.quadTo(QPointF(8, 15.5), QPointF(1, 8))
+    painter.drawPath(lids)
+    painter.setBrush(ink)
+    painter.drawEllipse(QRectF(5.9, 5.9, 4.2, 4.2))
+    if not is_open:
+        painter.drawLine(QPointF(2.5, 13.5), QPointF(13.5, 2.5))
+    painter.end()
+    return _icon(picture)
+
+
+def _swatch(colour: str) -> QIcon:
+    picture = QPixmap(ICON - 4, ICON - 4)
+    picture.fill(QColor(colour))
+    return _icon(picture)
+
+
+def _icon(picture: QPixmap) -> QIcon:
+    """Return a picture as an icon that looks the same in a row that is selected."""
+    icon = QIcon(picture)
+    icon.addPixmap(picture, QIcon.Mode.Selected)
+    return icon
+
+
+def _glyph(text: str, tooltip: str) -> QPushButton:
+    made = button(text, tooltip)
+    made.setStyleSheet(GLYPH_STYLE)
+    made.setFixedWidth(NARROW)
+    return made
+
+
+def _plain(text: str) -> str:
+    short = text if len(text) <= 40 else f"{text[:39]}…"
+    return short.replace("&", "&amp;").replace("<", "&lt;")

@@ -1,0 +1,1 @@
+"""How things look: the Display and View sections, pictures and movies."""

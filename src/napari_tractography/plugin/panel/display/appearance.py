@@ -1,0 +1,423 @@
+"""The Display section of the panel: colours, width, opacity and slab of the streamlines.
+
+It applies to the session's streamlines layer, and to the next one when that is removed.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from magicgui import widgets
+from napari.layers import Image, Layer
+from napari.utils.colormaps import ensure_colormap
+from napari.utils.notifications import show_warning
+from numpy.typing import NDArray
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QColor, QImage, QPixmap
+from qtpy.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
+from scipy.ndimage import map_coordinates
+
+from ....maps.clusters import DISTANCE_MM
+from ....parameters import ParameterSpec
+from ....tractogram import Tractogram
+from ...session.bundles.state import BUNDLE_KEY, BundleState
+from ...session.clustering import Clustering
+from ...session.seeding import SeedSpheres
+from ...session.session import Session
+from ...space.display import display_space_of_layer
+from ...streamlines.colouring import VALUES
+from ...streamlines.colours import DEFAULT_COLOUR, MODES, ONE_COLOUR, rgba_of
+from ...streamlines.layer import MAX_VERTICES, Streamlines
+from ..widgets.controls import (
+    form,
+    on_change,
+    parameter_controls,
+    set_values,
+    show_row,
+    values_of,
+)
+from .clip_controls import ClipControls
+
+VOLUME = "a volume"
+CLUSTER = "cluster"
+SEED = "seed"
+SEEDS_NAMED = 8  # in the legend
+LEGEND_SIZE = (180, 10)
+FOLLOWED = ("tail_width", "opacity", "tail_length", "lit", "color_by")  # events of layers
+
+
+def colour_help() -> dict[str, str]:
+    """Return what streamlines can be coloured by, {choice: what the colours mean}."""
+    return {
+        **{name: mode.help for name, mode in MODES.items()},
+        CLUSTER: "streamlines that run alike have the same colour",
+        VOLUME: "the values of an image along the streamline",
+    }
+
+
+def display_specs() -> tuple[ParameterSpec, ...]:
+    """Return the parameters of the display, with all modes of :data:`MODES` as choices."""
+    meanings = "; ".join(f"{name}: {text}" for name, text in colour_help().items())
+    return (
+        ParameterSpec(
+            name="colour_by",
+            label="Colour by",
+            default="direction",
+            choices=tuple(colour_help()),
+            help=f"What the colour of a streamline stands for. {meanings}.",
+        ),
+        ParameterSpec(
+            name="colour",
+            label="Colour",
+            default=QColor.fromRgbF(*DEFAULT_COLOUR).name(),
+            help=f"The colour of all streamlines where they have {ONE_COLOUR}.",
+        ),
+        ParameterSpec(
+            name="cluster_mm",
+            label="Cluster distance",
+            default=DISTANCE_MM,
+            unit="mm",
+            minimum=1.0,
+            maximum=200.0,
+            increment=1.0,
+            slider=(2.0, 40.0),
+            help="Streamlines farther apart than this, on average along them, are in different "
+            "clusters.",
+        ),
+        ParameterSpec(
+            name="width",
+            label="Width",
+            default=2.0,
+            unit="px",
+            minimum=0.5,
+            maximum=20.0,
+            increment=0.5,
+            slider=(0.5, 10.0),
+            help="Width of the lines on the screen.",
+        ),
+        ParameterSpec(
+            name="opacity",
+            label="Opacity",
+            default=1.0,
+            minimum=0.0,
+            maximum=1.0,
+            increment=0.05,
+            slider=(0.0, 1.0),
+            help="1 hides what is behind a line, 0 hides the line.",
+        ),
+        ParameterSpec(
+            name="lit",
+            label="Light in 3-D",
+            default=True,
+            help="Shade lines by the way they run, part those that cross by halos, and fade what "
+            "is far away.",
+        ),
+        ParameterSpec(
+            name="slab_mm",
+            label="Slab",
+            default=4.0,
+            unit="mm",
+            minimum=0.1,
+            maximum=500.0,
+            increment=0.5,
+            slider=(0.5, 40.0),
+            help="Thickness of the slab around the slice in which a 2-D view shows streamlines, "
+            "and a clipped 3-D view.",
+        ),
+        ParameterSpec(
+            name="max_vertices",
+            label="Show at most",
+            default=MAX_VERTICES,
+            unit="pts",
+            minimum=1000,
+            maximum=100_000_000,
+            increment=100_000,
+            help="Of more points an even random part of the streamlines is shown; all are kept.",
+        ),
+    )
+
+
+class AppearanceSection(QWidget):  # type: ignore[misc]
+    """Controls of how the streamlines look, with a legend where colour means a number."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.controls = parameter_controls(display_specs())
+        self.volume_choice = widgets.ComboBox(
+            name="volume",
+            label="Volume",
+            nullable=True,
+            choices=self._volume_choices,
+            tooltip="The image whose values colour the streamlines, sampled along them.",
+        )
+        # Long names of layers are not to widen the panel.
+        self.volume_choice.native.setSizePolicy(
+            QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed
+        )
+        self.legend = QLabel()
+        self.legend.setTextFormat(Qt.TextFormat.RichText)
+        self.gradient = QLabel()
+        self.clip = ClipControls(session)
+        self.form = form(
+            [self.controls[0], self.volume_choice, *self.controls[1:], *self.clip.controls]
+        )
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.form)
+        layout.addWidget(self.gradient)
+        layout.addWidget(self.legend)
+        self._slab = next(control for control in self.controls if control.name == "slab_mm")
+        self._slab_chosen = False
+        self._is_showing = False  # the look of another bundle, which nobody sets
+        self._is_applying = False
+        # Whose look is set in napari's controls, too; weak, as layers that are removed go.
+        self._followed: weakref.ref[Streamlines] | None = None
+        self._slab.changed.connect(self._on_slab)
+        self.clustering = Clustering()
+        self.clustering.coloured.connect(self.show_legend)
+        self.clustering.failed.connect(show_warning)
+        self._source: tuple[Any, Any] | None = None  # weak layer, and what colours it
+        self._distance = next(c for c in self.controls if c.name == "cluster_mm")
+        self._colour_by = next(c for c in self.controls if c.name == "colour_by")
+        self._colour = next(c for c in self.controls if c.name == "colour")
+        self._colour_by.changed.connect(self._show_colour)
+        self._show_colour()
+        on_change([*self.controls, self.volume_choice], self.apply)
+        self._show_legend(None)
+
+    def _show_colour(self, _value: Any = None) -> None:
+        of_modes = (
+            (self._colour, ONE_COLOUR),
+            (self.volume_choice, VOLUME),
+            (self._distance, CLUSTER),
+        )
+        for control, mode in of_modes:
+            show_row(self.form, control, self._colour_by.value == mode)
+
+    def open(self) -> None:
+        """Listen to the viewer."""
+        self.clip.open()
+
+    def close_appearance(self) -> None:
+        """Stop listening to the viewer, and stop clustering."""
+        self.clip.close()
+        self.clustering.stop()
+        self._follow(None)
+        self._source = None
+
+    def refresh_layers(self) -> None:
+        """Update the choice of volumes after layers were added, renamed or removed."""
+        self.volume_choice.reset_choices()
+
+    def adopt(self, layer: Streamlines) -> None:
+        """Give a new layer this look; its slab, made for its volume, stays until one is chosen."""
+        if not self._slab_chosen:
+            self._slab.value = layer.slab_mm
+            self._slab_chosen = False
+        self.apply_to(layer)
+
+    @property
+    def look(self) -> dict[str, Any]:
+        """What the controls say, to be kept with the bundle that they are for."""
+        look = values_of([*self.controls, self.clip.choice])
+        return {**look, "volume": self.volume_choice.value, "slab_chosen": self._slab_chosen}
+
+    def show_look(self, look: Mapping[str, Any], colour: str) -> None:
+        """Show the look of another bundle, which its layer has already.
+
+        Parameters
+        ----------
+        look : mapping
+            As :attr:`look` was; what it does not say is read off the layer.
+        colour : str
+            Of the bundle.
+        """
+        layer = self.session.streamlines_layer
+        wanted = {**_look_of(layer), **look, "colour": colour}
+        self.clustering.stop()
+        self._source = None
+        self._is_showing = True
+        try:
+            set_values([*self.controls, self.clip.choice], wanted)
+            if wanted.get("volume") in self.volume_choice.choices:
+                self.volume_choice.value = wanted.get("volume")
+        finally:
+            self._is_showing = False
+        self._slab_chosen = wanted.get("slab_chosen", False)
+        self._show_colour()
+        self._follow(layer)
+        if layer is not None and wanted.get("colour_by") == CLUSTER:
+            self.apply_to(layer)  # its clusters are followed again
+        self._show_legend(layer)
+
+    def _on_slab(self, _value: float) -> None:
+        self._slab_chosen = True
+
+    def apply(self) -> None:
+        """Give the streamlines layer the look that the controls say."""
+        layer = self.session.streamlines_layer
+        if layer is not None and not self._is_showing:
+            self.apply_to(layer)
+
+    def apply_to(self, layer: Streamlines) -> None:
+        """Give a layer the look that the controls say, changing only what differs."""
+        self._is_applying = True
+        try:
+            self._apply_to(layer)
+        finally:
+            self._is_applying = False
+        if layer is self.session.streamlines_layer:
+            self._follow(layer)
+
+    def _follow(self, layer: Streamlines | None) -> None:
+        """Show what is set elsewhere, such as in napari's layer controls."""
+        before = None if self._followed is None else self._followed()
+        if layer is before:
+            return
+        for name in FOLLOWED:
+            if before is not None:
+                before.events[name].disconnect(self._on_layer_look)
+            if layer is not None:
+                layer.events[name].connect(self._on_layer_look)
+        self._followed = None if layer is None else weakref.ref(layer)
+
+    def _on_layer_look(self, _event: Any = None) -> None:
+        layer = None if self._followed is None else self._followed()
+        if layer is None or self._is_applying or self._is_showing:
+            return
+        look = _look_of(layer)
+        if layer.colour_by not in MODES:
+            look.pop("colour_by", None)
+        look.pop("clip")  # a layer that a script clips is left alone
+        shown = values_of(self.controls)
+        self._is_showing = True
+        try:
+            set_values(self.controls, {n: value for n, value in look.items() if shown[n] != value})
+        finally:
+            self._is_showing = False
+        self._show_legend(layer)
+
+    def _apply_to(self, layer: Streamlines) -> None:
+        wanted = values_of(self.controls)
+        colour_by, cluster_mm = wanted.pop("colour_by"), wanted.pop("cluster_mm")
+        rgba = rgba_of(wanted.pop("colour"))
+        for name, value in wanted.items():
+            if getattr(layer, name) != value:
+                setattr(layer, name, value)
+        if colour_by != CLUSTER:
+            self.clustering.stop()
+        if colour_by not in (VOLUME, SEED):
+            self._source = None
+        if colour_by == CLUSTER:
+            self.clustering.colour(layer, cluster_mm)
+        elif colour_by == VOLUME:
+            self._by_volume(layer)
+        elif colour_by == SEED:
+            self._by_seed(layer)
+        elif colour_by == ONE_COLOUR:
+            if (layer.colour_by, layer.colour) != (ONE_COLOUR, rgba):
+                layer.colour = rgba
+        elif layer.colour_by != colour_by:
+            layer.colour_by = colour_by
+        self.clip.apply_to(layer)
+        self._show_legend(layer)
+
+    def _by_volume(self, layer: Streamlines) -> None:
+        volume = self.volume_choice.value
+        if volume is not None and not self._is_coloured_by(layer, volume):
+            layer.colour_by_values(sampler(volume), label=volume.name)
+            self._source = weakref.ref(layer), volume
+
+    def _by_seed(self, layer: Streamlines) -> None:
+        if not self._is_coloured_by(layer, SEED):
+            bundle = layer.metadata.get(BUNDLE_KEY, self.session.bundle)
+            kinds = partial(placed_seeds, bundle)
+            layer.colour_by_kinds(kinds, label="Seed", n_named=SEEDS_NAMED)
+            self._source = weakref.ref(layer), SEED
+
+    def _is_coloured_by(self, layer: Streamlines, source: Any) -> bool:
+        if self._source is None or layer.colour_by != VALUES:
+            return False
+        return self._source[0]() is layer and self._source[1] is source
+
+    def show_legend(self) -> None:
+        """Bring the legend up to date with the layer."""
+        self._show_legend(self.session.streamlines_layer)
+
+    def _show_legend(self, layer: Streamlines | None) -> None:
+        colours = None if layer is None else layer.colours
+        has_range = colours is not None and colours.limits is not None
+        self.gradient.setVisible(has_range)
+        self.legend.setVisible(has_range or bool(colours is not None and colours.categories))
+        if colours is None:
+            return
+        if colours.limits is not None:
+            low, high = colours.limits
+            unit = f" {colours.unit}" if colours.unit else ""
+            self.gradient.setPixmap(gradient_pixmap(colours.colormap))
+            self.legend.setText(f"{colours.label}: {low:.3g} to {high:.3g}{unit}")
+        elif colours.categories:
+            named = [
+                f"<font color='#{int(255 * r):02x}{int(255 * g):02x}{int(255 * b):02x}'>■</font> "
+                f"{name}"
+                for name, (r, g, b) in colours.categories
+            ]
+            self.legend.setText("<br>".join(named))
+
+    def _volume_choices(self, _widget: Any) -> list[Layer]:
+        return [
+            layer
+            for layer in self.session.viewer.layers
+            if isinstance(layer, Image) and layer.ndim == 3
+        ]
+
+
+def placed_seeds(bundle: BundleState, tractogram: Tractogram) -> NDArray[np.int64]:
+    """Return which of the placed seeds of a bundle each streamline came from."""
+    request = bundle.result_request
+    if request is None or not isinstance(request.seeding, SeedSpheres):
+        return tractogram.seed_index  # each starts from a seed of its own
+    numbers = np.searchsorted(request.firsts, tractogram.seed_index, side="right") - 1
+    return np.asarray(numbers, dtype=np.int64)
+
+
+def _look_of(layer: Streamlines | None) -> dict[str, Any]:
+    """Return what the controls are to say of a layer that came from elsewhere."""
+    if layer is None:
+        return {}
+    names = ("width", "opacity", "lit", "slab_mm", "max_vertices", "clip")
+    look = {name: getattr(layer, name) for name in names}
+    known = layer.colour_by in colour_help()
+    return {**look, "colour_by": layer.colour_by} if known else look
+
+
+def sampler(layer: Layer) -> Callable[[Tractogram], NDArray[np.float32]]:
+    """Return a function that samples a 3-D image layer along streamlines, linearly.
+
+    It gives (n_points,) float32, NaN outside the volume.
+    """
+
+    def sample(tractogram: Tractogram) -> NDArray[np.float32]:
+        space = display_space_of_layer(layer)
+        assert space.grid is not None
+        volume = space.from_volume(np.asarray(layer.data)).astype(np.float32, copy=False)
+        where = space.grid.to_voxel(tractogram.points).T
+        values = map_coordinates(volume, where, order=1, cval=np.nan, prefilter=False)
+        return np.asarray(values, dtype=np.float32)
+
+    return sample
+
+
+def gradient_pixmap(colormap: str) -> QPixmap:
+    """Return a picture of a colormap, from its low end to its high end."""
+    width, height = LEGEND_SIZE
+    rgba = ensure_colormap(colormap).map(np.linspace(0, 1, width))
+    line = np.ascontiguousarray((255 * rgba).astype(np.uint8))
+    picture = np.ascontiguousarray(np.broadcast_to(line, (height, width, 4)))
+    image = QImage(picture.data, width, height, 4 * width, QImage.Format.Format_RGBA8888)
+    return QPixmap.fromImage(image.copy())

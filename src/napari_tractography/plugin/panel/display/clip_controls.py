@@ -1,0 +1,145 @@
+"""Controls of the slab that 3-D shows: across which axis, and at which slice.
+
+The slice is that of the viewer, so that 2-D and 3-D show the same one; napari hides its sliders in
+3-D.
+Called by the Display section of the panel.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
+
+from ....parameters import ParameterSpec
+from ...session.bundles.state import BUNDLE_KEY
+from ...session.session import Session
+from ...space.display import AXIS_LABELS
+from ...streamlines.clipping import AXES, CLIPS, NO_CLIP
+from ...streamlines.layer import Streamlines
+from ..widgets.controls import parameter_control
+
+CLIP_SPEC = ParameterSpec(
+    name="clip",
+    label="Clip in 3-D",
+    default=NO_CLIP,
+    choices=CLIPS,
+    help="Show in 3-D only the slab around the slice in view, as thick as Slab says.",
+)
+
+
+class SliceControl:
+    """A slider over the slices of the viewer along one axis."""
+
+    name = "clip_at_mm"
+    label = "Clip at (mm)"
+    tooltip = f"<qt>{html.escape('The slice in the middle of the slab, also of 2-D views.')}</qt>"
+
+    def __init__(self) -> None:
+        self.native = QWidget()
+        self.native.setToolTip(self.tooltip)
+        self.slider = QSlider(Qt.Orientation.Horizontal)
+        self.native.setFocusProxy(self.slider)
+        self.text = QLabel()
+        self.text.setMinimumWidth(self.text.fontMetrics().horizontalAdvance("S -000.0"))
+        layout = QHBoxLayout(self.native)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.slider, 1)
+        layout.addWidget(self.text)
+
+
+class ClipControls:
+    """What the clipping controls do to the session's streamlines.
+
+    Parameters
+    ----------
+    session : Session
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.viewer = session.viewer
+        self.choice = parameter_control(CLIP_SPEC)
+        self.position = SliceControl()
+        self.controls = [self.choice, self.position]
+        self.choice.changed.connect(self._on_choice)
+        self.position.slider.valueChanged.connect(self._on_slider)
+        self._show()
+
+    def open(self) -> None:
+        """Listen to the slices of the viewer."""
+        for event in self._events:
+            event.connect(self._on_slice)
+        self._on_slice()
+
+    def close(self) -> None:
+        """Stop listening to the viewer."""
+        for event in self._events:
+            event.disconnect(self._on_slice)
+
+    @property
+    def _events(self) -> tuple[Any, ...]:
+        events = self.viewer.dims.events
+        return events.point, events.range, events.ndim
+
+    @property
+    def _axis(self) -> int | None:
+        """The axis of the viewer that is clipped across."""
+        if self.choice.value == NO_CLIP:
+            return None
+        axis = self.viewer.dims.ndim - len(AXES) + AXES[self.choice.value]
+        return int(axis) if axis >= 0 else None
+
+    def apply_to(self, layer: Streamlines) -> None:
+        """Clip a layer as the controls say."""
+        axis = self._axis
+        if axis is not None:
+            layer.clip_at_mm = float(self.viewer.dims.point[axis])
+        if layer.clip != self.choice.value:
+            layer.clip = self.choice.value
+
+    def _on_choice(self, _value: Any = None) -> None:
+        self._show()
+        layer = self.session.streamlines_layer
+        if layer is not None:
+            self.apply_to(layer)
+
+    def _on_slice(self, _event: Any = None) -> None:
+        self._follow_resting()
+        if self._axis is not None:  # else a layer that a script clips is left alone
+            self._on_choice()
+
+    def _follow_resting(self) -> None:
+        """Clip the other bundles, as their own look says, at the slice of the viewer."""
+        dims = self.viewer.dims
+        for layer in self.viewer.layers:
+            is_resting = (
+                BUNDLE_KEY in layer.metadata and layer is not self.session.streamlines_layer
+            )
+            if is_resting and isinstance(layer, Streamlines) and layer.clip != NO_CLIP:
+                layer.clip_at_mm = float(dims.point[dims.ndim - len(AXES) + AXES[layer.clip]])
+
+    def _on_slider(self, number: int) -> None:
+        axis = self._axis
+        if axis is not None:
+            start, _, step = self.viewer.dims.range[axis]
+            self.viewer.dims.set_point(axis, start + number * step)
+
+    def _show(self) -> None:
+        """Bring the slider to the slice of the viewer."""
+        axis = self._axis
+        self.position.native.setEnabled(axis is not None)
+        if axis is None:
+            self.position.text.setText("")
+            return
+        start, stop, step = self.viewer.dims.range[axis]
+        at = float(self.viewer.dims.point[axis])
+        slider = self.position.slider
+        slider.blockSignals(True)
+        slider.setRange(0, max(round((stop - start) / step), 0))
+        slider.setValue(round((at - start) / step))
+        slider.blockSignals(False)
+        name = AXIS_LABELS[AXES[self.choice.value]]
+        self.position.text.setText(f"{name} {at:z.1f}")

@@ -1,0 +1,244 @@
+"""Controls of the three planes in 3-D, and of the direction-encoded background.
+
+Part of the View section of the panel.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from magicgui import widgets
+from napari.layers import Image, Layer
+from napari.utils.notifications import show_info
+from numpy.typing import NDArray
+from qtpy.QtWidgets import QCheckBox, QSizePolicy, QVBoxLayout, QWidget
+
+from ....errors import TractographyError
+from ....files.paths import GivenUpError
+from ....maps.direction_colours import direction_colours
+from ...layers.planes import SlicePlanes, plane_sources
+from ...layers.volumes import voxels_of
+from ...session.session import Session
+from ...space.display import AXIS_LABELS
+from ...space.layer_list import insert_beside
+from ..widgets.busy_dialog import wait_for
+from ..widgets.controls import form, show_row
+from ..widgets.sections import button, row
+from .clip_controls import SliceControl
+
+PLANES = ("Axial", "Coronal", "Sagittal")  # across the axes (z, y, x)
+FA_NAME = re.compile(r"(^|[^a-z])fa([^a-z]|$)", re.IGNORECASE)
+MAP_NAME = "FOD directions"
+MAP_KEY = "direction_colours_of"  # in the metadata of the layer: the name of the FOD
+
+
+class PlaneSlider(SliceControl):
+    """A slider over the slices of the viewer across one axis, (z, y, x)."""
+
+    tooltip = "The slice in this plane, also of 2-D views."
+
+    def __init__(self, viewer: Any, axis: int) -> None:
+        self.label = PLANES[axis]
+        self.name = self.label.lower()
+        super().__init__()
+        self._viewer, self._axis = viewer, axis
+        self.slider.valueChanged.connect(self._on_slider)
+
+    @property
+    def _dimension(self) -> int:
+        return int(self._viewer.dims.ndim) - 3 + self._axis
+
+    def show(self) -> None:
+        """Bring the slider to the slice of the viewer."""
+        if self._dimension < 0:
+            return
+        start, stop, step = self._viewer.dims.range[self._dimension]
+        at = float(self._viewer.dims.point[self._dimension])
+        self.slider.blockSignals(True)
+        self.slider.setRange(0, max(round((stop - start) / step), 0))
+        self.slider.setValue(round((at - start) / step))
+        self.slider.blockSignals(False)
+        self.text.setText(f"{AXIS_LABELS[self._axis]} {at:z.1f}")
+
+    def _on_slider(self, number: int) -> None:
+        start, _, step = self._viewer.dims.range[self._dimension]
+        self._viewer.dims.set_point(self._dimension, start + number * step)
+
+
+class SlicesBox(QWidget):  # type: ignore[misc]
+    """Switches the planes on and off, and says of which volume and where they are.
+
+    Parameters
+    ----------
+    session : Session
+    """
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.viewer = session.viewer
+        self.planes: SlicePlanes | None = None
+        self.box = QCheckBox("Slices in 3-D")
+        self.box.setToolTip(
+            "Show three slices of a volume as planes in 3-D, in place of the volume. Move them by "
+            "the sliders, or hold Ctrl and drag one in the image."
+        )
+        self.colours_button = button(
+            "Direction colours",
+            "<qt>A map of where the fibres of the FOD run: red left-right, green front-back, blue "
+            "up-down. Bright as an open FA map on the same grid says, or else as the FOD is "
+            "large.</qt>",
+        )
+        self.choice = widgets.ComboBox(
+            name="slices_of",
+            label="Slices of",
+            choices=lambda _widget: plane_sources(self.viewer.layers),
+            nullable=True,
+            tooltip="The volume whose slices are shown.",
+        )
+        self.choice.native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.sliders = [PlaneSlider(self.viewer, axis) for axis in range(3)]
+        self.form = form([self.choice, *self.sliders])
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(row(self.box, self.colours_button))
+        layout.addWidget(self.form)
+        self.box.toggled.connect(self._on_box)
+        self.choice.changed.connect(self._on_choice)
+        self.colours_button.clicked.connect(self.show_direction_colours)
+        self._show_rows()
+
+    def open(self) -> None:
+        """Listen to the viewer."""
+        self.choice.reset_choices()
+        for event in self._events:
+            event.connect(self._on_slice)
+        self._layer_events.removed.connect(self._on_layers)
+        self._layer_events.inserted.connect(self._on_layers)
+        self._layer_events.renamed.connect(self._on_layers)
+
+    def close_slices(self) -> None:
+        """Stop listening, and take the planes off the screen."""
+        for event in self._events:
+            event.disconnect(self._on_slice)
+        for event in (
+            self._layer_events.removed,
+            self._layer_events.inserted,
+            self._layer_events.renamed,
+        ):
+            event.disconnect(self._on_layers)
+        self.box.setChecked(False)
+
+    @property
+    def _events(self) -> tuple[Any, ...]:
+        events = self.viewer.dims.events
+        return events.point, events.range, events.ndim
+
+    @property
+    def _layer_events(self) -> Any:
+        return self.viewer.layers.events
+
+    def _on_slice(self, _event: Any = None) -> None:
+        if self.planes is not None:
+            for slider in self.sliders:
+                slider.show()
+
+    def _on_layers(self, _event: Any = None) -> None:
+        if self.planes is not None and self.planes.layer not in self.viewer.layers:
+            self.planes = None
+            self.box.setChecked(False)
+        self.choice.reset_choices()
+
+    def _on_box(self, on: bool) -> None:
+        self._close_planes()
+        if on:
+            source = self.choice.value or self.session.fod_layer
+            sources = plane_sources(self.viewer.layers)
+            if source not in sources:
+                source = sources[-1] if sources else None
+            if source is None:
+                show_info("There is no volume to show slices of; open one first.")
+                self.box.setChecked(False)
+            elif source is self.choice.value:
+                self._open_planes(source)
+            else:
+                self.choice.value = source  # opens them
+        self._show_rows()
+
+    def _on_choice(self, source: Layer | None) -> None:
+        if self.box.isChecked() and source is not None:
+            self._close_planes()
+            self._open_planes(source)
+
+    def _open_planes(self, source: Image) -> None:
+        fod_layer = self.session.fod_layer
+        beside = [fod_layer] if fod_layer not in (None, source) else []
+        self.planes = SlicePlanes(self.viewer, source, beside)
+        self._on_slice()
+
+    def _close_planes(self) -> None:
+        if self.planes is not None:
+            planes, self.planes = self.planes, None
+            planes.close()
+
+    def _show_rows(self) -> None:
+        for control in (self.choice, *self.sliders):
+            show_row(self.form, control, self.box.isChecked())
+
+    # The background.
+
+    def show_direction_colours(self) -> None:
+        """Add the direction-encoded colour map of the FOD, above its own layer."""
+        fod, space = self.session.fod, self.session.space
+        fod_layer = self.session.fod_layer
+        if fod is None or fod_layer is None:
+            show_info("There is no FOD to colour; open one, or wait until it is read.")
+            return
+        layers = self.viewer.layers
+        for layer in list(layers):
+            if layer.metadata.get(MAP_KEY) == fod_layer.name:
+                layers.remove(layer)
+        weights, weighted_by = self._fa()
+        try:
+            rgb = wait_for(lambda: direction_colours(fod, weights), "Colouring the FOD", self)
+        except GivenUpError:
+            return
+        kwargs = space.layer_kwargs
+        kwargs["metadata"][MAP_KEY] = fod_layer.name
+        layer = Image(
+            np.ascontiguousarray(space.volume((255 * rgb).astype(np.uint8))),
+            rgb=True,
+            name=MAP_NAME if weighted_by is None else f"{MAP_NAME}, by {weighted_by.name}",
+            blending="translucent_no_depth",
+            interpolation2d="linear",
+            visible=self.viewer.dims.ndisplay == 2,
+            **kwargs,
+        )
+        insert_beside(self.viewer, layer, layers.index(fod_layer) + 1)
+        self.choice.reset_choices()
+        if self.viewer.dims.ndisplay == 3 or self.box.isChecked():
+            self.choice.value = layer
+            self.box.setChecked(True)
+        layer.visible = self.viewer.dims.ndisplay == 2
+        if self.planes is not None:
+            self.planes.show_in_slices(layer)
+
+    def _fa(self) -> tuple[NDArray[Any] | None, Layer | None]:
+        """Return an open FA map on the grid of the FOD, (x, y, z), and its layer."""
+        for layer in plane_sources(self.viewer.layers):
+            if layer.rgb or not FA_NAME.search(layer.name):
+                continue
+            try:
+                values, grid = voxels_of(layer, self.session.space)
+            except TractographyError:
+                continue
+            wanted = self.session.space.grid
+            if wanted is not None and grid.shape == wanted.shape:
+                if np.allclose(grid.affine, wanted.affine, atol=1e-3):
+                    return values, layer
+                placed = layer.metadata.get("affine")
+                if placed is None and np.allclose(layer.scale, self.session.space.scale):
+                    return values, layer
+        return None, None

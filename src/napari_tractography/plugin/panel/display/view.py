@@ -1,0 +1,177 @@
+"""The View section of the panel: standard views, slices in 3-D, letters, glyphs and peaks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from napari.layers import Layer
+from qtpy.QtCore import QTimer
+from qtpy.QtWidgets import QCheckBox, QSizePolicy, QVBoxLayout, QWidget
+
+from ....parameters import ParameterSpec
+from ...layers.glyphs import MAX_GLYPHS, FodGlyphs, peaks_layer
+from ...session.session import Session
+from ...space.layer_list import insert_beside
+from ...space.orientation_labels import OrientationLabels
+from ...space.views import KEYS, SIDES, VIEW_HELP, VIEWS, show_view
+from ..widgets.controls import form, on_change, parameter_controls, values_of
+from ..widgets.sections import button, row
+from .slices import SlicesBox
+
+NARROW = 48  # pixels
+PEAKS_MS = 200  # after the last move of the slider
+
+GLYPH_SPECS = (
+    ParameterSpec(
+        name="glyph_scale",
+        label="Glyph size",
+        default=1.0,
+        unit="voxels",
+        minimum=0.05,
+        maximum=20.0,
+        increment=0.1,
+        slider=(0.1, 4.0),
+        help="Width of a usual glyph; it grows with the square root of the largest amplitude.",
+    ),
+    ParameterSpec(
+        name="glyph_floor",
+        label="Shown from",
+        default=0.05,
+        minimum=0.0,
+        maximum=10.0,
+        increment=0.01,
+        slider=(0.0, 0.5),
+        help="Glyphs and peaks leave out smaller FOD amplitudes.",
+    ),
+)
+
+
+class ViewSection(QWidget):  # type: ignore[misc]
+    """Buttons for views, and the FOD as glyphs and peaks."""
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.glyphs: FodGlyphs | None = None
+        self.peaks: Layer | None = None
+        self.labels: OrientationLabels | None = None
+        self.views = {name: button(name, VIEW_HELP[name]) for name in VIEWS}
+        for name, one in self.views.items():
+            # Four side by side are not to widen the panel.
+            one.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+            one.setMinimumWidth(NARROW)
+            one.clicked.connect(lambda _checked=False, name=name: show_view(session.viewer, name))
+        self.slices = SlicesBox(session)
+        self.glyphs_box = QCheckBox("FOD glyphs")
+        self.glyphs_box.setToolTip(
+            "Draw the FODs of the slice in view, coloured by direction; they follow the slice. "
+            f"Of more than {MAX_GLYPHS} an even part is drawn."
+        )
+        self.peaks_box = QCheckBox("FOD peaks")
+        self.peaks_box.setToolTip("Draw the largest peaks of every voxel, coloured by direction.")
+        self.controls = parameter_controls(GLYPH_SPECS)
+        self.form = form(self.controls)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(row(*(one for name, one in self.views.items() if name not in SIDES)))
+        layout.addWidget(row(*(self.views[name] for name in SIDES)))
+        layout.addWidget(self.slices)
+        layout.addWidget(row(self.glyphs_box, self.peaks_box))
+        layout.addWidget(self.form)
+        self.glyphs_box.toggled.connect(self._on_glyphs)
+        self.peaks_box.toggled.connect(self._on_peaks)
+        on_change(self.controls, self._on_controls)
+        self._peaks_floor = 0.0  # that the peaks were found with
+        self._later = QTimer(self)  # finding peaks takes longer than a slider moves
+        self._later.setSingleShot(True)
+        self._later.setInterval(PEAKS_MS)
+        self._later.timeout.connect(self._follow_floor)
+
+    def open(self) -> None:
+        """Put the orientation labels on the canvas of the viewer, when it has one."""
+        window = getattr(self.session.viewer, "window", None)
+        if window is not None and self.labels is None:
+            # The canvas has no public name; test_view.py fails when this one goes.
+            self.labels = OrientationLabels(self.session.viewer, window._qt_viewer.canvas.native)
+        self.session.viewer.layers.events.removed.connect(self._on_removed)
+        self.slices.open()
+        for name, key in KEYS.items():
+            # Not partial(): napari asks the functions of keys for their names.
+            self.session.viewer.bind_key(
+                key, lambda viewer, n=name: show_view(viewer, name=n), overwrite=True
+            )
+
+    def close_scene(self) -> None:
+        """Remove orientation labels and glyphs."""
+        self.session.viewer.layers.events.removed.disconnect(self._on_removed)
+        if self.labels is not None:
+            self.labels.close()
+            self.labels = None
+        self._later.stop()
+        self.slices.close_slices()
+        for key in KEYS.values():
+            self.session.viewer.bind_key(key, None)
+        self.glyphs_box.setChecked(False)
+
+    def fod_changed(self) -> None:
+        """Draw the FOD that is chosen now."""
+        for box in (self.glyphs_box, self.peaks_box):
+            if box.isChecked():
+                box.setChecked(False)
+                box.setChecked(self.session.fod is not None)
+
+    def _on_glyphs(self, on: bool) -> None:
+        fod = self.session.fod
+        if self.glyphs is not None:
+            glyphs, self.glyphs = self.glyphs, None
+            glyphs.close()
+        if on and fod is not None:
+            values = values_of(self.controls)
+            self.glyphs = FodGlyphs(
+                self.session.viewer,
+                fod,
+                self.session.space,
+                scale=values["glyph_scale"],
+                min_amplitude=values["glyph_floor"],
+            )
+        elif on:
+            self.glyphs_box.setChecked(False)
+
+    def _on_peaks(self, on: bool) -> None:
+        fod = self.session.fod
+        if self.peaks is not None:
+            layer, self.peaks = self.peaks, None
+            if layer in self.session.viewer.layers:
+                self.session.viewer.layers.remove(layer)
+        if on and fod is not None:
+            self._peaks_floor = values_of(self.controls)["glyph_floor"]
+            self.peaks = peaks_layer(fod, self.session.space, min_amplitude=self._peaks_floor)
+            insert_beside(self.session.viewer, self.peaks)
+        elif on:
+            self.peaks_box.setChecked(False)
+
+    def _on_controls(self) -> None:
+        if self.glyphs is not None:
+            values = values_of(self.controls)
+            self.glyphs.set_look(values["glyph_scale"], values["glyph_floor"])
+        if self.peaks is not None:
+            self._later.start()
+
+    def _follow_floor(self) -> None:
+        fod, floor = self.session.fod, values_of(self.controls)["glyph_floor"]
+        if self.peaks is None or fod is None or floor == self._peaks_floor:
+            return
+        self._peaks_floor = floor
+        now = peaks_layer(fod, self.session.space, min_amplitude=floor)
+        self.peaks.data = now.data
+        if len(now.data):
+            self.peaks.edge_color = now.edge_color
+
+    def _on_removed(self, event: Any) -> None:
+        """Clear the check box of a layer that was removed."""
+        if self.glyphs is not None and event.value is self.glyphs.layer:
+            self.glyphs = None
+            self.glyphs_box.setChecked(False)
+        elif event.value is self.peaks:
+            self.peaks = None
+            self.peaks_box.setChecked(False)

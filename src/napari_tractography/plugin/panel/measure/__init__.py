@@ -1,0 +1,1 @@
+"""The Measure section of the panel: widgets only."""

@@ -1,0 +1,131 @@
+"""What can be measured of bundles in the window: for each kind, the work and what it is shown as.
+
+Called by the Measure section, which does the work in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+from ....errors import InvalidTractogramError
+from ....grid import Grid
+from ....maps.connectome import connectome
+from ....maps.measures import plots, tables
+from ....maps.measures.bundles import BundleMeasures, measure
+from ....maps.measures.profiles import profile
+from ....maps.measures.scalars import ScalarMap
+from ....tractogram import Tractogram
+from ...session.bundles.measuring import Watch
+from .views import Shown, drawing
+
+TABLE, PROFILE, ASYMMETRY, LENGTHS, CONNECTOME = KINDS = (
+    "Table",
+    "Profiles",
+    "Asymmetry",
+    "Lengths",
+    "Connectome",
+)
+
+Named = Sequence[tuple[str, Tractogram]]
+Work = Callable[[Watch], Shown]
+
+
+def work_of(
+    kind: str,
+    lines: Named,
+    colours: Sequence[str],
+    *,
+    scalar: ScalarMap | None,
+    labels: tuple[Any, Grid] | None,
+    grid: Grid | None,
+) -> Work:
+    """Return what measures bundles.
+
+    Parameters
+    ----------
+    kind : str
+        One of :data:`KINDS`.
+    lines : sequence of (str, Tractogram)
+        The bundles with their names.
+    colours : sequence of str
+        Of the bundles, "#rrggbb".
+    scalar, labels, grid
+        With what; None where none was chosen.
+
+    Raises
+    ------
+    InvalidTractogramError
+        When something was not chosen that the kind needs.
+    """
+    if kind == PROFILE:
+        if scalar is None:
+            raise InvalidTractogramError(
+                "A profile needs a scalar map; open one, such as FA, and choose it as Scalar map."
+            )
+        return _profiles(lines, scalar, colours)
+    if kind == LENGTHS:
+        return _length_histograms(lines, colours)
+    if kind == CONNECTOME:
+        if labels is None:
+            raise InvalidTractogramError(
+                "A connectome needs labels; open a parcellation and choose it as Labels."
+            )
+        return _connectome(lines, *labels)
+    return _measures(lines, scalar, grid, is_asymmetry=kind == ASYMMETRY)
+
+
+def _measures(
+    lines: Named,
+    scalar: ScalarMap | None,
+    grid: Grid | None,
+    *,
+    is_asymmetry: bool,
+) -> Work:
+    scalars = [] if scalar is None else [scalar]
+
+    def work(watch: Watch) -> Shown:
+        found: list[BundleMeasures] = [
+            measure(watch.over(tractogram), scalars, grid=grid, name=name)
+            for name, tractogram in lines
+        ]
+        if not is_asymmetry:
+            return Shown(tables.measures_table(found), "bundles", is_side_by_side=True)
+        names = ["n_streamlines", "mean_length_mm", "volume_mm3", "surface_mm2"]
+        names += [f"{each.name}_mean" for each in scalars]
+        table = tables.asymmetry_table(found)
+        if not table.rows:
+            plots.plot_asymmetry(found, names)  # says what is missing
+        draw = drawing(plots.plot_asymmetry, found, names)
+        return Shown(table, "asymmetry", draw, is_side_by_side=True)
+
+    return work
+
+
+def _profiles(lines: Named, scalar: ScalarMap, colours: Sequence[str]) -> Work:
+    def work(watch: Watch) -> Shown:
+        found = [profile(watch.over(t), scalar, name=name) for name, t in lines]
+        draw = drawing(plots.plot_profiles, found, colours)
+        return Shown(tables.profiles_table(found), "profiles", draw)
+
+    return work
+
+
+def _length_histograms(lines: Named, colours: Sequence[str]) -> Work:
+    def work(_watch: Watch) -> Shown:
+        names, lengths = [name for name, _ in lines], [t.lengths_mm for _, t in lines]
+        draw = drawing(plots.plot_lengths, lengths, names, colours)
+        return Shown(tables.lengths_table(names, lengths), "lengths", draw)
+
+    return work
+
+
+def _connectome(lines: Named, labels: Any, grid: Grid) -> Work:
+    def work(watch: Watch) -> Shown:
+        chunks = chain.from_iterable(watch.over(tractogram) for _, tractogram in lines)
+        found = connectome(chunks, labels, grid)
+        draw = drawing(plots.plot_connectome, found)
+        return Shown(tables.connectome_table(found), "connectome", draw)
+
+    return work

@@ -1,0 +1,124 @@
+"""Maps of a bundle as layers: density, mask, ends, and visitation with its standard error.
+
+Called by the Measure section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from napari.layers import Image, Labels, Layer
+from numpy.typing import NDArray
+
+from ....grid import Grid
+from ....maps.density import density
+from ....maps.measures.bundles import grid_around
+from ....maps.measures.scalars import ScalarMap, name_of
+from ....maps.measures.visitation import Visitation, visitation
+from ....tractogram import Tractogram
+from ...layers.volumes import fod_grid_of, mask_layer_data, mask_layers, voxels_of
+from ...session.bundles.measuring import Watch
+from ...space.display import DisplaySpace
+
+VISITATION_KEY = "visitation"  # layer.metadata[VISITATION_KEY]: the Visitation that it shows
+COLORMAP = "inferno"
+
+MakeMap = Callable[[Watch, Tractogram, Grid, str], list[Layer]]
+
+
+def scalar_layers(layers: Any) -> list[Layer]:
+    """Return the layers that may be a scalar map."""
+    return [layer for layer in mask_layers(layers) if isinstance(layer, Image)]
+
+
+def label_layers(layers: Any) -> list[Layer]:
+    """Return the layers that may be labels."""
+    return [layer for layer in layers if isinstance(layer, Labels) and layer.ndim == 3]
+
+
+def grid_layers(layers: Any) -> list[Layer]:
+    """Return the layers on whose voxels a map can be made."""
+    volumes = set(map(id, mask_layers(layers)))
+    return [e for e in layers if id(e) in volumes or fod_grid_of(e) is not None]
+
+
+def scalar_map_of(layer: Layer, space: DisplaySpace) -> ScalarMap:
+    """Return the scalar map that an image layer shows."""
+    values, grid = voxels_of(layer, space)
+    return ScalarMap.from_array(values, grid, name_of(layer.name))
+
+
+def grid_of_layer(layer: Layer, space: DisplaySpace) -> Grid:
+    """Return the voxels of a volume."""
+    return fod_grid_of(layer) or voxels_of(layer, space)[1]
+
+
+def density_layers(watch: Watch, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
+    """Return how many streamlines pass each voxel."""
+    return [_map_layer(density(watch.over(lines), grid), grid, f"{name} density")]
+
+
+def mask_layers_of(watch: Watch, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
+    """Return which voxels a streamline passes."""
+    inside = density(watch.over(lines), grid) > 0
+    data, kwargs, _ = mask_layer_data(inside, grid, f"{name} mask")
+    return [Labels(data, **kwargs)]
+
+
+def end_layers(watch: Watch, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
+    """Return how many streamlines end in each voxel."""
+    return [_map_layer(density(watch.over(lines), grid, ends_only=True), grid, f"{name} ends")]
+
+
+def visitation_layers(watch: Watch, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
+    """Return the probability that a streamline visits each voxel, and its standard error below."""
+    found = visitation(watch.over(lines), grid)
+    error = _map_layer(found.standard_error, grid, f"{name} visitation error")
+    error.visible = False
+    shown = _map_layer(found.probability, grid, f"{name} visitation")
+    for layer in (error, shown):
+        layer.metadata[VISITATION_KEY] = found
+    return [error, shown]
+
+
+MAPS: dict[str, tuple[MakeMap, str]] = {
+    "Density": (density_layers, "How many streamlines pass each voxel, each once."),
+    "Mask": (mask_layers_of, "The voxels that a streamline passes."),
+    "End points": (end_layers, "How many streamlines end in each voxel."),
+    "Visitation": (
+        visitation_layers,
+        "The probability that a streamline visits each voxel, and its standard error.",
+    ),
+}
+
+
+def make_layers(
+    make: MakeMap, watch: Watch, lines: Tractogram, grid: Grid | None, name: str
+) -> list[Layer]:
+    """Make the layers of a map; without a grid on voxels of 1 mm."""
+    return make(watch, lines, grid or grid_around(lines), name)
+
+
+def visitation_of(layers: Any) -> Visitation | None:
+    """Return the visitation map that is uppermost among layers that show."""
+    for layer in reversed(list(layers)):
+        found = layer.metadata.get(VISITATION_KEY)
+        if isinstance(found, Visitation) and layer.visible:
+            return found
+    return None
+
+
+def _map_layer(values: NDArray[Any], grid: Grid, name: str) -> Layer:
+    space = DisplaySpace.of(grid)
+    most = float(values.max()) or 1.0
+    return Image(
+        np.ascontiguousarray(space.volume(values)),
+        name=name,
+        colormap=COLORMAP,
+        contrast_limits=(0.0, most),
+        blending="additive",
+        rendering="mip",
+        **space.layer_kwargs,
+    )

@@ -1,0 +1,438 @@
+"""The Measure section of the panel: lengths, tables, profiles, connectomes and maps of bundles.
+
+It measures the bundles whose eye is open, in a thread; the histogram filters the active one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from magicgui import widgets
+from napari.layers import Layer
+from napari.utils.notifications import show_error, show_info
+from qtpy.QtCore import QTimer
+from qtpy.QtGui import QGuiApplication, QShowEvent
+from qtpy.QtWidgets import (
+    QFileDialog,
+    QLabel,
+    QMenu,
+    QProgressBar,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ....errors import InvalidTractogramError, TractographyError
+from ....files.volumes import save_volume
+from ....grid import Grid
+from ....maps.measures import plots
+from ....parameters import ParameterSpec
+from ....recipes.edits import Edit, edited
+from ....tractogram import Tractogram
+from ...layers.volumes import voxels_of
+from ...session.bundles.listing import BundleList
+from ...session.bundles.measuring import Measuring
+from ...session.bundles.state import BundleState
+from ...session.session import Session
+from ..widgets.controls import form, parameter_control, show_row
+from ..widgets.sections import button, row
+from . import maps
+from .histogram import LengthHistogram
+from .kinds import CONNECTOME, KINDS, work_of
+from .views import PlotView, Shown, SideBySide, hidden
+
+POLL_MS = 100
+STEPS = 1000  # of the progress bar
+AUTOMATIC = "automatic"
+STALE = "The bundles have changed since: Measure again."
+ERROR_SPEC = ParameterSpec(
+    name="wanted_error",
+    label="Wanted error",
+    default=0.002,
+    minimum=1e-6,
+    maximum=0.5,
+    increment=0.001,
+    help="Of a visitation map: how large the standard error of the probability may be; what stands "
+    "below says how many more streamlines that takes.",
+)
+
+
+class MeasureSection(QWidget):  # type: ignore[misc]
+    """What is measured, and what came of it.
+
+    Parameters
+    ----------
+    session : Session
+    bundles : BundleList
+    """
+
+    def __init__(
+        self, session: Session, bundles: BundleList, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.session, self.bundles = session, bundles
+        self.measuring = Measuring()
+        self.shown: Shown | None = None
+        self._measured: list[Tractogram] = []  # of what is shown
+        self._lengths_of: tuple[Any, tuple[Edit, ...], Any] | None = None
+        self._enough: tuple[Any, float, str] | None = None  # of which map and error, and what
+        self.histogram = LengthHistogram()
+        self.kind = widgets.ComboBox(
+            name="kind",
+            label="Show",
+            choices=KINDS,
+            tooltip="What is measured of the bundles whose eye is open.",
+        )
+        self.scalar = self._choice("scalar", "Scalar map", maps.scalar_layers, "none", SCALAR_HELP)
+        self.labels = self._choice("labels", "Labels", maps.label_layers, "none", LABELS_HELP)
+        self.grid = self._choice("grid", "Voxels of", maps.grid_layers, AUTOMATIC, GRID_HELP)
+        self.error = parameter_control(ERROR_SPEC)
+        self.form = form([self.kind, self.scalar, self.labels, self.grid, self.error])
+        self.measure = button("Measure", "Measure the bundles whose eye is open.")
+        self.cancel = button("Cancel", "Stop measuring.")
+        self.add_map = button("Add map", "Add a map of the selected bundle as a layer.")
+        menu = QMenu(self.add_map)
+        menu.setToolTipsVisible(True)
+        for name, (_, tip) in maps.MAPS.items():
+            entry = menu.addAction(name)
+            entry.setToolTip(tip)
+            entry.triggered.connect(lambda _checked=False, name=name: self.start_map(name))
+        menu.addSeparator()
+        entry = menu.addAction("Save selected map...")
+        entry.setToolTip("Write the volume that is selected in the layer list as NIfTI.")
+        entry.triggered.connect(lambda _checked=False: self._try(self._ask_map))
+        self.add_map.setMenu(menu)
+        self.progress = QProgressBar()
+        self.progress.setRange(0, STEPS)
+        self.told, self.visited = QLabel(), QLabel()
+        for label in (self.told, self.visited):
+            label.setWordWrap(True)
+        self.table, self.plot = SideBySide(), PlotView()
+        self.copy = button("Copy", "Copy the numbers, to be pasted into a spreadsheet.")
+        self.csv = button("CSV...", "Save the numbers as a CSV file.")
+        self.picture = button("Plot...", "Save the plot as PNG, SVG or PDF.")
+        self.outputs = row(self.copy, self.csv, self.picture)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(5)
+        for widget in (
+            self.histogram, self.form, row(self.measure, self.cancel, self.add_map), self.progress,
+            self.visited, self.told, self.table, self.plot, self.outputs,
+        ):  # fmt: skip
+            layout.addWidget(widget)
+        hidden(self.progress, self.told, self.table, self.plot, self.outputs, self.visited)
+        self.cancel.setEnabled(False)
+        self._poll = QTimer(self)
+        self._poll.setInterval(POLL_MS)
+        self._poll.timeout.connect(self._on_poll)
+        self._connect()
+        self._show_rows()
+
+    def _choice(
+        self,
+        name: str,
+        label: str,
+        layers: Callable[[Any], Sequence[Layer]],
+        nothing: str,
+        tooltip: str,
+    ) -> Any:
+        made = widgets.ComboBox(
+            name=name,
+            label=label,
+            nullable=True,
+            choices=lambda _widget: list(layers(self.session.viewer.layers)),
+            tooltip=tooltip,
+        )
+        made.null_string = nothing
+        made.reset_choices()
+        # Long names of layers are not to widen the panel.
+        made.native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        return made
+
+    def _connect(self) -> None:
+        self.histogram.chosen.connect(self.limit_lengths)
+        self.kind.changed.connect(lambda _value: self._show_rows())
+        self.measure.clicked.connect(self.start)
+        self.cancel.clicked.connect(self.measuring.give_up)
+        self.copy.clicked.connect(self.copy_table)
+        self.csv.clicked.connect(lambda: self._try(self._ask_csv))
+        self.picture.clicked.connect(lambda: self._try(self._ask_picture))
+        self.error.changed.connect(lambda _value: self.show_visitation())
+        measuring = self.measuring
+        measuring.started.connect(self._on_started)
+        measuring.ended.connect(self._on_ended)
+        measuring.failed.connect(show_error)
+
+    def open(self) -> None:
+        """Listen to bundles and viewer."""
+        self.bundles.changed.connect(self.follow)
+        self.session.viewer.cursor.events.position.connect(self._on_cursor)
+        self.session.viewer.layers.events.removed.connect(self._on_cursor)
+        self.follow()
+
+    def close_section(self) -> None:
+        """Give up what is under way, and stop listening."""
+        self.measuring.give_up()
+        self.histogram.close_histogram()
+        self._poll.stop()
+        self.bundles.changed.disconnect(self.follow)
+        self.session.viewer.cursor.events.position.disconnect(self._on_cursor)
+        self.session.viewer.layers.events.removed.disconnect(self._on_cursor)
+
+    def refresh_layers(self) -> None:
+        """Update the choices of layers after some were added, renamed or removed."""
+        for choice in (self.scalar, self.labels, self.grid):
+            choice.reset_choices()
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
+        """Show the lengths, which nobody asked for as long as the section was folded."""
+        super().showEvent(event)
+        self.follow()
+
+    def _show_rows(self) -> None:
+        show_row(self.form, self.labels, self.kind.value == CONNECTOME)
+        show_row(self.form, self.error, maps.visitation_of(self.session.viewer.layers) is not None)
+
+    # -- the lengths of the active bundle ------------------------------------------------------
+
+    def follow(self, _bundle: Any = None) -> None:
+        """Show the lengths of the active bundle, and whether what is shown is out of date."""
+        shown = [state.tractogram for state in self._bundles()]
+        is_stale = self.shown is not None and not _same(shown, self._measured)
+        if self.shown is not None and (is_stale or self.told.text() == STALE):
+            self.told.setText(STALE if is_stale else "")
+            self.told.setVisible(is_stale)
+        if self.isVisible():
+            lengths, least, most = self._lengths()
+            self.histogram.show_lengths(lengths, least, most)
+
+    def _lengths(self) -> tuple[Any, float, float]:
+        """Return the lengths before they are limited, and the limits, in mm."""
+        layer = self.session.streamlines_layer
+        if layer is None or self.session.tractogram is None:
+            return (), 0.0, math.inf
+        before, last = _without_lengths(layer.editor.edits)
+        if last is None:
+            return self.session.tractogram.lengths_mm, 0.0, math.inf
+        whole, known = layer.editor.whole, self._lengths_of
+        if known is None or known[0] is not whole or known[1] != before:
+            known = self._lengths_of = whole, before, edited(whole, before).lengths_mm
+        return known[2], last.least, math.inf if last.most is None else last.most
+
+    def limit_lengths(self, least: float, most: float) -> None:
+        """Leave out shorter and longer streamlines of the active bundle, as an edit of it."""
+        layer = self.session.streamlines_layer
+        if layer is None or self.session.tractogram is None:
+            return
+        before, _ = _without_lengths(layer.editor.edits)
+        wanted = (
+            before if (least, most) == (0.0, math.inf) else (*before, Edit.lengths(least, most))
+        )
+        if wanted != layer.editor.edits:
+            self._try(lambda: setattr(layer.editor, "edits", wanted))
+
+    # -- measuring -----------------------------------------------------------------------------
+
+    def _bundles(self) -> list[BundleState]:
+        """Return the bundles whose eye is open and that have streamlines."""
+        return [
+            state
+            for state in self.bundles.bundles
+            if state.is_visible and state.tractogram is not None and len(state.tractogram)
+        ]
+
+    def start(self) -> None:
+        """Measure what is chosen."""
+        self._try(self._start)
+
+    def _start(self) -> None:
+        states, space = self._bundles(), self.session.space
+        if not states:
+            raise InvalidTractogramError(
+                "No bundle that is shown has streamlines; run tracking or open an eye in Bundles."
+            )
+        scalar = None
+        if self.scalar.value is not None:
+            scalar = maps.scalar_map_of(self.scalar.value, space)
+        lines = [(state.name, state.tractogram) for state in states if state.tractogram is not None]
+        labels = None
+        if self.labels.value is not None:
+            labels = voxels_of(self.labels.value, space)
+        work = work_of(
+            self.kind.value,
+            lines,
+            [state.colour for state in states],
+            scalar=scalar,
+            labels=labels,
+            grid=self._grid(),
+        )
+        taken = [tractogram for _, tractogram in lines]
+        self.measuring.start(
+            work, lambda shown: self._show(shown, taken), n_total=sum(map(len, taken))
+        )
+
+    def _grid(self) -> Grid | None:
+        """Return the voxels that were chosen; else those of the scalar map, else of the FOD."""
+        for choice in (self.grid, self.scalar):
+            if choice.value is not None:
+                return maps.grid_of_layer(choice.value, self.session.space)
+        return self.session.space.grid
+
+    def _show(self, shown: Shown, taken: list[Any]) -> None:
+        self.shown, self._measured = shown, taken
+        self.told.setText("")
+        self.told.hide()
+        self.table.setVisible(shown.is_side_by_side)
+        if shown.is_side_by_side:
+            self.table.show_table(shown.table)
+        has_plot = shown.draw is not None
+        if shown.draw is not None:
+            try:
+                self.plot.show_plot(shown.draw)
+            except TractographyError as error:
+                has_plot = False
+                self.told.setText(str(error))
+                self.told.show()
+        self.plot.setVisible(has_plot)
+        self.picture.setEnabled(has_plot)
+        self.outputs.show()
+
+    def _on_started(self) -> None:
+        self.cancel.setEnabled(True)
+        self.progress.setValue(0)
+        self.progress.show()
+        self._poll.start()
+
+    def _on_ended(self) -> None:
+        self._poll.stop()
+        self.cancel.setEnabled(False)
+        self.progress.hide()
+
+    def _on_poll(self) -> None:
+        watch = self.measuring.watch
+        if watch is not None:
+            self.progress.setValue(min(STEPS, STEPS * watch.n_done // watch.n_total))
+
+    # -- what comes out ------------------------------------------------------------------------
+
+    def copy_table(self) -> None:
+        """Put the numbers on the clipboard, with tabs."""
+        if self.shown is not None:
+            QGuiApplication.clipboard().setText(self.shown.table.text("\t"))
+            show_info("Copied.")
+
+    def save_plot(self, path: str) -> None:
+        """Write the plot, black on white, as .png, .svg or .pdf."""
+        if self.shown is not None and self.shown.draw is not None:
+            drawn = plots.figure()
+            self.shown.draw(drawn)
+            plots.save_plot(drawn, path)
+
+    def _ask_csv(self) -> None:
+        assert self.shown is not None
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Save the numbers", f"{self.shown.file}.csv", "Table (*.csv)"
+        )
+        if path:
+            self.shown.table.save(path)
+
+    def _ask_picture(self) -> None:
+        assert self.shown is not None
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Save the plot", f"{self.shown.file}.png", "Plot (*.png *.svg *.pdf)"
+        )
+        if path:
+            self.save_plot(path)
+
+    def _try(self, action: Callable[[], Any]) -> None:
+        try:
+            action()
+        except TractographyError as error:
+            show_error(str(error))
+
+    # -- maps ----------------------------------------------------------------------------------
+
+    def start_map(self, name: str) -> None:
+        """Make a map of the active bundle, and add it as a layer."""
+        self._try(lambda: self._start_map(name))
+
+    def _start_map(self, name: str) -> None:
+        state = self.session.bundle
+        lines = state.tractogram
+        if lines is None or not len(lines):
+            raise InvalidTractogramError(
+                f"{state.name} has no streamlines; run tracking, or select another bundle."
+            )
+        grid = self._grid()
+        make, _ = maps.MAPS[name]
+        self.measuring.start(
+            lambda watch: maps.make_layers(make, watch, lines, grid, state.name),
+            self._add_layers,
+            n_total=len(lines),
+        )
+
+    def _add_layers(self, layers: list[Layer]) -> None:
+        for layer in layers:
+            self.session.viewer.add_layer(layer)
+        self.show_visitation()
+
+    def save_map(self, path: str) -> None:
+        """Write the volume that is selected in the layer list as NIfTI, on its own voxels."""
+        layer = self.session.viewer.layers.selection.active
+        if layer not in maps.grid_layers(self.session.viewer.layers):
+            raise InvalidTractogramError(
+                "No map is selected; select its layer in the layer list first."
+            )
+        values, grid = voxels_of(layer, self.session.space)
+        save_volume(values, grid, path)
+
+    def _ask_map(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Save the map", "map.nii.gz", "Volume (*.nii *.nii.gz)"
+        )
+        if path:
+            self.save_map(path)
+
+    def show_visitation(self) -> None:
+        """Say how well the visitation map that is shown is known, here and as a whole."""
+        viewer = self.session.viewer
+        found = maps.visitation_of(viewer.layers)
+        show_row(self.form, self.error, found is not None)
+        self.visited.setVisible(found is not None)
+        if found is None:
+            return
+        here = np.asarray(viewer.cursor.position, dtype=float)[-3:]
+        wanted, known = float(self.error.value), self._enough
+        if known is None or known[:2] != (found, wanted):  # it looks at every voxel
+            known = self._enough = found, wanted, found.enough(wanted)
+        lines = [known[2]]
+        if viewer.dims.ndisplay == 2 and len(here) == 3:
+            (point,) = self.session.space.to_world(here[None])
+            lines.insert(0, f"<b>{found.at(point)}</b>")
+        self.visited.setText("<br>".join(lines))
+
+    def _on_cursor(self, _event: Any = None) -> None:
+        if self.isVisible():
+            self.show_visitation()
+
+
+SCALAR_HELP = "The image, such as FA, that tables and profiles average, sampled along streamlines."
+LABELS_HELP = "The parcellation whose labels a connectome joins."
+GRID_HELP = (
+    "On whose voxels maps, volume and surface are made: by default those of the scalar map, else "
+    "of the FOD, else of 1 mm."
+)
+
+
+def _without_lengths(edits: tuple[Edit, ...]) -> tuple[tuple[Edit, ...], Edit | None]:
+    """Return the edits before a last one that limits lengths, and that."""
+    if edits and edits[-1].kind == "lengths":
+        return edits[:-1], edits[-1]
+    return edits, None
+
+
+def _same(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    return len(some) == len(others) and all(a is b for a, b in zip(some, others, strict=True))

@@ -1,0 +1,153 @@
+"""What a measurement is shown as: a table with the bundles side by side, and a plot.
+
+Called by the Measure section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qtpy.QtCore import QEvent, Qt
+from qtpy.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QPalette
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ....errors import MissingPackageError
+from ....maps.measures.bundles import COLUMNS
+from ....maps.measures.plots import coloured, figure
+from ....maps.measures.tables import Table
+
+PLOT_HEIGHT = 250
+MAX_ROWS = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """What was measured.
+
+    Attributes
+    ----------
+    table : Table
+        What Copy and CSV take.
+    draw : callable, optional
+        Draws it on a figure.
+    is_side_by_side : bool
+        Whether the table itself is shown, its rows as columns.
+    file : str
+        What files are called, without an ending.
+    """
+
+    table: Table
+    file: str
+    draw: Callable[[Any], Any] | None = None
+    is_side_by_side: bool = False
+
+
+class SideBySide(QTableWidget):  # type: ignore[misc]
+    """A table whose rows are shown as columns: a bundle each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setToolTip("The bundles side by side; Ctrl+C copies all of it.")
+        self._table: Table | None = None
+
+    def show_table(self, table: Table) -> None:
+        """Show a table."""
+        self._table = table
+        self.setRowCount(len(table.header) - 1)
+        self.setColumnCount(len(table.rows))
+        has_units = table.header[0] == "bundle"  # asymmetry has none
+        self.setVerticalHeaderLabels(
+            [label_of(name, with_unit=has_units) for name in table.header[1:]]
+        )
+        self.setHorizontalHeaderLabels([row[0] for row in table.rows])
+        for column, row in enumerate(table.rows):
+            for number, text in enumerate(row[1:]):
+                item = QTableWidgetItem(text or "–")
+                item.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+                self.setItem(number, column, item)
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self.resizeRowsToContents()
+        rows = sum(self.rowHeight(k) for k in range(min(self.rowCount(), MAX_ROWS)))
+        bar = self.horizontalScrollBar().sizeHint().height()
+        self.setFixedHeight(rows + header.sizeHint().height() + bar + 4)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        """Copy."""
+        if event.matches(QKeySequence.StandardKey.Copy) and self._table is not None:
+            QGuiApplication.clipboard().setText(self._table.text("\t"))
+            return
+        super().keyPressEvent(event)
+
+
+class PlotView(QWidget):  # type: ignore[misc]
+    """A plot in the colours of the window."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._draw: Callable[[Any], Any] | None = None
+        self._canvas: Any = None
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        self.setFixedHeight(PLOT_HEIGHT)
+
+    def show_plot(self, draw: Callable[[Any], Any]) -> None:
+        """Draw; raises MissingPackageError where there is no Matplotlib."""
+        self._draw = draw
+        self._redraw()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
+        """Take up the colours of another theme."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.StyleChange) and self._canvas:
+            self._redraw()
+
+    def _redraw(self) -> None:
+        if self._draw is None:
+            return
+        try:
+            plot = figure()
+            from matplotlib.backends.backend_qtagg import FigureCanvasQTAgg
+        except MissingPackageError:
+            self._draw = None
+            raise
+        self._draw(plot)
+        palette = self.palette()
+        ink = palette.color(QPalette.ColorRole.WindowText).name()
+        coloured(plot, ink, palette.color(QPalette.ColorRole.Window).name())
+        before, self._canvas = self._canvas, FigureCanvasQTAgg(plot)
+        if before is not None:
+            self.layout().removeWidget(before)
+            before.deleteLater()
+        self.layout().addWidget(self._canvas)
+
+
+def label_of(name: str, *, with_unit: bool = True) -> str:
+    """Return what a person reads for the name of a number, with its unit where it has one."""
+    if name in COLUMNS:
+        label, unit = COLUMNS[name]
+        return f"{label} ({unit})" if unit and with_unit else label
+    stem, _, what = name.rpartition("_")
+    return f"{stem}, {what.replace('sd', 'SD')}" if stem and what in ("mean", "sd") else name
+
+
+def drawing(plot: Callable[..., Any], *given: Any, **named: Any) -> Callable[[Any], Any]:
+    """Return a function that draws on a figure."""
+    return lambda on: plot(*given, on=on, **named)
+
+
+def hidden(*widgets: QWidget) -> Sequence[QWidget]:
+    """Hide widgets until there is something in them."""
+    for widget in widgets:
+        widget.hide()
+    return widgets

@@ -1,0 +1,447 @@
+"""The Project button: save, open, and restore projects; asks before something unsaved is lost.
+
+Called by the panel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from napari.layers import Layer
+from napari.utils.notifications import show_error, show_info, show_warning
+from qtpy.QtCore import QEvent, QObject, QTimer
+from qtpy.QtGui import QGuiApplication
+from qtpy.QtWidgets import (
+    QFileDialog,
+    QLabel,
+    QMenu,
+    QMessageBox,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from ...bundles import Bundle
+from ...errors import MissingFilesError, TractographyError
+from ...fields.kinds import SH
+from ...files.paths import GivenUpError
+from ...phantoms import is_phantom
+from ...project import ENDING, Project
+from ...recipes.mirror import midsagittal_x_mm
+from ...recipes.recipe import Recipe
+from ...recipes.sources import FodSource
+from ...recipes.volumes import VolumeSource, located
+from ...tissues import load_tissues
+from ..export.projects import file_source, project_of
+from ..export.recipes import recipe_of
+from ..export.scripts import PATH_KEY, path_of
+from ..layers.tissues import shown_tissues, tissue_layer_data, tissue_layers
+from ..layers.volumes import fod_layer_data, fod_layers, fod_of, mask_layer_data
+from ..session.bundles.listing import BundleList
+from ..session.bundles.making import other_side
+from ..session.bundles.opening import Opening, state_of
+from ..session.bundles.state import BundleState
+from ..space.layer_list import insert_beside
+from .project_keeper import ProjectKeeper, left_behind
+from .widgets.busy_dialog import wait_for
+from .widgets.progress_row import ProgressRow
+from .widgets.sections import button, row
+
+FILTER = f"Project (*{ENDING})"
+
+
+class ProjectButton(QPushButton):  # type: ignore[misc]
+    """A button with a menu for projects, and a bar that shows how far one has been opened.
+
+    Parameters
+    ----------
+    bundles : BundleList
+    keep : bool
+        Whether what is unsaved is kept for a crash.
+
+    Attributes
+    ----------
+    bar : QWidget
+        Progress of opening, and the offer to restore; shown elsewhere in the panel.
+    keeper : ProjectKeeper
+        What is saved.
+    opening : Opening or None
+        Under way.
+    """
+
+    def __init__(
+        self,
+        bundles: BundleList,
+        parent: QWidget | None = None,
+        *,
+        keep: bool = True,
+    ) -> None:
+        super().__init__("Project", parent)
+        self.bundles = bundles
+        self.keeper = ProjectKeeper(bundles, self, keep=keep)
+        self._keep = keep
+        self.opening: Opening | None = None
+        self._window: QWidget | None = None
+        self.setToolTip("Save all bundles in one small file, or open such a file.")
+        menu = QMenu(self)
+        menu.setToolTipsVisible(True)
+        for text, tip, action in (
+            ("Save project", "Seeds, regions, parameters and edits of all bundles.", self.ask_save),
+            ("Save project as...", "Under another name.", lambda: self.ask_save(anew=True)),
+            ("Open project...", "Track all bundles of a file again.", self.ask_open),
+            (
+                "Copy project as Python",
+                "A script that makes all bundles again without a screen, to the digest.",
+                self.copy_python,
+            ),
+        ):
+            entry = menu.addAction(text)
+            entry.setToolTip(tip)
+            entry.triggered.connect(lambda _checked=False, action=action: action())
+        self.setMenu(menu)
+        self._build_bar()
+
+    def _build_bar(self) -> None:
+        self.progress = ProgressRow(
+            "How far the bundles of the project have been tracked.",
+            "Track no more; all bundles stay in the list.",
+        )
+        self.progress.cancelled.connect(self._cancel)
+        self.found = QLabel("A window ended without saving.")
+        self.found.setWordWrap(True)
+        self.restore = button("Restore", "Open what was kept of it.")
+        self.drop = button("Drop", "Delete what was kept of it.")
+        self.restore.clicked.connect(self._restore)
+        self.drop.clicked.connect(self._drop)
+        self.found_row = row(self.found, self.restore, self.drop, stretch_first=True)
+        self.bar = QWidget()
+        layout = QVBoxLayout(self.bar)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.found_row)
+        layout.addWidget(self.progress)
+        self._show_found()
+
+    def open_keeper(self) -> None:
+        """Follow what is changed."""
+        self.keeper.open()
+        self._show_found()
+
+    def close_keeper(self) -> None:
+        """Stop following; give up what is being opened."""
+        if self.opening is not None:
+            self.opening.cancel()
+        self.keeper.close()
+        self._guard(None)
+
+    # -- saving --------------------------------------------------------------------------------
+
+    def ask_save(self, *, anew: bool = False) -> bool:
+        """Save where the project was saved before, or ask where to; return whether it is saved."""
+        path = None if anew else self.keeper.path
+        if path is None:
+            text, _ = QFileDialog.getSaveFileName(
+                self.window(), "Save project", f"study{ENDING}", FILTER
+            )
+            if not text:
+                return False
+            path = Path(text if text.endswith(ENDING) else f"{text.removesuffix('.json')}{ENDING}")
+        return self.save(path)
+
+    def save(self, path: str | Path) -> bool:
+        """Save all bundles; say what cannot be saved, and return whether it is done."""
+        project, left_out = project_of(self.bundles)
+        target = Path(path)
+        try:
+            wait_for(lambda: project.save(target), f"Saving {target.name}", self)
+        except GivenUpError:
+            return False
+        except TractographyError as error:
+            show_error(str(error))
+            return False
+        self.keeper.note_saved(target)
+        for sentence in left_out:
+            show_warning(sentence)
+        show_info(f"Saved {len(project.bundles):,} bundles to {target}.")
+        return True
+
+    def copy_python(self) -> None:
+        """Put a Python script that makes all bundles again on the clipboard."""
+        project, left_out = project_of(self.bundles)
+        if not project.bundles:
+            show_error("There are no bundles to copy: none has seeds or streamlines of a file.")
+            return
+        QGuiApplication.clipboard().setText(project.as_python())
+        for sentence in left_out:
+            show_warning(sentence)
+        show_info(f"Copied; it gives the {len(project.bundles):,} bundles with their digests.")
+
+    # -- opening -------------------------------------------------------------------------------
+
+    def ask_open(self) -> None:
+        """Ask which project to open."""
+        if not self.may_be_lost():
+            return
+        path, _ = QFileDialog.getOpenFileName(self.window(), "Open project", "", FILTER)
+        if path:
+            self.open_project(path)
+
+    def open_project(self, path: str | Path, *, is_named: bool = True) -> bool:
+        """Open a project in place of the bundles that there are; return whether it has begun.
+
+        Parameters
+        ----------
+        path : path-like
+        is_named : bool
+            Whether Save writes to it again.
+        """
+        places: dict[str, str] = {}
+        while True:
+            try:
+                project = Project.load(path, places=places)
+                break
+            except MissingFilesError as error:
+                found = self._ask_place(error)
+                if found is None:
+                    show_error(str(error))
+                    return False
+                places.update(found)
+            except TractographyError as error:
+                show_error(str(error))
+                return False
+        if not project.bundles:
+            show_error(f"{Path(path).name} holds no bundles.")
+            return False
+        try:
+            layers = self._fod_layers(project)
+            states = [
+                self._state(bundle, number, layers)
+                for number, bundle in enumerate(project.bundles.values())
+            ]
+        except GivenUpError:
+            return False
+        except TractographyError as error:
+            show_error(str(error))
+            return False
+        self.bundles.replace_all(states)
+        self._look_as(project)
+        self.keeper.path = Path(path) if is_named else None
+        fods = {source: fod_of(layer) for source, layer in layers.items()}
+        self._begin(Opening(self.bundles, project, {s: f for s, f in fods.items() if f}))
+        return True
+
+    def _begin(self, opening: Opening) -> None:
+        if self.opening is not None:
+            self.opening.cancel()
+        self.opening = opening
+        self.progress.show_progress("", 0.0)
+        opening.progressed.connect(self.progress.show_progress)
+        opening.ended.connect(self._on_ended)
+        opening.start()
+
+    def _cancel(self) -> None:
+        if self.opening is not None:
+            self.opening.cancel()
+
+    def _on_ended(self, opening: Opening) -> None:
+        if opening is not self.opening:
+            return
+        self.opening = None
+        self.progress.finish()
+        is_whole = not (opening.problems or opening.cancelled.is_set())
+        (show_info if is_whole else show_warning)(opening.summary())
+        if self.keeper.path is not None:
+            self.keeper.note_saved(self.keeper.path)
+
+    def _ask_place(self, error: MissingFilesError) -> dict[str, str] | None:
+        """Ask where files are now, one after the other."""
+        places = {}
+        for missing in error.paths:
+            name = Path(missing).name
+            text, _ = QFileDialog.getOpenFileName(
+                self.window(), f"Where is {name}?", name, f"{name} ({name});;All files (*)"
+            )
+            if not text:
+                return None
+            places[missing] = text
+        return places
+
+    def _fod_layers(self, project: Project) -> dict[FodSource, Layer]:
+        """Return a layer for each FOD of a project, read where it is not open yet."""
+        found: dict[FodSource, Layer] = {}
+        for bundle in project.bundles.values():
+            if isinstance(bundle.source, Recipe):
+                source = dataclasses.replace(bundle.source.fod, sha256="")
+                if source not in found:
+                    found[source] = self._fod_layer(source)
+        return found
+
+    def _fod_layer(self, source: FodSource) -> Layer:
+        viewer = self.bundles.viewer
+        for layer in fod_layers(viewer.layers):
+            if _shows(layer, source):
+                return layer
+
+        name = Path(source.path).name or source.phantom
+        fod = wait_for(source.load, f"Opening {name}", self)
+        layer = Layer.create(*fod_layer_data(fod))
+        if source.path:
+            layer.metadata[PATH_KEY] = source.path
+        return viewer.add_layer(layer)
+
+    def _state(self, bundle: Bundle, number: int, layers: dict[FodSource, Layer]) -> BundleState:
+        source = bundle.source
+        if not isinstance(source, Recipe):
+            return state_of(bundle, number, None)
+        layer = layers[dataclasses.replace(source.fod, sha256="")]
+        state = state_of(bundle, number, layer)
+        if source.mask is not None:
+            state.mask_layer = self._mask_layer(source.mask, source.folder, f"{bundle.name} mask")
+        if source.tissues is not None:
+            state.tissue_layer = self._tissue_layer(source)
+        masks = [seed.volume for seed in source.seeds if seed.volume is not None]
+        if masks:
+            state.seed_mask_layer = self._mask_layer(
+                masks[0], source.folder, f"{bundle.name} seed mask"
+            )
+        return state
+
+    def _mask_layer(self, volume: VolumeSource, folder: Path | None, name: str) -> Layer:
+        mask, grid = volume.load(folder)
+        layer = Layer.create(*mask_layer_data(mask, grid, name))
+        insert_beside(self.bundles.viewer, layer)
+        return layer
+
+    def _tissue_layer(self, recipe: Recipe) -> Layer:
+        """Return the layer of a recipe's tissue image, read where it is not open yet."""
+        viewer = self.bundles.viewer
+        assert recipe.tissues is not None
+        path = located(recipe.tissues.path, recipe.folder)
+        for layer in tissue_layers(viewer.layers):
+            tissues = shown_tissues(layer)
+            if tissues is not None and Path(tissues.path).absolute() == path:
+                return layer
+        layer = Layer.create(*tissue_layer_data(load_tissues(path)))
+        insert_beside(viewer, layer)
+        return layer
+
+    def _look_as(self, project: Project) -> None:
+        """Look as the window did when the project was saved, as far as the file says."""
+        viewer, views = self.bundles.viewer, project.views
+        active = next((b for b in self.bundles.bundles if b.name == views.get("active")), None)
+        if active is not None:
+            self.bundles.activate(active)
+        dims, camera = viewer.dims, viewer.scene.camera
+        if len(views.get("point", ())) != dims.ndim:
+            return
+        dims.ndisplay = views.get("ndisplay", dims.ndisplay)
+        dims.order = tuple(views.get("order", dims.order))
+        dims.set_point(range(dims.ndim), views["point"])
+        for name in ("center", "zoom", "angles"):
+            if name in views:
+                setattr(camera, name, views[name])
+
+    # -- the other side ------------------------------------------------------------------------
+
+    def mirror(self) -> BundleState | None:
+        """Make the bundle of the other side of the active one; return it, or say why not."""
+        bundles, active = self.bundles, self.bundles.active
+        try:
+            if active.is_opened:
+                source = file_source(active, proven=False, named=False)
+                state = other_side(bundles, active, source)
+            else:
+                state = self._other_side()
+        except TractographyError as error:
+            show_error(str(error))
+            return None
+        state.colour = bundles.free_colour()
+        state.look, state.source = dict(bundles.look_of(active)), None
+        bundles.insert(state, f"Mirrored {active.name}")
+        return state
+
+    def _other_side(self) -> BundleState:
+        """Return the other side of the active bundle, which is tracked."""
+        bundles, active = self.bundles, self.bundles.active
+        request = bundles.session.request()
+        recipe = recipe_of(request, list(bundles.viewer.layers))
+        by_hand, seeding = bundles.settings_of(active)
+        look = {"by_hand": dict(by_hand), "seeding": dataclasses.asdict(seeding)}
+        other = Bundle(active.name, recipe, look=look).mirrored(midsagittal_x_mm(request.fod.grid))
+        source = other.source
+        assert isinstance(source, Recipe)
+        other.name = bundles.free_name(other.name)
+        layers = {dataclasses.replace(source.fod, sha256=""): bundles.session.fod_layer}
+        return self._state(other, len(bundles.bundles), layers)
+
+    # -- what is unsaved -----------------------------------------------------------------------
+
+    def may_be_lost(self) -> bool:
+        """Ask what to do with what is unsaved; return whether to go on."""
+        self.keeper.look()
+        if not self.keeper.has_unsaved:
+            return True
+        choices = QMessageBox.StandardButton
+        answer = QMessageBox.question(
+            self.window(),
+            "Unsaved bundles",
+            "Bundles have been changed since they were saved. Save them as a project?",
+            choices.Save | choices.Discard | choices.Cancel,
+            choices.Save,
+        )
+        if answer == choices.Save:
+            return self.ask_save()
+        return bool(answer == choices.Discard)
+
+    def guard(self, window: QWidget) -> None:
+        """Ask before a window closes while something is unsaved."""
+        self._guard(window)
+
+    def _guard(self, window: QWidget | None) -> None:
+        if self._window is not None:
+            self._window.removeEventFilter(self)
+        self._window = window
+        if window is not None:
+            window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Let a person keep the window open, or save first."""
+        window = self._window
+        if window is None or watched is not window or event.type() != QEvent.Type.Close:
+            return False
+        # viewer.close() of a script takes napari's inside away first; a menu or a key does not.
+        inside = getattr(window, "_qt_viewer", None)
+        is_by_person = event.spontaneous() or (inside is not None and inside.isVisible())
+        if is_by_person and not self.may_be_lost():
+            if hasattr(window, "_quit_app"):
+                window._quit_app = False  # Ctrl+Q has set it, for the next closing too
+            event.ignore()
+            return True
+        return False
+
+    def _show_found(self) -> None:
+        self.found_row.setVisible(self._keep and bool(left_behind()))
+
+    def _restore(self) -> None:
+        files = left_behind()
+        if files and self.may_be_lost() and self.open_project(files[0], is_named=False):
+            QTimer.singleShot(0, lambda: self._delete(files[0]))
+
+    def _drop(self) -> None:
+        for file in left_behind():
+            self._delete(file)
+
+    def _delete(self, file: Path) -> None:
+        file.unlink(missing_ok=True)
+        self._show_found()
+
+
+def _shows(layer: Layer, source: FodSource) -> bool:
+    """Tell whether a layer shows an FOD, read in the same way."""
+    fod, path = fod_of(layer), path_of(layer)
+    if fod is None or fod.basis != source.basis or fod.frame != (source.frame or fod.frame):
+        return False
+    if source.phantom:
+        known = path is None and is_phantom(fod)
+        return known and FodSource.of_phantom(fod) == dataclasses.replace(source, kind=SH.name)
+    return path is not None and Path(path).absolute() == Path(source.path)

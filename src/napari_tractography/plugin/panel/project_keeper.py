@@ -1,0 +1,167 @@
+"""Whether the bundles of a window are saved: title, autosave, and what to restore after a crash.
+
+Called by the project button.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import napari.settings
+from qtpy.QtCore import QObject, QTimer
+
+from ...errors import TractographyError
+from ...project import ENDING
+from ...recipes.codec import write_json
+from ..export.projects import fingerprint, project_of
+from ..session.bundles.listing import BundleList
+
+logger = logging.getLogger(__name__)
+
+FOLDER = "napari-tractography"  # beside napari's settings
+AUTOSAVE_MS = 30_000
+LOOK_MS = 700  # after the last change, before it is compared with what is saved
+MARK = " *"  # of what is unsaved, in the title
+
+
+class ProjectKeeper(QObject):  # type: ignore[misc]
+    """Knows what is saved, says it in the title of the window, and saves by itself for a crash.
+
+    Parameters
+    ----------
+    bundles : BundleList
+    keep : bool
+        Otherwise nothing is written by itself.
+
+    Attributes
+    ----------
+    path : Path or None
+        The project that was saved or opened last.
+    """
+
+    def __init__(self, bundles: BundleList, parent: QObject, *, keep: bool = True) -> None:
+        super().__init__(parent)
+        self.bundles = bundles
+        self.path: Path | None = None
+        self._keep = keep
+        self._saved: dict[str, Any] = {}
+        self._autosaved: dict[str, Any] = {}
+        self._title = str(bundles.viewer.title)
+        self.has_unsaved = False
+        self._file: Path | None = None  # of the autosave
+        self._look = _timer(self, LOOK_MS, self.look, once=True)
+        self._autosave = _timer(self, AUTOSAVE_MS, self.autosave)
+
+    def open(self) -> None:
+        """Follow what is changed."""
+        for signal in self._signals:
+            signal.connect(self._on_change)
+        if self._keep:
+            self._autosave.start()
+        self._saved = self._saved or self._now()
+
+    def close(self) -> None:
+        """Follow no more; a window that closes in peace leaves no autosave."""
+        for signal in self._signals:
+            signal.disconnect(self._on_change)
+        self._autosave.stop()
+        self._look.stop()
+        self._forget_autosave()
+        self.bundles.viewer.title = self._title
+
+    @property
+    def _signals(self) -> tuple[Any, ...]:
+        return self.bundles.changed, self.bundles.session.changed, self.bundles.session.edited
+
+    # -- saved or not --------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Find out whether something of value is unsaved, and say it in the title."""
+        self._look.stop()
+        now = self._now()
+        self.has_unsaved = bool(now.get("bundles")) and now != self._saved
+        name = "" if self.path is None else self.path.name.removesuffix(ENDING)
+        mark = MARK if self.has_unsaved else ""
+        shown = " - ".join(filter(None, [name, self._title])) if name else self._title
+        self.bundles.viewer.title = f"{shown}{mark}"
+
+    def note_saved(self, path: Path) -> None:
+        """Note that all is in a file now."""
+        self.path, self._saved = path, self._now()
+        self._forget_autosave()
+        self.look()
+
+    def _on_change(self, *_: Any) -> None:
+        self._look.start()
+
+    def _now(self) -> dict[str, Any]:
+        return fingerprint(self.bundles)
+
+    # -- for a crash ---------------------------------------------------------------------------
+
+    def autosave(self) -> None:
+        """Write what is unsaved beside napari's settings, where it is not there already."""
+        if not self._keep:
+            return
+        self.look()
+        if not self.has_unsaved:
+            return
+        now = self._now()
+        if now == self._autosaved:
+            return
+        folder = autosave_folder()
+        project, _ = project_of(self.bundles, proven=False)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = folder / f"{os.getpid()}-{id(self):x}{ENDING}"
+            write_json(project.content(folder), file)
+        except (OSError, TractographyError) as error:
+            logger.warning("What is unsaved could not be kept for a crash: %s", error)
+            return
+        self._file, self._autosaved = file, now
+
+    def _forget_autosave(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.unlink()
+        self._file, self._autosaved = None, {}
+
+
+def autosave_folder() -> Path:
+    """Return where unsaved projects are kept: beside napari's settings."""
+    return Path(str(napari.settings.get_settings().config_path or Path.home())).parent / FOLDER
+
+
+def left_behind() -> list[Path]:
+    """Return what windows that did not close in peace have left, the newest first."""
+    with contextlib.suppress(OSError):
+        found = [f for f in autosave_folder().glob(f"*{ENDING}") if not _is_alive(f)]
+        return sorted(found, key=lambda file: -file.stat().st_mtime)
+    return []
+
+
+def _is_alive(file: Path) -> bool:
+    """Tell whether the process that wrote a file still runs."""
+    number = file.name.partition("-")[0]
+    if not number.isdecimal():
+        return True
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it belongs to someone else
+        return True
+    return True
+
+
+def _timer(parent: QObject, ms: int, call: Callable[[], None], *, once: bool = False) -> QTimer:
+    timer = QTimer(parent)
+    timer.setInterval(ms)
+    timer.setSingleShot(once)
+    timer.timeout.connect(call)
+    return timer

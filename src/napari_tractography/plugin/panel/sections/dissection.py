@@ -1,0 +1,421 @@
+"""Dissecting the active bundle: select by a stroke, a sphere or likeness; cut at a slice.
+
+What is found is selected; the buttons of the Selection section keep or delete it. Called by the
+panel, below those buttons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from napari.utils.notifications import show_error, show_warning
+from qtpy.QtCore import QPointF, Qt, QTimer, Signal
+from qtpy.QtGui import QColor, QPainter, QPaintEvent, QPen
+from qtpy.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QVBoxLayout, QWidget
+
+from ....errors import TractographyError
+from ....files.formats.weights import columns_of, load_weights
+from ....files.paths import GivenUpError
+from ....maps.likeness import distances_to_bundle, like_these
+from ....parameters import ParameterSpec
+from ....recipes.streamlines import WeightsSource
+from ....regions import Region
+from ....selection.strokes import crossed
+from ....tractogram import Tractogram
+from ...session.bundles.background import Background
+from ...session.bundles.filtering import Filtering
+from ...session.bundles.listing import BundleList
+from ...session.bundles.making import split_off
+from ...streamlines.layer import Streamlines
+from ..widgets.busy_dialog import wait_for
+from ..widgets.controls import form, parameter_control, show_row
+from ..widgets.progress_row import ProgressRow
+from ..widgets.sections import button, row
+
+STROKE, SPHERE = "Lasso", "Sphere"
+STROKE_COLOUR = "#ffd166"
+WAIT_MS = 120  # after the last move of the slider
+MAX_LIKE_MM = 50.0
+CLICK_MM = 5.0  # radius of a sphere that was clicked and not drawn
+OUTLIER_SPEC = ParameterSpec(
+    name="outlier_mm",
+    label="Outliers beyond",
+    default=MAX_LIKE_MM,
+    unit="mm",
+    minimum=0.5,
+    maximum=200.0,
+    increment=0.5,
+    slider=(0.5, MAX_LIKE_MM),
+    help="Select streamlines that run farther than this from the others of their bundle.",
+)
+LIKE_SPEC = ParameterSpec(
+    name="like_mm",
+    label="Like within",
+    default=6.0,
+    unit="mm",
+    minimum=0.5,
+    maximum=200.0,
+    increment=0.5,
+    slider=(0.5, 30.0),
+    help="Mean closest distance, of More like these, to the nearest selected streamline.",
+)
+WEIGHT_SPEC = ParameterSpec(
+    name="min_weight",
+    label="Least weight",
+    default=0.0,
+    minimum=0.0,
+    maximum=1e9,
+    increment=0.05,
+    slider=(0.0, 5.0),
+    help="Streamlines of a smaller weight are not shown, and not saved.",
+)
+WEIGHT_QUANTILE = 0.99  # of the weights, up to which the slider goes
+WEIGHT_FILES = "Weights (*.txt *.csv *.trx);;All files (*)"
+WEIGHT_HELP = "Read one weight a streamline: a text file, as tcksift2 writes it, or a .trx file."
+# (axis of the viewer from the last three, which side of the slice is cut off, what to call it)
+CUTS = (
+    (0, 1, "above the axial slice"),
+    (0, -1, "below the axial slice"),
+    (1, 1, "in front of the coronal slice"),
+    (1, -1, "behind the coronal slice"),
+    (2, 1, "right of the sagittal slice"),
+    (2, -1, "left of the sagittal slice"),
+)
+
+
+class Dissection(QWidget):  # type: ignore[misc]
+    """Tools that select streamlines of the active bundle.
+
+    Parameters
+    ----------
+    bundles : BundleList
+    filtering : Filtering
+        Shows what the least weight leaves.
+    """
+
+    weighed = Signal()  # the active bundle has weights now
+
+    def __init__(
+        self, bundles: BundleList, filtering: Filtering, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.bundles, self.filtering = bundles, filtering
+        self.session = bundles.session
+        self.tools = {
+            STROKE: _tool(STROKE, "Draw across streamlines in the view: they are selected."),
+            SPHERE: _tool(SPHERE, "Drag from a place in the view: what runs so near is selected."),
+        }
+        for name, made in self.tools.items():
+            made.toggled.connect(lambda on, name=name: self._on_tool(name, on))
+        self.cut = button("Cut", "Cut off what lies beyond the slice in view.")
+        menu = QMenu(self.cut)
+        for axis, side, text in CUTS:
+            entry = menu.addAction(f"Cut {text}")
+            entry.triggered.connect(
+                lambda _checked=False, axis=axis, side=side: self.cut_at_slice(axis, side)
+            )
+        self.cut.setMenu(menu)
+        self.like = button("More like these", "Select what runs like the selected streamlines.")
+        self.like.clicked.connect(self.select_like)
+        self.split = button(
+            "Split off",
+            "Make a bundle of the selected streamlines; this one is left without them.",
+        )
+        self.split.clicked.connect(self.split_selected)
+        self.weights = button("Weights...", WEIGHT_HELP)
+        self.weights.clicked.connect(self._ask_weights)
+        specs = LIKE_SPEC, OUTLIER_SPEC, WEIGHT_SPEC
+        self.like_mm, self.outlier_mm, self.min_weight = map(parameter_control, specs)
+        self.form = form([self.like_mm, self.outlier_mm, self.min_weight])
+        self.min_weight.changed.connect(self._on_min_weight)
+        self.work = Background()
+        self.progress = ProgressRow(
+            "How far streamlines have been compared.", "Compare no more; nothing is selected."
+        )
+        self.progress.cancelled.connect(self.work.cancel)
+        self.work.progressed.connect(self.progress.show_progress)
+        self.work.ended.connect(self.progress.finish)
+        self.work.failed.connect(show_warning)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(5)
+        layout.addWidget(row(*self.tools.values(), self.cut))
+        layout.addWidget(row(self.like, self.split, self.weights))
+        layout.addWidget(self.form)
+        layout.addWidget(self.progress)
+        self._wait = QTimer(self)
+        self._wait.setSingleShot(True)
+        self._wait.setInterval(WAIT_MS)
+        self._wait.timeout.connect(self.select_outliers)
+        self.outlier_mm.changed.connect(lambda _value: self._wait.start())
+        self._measured: tuple[Tractogram, Any] | None = None
+        self._overlay: Overlay | None = None
+        self._on_press = self._drag  # one bound method, so that it can be removed
+        self._is_showing = False  # the least weight of a bundle, which nobody sets
+        self._weighed: Tractogram | None = None  # whose weights the slider is for
+        bundles.changed.connect(self.follow)
+        self.follow()
+
+    def open(self) -> None:
+        """Listen to the mouse."""
+        self.session.viewer.mouse_drag_callbacks.insert(0, self._on_press)
+
+    def close_dissection(self) -> None:
+        """Put the tools away, and stop listening."""
+        for made in self.tools.values():
+            made.setChecked(False)
+        self._wait.stop()
+        self.work.cancel()
+        callbacks = self.session.viewer.mouse_drag_callbacks
+        if self._on_press in callbacks:
+            callbacks.remove(self._on_press)
+
+    @property
+    def layer(self) -> Streamlines | None:
+        """The streamlines that are dissected."""
+        return self.session.streamlines_layer
+
+    @property
+    def tool(self) -> str:
+        """The tool that is chosen, or ""."""
+        return next((name for name, made in self.tools.items() if made.isChecked()), "")
+
+    def _on_tool(self, name: str, on: bool) -> None:
+        for other, made in self.tools.items():
+            if on and other != name:
+                made.setChecked(False)
+
+    # -- without the mouse ---------------------------------------------------------------------
+
+    def select_like(self) -> None:
+        """Select what runs like the streamlines that are selected."""
+        layer = self.layer
+        if layer is None or not layer.editor.n_selected:
+            show_warning("Nothing is selected; select streamlines that others shall be like.")
+            return
+        shown, wanted = layer.tractogram, layer.selected
+        distance = float(self.like_mm.value)
+        self.work.begin(
+            "Comparing",
+            lambda advance: like_these(shown, wanted, max_distance_mm=distance, advance=advance),
+            partial(self._select, layer, shown),
+        )
+
+    def select_outliers(self) -> None:
+        """Select what runs farther from its bundle than the slider says."""
+        layer = self.layer
+        if layer is None or not len(layer.tractogram):
+            return
+        shown = layer.tractogram
+        if self._measured is not None and self._measured[0] is shown:
+            layer.selected = np.flatnonzero(self._measured[1] > self.outlier_mm.value)
+            return
+
+        def done(distances: Any) -> None:
+            self._measured = shown, distances
+            if self.layer is layer and layer.tractogram is shown:
+                self.select_outliers()
+
+        self.work.begin(
+            "Comparing", lambda advance: distances_to_bundle(shown, advance=advance), done
+        )
+
+    def _select(self, layer: Streamlines, shown: Tractogram, numbers: Any) -> None:
+        if layer.tractogram is shown:  # else the numbers are those of others
+            layer.selected = numbers
+
+    def split_selected(self) -> None:
+        """Make a bundle of the selected streamlines."""
+        try:
+            split_off(self.bundles)
+        except TractographyError as error:
+            show_error(str(error))
+
+    # -- weights -------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Show the least weight of the active bundle, where its streamlines have weights."""
+        layer, bundle = self.layer, self.session.bundle
+        weights = None if layer is None else layer.editor.whole.weights
+        show_row(self.form, self.min_weight, weights is not None)
+        self._is_showing = True
+        try:
+            if (
+                layer is not None
+                and weights is not None
+                and self._weighed is not layer.editor.whole
+            ):
+                self._weighed = layer.editor.whole
+                if len(weights):
+                    self.min_weight.reach(float(np.quantile(weights, WEIGHT_QUANTILE)))
+            self.min_weight.value = bundle.min_weight
+        finally:
+            self._is_showing = False
+
+    def read_weights(self, path: str | Path, name: str = "") -> None:
+        """Give the streamlines of the active bundle, before all edits, weights from a file."""
+        layer, bundle = self.layer, self.session.bundle
+        if layer is None or not len(layer.editor.whole):
+            show_warning("There are no streamlines that weights could belong to.")
+            return
+        text = f"Reading {Path(path).name}"
+        try:
+            weights = wait_for(lambda: load_weights(path, name), text, self)
+            layer.editor.weigh(weights)
+        except TractographyError as error:
+            show_error(str(error))
+            return
+        except GivenUpError:
+            return
+        bundle.weights = WeightsSource.file(path, name=name, hashed=False)
+        self.follow()
+        self.bundles.changed.emit()
+        self.weighed.emit()
+
+    def _ask_weights(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Read weights", "", WEIGHT_FILES)
+        if not path:
+            return
+        try:
+            columns = columns_of(path)
+        except TractographyError as error:
+            show_error(str(error))
+            return
+        name, is_chosen = (columns[0] if columns else ""), True
+        if len(columns) > 1:
+            name, is_chosen = QInputDialog.getItem(
+                self, "Read weights", "Values per streamline:", columns, 0, False
+            )
+        if is_chosen:
+            self.read_weights(path, name)
+
+    def _on_min_weight(self, value: float) -> None:
+        if not self._is_showing:
+            self.session.bundle.min_weight = float(value)
+            self.filtering.follow()
+            self.bundles.changed.emit()
+
+    # -- cutting -------------------------------------------------------------------------------
+
+    def cut_at_slice(self, axis: int, side: int) -> None:
+        """Cut off what lies beyond the slice of the viewer.
+
+        Parameters
+        ----------
+        axis : int
+            0 is axial, 1 coronal, 2 sagittal.
+        side : int
+            1 cuts off what lies towards superior, anterior or right, -1 the other side.
+        """
+        layer, dims = self.layer, self.session.viewer.dims
+        if layer is None:
+            return
+        point = np.asarray(dims.point, dtype=float)[-3:]
+        beyond = point.copy()
+        beyond[axis] += side
+        here, there = np.asarray(layer.space.to_world(np.stack([point, beyond])), dtype=float)
+        layer.editor.cut(here.tolist(), (there - here).tolist())
+
+    # -- with the mouse ------------------------------------------------------------------------
+
+    def _drag(self, viewer: Any, event: Any) -> Iterator[None]:
+        tool, layer = self.tool, self.layer
+        if not tool or layer is None or event.button != 1 or event.modifiers or event.handled:
+            return
+        sight = event.view_direction
+        places, pixels = [np.asarray(event.position, dtype=float)[-3:]], [np.array(event.pos)]
+        self._show_overlay()
+        while True:
+            event.handled = True  # the camera and other tools stay out
+            yield
+            places.append(np.asarray(event.position, dtype=float)[-3:])
+            pixels.append(np.array(event.pos))
+            if self._overlay is not None:
+                self._overlay.show_stroke(pixels, is_circle=tool == SPHERE)
+            if event.type != "mouse_move":
+                break
+        self._hide_overlay()
+        if tool == STROKE:
+            layer.selected = self._crossed(layer, np.stack(places), sight)
+        else:
+            layer.selected = self._touched(layer, places, sight)
+
+    def _crossed(self, layer: Streamlines, stroke: Any, sight: Any) -> Any:
+        dims, offsets = self.session.viewer.dims, layer.tractogram.offsets
+        shown = layer.space.to_display(layer.tractogram.points)
+        if dims.ndisplay == 3:
+            return crossed(shown, offsets, stroke, np.asarray(sight)[-3:])
+        axis = int(dims.order[0]) - (dims.ndim - 3)
+        ahead = np.zeros(3)
+        ahead[axis] = 1.0
+        at, half = float(dims.point[-3:][axis]), layer.slab_mm / 2
+        slab = axis, at - half, at + half
+        return crossed(shown, offsets, stroke, ahead, slab=slab)
+
+    def _touched(self, layer: Streamlines, places: Any, sight: Any) -> Any:
+        """Take the sphere around where the mouse was pressed, on the streamline that is there."""
+        centre = places[0]
+        radius = max(float(np.linalg.norm(p - centre)) for p in places) or CLICK_MM
+        if self.session.viewer.dims.ndisplay == 3:
+            number = layer.get_value(places[0], view_direction=sight, world=True)
+            if number is not None:
+                shown = np.asarray(layer.space.to_display(layer.tractogram[number].points))
+                ahead = np.asarray(sight, dtype=float)[-3:] / np.linalg.norm(sight)
+                beside = shown - centre
+                beside = beside - np.outer(beside @ ahead, ahead)
+                centre = shown[int(np.linalg.norm(beside, axis=1).argmin())]
+        (centre_mm,) = np.asarray(layer.space.to_world(np.asarray(centre)[None]))
+        sphere = Region.sphere(centre_mm, radius, "include")
+        return layer.tractogram.select_numbers(regions=[sphere])
+
+    def _show_overlay(self) -> None:
+        window = getattr(self.session.viewer, "window", None)
+        if window is not None:
+            self._overlay = Overlay(window._qt_viewer.canvas.native)
+
+    def _hide_overlay(self) -> None:
+        if self._overlay is not None:
+            self._overlay.close()
+            self._overlay.deleteLater()
+            self._overlay = None
+
+
+class Overlay(QWidget):  # type: ignore[misc]
+    """Shows the stroke, or the circle, that is being drawn over the canvas."""
+
+    def __init__(self, canvas: QWidget) -> None:
+        super().__init__(canvas)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setGeometry(canvas.rect())
+        self._pixels: list[QPointF] = []
+        self._is_circle = False
+        self.show()
+
+    def show_stroke(self, pixels: list[Any], *, is_circle: bool) -> None:
+        """Show a stroke through pixels; or a circle around the first, through the farthest."""
+        self._pixels = [QPointF(float(p[0]), float(p[1])) for p in pixels]
+        self._is_circle = is_circle
+        self.update()
+
+    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
+        """Draw."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(QColor(STROKE_COLOUR), 2))
+        if self._is_circle and self._pixels:
+            first = self._pixels[0]
+            radius = max(np.hypot(p.x() - first.x(), p.y() - first.y()) for p in self._pixels)
+            painter.drawEllipse(first, radius, radius)
+        elif len(self._pixels) > 1:
+            painter.drawPolyline(self._pixels)
+        painter.end()
+
+
+def _tool(text: str, tooltip: str) -> QPushButton:
+    made = button(text, tooltip)
+    made.setCheckable(True)
+    return made

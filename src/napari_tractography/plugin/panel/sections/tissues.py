@@ -1,0 +1,136 @@
+"""The Tissues section of the panel: the tissue image that streamlines are held to.
+
+Called by the panel.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from magicgui import widgets
+from napari.layers import Layer
+from napari.utils.notifications import show_error
+from qtpy.QtWidgets import QFileDialog, QLabel, QVBoxLayout, QWidget
+
+from ....errors import TractographyError
+from ....files.paths import GivenUpError
+from ....tissues import TISSUES, check_tissues, load_tissues
+from ...export.scripts import PATH_KEY
+from ...layers.tissues import COLOURS, shown_tissues, tissue_layer_data, tissue_layers
+from ...layers.volumes import fod_grid_of
+from ...session.session import Session
+from ...space.layer_list import insert_beside
+from ..widgets.busy_dialog import wait_for
+from ..widgets.controls import form
+from ..widgets.sections import button
+
+FILTER = "Tissue image (*.nii *.nii.gz *.mif *.mif.gz *.mih *.mgz *.mgh)"
+NONE = "No tissue image: streamlines end where the FOD does."
+LEGEND = ", ".join(
+    f'<span style="color: {colour}">\u25a0</span> {number} {name}'
+    for number, (name, colour) in enumerate(zip(TISSUES, COLOURS, strict=True), 1)
+)
+
+
+class TissueSection(QWidget):  # type: ignore[misc]
+    """Chooses a tissue image among the layers or opens one, and holds runs to it.
+
+    Parameters
+    ----------
+    session : Session
+    """
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.choice = widgets.ComboBox(
+            name="tissues",
+            label="Tissues",
+            nullable=True,
+            choices=lambda _widget: tissue_layers(session.viewer.layers),
+            tooltip="A five-tissue-type image, as 5ttgen writes it, or FreeSurfer's labels: "
+            "streamlines then end in grey matter, and those that cannot are refused; none tracks "
+            "without.",
+        )
+        self.chosen = QLabel(NONE)
+        self.chosen.setWordWrap(True)
+        self.open_button = button("Open...", "Open a tissue image from a file.")
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(form([self.choice], extra=[self.open_button]))
+        layout.addWidget(self.chosen)
+        self.choice.changed.connect(self._on_choice)
+        self.open_button.clicked.connect(self._ask)
+
+    def open(self) -> None:
+        """Listen to the viewer and the session."""
+        self.session.viewer.dims.events.ndisplay.connect(self._show_in_slices)
+        self.session.parameters_suited.connect(self.refresh)
+
+    def close_section(self) -> None:
+        """Stop listening to the viewer and the session."""
+        self.session.viewer.dims.events.ndisplay.disconnect(self._show_in_slices)
+        self.session.parameters_suited.disconnect(self.refresh)
+
+    def refresh_layers(self) -> None:
+        """Offer the layers that there are."""
+        self.choice.reset_choices()
+        self._on_choice(self.choice.value)
+
+    def add(self, path: str | Path) -> None:
+        """Open a tissue image, show it and track with it; say what is wrong with another file."""
+        try:
+            tissues = wait_for(lambda: load_tissues(path), f"Opening {Path(path).name}", self)
+            grid = fod_grid_of(self.session.fod_layer)
+            if grid is not None:
+                check_tissues(tissues, grid)
+        except TractographyError as error:
+            show_error(str(error))
+            return
+        except GivenUpError:
+            return
+        layer = Layer.create(*tissue_layer_data(tissues))
+        layer.metadata[PATH_KEY] = str(path)
+        layers, fod_layer = self.session.viewer.layers, self.session.fod_layer
+        above_fod = layers.index(fod_layer) + 1 if fod_layer in layers else 0
+        insert_beside(self.session.viewer, layer, above_fod)  # below all that is tracked
+        self.choice.value = layer
+
+    def refresh(self) -> None:
+        """Say which image is in use, and whether it lies where the FOD does."""
+        tissues = self.session.tissues
+        if tissues is None:
+            self.chosen.setText(NONE)
+            return
+        text = LEGEND if shown_tissues(self.session.tissue_layer) is not None else tissues.name
+        grid = fod_grid_of(self.session.fod_layer)
+        if grid is not None:
+            try:
+                check_tissues(tissues, grid)
+            except TractographyError as error:
+                text = f"<b>{error}</b>"
+        self.chosen.setText(text)
+
+    def _on_choice(self, layer: Layer | None) -> None:
+        if layer is self.session.tissue_layer:
+            return
+        try:
+            self.session.choose_tissues(layer)
+        except TractographyError as error:
+            show_error(str(error))
+            self.choice.value = self.session.tissue_layer
+            return
+        self._show_in_slices()
+        self.refresh()
+
+    def _show_in_slices(self, _event: Any = None) -> None:
+        """Hide the image in 3-D, where the surfaces of tissues hide the streamlines."""
+        layer = self.session.tissue_layer
+        if layer is not None:
+            layer.visible = self.session.viewer.dims.ndisplay == 2
+
+    def _ask(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Open a tissue image", "", FILTER)
+        if path:
+            self.add(path)

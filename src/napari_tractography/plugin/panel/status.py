@@ -1,0 +1,71 @@
+"""What the status bar says of positions: R, A, S in mm, as in the tables of the panel.
+
+napari says rows and columns of a layer's array, z first. Opened by the panel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from napari.layers import Layer
+
+from ..layers.on_volume import OnVolume
+from ..layers.volumes import fod_grid_of
+from ..session.session import Session
+from ..space.positions import position_text
+from ..streamlines.layer import Streamlines
+
+
+class StatusPositions:
+    """Puts positions that napari tells of this plugin's layers into the words of the field.
+
+    Layers of others are left alone.
+
+    Parameters
+    ----------
+    session : Session
+        Whose display space the positions are in.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._viewer = session.viewer
+
+    def open(self) -> None:
+        """Listen to the viewer."""
+        self._viewer.events.status.connect(self._on_status)
+
+    def close(self) -> None:
+        """Stop listening to the viewer."""
+        self._viewer.events.status.disconnect(self._on_status)
+
+    def _on_status(self, _event: Any = None) -> None:
+        viewer, status = self._viewer, self._viewer.status
+        layer = viewer.layers.selection.active
+        if not isinstance(status, dict) or layer is None or not self._is_ours(layer):
+            return
+        coords = status.get("coords", "")
+        if not coords.startswith("["):
+            return  # it has been put into words
+        where = self._where()
+        told = f"{where}: {status['value']}" if where else status["value"]
+        viewer.status = {**status, "coordinates": told, "coords": where}
+
+    def _where(self) -> str:
+        """Return where the mouse is; "" in 3-D, where that is a line of sight."""
+        if self._viewer.dims.ndisplay != 2:
+            return ""
+        position = np.asarray(self._viewer.cursor.position, dtype=float)[-3:]
+        return position_text(self._session.space.to_world(position[None])[0])
+
+    def _is_ours(self, layer: Layer) -> bool:
+        """Tell whether a layer lies in the display space of the session."""
+        space = self._session.space
+        if isinstance(layer, OnVolume | Streamlines):
+            return layer.space == space
+        grid = fod_grid_of(layer)
+        if grid is not None:
+            return grid == space.grid
+        is_region = any(entry.layer is layer for entry in self._session.regions.entries)
+        return is_region or ("affine" in layer.metadata and layer.ndim == len(space.scale))

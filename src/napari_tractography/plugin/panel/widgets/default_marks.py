@@ -1,0 +1,77 @@
+"""Marks beside controls that are not at their default: a bold label, and an arrow that resets.
+
+So that values that suited one brain do not go unseen to the next. Used by sections of the panel.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from qtpy.QtWidgets import QToolButton, QWidget
+
+from ....parameters import ParameterSpec
+from .controls import form, label_of, value_text
+
+ARROW = "↺"
+ARROW_WIDTH = 24  # pixels, kept free where there is no arrow
+AT_DEFAULT = "This is at its default."
+ARROW_STYLE = "QToolButton { background: transparent; border: none; padding: 0px; }"
+
+
+class DefaultMarks:
+    """The form of some controls, each with a mark.
+
+    Parameters
+    ----------
+    controls : sequence of controls
+    specs : mapping of str to ParameterSpec
+        By the name of a control.
+    reset : callable
+        Takes the name of a control, which is to have its default again.
+
+    Attributes
+    ----------
+    form : QWidget
+    arrows : dict of str to QToolButton
+        By the name of a control; enabled where it is not at its default.
+    """
+
+    def __init__(
+        self,
+        controls: Sequence[Any],
+        specs: dict[str, ParameterSpec],
+        reset: Callable[[str], None],
+    ) -> None:
+        self._specs = specs
+        self._controls = {control.name: control for control in controls}
+        self.arrows = {name: _arrow() for name in self._controls}
+        self.form: QWidget = form(controls, extra=list(self.arrows.values()))
+        for name, arrow in self.arrows.items():
+            arrow.clicked.connect(lambda _checked=False, n=name: reset(n))
+            self.mark(name, is_default=True)
+
+    def mark(self, name: str, *, is_default: bool, default: Any = None) -> None:
+        """Mark a control as being at its default or not; `default` is what the arrow gives."""
+        arrow, control = self.arrows[name], self._controls[name]
+        arrow.setEnabled(not is_default)
+        arrow.setText("" if is_default else ARROW)
+        said = "" if is_default else f"Default: {value_text(self._specs[name], default)}"
+        arrow.setToolTip(f"{said}. Click to have it back." if said else AT_DEFAULT)
+        arrow.setAccessibleName(said and f"{self._specs[name].label}: back to the default")
+        label = label_of(self.form, control)
+        font = label.font()
+        font.setBold(not is_default)
+        label.setFont(font)
+        help_text = str(control.tooltip)
+        if said:
+            help_text = help_text.replace("<qt>", f"<qt><b>{html.escape(said)}.</b> ", 1)
+        label.setToolTip(help_text)
+
+
+def _arrow() -> QToolButton:
+    made = QToolButton()
+    made.setFixedWidth(ARROW_WIDTH)
+    made.setStyleSheet(ARROW_STYLE)
+    return made

@@ -1,0 +1,44 @@
+"""A bar that shows how far some work is, with Cancel beside it; hidden while there is none."""
+
+from __future__ import annotations
+
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QWidget
+
+from .sections import button
+
+STEPS = 1000
+
+
+class ProgressRow(QWidget):  # type: ignore[misc]
+    """A progress bar and a button.
+
+    Parameters
+    ----------
+    tooltip, cancel_tooltip : str
+    """
+
+    cancelled = Signal()
+
+    def __init__(self, tooltip: str, cancel_tooltip: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.bar = QProgressBar()
+        self.bar.setRange(0, STEPS)
+        self.bar.setToolTip(tooltip)
+        self.cancel = button("Cancel", cancel_tooltip)
+        self.cancel.clicked.connect(lambda _checked=False: self.cancelled.emit())
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.bar, 1)
+        layout.addWidget(self.cancel)
+        self.setVisible(False)
+
+    def show_progress(self, text: str, fraction: float) -> None:
+        """Show what is done and how far it is, from 0 to 1."""
+        self.bar.setValue(int(STEPS * fraction))
+        self.bar.setFormat(f"{text}: %p %" if text else "%p %")
+        self.setVisible(True)
+
+    def finish(self) -> None:
+        """Hide."""
+        self.setVisible(False)

@@ -1,0 +1,145 @@
+"""Regions, lengths and weights filter the streamlines of the active bundle, without tracking.
+
+Regions and lengths those that were opened from a file, weights all that have some. Beside the
+control of runs, which tracks the bundles that are tracked. Made by the panel.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from psygnal import Signal
+from qtpy.QtCore import QTimer
+
+from ....errors import TractographyError
+from ....selection.passing import SELECTING_ROLES, Criteria
+from ....tractogram import Tractogram
+from ...streamlines.layer import Streamlines
+from ..session import Session
+from .background import Advance, Background
+from .state import NO_LIMITS
+
+INDEX_FROM = 20_000  # streamlines; fewer are looked at one by one within a blink
+MANY_POINTS = 2_000_000  # to draw all that may be of more takes longer than a hand waits,
+FEW_POINTS = 200_000  # so that so many are drawn
+REFINE_MS = 300  # until nothing has changed for so long
+
+
+class Filtering:
+    """Follows what is to be shown of the active bundle.
+
+    Parameters
+    ----------
+    session : Session
+
+    Attributes
+    ----------
+    index : Background
+        The making of a spatial index.
+    """
+
+    filtered = Signal()  # what is shown of the active bundle
+    refused = Signal(str)  # a sentence on why it is not filtered
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.index = Background()
+        self._indexed: Tractogram | None = None  # whose index is made or on the way
+        self._refine = QTimer()
+        self._refine.setSingleShot(True)
+        self._refine.setInterval(REFINE_MS)
+        self._refine.timeout.connect(self.refine)
+        session.changed.connect(self.follow)
+        self.index.ended.connect(self._on_index_ended)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an index is being made."""
+        return self.index.is_busy
+
+    def follow(self) -> None:
+        """Show what passes the regions, lengths and weights that a person set."""
+        bundle, layer = self.session.bundle, self.session.streamlines_layer
+        if layer is None:
+            return
+        whole = layer.editor.base
+        criteria = self._weights(whole)
+        if bundle.is_opened:
+            criteria |= self._regions_and_lengths()
+            if criteria.get("regions") and len(whole) > INDEX_FROM and whole is not self._indexed:
+                self._begin(whole)
+                return
+        passing: NDArray[np.bool_] | None = None
+        if criteria:
+            try:
+                numbers = whole.select_numbers(**criteria)
+            except TractographyError as error:
+                self.refused.emit(str(error))
+                return
+            passing = np.zeros(len(whole), dtype=bool)
+            passing[numbers] = True
+        if bundle.is_opened:
+            bundle.filtered_by = (
+                tuple(criteria.get("regions", ())),
+                self.session.regions.rule,
+                criteria.get("length_mm") or NO_LIMITS,
+            )
+        if whole.n_points > MANY_POINTS:
+            layer.at_first = FEW_POINTS
+            self._refine.start()
+        layer.editor.filter(passing)
+        self.filtered.emit()
+
+    def refine(self) -> None:
+        """Draw all that may be drawn, now that nothing has changed for a moment."""
+        self._refine.stop()
+        for layer in self.session.viewer.layers:
+            if isinstance(layer, Streamlines):
+                layer.refine()
+                layer.at_first = None
+
+    def close(self) -> None:
+        """Wait for no index any more."""
+        self._indexed = None
+        self._refine.stop()
+        self.index.cancel()
+
+    def _regions_and_lengths(self) -> Criteria:
+        session, found = self.session, Criteria()
+        regions = [r for _, r in session.regions.frozen() if r.role in SELECTING_ROLES]
+        if regions:
+            found["regions"], found["include_rule"] = regions, session.regions.rule
+        by_hand = session.tracking.by_hand
+        limits = (
+            float(by_hand.get("min_length_mm", NO_LIMITS[0])),
+            float(by_hand.get("max_length_mm", NO_LIMITS[1])),
+        )
+        if limits != NO_LIMITS:
+            found["length_mm"] = limits
+        return found
+
+    def _weights(self, whole: Tractogram) -> Criteria:
+        least = self.session.bundle.min_weight
+        if not least or whole.weights is None:
+            return {}
+        return {"weight": (least, np.inf)}
+
+    def _begin(self, whole: Tractogram) -> None:
+        """Make the index in a thread; what is set then is followed when it is there."""
+        if not self.index.is_busy or self._indexed is not whole:
+            self._indexed = whole
+            self.index.begin("Index", partial(_prepare, whole), lambda _: self.follow())
+
+    def _on_index_ended(self) -> None:
+        whole = self._indexed
+        if whole is not None and not whole.has_index:
+            self._indexed = None
+            self.refused.emit("Without the index regions do not filter; move one to make it again.")
+
+
+def _prepare(whole: Tractogram, advance: Advance) -> None:
+    """Make what every move of a region asks for."""
+    _ = whole.lengths_mm
+    whole.spatial_index(advance)

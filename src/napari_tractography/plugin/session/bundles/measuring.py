@@ -1,0 +1,126 @@
+"""Measuring bundles in a thread, with progress, newest first; without a widget.
+
+Called by the Measure section of the panel.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from napari.qt.threading import thread_worker
+from psygnal import Signal
+
+from ....errors import TractographyError
+from ....files.paths import GivenUpError
+from ....maps.measures.chunks import blocks_of
+from ....tractogram import Tractogram
+
+logger = logging.getLogger(__name__)
+
+
+class Watch:
+    """How far one piece of work is, and whether it is still wanted.
+
+    Attributes
+    ----------
+    n_done, n_total : int
+        Streamlines.
+    is_given_up : bool
+    """
+
+    def __init__(self, n_total: int) -> None:
+        self.n_done, self.n_total = 0, max(n_total, 1)
+        self.is_given_up = False
+
+    def over(self, tractogram: Tractogram) -> Watched:
+        """Return streamlines that count themselves as they are taken, and end when given up."""
+        return Watched(self, tractogram)
+
+
+class Watched:
+    """The blocks of a tractogram; each time from the beginning."""
+
+    def __init__(self, watch: Watch, tractogram: Tractogram) -> None:
+        self._watch, self._tractogram = watch, tractogram
+
+    def __iter__(self) -> Iterator[Tractogram]:
+        for block in blocks_of(self._tractogram):
+            if self._watch.is_given_up:
+                raise GivenUpError("measuring")
+            yield block
+            self._watch.n_done += len(block)
+
+
+class Measuring:
+    """Does one piece of work at a time; another one takes its place."""
+
+    started = Signal()
+    ended = Signal()
+    failed = Signal(str)  # a sentence
+
+    def __init__(self) -> None:
+        self.watch: Watch | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is being measured."""
+        return self.watch is not None
+
+    def start(
+        self, work: Callable[[Watch], Any], done: Callable[[Any], None], *, n_total: int
+    ) -> None:
+        """Work in a thread, then call `done` with the result in this one.
+
+        Parameters
+        ----------
+        work : callable
+            Takes its streamlines from :meth:`Watch.over`; touches no viewer, layer or widget.
+        done : callable
+            Not called when the work was given up or fails.
+        n_total : int
+            Streamlines, for the progress.
+        """
+        self.give_up()
+        watch = self.watch = Watch(n_total)
+        worker = _work(work, watch)
+        worker.returned.connect(lambda outcome: self._on_returned(watch, outcome, done))
+        self.started.emit()
+        worker.start()
+
+    def give_up(self) -> None:
+        """Give up what is under way."""
+        if self.watch is not None:
+            self.watch.is_given_up = True
+            self.watch = None
+            self.ended.emit()
+
+    def _on_returned(self, watch: Watch, outcome: Outcome, done: Callable[[Any], None]) -> None:
+        if watch is not self.watch:
+            return
+        self.watch = None
+        if isinstance(outcome.error, TractographyError):
+            self.failed.emit(str(outcome.error))
+        elif outcome.error is not None:
+            logger.warning("Measuring failed", exc_info=outcome.error)
+            reason = str(outcome.error) or type(outcome.error).__name__
+            self.failed.emit(f"The bundles cannot be measured: {reason}.")
+        else:
+            done(outcome.found)
+        self.ended.emit()
+
+
+class Outcome(NamedTuple):
+    """What came of some work; an exception alone would end the worker, not come back."""
+
+    found: Any
+    error: Exception | None
+
+
+@thread_worker  # type: ignore[untyped-decorator]
+def _work(work: Callable[[Watch], Any], watch: Watch) -> Outcome:
+    try:
+        return Outcome(work(watch), None)
+    except Exception as error:  # whatever it is, the window says so and goes on
+        return Outcome(None, error)

@@ -1,0 +1,381 @@
+"""A project in the window: its bundles as states, tracked again in the background, and proved.
+
+Called by the panel, which has read the FODs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from napari.layers import Layer
+from napari.qt.threading import thread_worker
+from psygnal import Signal
+
+from ....bundles import Bundle, Source
+from ....errors import TractographyError
+from ....fod import Fod
+from ....project import Project
+from ....recipes.edits import Edit
+from ....recipes.recipe import Recipe
+from ....recipes.sources import FodSource
+from ....regions import Region
+from ....seeding import ACCEPTED, STARTED, SeedingParameters
+from ....tracking.engine import iter_chunks
+from ....tracking.inputs import Execution, TrackingInput
+from ....tracking.report import Report
+from ....tractogram import Tractogram
+from ...streamlines.layer import Streamlines
+from ..requests import Request
+from ..seeding import SeedBetween, SeedFod, Seeding, SeedInterface, SeedMask, SeedSpheres
+from ..session import Session
+from .listing import BundleList
+from .state import COLOURS, BundleState, Given
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """What the worker yields: how far a bundle is, and at its end its streamlines.
+
+    Attributes
+    ----------
+    name : str
+        Of the bundle.
+    progress : float
+        Of all bundles, from 0 to 1.
+    whole : Tractogram or None
+        Before edits, when the bundle is done.
+    request : Request or None
+        What gave it.
+    error : str
+        Why there are no streamlines.
+    """
+
+    name: str
+    progress: float
+    whole: Tractogram | None = None
+    request: Request | None = None
+    error: str = ""
+
+
+class Opening:
+    """The tracking of all bundles of a project that is being opened, one after the other.
+
+    Parameters
+    ----------
+    bundles : BundleList
+        That has a state for each bundle, by name.
+    project : Project
+    fods : mapping of FodSource to Fod
+        That are on the screen, so that they need not be read twice.
+
+    Attributes
+    ----------
+    problems : list of str
+        Sentences on what could not be made or is not as it was.
+    """
+
+    progressed = Signal(str, float)  # the bundle that is tracked, and the fraction of all
+    ended = Signal(object)  # this object: done or cancelled
+
+    def __init__(
+        self, bundles: BundleList, project: Project, fods: Mapping[FodSource, Fod]
+    ) -> None:
+        self.bundles, self.project = bundles, project
+        self.problems: list[str] = []
+        self.n_proven = 0
+        self.is_under_way = False
+        self.cancelled = threading.Event()
+        self._states = {state.name: state for state in bundles.bundles}
+        self._fods = dict(fods)
+        self._worker: Any = None
+
+    def start(self) -> None:
+        """Begin; `ended` is emitted at the end."""
+        self.is_under_way = True
+        session = self.bundles.session
+        execution = Execution(session.backend, session.n_threads)
+        self._worker = _track(self, execution)
+        self._worker.yielded.connect(self._on_made)
+        self._worker.finished.connect(self._on_finished)
+        self._worker.start()
+
+    def cancel(self) -> None:
+        """Track no more; bundles without streamlines keep their seeds and regions."""
+        self.cancelled.set()
+
+    @property
+    def fods(self) -> dict[FodSource, Fod]:
+        """The FODs on the screen, by where they come from."""
+        return self._fods
+
+    def _on_made(self, made: Made) -> None:
+        state = self._states.get(made.name)
+        if made.error:
+            self.problems.append(f"{made.name}: {made.error}")
+        elif (
+            made.whole is not None and state in self.bundles.bundles and not self.cancelled.is_set()
+        ):
+            assert state is not None
+            self._show(state, made)
+        self.progressed.emit(made.name, made.progress)
+
+    def _show(self, state: BundleState, made: Made) -> None:
+        """Show the streamlines of a bundle, edited, and compare their digest."""
+        session, bundle = self.bundles.session, self.project.bundles[made.name]
+        assert made.whole is not None
+        if made.request is None:
+            _fill_opened(session, state, made.whole)
+        else:
+            session.keep_result(made.request, made.whole, 0.0, Report(), bundle=state)
+            if state is not session.bundle:
+                state.wanted = made.request
+        layer = state.streamlines_layer
+        assert layer is not None
+        edits, filters = split_filters(bundle.source)
+        state.weights = bundle.weights
+        state.min_weight = sum(edit.least for edit in filters if edit.kind == "weights")
+        try:
+            if edits:
+                layer.editor.edits = edits
+        except TractographyError as error:
+            self.problems.append(f"{made.name}: {error}")
+        layer.visible = bundle.visible
+        _show_look(layer, state)
+        self._prove(state, bundle, layer, filters)
+        self.bundles.followed.emit(state)
+
+    def _prove(
+        self, state: BundleState, bundle: Bundle, layer: Streamlines, filters: tuple[Edit, ...]
+    ) -> None:
+        known, shown = bundle.digest, layer.tractogram
+        for edit in filters if known else ():
+            shown = edit.apply(shown, bundle.source.folder)
+        weights = layer.editor.base.weights
+        if not state.is_opened and state.min_weight and weights is not None:
+            layer.editor.filter(weights >= state.min_weight)
+        if known and shown.digest() != known:
+            self.problems.append(
+                f"{state.name} is not as it was saved: its digest differs; the log says more."
+            )
+            if isinstance(bundle.source, Recipe):
+                bundle.source.check(shown, state.report.backend)
+        elif known:
+            self.n_proven += 1
+
+    def _on_finished(self) -> None:
+        self.is_under_way = False
+        self.ended.emit(self)
+
+    def summary(self) -> str:
+        """Return what was proved and what was not, in sentences."""
+        n = sum(bool(bundle.digest) for bundle in self.project.bundles.values())
+        if self.cancelled.is_set():
+            return "Opening was cancelled: bundles without a count can be tracked with Run."
+        proven = f"{self.n_proven} of {n} bundles have the digest that was saved."
+        if not n:
+            proven = f"Opened {len(self._states)} bundles, which were saved without digests."
+        return "\n".join([proven, *self.problems])
+
+
+@thread_worker(ignore_errors=True)  # type: ignore[untyped-decorator]
+def _track(opening: Opening, execution: Execution) -> Iterator[Made]:
+    bundles = list(opening.project.bundles.values())
+    yield Made(bundles[0].name, 0.0)
+    for path in opening.project.changed_files():
+        opening.problems.append(f"The file {path} is not what it was.")
+    for number, bundle in enumerate(bundles):
+        if opening.cancelled.is_set():
+            return
+        yield Made(bundle.name, number / len(bundles))
+        try:
+            yield from _one(opening, bundle, number, len(bundles), execution)
+        except TractographyError as error:
+            yield Made(bundle.name, (number + 1) / len(bundles), error=str(error))
+        except Exception as error:  # a defect: logged in full, told in a sentence
+            logger.exception("%s could not be opened", bundle.name)
+            yield Made(bundle.name, (number + 1) / len(bundles), error=f"{error}; see the log.")
+
+
+def _one(
+    opening: Opening, bundle: Bundle, number: int, n: int, execution: Execution
+) -> Iterator[Made]:
+    """Track one bundle, or read its file."""
+    source, done = bundle.source, (number + 1) / n
+    if not isinstance(source, Recipe):
+        yield Made(bundle.name, done, source.read())
+        return
+    _take_fod(opening, bundle, source)
+    inputs, _ = source.read(hashed=False, fods=bundle.fods)
+    parts: list[Tractogram] = []
+    tried, wanted = 0, max(len(inputs.seeds), 1)
+    chunks = iter_chunks(inputs, execution, report=Report())
+    try:
+        for chunk in chunks:
+            if opening.cancelled.is_set():
+                return
+            parts.append(chunk)
+            tried += chunk.n_seeds
+            yield Made(bundle.name, (number + min(tried / wanted, 1.0)) / n)
+    finally:
+        chunks.close()
+    seeding = seeding_of(source, inputs)
+    request = (
+        None
+        if seeding is None
+        else Request(
+            fod=inputs.fod,
+            seeding=seeding,
+            parameters=inputs.parameters,
+            mask=None if inputs.mask is None else np.asarray(inputs.mask, dtype=bool),
+            regions=tuple(inputs.regions),
+            include_rule=inputs.include_rule,
+            tissues=inputs.tissues,
+            select=inputs.select,
+            execution=execution,
+        )
+    )
+    if request is None:
+        yield Made(bundle.name, done, error="its seeds cannot be shown in the panel.")
+    else:
+        whole = source.weighted(Tractogram.concatenate(parts))
+        yield Made(bundle.name, done, whole, request)
+
+
+def _take_fod(opening: Opening, bundle: Bundle, source: Recipe) -> None:
+    """Use the FOD that is on the screen."""
+    asked = dataclasses.replace(source.fod, sha256="")
+    fod = opening.fods.get(asked)
+    if fod is None or asked in bundle.fods:
+        return
+    bundle.fods[asked] = fod, source.fod
+
+
+def split_filters(source: Source) -> tuple[tuple[Edit, ...], tuple[Edit, ...]]:
+    """Return the edits of a bundle, and those at their end that the panel has as filters.
+
+    These are the last regions, lengths and least weight; regions and lengths of a file only, as
+    those of a recipe steer the tracking.
+    """
+    edits = source.edits
+    wanted = ["weights"] if isinstance(source, Recipe) else ["weights", "lengths", "regions"]
+    n = len(edits)
+    while n and wanted and edits[n - 1].kind in wanted:
+        last = edits[n - 1]
+        if last.kind == "weights" and last.most is not None:
+            break
+        del wanted[: wanted.index(last.kind) + 1]
+        n -= 1
+    return edits[:n], edits[n:]
+
+
+def seeding_of(recipe: Recipe, inputs: TrackingInput | None = None) -> Seeding | None:
+    """Return where a recipe starts, as the panel has it; None of what it cannot show.
+
+    Without `inputs`, its FOD, tissues and regions as they were read, only what needs none of them.
+    """
+    if inputs is not None and inputs.between is not None and inputs.select is not None:
+        return SeedBetween(*inputs.between, inputs.select)
+    kinds = {source.kind for source in recipe.seeds}
+    if kinds == {"sphere"}:
+        return SeedSpheres(
+            np.array([source.center_mm for source in recipe.seeds], np.float64).reshape(-1, 3),
+            np.array([source.radius_mm for source in recipe.seeds], np.float64),
+            np.array([source.n for source in recipe.seeds], np.int64),
+        )
+    if len(recipe.seeds) != 1:
+        return None
+    (source,) = recipe.seeds
+    if source.kind == "mask" and source.volume is not None:
+        mask, grid = source.volume.load(recipe.folder)
+        return SeedMask(mask, grid, source.n)
+    if source.kind == "interface" and inputs is not None and inputs.tissues is not None:
+        return SeedInterface(inputs.tissues, source.n)
+    return SeedFod(source.n) if source.kind == "fod" else None
+
+
+def state_of(bundle: Bundle, number: int, fod_layer: Layer | None) -> BundleState:
+    """Return a bundle as a row of the list: its seeds and regions as data, no streamlines yet."""
+    look, source = bundle.look, bundle.source
+    swatch = look.get("swatch") or (bundle.colour if bundle.colour.startswith("#") else "")
+    state = BundleState(bundle.name, swatch or COLOURS[number % len(COLOURS)])
+    state.fod_layer, state.source = fod_layer, source
+    state.look = dict(look.get("display", {}))
+    if bundle.colour.startswith("#"):
+        state.look["colour_by"] = "one colour"
+    else:
+        state.look.setdefault("colour_by", bundle.colour)
+    if not isinstance(source, Recipe):
+        state.path = source.path
+        regions: list[Region] = []
+        for edit in split_filters(source)[1]:
+            if edit.kind == "regions":
+                regions += [region.make(source.folder) for region in edit.regions]
+                state.rule = edit.include_rule
+            elif edit.kind == "lengths":
+                state.by_hand["min_length_mm"] = edit.least
+                if edit.most is not None:
+                    state.by_hand["max_length_mm"] = edit.most
+        state.given = Given(regions=tuple(regions))
+        return state
+    state.by_hand = dict(look.get("by_hand") or source.parameters.to_dict())
+    state.seeding = _seeding_parameters(look.get("seeding", {}), source)
+    state.rule = source.include_rule
+    both = (*source.between, *source.regions)  # the first two are tracked between
+    made = tuple(region.make(source.folder) for region in both)
+    spheres = seeding_of(source)
+    if isinstance(spheres, SeedSpheres):
+        common = state.seeding
+        radii = np.where(spheres.radii_mm == common.radius_mm, np.nan, spheres.radii_mm)
+        counts = np.where(
+            spheres.counts == common.n_per_seed, np.nan, spheres.counts.astype(np.float64)
+        )
+        own = {"radius_mm": radii, "n_per_seed": counts}
+        state.given = Given(spheres.positions_mm, own, made)
+    else:
+        state.given = Given(regions=made)
+    return state
+
+
+def _seeding_parameters(kept: Mapping[str, Any], recipe: Recipe) -> SeedingParameters:
+    if kept:
+        return SeedingParameters(**kept)
+    counted = STARTED if recipe.select is None else ACCEPTED
+    if recipe.between:
+        return SeedingParameters(source="between regions", n_total=recipe.select or 1)
+    first = recipe.seeds[0]
+    if first.kind == "sphere":
+        n, radius_mm = first.n, first.radius_mm
+        return SeedingParameters(n_per_seed=n, radius_mm=radius_mm, counted=counted)
+    named = {"mask": "mask", "interface": "grey-white interface"}
+    source = named.get(first.kind, "whole FOD")
+    return SeedingParameters(source=source, n_total=recipe.select or first.n, counted=counted)
+
+
+def _fill_opened(session: Session, state: BundleState, whole: Tractogram) -> None:
+    layer = state.streamlines_layer
+    if layer is None:
+        layer = Streamlines(space=session.space, name=state.name)
+        session.adopt_streamlines(state, layer)
+        session.insert_streamlines(layer)
+        session.layer_made.emit(layer)
+    layer.tractogram = state.tractogram = whole
+
+
+def _show_look(layer: Streamlines, state: BundleState) -> None:
+    """Give a layer that looks as the bundle does, as far as it does that by itself."""
+    for name in ("width", "opacity", "slab_mm", "max_vertices"):
+        if name in state.look:
+            setattr(layer, name, state.look[name])
+    mode = state.look.get("colour_by")
+    if mode == "one colour":
+        layer.colour = state.colour
+    elif mode in layer.colour_modes:
+        layer.colour_by = mode

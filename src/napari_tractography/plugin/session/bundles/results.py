@@ -1,0 +1,150 @@
+"""Results of runs, in the bundles that they belong to: the part of the session that shows them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from psygnal import Signal
+
+from ....grid import Grid
+from ....tracking.report import Report
+from ....tractogram import Tractogram
+from ...space.display import DisplaySpace
+from ...space.extent import sliders_kept
+from ...space.layer_list import insert_beside
+from ...streamlines.layer import Streamlines
+from ..requests import Request
+from ..seed_layer import SEEDS_KEY
+from .state import BUNDLE_KEY, BundleState, OfActive
+
+FIRST_NAME = "Bundle 1"
+
+
+class Results:
+    """The results of a session, one a bundle; the attributes are those of the active bundle.
+
+    Parameters
+    ----------
+    viewer : napari.viewer.ViewerModel
+
+    Attributes
+    ----------
+    bundle : BundleState
+        The bundle that is active.
+    space : DisplaySpace
+        Where streamlines are shown.
+    """
+
+    layer_made = Signal(object)  # Streamlines, for the results
+    edited = Signal()  # the active result: streamlines were kept, deleted or brought back
+    refused = Signal(str)  # the name of a command whose key found nothing to do
+    result_changed = Signal(object)  # BundleState: it has other streamlines
+
+    tractogram = OfActive[Tractogram | None]()
+    result_request = OfActive[Request | None]()
+    result_grid = OfActive[Grid | None]()
+    seconds = OfActive[float]()
+    report = OfActive[Report]()
+    streamlines_layer = OfActive[Streamlines | None]()
+
+    def __init__(self, viewer: Any) -> None:
+        self.viewer = viewer
+        self.bundle = BundleState(name=FIRST_NAME)
+        self.space = DisplaySpace.identity()
+        self.is_inserting = False  # a layer, which napari selects for a moment
+
+    @property
+    def has_edits(self) -> bool:
+        """Whether streamlines of the result were deleted by hand."""
+        layer = self.streamlines_layer
+        return layer is not None and layer.editor.is_edited
+
+    def show_arriving(
+        self, request: Request, part: Tractogram, *, append: bool, bundle: BundleState | None = None
+    ) -> None:
+        """Show what has arrived of a run: instead of what is shown, or behind it.
+
+        Parameters
+        ----------
+        bundle : BundleState, optional
+            By default the active one.
+        """
+        bundle = self.bundle if bundle is None else bundle
+        layer = self.ensure_streamlines_layer(bundle)
+        bundle.result_request = request  # first: colours by seed ask for it
+        with sliders_kept(self.viewer, layer):
+            if append:
+                layer.append(part)
+            else:
+                layer.tractogram = part
+        layer.reference = request.fod.grid
+
+    def keep_result(
+        self,
+        request: Request,
+        tractogram: Tractogram,
+        seconds: float,
+        report: Report,
+        *,
+        bundle: BundleState | None = None,
+    ) -> None:
+        """Keep and show the result of a run that ended or was cancelled."""
+        bundle = self.bundle if bundle is None else bundle
+        layer = self.ensure_streamlines_layer(bundle)
+        bundle.tractogram, bundle.result_request = tractogram, request
+        bundle.result_grid = request.fod.grid
+        bundle.seconds, bundle.report = seconds, report
+        bundle.weights, bundle.min_weight = None, 0.0  # of other streamlines
+        with sliders_kept(self.viewer, layer):
+            layer.tractogram = tractogram
+        layer.reference = bundle.result_grid
+        self.result_changed.emit(bundle)
+
+    def ensure_streamlines_layer(self, bundle: BundleState | None = None) -> Streamlines:
+        """Return the layer of a bundle's streamlines, a new one below the seeds without one."""
+        bundle = self.bundle if bundle is None else bundle
+        layer = bundle.streamlines_layer
+        if layer is None:
+            layer = Streamlines(space=self.space, name=bundle.name)
+            self.adopt_streamlines(bundle, layer)
+            self.insert_streamlines(layer)
+            self.layer_made.emit(layer)
+        return layer
+
+    def adopt_streamlines(self, bundle: BundleState, layer: Streamlines) -> None:
+        """Make a layer that of a bundle, and follow its edits."""
+        bundle.streamlines_layer = layer
+        layer.metadata[BUNDLE_KEY] = bundle
+        layer.editor.edited.disconnect()  # from a session that was closed
+        layer.editor.edited.connect(partial(self._on_edited, bundle))
+        layer.editor.refused.connect(self.refused.emit)
+
+    def insert_streamlines(self, layer: Streamlines) -> None:
+        """Put a layer of streamlines into the viewer, below the seeds."""
+        layers = self.viewer.layers
+        seeds = (i for i, other in enumerate(layers) if SEEDS_KEY in other.metadata)
+        self.is_inserting = True
+        try:
+            insert_beside(self.viewer, layer, next(seeds, None))
+        finally:
+            self.is_inserting = False
+
+    def _on_edited(self, bundle: BundleState) -> None:
+        layer = bundle.streamlines_layer
+        if layer is None:
+            return
+        bundle.tractogram = layer.tractogram
+        if bundle.result_request is not None:
+            bundle.result_grid = bundle.result_request.fod.grid
+        if bundle is self.bundle:
+            self.edited.emit()
+        self.result_changed.emit(bundle)
+
+    def speed(self) -> str:
+        """Return how long the last result took and how fast it was, in words."""
+        if self.tractogram is None or self.result_request is None:
+            return ""
+        step_mm = self.result_request.parameters.step_mm
+        steps = float(self.tractogram.lengths_mm.sum()) / step_mm
+        return self.report.speed(steps, self.seconds)

@@ -1,0 +1,1 @@
+"""How a streamlines layer meets napari's canvas and its layer controls."""

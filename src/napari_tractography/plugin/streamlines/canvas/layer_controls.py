@@ -1,0 +1,171 @@
+"""napari's layer controls of a streamlines layer: what means something for streamlines.
+
+napari looks controls up in a dictionary by the class of the layer; those of Tracks have tails,
+heads, graphs and IDs. Registered when a layer is made, see :mod:`.tracks_visual`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from napari._qt.layer_controls.qt_layer_controls_base import QtLayerControls
+from napari._qt.layer_controls.qt_layer_controls_container import layer_to_controls
+from napari._qt.layer_controls.widgets._tracks import (
+    QtColormapComboBoxControl,
+    QtColorPropertiesComboBoxControl,
+)
+from napari._qt.layer_controls.widgets.qt_widget_controls_base import (
+    QtWidgetControlsBase,
+    QtWrappedLabel,
+)
+from napari.layers.base._base_constants import Mode
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QHBoxLayout, QSlider, QWidget
+
+from ..clipping import CLIPS, NO_CLIP
+
+STEPS = 10  # of a slider, for each unit
+
+
+class StreamlineControls(QtLayerControls):  # type: ignore[misc]
+    """Colour by, colormap, width, opacity, light, slab and clip of a streamlines layer.
+
+    Parameters
+    ----------
+    layer : Streamlines
+    """
+
+    MODE = Mode
+    PAN_ZOOM_ACTION_NAME = "activate_tracks_pan_zoom_mode"
+    TRANSFORM_ACTION_NAME = "activate_tracks_transform_mode"
+
+    def __init__(self, layer: Any) -> None:
+        super().__init__(layer)
+        self.rows = {
+            "colour by": QtColorPropertiesComboBoxControl(self, layer),
+            "colormap": QtColormapComboBoxControl(self, layer),
+            "width": _Number(self, layer, "width", "tail_width", (0.5, 10.0), "px"),
+            "light": _Switch(self, layer, "lit", "lit"),
+            "slab": _Number(self, layer, "slab_mm", "tail_length", (0.5, 40.0), "mm"),
+            "clip": _Clip(self, layer),
+        }
+        self.rows["colour by"].color_by_combobox_label.setText("colour by:")
+        for row in self.rows.values():
+            self._add_widget_controls(row)
+
+
+class _Row(QtWidgetControlsBase):  # type: ignore[misc]
+    """A label and a widget that shows an attribute of the layer and sets it."""
+
+    def __init__(self, parent: QWidget, layer: Any, name: str, event: str, text: str) -> None:
+        super().__init__(parent, layer)
+        self.name = name
+        self.label = QtWrappedLabel(f"{text}:")
+        self.widget = QWidget()
+        self._event = event
+
+    def _follow(self, show: Callable[[], None]) -> None:
+        """Show the attribute now and whenever it changes."""
+
+        def on_change(_event: Any = None) -> None:
+            show()
+
+        getattr(self._layer.events, self._event).connect(on_change)
+        self._callbacks.append(on_change)
+        show()
+
+    def disconnect_widget_controls(self) -> None:
+        """Disconnect layer from widget controls."""
+        for callback in self._callbacks:
+            getattr(self._layer.events, self._event).disconnect(callback)
+        self._callbacks.clear()
+
+    def _set(self, value: Any) -> None:
+        if getattr(self._layer, self.name) != value:
+            setattr(self._layer, self.name, value)
+
+    def get_widget_controls(self) -> list[tuple[QtWrappedLabel, QWidget]]:
+        """Return what stands in the row."""
+        return [(self.label, self.widget)]
+
+
+class _Number(_Row):
+    """A slider and a box."""
+
+    def __init__(
+        self,
+        parent: QWidget,
+        layer: Any,
+        name: str,
+        event: str,
+        limits: tuple[float, float],
+        unit: str,
+    ) -> None:
+        super().__init__(parent, layer, name, event, name.removesuffix("_mm"))
+        self.slider = QSlider(Qt.Orientation.Horizontal)
+        self.slider.setRange(*(round(STEPS * limit) for limit in limits))
+        self.box = QDoubleSpinBox()
+        self.box.setRange(0.1, 1000.0)
+        self.box.setDecimals(1)
+        self.box.setSingleStep(0.5)
+        self.box.setSuffix(f" {unit}")
+        layout = QHBoxLayout(self.widget)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.slider, 1)
+        layout.addWidget(self.box)
+        self.slider.valueChanged.connect(lambda value: self._set(value / STEPS))
+        self.box.valueChanged.connect(self._set)
+        self._follow(self._show)
+
+    def _show(self) -> None:
+        value = float(getattr(self._layer, self.name))
+        for widget, shown in ((self.slider, round(STEPS * value)), (self.box, value)):
+            widget.blockSignals(True)
+            widget.setValue(shown)
+            widget.blockSignals(False)
+
+
+class _Switch(_Row):
+    """A check box."""
+
+    def __init__(self, parent: QWidget, layer: Any, name: str, event: str) -> None:
+        super().__init__(parent, layer, name, event, "light in 3-D")
+        self.widget = QCheckBox()
+        self.widget.toggled.connect(self._set)
+        self._follow(lambda: self.widget.setChecked(bool(getattr(layer, name))))
+
+
+class _Clip(_Row):
+    """Across which axis a slab is cut out in 3-D, and where its middle is."""
+
+    def __init__(self, parent: QWidget, layer: Any) -> None:
+        super().__init__(parent, layer, "clip", "clip", "clip in 3-D")
+        self.choice = QComboBox()
+        self.choice.addItems(CLIPS)
+        self.place = QDoubleSpinBox()
+        self.place.setRange(-10_000.0, 10_000.0)
+        self.place.setDecimals(1)
+        self.place.setSuffix(" mm")
+        self.place.setButtonSymbols(QDoubleSpinBox.ButtonSymbols.NoButtons)  # no room for them
+        layout = QHBoxLayout(self.widget)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.choice, 1)
+        layout.addWidget(self.place)
+        self.choice.currentTextChanged.connect(self._set)
+        self.place.valueChanged.connect(lambda value: setattr(layer, "clip_at_mm", value))
+        self._follow(self._show)
+
+    def _show(self) -> None:
+        for widget in (self.choice, self.place):
+            widget.blockSignals(True)
+        self.choice.setCurrentText(self._layer.clip)
+        self.place.setValue(self._layer.clip_at_mm)
+        self.place.setEnabled(self._layer.clip != NO_CLIP)
+        for widget in (self.choice, self.place):
+            widget.blockSignals(False)
+
+
+def register(layer_class: type) -> None:
+    """Have napari show :class:`StreamlineControls` for the layers of a class."""
+    layer_to_controls[layer_class] = StreamlineControls

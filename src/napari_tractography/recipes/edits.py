@@ -1,0 +1,202 @@
+"""Edits of a tractogram as data: what was kept, deleted, cut or filtered, one after the other.
+
+Each maps a tractogram to another. Recipes and bundles keep them in a tuple; the panel undoes an
+edit by leaving the last one out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InvalidParameterError
+from ..maps.likeness import distances_to_bundle
+from ..regions import Region
+from ..selection.cutting import cut_beyond
+from ..selection.passing import check_rule
+from ..tractogram import Tractogram
+from .numbers import numbers_of, text_of
+from .sources import RegionSource
+
+KINDS = ("keep", "delete", "cut", "outliers", "lengths", "weights", "regions")
+BY_NUMBER = ("keep", "delete")  # such edits mean these streamlines and no others
+INFINITE = None  # an upper limit that is not there: JSON knows no infinity
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One operation on a tractogram; made by the methods named like its kind.
+
+    Attributes
+    ----------
+    kind : str
+        One of :data:`KINDS`.
+    numbers : str
+        Of keep and delete: numbers of streamlines, as :func:`.numbers.text_of` writes them, in the
+        tractogram as the edits before have left it.
+    point_mm, normal : tuple of 3 float
+        Of cut: a point of the plane, RAS+ mm, and the direction of what is cut off.
+    least : float, most : float, optional
+        Of lengths, in mm, and weights: limits, which count themselves; of outliers `most` is the
+        largest distance in mm that is kept. None is no limit.
+    regions : tuple of RegionSource, include_rule : str
+        Of regions: what streamlines must pass, see :meth:`Tractogram.select`.
+
+    Raises
+    ------
+    InvalidParameterError
+        When the kind is unknown or a number makes no sense.
+    """
+
+    kind: str
+    numbers: str = ""
+    point_mm: tuple[float, ...] = ()
+    normal: tuple[float, ...] = ()
+    least: float = 0.0
+    most: float | None = INFINITE
+    regions: tuple[RegionSource, ...] = ()
+    include_rule: str = "all"
+    _numbers: list[NDArray[np.int64]] = field(default_factory=list, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InvalidParameterError(
+                f"An edit of the kind {self.kind!r} is unknown; choose one of {', '.join(KINDS)}."
+            )
+        check_rule(self.include_rule)
+        if self.most is not None and not self.least <= self.most:
+            raise InvalidParameterError(
+                f"{self.kind} from {self.least:g} to {self.most:g} is no range; give the smaller "
+                "number first."
+            )
+        if self.kind == "outliers" and self.most is None:
+            raise InvalidParameterError("outliers without a distance; give the largest, in mm.")
+        if self.kind == "cut":
+            vectors = (*self.point_mm, *self.normal)
+            is_plane = len(self.point_mm) == len(self.normal) == 3 and any(self.normal)
+            if not (is_plane and all(map(math.isfinite, vectors))):
+                raise InvalidParameterError(
+                    f"A cut at {self.point_mm} along {self.normal} is no plane; give a point in mm "
+                    "and a direction."
+                )
+
+    @classmethod
+    def keep(cls, numbers: ArrayLike) -> Edit:
+        """Keep the streamlines of these numbers and no others."""
+        return cls("keep", text_of(numbers))
+
+    @classmethod
+    def delete(cls, numbers: ArrayLike) -> Edit:
+        """Delete the streamlines of these numbers."""
+        return cls("delete", text_of(numbers))
+
+    @classmethod
+    def cut(cls, point_mm: Sequence[float], normal: Sequence[float]) -> Edit:
+        """Cut off what lies beyond a plane, on the side that `normal` points to."""
+        point, direction = (tuple(float(x) for x in vector) for vector in (point_mm, normal))
+        return cls("cut", point_mm=point, normal=direction)
+
+    @classmethod
+    def outliers(cls, max_distance_mm: float) -> Edit:
+        """Take off streamlines that lie farther than this from their bundle.
+
+        See :func:`~napari_tractography.maps.likeness.distances_to_bundle`.
+        """
+        return cls("outliers", most=float(max_distance_mm))
+
+    @classmethod
+    def lengths(cls, least_mm: float = 0.0, most_mm: float = math.inf) -> Edit:
+        """Keep streamlines of such lengths."""
+        return cls("lengths", least=float(least_mm), most=_limit(most_mm))
+
+    @classmethod
+    def weights(cls, least: float = 0.0, most: float = math.inf) -> Edit:
+        """Keep streamlines of such weights."""
+        return cls("weights", least=float(least), most=_limit(most))
+
+    @classmethod
+    def passing(cls, regions: Sequence[Region | RegionSource], include_rule: str = "all") -> Edit:
+        """Keep streamlines that pass regions; painted masks are kept in the edit itself."""
+        sources = tuple(r if isinstance(r, RegionSource) else RegionSource.of(r) for r in regions)
+        return cls("regions", regions=sources, include_rule=include_rule)
+
+    @property
+    def text(self) -> str:
+        """What it does, in a few words."""
+        upper = "" if self.most is None else f" to {self.most:g}"
+        words = {
+            "keep": f"keep {len(self.chosen):,} streamlines",
+            "delete": f"delete {len(self.chosen):,} streamlines",
+            "cut": "cut beyond a plane",
+            "outliers": f"outliers beyond {self.most or 0:g} mm off",
+            "lengths": f"lengths from {self.least:g}{upper} mm",
+            "weights": f"weights from {self.least:g}{upper}",
+            "regions": f"{len(self.regions)} regions, {self.include_rule}",
+        }
+        return words[self.kind]
+
+    @property
+    def chosen(self) -> NDArray[np.int64]:
+        """(n,) int64, rising: the numbers of keep and delete."""
+        if not self._numbers:
+            self._numbers.append(numbers_of(self.numbers))
+        return self._numbers[0]
+
+    def apply(self, tractogram: Tractogram, folder: Path | None = None) -> Tractogram:
+        """Return the tractogram after the edit.
+
+        Parameters
+        ----------
+        tractogram : Tractogram
+        folder : Path, optional
+            Where to look for files of regions that are no longer at their path.
+
+        Raises
+        ------
+        InvalidParameterError
+            When a number is beyond the last streamline, or weights are wanted and absent.
+        TractographyError
+            When a file of a region cannot be read.
+        """
+        if self.kind == "cut":
+            return cut_beyond(tractogram, self.point_mm, self.normal)
+        numbers = self._kept(tractogram, folder)
+        return tractogram if len(numbers) == len(tractogram) else tractogram[numbers]
+
+    def _kept(self, tractogram: Tractogram, folder: Path | None) -> NDArray[np.int64]:
+        """Return the numbers of the streamlines that stay."""
+        limits = (self.least, math.inf if self.most is None else self.most)
+        if self.kind == "lengths":
+            return tractogram.select_numbers(length_mm=limits)
+        if self.kind == "weights":
+            return tractogram.select_numbers(weight=limits)
+        if self.kind == "regions":
+            regions = [source.make(folder) for source in self.regions]
+            return tractogram.select_numbers(regions=regions, include_rule=self.include_rule)
+        if self.kind == "outliers":
+            return np.flatnonzero(distances_to_bundle(tractogram) <= limits[1])
+        chosen = self.chosen
+        if len(chosen) and chosen[-1] >= len(tractogram):
+            raise InvalidParameterError(
+                f"The edit names streamline {chosen[-1]}, but there are {len(tractogram)}; it "
+                "belongs to other streamlines."
+            )
+        if self.kind == "keep":
+            return chosen
+        return np.delete(np.arange(len(tractogram)), chosen)
+
+
+def edited(tractogram: Tractogram, edits: Sequence[Edit], folder: Path | None = None) -> Tractogram:
+    """Return a tractogram after edits, one after the other; see :meth:`Edit.apply`."""
+    for edit in edits:
+        tractogram = edit.apply(tractogram, folder)
+    return tractogram
+
+
+def _limit(most: float) -> float | None:
+    return None if most == math.inf else float(most)

@@ -1,0 +1,85 @@
+"""Lists of streamline numbers as short text: ranges, or compressed bits where that is shorter.
+
+Called by :mod:`.edits`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import zlib
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import FileError, InvalidParameterError
+
+BITS = "bits:"
+RANGES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+SHORT_TEXT = 200  # characters up to which ranges are kept for the eye, whatever bits would take
+
+
+def text_of(numbers: ArrayLike) -> str:
+    """Return numbers as text: "0-41,50,60-99", or their bits, compressed, in base64.
+
+    Parameters
+    ----------
+    numbers : (n,) array_like of int
+        From 0, in any order; what comes twice is kept once.
+
+    Raises
+    ------
+    InvalidParameterError
+        When they are not whole numbers from 0.
+    """
+    given = np.asarray(numbers)
+    if given.size == 0:
+        return ""
+    if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer) or given.min() < 0:
+        raise InvalidParameterError(
+            f"Streamline numbers of type {given.dtype}, shape {given.shape} are not whole numbers "
+            "from 0; give a list of them."
+        )
+    rising = np.unique(given)
+    gaps = np.flatnonzero(np.diff(rising) != 1)
+    firsts = rising[np.concatenate([[0], gaps + 1])].tolist()
+    lasts = rising[np.concatenate([gaps, [len(rising) - 1]])].tolist()
+    ranges = ",".join(
+        str(first) if first == last else f"{first}-{last}"
+        for first, last in zip(firsts, lasts, strict=True)
+    )
+    if len(ranges) <= SHORT_TEXT:
+        return ranges
+    bits = np.zeros(int(rising[-1]) + 1, bool)
+    bits[rising] = True
+    packed = zlib.compress(np.packbits(bits).tobytes(), 9)
+    text = BITS + base64.b64encode(packed).decode("ascii")
+    return min(ranges, text, key=len)
+
+
+def numbers_of(text: str) -> NDArray[np.int64]:
+    """Return the (n,) int64 numbers of a text, rising.
+
+    Raises
+    ------
+    FileError
+        When it is none that :func:`text_of` makes.
+    """
+    if not text:
+        return np.empty(0, np.int64)
+    if text.startswith(BITS):
+        try:
+            packed = zlib.decompress(base64.b64decode(text.removeprefix(BITS), validate=True))
+        except (binascii.Error, zlib.error, ValueError) as error:
+            raise FileError(
+                f"A list of streamline numbers is damaged ({error}); make the edit again."
+            ) from None
+        return np.flatnonzero(np.unpackbits(np.frombuffer(packed, np.uint8)))
+    if not RANGES.fullmatch(text):
+        raise FileError(
+            f"Streamline numbers {text[:40]!r} are damaged; they look like 0-41,50,60-99."
+        )
+    ends = [part.split("-") for part in text.split(",")]
+    parts = [np.arange(int(end[0]), int(end[-1]) + 1) for end in ends]
+    return np.unique(np.concatenate(parts))

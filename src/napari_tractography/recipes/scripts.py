@@ -1,0 +1,104 @@
+"""Recipes, edits and everything in them as Python that makes them again.
+
+Called by :mod:`napari_tractography.project` and the plugin. What a script says is derived from the
+dataclasses: a field that is new is in every script.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+PUBLIC = {"Recipe", "TrackingParameters"}  # names of the package itself
+PACKAGE = "napari_tractography"
+WIDTH = 88
+CHUNK = 70  # characters of a long text on a line
+
+
+def expression(value: Any, imports: set[str], indent: int = 0, *, before: int = 0) -> str:
+    """Return a value as a Python expression.
+
+    Parameters
+    ----------
+    value : Any
+        A dataclass of the recipes, or tuples, lists, dicts, numbers and texts.
+    imports : set of str
+        Lines that the expression needs are added.
+    indent : int
+        Of the line on which it begins: it is broken where that would be longer than :data:`WIDTH`.
+    before : int
+        Characters that stand before it on that line.
+    """
+    if isinstance(value, str):
+        return _text(value, indent, before)
+    if isinstance(value, tuple | list):
+        opening, closing = "()" if isinstance(value, tuple) else "[]"
+        items = [("", item) for item in value]
+        if isinstance(value, tuple) and len(items) == 1:
+            flat = f"({expression(value[0], imports)},)"
+            if "\n" not in flat and indent + before + len(flat) <= WIDTH:
+                return flat
+        return _joined(opening, items, closing, imports, indent, before)
+    if isinstance(value, dict):
+        items = [(f"{key!r}: ", item) for key, item in value.items()]
+        return _joined("{", items, "}", imports, indent, before)
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return repr(value)
+    name = type(value).__name__
+    if name in PUBLIC:
+        name = f"nt.{name}"
+    else:
+        imports.add(f"from {type(value).__module__} import {name}")
+    items = [(f"{name}=", item) for name, item in _told(value)]
+    return _joined(f"{name}(", items, ")", imports, indent, before)
+
+
+def script(imports: set[str], lines: list[str]) -> str:
+    """Return a script of lines, with what they import before them."""
+    head = ["import napari_tractography as nt", *sorted(imports), ""]
+    return "\n".join([*head, *lines]) + "\n"
+
+
+def _told(value: Any) -> list[tuple[str, Any]]:
+    """Return the fields of a dataclass that are not as they are by default."""
+    found = []
+    derived = getattr(value, "derived_fields", ())
+    for field in dataclasses.fields(value):
+        if not field.compare or field.name in derived:
+            continue
+        item = getattr(value, field.name)
+        if field.default_factory is not dataclasses.MISSING:
+            same = not item and not dataclasses.is_dataclass(item)
+        else:
+            same = field.default is not dataclasses.MISSING and item == field.default
+        if not same:
+            found.append((field.name, item))
+    return found
+
+
+def _joined(
+    opening: str,
+    items: list[tuple[str, Any]],
+    closing: str,
+    imports: set[str],
+    indent: int,
+    before: int,
+) -> str:
+    flat = ", ".join(f"{name}{expression(item, imports)}" for name, item in items)
+    line = f"{opening}{flat}{closing}"
+    if "\n" not in line and indent + before + len(line) <= WIDTH:
+        return line
+    inner = indent + 4
+    parts = [
+        f"{' ' * inner}{name}{expression(item, imports, inner, before=len(name) + 1)},"
+        for name, item in items
+    ]
+    return "\n".join([opening, *parts, f"{' ' * indent}{closing}"])
+
+
+def _text(value: str, indent: int, before: int) -> str:
+    if len(value) <= CHUNK or indent + before + len(value) + 2 <= WIDTH:
+        return repr(value)
+    inner = " " * (indent + 4)
+    parts = [value[first : first + CHUNK] for first in range(0, len(value), CHUNK)]
+    return "\n".join(["(", *(f"{inner}{part!r}" for part in parts), f"{' ' * indent})"])

@@ -1,0 +1,65 @@
+"""The tissue image of a recipe: a file by path and SHA-256. Called by :mod:`.recipe`."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from ..files.hashing import sha256_of
+from ..files.paths import existing_file
+from ..tissues import Tissues, load_tissues_hashed
+from .volumes import located, warn_if_changed
+
+
+@dataclass(frozen=True, slots=True)
+class TissueSource:
+    """A tissue image, see :func:`~napari_tractography.tissues.load_tissues`.
+
+    Attributes
+    ----------
+    path : str
+        Absolute path of a file of five tissues, or of FreeSurfer's labels.
+    sha256 : str
+        Of the file's bytes, "" if not known.
+    """
+
+    path: str
+    sha256: str = ""
+
+    @classmethod
+    def file(cls, path: str | PathLike[str], *, hashed: bool = True) -> TissueSource:
+        """Name a file, with its present SHA-256 unless not `hashed`.
+
+        Raises
+        ------
+        FileError
+            When there is no such file, or it cannot be read.
+        """
+        file = existing_file(path).absolute()
+        return cls(path=str(file), sha256=sha256_of(file) if hashed else "")
+
+    def read(
+        self, folder: Path | None = None, *, hashed: bool = True
+    ) -> tuple[Tissues, TissueSource]:
+        """Read the image, once; return it, and this source with its SHA-256.
+
+        Warns when the file has changed.
+
+        Parameters
+        ----------
+        folder : Path, optional
+            Where to look for a file that is no longer at its path.
+        hashed : bool
+            Whether a SHA-256 that is not known yet is taken.
+
+        Raises
+        ------
+        TractographyError
+            When the file is missing or no tissue image.
+        """
+        file = located(self.path, folder)
+        tissues, sha256 = load_tissues_hashed(file, hashed=hashed or bool(self.sha256))
+        warn_if_changed(file, self.sha256, sha256, "tissue image")
+        return tissues, dataclasses.replace(self, sha256=sha256)

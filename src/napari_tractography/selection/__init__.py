@@ -1,0 +1,1 @@
+"""Choosing among streamlines by where they run, without tracking again."""

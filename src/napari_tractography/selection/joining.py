@@ -1,0 +1,76 @@
+"""Streamlines joined and picked, as arrays; called by the tractogram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..buffers import pool
+from ..stop import StopReason
+
+MARGIN = 1.1  # of memory for points that are yet to come
+GROWTH = 8  # at most at a time: the first few seeds are a poor sample
+
+
+def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
+    """Return the arrays of tractograms one after the other, by name; None where there are none.
+
+    See :meth:`~napari_tractography.tractogram.Tractogram.concatenate`.
+    """
+    known_parts = list(parts) if isinstance(parts, Sequence) else []
+    points = pool.points(sum(part.n_points for part in known_parts))
+    counts: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
+    seed_index: list[NDArray[np.int64]] = []
+    stop_reasons: list[NDArray[np.uint8]] = []
+    lengths: list[NDArray[np.float32]] = []
+    weights: list[NDArray[np.float32] | None] = []
+    tally: dict[StopReason, int] = {}
+    known = False
+    n_points = n_tried = 0
+    for part in known_parts or parts:
+        first, n_points = n_points, n_points + part.n_points
+        if n_points > len(points):
+            expected = 2 * n_points
+            if n_seeds and n_tried + part.n_seeds:
+                expected = int(MARGIN * n_points * n_seeds / (n_tried + part.n_seeds))
+            expected = min(max(expected, n_points), GROWTH * n_points)
+            fewer, points = points, pool.points(expected)
+            points[:first] = fewer[:first]
+            del fewer
+        points[first:n_points] = part.points
+        counts.append(np.diff(part.offsets))
+        seed_index.append(part.seed_index)
+        stop_reasons.append(part.stop_reasons)
+        known = known or part._lengths_mm is not None
+        lengths.append(part.lengths_mm)
+        weights.append(part.weights)
+        n_tried += part.n_seeds
+        for reason, count in part.tally.items():
+            tally[reason] = tally.get(reason, 0) + count
+    if not seed_index:
+        return None
+    weighted = [each for each in weights if each is not None]
+    return {
+        "points": points[:n_points],
+        "offsets": np.cumsum(np.concatenate(counts)),
+        "seed_index": np.concatenate(seed_index),
+        "stop_reasons": np.concatenate(stop_reasons),
+        "lengths_mm": np.concatenate(lengths) if known else None,
+        "tally": tally,
+        "n_seeds": n_tried,
+        "weights": np.concatenate(weighted) if len(weighted) == len(weights) else None,
+    }
+
+
+def gathered(
+    points: NDArray[np.float32], offsets: NDArray[np.int64], numbers: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Return the points of some streamlines, one after the other."""
+    firsts = offsets[:-1][numbers]
+    counts = offsets[1:][numbers] - firsts
+    ends = np.cumsum(counts)
+    take = np.arange(ends[-1] if len(ends) else 0) + np.repeat(firsts - (ends - counts), counts)
+    return np.asarray(points[take])

@@ -1,0 +1,170 @@
+"""The compiled loops over runs of segments; called by :mod:`.index` and :mod:`.passing`.
+
+A run is some consecutive segments of one streamline: `firsts` the numbers of their first points,
+`counts` how many, `streamlines` whose. Until the loops are compiled, once on a machine and in a
+process of its own, NumPy does the same in :mod:`.segments`, to the bit.
+"""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import numpy as np
+
+from ..compiling import cached, has_code_for
+from ..processes import run_in_a_process
+
+logger = logging.getLogger(__name__)
+
+# Whether loops are compiled so; else they are when they are first needed, and waited for.
+in_a_process = True
+
+COMMAND = "from napari_tractography.selection.kernels import compile_all; compile_all()"
+_begun = threading.Lock()
+
+
+@cached(nogil=True, error_model="numpy")
+def mark(spans, streamlines, found):
+    """Mark the streamlines of all runs of some spans, (n, 2) int64 of first and stop."""
+    for span in range(spans.shape[0]):
+        for run in range(spans[span, 0], spans[span, 1]):
+            found[streamlines[run]] = True
+
+
+@cached(nogil=True, error_model="numpy")
+def meet_sphere(spans, firsts, counts, streamlines, points, offsets, centre, radius, found):
+    """Mark the streamlines with a segment that meets a sphere; return how many were tested.
+
+    Parameters
+    ----------
+    spans : (n, 2) int64
+        First run and the one after the last.
+    firsts, counts, streamlines : (n_runs,) uint32, int32 and int32
+    points, offsets
+        Of the tractogram.
+    centre : (3,) float64
+    radius : float
+    found : (n_streamlines,) bool
+        Marked streamlines are not tested again.
+    """
+    tested = 0
+    square_radius = radius * radius
+    for span in range(spans.shape[0]):
+        for run in range(spans[span, 0], spans[span, 1]):
+            streamline = streamlines[run]
+            if found[streamline]:
+                continue
+            first = np.int64(firsts[run])
+            last = offsets[streamline + 1] - 1
+            for segment in range(first, first + counts[run]):
+                tested += 1
+                end = min(segment + 1, last)
+                ax = np.float64(points[segment, 0]) - centre[0]
+                bx = np.float64(points[end, 0]) - centre[0]
+                if min(ax, bx) > radius or max(ax, bx) < -radius:
+                    continue
+                ay = np.float64(points[segment, 1]) - centre[1]
+                by = np.float64(points[end, 1]) - centre[1]
+                if min(ay, by) > radius or max(ay, by) < -radius:
+                    continue
+                az = np.float64(points[segment, 2]) - centre[2]
+                bz = np.float64(points[end, 2]) - centre[2]
+                if min(az, bz) > radius or max(az, bz) < -radius:
+                    continue
+                dx, dy, dz = bx - ax, by - ay, bz - az
+                square = dx * dx + dy * dy + dz * dz
+                at = 0.0
+                if square > 0.0:
+                    at = min(max(-(ax * dx + ay * dy + az * dz) / square, 0.0), 1.0)
+                x, y, z = ax + at * dx, ay + at * dy, az + at * dz
+                if x * x + y * y + z * z <= square_radius:
+                    found[streamline] = True
+                    break
+    return tested
+
+
+@cached(nogil=True, error_model="numpy")
+def find_runs(
+    first, stop, points, offsets, low, cell_mm, shape, cells, firsts, counts, streamlines, reach
+):
+    """Write the runs of some streamlines, each in one cell; return how many there are.
+
+    Beyond the end of the arrays nothing is written; see :class:`.index.SpatialIndex` for what lies
+    in which cell.
+
+    Parameters
+    ----------
+    first, stop : int
+        Streamlines.
+    low : (3,) float64
+        Corner of the cells, RAS+ mm.
+    cell_mm : float
+    shape : (3,) int64
+    cells, firsts, counts, streamlines : (n,) int32, uint32, int32 and int32
+        Written.
+    reach : (1,) float64
+        Raised to the length of the longest piece, mm.
+    """
+    n = 0
+    for streamline in range(first, stop):
+        begin, end = offsets[streamline], offsets[streamline + 1]
+        n_segments = max(end - begin - 1, min(end - begin, 1))
+        cell_before = -1
+        for segment in range(begin, begin + n_segments):
+            other = min(segment + 1, end - 1)
+            dx = points[other, 0] - points[segment, 0]
+            dy = points[other, 1] - points[segment, 1]
+            dz = points[other, 2] - points[segment, 2]
+            length = np.sqrt(np.float64(dx) * dx + np.float64(dy) * dy + np.float64(dz) * dz)
+            pieces = max(np.int64(np.ceil(length / cell_mm)), 1)
+            reach[0] = max(reach[0], length / pieces)
+            for piece in range(pieces):
+                at = (piece + 0.5) / pieces
+                x = np.int64((points[segment, 0] + at * dx - low[0]) / cell_mm)
+                y = np.int64((points[segment, 1] + at * dy - low[1]) / cell_mm)
+                z = np.int64((points[segment, 2] + at * dz - low[2]) / cell_mm)
+                x = min(max(x, 0), shape[0] - 1)
+                y = min(max(y, 0), shape[1] - 1)
+                z = min(max(z, 0), shape[2] - 1)
+                cell = (x * shape[1] + y) * shape[2] + z
+                if cell != cell_before:
+                    if n < len(cells):
+                        cells[n], firsts[n], streamlines[n] = cell, segment, streamline
+                        counts[n] = 1
+                    n += 1
+                    cell_before = cell
+                elif n <= len(cells):
+                    counts[n - 1] = segment - firsts[n - 1] + 1
+    return n
+
+
+def are_ready() -> bool:
+    """Tell whether the loops can be called at once; where not, begin to compile them."""
+    spans = np.zeros((0, 2), np.int64)
+    wanted = ((mark, spans), (meet_sphere, spans), (find_runs, 0))
+    if all(loop.signatures or has_code_for(loop, argument) for loop, argument in wanted):
+        return True
+    if not in_a_process:
+        return True  # compiled when they are called
+    if _begun.acquire(blocking=False):  # once: should it fail, NumPy goes on
+        threading.Thread(target=_compile, name="selection-compiling", daemon=True).start()
+    return False
+
+
+def compile_all() -> None:
+    """Compile all loops, in this process, unless they are on the disk."""
+    spans, points, offsets = np.zeros((0, 2), np.int64), np.zeros((0, 3), np.float32), np.zeros(1)
+    runs = np.zeros(0, np.uint32), np.zeros(0, np.int32), np.zeros(0, np.int32)
+    offsets, found = offsets.astype(np.int64), np.zeros(0, bool)
+    mark(spans, runs[2], found)
+    meet_sphere(spans, *runs, points, offsets, np.zeros(3), 1.0, found)
+    shape, reach = np.ones(3, np.int64), np.zeros(1)
+    find_runs(0, 0, points, offsets, np.zeros(3), 4.0, shape, np.zeros(0, np.int32), *runs, reach)
+
+
+def _compile() -> None:
+    problem = run_in_a_process(COMMAND)
+    if problem:
+        logger.warning("Compiling in a process of its own failed (%s); NumPy goes on.", problem)

@@ -1,0 +1,1 @@
+"""Where a streamline is: in which regions, and in what tissue."""

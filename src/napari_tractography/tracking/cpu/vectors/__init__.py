@@ -1,0 +1,1 @@
+"""Peaks and tensors, followed as they are: one streamline after the other."""

@@ -1,0 +1,139 @@
+"""The Numba kernel that follows peaks and tensors: one streamline after the other.
+
+It has the arguments of ``track_block`` of the other kernel, :mod:`..kernel`, and shares regions,
+lengths, stop reasons and recording with it; of the state of the lanes it uses the first. There is
+one for all algorithms and interpolations, half as long to compile as one of those. Its twin is the
+CUDA source with VECTORS defined. Called by :mod:`napari_tractography.tracking.cpu.run`.
+"""
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ....compiling import OPTIONS, bound, cached, compiled, inlined
+from ...codes import NEAREST, SEED_WITHOUT_FOD, START_GIVEN
+from .. import streamline
+from ..cells import ONE, ZERO
+from ..lanes import FORCED, N_BEGUN, N_POINTS
+from ..places.regions import visit_regions
+from ..streamline import begin_halves, begin_streamline, end_half, keep_points
+from .choice import arrive, begin_along, next_vector
+
+NOTHING_FORCED = np.int64(0)
+
+
+@inlined
+def look_for_no_rows(field, state, n, lanes):
+    """Do nothing: `arrive` finds the rows."""
+
+
+@inlined
+def visit(field, regions, state, lane, steps, x, y, z):
+    """Record in what regions a point lies; tissues ask for amplitudes that are not here."""
+    if regions.roles.shape[0]:
+        return visit_regions(regions, state, lane, state.half[lane], False, x, y, z)
+    return 0
+
+
+walk = compiled(
+    bound(
+        streamline.walk,
+        NEXT_DIRECTION=next_vector,
+        arrive=arrive,
+        find_rows_of=look_for_no_rows,
+        visit=visit,
+    )
+)
+
+
+@compiled
+def find_start(field, settings, scratch, state, n, given):
+    """Find the start direction of lane 0, which is at its seed; return whether there is one."""
+    if arrive(field, settings, scratch, state, n, ONE):
+        return False
+    if settings.start == START_GIVEN:
+        seed = state.seed[0]
+        state.ux[0], state.uy[0], state.uz[0] = given[seed, 0], given[seed, 1], given[seed, 2]
+    elif not begin_along(field, settings, state, n):
+        return False
+    start = state.start_direction[0]
+    start[0], start[1], start[2] = state.ux[0], state.uy[0], state.uz[0]
+    return True
+
+
+def track_block(
+    field,
+    settings,
+    regions,
+    scratch,
+    state,
+    positions,
+    given,
+    order,
+    first_stream,
+    cancelled,
+    points,
+    firsts,
+    counts,
+    lengths,
+    reasons,
+    tally,
+):
+    """Track seeds, or go on with them; return whether all are done. See the other kernel."""
+    common = state.progress
+    n_begun, n_points = common[N_BEGUN], common[N_POINTS]
+    room = points.shape[0] - state.points.shape[1]
+    n = 1 if settings.interpolation == NEAREST else 8
+    while n_begun < order.shape[0] and n_points <= room and not cancelled[0]:
+        this = order[n_begun]
+        n_begun += 1
+        state.seed[0] = this
+        x, y, z = positions[this, 0], positions[this, 1], positions[this, 2]
+        reason = begin_streamline(
+            field, settings, regions, scratch, state, n, 0, x, y, z, first_stream + this
+        )
+        if not reason and not find_start(field, settings, scratch, state, n, given):
+            reason = SEED_WITHOUT_FOD
+        if reason:
+            tally[reason] += 1
+            continue
+        common[FORCED] = NOTHING_FORCED
+        reason = begin_halves(field, settings, regions, state, n, 0, x, y, z)
+        under_way, rejected, length = True, 0, ZERO
+        while under_way:
+            if not reason:
+                reason = walk(field, settings, regions, scratch, state, n, 0)
+            common[FORCED] = NOTHING_FORCED
+            under_way, rejected, length = end_half(
+                field, settings, regions, state, n, 0, reason, x, y, z
+            )
+            reason = 0
+        if rejected:
+            tally[rejected] += 1
+            continue
+        forward, backward = state.half_reasons[0, 0], state.half_reasons[0, 1]
+        count = 0
+        if state.half_steps[0, 0] + state.half_steps[0, 1]:
+            count = keep_points(settings, state, 0, points, n_points)
+        tally[forward] += 1
+        if count or backward != forward:
+            tally[backward] += 1
+        firsts[this] = n_points
+        counts[this] = count
+        lengths[this] = length
+        reasons[this, 0] = backward
+        reasons[this, 1] = forward
+        n_points += count
+    common[N_BEGUN], common[N_POINTS] = n_begun, n_points
+    return n_begun == order.shape[0]
+
+
+@cache
+def vector_kernel():
+    """Return `track_block`, compiled when it first runs."""
+    kernel = bound(track_block)
+    kernel.__qualname__ += "_vectors"
+    return cached(**OPTIONS)(kernel)

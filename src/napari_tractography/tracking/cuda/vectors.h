@@ -1,0 +1,252 @@
+// The next direction among the peaks, or by the tensors, of the voxels around a point.
+//
+// Twin of cpu/vectors/choice.py; takes the place of starts.h where VECTORS is defined.
+#pragma once
+
+#include "eigenvectors.h"
+#include "interpolation.h"
+#include "philox.h"
+
+// A vector, and its length.
+struct Sized {
+    float x, y, z, size;
+};
+
+DEVICE Sized sized(float x, float y, float z)
+{
+    Sized vector = {x, y, z, sqrtf(x * x + y * y + z * z)};
+    return vector;
+}
+
+// Peak number j of a row.
+DEVICE Sized peak_at(const Field& field, int row, int j)
+{
+    const float* vector = field.vectors + (long long)row * field.n_numbers + j;
+    return sized(vector[0], vector[1], vector[2]);
+}
+
+DEVICE float along(const Walk& walk, const Sized& vector)
+{
+    return walk.ux * vector.x + walk.uy * vector.y + walk.uz * vector.z;
+}
+
+DEVICE void face(Walk& walk, float x, float y, float z)
+{
+    walk.ux = x;
+    walk.uy = y;
+    walk.uz = z;
+}
+
+// Find the voxels around the last point, once; return the reason to stop there, or 0.
+DEVICE int arrive_among(const Field& field, const Settings& settings, Place& place, Walk& walk)
+{
+    if (walk.arrived) return 0;
+    walk.arrived = true;
+    enter_cell(field, settings, place, walk.vx, walk.vy, walk.vz);
+    int nearest = 0;
+    place.weights[0] = 1.0f;
+    if (settings.interpolation != NEAREST) {
+        float fx = walk.vx - floorf(walk.vx), fy = walk.vy - floorf(walk.vy);
+        float fz = walk.vz - floorf(walk.vz);
+        weigh_corners(walk.vx, walk.vy, walk.vz, place.weights);
+        nearest = (fx >= 0.5f ? 4 : 0) | (fy >= 0.5f ? 2 : 0) | (fz >= 0.5f ? 1 : 0);
+    }
+    bool has_any = false, has_nearest = false;
+    for (int k = 0; k < n_corners(settings); k++) {
+        if (place.rows[k] == field.n_rows) continue;
+        has_any = true;
+        if (k == nearest) has_nearest = true;
+    }
+    return has_any && (settings.edge != EDGE_VOXEL || has_nearest) ? 0 : NO_FOD;
+}
+
+// The random number of the next step, from 0 to 1.
+DEVICE float random_word(const Settings& settings, const Walk& walk, unsigned int stream)
+{
+    Words words = philox_block(stream, (unsigned int)walk.steps, 0, walk.purpose, settings.key_0,
+                               settings.key_1);
+    return (float)(words.r0 >> 8) * UNIT_24;
+}
+
+// The weighted sum of the peaks nearest to a direction, one of each voxel.
+//
+// Peaks further from it than the cone is wide, or than 60 degrees where that is more, are left out.
+static __device__ __noinline__ Sized sum_along(const Field& field, const Settings& settings,
+                                               const Place& place, float cosine, float rx,
+                                               float ry, float rz)
+{
+    float sx = 0.0f, sy = 0.0f, sz = 0.0f;
+    for (int k = 0; k < n_corners(settings); k++) {
+        int row = place.rows[k];
+        if (row == field.n_rows) continue;
+        float weight = place.weights[k], nearest = cosine < ALIGNED ? cosine : ALIGNED;
+        float px = 0.0f, py = 0.0f, pz = 0.0f;
+        for (int j = 0; j < field.n_numbers; j += 3) {
+            Sized peak = peak_at(field, row, j);
+            float near = rx * peak.x + ry * peak.y + rz * peak.z;
+            if (peak.size > 0.0f && fabsf(near) > nearest * peak.size) {
+                nearest = fabsf(near) / peak.size;
+                float scale = near < 0.0f ? -weight : weight;
+                px = scale * peak.x;
+                py = scale * peak.y;
+                pz = scale * peak.z;
+            }
+        }
+        sx = sx + px;
+        sy = sy + py;
+        sz = sz + pz;
+    }
+    return sized(sx, sy, sz);
+}
+
+// Turn along a sum of peaks; `total` is what all of them weigh. Returns the reason to stop, or 0.
+DEVICE int turn_to_sum(const Settings& settings, Walk& walk, const Sized& sum, float cosine,
+                       float total)
+{
+    if (!(sum.size > 0.0f) || along(walk, sum) < cosine * sum.size) return SHARP_TURN;
+    if (sum.size < settings.min_amplitude) return LOW_AMPLITUDE;
+    if (!(sum.size > settings.min_probability * total)) return LOW_PROBABILITY;
+    face(walk, sum.x / sum.size, sum.y / sum.size, sum.z / sum.size);
+    return 0;
+}
+
+// The largest sum in the cone of the peaks nearest to each.
+DEVICE Sized largest_sum(const Field& field, const Settings& settings, const Place& place,
+                         const Walk& walk, float cosine)
+{
+    Sized best = {0.0f, 0.0f, 0.0f, 0.0f};
+    float aligned = cosine < ALIGNED ? cosine : ALIGNED;
+    for (int k = 0; k < n_corners(settings); k++) {
+        int row = place.rows[k];
+        if (row == field.n_rows) continue;
+        for (int j = 0; j < field.n_numbers; j += 3) {
+            Sized peak = peak_at(field, row, j);
+            float ahead = along(walk, peak);
+            if (!(peak.size > 0.0f) || fabsf(ahead) < aligned * peak.size) continue;
+            float scale = (ahead < 0.0f ? -1.0f : 1.0f) / peak.size;
+            Sized sum = sum_along(field, settings, place, cosine, scale * peak.x, scale * peak.y,
+                                  scale * peak.z);
+            if (sum.size > best.size && along(walk, sum) >= cosine * sum.size) best = sum;
+        }
+    }
+    return best;
+}
+
+// Turn to the peak in the cone at which the sum of the weights exceeds a number.
+DEVICE void turn_to_drawn(const Field& field, const Settings& settings, const Place& place,
+                          Walk& walk, float cosine, float until)
+{
+    float so_far = 0.0f;
+    bool found = false;
+    Sized drawn = {0.0f, 0.0f, 0.0f, 1.0f};
+    for (int k = 0; k < n_corners(settings); k++) {
+        int row = place.rows[k];
+        if (row == field.n_rows) continue;
+        for (int j = 0; j < field.n_numbers; j += 3) {
+            Sized peak = peak_at(field, row, j);
+            float mass = place.weights[k] * peak.size, ahead = along(walk, peak);
+            if (found || !(mass > 0.0f) || fabsf(ahead) < cosine * peak.size) continue;
+            so_far += mass;
+            float scale = (ahead < 0.0f ? -1.0f : 1.0f) / peak.size;
+            drawn.x = scale * peak.x;
+            drawn.y = scale * peak.y;
+            drawn.z = scale * peak.z;
+            found = so_far > until;
+        }
+    }
+    face(walk, drawn.x, drawn.y, drawn.z);
+}
+
+// Turn to the main eigenvector of the interpolated tensor, whose amplitude is its FA.
+DEVICE int turn_to_eigenvector(const Field& field, const Settings& settings, const Place& place,
+                               Walk& walk, float cosine)
+{
+    float xx = 0.0f, yy = 0.0f, zz = 0.0f, xy = 0.0f, xz = 0.0f, yz = 0.0f;
+    for (int k = 0; k < n_corners(settings); k++) {
+        int row = place.rows[k];
+        if (row == field.n_rows) continue;
+        float weight = place.weights[k];
+        const float* tensor = field.vectors + (long long)row * field.n_numbers;
+        xx += weight * tensor[0];
+        yy += weight * tensor[1];
+        zz += weight * tensor[2];
+        xy += weight * tensor[3];
+        xz += weight * tensor[4];
+        yz += weight * tensor[5];
+    }
+    float trace = xx + yy + zz;
+    if (!(trace > 0.0f)) return NO_FOD;
+    xx = xx / trace;
+    yy = yy / trace;
+    zz = zz / trace;
+    xy = xy / trace;
+    xz = xz / trace;
+    yz = yz / trace;
+    float squares = xx * xx + yy * yy + zz * zz;
+    squares = squares + (xy * xy + xz * xz + yz * yz) + (xy * xy + xz * xz + yz * yz);
+    float anisotropy = 1.5f * (1.0f - (float)(1.0 / 3.0) / squares);  // the square of the FA
+    if (!(anisotropy > 0.0f) || sqrtf(anisotropy) < settings.min_amplitude) return LOW_AMPLITUDE;
+    float vector[3];
+    main_eigenvector(xx, yy, zz, xy, xz, yz, vector);
+    float ahead = walk.ux * vector[0] + walk.uy * vector[1] + walk.uz * vector[2];
+    if (fabsf(ahead) < cosine) return SHARP_TURN;
+    float sign = ahead < 0.0f ? -1.0f : 1.0f;
+    face(walk, sign * vector[0], sign * vector[1], sign * vector[2]);
+    return 0;
+}
+
+// Turn to the next direction; return the reason to stop, or 0.
+DEVICE int choose_among(const Field& field, const Settings& settings, const Place& place,
+                        Walk& walk, int among, float cosine, float word)
+{
+    if (field.is_tensor) return turn_to_eigenvector(field, settings, place, walk, cosine);
+    float total = 0.0f, ahead = 0.0f, amplitude = 0.0f;
+    for (int k = 0; k < n_corners(settings); k++) {
+        int row = place.rows[k];
+        if (row == field.n_rows) continue;
+        float weight = place.weights[k], largest = 0.0f;
+        for (int j = 0; j < field.n_numbers; j += 3) {
+            Sized peak = peak_at(field, row, j);
+            total += weight * peak.size;
+            if (!(peak.size > 0.0f) || fabsf(along(walk, peak)) < cosine * peak.size) continue;
+            ahead += weight * peak.size;
+            if (peak.size > largest) largest = peak.size;
+        }
+        amplitude += weight * largest;
+    }
+    if (!(total > 0.0f)) return NO_FOD;
+    if (among == AMONG_DRAWN) {
+        if (!(ahead > settings.min_probability * total)) return LOW_PROBABILITY;
+        if (amplitude < settings.min_amplitude) return LOW_AMPLITUDE;
+        turn_to_drawn(field, settings, place, walk, cosine, word * ahead);
+        return 0;
+    }
+    Sized sum = among == AMONG_NEAREST
+                    ? sum_along(field, settings, place, cosine, walk.ux, walk.uy, walk.uz)
+                    : largest_sum(field, settings, place, walk, cosine);
+    return turn_to_sum(settings, walk, sum, cosine, total);
+}
+
+// Choose the first or the next direction: 0, or the reason to stop. `starts` tells whether it is
+// the first, `given` is that of the seed.
+DEVICE int choose_direction(const Field& field, const Settings& settings, Place& place, Walk& walk,
+                            bool starts, const float* given, unsigned int stream, bool)
+{
+    int reason = arrive_among(field, settings, place, walk);
+    if (reason) return reason;
+    if (starts && settings.start == START_GIVEN) {
+        face(walk, given[0], given[1], given[2]);
+        return 0;
+    }
+    int among = settings.among_vectors;
+    if (starts) among = settings.start == START_MAX ? AMONG_LARGEST : AMONG_DRAWN;
+    float cosine = starts ? -1.0f : settings.cone_cosine;
+    reason = choose_among(field, settings, place, walk, among, cosine,
+                          random_word(settings, walk, stream));
+    if (reason || !starts) return reason;
+    Words words = philox_block(stream, 0, 1, walk.purpose, settings.key_0, settings.key_1);
+    if (words.r0 & 1u) face(walk, -walk.ux, -walk.uy, -walk.uz);
+    if (!field.is_tensor && settings.among_vectors == AMONG_NEAREST)
+        return choose_among(field, settings, place, walk, AMONG_NEAREST, -1.0f, 0.0f);
+    return 0;
+}

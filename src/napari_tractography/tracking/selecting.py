@@ -1,0 +1,87 @@
+"""As many seeds as give a number of streamlines; called by :mod:`.engine`.
+
+Seeds are tracked round after round in the order of their numbers, and the run ends with the
+streamline that was wanted last, so that neither rounds nor chunks decide which streamlines come.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Generator, Iterator
+
+from ..seeds import MAX_SEEDS, Seeds
+from ..tractogram import Tractogram
+from .inputs import TrackingInput
+
+logger = logging.getLogger(__name__)
+
+SEEDS_EACH = 1000  # of a wanted streamline, after which a run gives up, as tckgen's
+FIRST_SEEDS, MOST_SEEDS = 1000, 1_000_000  # of a round
+MARGIN = 1.05  # seeds of a round, over what it is likely to need
+
+# Tracks seeds, of which the first has that number; yields chunks in their order.
+Track = Callable[[Seeds, int], Iterator[Tractogram]]
+
+
+def most_seeds(given: TrackingInput) -> int:
+    """Return after how many seeds a run that selects gives up."""
+    assert given.select is not None
+    most = min(given.max_seeds or SEEDS_EACH * given.select, MAX_SEEDS)
+    return most if given.seeds.can_go_on else min(most, len(given.seeds))
+
+
+def iter_selected(given: TrackingInput, track: Track) -> Generator[Tractogram, None, None]:
+    """Track until as many streamlines are accepted as are wanted, or give up with a warning.
+
+    Yields
+    ------
+    Tractogram
+        Chunks in seed order. The last ends with the last seed that was needed: its streamlines,
+        its `n_seeds` and its tally are those of a run of just as many seeds.
+    """
+    wanted, most = given.select, most_seeds(given)
+    assert wanted is not None
+    n_done = n_accepted = 0
+    while n_accepted < wanted and n_done < most:
+        n = min(_next_round(wanted - n_accepted, n_accepted, n_done), most - n_done)
+        chunks = track(_part(given.seeds, n, n_done), n_done)
+        for chunk in chunks:
+            n_missing = wanted - n_accepted
+            if len(chunk) < n_missing:
+                n_done += chunk.n_seeds
+                n_accepted += len(chunk)
+                yield chunk
+                continue
+            if isinstance(chunks, Generator):
+                chunks.close()
+            n_last = int(chunk.seed_index[n_missing - 1]) + 1 - n_done
+            if n_last < chunk.n_seeds:  # track those few again, for their tally
+                yield from track(_part(given.seeds, n_last, n_done), n_done)
+            else:
+                yield chunk
+            n_accepted = wanted
+            break
+    if n_accepted < wanted:
+        logger.warning("%s", _sentence(given, n_accepted, n_done))
+
+
+def _next_round(n_missing: int, n_accepted: int, n_done: int) -> int:
+    """Return how many seeds to track next, by the share that was accepted so far."""
+    each = n_done / max(n_accepted, 1) if n_done else 2.0
+    likely = math.ceil(MARGIN * n_missing * each)
+    return max(FIRST_SEEDS, min(likely, max(4 * n_done, 4 * FIRST_SEEDS), MOST_SEEDS))
+
+
+def _part(seeds: Seeds, n: int, first: int) -> Seeds:
+    return seeds.more(n, first) if seeds.can_go_on else seeds[first : first + n]
+
+
+def _sentence(given: TrackingInput, n_accepted: int, n_done: int) -> str:
+    remedy = "raise max_seeds, seed nearer to where streamlines are accepted, or select fewer"
+    if not given.seeds.can_go_on:
+        remedy = "points that are given have no more of the same; seed in a sphere or in a mask"
+    return (
+        f"Only {n_accepted:,} of {given.select:,} streamlines were accepted of "
+        f"{n_done:,} seeds: {remedy}."
+    )

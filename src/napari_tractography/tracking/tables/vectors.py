@@ -1,0 +1,73 @@
+"""What every backend reads of peaks and tensors: vectors, as they are.
+
+Made by :func:`vector_table`; read by the plan and through it by the kernels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...fields.tensors import NAME as TENSOR
+from ...fod import Fod
+from ..codes import OF_VECTORS
+from .builders import to_voxel_matrix
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class VectorTable:
+    """The peaks or tensors of every voxel that holds some: 12 bytes a peak, 24 a tensor.
+
+    Attributes
+    ----------
+    voxel_rows : (x, y, z) int32
+        Row of each voxel, -1 where it is empty.
+    vectors : (n_rows, n) float32
+        RAS+: peaks one after the other, or xx, yy, zz, xy, xz and yz of a tensor.
+    to_voxel : (3, 4) float32
+        RAS+ mm to voxel coordinates.
+    is_tensor : bool
+    """
+
+    voxel_rows: NDArray[np.int32]
+    vectors: NDArray[np.float32]
+    to_voxel: NDArray[np.float32]
+    is_tensor: bool
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """What is copied to a GPU."""
+        return self.vectors
+
+    @property
+    def anchor(self) -> NDArray[np.float32]:
+        """The array that tells where the table lies."""
+        return self.vectors
+
+    @property
+    def lmax(self) -> int:
+        """In place of a degree: kernels that follow vectors are the same for all."""
+        return OF_VECTORS
+
+    @property
+    def scale(self) -> np.float32:
+        """1: amplitudes are as they were given; of tensors they are FA."""
+        return np.float32(1)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the table in bytes."""
+        return self.vectors.nbytes
+
+
+def vector_table(fod: Fod) -> VectorTable:
+    """Make the table of peaks or tensors; nothing is copied."""
+    assert fod.vectors is not None
+    return VectorTable(
+        voxel_rows=fod.voxel_rows,
+        vectors=fod.vectors.numbers,
+        to_voxel=to_voxel_matrix(fod),
+        is_tensor=fod.kind == TENSOR,
+    )

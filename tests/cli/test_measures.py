@@ -1,0 +1,164 @@
+"""The commands `measure`, `profile` and `visitation`, and the plots."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import imageio.v3 as imageio
+import nibabel as nib
+import numpy as np
+import pytest
+
+import napari_tractography as nt
+from napari_tractography.cli import main
+from napari_tractography.files.volumes import save_volume
+from napari_tractography.maps.measures.scalars import ScalarMap
+from napari_tractography.maps.measures.tables import measures_table, profiles_table
+
+Track = Callable[..., int]
+
+
+@pytest.fixture
+def bundles(folder: Path, track: Track, drawing: nt.Fod) -> None:
+    """CST_left.tck, and CST_right.tck with its longer half, and fa.nii.gz."""
+    assert track() == 0
+    whole = nt.load_tractogram("b.tck")
+    whole.save("CST_left.tck")
+    whole[whole.lengths_mm > np.median(whole.lengths_mm)].save("CST_right.tck")
+    values = np.random.default_rng(0).random(drawing.grid.shape, np.float32)
+    save_volume(values, drawing.grid, "fa.nii.gz")
+
+
+def read(path: str) -> list[dict[str, str]]:
+    with open(path, newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_measure(bundles: None, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["measure", "CST_left.tck", "CST_right.tck", "--scalar", "fa.nii.gz"]
+    assert main([*words, "-o", "t.csv", "--asymmetry", "a.csv"]) == 0
+    fa = ScalarMap.load("fa.nii.gz")
+    found = [
+        nt.measure(nt.load_tractogram(f"{name}.tck"), [fa], name=name)
+        for name in ("CST_left", "CST_right")
+    ]
+    assert Path("t.csv").read_text("utf-8") == measures_table(found).text()
+    left, right = read("t.csv")
+    assert left["bundle"] == "CST_left"
+    assert int(left["n_streamlines"]) == len(nt.load_tractogram("CST_left.tck"))
+    assert 0 < float(left["fa_mean"]) < 1
+    (pair,) = read("a.csv")
+    one, other = float(left["volume_mm3"]), float(right["volume_mm3"])
+    assert float(pair["volume_mm3"]) == pytest.approx((one - other) / (one + other), rel=1e-4)
+    told = capsys.readouterr().out
+    assert "CST_left - CST_right" in told
+    assert "voxels of" in told
+    assert "t.csv, a.csv" in told
+
+
+def test_measure_on_a_template(bundles: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["measure", "b.tck", "--template", "fa.nii.gz", "-o", "t.csv"]) == 0
+    grid = ScalarMap.load("fa.nii.gz").grid
+    passed = nt.density(nt.load_tractogram("b.tck"), grid) > 0
+    volume = passed.sum() * np.prod(grid.voxel_sizes_mm)
+    assert float(read("t.csv")[0]["volume_mm3"]) == pytest.approx(volume)
+
+
+def test_profile(bundles: None, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["profile", "CST_left.tck", "CST_right.tck", "fa.nii.gz", "-o", "p.csv", "-n", "20"]
+    assert main(words) == 0
+    found = [
+        nt.profile(nt.load_tractogram(f"{name}.tck"), "fa.nii.gz", 20, name=name)
+        for name in ("CST_left", "CST_right")
+    ]
+    assert Path("p.csv").read_text("utf-8") == profiles_table(found).text()
+    assert len(read("p.csv")) == 40
+    assert "20 places from" in capsys.readouterr().out
+
+
+def test_plots(bundles: None) -> None:
+    pytest.importorskip("matplotlib")
+    words = ["profile", "CST_left.tck", "CST_right.tck", "fa.nii.gz", "-o", "p.csv"]
+    assert main([*words, "--plot", "p.png"]) == 0
+    assert imageio.imread("p.png").std() > 5
+    assert main([*words, "--plot", "p.svg"]) == 0
+    drawn = Path("p.svg").read_text("utf-8")
+    assert drawn.count('<g id="FillBetweenPolyCollection') == 2
+    assert main(["connectome", "b.tck", "labels.nii.gz", "-o", "c.csv", "--plot", "c.png"]) == 0
+    assert imageio.imread("c.png").std() > 5
+
+
+def test_without_matplotlib_a_sentence_says_so_before_the_work(
+    bundles: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    words = ["profile", "CST_left.tck", "fa.nii.gz", "-o", "p.csv"]
+    assert main([*words, "--plot", "p.png"]) == 2
+    assert "pip install 'napari-tractography[plots]'" in capsys.readouterr().err
+    assert not Path("p.csv").exists()
+    assert main(words) == 0
+
+
+def test_visitation(bundles: None, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["visitation", "b.tck", "--template", "fa.nii.gz", "-o", "v.nii.gz"]
+    point = ",".join(map(str, nt.load_tractogram("b.tck").points[0]))
+    more = ["--error", "e.nii.gz", "--enough", "0.001", f"--at={point}"]
+    assert main([*words, *more]) == 0
+    fod = nt.load_fod("fod.nii.gz")
+    wanted = nt.visitation(nt.load_tractogram("b.tck"), fod)
+    shown = nib.load("v.nii.gz")
+    assert np.array_equal(shown.get_fdata(), wanted.probability.astype(np.float32))
+    assert np.array_equal(
+        nib.load("e.nii.gz").get_fdata(), wanted.standard_error.astype(np.float32)
+    )
+    assert np.allclose(shown.affine, fod.grid.affine)
+    told = capsys.readouterr().out
+    assert "streamlines: 0." in told or "streamlines: 1" in told
+    assert "more streamlines" in told
+
+
+def test_mask_of_a_bundle(bundles: None, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["density", "b.tck", "--template", "fa.nii.gz", "-o", "m.nii.gz", "--at-least", "3"]
+    assert main(words) == 0
+    fod = nt.load_fod("fod.nii.gz")
+    wanted = nt.density(nt.load_tractogram("b.tck"), fod) >= 3
+    assert np.array_equal(np.asarray(nib.load("m.nii.gz").dataobj), wanted)
+    assert f"in {wanted.sum()} voxels" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        pytest.param(["measure", "no.tck"], "no.tck does not exist", id="missing"),
+        pytest.param(["measure", "b.tck", "b.tck"], "given twice", id="twice"),
+        pytest.param(["measure", "b.tck", "--asymmetry", "a.csv"], "left and right", id="no pair"),
+        pytest.param(["profile", "b.tck", "fa.nii.gz", "-o", "p.csv", "-n", "1"], "n = 1", id="n"),
+        pytest.param(
+            ["profile", "b.tck", "fa.nii.gz", "-o", "p.csv", "--plot", "p.jpeg"],
+            "plot",
+            id="plot",
+        ),
+        pytest.param(
+            ["visitation", "b.tck", "--template", "fa.nii.gz", "-o", "v.nii", "--at", "1,2"],
+            "--at 1,2",
+            id="point",
+        ),
+        pytest.param(
+            ["density", "b.tck", "--template", "fa.nii.gz", "-o", "v.nii", "--at-least", "0"],
+            "--at-least 0",
+            id="mask",
+        ),
+    ],
+)
+def test_mistakes_end_with_one_line(
+    bundles: None, words: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert reason in told.err or "Matplotlib" in told.err
+    assert told.err.count("\n") == 1
+    assert not list(Path().glob("*.csv"))

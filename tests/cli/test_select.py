@@ -1,0 +1,74 @@
+"""The command `select`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import napari_tractography as nt
+from napari_tractography.cli import main
+from napari_tractography.files.formats.weights import load_weights, save_weights
+from napari_tractography.files.volumes import load_grid
+
+Track = Callable[..., int]
+
+
+def test_select_takes_what_the_function_takes(
+    folder: Path, track: Track, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert track() == 0
+    whole = nt.load_tractogram("b.tck")
+    centre = whole[0].points[len(whole[0].points) // 2]
+    sphere = ",".join(f"{x:.3f}" for x in [*centre, 5.0])
+    words = [f"--include={sphere}", "--exclude", "labels.nii.gz:4", "--min-length", "3"]
+    assert main(["select", "b.tck", "-o", "c.tck", *words]) == 0
+    labels = nt.Grid(load_grid("labels.nii.gz").shape, load_grid("labels.nii.gz").affine)
+    mask = np.zeros(labels.shape)
+    mask[labels.shape[0] // 2 :] = 1
+    wanted = whole.select(
+        regions=[
+            nt.Region.sphere([float(x) for x in sphere.split(",")[:3]], 5.0, "include"),
+            nt.Region.mask(mask, labels, "exclude"),
+        ],
+        length_mm=(3.0, np.inf),
+    )
+    assert 0 < len(wanted) < len(whole)
+    assert nt.load_tractogram("c.tck").digest() == wanted.digest()
+    assert f"{len(wanted)} of {len(whole)} streamlines taken" in capsys.readouterr().out
+
+
+def test_select_by_weights_and_writes_those_of_what_it_takes(folder: Path, track: Track) -> None:
+    assert track() == 0
+    n = len(nt.load_tractogram("b.tck"))
+    save_weights(np.arange(n), "w.txt")
+    words = ["--weights", "w.txt", "--min-weight", "5", "--out-weights", "out.txt"]
+    assert main(["select", "b.tck", "-o", "c.trx", *words, "--reference", "fod.nii.gz"]) == 0
+    assert load_weights("out.txt").tolist() == list(range(5, n))
+    assert load_weights("c.trx", "weights").tolist() == list(range(5, n))
+    # A column of the .trx file by its name.
+    words = ["--weights", "weights", "--min-weight", "6"]
+    assert main(["select", "c.trx", "-o", "d.tck", *words]) == 0
+    assert len(nt.load_tractogram("d.tck")) == n - 6
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        pytest.param(["--min-weight", "1"], "give --weights", id="no weights"),
+        pytest.param(["--weights", "few.txt"], "few.txt does not fit b.tck", id="too few"),
+        pytest.param(["--include", "0,0,0,0"], "positive number", id="empty sphere"),
+        pytest.param(["--min-length", "9", "--max-length", "8"], "smaller", id="range"),
+        pytest.param(["--stop", "0,0,0,1"], "--stop", id="role"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_written(
+    folder: Path, track: Track, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    assert track() == 0
+    Path("few.txt").write_text("1 2 3\n")
+    assert main(["select", "b.tck", "-o", "c.tck", *words]) == 2
+    assert told in capsys.readouterr().err
+    assert not Path("c.tck").exists()

@@ -1,0 +1,122 @@
+"""Three planes in 3-D: where they are, what they show, and what they hide."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from napari.layers import Image, Points
+
+from napari_tractography import Tractogram
+from napari_tractography.plugin.layers.planes import SlicePlanes
+from napari_tractography.plugin.space.display import UNITS
+from napari_tractography.plugin.streamlines.layer import Streamlines
+
+SHAPE = (4, 6, 8)  # z, y, x
+
+
+@pytest.fixture
+def shown():
+    """A viewer in 3-D with a volume of 2 mm voxels, brighter to the right, and its planes."""
+    viewer = ViewerModel()
+    data = np.broadcast_to(np.arange(1.0, 9.0, dtype=np.float32), SHAPE).copy()
+    data[:, 0, :] = 0  # around the body
+    volume = Image(data, name="T1", scale=(2, 2, 2), units=UNITS, contrast_limits=(0, 8))
+    viewer.add_layer(volume)
+    viewer.add_layer(Streamlines(Tractogram.from_streamlines([np.eye(2, 3)])))
+    viewer.dims.ndisplay = 3
+    planes = SlicePlanes(viewer, volume)
+    yield viewer, volume, planes
+    planes.close()
+
+
+def places(planes):
+    """Where the three rectangles are on their axes, voxels."""
+    vertices = np.asarray(planes.layer.vertices).reshape(3, 4, 3)
+    return tuple(float(vertices[axis, 0, axis]) for axis in range(3))
+
+
+def test_planes_lie_at_the_slices_below_the_streamlines_in_place_of_the_volume(shown):
+    viewer, volume, planes = shown
+    names = [layer.name for layer in viewer.layers]
+    assert names == ["T1", "Slices of T1", "Streamlines"]
+    assert not volume.visible
+    viewer.dims.set_point(2, 6.0)
+    viewer.dims.set_point(0, 4.0)
+    planes.update.flush()
+    assert planes.indices == (2, planes.indices[1], 3)
+    assert places(planes) == planes.indices
+    viewer.dims.ndisplay = 2
+    assert volume.visible
+    assert not planes.layer.visible
+
+
+def test_planes_have_the_colours_of_the_volume_and_nothing_around_the_body(shown):
+    _, volume, planes = shown
+    picture = planes._picture(0, 1)
+    np.testing.assert_allclose(picture[3, :, 0], 255 * np.arange(1, 9) / 8, atol=1)
+    assert (picture[1:, :, 3] == 255).all()
+    assert not picture[0, :, 3].any()
+    before = planes.layer.texture
+    volume.colormap = "red"
+    planes.update.flush()
+    assert np.abs(planes.layer.texture.astype(int) - before).max() > 100
+    assert planes.layer.texture[..., 1].max() < 3
+
+
+def test_a_plane_is_dragged_with_ctrl_and_seeds_under_the_mouse_go_first(shown):
+    viewer, _, planes = shown
+    sight = np.array([-0.6, 0.0, 0.8])
+    planes.update.flush()
+    start = np.array([9.0, 6.0, -2.0])
+    found = planes.hit(start, sight)
+    assert found is not None
+    axis, place = found
+    assert axis in (0, 2)
+    assert place[axis] == pytest.approx(2.0 * planes.indices[axis])
+
+    def event(kind, position, handled=False):
+        return SimpleNamespace(
+            type=kind, position=position, view_direction=sight, modifiers=("Control",),
+            handled=handled,
+        )  # fmt: skip
+
+    assert list(planes._drag_callback(viewer, event("mouse_press", start, handled=True))) == []
+    press = event("mouse_press", start)
+    drag = planes._drag_callback(viewer, press)
+    next(drag)
+    assert press.handled
+    before = viewer.dims.point[axis]
+    across = np.eye(3)[axis] - sight[axis] * sight  # in the plane of the screen
+    press.type, press.position = "mouse_move", start + 2.0 * across
+    next(drag)
+    assert viewer.dims.point[axis] == pytest.approx(before + 2.0)
+    press.type = "mouse_release"
+    assert list(drag) == []
+
+
+def test_what_goes_takes_the_planes_along_and_shows_the_volume(shown):
+    viewer, volume, planes = shown
+    viewer.layers.remove(planes.layer)
+    assert volume.visible
+    again = SlicePlanes(viewer, volume)
+    assert not volume.visible
+    viewer.layers.remove(volume)
+    assert again.layer not in viewer.layers
+    viewer.add_layer(Points(np.zeros((1, 3))))
+    viewer.dims.set_point(0, 2.0)  # nobody listens
+
+
+def test_colours_are_shown_as_they_are():
+    viewer = ViewerModel()
+    rgb = np.zeros((*SHAPE, 3), np.uint8)
+    rgb[1:3, 1:5, 1:7] = (200, 100, 0)
+    volume = Image(rgb, rgb=True, units=UNITS)
+    viewer.add_layer(volume)
+    planes = SlicePlanes(viewer, volume)
+    picture = planes._picture(0, 1)
+    np.testing.assert_array_equal(picture[2, 3], (200, 100, 0, 255))
+    assert picture[0, 0, 3] == 0
+    planes.close()

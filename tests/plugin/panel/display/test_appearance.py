@@ -1,0 +1,208 @@
+"""The Display section: what the controls do to the layer, sampling, the legend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+from qtpy.QtGui import QColor
+from qtpy.QtWidgets import QColorDialog
+
+from napari_tractography.fod import Fod
+from napari_tractography.grid import Grid
+from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.panel.display.appearance import VOLUME, AppearanceSection, sampler
+from napari_tractography.plugin.panel.settings import kept_specs
+from napari_tractography.plugin.session.session import Session
+from napari_tractography.plugin.space.display import DisplaySpace
+from napari_tractography.plugin.streamlines.colours import (
+    DEFAULT_COLOUR,
+    MODES,
+    Mode,
+    value_colours,
+)
+from napari_tractography.plugin.streamlines.layer import Streamlines
+from napari_tractography.tractogram import Tractogram
+
+OBLIQUE = np.array([[-1.6, -1.2, 0, 30], [1.2, -1.6, 0, 5], [0, 0, 2.5, -10], [0, 0, 0, 1]])
+
+
+@pytest.fixture
+def session(qtbot):
+    """A session whose FOD is the ramp i + 2 j + 3 k on an oblique grid, and one streamline."""
+    viewer = ViewerModel()
+    i, j, k = np.indices((8, 9, 10))
+    fod = Fod((i + 2 * j + 3 * k + 1.0)[..., None], Grid((8, 9, 10), OBLIQUE))
+    viewer._add_layer_from_data(*fod_layer_data(fod))
+    session = Session(viewer)
+    t = np.linspace(1, 6, 11)
+    line = fod.grid.to_mm(np.stack([t, t, t], axis=1))
+    layer = Streamlines(Tractogram.from_streamlines([line]), space=DisplaySpace.of(fod.grid))
+    viewer.add_layer(layer)
+    session.streamlines_layer = layer
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def appearance(session, qtbot):
+    widget = AppearanceSection(session)
+    qtbot.addWidget(widget)
+    return widget
+
+
+def control(appearance, name):
+    return next(c for c in appearance.controls if c.name == name)
+
+
+def test_samples_are_linear_and_in_place_in_an_oblique_volume(session):
+    """A ramp is its own linear interpolation: 6 t + 1 along the diagonal."""
+    layer = session.viewer.layers[0]
+    values = sampler(layer)(session.streamlines_layer.tractogram)
+    np.testing.assert_allclose(values, 6 * np.linspace(1, 6, 11) + 1, atol=1e-3)
+
+
+def test_outside_the_volume_samples_are_nan(session):
+    far = Tractogram.from_streamlines([np.full((2, 3), 1e4)])
+    assert np.isnan(sampler(session.viewer.layers[0])(far)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("width", 5.0), ("opacity", 0.4), ("slab_mm", 11.0), ("max_vertices", 5000)]
+)
+def test_each_control_reaches_the_layer(session, appearance, name, value):
+    control(appearance, name).value = value
+    assert getattr(session.streamlines_layer, name) == pytest.approx(value)
+
+
+def test_every_colour_mode_can_be_chosen_and_numbers_have_a_legend(session, appearance):
+    for mode in MODES:
+        control(appearance, "colour_by").value = mode
+        expected = "values" if mode == "seed" else mode  # the seeds that were placed
+        assert session.streamlines_layer.colour_by == expected
+        has_range = session.streamlines_layer.colours.limits is not None
+        assert appearance.gradient.isHidden() is not has_range
+        if mode == "length":
+            assert has_range
+            assert "mm" in appearance.legend.text()
+    control(appearance, "colour_by").value = "direction"
+    assert appearance.legend.text().count("■") == 3
+    control(appearance, "colour_by").value = "one colour"
+    assert appearance.legend.isHidden()
+
+
+def test_a_new_mode_can_be_chosen_and_is_explained(session, qtbot, monkeypatch):
+    def by_number(tractogram, *, colormap, **_):
+        counts = np.diff(tractogram.offsets)
+        return value_colours(tractogram, counts, label="Points", colormap=colormap)
+
+    monkeypatch.setitem(MODES, "points", Mode("how many points", by_number, is_local=False))
+    section = AppearanceSection(session)
+    qtbot.addWidget(section)
+    assert "points" in control(section, "colour_by").choices
+    assert "points: how many points" in control(section, "colour_by").tooltip
+    control(section, "colour_by").value = "points"
+    assert session.streamlines_layer.colour_by == "points"
+    assert section.legend.text().startswith("Points: 11 to 11")
+    kept = {spec.name: spec for spec in kept_specs()["display"][1]}
+    assert "points" in kept["colour_by"].choices
+
+
+def test_one_colour_is_the_one_that_is_chosen(session, appearance, monkeypatch):
+    layer, chosen = session.streamlines_layer, control(appearance, "colour")
+    assert chosen.native.isHidden()
+    control(appearance, "colour_by").value = "one colour"
+    assert not chosen.native.isHidden()
+    np.testing.assert_allclose(layer.colour, DEFAULT_COLOUR, atol=1 / 255)
+    answers = [QColor("#ff0080"), QColor()]  # the second is Cancel
+    monkeypatch.setattr(QColorDialog, "getColor", lambda *args: answers.pop(0))
+    for _ in range(2):
+        chosen.native.click()
+        assert chosen.value == "#ff0080"
+        np.testing.assert_allclose(layer.colours.rgba[0], (1, 0, 128 / 255, 1), atol=1e-6)
+    chosen.value = "no colour"
+    assert chosen.value == "#ff0080"
+    control(appearance, "colour_by").value = "direction"
+    assert chosen.native.isHidden()
+
+
+def test_colouring_by_a_volume_shows_its_range(session, appearance):
+    appearance.refresh_layers()
+    appearance.volume_choice.value = session.viewer.layers[0]
+    control(appearance, "colour_by").value = VOLUME
+    assert session.streamlines_layer.colour_by == "values"
+    low, high = session.streamlines_layer.colours.limits
+    assert (low, high) == pytest.approx((7, 37), abs=1e-3)
+    assert "7 to 37" in appearance.legend.text()
+
+
+def test_what_is_set_in_the_layer_is_shown_and_stays(session, appearance):
+    layer = session.streamlines_layer
+    appearance.adopt(layer)
+    layer.width, layer.lit, layer.colour_by = 3.5, False, "length"
+    assert control(appearance, "width").value == 3.5
+    assert control(appearance, "lit").value is False
+    assert control(appearance, "colour_by").value == "length"
+    control(appearance, "opacity").value = 0.5
+    assert (layer.width, layer.lit, layer.colour_by) == (3.5, False, "length")
+
+
+def test_a_layer_made_anew_gets_the_same_look(session, appearance):
+    control(appearance, "width").value = 6.5
+    control(appearance, "colour_by").value = "length"
+    fresh = Streamlines(session.streamlines_layer.tractogram)
+    session.viewer.add_layer(fresh)
+    session.streamlines_layer = fresh
+    appearance.apply()
+    assert fresh.width == 6.5
+    assert fresh.colour_by == "length"
+
+
+def test_colours_by_seed_of_a_preview_are_those_of_the_placed_seeds(
+    open_model, cross, qtbot, settle
+):
+    """Streamlines of a preview keep the numbers that they have in the full run."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.array([[0.0, 0, 0], [8, 5, 0], [-8, 5, 0]]))
+    panel.set_parameters(n_per_seed=5000)
+    control(panel.appearance, "colour_by").value = "seed"
+    panel.runs.start(preview=True)
+    settle(panel)
+    layer = panel.session.streamlines_layer
+    assert 0 < layer.tractogram.n_seeds < 5000
+    rgba = layer.colours.rgba[layer.tractogram.offsets[:-1]]
+    owner = layer.tractogram.seed_index // 5000
+    assert {len(np.unique(rgba[owner == seed], axis=0)) for seed in range(3)} == {1}
+    assert len(np.unique(rgba, axis=0)) == 3
+
+
+def test_colours_by_seed_are_those_of_the_placed_seeds(open_model, cross, settle):
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.array([[0.0, 0, 0], [8, 5, 0], [-8, 5, 0]]))
+    control(panel.appearance, "colour_by").value = "seed"
+    panel.run()
+    settle(panel)
+    layer = panel.session.streamlines_layer
+    rgba = layer.colours.rgba[layer.tractogram.offsets[:-1]]
+    n_each = panel.session.result_request.n_each
+    owner = np.searchsorted(np.cumsum(n_each), layer.tractogram.seed_index, side="right")
+    assert len(np.unique(rgba, axis=0)) == 3
+    for seed in range(3):
+        assert len(np.unique(rgba[owner == seed], axis=0)) == 1
+        assert f"Seed {seed + 1}: {(owner == seed).sum()} streamlines" in (
+            panel.appearance.legend.text()
+        )
+
+
+def test_what_belongs_to_one_way_of_colouring_shows_with_it(open_model, cross):
+    section = open_model(cross).appearance
+    controls = {control.name: control for control in section.controls}
+    rows = {
+        "one colour": controls["colour"],
+        VOLUME: section.volume_choice,
+        "cluster": controls["cluster_mm"],
+    }
+    for mode in ("direction", *rows):
+        controls["colour_by"].value = mode
+        shown = [name for name, control in rows.items() if not control.native.isHidden()]
+        assert shown == [mode] * (mode in rows)

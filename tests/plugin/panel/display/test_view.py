@@ -1,0 +1,171 @@
+"""The View section: its buttons, letters, glyphs and peaks, and what takes them away."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from app_model.types import KeyBinding
+
+from napari_tractography import Tractogram
+from napari_tractography.phantoms import make_phantom
+from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.panel.display.view import ViewSection
+from napari_tractography.plugin.session.session import Session
+from napari_tractography.plugin.space.views import KEYS, ORDERS, SIDES
+from napari_tractography.plugin.streamlines.layer import Streamlines
+
+
+@pytest.fixture
+def scene(make_napari_viewer, qtbot):
+    viewer = make_napari_viewer(show=True)
+    layer = viewer._add_layer_from_data(*fod_layer_data(make_phantom("cross")))[0]
+    session = Session(viewer)
+    session.choose_fod(layer)
+    scene = ViewSection(session)
+    qtbot.addWidget(scene)
+    scene.open()
+    yield scene
+    scene.close_scene()
+    session.close()
+
+
+def names(scene):
+    return [layer.name for layer in scene.session.viewer.layers]
+
+
+def test_buttons_turn_the_view(scene):
+    viewer = scene.session.viewer
+    for name in ("coronal", "sagittal", "axial"):
+        scene.views[name].click()
+        assert viewer.dims.ndisplay == 2
+        assert tuple(viewer.dims.order) == ORDERS[name]
+    scene.views["3-D"].click()
+    assert viewer.dims.ndisplay == 3
+
+
+def test_three_sides_and_3d_comes_back_to_where_it_was_left(scene):
+    viewer = scene.session.viewer
+    for name, side in SIDES.items():
+        scene.views[name].click()
+        assert viewer.dims.ndisplay == 3
+        np.testing.assert_allclose(viewer.scene.camera.view_direction, side.view, atol=1e-6)
+        np.testing.assert_allclose(viewer.scene.camera.up_direction, side.up, atol=1e-6)
+    letters = {"front": "R", "left": "A", "above": "L"}
+    for name, letter in letters.items():
+        scene.views[name].click()
+        assert scene.labels.labels["left"].text() == letter
+    turned, up = np.array([-0.6, 0.0, 0.8]), (0.8, 0.0, 0.6)
+    viewer.scene.camera.set_view_direction(tuple(turned), up)
+    for other in ("axial", "coronal", "3-D"):
+        scene.views[other].click()
+    np.testing.assert_allclose(viewer.scene.camera.view_direction, turned, atol=1e-6)
+
+
+def test_each_view_has_a_key_and_gives_it_back(scene):
+    viewer = scene.session.viewer
+    for name, key in KEYS.items():
+        bound = viewer.keymap[KeyBinding.from_str(key.replace("Control", "Ctrl").replace("-", "+"))]
+        bound(viewer)
+        assert viewer.dims.ndisplay == (2 if name in ORDERS else 3)
+    scene.close_scene()
+    assert not viewer.keymap
+    scene.open()
+
+
+def test_glyphs_lie_below_seeds_and_streamlines_however_often(scene):
+    viewer = scene.session.viewer
+    viewer.add_layer(Streamlines(Tractogram.from_streamlines([np.eye(2, 3)]), name="lines"))
+    scene.session.add_seeds_mm(np.zeros((1, 3)))
+    for _ in range(2):
+        scene.glyphs_box.click()
+        order = names(scene)
+        assert order.index("FOD glyphs") < min(order.index("lines"), order.index("Seeds"))
+        scene.glyphs_box.click()
+
+
+def test_slices_in_3d_and_their_sliders(scene):
+    viewer, slices = scene.session.viewer, scene.slices
+    scene.views["3-D"].click()
+    slices.box.click()
+    assert slices.planes is not None
+    assert slices.choice.value is scene.session.fod_layer
+    slider = slices.sliders[0]
+    slider.slider.setValue(2)
+    assert viewer.dims.current_step[0] == 2
+    assert slider.text.text().startswith("S ")
+    slices.planes.update.flush()
+    assert slices.planes.indices[0] == 2
+    slices.box.click()
+    assert names(scene) == ["cross"]
+    assert scene.session.fod_layer.visible
+
+
+def test_direction_colours_are_a_background_with_one_click(scene):
+    scene.slices.colours_button.click()
+    assert names(scene) == ["cross", "FOD directions"]
+    scene.views["3-D"].click()
+    scene.slices.colours_button.click()  # again: in place of the one before
+    assert names(scene).count("FOD directions") == 1
+    assert scene.slices.planes.source.name == "FOD directions"
+    assert not scene.session.fod_layer.visible
+    scene.views["axial"].click()
+    assert scene.session.viewer.layers["FOD directions"].visible
+
+
+def test_letters_lie_on_the_canvas(scene):
+    assert scene.labels is not None
+    assert scene.labels.labels["left"].text() == "L"
+    canvas = scene.session.viewer.window._qt_viewer.canvas.native
+    assert scene.labels.labels["left"].parent() is canvas
+
+
+def test_ticks_bring_and_take_glyphs_and_peaks(scene):
+    scene.glyphs_box.click()
+    scene.peaks_box.click()
+    assert {"FOD glyphs", "FOD peaks"} < set(names(scene))
+    scene.glyphs_box.click()
+    scene.peaks_box.click()
+    assert names(scene) == ["cross"]
+
+
+def test_peaks_follow_the_smallest_amplitude_and_leave_the_active_layer(scene, qtbot):
+    scene.peaks_box.click()
+    scene.glyphs_box.click()
+    assert scene.session.viewer.layers.selection.active is scene.session.fod_layer
+    (floor,) = [control for control in scene.controls if control.name == "glyph_floor"]
+    n_before, layer = len(scene.peaks.data), scene.peaks
+    for value, wanted in ((0.3, range(1, n_before)), (10.0, (0,)), (0.05, (n_before,))):
+        floor.value = value
+        qtbot.waitUntil(lambda wanted=wanted: len(layer.data) in wanted, timeout=20_000)
+        assert len(layer.edge_color) == len(layer.data)
+    assert scene.peaks is layer
+
+
+def test_removed_layers_take_their_ticks_along(scene):
+    scene.glyphs_box.click()
+    scene.peaks_box.click()
+    layers = scene.session.viewer.layers
+    layers.remove("FOD glyphs")
+    layers.remove("FOD peaks")
+    assert not scene.glyphs_box.isChecked()
+    assert not scene.peaks_box.isChecked()
+    scene.glyphs_box.click()
+    assert "FOD glyphs" in names(scene)
+
+
+def test_size_and_floor_reach_the_glyphs(scene):
+    scene.glyphs_box.click()
+    before = scene.glyphs.layer.data[0].copy()
+    for control in scene.controls:
+        control.value = 2.0 if control.name == "glyph_scale" else 0.2
+    assert scene.glyphs.scale == 2.0
+    assert scene.glyphs.min_amplitude == 0.2
+    assert scene.glyphs.layer.data[0].std() != before.std()
+
+
+def test_without_an_fod_there_is_nothing_to_tick(scene):
+    scene.session.choose_fod(None)
+    scene.glyphs_box.click()
+    scene.peaks_box.click()
+    assert not scene.glyphs_box.isChecked()
+    assert not scene.peaks_box.isChecked()

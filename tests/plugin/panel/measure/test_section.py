@@ -1,0 +1,287 @@
+"""The Measure section: the numbers of Python and command, plots, maps, and lengths that filter."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import pytest
+from qtpy.QtCore import QEvent, Qt
+from qtpy.QtGui import QGuiApplication, QKeyEvent
+from qtpy.QtTest import QTest
+
+import napari_tractography as nt
+from napari_tractography.cli import main
+from napari_tractography.files.volumes import save_volume
+from napari_tractography.maps.measures.tables import connectome_table, profiles_table
+from napari_tractography.plugin.panel.measure import maps
+from napari_tractography.plugin.panel.widgets.sections import Section
+from napari_tractography.plugin.space.display import DisplaySpace
+from napari_tractography.recipes.edits import Edit
+
+
+def bundle_of(seed: int, n: int) -> nt.Tractogram:
+    """Lines along x of 4 to 40 mm, a little bent."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for length in rng.uniform(4, 40, n):
+        x = np.linspace(-length / 2, length / 2, 30)
+        lines.append(np.stack([x, 0.02 * x**2 + rng.normal(), 0 * x + rng.normal()], axis=1))
+    return nt.Tractogram.from_streamlines(lines)
+
+
+@pytest.fixture
+def panel(open_model: Any, cross: Any) -> Any:
+    """Two bundles, CST left and CST right, with an image fa.nii.gz and labels."""
+    panel = open_model(cross)
+    for name, lines in (("CST left", bundle_of(1, 60)), ("CST right", bundle_of(2, 40))):
+        if panel.session.tractogram is not None:
+            panel.bundles.add()
+        panel.bundles.rename(panel.bundles.active, name)
+        layer = panel.session.ensure_streamlines_layer()
+        layer.tractogram = panel.session.tractogram = lines
+    space, shape = panel.session.space, cross.grid.shape
+    values = np.random.default_rng(0).random(shape, np.float32)
+    panel.viewer.add_image(space.volume(values), name="fa.nii.gz", **space.layer_kwargs)
+    labels = np.ones(shape, np.uint8)
+    labels[shape[0] // 2 :] = 2
+    panel.viewer.add_labels(
+        np.ascontiguousarray(space.volume(labels)), name="parcels", **space.layer_kwargs
+    )
+    panel.measure.scalar.value = panel.viewer.layers["fa.nii.gz"]
+    panel.measure.labels.value = panel.viewer.layers["parcels"]
+    return panel
+
+
+def measured(panel: Any, qtbot: Any, kind: str) -> Any:
+    panel.measure.kind.value = kind
+    panel.measure.measure.click()
+    qtbot.waitUntil(lambda: not panel.measure.measuring.is_busy, timeout=60_000)
+    return panel.measure.shown
+
+
+def test_window_python_and_command_agree_to_the_last_digit(
+    panel: Any, qtbot: Any, cross: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = np.random.default_rng(0).random(cross.grid.shape, np.float32)
+    save_volume(values, cross.grid, "fa.nii.gz")
+    bundle_of(1, 60).save("CST left.tck")
+    bundle_of(2, 40).save("CST right.tck")
+    files = ["CST left.tck", "CST right.tck"]
+    assert (
+        main(["measure", *files, "--scalar", "fa.nii.gz", "-o", "t.csv", "--asymmetry", "a.csv"])
+        == 0
+    )
+    assert main(["profile", *files, "fa.nii.gz", "-o", "p.csv"]) == 0
+    shown = measured(panel, qtbot, "Table")
+    assert shown.table.text() == Path("t.csv").read_text("utf-8")
+    assert measured(panel, qtbot, "Asymmetry").table.text() == Path("a.csv").read_text("utf-8")
+    assert measured(panel, qtbot, "Profiles").table.text() == Path("p.csv").read_text("utf-8")
+    python = [
+        nt.profile(bundle_of(seed, n), (values, cross.grid.affine), name=name)
+        for seed, n, name in ((1, 60, "CST left"), (2, 40, "CST right"))
+    ]
+    rows = [row[3:] for row in profiles_table(python).rows]
+    assert rows == [row[3:] for row in panel.measure.shown.table.rows]
+
+
+def test_bundles_stand_side_by_side_and_are_copied(panel: Any, qtbot: Any) -> None:
+    shown = measured(panel, qtbot, "Table")
+    table = panel.measure.table
+    assert [table.horizontalHeaderItem(k).text() for k in range(2)] == ["CST left", "CST right"]
+    assert table.verticalHeaderItem(0).text() == "Streamlines"
+    assert [table.item(0, k).text() for k in range(2)] == ["60", "40"]
+    assert table.verticalHeaderItem(table.rowCount() - 1).text() == "fa, SD"
+    panel.measure.copy.click()
+    assert QGuiApplication.clipboard().text() == shown.table.text("\t")
+    QGuiApplication.clipboard().setText("")
+    press = QEvent.Type.KeyPress
+    table.keyPressEvent(QKeyEvent(press, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier))
+    assert QGuiApplication.clipboard().text().startswith("bundle\tn_streamlines")
+
+
+def test_hidden_bundles_are_left_out_and_changes_are_told(panel: Any, qtbot: Any) -> None:
+    panel.bundles.set_visible(panel.bundles.bundles[0], False)
+    assert len(measured(panel, qtbot, "Table").table.rows) == 1
+    assert panel.measure.told.text() == ""
+    panel.bundles.set_visible(panel.bundles.bundles[0], True)
+    assert "Measure again" in panel.measure.told.text()
+    assert len(measured(panel, qtbot, "Table").table.rows) == 2
+    assert panel.measure.told.text() == ""
+
+
+def test_connectome_of_all_that_is_shown(panel: Any, qtbot: Any, cross: Any) -> None:
+    both = nt.Tractogram.concatenate([bundle_of(1, 60), bundle_of(2, 40)])
+    labels = np.ones(cross.grid.shape, np.uint8)
+    labels[cross.grid.shape[0] // 2 :] = 2
+    wanted = nt.connectome(both, labels, cross.grid)
+    assert measured(panel, qtbot, "Connectome").table == connectome_table(wanted)
+    assert wanted.n_assigned > 20
+
+
+@pytest.mark.parametrize("kind", ["Profiles", "Asymmetry", "Lengths", "Connectome"])
+def test_plots_are_drawn_and_saved(panel: Any, qtbot: Any, tmp_path: Path, kind: str) -> None:
+    pytest.importorskip("matplotlib")
+    measured(panel, qtbot, kind)
+    assert panel.measure.picture.isEnabled()
+    panel.measure.save_plot(str(tmp_path / "p.svg"))
+    panel.measure.save_plot(str(tmp_path / "p.png"))
+    assert "<svg" in (tmp_path / "p.svg").read_text("utf-8")
+    assert (tmp_path / "p.png").stat().st_size > 5000
+
+
+def test_without_matplotlib_numbers_are_there_and_a_sentence(
+    panel: Any, qtbot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    shown = measured(panel, qtbot, "Profiles")
+    assert len(shown.table.rows) == 200
+    assert "napari-tractography[plots]" in panel.measure.told.text()
+    assert not panel.measure.picture.isEnabled()
+
+
+@pytest.mark.parametrize(
+    ("kind", "missing", "said"),
+    [
+        pytest.param("Profiles", "scalar", "needs a scalar map", id="scalar"),
+        pytest.param("Connectome", "labels", "needs labels", id="labels"),
+    ],
+)
+def test_what_is_missing_is_told(
+    panel: Any, qtbot: Any, notes: list[str], kind: str, missing: str, said: str
+) -> None:
+    getattr(panel.measure, missing).value = None
+    measured(panel, qtbot, kind)
+    assert any(said in note for note in notes)
+
+
+def test_bundles_without_sides_are_told(panel: Any, qtbot: Any, notes: list[str]) -> None:
+    panel.bundles.rename(panel.bundles.bundles[0], "AF left")
+    measured(panel, qtbot, "Asymmetry")
+    assert any("no two are left and right" in note for note in notes)
+
+
+def test_work_is_given_up_and_the_newest_wins(panel: Any, qtbot: Any) -> None:
+    measuring, done = panel.measure.measuring, []
+    gates = []
+
+    def work(watch: Any) -> str:
+        while not watch.is_given_up and not gates:
+            time.sleep(0.005)
+        return "old" if watch.is_given_up else "new"
+
+    measuring.start(work, done.append, n_total=10)
+    assert panel.measure.cancel.isEnabled()
+    measuring.start(work, done.append, n_total=10)
+    gates.append(True)
+    qtbot.waitUntil(lambda: not measuring.is_busy, timeout=60_000)
+    assert done == ["new"]
+    gates.clear()
+    measuring.start(work, done.append, n_total=10)
+    panel.measure.cancel.click()
+    assert not measuring.is_busy
+    assert not panel.measure.cancel.isEnabled()
+    qtbot.wait(100)
+    assert done == ["new"]
+
+
+def test_what_fails_is_told_and_ends(panel: Any, qtbot: Any, notes: list[str]) -> None:
+    def work(_watch: Any) -> None:
+        raise RuntimeError("out of luck")
+
+    panel.measure.measuring.start(work, lambda _found: None, n_total=1)
+    qtbot.waitUntil(lambda: not panel.measure.measuring.is_busy, timeout=60_000)
+    assert any("out of luck" in note for note in notes)
+
+
+@pytest.mark.parametrize("name", list(maps.MAPS))
+def test_maps_become_layers_and_files(
+    panel: Any, qtbot: Any, cross: Any, tmp_path: Path, name: str
+) -> None:
+    section, layers = panel.measure, panel.viewer.layers
+    before = len(layers)
+    section.start_map(name)
+    qtbot.waitUntil(lambda: not section.measuring.is_busy, timeout=60_000)
+    assert len(layers) == before + (2 if name == "Visitation" else 1)
+    layers.selection.active = layers[-1]
+    section.save_map(str(tmp_path / "map.nii.gz"))
+    saved = nib.load(tmp_path / "map.nii.gz")
+    lines = bundle_of(2, 40)
+    wanted = {
+        "Density": nt.density(lines, cross),
+        "Mask": nt.density(lines, cross) > 0,
+        "End points": nt.density(lines, cross, ends_only=True),
+        "Visitation": nt.visitation(lines, cross).probability.astype(np.float32),
+    }[name]
+    assert np.array_equal(np.asarray(saved.dataobj), wanted)
+    assert np.allclose(saved.affine, cross.grid.affine)
+
+
+def test_visitation_says_how_well_it_is_known(panel: Any, qtbot: Any) -> None:
+    section = panel.measure
+    section.start_map("Visitation")
+    qtbot.waitUntil(lambda: not section.measuring.is_busy, timeout=60_000)
+    panel.viewer.cursor.position = (0.0, 0.0, 0.0)
+    section.show_visitation()
+    assert "40 streamlines: " in section.visited.text()
+    assert " ± " in section.visited.text()
+    assert "takes" in section.visited.text()
+    section.error.value = 0.4
+    assert "enough for 0.4" in section.visited.text()
+
+
+def test_maps_are_made_on_the_voxels_that_are_chosen(panel: Any, qtbot: Any, cross: Any) -> None:
+    affine = np.diag([3.0, 3.0, 3.0, 1.0])
+    affine[:3, 3] = (-45, -30, -18)
+    grid = nt.Grid((30, 20, 12), affine)
+    space = DisplaySpace.of(grid)
+    coarse = panel.viewer.add_image(
+        space.volume(np.zeros(grid.shape)), name="coarse", **space.layer_kwargs
+    )
+    panel.measure.refresh_layers()
+    panel.measure.grid.value = coarse
+    panel.measure.start_map("Density")
+    qtbot.waitUntil(lambda: not panel.measure.measuring.is_busy, timeout=60_000)
+    found = maps.grid_of_layer(panel.viewer.layers[-1], panel.session.space)
+    assert found.same_space(grid)
+
+
+def test_handles_of_the_histogram_edit_the_lengths_of_the_bundle(
+    open_window: Any, cross: Any
+) -> None:
+    panel = open_window(cross)
+    layer = panel.session.ensure_streamlines_layer()
+    lines = bundle_of(1, 60)
+    layer.tractogram = panel.session.tractogram = lines
+    for section in panel.findChildren(Section):
+        section.header.setChecked(section.title == "Measure")
+    QTest.qWait(50)
+    histogram = panel.measure.histogram
+    assert histogram.bars.counts.sum() == 60
+    histogram.slider.setValue((10.0, 25.0))
+    histogram.flush()
+    wanted = lines.select(length_mm=(10, 25))
+    assert layer.tractogram.digest() == wanted.digest()
+    assert layer.editor.edits == (Edit.lengths(10, 25),)
+    assert f"{len(wanted)} of 60" in histogram.told.text()
+    histogram.slider.setValue((8.0, 25.0))
+    histogram.flush()
+    assert layer.editor.edits == (Edit.lengths(8, 25),)  # not one upon the other
+    assert layer.n_all == len(lines.select(length_mm=(8, 25)))
+    layer.selected = [0]
+    layer.editor.delete_selected()
+    histogram.slider.setValue((12.0, histogram.slider.maximum()))
+    histogram.flush()
+    assert layer.editor.edits[-1] == Edit.lengths(12)
+    layer.editor.undo()
+    layer.editor.undo()
+    assert layer.n_all == len(lines.select(length_mm=(8, 25)))
+    assert histogram.limits == (8.0, 25.0)
+    histogram.slider.setValue((0.0, 1000.0))
+    histogram.flush()
+    assert layer.tractogram.digest() == lines.digest()

@@ -1,0 +1,139 @@
+"""The Tissues section: an image is opened, shown, tracked with, and in what is copied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+
+from napari_tractography.plugin.export.scripts import as_command, as_python
+from napari_tractography.stop import StopReason
+from napari_tractography.tissues import CORTEX, WHITE
+
+
+def save_tissues(fod: Any, path: Path, *, scale: float = 1.0) -> Path:
+    """White matter on the left, cortex on the right."""
+    fractions = np.zeros((*fod.grid.shape, 5), np.float32)
+    fractions[:16, ..., WHITE] = scale
+    fractions[16:, ..., CORTEX] = scale
+    nib.save(nib.Nifti1Image(fractions, fod.grid.affine), path)
+    return path
+
+
+def test_the_image_is_shown_and_streamlines_are_held_to_it(
+    open_model: Any, cross: Any, tmp_path: Path, settle: Any
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm([cross.grid.to_mm([8.0, 16.0, 2.0])])
+    path = save_tissues(cross, tmp_path / "5tt.nii.gz")
+    panel.tissues.add(path)
+    layer = panel.viewer.layers["5tt.nii.gz"]
+    assert set(np.unique(layer.data)) == {CORTEX + 1, WHITE + 1}
+    assert "3 white matter" in panel.tissues.chosen.text()
+    panel.viewer.dims.ndisplay = 3  # where its surfaces would hide the streamlines
+    assert not layer.visible
+    panel.viewer.dims.ndisplay = 2
+    assert layer.visible
+    panel.run()
+    settle(panel)
+    held = panel.session.tractogram
+    assert set(held.tally) & {StopReason.ENTERED_CORTEX, StopReason.ENDED_IN_WHITE}
+    shown = panel.session.result_request
+    script = as_python(shown, panel.session.fod_layer)
+    assert f"tissues = nt.load_tissues({str(path)!r})" in script
+    assert "tissues=tissues" in script
+    panel.tissues.choice.value = None
+    panel.run()
+    settle(panel)
+    assert StopReason.ENTERED_CORTEX not in panel.session.tractogram.tally
+
+
+def test_the_command_names_the_image(open_model: Any, cross: Any, tmp_path: Path) -> None:
+    from hands import save_fod
+
+    from napari_tractography.plugin.export.scripts import PATH_KEY
+
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.zeros((1, 3)))
+    panel.session.fod_layer.metadata[PATH_KEY] = str(save_fod(cross, tmp_path / "fod.nii.gz"))
+    path = save_tissues(cross, tmp_path / "5tt.nii")
+    panel.tissues.add(path)
+    assert f"--tissues {path}" in as_command(panel.session.request(), panel.session.fod_layer)
+
+
+def test_what_is_no_tissue_image_is_refused(
+    open_model: Any, cross: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("napari_tractography.plugin.panel.sections.tissues.show_error", told.append)
+    panel = open_model(cross)
+    panel.tissues.add(save_tissues(cross, tmp_path / "bad.nii", scale=0.2))
+    assert "add up to 0.2" in told[0]
+    assert panel.session.tissues is None
+    assert len(panel.viewer.layers) == 1
+
+
+def test_layers_that_are_open_are_offered_and_suit_other_parameters(
+    open_model: Any, cross: Any
+) -> None:
+    """Labels of FreeSurfer, and five volumes one after the other."""
+    panel = open_model(cross)
+    shape = panel.session.fod_layer.data.shape
+    space = panel.session.space
+    labels = np.where(np.arange(shape[2]) < 16, 2, 3) * np.ones(shape, int)
+    fractions = np.zeros((5, *shape), np.float32)
+    fractions[WHITE], fractions[CORTEX] = labels == 2, labels == 3
+    place = {"scale": space.scale, "translate": space.translate}
+    panel.viewer.add_labels(labels, name="aseg", **place)
+    panel.viewer.add_image(
+        fractions,
+        name="5tt",
+        scale=(1, *space.scale),
+        translate=(0, *space.translate),
+        contrast_limits=(0, 1),
+    )
+    panel.viewer.add_labels(labels * 0 + 7777, name="others")
+    floor = panel.session.parameters.min_amplitude
+    for name in ("aseg", "5tt"):
+        panel.tissues.choice.value = panel.viewer.layers[name]
+        tissues = panel.session.tissues
+        assert tissues.grid.shape == cross.grid.shape
+        np.testing.assert_allclose(tissues.grid.affine, cross.grid.affine, atol=1e-5)
+        assert tissues.fractions[3, 3, 3, WHITE] == 1
+        assert panel.session.parameters.min_amplitude == floor / 2
+        assert "with tissues" in panel.tracking.origin.text()
+        panel.tissues.choice.value = None
+        assert panel.session.parameters.min_amplitude == floor
+
+
+def test_what_is_chosen_in_vain_is_said_and_changes_nothing(
+    open_model: Any, cross: Any, monkeypatch: Any
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("napari_tractography.plugin.panel.sections.tissues.show_error", told.append)
+    panel = open_model(cross)
+    panel.viewer.add_labels(np.full(cross.grid.shape[::-1], 7777), name="others")
+    panel.tissues.choice.value = panel.viewer.layers["others"]
+    assert "no label of white matter" in told[0]
+    assert panel.tissues.choice.value is None
+    assert panel.session.tissues is None
+
+
+def test_an_image_elsewhere_is_told_when_the_fod_comes(
+    open_model: Any, cross: Any, tmp_path: Path
+) -> None:
+    from hands import fod_layer
+
+    panel = open_model()
+    path = save_tissues(cross, tmp_path / "5tt.nii")
+    image = nib.load(path)
+    affine = image.affine.copy()
+    affine[0, 3] += 1000
+    elsewhere = tmp_path / "elsewhere.nii"
+    nib.save(nib.Nifti1Image(np.asarray(image.dataobj), affine), elsewhere)
+    panel.tissues.add(elsewhere)
+    assert "3 white matter" in panel.tissues.chosen.text()
+    panel.viewer.add_layer(fod_layer(cross))
+    assert "does not overlap the FOD" in panel.tissues.chosen.text()

@@ -1,0 +1,283 @@
+"""Projects in the window: what is saved comes back, proved by digests; nothing is lost unasked."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import FEW, WAIT_MS, save_fod
+from qtpy.QtWidgets import QFileDialog, QMessageBox
+
+from napari_tractography import Project, Tractogram
+from napari_tractography.phantoms import phantom_seeds_mm
+from napari_tractography.plugin.panel import project_keeper
+from napari_tractography.regions import Region
+
+ONE, OTHER = phantom_seeds_mm("cross")
+
+
+@pytest.fixture
+def study(open_model: Any, cross: Any, settle: Any, tmp_path: Path) -> Any:
+    """Two bundles in an FOD of a file: one with a region and deleted streamlines, one without."""
+    panel = open_model()
+    panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
+    panel.bundles.rename(panel.bundles.active, "CST left")
+    panel.session.add_seeds_mm(ONE[None])
+    panel.session.regions.add_made(Region.sphere((0, 0, 0), 8.0, "include"))
+    panel.run()
+    settle(panel)
+    panel.session.streamlines_layer.selected = [1, 3]
+    panel.session.streamlines_layer.editor.delete_selected()
+    panel.bundles.add("CST right")
+    panel.session.add_seeds_mm(OTHER[None])
+    panel.session.seeds.set_own([0], "n_per_seed", FEW + 3)
+    panel.set_parameters(max_angle_deg=30.0)
+    panel.run()
+    settle(panel)
+    panel.bundle_view.set_colour("#4d8fd1")
+    return panel
+
+
+def digests(panel: Any) -> dict[str, str]:
+    return {
+        b.name: b.streamlines_layer.tractogram.digest()
+        for b in panel.bundles.bundles
+        if b.streamlines_layer is not None
+    }
+
+
+def open_project(panel: Any, path: Path, qtbot: Any) -> None:
+    assert panel.project.open_project(path)
+    qtbot.waitUntil(lambda: panel.project.opening is None, timeout=WAIT_MS)
+
+
+def test_a_saved_project_comes_back_with_the_same_digests(
+    study: Any, open_model: Any, qtbot: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    path, wanted = tmp_path / "study.tracts.json", digests(study)
+    assert study.project.save(path)
+    assert path.stat().st_size < 20_000
+    again = open_model(prepared=False)
+    open_project(again, path, qtbot)
+    assert digests(again) == wanted
+    assert "2 of 2 bundles have the digest" in notes[-1]
+    first, second = again.bundles.bundles
+    assert again.session.bundle is second
+    assert again.session.is_result_current
+    assert second.colour == "#4d8fd1"
+    assert second.streamlines_layer.colour_by == "one colour"
+    assert again.session.parameters.max_angle_deg == 30.0
+    assert again.session.seeds.own["n_per_seed"].tolist() == [FEW + 3]
+    again.bundles.activate(first)
+    assert [entry.role for entry in again.session.regions.entries] == ["include"]
+    np.testing.assert_allclose(again.session.seed_positions_mm(), ONE[None], atol=1e-4)
+    assert first.streamlines_layer.editor.is_edited
+    first.streamlines_layer.editor.undo()
+    assert len(first.tractogram) > 0
+    assert digests(again)["CST left"] != wanted["CST left"]
+
+
+def test_the_project_gives_the_same_without_a_screen(study: Any, tmp_path: Path) -> None:
+    path, wanted = tmp_path / "study.tracts.json", digests(study)
+    study.project.save(path)
+    found = Project.load(path)
+    assert {n: b.tractogram().digest() for n, b in found.bundles.items()} == wanted
+    assert all(bundle.is_proven for bundle in found.bundles.values())
+
+
+def test_what_differs_is_named(
+    study: Any, open_model: Any, qtbot: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    path = tmp_path / "study.tracts.json"
+    study.project.save(path)
+    content = json.loads(path.read_text())
+    content["bundles"][1]["recipe"]["digest"] = "0" * 64
+    path.write_text(json.dumps(content))
+    again = open_model(prepared=False)
+    open_project(again, path, qtbot)
+    assert "1 of 2" in notes[-1]
+    assert "CST right is not as it was saved" in notes[-1]
+
+
+def test_a_file_that_moved_is_asked_for(
+    study: Any, open_model: Any, qtbot: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    path, wanted = tmp_path / "study.tracts.json", digests(study)
+    study.project.save(path)
+    moved = tmp_path / "elsewhere" / "other.nii.gz"
+    moved.parent.mkdir()
+    (tmp_path / "fod.nii.gz").rename(moved)
+    asked = []
+
+    def ask(_parent: Any, title: str, *_: Any) -> tuple[str, str]:
+        asked.append(title)
+        return str(moved), ""
+
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", ask)
+    again = open_model(prepared=False)
+    open_project(again, path, qtbot)
+    assert asked == ["Where is fod.nii.gz?"]
+    assert digests(again) == wanted
+
+
+def test_opening_can_be_cancelled_and_nothing_of_it_is_lost(
+    study: Any, open_model: Any, qtbot: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "study.tracts.json"
+    study.project.save(path)
+    again = open_model(prepared=False)
+    assert again.project.open_project(path)
+    again.project.opening.cancel()
+    qtbot.waitUntil(lambda: again.project.opening is None, timeout=WAIT_MS)
+    assert [b.name for b in again.bundles.bundles] == ["CST left", "CST right"]
+    other = tmp_path / "other.tracts.json"
+    assert again.project.save(other)
+    names = [b["name"] for b in json.loads(other.read_text())["bundles"]]
+    assert names == ["CST left", "CST right"]
+
+
+def test_the_title_says_what_is_unsaved(study: Any, tmp_path: Path) -> None:
+    keeper = study.project.keeper
+    keeper.look()
+    assert study.viewer.title.endswith("*")
+    study.project.save(tmp_path / "study.tracts.json")
+    assert study.viewer.title.startswith("study")
+    assert not study.viewer.title.endswith("*")
+    study.bundles.rename(study.bundles.active, "AF right")
+    keeper.look()
+    assert study.viewer.title.endswith("*")
+
+
+@pytest.mark.parametrize(
+    ("answer", "goes_on"),
+    [
+        pytest.param(QMessageBox.StandardButton.Cancel, False, id="cancel"),
+        pytest.param(QMessageBox.StandardButton.Discard, True, id="discard"),
+        pytest.param(QMessageBox.StandardButton.Save, True, id="save"),
+    ],
+)
+def test_what_is_unsaved_is_asked_about(
+    study: Any, tmp_path: Path, monkeypatch: Any, answer: Any, goes_on: bool
+) -> None:
+    path = tmp_path / "study.tracts.json"
+    asked = []
+
+    def ask(*args: Any) -> Any:
+        asked.append(args[1])
+        return answer
+
+    monkeypatch.setattr(QMessageBox, "question", ask)
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+    assert study.project.may_be_lost() is goes_on
+    assert path.exists() is (answer == QMessageBox.StandardButton.Save)
+    assert len(asked) == 1
+    if path.exists():
+        assert study.project.may_be_lost()  # and nothing is asked
+        assert len(asked) == 1
+
+
+def test_nothing_is_asked_of_a_window_in_which_nothing_was_done(
+    open_model: Any, cross: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(QMessageBox, "question", lambda *_: pytest.fail("asked"))
+    panel = open_model(cross)
+    assert panel.project.may_be_lost()
+
+
+def test_a_crash_loses_nothing_that_was_kept(
+    study: Any, open_model: Any, qtbot: Any, settings_folder: Path
+) -> None:
+    wanted = digests(study)
+    assert not project_keeper.left_behind()
+    study.project.keeper.autosave()
+    (kept,) = (settings_folder / "kept").iterdir()
+    assert str(os.getpid()) in kept.name
+    assert not project_keeper.left_behind()  # the window is still there
+    dead = kept.with_name(f"999999999-1{project_keeper.ENDING}")
+    kept.rename(dead)  # as if it had been another process
+    again = open_model(prepared=False)
+    again.project._show_found()
+    assert not again.project.found_row.isHidden()
+    again.project.restore.click()
+    qtbot.waitUntil(lambda: again.project.opening is None, timeout=WAIT_MS)
+    assert digests(again) == wanted
+    assert again.project.keeper.path is None  # Save asks where to
+    qtbot.waitUntil(lambda: not dead.exists(), timeout=WAIT_MS)
+
+
+def test_a_window_that_closes_in_peace_leaves_no_autosave(
+    study: Any, settings_folder: Path
+) -> None:
+    study.project.keeper.autosave()
+    assert len(list((settings_folder / "kept").iterdir())) == 1
+    study.close_session()
+    assert not list((settings_folder / "kept").iterdir())
+
+
+def test_opened_streamlines_are_referred_to_with_what_filters_them(
+    open_model: Any, cross: Any, qtbot: Any, tmp_path: Path
+) -> None:
+    lines = [[(x, y, 0) for x in np.linspace(-20, 20, 21)] for y in range(8)]
+    file = tmp_path / "lines.tck"
+    Tractogram.from_streamlines(lines).save(file)
+    panel = open_model(cross)
+    from napari_tractography.plugin.contributions import read_tractogram
+
+    layer = read_tractogram(str(file))(str(file))[0]
+    layer._source = layer.source.model_copy(update={"path": str(file)})
+    panel.viewer.add_layer(layer)
+    panel.bundles.activate(panel.bundles.of_layer(layer))
+    entry = panel.session.regions.add_made(Region.sphere((0, 2, 0), 1.2, "include"))
+    assert sorted(np.unique(layer.tractogram.points[:, 1])) == [1, 2, 3]
+    panel.session.regions.set_role(entry, "exclude")
+    assert sorted(np.unique(layer.tractogram.points[:, 1])) == [0, 4, 5, 6, 7]
+    layer.selected = [0]
+    layer.editor.delete_selected()
+    path = tmp_path / "study.tracts.json"
+    panel.project.save(path)
+    again = open_model(cross, prepared=False)
+    open_project(again, path, qtbot)
+    (bundle,) = again.bundles.bundles
+    assert bundle.is_opened
+    shown = bundle.streamlines_layer.tractogram
+    assert sorted(np.unique(shown.points[:, 1])) == [4, 5, 6, 7]
+    assert [e.role for e in again.session.regions.entries] == ["exclude"]
+    again.session.regions.remove(again.session.regions.entries[0])
+    shown = bundle.streamlines_layer.tractogram
+    assert sorted(np.unique(shown.points[:, 1])) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_the_other_side_is_tracked_with_mirrored_seeds_and_regions(study: Any, settle: Any) -> None:
+    first, _ = study.bundles.bundles
+    study.bundles.activate(first)
+    study.bundle_list.mirror.click()
+    settle(study)
+    made = study.bundles.active
+    assert made.name == "CST right 2"  # there is one already
+    np.testing.assert_allclose(study.session.seed_positions_mm(), ONE[None] * [-1, 1, 1], atol=1e-4)
+    assert len(made.tractogram) > 0
+    assert len(study.bundles.bundles) == 3
+    study.bundles.history.undo()
+    assert len(study.bundles.bundles) == 2
+
+
+def test_napari_opens_a_project_and_docks_the_panel(
+    make_napari_viewer: Any, study: Any, qtbot: Any, tmp_path: Path
+) -> None:
+    path, wanted = tmp_path / "study.tracts.json", digests(study)
+    study.project.save(path)
+    viewer = make_napari_viewer()
+    assert viewer.open(str(path), plugin="napari-tractography") == []
+
+    def panel() -> Any:
+        return next(iter(viewer.window.dock_widgets.values()))
+
+    qtbot.waitUntil(lambda: len(viewer.window.dock_widgets) == 1, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: len(panel().bundles.bundles) == 2, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: panel().project.opening is None, timeout=WAIT_MS)
+    assert digests(panel()) == wanted
+    panel().close_session()

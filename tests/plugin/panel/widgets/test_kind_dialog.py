@@ -1,0 +1,93 @@
+"""A file that does not look like an FOD: the person is asked, and it is read as they say."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import pytest
+from hands import WAIT_MS
+from qtpy.QtCore import Qt, QTimer
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication, QMessageBox
+
+from napari_tractography.files import fod_reader
+from napari_tractography.plugin.layers import opening
+
+
+@pytest.fixture
+def series(tmp_path: Path) -> Path:
+    """Six positive volumes, which look like a DWI."""
+    values = np.random.default_rng(0).uniform(100, 1000, (6, 5, 4, 6)).astype(np.float32)
+    path = tmp_path / "six.nii"
+    nib.save(nib.Nifti1Image(values, np.diag([2.0, 2, 2, 1])), path)
+    return path
+
+
+def click_in_the_dialog(text: str) -> list[str]:
+    """Press a button of the dialog that comes next; returns what the dialog says, when it came."""
+    said: list[str] = []
+
+    def click() -> None:
+        dialog = QApplication.activeModalWidget()
+        if not isinstance(dialog, QMessageBox):
+            QTimer.singleShot(20, click)
+            return
+        said.append(dialog.text())
+        (button,) = (b for b in dialog.buttons() if text in b.text())
+        QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+
+    QTimer.singleShot(0, click)
+    return said
+
+
+def test_a_file_that_looks_like_something_else_is_read_as_the_person_says(
+    open_window: Any, series: Path, notes: list[str]
+) -> None:
+    panel = open_window()
+    said = click_in_the_dialog("Read as SH coefficients")
+    panel.add_fod(series)
+    assert "six.nii holds no FOD in its 6 volumes but a DWI" in said[0]
+    assert panel.session.fod.lmax == 2
+    assert panel.fod_choice.value.name == "six.nii"
+    assert notes == []
+
+
+def test_cancel_opens_nothing(open_window: Any, series: Path, notes: list[str]) -> None:
+    panel = open_window()
+    said = click_in_the_dialog("Cancel")
+    panel.add_fod(series)
+    assert said
+    assert len(panel.viewer.layers) == 0
+    assert notes == []
+
+
+def test_the_window_does_not_wait_for_what_the_volumes_are(
+    open_window: Any, series: Path, qtbot: Any, monkeypatch: Any, notes: list[str]
+) -> None:
+    """It is found out in the thread that reads; the question comes when the answer is needed."""
+    monkeypatch.setattr(opening, "WAIT_SECONDS", 0.0)
+    gate, threads = threading.Event(), []
+    check: Callable[[Any], Any] = fod_reader.tracked_kind_of
+
+    def slow(stored: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        assert gate.wait(60)
+        return check(stored)
+
+    monkeypatch.setattr(fod_reader, "tracked_kind_of", slow)
+    panel = open_window()
+    panel.add_fod(series)
+    assert panel.session.opening is not None
+    said = click_in_the_dialog("Read as SH coefficients")
+    gate.set()
+    qtbot.waitUntil(lambda: panel.session.fod is not None, timeout=WAIT_MS)
+    assert said
+    assert threads == [opening.THREAD_NAME]
+    assert panel.session.fod.lmax == 2
+    assert len(panel.viewer.layers) == 1
+    assert notes == []

@@ -1,0 +1,301 @@
+"""The list of bundles: each has seeds, regions, parameters and streamlines of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import CHUNK, FEW, WAIT_MS
+from napari.layers import Layer
+
+from napari_tractography import Tractogram, track
+from napari_tractography.phantoms import phantom_seeds_mm
+from napari_tractography.plugin.streamlines.layer import Streamlines
+from napari_tractography.regions import Region
+
+ONE, OTHER = phantom_seeds_mm("cross")
+
+
+def same_as_shown(panel: Any) -> str:
+    """Digest of what the active bundle's settings give, tracked without the window."""
+    request = panel.session.request()
+    return str(
+        track(request.fod, request.seeds(), request.parameters, regions=request.regions).digest()
+    )
+
+
+@pytest.fixture
+def two(open_model: Any, cross: Any, settle: Any) -> Any:
+    """A panel with a bundle through one seed and a second, active, through the other."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(ONE[None])
+    panel.run()
+    settle(panel)
+    panel.bundles.add("second")
+    panel.session.add_seeds_mm(OTHER[None])
+    panel.set_parameters(max_angle_deg=20.0, n_per_seed=FEW + 5)
+    panel.session.regions.add_made(Region.sphere((0, 0, 0), 6.0, "include"))
+    panel.run()
+    settle(panel)
+    return panel
+
+
+def test_run_fills_the_active_bundle_and_no_other(two: Any, settle: Any) -> None:
+    first, second = two.bundles.bundles
+    assert first.streamlines_layer is not second.streamlines_layer
+    assert [b.tractogram.n_seeds for b in (first, second)] == [FEW, FEW + 5]
+    kept, wanted = first.tractogram.digest(), same_as_shown(two)
+    assert second.tractogram.digest() == wanted != kept
+    assert first.streamlines_layer.tractogram.digest() == kept
+
+
+def test_switching_brings_back_what_is_a_bundles_own(two: Any) -> None:
+    first, second = two.bundles.bundles
+    session = two.session
+    two.bundles.activate(first)
+    np.testing.assert_allclose(session.seed_positions_mm(), ONE[None], atol=1e-4)
+    assert session.regions.entries == []
+    assert session.seeding.n_per_seed == FEW
+    assert session.parameters.max_angle_deg != 20.0
+    assert session.tractogram is first.tractogram
+    assert session.is_result_current
+    names = [layer.name for layer in two.viewer.layers]
+    assert names.count("Seeds") == 1
+    assert "sphere" not in names
+    two.bundles.activate(second)
+    np.testing.assert_allclose(session.seed_positions_mm(), OTHER[None], atol=1e-4)
+    assert [entry.role for entry in session.regions.entries] == ["include"]
+    assert session.seeding.n_per_seed == FEW + 5
+    assert session.parameters.max_angle_deg == 20.0
+    assert session.is_result_current
+    assert "sphere" in [layer.name for layer in two.viewer.layers]
+
+
+def test_the_controls_of_the_panel_follow(two: Any) -> None:
+    first, second = two.bundles.bundles
+    controls = {c.name: c for c in [*two.seeding, *two.tracking.controls, *two.appearance.controls]}
+    controls["colour_by"].value = "length"
+    two.bundles.activate(first)
+    assert controls["n_per_seed"].value == FEW
+    assert controls["max_angle_deg"].value != 20.0
+    assert controls["colour_by"].value == "direction" == first.streamlines_layer.colour_by
+    controls["width"].value = 6.0
+    assert (first.streamlines_layer.width, second.streamlines_layer.width) == (6.0, 2.0)
+    text = two.results.label.text()
+    assert f"{len(first.tractogram):,} streamlines" in text
+    two.bundles.activate(second)
+    assert controls["width"].value == 2.0
+    assert controls["colour_by"].value == "length" == second.streamlines_layer.colour_by
+    assert two.results.label.text() != text
+
+
+def test_selecting_a_layer_of_streamlines_makes_its_bundle_active(two: Any) -> None:
+    first, second = two.bundles.bundles
+    two.viewer.layers.selection.active = first.streamlines_layer
+    assert two.session.bundle is first
+    two.viewer.layers.selection.active = two.viewer.layers[0]
+    assert two.session.bundle is first
+    two.viewer.layers.selection.active = second.streamlines_layer
+    assert two.session.bundle is second
+
+
+def test_live_tracks_the_active_bundle_only(two: Any, settle: Any, qtbot: Any) -> None:
+    first, second = two.bundles.bundles
+    before = second.tractogram
+    two.live.setChecked(True)
+    two.bundles.activate(first)
+    assert two.runs.current is None  # nothing has changed
+    two.session.move_seed(
+        0, two.session.space.to_display((ONE + np.array([2.0, 1.0, 0.0]))[None])[0]
+    )
+    settle(two)
+    qtbot.waitUntil(lambda: two.session.is_result_current, timeout=WAIT_MS)
+    settle(two)
+    assert first.tractogram.digest() == same_as_shown(two)
+    assert second.tractogram is before
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_a_run_goes_on_into_its_own_bundle(two: Any, settle: Any) -> None:
+    first, second = two.bundles.bundles
+    two.bundles.activate(first)
+    kept = second.tractogram
+    two.set_parameters(n_per_seed=4 * CHUNK)
+    wanted = same_as_shown(two)
+    two.run()
+    two.bundles.activate(second)
+    text = two.results.label.text()
+    settle(two)
+    assert first.tractogram.digest() == wanted
+    assert second.tractogram is kept
+    assert two.results.label.text() == text  # that of the bundle that is active
+    two.bundles.activate(first)
+    assert f"{len(first.tractogram):,} streamlines" in two.results.label.text()
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_a_bundle_that_is_deleted_while_it_is_tracked_stays_away(two: Any, settle: Any) -> None:
+    _, second = two.bundles.bundles
+    two.set_parameters(n_per_seed=4 * CHUNK)
+    two.run()
+    two.bundles.remove(second)
+    settle(two)
+    assert two.bundles.bundles == [two.session.bundle]
+    assert sum(isinstance(layer, Streamlines) for layer in two.viewer.layers) == 1
+
+
+def test_deleting_is_undone_with_everything(two: Any) -> None:
+    first, second = two.bundles.bundles
+    layers = list(two.viewer.layers)
+    wanted, digest = same_as_shown(two), second.tractogram.digest()
+    two.bundles.remove(second)
+    assert two.session.bundle is first
+    assert second.streamlines_layer not in two.viewer.layers
+    two.bundles.history.undo()
+    assert two.bundles.bundles == [first, second]
+    assert two.session.bundle is second
+    assert set(two.viewer.layers) == {*layers[:1], *layers[1:]}
+    assert same_as_shown(two) == wanted
+    assert second.streamlines_layer.tractogram.digest() == digest
+    two.bundles.history.redo()
+    assert two.bundles.bundles == [first]
+
+
+def test_removing_the_layer_deletes_the_bundle_and_is_undone_with_it(two: Any) -> None:
+    first, second = two.bundles.bundles
+    two.viewer.layers.remove(first.streamlines_layer)
+    assert two.bundles.bundles == [second]
+    two.bundles.history.undo()
+    assert two.bundles.bundles == [first, second]
+    assert first.streamlines_layer in two.viewer.layers
+    np.testing.assert_allclose(two.session.seed_positions_mm(), ONE[None], atol=1e-4)
+
+
+def test_the_only_bundle_keeps_its_seeds_when_its_layer_goes(
+    open_model: Any, cross: Any, settle: Any
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(ONE[None])
+    panel.run()
+    settle(panel)
+    (bundle,) = panel.bundles.bundles
+    layer = bundle.streamlines_layer
+    panel.viewer.layers.remove(layer)
+    assert len(panel.session.seeds) == 1
+    panel.run()
+    settle(panel)
+    panel.bundles.history.undo()
+    assert bundle.streamlines_layer is layer in panel.viewer.layers
+    assert sum(isinstance(other, Streamlines) for other in panel.viewer.layers) == 1
+
+
+def test_deleting_the_last_bundle_leaves_a_blank_one(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(ONE[None])
+    (bundle,) = panel.bundles.bundles
+    panel.bundles.remove(bundle)
+    assert len(panel.bundles.bundles) == 1
+    assert len(panel.session.seeds) == 0
+    panel.bundles.history.undo()
+    assert panel.bundles.bundles == [bundle]
+    assert len(panel.session.seeds) == 1
+
+
+def test_a_duplicate_gives_the_same_and_is_edited_by_itself(two: Any, settle: Any) -> None:
+    _, second = two.bundles.bundles
+    second.streamlines_layer.editor.select(0)
+    second.streamlines_layer.editor.delete_selected()
+    n = len(second.tractogram)
+    wanted = same_as_shown(two)
+    copy = two.bundles.duplicate()
+    assert two.session.bundle is copy
+    assert same_as_shown(two) == wanted
+    assert len(copy.tractogram) == n
+    copy.streamlines_layer.editor.undo()
+    assert (len(copy.tractogram), len(second.tractogram)) == (n + 1, n)
+    two.run()
+    settle(two)
+    assert copy.tractogram.digest() == wanted
+    assert len(second.tractogram) == n
+
+
+def test_names_of_bundle_and_layer_are_one(two: Any) -> None:
+    first, _ = two.bundles.bundles
+    two.bundles.rename(first, " CST left ")
+    assert (first.name, first.streamlines_layer.name) == ("CST left", "CST left")
+    first.streamlines_layer.name = "AF left"
+    assert first.name == "AF left"
+    two.bundles.history.undo()
+    assert (first.name, first.streamlines_layer.name) == ("CST left", "CST left")
+    two.bundles.rename(first, "  ")
+    assert first.name == "CST left"
+
+
+def test_bundles_are_reordered_and_that_is_undone(two: Any) -> None:
+    first, second = two.bundles.bundles
+    two.bundles.move(second, -1)
+    assert two.bundles.bundles == [second, first]
+    two.bundles.move(second, -1)
+    two.bundles.history.undo()
+    assert two.bundles.bundles == [first, second]
+
+
+def opened(n: int = 8) -> Streamlines:
+    """A layer as the reader makes it of a file: parallel lines along x."""
+    lines = [[(x, y, 0) for x in np.linspace(-20, 20, 21)] for y in range(n)]
+    return Streamlines(Tractogram.from_streamlines(lines), name="lines.tck")
+
+
+def test_an_opened_tractogram_is_a_bundle_that_is_not_tracked(
+    open_model: Any, cross: Any, notes: list[str]
+) -> None:
+    panel = open_model(cross)
+    layer = opened()
+    panel.viewer.add_layer(layer)
+    (bundle,) = panel.bundles.bundles  # in place of the one in which nothing was done
+    assert (bundle.name, bundle.streamlines_layer) == ("lines.tck", layer)
+    assert panel.session.tractogram is layer.tractogram
+    assert "8 streamlines" in panel.results.label.text()
+    assert panel.save_button.isEnabled()
+    assert not panel.run_button.isEnabled()
+    assert "opened from a file" in panel.run_button.toolTip()
+    panel.runs.start()
+    assert "opened from a file" in panel.results.label.text()
+    control = next(c for c in panel.appearance.controls if c.name == "colour_by")
+    control.value = "length"
+    assert layer.colour_by == "length"
+
+
+def test_a_seed_beside_opened_streamlines_begins_a_bundle(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross)
+    panel.viewer.add_layer(opened())
+    (bundle,) = panel.bundles.bundles
+    panel.session.add_seeds_mm(ONE[None])
+    assert len(panel.bundles.bundles) == 2
+    assert panel.session.bundle is not bundle
+    assert panel.run_button.isEnabled()
+    panel.bundles.activate(bundle)
+    assert len(panel.session.seeds) == 0
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_the_first_streamlines_of_a_bundle_that_rests_do_not_make_it_active(
+    open_model: Any, cross: Any, settle: Any
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(ONE[None])
+    panel.set_parameters(n_per_seed=4 * CHUNK)
+    panel.run()
+    first = panel.session.bundle
+    second = panel.bundles.add()
+    settle(panel)
+    assert len(first.streamlines_layer.tractogram) > 0
+    assert panel.session.bundle is second
+
+
+def test_a_copy_of_a_layer_by_napari_is_a_bundle_of_its_own(two: Any) -> None:
+    layer = two.session.streamlines_layer
+    two.viewer.add_layer(Layer.create(*layer.as_layer_data_tuple()))
+    assert len(two.bundles.bundles) == 3
+    assert len({id(b.streamlines_layer) for b in two.bundles.bundles}) == 3

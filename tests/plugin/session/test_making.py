@@ -1,0 +1,201 @@
+"""Bundles made of others: split off, mirrored, of foreign tracks; and those of a closed panel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import WAIT_MS
+from napari.layers import Tracks
+
+from napari_tractography import Project, Recipe, TrackingParameters, Tractogram
+from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.plugin.export.projects import project_of
+from napari_tractography.plugin.panel.panel import TractographyPanel
+from napari_tractography.plugin.session.bundles import filtering
+from napari_tractography.plugin.streamlines.layer import Streamlines
+from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
+from napari_tractography.recipes.volumes import VolumeSource
+from napari_tractography.regions import Region
+
+ONE, OTHER = phantom_seeds_mm("cross")
+
+
+def lines(n: int = 8) -> Tractogram:
+    """Lines along x, 1 mm apart along y."""
+    x = np.linspace(2, 20, 19)
+    return Tractogram.from_streamlines([[(a, y, 0) for a in x] for y in range(n)])
+
+
+@pytest.fixture
+def opened(open_model: Any, cross: Any) -> Any:
+    """A panel with lines that a file could have held, active."""
+    panel = open_model(cross)
+    panel.viewer.add_layer(Streamlines(lines(), space=panel.session.space, name="AF left"))
+    (bundle,) = (b for b in panel.bundles.bundles if b.is_opened)
+    panel.bundles.activate(bundle)
+    return panel
+
+
+def ys(layer: Streamlines) -> list[float]:
+    """Where the lines of a layer lie."""
+    return sorted(np.unique(layer.tractogram.points[:, 1]).tolist())
+
+
+def test_a_selection_is_split_off_and_the_rest_stays(opened: Any) -> None:
+    layer = opened.session.streamlines_layer
+    layer.selected = [1, 4]
+    opened.dissection.split.click()
+    made = opened.bundles.active
+    assert made.name == "AF left part"
+    assert ys(made.streamlines_layer) == [1, 4]
+    assert ys(layer) == [0, 2, 3, 5, 6, 7]
+    opened.bundles.history.undo()
+    assert made not in opened.bundles.bundles
+    assert ys(layer) == list(range(8))
+    opened.bundles.history.redo()
+    assert ys(opened.bundles.active.streamlines_layer) == [1, 4]
+    assert ys(layer) == [0, 2, 3, 5, 6, 7]
+
+
+def test_nothing_selected_is_said(opened: Any, notes: list[str]) -> None:
+    opened.dissection.split.click()
+    assert "Nothing is selected" in notes[-1]
+    assert len(opened.bundles.bundles) == 1
+
+
+def test_the_other_side_of_opened_streamlines_is_filtered_there(opened: Any) -> None:
+    both = [line * (side, 1, 1) for side in (1, -1) for line in lines()]
+    opened.session.streamlines_layer.tractogram = Tractogram.from_streamlines(both)
+    opened.session.regions.add_made(Region.sphere((10, 2, 0), 1.2, "include"))
+    left = opened.session.streamlines_layer
+    assert ys(left) == [1, 2, 3]
+    assert left.tractogram.points[:, 0].min() > 0
+    opened.bundle_list.mirror.click()
+    made = opened.bundles.active
+    assert made.name == "AF right"
+    assert made.streamlines_layer.tractogram.points[:, 0].max() < 0
+    assert ys(made.streamlines_layer) == [1, 2, 3]
+    assert len(left.tractogram) == 3
+
+
+def test_foreign_tracks_become_a_bundle_in_the_order_of_time(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross)
+    path = np.array([[3.0, 1, 5], [2, 1, 6], [4, 2, 7]])  # z falls and rises: not sorted by it
+    rows = [[7, t, *zyx] for t, zyx in enumerate(path)] + [[9, t, 0, 0, t] for t in range(4)]
+    layer = panel.viewer.add_layer(Tracks(np.array(rows), name="Cells", scale=(1, 2, 2, 2)))
+    assert not panel.bundle_list.offer.isHidden()
+    panel.bundle_list.offer.linkActivated.emit("take")
+    made = panel.bundles.active.streamlines_layer
+    assert panel.bundles.active.name == "Cells bundle"
+    assert not layer.visible
+    assert panel.bundle_list.offer.isHidden()
+    np.testing.assert_allclose(
+        made.space.to_display(made.tractogram[0].points), 2 * path, atol=1e-4
+    )
+    assert np.diff(made.tractogram.offsets).tolist() == [3, 4]
+
+
+def test_tracks_without_a_third_dimension_are_refused(
+    open_model: Any, cross: Any, notes: list[str]
+) -> None:
+    panel = open_model(cross)
+    panel.viewer.add_layer(Tracks(np.array([[0, 0, 1, 1], [0, 1, 2, 2.0]]), name="Flat"))
+    panel.bundle_list.take_tracks()
+    assert "Flat have 3 coordinates" in notes[-1]
+
+
+def test_an_index_shows_how_far_it_is_and_may_be_cancelled(
+    opened: Any, qtbot: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(filtering, "INDEX_FROM", 4)
+    layer = opened.session.streamlines_layer
+    entry = opened.session.regions.add_made(Region.sphere((10, 2, 0), 1.2, "include"))
+    assert not opened.indexing.isHidden()
+    opened.indexing.cancel.click()
+    assert opened.indexing.isHidden()
+    assert "index" in opened.results.label.text()
+    assert len(layer.tractogram) == 8
+    opened.session.regions.set_role(entry, "exclude")  # which begins again
+    qtbot.waitUntil(lambda: len(layer.tractogram) == 5, timeout=WAIT_MS)
+    assert layer.editor.base.has_index
+
+
+def test_bundles_without_streamlines_survive_a_second_panel(
+    open_model: Any, cross: Any, settle: Any, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(ONE[None])
+    panel.bundles.rename(panel.bundles.active, "only seeds")
+    panel.bundles.add("tracked")
+    panel.session.add_seeds_mm(OTHER[None])
+    panel.set_parameters(max_angle_deg=20.0)
+    panel.run()
+    settle(panel)
+    panel.close_session()
+    again = TractographyPanel(panel.viewer, remember=False)
+    qtbot.addWidget(again)
+    assert [b.name for b in again.bundles.bundles] == ["only seeds", "tracked"]
+    assert again.bundles.active.name == "tracked"
+    assert again.session.parameters.max_angle_deg == 20.0
+    assert again.session.is_result_current
+    again.bundles.activate(again.bundles.bundles[0])
+    np.testing.assert_allclose(again.session.seed_positions_mm(), ONE[None], atol=1e-4)
+    again.close_session()
+
+
+def test_a_phantom_of_another_lmax_is_saved_as_it_is(
+    open_model: Any, cross: Any, settle: Any, tmp_path: Any
+) -> None:
+    assert cross.lmax != make_phantom("cross").lmax
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(ONE[None])
+    panel.run()
+    settle(panel)
+    project, _ = project_of(panel.bundles)
+    project.save(tmp_path / "a.tracts.json")
+    (bundle,) = Project.load(tmp_path / "a.tracts.json").bundles.values()
+    assert bundle.tractogram().digest() == panel.session.tractogram.digest()
+    assert bundle.is_proven
+
+
+def test_a_seed_shows_the_hidden_layer_that_it_lands_in(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(ONE[None])
+    panel.session.seeds_layer.visible = False
+    panel.session.add_seeds_mm(OTHER[None])
+    assert panel.session.seeds_layer.visible
+
+
+def test_resting_bundles_are_clipped_at_the_slice_too(opened: Any) -> None:
+    resting = opened.session.streamlines_layer
+    resting.clip = "coronal"
+    opened.bundles.add("another")
+    opened.viewer.dims.set_point(1, 7.0)
+    assert resting.clip_at_mm == pytest.approx(float(opened.viewer.dims.point[1]))
+
+
+def test_a_project_with_masks_of_seeds_and_regions_is_as_it_was_saved(
+    open_model: Any, cross: Any, qtbot: Any, tmp_path: Any
+) -> None:
+    inside = np.zeros(cross.grid.shape)
+    inside[10:22, 8:16, 3:7] = 1
+    volume = VolumeSource.of_array(inside, cross.grid)
+    project = Project()
+    for name in ("one", "two"):
+        recipe = Recipe(
+            FodSource.of_phantom(cross),
+            (SeedSource("mask", 20, volume=volume),),
+            TrackingParameters(max_length_mm=40.0),
+            regions=(RegionSource("include", "all of it", volume=volume),),
+        )
+        project.add(name, recipe)
+    project.save(tmp_path / "a.tracts.json")
+    panel = open_model(cross, prepared=False)
+    panel.project.open_project(tmp_path / "a.tracts.json")
+    qtbot.waitUntil(lambda: panel.project.opening is None, timeout=WAIT_MS)
+    for bundle in panel.bundles.bundles:
+        panel.bundles.activate(bundle)
+        assert panel.seeds.mask_choice.value is panel.session.seed_mask_layer is not None
+        assert panel.session.is_result_current

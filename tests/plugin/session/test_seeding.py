@@ -1,0 +1,104 @@
+"""What a run starts from and how many it is to accept, frozen; what it is written down as."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import save_fod
+
+from napari_tractography.errors import InvalidSeedsError
+from napari_tractography.plugin.export.recipes import recipe_of
+from napari_tractography.plugin.export.scripts import PATH_KEY, as_command, as_python
+from napari_tractography.plugin.session.bundles.opening import seeding_of
+from napari_tractography.plugin.session.seeding import SeedBetween, SeedSpheres
+from napari_tractography.seeding import SeedingParameters
+
+ENDS = ((0.0, 0.0, -20.0), (0.0, 0.0, 20.0))  # display mm, (z, y, x)
+
+
+@pytest.fixture
+def panel(open_model: Any, cross: Any, tmp_path: Path) -> Any:
+    """Two spheres on one bundle, an exclude region, and a seed."""
+    made = open_model(cross)
+    session = made.session
+    session.fod_layer.metadata[PATH_KEY] = str(save_fod(cross, tmp_path / "fod.nii.gz"))
+    for place in ENDS:
+        session.regions.add_sphere(np.array(place), 5.0, "include")
+    session.regions.add_sphere(np.array((0.0, 10.0, 0.0)), 2.0, "exclude")
+    session.add_seeds_mm(np.zeros((1, 3)))
+    return made
+
+
+def test_accepted_streamlines_are_selected(panel: Any) -> None:
+    session = panel.session
+    assert session.request().select is None
+    panel.set_parameters(counted="accepted", n_per_seed=70)
+    session.add_seeds_mm(np.ones((1, 3)))
+    request = session.request()
+    assert request.select == request.tracking_input().select == 140
+    assert "select=140" in as_python(request, session.fod_layer, region_layers=_layers(panel))
+    command = as_command(request, session.fod_layer, region_layers=_layers(panel))
+    assert "--select 140" in command
+    preview = session.request(n_preview=20)
+    assert preview.tracking_input().select is None
+    assert not preview.is_whole
+    recipe = recipe_of(request, list(panel.viewer.layers))
+    assert recipe.select == 140
+    assert isinstance(seeding_of(recipe), SeedSpheres)
+
+
+def test_one_button_tracks_between_two_regions(panel: Any, monkeypatch: Any) -> None:
+    session, runs = panel.session, []
+    monkeypatch.setattr(panel.runs, "start", lambda: runs.append(session.request()))
+    panel.set_parameters(n_total=31)
+    section = panel.regions
+    assert not section.between.isEnabled()  # of three regions two are to be selected
+    for row in (1, 0):
+        section.table.selectionModel().select(
+            section.table.model().index(row, 0),
+            section.table.selectionModel().SelectionFlag.Select
+            | section.table.selectionModel().SelectionFlag.Rows,
+        )
+    section.between.click()
+    (request,) = runs
+    assert isinstance(request.seeding, SeedBetween)
+    assert [region.role for region in request.regions] == ["exclude"]
+    there, back = request.tracking_input().halves()
+    assert (there.select, back.select) == (16, 15)
+    np.testing.assert_allclose(there.regions[-1].center_mm, ENDS[1][::-1])
+    np.testing.assert_allclose(back.regions[-1].center_mm, ENDS[0][::-1])
+    assert back.parameters.random_seed == there.parameters.random_seed + 1
+    # A preview shows those from the first.
+    preview = session.request(n_preview=10).tracking_input()
+    assert preview.between is None
+    assert [r.role for r in preview.regions] == ["exclude", "include", "stop"]
+    ends = [(entry.layer, entry.label) for entry in session.ends]
+    script = as_python(request, session.fod_layer, region_layers=_layers(panel), end_layers=ends)
+    assert "nt.track_between(fod, a, b, 31, parameters, regions=regions" in script
+    command = as_command(request, session.fod_layer, region_layers=_layers(panel), end_layers=ends)
+    assert command.count("--between=") == 2
+    assert "--select 31" in command
+    recipe = recipe_of(request, list(panel.viewer.layers))
+    given, _ = recipe.read()
+    assert isinstance(seeding_of(recipe, given), SeedBetween)
+    assert [r.center_mm.tolist() for r in given.between] == [list(e[::-1]) for e in ENDS]
+
+
+def test_what_is_missing_is_said(open_model: Any, cross: Any) -> None:
+    session = open_model(cross).session
+    for source, what in (
+        ("grey-white interface", "There is no tissue image"),
+        ("between regions", "There are no two regions"),
+    ):
+        session.set_parameters(seeding=replace(SeedingParameters(), source=source))
+        assert not session.can_start
+        with pytest.raises(InvalidSeedsError, match=what):
+            session.request()
+
+
+def _layers(panel: Any) -> list[Any]:
+    return [(entry.layer, entry.label) for entry, _ in panel.session.steering()]

@@ -1,0 +1,42 @@
+"""The sliders of the viewer: over what is shown, and left alone while a seed moves within it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+
+from napari_tractography.plugin.space.extent import sliders_kept
+
+MIDDLE = np.zeros((1, 3))
+
+
+def test_a_seed_that_moves_within_the_volume_leaves_the_sliders_alone(
+    open_model: Any, cross: Any, settle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = open_model(cross)
+    session, dims = panel.session, panel.viewer.dims
+    session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    before, told, worked_out = dims.range, [], []
+    dims.events.range.connect(worked_out.append)
+    session.seeds_layer.events.data.connect(told.append)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(panel.viewer), "_on_layers_change", lambda *_: worked_out.append(1))
+        session.move_seed(0, session.space.to_display(MIDDLE + 1)[0])
+        panel.run()
+        settle(panel)
+    assert (dims.range, worked_out) == (before, [])
+    assert told
+
+
+def test_the_sliders_follow_what_leaves_all_that_is_shown() -> None:
+    viewer = ViewerModel()
+    viewer.add_image(np.zeros((10, 10, 10)))
+    layer = viewer.add_points([[1.0, 2.0, 3.0]])
+    with sliders_kept(viewer, layer):
+        layer.data = [[1.0, 2.0, 50.0]]
+    assert [axis.stop for axis in viewer.dims.range] == [9.0, 9.0, 50.0]

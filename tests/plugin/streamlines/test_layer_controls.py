@@ -1,0 +1,54 @@
+"""napari's layer controls of streamlines. What is private of napari is named here: when one of
+these fails after an update, read how napari makes its layer controls."""
+
+from __future__ import annotations
+
+import numpy as np
+from napari._qt.layer_controls.qt_layer_controls_container import (
+    create_qt_layer_controls,
+    layer_to_controls,
+)
+from napari._qt.layer_controls.qt_tracks_controls import QtTracksControls
+from napari.layers import Tracks
+from qtpy.QtWidgets import QLabel
+
+from napari_tractography import Tractogram
+from napari_tractography.plugin.streamlines.bare_tracks import BareTracks
+from napari_tractography.plugin.streamlines.canvas.layer_controls import StreamlineControls
+from napari_tractography.plugin.streamlines.layer import Streamlines
+
+
+def test_streamlines_have_controls_of_their_own_and_tracks_keep_theirs(qtbot):
+    layer = Streamlines(Tractogram.from_streamlines([np.eye(2, 3)]))
+    controls = create_qt_layer_controls(layer)
+    qtbot.addWidget(controls)
+    assert type(controls) is StreamlineControls is layer_to_controls[BareTracks]
+    assert layer_to_controls[Tracks] is QtTracksControls
+    texts = {label.text() for label in controls.findChildren(QLabel)}
+    wanted = {"colour by", "colormap", "width", "light in 3-D", "slab", "clip in 3-D", "opacity"}
+    assert {f"{name}:" for name in wanted} <= texts
+    assert not [text for text in texts if "tail" in text or "head" in text or "graph" in text]
+
+
+def test_controls_set_the_layer_and_follow_it(qtbot):
+    layer = Streamlines(Tractogram.from_streamlines([np.eye(2, 3)]))
+    controls = create_qt_layer_controls(layer)
+    qtbot.addWidget(controls)
+    rows = controls.rows
+    rows["width"].box.setValue(3.5)
+    rows["slab"].slider.setValue(120)
+    rows["light"].widget.setChecked(False)
+    rows["clip"].choice.setCurrentText("coronal")
+    rows["clip"].place.setValue(7.5)
+    rows["colour by"].color_by_combobox.setCurrentText("length")
+    shown = layer.width, layer.slab_mm, layer.lit, layer.clip, layer.clip_at_mm, layer.colour_by
+    assert shown == (3.5, 12.0, False, "coronal", 7.5, "length")
+    layer.width, layer.slab_mm, layer.lit, layer.clip = 5.0, 3.0, True, "off"
+    assert rows["width"].slider.value() == 50
+    assert rows["slab"].box.value() == 3.0
+    assert rows["light"].widget.isChecked()
+    assert not rows["clip"].place.isEnabled()
+    for row in rows.values():
+        row.disconnect_widget_controls()
+    layer.width = 2.0
+    assert rows["width"].slider.value() == 50

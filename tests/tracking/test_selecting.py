@@ -1,0 +1,150 @@
+"""Seeding goes on until so many streamlines are accepted; the same ones, however it is done."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from toys import random_fod, straight_fod
+
+from napari_tractography.errors import InvalidParameterError, InvalidSeedsError
+from napari_tractography.parameters import TrackingParameters
+from napari_tractography.regions import Region
+from napari_tractography.seeds import Seeds
+from napari_tractography.stop import StopReason
+from napari_tractography.tracking import selecting
+from napari_tractography.tracking.engine import iter_track, track, track_between
+from napari_tractography.tracking.report import Report
+from napari_tractography.tractogram import Tractogram
+
+FOD = random_fod(4, shape=(9, 8, 7), seed=5)
+LONG = TrackingParameters(step_mm=0.3, max_angle_deg=20.0, min_length_mm=6.0, max_length_mm=20.0)
+
+
+def seeds(n=10, **more):
+    return Seeds.in_mask(np.ones(FOD.grid.shape), FOD.grid, n, **more)
+
+
+def of_many(wanted: int) -> Tractogram:
+    """The same by hand: the first so many streamlines of a run of very many seeds."""
+    return track(FOD, seeds(20_000), LONG, backend="cpu")[:wanted]
+
+
+def test_the_first_n_that_are_accepted_come():
+    found = track(FOD, seeds(), LONG, select=700, backend="cpu")
+    wanted = of_many(700)
+    assert found.digest() == wanted.digest()
+    np.testing.assert_array_equal(found.seed_index, wanted.seed_index)
+    assert found.n_seeds == wanted.seed_index[-1] + 1 > 1000
+
+
+@pytest.mark.parametrize("n_given", [1, 333])
+@pytest.mark.parametrize("execution", [{"n_threads": 1, "block": 7}, {"n_threads": 3, "block": 91}])
+def test_neither_threads_nor_blocks_nor_the_number_of_seeds_matter(n_given, execution):
+    one = track(FOD, seeds(), LONG, select=200, backend="cpu")
+    other = track(FOD, seeds(n_given), LONG, select=200, backend="cpu", **execution)
+    assert (one.digest(), one.tally, one.n_seeds) == (other.digest(), other.tally, other.n_seeds)
+
+
+def test_rounds_do_not_matter(monkeypatch):
+    one = track(FOD, seeds(), LONG, select=200, backend="cpu")
+    monkeypatch.setattr(selecting, "_next_round", lambda *_: 37)
+    other = track(FOD, seeds(), LONG, select=200, backend="cpu")
+    assert (one.digest(), one.tally, one.n_seeds) == (other.digest(), other.tally, other.n_seeds)
+
+
+def test_the_tally_is_that_of_the_seeds_that_were_needed():
+    found = track(FOD, seeds(), LONG, select=150, backend="cpu", block=400)
+    again = track(FOD, seeds(found.n_seeds), LONG, backend="cpu")
+    assert found.tally == again.tally
+    assert found.digest() == again.digest()
+
+
+def test_chunks_come_while_it_goes_on_and_the_report_counts():
+    report = Report()
+    chunks = list(
+        iter_track(FOD, seeds(), LONG, select=300, backend="cpu", block=64, report=report)
+    )
+    assert len(chunks) > 4
+    assert sum(len(chunk) for chunk in chunks) == report.n_streamlines == 300
+    assert sum(chunk.n_seeds for chunk in chunks) == report.n_seeds
+    assert report.acceptance == 300 / report.n_seeds
+
+
+def test_it_gives_up_with_a_sentence(caplog):
+    with caplog.at_level(logging.WARNING):
+        found = track(FOD, seeds(), LONG, select=500, max_seeds=600, backend="cpu")
+    assert found.n_seeds == 600
+    assert 0 < len(found) < 500
+    assert f"Only {len(found)} of 500 streamlines were accepted of 600 seeds" in caplog.text
+    assert "raise max_seeds" in caplog.text
+
+
+def test_by_default_it_gives_up_after_a_thousand_seeds_each(caplog):
+    nowhere = LONG.replace(min_length_mm=500.0, max_length_mm=600.0)
+    found = track(FOD, seeds(), nowhere, select=2, backend="cpu")
+    assert (len(found), found.n_seeds) == (0, 2000)
+
+
+def test_given_points_are_used_once(caplog):
+    points = Seeds.at(seeds(40).positions_mm)
+    found = track(FOD, points, LONG, select=39, backend="cpu")
+    assert found.n_seeds == 40
+    assert found.digest() == track(FOD, points, LONG, backend="cpu").digest()
+    assert "no more of the same" in caplog.text
+
+
+@pytest.mark.parametrize("wrong", [{"select": 0}, {"select": 2.5}, {"select": 3, "max_seeds": -1}])
+def test_impossible_numbers_are_named(wrong):
+    with pytest.raises(InvalidParameterError, match="give a whole number from 1"):
+        track(FOD, seeds(), LONG, **wrong)
+
+
+def test_wrong_input_is_found_before_the_first_chunk():
+    with pytest.raises(InvalidSeedsError, match="outside"):
+        iter_track(straight_fod(), Seeds.at([[500.0, 0, 0]]), select=3)
+
+
+def made_in(kind):
+    spheres = [Seeds.in_sphere((3, 3, 3), 2.0, 5), Seeds.in_sphere((5, 4, 3), 1.0, 3, first=5)]
+    return {
+        "sphere": lambda n, first: Seeds.in_sphere((3, 3, 3), 2.0, n, first=first),
+        "mask": lambda n, first: seeds(n, first=first),
+        "fod": lambda n, first: Seeds.from_fod(FOD, n, first=first),
+        "spheres": lambda n, first: Seeds.concatenate(spheres).more(n, first),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["sphere", "mask", "fod", "spheres"])
+def test_seed_i_does_not_depend_on_how_many_are_drawn(kind):
+    make = made_in(kind)
+    every = make(60, 0).positions_mm
+    np.testing.assert_array_equal(make(8, 0).positions_mm, every[:8])
+    np.testing.assert_array_equal(make(8, 0).more(20, 31).positions_mm, every[31:51])
+    np.testing.assert_array_equal(make(30, 20).positions_mm, every[20:50])
+    assert len(np.unique(every, axis=0)) == 60
+
+
+def test_points_cannot_go_on():
+    assert not Seeds.at([[1.0, 2, 3]]).can_go_on
+    with pytest.raises(InvalidSeedsError, match="given points"):
+        Seeds.at([[1.0, 2, 3]]).more(1, 0)
+
+
+def test_from_a_to_b_and_back():
+    fod = straight_fod(shape=(20, 5, 5))
+    along = fod.grid.centre_mm - (6, 0, 0)
+    parameters = LONG.replace(max_length_mm=40.0, max_angle_deg=45.0)
+    line = track(fod, Seeds.in_sphere(along, 0.5, 200), parameters, backend="cpu")
+    far = line.points[np.argmax(np.linalg.norm(line.points - along, axis=1))]
+    one = Region.sphere(along, 1.0, "seed", name="a")
+    other = Region.sphere(0.5 * (far + along), 1.5, "seed", name="b")
+    found = track_between(fod, one, other, 31, parameters, max_seeds=20_000, backend="cpu")
+    assert len(found) == 31
+    first, last = found.points[found.offsets[:-1]], found.points[found.offsets[1:] - 1]
+    for n, (start, goal) in enumerate(16 * [(one, other)] + 15 * [(other, one)]):
+        points = list(found)[n]
+        assert start.contains(points).any()
+        assert goal.contains(np.stack([first[n], last[n]])).any()
+    assert found.tally[StopReason.STOP_REGION] >= 31
