@@ -215,7 +215,7 @@ def test_as_many_are_accepted_and_refused_as_by_tckgen(comparison, act, tmp_path
         comparison.comparable(case, here), comparison.comparable(case, there)
     )
     assert max(far.values()) < 4.5, (here, there)  # of some 40 comparisons, once in 4000 runs
-    assert here[comparison.FOUND] > 0.2 * n
+    assert min(here[comparison.FOUND], there[comparison.FOUND]) > 0.1 * n
 
 
 @pytest.mark.parametrize("changes", [{}, {"backtrack": True}, {"crop_at_gmwmi": True}])
