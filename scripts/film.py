@@ -20,7 +20,7 @@ from PIL import Image
 from qtpy.QtTest import QTest
 
 import napari_tractography as nt
-from gallery import add_volume, show_docks
+from gallery import MARGIN, add_volume, drawn_box, show_docks
 from napari_tractography.maps.direction_colours import direction_colours
 from napari_tractography.plugin.export.screenshots import canvas_picture
 from napari_tractography.plugin.layers.planes import SlicePlanes
@@ -31,12 +31,12 @@ ROOT = Path(__file__).resolve().parent.parent
 FILM = ROOT / "docs" / "images" / "drag.gif"
 BRAIN = ROOT.parent / "shared" / "data" / "brain" / "fod_template.mif.gz"
 SIZE = (720, 540)
-SMALLEST = (640, 480)  # pixels of the film
-SECONDS_A_FRAME = 0.1
-COLOURS = 96
+WIDTH = 640  # pixels of the film
+SECONDS_A_FRAME = 0.12
+COLOURS = 224
 LARGEST = 3_000_000  # bytes
-# Where the hand goes, RAS+ mm, on the left: from the corpus callosum (red) through the pyramidal tract
-# (blue) to the arcuate fasciculus (green), and back by the front.
+# Where the hand goes, RAS+ mm, on the left: from the corpus callosum (red) through the pyramidal
+# tract (blue) to the arcuate fasciculus (green), and back by the front.
 WAY_MM = ((-6, 2, 24), (-22, -6, 24), (-34, -12, 22), (-32, 4, 4), (-18, 26, 4))
 N_FRAMES = 44
 RADIUS_MM = 5.0
@@ -117,10 +117,15 @@ def set_up(viewer: Any, panel: TractographyPanel, fod: nt.Fod) -> None:
 
 def write(frames: Sequence[NDArray[np.uint8]], path: Path) -> None:
     """Write frames as one GIF with one palette, so that little changes between them."""
-    images = [Image.fromarray(frame).resize(SMALLEST, Image.Resampling.LANCZOS) for frame in frames]
-    strip = Image.new("RGB", (SMALLEST[0], SMALLEST[1] * len(images[::4])))
-    for k, image in enumerate(images[::4]):
-        strip.paste(image, (0, k * SMALLEST[1]))
+    (top, bottom), (left, right) = drawn_box(np.max(frames, axis=0))
+    seen = np.s_[max(top - MARGIN, 0) : bottom + MARGIN, max(left - MARGIN, 0) : right + MARGIN]
+    images = [Image.fromarray(np.ascontiguousarray(frame[seen])) for frame in frames]
+    height = round(WIDTH * images[0].height / images[0].width)
+    images = [image.resize((WIDTH, height), Image.Resampling.LANCZOS) for image in images]
+    looked_at = images[::4]
+    strip = Image.new("RGB", (WIDTH, height * len(looked_at)))
+    for k, image in enumerate(looked_at):
+        strip.paste(image, (0, k * height))
     palette = strip.quantize(COLOURS, method=Image.Quantize.MEDIANCUT)
     shown = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
     shown[0].save(

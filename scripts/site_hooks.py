@@ -30,6 +30,16 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     return in_site(markdown, posixpath.join("docs", posixpath.dirname(page.file.src_uri)))
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Show the roles of docstrings (``:class:`~a.b.C```) as what they name."""
+
+    def named(match: re.Match[str]) -> str:
+        name = match[2].rpartition(".")[2] if match[1] else match[2]
+        return f"<code>{name}</code>"
+
+    return re.sub(r":(?:attr|class|data|exc|func|meth|mod):<code>(~?)([\w.]+)</code>", named, html)
+
+
 def in_site(markdown: str, folder: str) -> str:
     """Return a page with its links out of docs/ changed, as read from `folder` of the repository.
 

@@ -12,6 +12,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -56,7 +57,7 @@ class Block:
 def blocks_of(page: str) -> list[Block]:
     """Return the blocks of code of a page, in order."""
     found = re.findall(
-        r"(?:^<!-- (.*?) -->\n)?^```(\w*)\n(.*?)^```",
+        r"(?:^<!-- ([^>]*) -->\n)?^```(\w*)\n(.*?)^```",
         (ROOT / page).read_text("utf-8"),
         flags=re.M | re.S,
     )
@@ -280,7 +281,7 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     assert 0 < int(selected[0]) < int(selected[1])
 
 
-# ------------------------------------------------------------------------------------------ the site
+# --------------------------------------------------------------------------------------- the site
 
 
 @pytest.fixture(scope="module")
@@ -304,6 +305,18 @@ def test_every_page_is_in_the_site(site: Path) -> None:
     assert {path for path in pages if not (site / path).exists()} == set()
 
 
+def test_links_out_of_the_docs_lead_into_the_site_or_to_the_repository() -> None:
+    hooks = script("site_hooks")
+    text = "[a](../CHANGELOG.md#b) [c](files.md) [d](../LICENSE) [e](https://x.y/z) [f](#g)"
+    assert hooks.in_site(text, "docs") == (
+        f"[a](changelog.md#b) [c](files.md) [d]({PROJECT['urls']['Source']}/blob/main/LICENSE) "
+        "[e](https://x.y/z) [f](#g)"
+    )
+    assert hooks.in_site("[a](docs/panel.md)", "") == "[a](panel.md)"
+    assert hooks.in_site("[a](../../CHANGELOG.md)", "docs/tutorials") == "[a](../changelog.md)"
+    assert hooks.in_site("```python\nf[0](x)\n```", "docs") == "```python\nf[0](x)\n```"
+
+
 def test_the_site_fetches_nothing_from_elsewhere(site: Path) -> None:
     fetched = set()
     for page in site.rglob("*.html"):
@@ -324,11 +337,12 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
     told = set(re.findall(r"^::: napari_tractography\.(\w+)$", page, flags=re.M))
     assert told == {*nt.__all__, "errors"} - {"__version__"}
     built = (site / "api.html").read_text("utf-8")
+    assert re.findall(r":[a-z]+:<code>", built) == []
     for name in told - {"errors"}:
         assert f'id="napari_tractography.{name}"' in built, name
 
 
-# ---------------------------------------------------------------------------------------- the README
+# ------------------------------------------------------------------------------------- the README
 
 
 def test_the_readme_stands_alone() -> None:
@@ -350,7 +364,7 @@ def test_the_address_is_said_in_one_place() -> None:
     assert "someone" not in raw
 
 
-# -------------------------------------------------------------------------------------- the pictures
+# ----------------------------------------------------------------------------------- the pictures
 
 
 def test_every_picture_is_made_by_a_script_and_shown() -> None:
@@ -371,9 +385,7 @@ def test_the_film_is_small_and_moves() -> None:
     assert len(frames) >= 20
     lit = [(frame.max(axis=2) > 100).mean() for frame in frames]
     assert min(lit) > 0.02
-    changed = [
-        (np.abs(b - a).max(axis=2) > 60).mean() for a, b in zip(frames, frames[1:], strict=False)
-    ]
+    changed = [(np.abs(b - a).max(axis=2) > 60).mean() for a, b in pairwise(frames)]
     assert min(changed) > 0.001
 
 

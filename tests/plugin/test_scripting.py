@@ -57,5 +57,7 @@ def test_the_blocks_of_the_page_run(
     qtbot.waitUntil(lambda: not panel.runs.is_busy and not panel.runs.is_settling)
     moved = panel.session.tractogram
     assert moved.digest() != same.digest()
-    np.testing.assert_allclose(panel.session.seed_positions_mm(), [SEED_MM + [0, 0, 4]], atol=1e-3)
+    np.testing.assert_allclose(
+        panel.session.seed_positions_mm(), SEED_MM[None] + (0, 0, 4), atol=1e-3
+    )
     panel.close_session()
