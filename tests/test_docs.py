@@ -28,6 +28,7 @@ from scipy.stats import chisquare
 
 import napari_tractography as nt
 from napari_tractography.cli import main
+from napari_tractography.tracking import devices
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -207,7 +208,11 @@ def test_python_of_the_documents_runs(page: str, here: Path) -> None:
 
 @pytest.mark.gpu
 def test_python_for_a_gpu_runs(here: Path) -> None:
-    cupy = pytest.importorskip("cupy")
+    problem = devices.cuda_problem()
+    if problem:
+        pytest.skip(problem)
+    import cupy
+
     names = names_in_documents()
     for name in ("coefficients", "points_mm"):
         names[name] = cupy.asarray(names[name])
