@@ -31,12 +31,11 @@ ROOT = Path(__file__).resolve().parent.parent
 FILM = ROOT / "docs" / "images" / "drag.gif"
 BRAIN = ROOT.parent / "shared" / "data" / "brain" / "fod_template.mif.gz"
 SIZE = (720, 540)
-WIDTH = 640  # pixels of the film
+WIDTH = 600  # pixels of the film
 SECONDS_A_FRAME = 0.12
-COLOURS = 224
+COLOURS = 160
 LARGEST = 3_000_000  # bytes
-# Where the hand goes, RAS+ mm, on the left: from the corpus callosum (red) through the pyramidal
-# tract (blue) to the arcuate fasciculus (green), and back by the front.
+# Where the hand goes, RAS+ mm, on the left: from the midline outwards, to the front, and back.
 WAY_MM = ((-6, 2, 24), (-22, -6, 24), (-34, -12, 22), (-32, 4, 4), (-18, 26, 4))
 N_FRAMES = 44
 RADIUS_MM = 5.0
