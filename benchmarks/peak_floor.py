@@ -1,8 +1,8 @@
 """Why peaks get half the floor of FODs: valid connections and density at several floors.
 
-Peaks are those of ``sh2peaks -num 3``. On the TrackerYoga phantom, with and without noise, valid
-connections are counted; on the brain template the density is compared with that of iFOD2 on the
-FOD, from the same seeds. Prints a table; needs MRtrix3 and the data folder::
+Peaks are those of ``sh2peaks -num 3``, tracked as ``TrackingParameters.for_fod`` suits them but for
+the floor. On the TrackerYoga phantom, with and without noise, valid connections are counted; on the
+brain template the density is compared with that of iFOD2 on the FOD, from the same seeds. Prints a table; needs MRtrix3 and the data folder::
 
     python benchmarks/peak_floor.py [--data FOLDER] [--n-seeds N]
 """
@@ -13,17 +13,19 @@ import argparse
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import ground_truth
 import napari_tractography as nt
+import scoring
 from defaults import grid_seeds, load
 from looking_ahead import noisy_copy
 from napari_tractography.benchmark.peers.mrtrix import run_tckgen, write_fod, write_mask
 
 ROOT = Path(__file__).resolve().parents[1]
-FLOORS = (0.025, 0.05, 0.075, 0.1)  # where the FOD itself gets 0.1
+FLOORS = (0.25, 0.5, 0.75, 1.0)  # of that of the FOD that the peaks are of
 ALGORITHMS = ("probabilistic", "sd_stream")
 BRAIN = "brain/fod_template.mif.gz"
 
@@ -36,6 +38,15 @@ def peaks_of(fod: nt.Fod, folder: Path) -> nt.Fod:
     return nt.load_fod(folder / "peaks.nii", kind="peaks")
 
 
+def parameters_for(fod: nt.Fod, peaks: nt.Fod, algorithm: str, floor: float) -> Any:
+    """Return what suits the peaks, with a floor that is a fraction of the FOD's."""
+    return nt.TrackingParameters.for_fod(
+        peaks,
+        algorithm=algorithm,
+        min_amplitude=floor * nt.TrackingParameters.for_fod(fod).min_amplitude,
+    )
+
+
 def valid_shares(fod: nt.Fod, yoga: Path, n: int) -> dict[tuple[str, float], float]:
     """Return the share of streamlines that are valid, by algorithm and floor, on the phantom."""
     ends = ground_truth.ends_of(yoga)
@@ -44,7 +55,12 @@ def valid_shares(fod: nt.Fod, yoga: Path, n: int) -> dict[tuple[str, float], flo
         peaks = peaks_of(fod, Path(folder))
     for algorithm in ALGORITHMS:
         for floor in FLOORS:
-            scores = ground_truth.ours(peaks, ends, n, algorithm=algorithm, min_amplitude=floor)
+            parameters = parameters_for(fod, peaks, algorithm, floor)
+
+            def track(start: int, end: scoring.End, parameters: Any = parameters) -> nt.Tractogram:
+                return nt.track(peaks, scoring.draw_seeds(end, n, start), parameters)
+
+            scores = ground_truth.by_bundle(ends, track)
             total = sum(score.n_streamlines for score in scores.values())
             valid = sum(score.valid for score in scores.values())
             shares[algorithm, floor] = valid / total
@@ -65,9 +81,7 @@ def correlations(fod: nt.Fod) -> dict[tuple[str, float], float]:
     found = {}
     for algorithm in ALGORITHMS:
         for floor in FLOORS:
-            parameters = nt.TrackingParameters.for_fod(
-                peaks, algorithm=algorithm, min_amplitude=floor
-            )
+            parameters = parameters_for(fod, peaks, algorithm, floor)
             lines = nt.track(peaks, grid_seeds(fod, 1), parameters)
             ours = nt.density(lines, fod)[fod.support]
             found[algorithm, floor] = float(np.corrcoef(ours, theirs)[0, 1])
