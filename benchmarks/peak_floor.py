@@ -2,7 +2,8 @@
 
 Peaks are those of ``sh2peaks -num 3``, tracked as ``TrackingParameters.for_fod`` suits them but for
 the floor. On the TrackerYoga phantom, with and without noise, valid connections are counted; on the
-brain template the density is compared with that of iFOD2 on the FOD, from the same seeds. Prints a table; needs MRtrix3 and the data folder::
+brain template the density is compared with that of iFOD2 on the FOD, from the same seeds. Prints a
+table; needs MRtrix3 and the data folder::
 
     python benchmarks/peak_floor.py [--data FOLDER] [--n-seeds N]
 """
