@@ -7,6 +7,8 @@
 #   make lowest               tests on the lowest version of every dependency, in .venv-lowest
 #   make lint, make format    what `make test` checks first; let ruff put it right
 #   make docs, make docs-check    write, or check, the pages that are derived from the code
+#   make site                 the pages of docs/ as a site in site/; links that lead nowhere are errors
+#   make pictures             the film and the figures of docs/images
 #   make gallery              the pictures of docs/gallery
 #   make clean                remove what these commands made, but for the environments
 
@@ -14,7 +16,7 @@ PYTHON_BIN := .venv/bin/python
 HEADLESS := scripts/headless.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lowest lint format docs docs-check gallery clean
+.PHONY: help demo test lowest lint format docs docs-check site pictures gallery clean
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -52,10 +54,19 @@ docs-check:
 	@scripts/setup.sh test
 	@$(PYTHON_BIN) scripts/docs.py --check
 
+site:
+	@scripts/setup.sh test
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN) -m mkdocs build --strict --quiet
+
+pictures:
+	@scripts/setup.sh test
+	@$(PYTHON_BIN) scripts/sampler_figure.py
+	@QT_API=pyqt6 $(HEADLESS) $(PYTHON_BIN) scripts/film.py $(ARGS)
+
 gallery:
 	@scripts/setup.sh test
 	@QT_API=pyqt6 $(HEADLESS) $(PYTHON_BIN) scripts/gallery.py $(ARGS)
 
 clean:
-	rm -rf build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf build dist demo-output site .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +

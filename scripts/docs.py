@@ -8,8 +8,10 @@ with 1 when a page is out of date or a link leads nowhere. Called by ``make docs
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -226,11 +228,83 @@ def panel_page() -> str:
     return f"{before}{COLOURS_HEAD}\n{table}\n{COLOURS_FOOT}{after}"
 
 
+def source_address() -> str:
+    """Return the address of the repository, which pyproject.toml alone says."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return str(project["urls"]["Source"])
+
+
+def readdressed(text: str) -> str:
+    """Return a text with the addresses of files of a repository of this name changed to ours."""
+    address = source_address()
+    raw = address.replace("https://github.com/", "https://raw.githubusercontent.com/")
+    name = r"[\w-]+/napari-tractography(?=[/\"])"
+    text = re.sub(r"https://github\.com/" + name, address, text)
+    return re.sub(r"https://raw\.githubusercontent\.com/" + name, raw, text)
+
+
+SPEED = re.compile(r"\d+ to \d+ times as many steps a second")
+MEASURED = re.compile(
+    r"^\| probabilistic, trilinear, \d+ degrees \|[^|]*\| MRtrix3 iFOD1[^|]*\|[^|]*\| ([\d.]+)x",
+    flags=re.M,
+)
+
+
+def readme_page() -> str:
+    """Return README.md with the addresses and the figures as they should be."""
+    measured = MEASURED.findall((ROOT / "docs" / "benchmarks.md").read_text("utf-8"))
+    ratios = [round(float(ratio)) for ratio in measured]
+    speed = f"{min(ratios)} to {max(ratios)} times as many steps a second"
+    return SPEED.sub(speed, readdressed((ROOT / "README.md").read_text("utf-8")))
+
+
+def citation_page() -> str:
+    """Return CITATION.cff with the address as it should be."""
+    return readdressed((ROOT / "CITATION.cff").read_text("utf-8"))
+
+
+TUTORIAL = "docs/tutorials/python.md"
+SHOWN = "<!-- shown, not run"
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def notebook_page() -> str:
+    """Return the notebook of the tutorial in Python: its blocks of code as cells."""
+    page = (ROOT / TUTORIAL).read_text("utf-8")
+    parts = re.split(r"^```python\n(.*?)^```\n", page, flags=re.M | re.S)
+    cells = []
+    for k in range(0, len(parts), 2):
+        text, code = parts[k], parts[k + 1] if k + 1 < len(parts) else ""
+        is_shown = SHOWN in text
+        text = re.sub(r"<!--.*?-->\n*", "", text, flags=re.S).strip()
+        if is_shown:
+            text, code = f"{text}\n\n```python\n{code}```", ""
+        cells += [_cell_of("markdown", text)] if text else []
+        cells += [_cell_of("code", code.strip())] if code else []
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"
+    notebook = {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def _cell_of(kind: str, text: str) -> dict[str, object]:
+    cell: dict[str, object] = {"cell_type": kind, "metadata": {}}
+    if kind == "code":
+        cell |= {"execution_count": None, "outputs": []}
+    return cell | {"source": text.splitlines(keepends=True)}
+
+
 PAGES = {
     MANIFEST: manifest_page,
     PANEL: panel_page,
     "docs/commands.md": commands_page,
     "docs/parameters.md": parameters_page,
+    "docs/tutorials/python.ipynb": notebook_page,
+    "README.md": readme_page,
+    "CITATION.cff": citation_page,
 }
 
 
@@ -241,14 +315,22 @@ def _anchor(heading: str) -> str:
 
 def broken_links(root: Path = ROOT) -> list[str]:
     """Return "file: target" for each relative link of the Markdown pages that leads nowhere."""
+    own = re.compile(
+        re.escape(source_address()).replace(
+            r"github\.com", "(?:github|raw.githubusercontent)\\.com"
+        )
+        + "(?:/blob)?/main/"
+    )
     broken = []
     for page in [*sorted(root.glob("*.md")), *sorted(root.glob("docs/**/*.md"))]:
         prose = re.sub(r"^```.*?^```|<!--.*?-->", "", page.read_text("utf-8"), flags=re.M | re.S)
         for target in re.findall(r"\]\(([^)\s]+)\)", prose):
-            if re.match(r"[a-z]+:", target):
-                continue
-            path, _, fragment = target.partition("#")
+            path, _, fragment = own.sub("", target).partition("#")
             file = (page.parent / path) if path else page
+            if own.match(target):
+                file = root / path
+            elif re.match(r"[a-z]+:", target):
+                continue
             found = file.exists()
             if found and fragment:
                 headings = re.findall(r"^#+ (.+)$", file.read_text("utf-8"), flags=re.M)

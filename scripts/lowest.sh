@@ -10,7 +10,7 @@ scripts/setup.sh lowest
 if [ $# -eq 0 ]; then
     set -- \
         tests/test_*.py --deselect tests/test_repository.py --deselect tests/test_packaging.py \
-        --deselect tests/test_gallery.py \
+        --deselect tests/test_gallery.py --deselect tests/test_docs.py \
         tests/files \
         tests/tracking/test_digests.py tests/tracking/cpu tests/tracking/tables \
         tests/plugin/test_contributions.py \

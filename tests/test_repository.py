@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -15,11 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import nibabel as nib
-import numpy as np
 import pytest
 import yaml
-from dipy.reconst.shm import real_sh_tournier
 
 import napari_tractography
 
@@ -152,48 +148,6 @@ def test_broken_links_are_noticed(docs_script: ModuleType, tmp_path: Path) -> No
         "# Here we are\n[a](#here-we-are) [b](#there) [c](README.md) [d](gone.md) [e](https://x)\n"
     )
     assert docs_script.broken_links(tmp_path) == ["README.md: #there", "README.md: gone.md"]
-
-
-def _blocks(document: str, language: str) -> list[str]:
-    text = (ROOT / document).read_text("utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.M | re.S)
-
-
-@pytest.fixture
-def folder_with_fod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A current folder with the wmfod.nii.gz of the documents: fibres along x, everywhere."""
-    coefficients, _, _ = real_sh_tournier(8, np.array([np.pi / 2]), np.array([0.0]), legacy=False)
-    volume = np.broadcast_to(coefficients.astype(np.float32), (25, 25, 25, 45))
-    affine = np.diag([2.0, 2.0, 2.0, 1.0])
-    affine[:3, 3] = np.array([-12.0, 4.0, 30.0]) - 24.0  # the documents' seed in the middle
-    nib.save(nib.Nifti1Image(volume, affine), tmp_path / "wmfod.nii.gz")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_python_of_the_documents_runs(document: str, folder_with_fod: Path) -> None:
-    exec("\n".join(_blocks(document, "python")), {})  # the documents are ours
-    streamlines = nib.streamlines.load(folder_with_fod / "bundle.trk").streamlines
-    assert len(streamlines) == 1000
-    extent = np.ptp(streamlines.get_data(), axis=0)
-    assert extent[0] > 40  # along the fibres from end to end of the 50 mm
-
-
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_commands_of_the_documents_run(document: str, folder_with_fod: Path) -> None:
-    lines = "".join(_blocks(document, "sh")).replace("\\\n", " ").splitlines()
-    commands = [shlex.split(line) for line in lines if line.startswith("napari-tractography ")]
-    commands = [words[1:] for words in commands if words[1] != "demo"]  # which opens a window
-    assert commands
-    for words in commands:
-        result = subprocess.run(
-            [Path(sys.executable).with_name("napari-tractography"), *words],
-            capture_output=True,
-            text=True,
-        )
-        assert result.returncode == 0, result.stderr
-    assert len(nib.streamlines.load(folder_with_fod / "bundle.tck").streamlines) == 1000
 
 
 # ------------------------------------------------------------------------------------- the set-up

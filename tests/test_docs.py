@@ -1,0 +1,412 @@
+"""The documents are true: every block of code runs, the site builds, pictures come from scripts."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+import pytest
+from dipy.reconst.shm import real_sh_tournier
+from PIL import Image, ImageSequence
+from scipy.stats import chisquare
+
+import napari_tractography as nt
+from napari_tractography.cli import main
+from napari_tractography.tracking import devices
+
+nbclient = pytest.importorskip("nbclient", reason="what runs notebooks is not installed")
+nbformat = pytest.importorskip("nbformat", reason="what runs notebooks is not installed")
+pytest.importorskip("mkdocs", reason="what builds the site is not installed")
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+PAGES = [
+    path.relative_to(ROOT).as_posix()
+    for path in [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("**/*.md"))]
+]
+NEEDS_GPU = "needs a GPU"
+# Run elsewhere: as a notebook, below, and in tests/plugin/test_scripting.py.
+ELSEWHERE = {"docs/tutorials/python.md", "docs/tutorials/scripting.md"}
+OTHER_PROGRAMS = {"tckgen", "dsi_studio", "napari"}  # shown beside ours
+MIDDLE_MM = np.array([-12.0, 4.0, 30.0])  # the documents' seed
+LARGEST_FILM = 3_000_000  # bytes
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code of a page."""
+
+    language: str
+    code: str
+    remark: str  # of the HTML comment in front of it
+
+
+def blocks_of(page: str) -> list[Block]:
+    """Return the blocks of code of a page, in order."""
+    found = re.findall(
+        r"(?:^<!-- ([^>]*) -->\n)?^```(\w*)\n(.*?)^```",
+        (ROOT / page).read_text("utf-8"),
+        flags=re.M | re.S,
+    )
+    return [Block(language, code, remark) for remark, language, code in found]
+
+
+def pages_with(language: str) -> list[str]:
+    """Return the pages whose blocks of a language are run here."""
+    languages = {page: {block.language for block in blocks_of(page)} for page in PAGES}
+    return [page for page in PAGES if language in languages[page] and page not in ELSEWHERE]
+
+
+def script(name: str) -> ModuleType:
+    """Return a file of scripts/ as a module."""
+    spec = importlib.util.spec_from_file_location(f"{name}_script", ROOT / "scripts" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# ----------------------------------------------------------------------------------- blocks of code
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the documents name: fibres along x, everywhere."""
+    folder = tmp_path_factory.mktemp("documents")
+    coefficients, _, _ = real_sh_tournier(8, np.array([np.pi / 2]), np.array([0.0]), legacy=False)
+    volume = np.broadcast_to(coefficients.astype(np.float32), (25, 25, 25, 45))
+    affine = np.diag([2.0, 2.0, 2.0, 1.0])
+    affine[:3, 3] = MIDDLE_MM - 24.0
+    nib.save(nib.Nifti1Image(volume, affine), folder / "wmfod.nii.gz")
+    write_mif(folder / "wmfod.mif", volume, affine)
+    tissues = np.zeros((25, 25, 25, 5), np.float32)
+    tissues[..., 2] = 1.0
+    tissues[[0, 1, 2, -3, -2, -1]] = [1.0, 0.0, 0.0, 0.0, 0.0]  # cortex where the fibres end
+    write_mif(folder / "5tt.mif", tissues, affine)
+    fa = np.full((25, 25, 25), 0.5, np.float32)
+    nib.save(nib.Nifti1Image(fa, affine), folder / "FA.nii.gz")
+    for name, at in (("seed", 12), ("a", 20), ("b", 2)):
+        mask = np.zeros((25, 25, 25), np.uint8)
+        mask[at, 8:17, 8:17] = 1
+        if name == "b":
+            mask = np.roll(mask, 8, axis=1)  # beside the fibres from the seed
+        nib.save(nib.Nifti1Image(mask, affine), folder / f"{name}.nii.gz")
+    (folder / "sub-01").mkdir()
+    shutil.copy(folder / "wmfod.nii.gz", folder / "sub-01")
+    fod = nt.load_fod(folder / "wmfod.nii.gz")
+    seeds = nt.Seeds.in_sphere(MIDDLE_MM, 4.0, 60)
+    lines = nt.track(fod, seeds, nt.TrackingParameters.for_fod(fod))
+    for name in ("brain.tck", "others.tck", "CST_left.tck", "CST_right.tck"):
+        lines.save(folder / name)
+    lines.save(folder / "brain.trk", reference=fod)
+    np.savetxt(folder / "sift2.txt", np.linspace(0.1, 2.0, len(lines)))
+    return folder
+
+
+def write_mif(path: Path, values: np.ndarray, affine: np.ndarray) -> None:
+    """Write a volume as MRtrix3 does, by its description of the format."""
+    head = [
+        "mrtrix image",
+        f"dim: {','.join(map(str, values.shape))}",
+        "vox: 2,2,2,nan",
+        "layout: +0,+1,+2,+3",
+        "datatype: Float32LE",
+        *(
+            f"transform: {','.join(f'{x:g}' for x in row)}"
+            for row in np.c_[np.eye(3), affine[:3, 3]]
+        ),
+        "file: . 1024",
+        "END",
+    ]
+    text = "\n".join(head).encode() + b"\n"
+    body = np.asarray(values, "<f4").tobytes(order="F")
+    path.write_bytes(text.ljust(1024, b"\0") + body)
+
+
+@pytest.fixture
+def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current folder of the page's own, with the files that the documents name."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def names_in_documents() -> dict[str, Any]:
+    """Return what blocks of Python name without making it: what the text before them is about."""
+    from napari_tractography.recipes.edits import Edit
+    from napari_tractography.recipes.recipe import Recipe
+
+    main(
+        [
+            "track",
+            "wmfod.nii.gz",
+            "-o",
+            "named.tck",
+            "--seed-sphere=-12,4,30,4",
+            "--n-seeds",
+            "60",
+            "--quiet",
+        ]
+    )
+    fod = nt.load_fod("wmfod.nii.gz")
+    mask = np.ones(fod.grid.shape, bool)
+    return {
+        "nt": nt,
+        "np": np,
+        "Edit": Edit,
+        "affine": fod.grid.affine,
+        "coefficients": fod.coefficients,
+        "fod": fod,
+        "grid": fod.grid,
+        "mask": mask,
+        "parameters": nt.TrackingParameters.for_fod(fod),
+        "points_mm": np.array([MIDDLE_MM]),
+        "recipe": Recipe.load("named.json"),
+        "seed_positions": np.array([MIDDLE_MM]),
+        "seeds": nt.Seeds.in_sphere(MIDDLE_MM, 4.0, 60),
+        "white_matter": mask,
+    }
+
+
+def test_every_block_says_what_it_is_and_is_run() -> None:
+    blocks = {page: blocks_of(page) for page in PAGES}
+    assert sum(map(len, blocks.values())) > 30
+    languages = {page: {b.language for b in found} for page, found in blocks.items()}
+    assert {p: n for p, n in languages.items() if not n <= {"python", "sh", "text"}} == {}
+    remarks = {b.remark for found in blocks.values() for b in found}
+    assert {r for r in remarks if not r.startswith("shown, not run: ")} <= {"", NEEDS_GPU}
+    assert sum(b.remark.startswith("shown") for found in blocks.values() for b in found) <= 1
+    assert [p for p in ELSEWHERE if not blocks[p]] == []
+
+
+@pytest.mark.parametrize("page", pages_with("python"))
+def test_python_of_the_documents_runs(page: str, here: Path) -> None:
+    names = names_in_documents()
+    for block in blocks_of(page):
+        if block.language == "python" and block.remark != NEEDS_GPU:
+            exec(compile(block.code, page, "exec"), names)  # the documents are ours
+    if page in {"README.md", "docs/quickstart.md"}:
+        streamlines = nib.streamlines.load(here / "bundle.trk").streamlines
+        assert len(streamlines) == 1000
+        assert np.ptp(streamlines.get_data(), axis=0)[0] > 40  # from end to end of the 50 mm
+
+
+@pytest.mark.gpu
+def test_python_for_a_gpu_runs(here: Path) -> None:
+    problem = devices.cuda_problem()
+    if problem:
+        pytest.skip(problem)
+    import cupy
+
+    names = names_in_documents()
+    for name in ("coefficients", "points_mm"):
+        names[name] = cupy.asarray(names[name])
+    blocks = [b for b in blocks_of("docs/gpu.md") if b.remark == NEEDS_GPU]
+    assert blocks
+    for block in blocks:
+        exec(compile(block.code, "docs/gpu.md", "exec"), names)
+
+
+def commands_of(page: str) -> Iterator[str]:
+    """Yield the commands of a page, one a line; a loop is one."""
+    for block in blocks_of(page):
+        if block.language != "sh":
+            continue
+        code = block.code.replace("\\\n", " ")
+        yield from [code] if code.startswith("for ") else filter(None, code.splitlines())
+
+
+@pytest.mark.parametrize("page", pages_with("sh"))
+def test_commands_of_the_documents_run(
+    page: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    programs = Path(sys.executable).parent
+    monkeypatch.setenv("PATH", str(programs), prepend=":")
+    commands = list(commands_of(page))
+    assert commands
+    for command in commands:
+        if command.startswith("for "):
+            done = subprocess.run(["bash", "-ec", command], capture_output=True, text=True)
+            assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+            continue
+        words = shlex.split(command, comments=True)
+        while re.match(r"[A-Z_]+=", words[0]):  # of the environment
+            words = words[1:]
+        check_command(words, capsys)
+
+
+def check_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Run a command of ours; of others look whether what they name is there."""
+    program = Path(words[0]).name
+    if program == "napari-tractography":
+        if words[1] not in {"demo", "bench"}:  # which open a window, or take long
+            assert main(words[1:]) == 0, capsys.readouterr().err
+    elif program == "pip":
+        extras = re.findall(r"\[(\w+)\]", " ".join(words))
+        assert set(extras) <= set(PROJECT["optional-dependencies"])
+    elif program == "make":
+        assert re.search(rf"^{words[1]}:", MAKEFILE, flags=re.M), words[1]
+    elif program == "python":
+        named = [w for w in words if w.endswith(".py")] or ["tests"]
+        assert all((ROOT / w).exists() for w in named), named
+    elif program == "pre-commit" or words[1:2] == ["&&"]:
+        assert (ROOT / ".pre-commit-config.yaml").exists()
+    else:
+        assert program in OTHER_PROGRAMS, words
+
+
+def test_the_notebook_runs(tmp_path: Path) -> None:
+    notebook = nbformat.read(DOCS / "tutorials" / "python.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    where = {"metadata": {"path": str(tmp_path)}}
+    client = nbclient.NotebookClient(notebook, timeout=600, resources=where)
+    client.execute()
+    said = "".join(
+        output.get("text", "")
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+    )
+    assert re.search(r"^\d+ streamlines from 500 seeds", said, flags=re.M)
+    (selected,) = re.findall(r"^(\d+) of (\d+)$", said, flags=re.M)
+    assert 0 < int(selected[0]) < int(selected[1])
+
+
+# --------------------------------------------------------------------------------------- the site
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as `make site` builds it."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_every_page_is_in_the_site(site: Path) -> None:
+    pages = {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.glob("**/*.md")}
+    pages |= {Path("changelog.html"), Path("contributing.html")}
+    assert {path for path in pages if not (site / path).exists()} == set()
+
+
+def test_links_out_of_the_docs_lead_into_the_site_or_to_the_repository() -> None:
+    hooks = script("site_hooks")
+    text = "[a](../CHANGELOG.md#b) [c](files.md) [d](../LICENSE) [e](https://x.y/z) [f](#g)"
+    assert hooks.in_site(text, "docs") == (
+        f"[a](changelog.md#b) [c](files.md) [d]({PROJECT['urls']['Source']}/blob/main/LICENSE) "
+        "[e](https://x.y/z) [f](#g)"
+    )
+    assert hooks.in_site("[a](docs/panel.md)", "") == "[a](panel.md)"
+    assert hooks.in_site("[a](../../CHANGELOG.md)", "docs/tutorials") == "[a](../changelog.md)"
+    assert hooks.in_site("```python\nf[0](x)\n```", "docs") == "```python\nf[0](x)\n```"
+
+
+def test_the_site_fetches_nothing_from_elsewhere(site: Path) -> None:
+    fetched = set()
+    for page in site.rglob("*.html"):
+        text = page.read_text("utf-8")
+        fetched |= set(
+            re.findall(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(https?:[^\s\">]+)", text)
+        )
+        fetched |= {
+            link
+            for link in re.findall(r"<link\b[^>]*>", text)
+            if re.search(r"href=\"?https?:", link) and "canonical" not in link
+        }
+    assert fetched == set()
+
+
+def test_the_reference_has_every_public_name(site: Path) -> None:
+    page = (DOCS / "api.md").read_text("utf-8")
+    told = set(re.findall(r"^::: napari_tractography\.(\w+)$", page, flags=re.M))
+    assert told == {*nt.__all__, "errors"} - {"__version__"}
+    built = (site / "api.html").read_text("utf-8")
+    assert re.findall(r":[a-z]+:<code>", built) == []
+    for name in told - {"errors"}:
+        assert f'id="napari_tractography.{name}"' in built, name
+
+
+# ------------------------------------------------------------------------------------- the README
+
+
+def test_the_readme_stands_alone() -> None:
+    """In napari's list of plugins nothing lies beside it."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / "README.md").read_text("utf-8"), flags=re.M | re.S)
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert len(targets) > 15
+    assert [target for target in targets if not target.startswith("https://")] == []
+
+
+def test_the_address_is_said_in_one_place() -> None:
+    docs = script("docs")
+    moved = docs.readdressed('see "https://github.com/someone/napari-tractography/issues"')
+    assert moved == f'see "{PROJECT["urls"]["Source"]}/issues"'
+    raw = docs.readdressed(
+        "https://raw.githubusercontent.com/someone/napari-tractography/main/a.gif"
+    )
+    assert raw.endswith("/napari-tractography/main/a.gif")
+    assert "someone" not in raw
+
+
+# ----------------------------------------------------------------------------------- the pictures
+
+
+def test_every_picture_is_made_by_a_script_and_shown() -> None:
+    scripts = "".join(path.read_text("utf-8") for path in (ROOT / "scripts").glob("*.py"))
+    text = "".join((ROOT / page).read_text("utf-8") for page in PAGES)
+    pictures = [p for p in (DOCS / "images").iterdir() if p.is_file()]
+    assert pictures
+    for picture in pictures:
+        assert f'"{picture.name}"' in scripts, picture.name
+        assert f"images/{picture.name}" in text, picture.name
+
+
+def test_the_film_is_small_and_moves() -> None:
+    path = DOCS / "images" / "drag.gif"
+    assert path.stat().st_size <= LARGEST_FILM
+    with Image.open(path) as film:
+        frames = [np.asarray(frame.convert("RGB"), int) for frame in ImageSequence.Iterator(film)]
+    assert len(frames) >= 20
+    lit = [(frame.max(axis=2) > 100).mean() for frame in frames]
+    assert min(lit) > 0.02
+    changed = [(np.abs(b - a).max(axis=2) > 60).mean() for a, b in pairwise(frames)]
+    assert min(changed) > 0.001
+
+
+def test_the_figure_of_the_sampler_is_true() -> None:
+    """Draws of the program follow the density that is drawn beside them."""
+    figure = script("sampler_figure")
+    figure.N_DRAWS = 20_000
+    fod = figure.make_phantom("cross")
+    edges = np.linspace(-figure.CONE_DEG, figure.CONE_DEG, 31)
+    counts = np.histogram(figure.draws_deg(fod), edges)[0]
+    wanted = figure.expected(fod, edges)
+    assert counts.sum() == 20_000
+    # One fixed random seed: right draws fail once in ten thousand changes of it.
+    assert chisquare(counts, wanted * counts.sum()).pvalue > 1e-4
+    shifted = np.roll(wanted, 1)
+    assert chisquare(counts, shifted * counts.sum()).pvalue < 1e-4
