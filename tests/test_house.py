@@ -25,7 +25,7 @@ FLOORS = {
             "version errors compiling processes arrays buffers grid directions philox stop specs "
             "arcs defaults parameters seeding tracking.algorithms",
             "fields",
-            "fod",
+            "fod orientations",
             "files",
             "tractogram seeds regions tissues interface phantoms selection",
             "tracking",
