@@ -350,7 +350,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._show_legend(self.session.streamlines_layer)
 
     def _show_legend(self, layer: Streamlines | None) -> None:
-        colours = None if layer is None else layer.colours
+        colours = None if layer is None else layer.colours.shown_in(layer.space.unit)
         has_range = colours is not None and colours.limits is not None
         self.gradient.setVisible(has_range)
         self.legend.setVisible(has_range or bool(colours is not None and colours.categories))

@@ -85,11 +85,19 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self.source.changed.connect(self.show_source)
         self.mask_choice.changed.connect(self._on_mask)
         session.seeds_changed.connect(self.show_source)
+        session.parameters_suited.connect(self.show_units)
         session.regions.list_changed.connect(self.show_source)
         on_change(self.controls, self.table.viewport().update)
         on_change(self.controls, self._mark)
         self._mark()
         self.show_source()
+
+    def show_units(self) -> None:
+        """Show lengths in the unit of the volume."""
+        space = self.session.space
+        for marks in self._marks:
+            marks.show_units(space.unit, space.in_proportion(1.0))
+        self._mark()
 
     def refresh_layers(self) -> None:
         """Take up new, renamed and removed layers."""
