@@ -8,6 +8,7 @@ Called by the colours of streamlines, and by scripts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,6 +47,19 @@ class Axis:
         """Return the axis between (2, 3) positions, RAS+ mm."""
         start, end = np.asarray(ends_mm, dtype=np.float64).tolist()
         return cls(tuple(start), tuple(end))
+
+    @classmethod
+    def of_numbers(cls, numbers: Any) -> Axis | None:
+        """Return the axis that six numbers say, as a project keeps it; None where they say none."""
+        try:
+            return cls.of(np.reshape(np.asarray(numbers, dtype=np.float64), (2, 3)))
+        except (TypeError, ValueError):
+            return None
+
+    @property
+    def numbers(self) -> list[float]:
+        """Both ends as six numbers, to be kept."""
+        return [*self.start_mm, *self.end_mm]
 
     @property
     def direction(self) -> NDArray[np.float64]:
