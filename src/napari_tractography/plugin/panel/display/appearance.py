@@ -209,8 +209,8 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         )
         for control, mode in of_modes:
             show_row(self.form, control, self._colour_by.value == mode)
-        mode = MODES.get(self._colour_by.value)
-        about_axis = mode is not None and mode.about_axis
+        chosen = MODES.get(self._colour_by.value)
+        about_axis = chosen is not None and chosen.about_axis
         show_row(self.form, self.axis, about_axis)
         self.axis.use(about_axis)
 
