@@ -25,7 +25,7 @@ FLOORS = {
             "version errors compiling processes arrays buffers units grid directions philox stop "
             "specs arcs defaults parameters seeding tracking.algorithms",
             "fields",
-            "fod",
+            "fod orientations",
             "files",
             "tractogram seeds regions tissues interface phantoms image_phantoms selection",
             "tracking",

@@ -34,7 +34,10 @@ FLOORS = {
     "sh": (0.1, "the FOD is scaled as MRtrix3's"),
     "peaks": (0.05, "peaks have no side lobes to keep out"),
     "tensor": (0.1, "FA, as tckgen's"),
+    "image": (0.02, "linearity, above that of edges"),
 }
+# Of images, in voxels: orientations are averaged over a few voxels, and fibres are long.
+IMAGE_STEP, IMAGE_RADIUS, IMAGE_MIN_LENGTH, IMAGE_MAX_LENGTH = 0.5, 1.0, 10.0, 200.0
 # In voxels; the step is in the algorithm's row.
 RADIUS = 0.5
 MIN_LENGTH = 5.0
@@ -53,7 +56,10 @@ class FodLike(Protocol):
     """What is asked of an FOD; see :class:`napari_tractography.fod.Fod`."""
 
     grid: Any
-    vectors: Any  # None unless it is made of peaks or tensors
+
+    @property
+    def kind(self) -> str:
+        """What it was made of: "sh", "peaks", "tensor" or "image"."""
 
     def overview_values(self) -> NDArray[np.float32]:
         """Return the largest amplitude of each voxel of peaks, the FA of tensors."""
@@ -150,32 +156,36 @@ def suited_to(
 def _find(fod: FodLike, row: Algorithm) -> Suited:
     voxel_mm = float(np.prod(fod.grid.voxel_sizes_mm)) ** (1 / 3)
     strong = strong_amplitude(fod)
-    kind = "sh" if fod.vectors is None else str(fod.vectors.kind)
+    kind = fod.kind
     floor, why = FLOORS[kind]
-    is_usual = kind == "tensor" or USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]
+    is_usual = kind in ("tensor", "image") or USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]
     fraction = FLOOR_FRACTION * floor / FLOORS["sh"][0]
-    turn = {"min_radius_mm": rounded(RADIUS * voxel_mm)}
+    step, radius, shortest, longest = row.step_voxels, RADIUS, MIN_LENGTH, MAX_LENGTH
+    if kind == "image":
+        step, radius = IMAGE_STEP, IMAGE_RADIUS
+        shortest, longest = IMAGE_MIN_LENGTH, IMAGE_MAX_LENGTH
+    turn = {"min_radius_mm": rounded(radius * voxel_mm)}
     if row.cone_deg:
         turn = {"max_angle_deg": row.cone_deg}
     return Suited(
         voxel_mm=voxel_mm,
         strong_amplitude=strong,
         values={
-            "step_mm": rounded(row.step_voxels * voxel_mm),
+            "step_mm": rounded(step * voxel_mm),
             **turn,
             "min_amplitude": floor if is_usual else rounded(fraction * strong, 2),
-            "min_length_mm": rounded(MIN_LENGTH * voxel_mm),
-            "max_length_mm": rounded(MAX_LENGTH * voxel_mm),
+            "min_length_mm": rounded(shortest * voxel_mm),
+            "max_length_mm": rounded(longest * voxel_mm),
         },
         reasons={
-            "step_mm": f"voxel / {1 / row.step_voxels:g}",
-            "min_radius_mm": f"{RADIUS:g} voxel",
+            "step_mm": f"voxel / {1 / step:g}",
+            "min_radius_mm": f"{radius:g} voxel",
             "max_angle_deg": f"with {row.name}",
             "min_amplitude": why
             if is_usual
             else f"{fraction:g} of its strong peaks, {rounded(strong, 2):g}",
-            "min_length_mm": f"{MIN_LENGTH:g} voxels",
-            "max_length_mm": f"{MAX_LENGTH:g} voxels",
+            "min_length_mm": f"{shortest:g} voxels",
+            "max_length_mm": f"{longest:g} voxels",
         },
     )
 
@@ -219,7 +229,9 @@ def reconciled(
 
 def strong_amplitude(fod: FodLike) -> float:
     """Return the 95th percentile of the largest amplitude of each voxel that holds an FOD."""
-    if fod.vectors is not None:
+    if fod.kind == "image":
+        return 1.0  # the largest linearity there is; to look for less would take all of the image
+    if fod.kind != "sh":
         return float(np.quantile(fod.overview_values(), STRONG_QUANTILE))
     values = fod.values
     values = values[:: -(-len(values) // MAX_VOXELS)]
