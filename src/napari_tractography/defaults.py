@@ -24,6 +24,7 @@ from .directions import direction_set
 from .specs import ParameterSpec
 from .tracking.algorithms import BY_NAME
 from .tracking.algorithms.row import Algorithm
+from .units import MM, per_mm, symbol
 
 # By the kind of the FOD: the floor where amplitudes are as usual, and why. FODs that are scaled as
 # MRtrix3's get tckgen's default cutoff. The floor of peaks need not keep out side lobes, of which
@@ -93,32 +94,38 @@ class Suited:
     values: Mapping[str, float]
     reasons: Mapping[str, str]
 
-    def summary(self, parameters: Any) -> str:
+    def summary(self, parameters: Any, unit: str = MM) -> str:
         """Return one sentence on which values were chosen for the FOD, and how.
 
         Parameters
         ----------
         parameters : TrackingParameters
             Values of it that are others were set by a person, and are left out.
+        unit : str
+            Of lengths, see :mod:`.units`.
         """
-        parts = []
+        parts, scale = [], per_mm(unit)
         for name, value in self.values.items():
             if getattr(parameters, name) == value:
-                parts.append(f"{LABELS[name].format(value)} ({self.reasons[name]})")
+                label, shown = LABELS[name], value
+                if name.endswith("_mm"):
+                    label, shown = f"{label} {symbol(unit)}", value * scale
+                parts.append(f"{label.format(shown)} ({self.reasons[name]})")
             if name == "min_radius_mm" and parameters.min_radius_mm is not None:
                 parts.append(f"so a cone of {parameters.max_angle_deg:.3g} degrees")
         if not parts:
             return ""
-        return f"Defaults for voxels of {self.voxel_mm:.3g} mm: {', '.join(parts)}."
+        voxel = f"{self.voxel_mm * scale:.3g} {symbol(unit)}"
+        return f"Defaults for voxels of {voxel}: {', '.join(parts)}."
 
 
 LABELS = {
-    "step_mm": "step {:g} mm",
+    "step_mm": "step {:g}",
     "max_angle_deg": "cone {:g} degrees",
-    "min_radius_mm": "smallest radius {:g} mm",
+    "min_radius_mm": "smallest radius {:g}",
     "min_amplitude": "minimum amplitude {:g}",
-    "min_length_mm": "minimum length {:g} mm",
-    "max_length_mm": "maximum length {:g} mm",
+    "min_length_mm": "minimum length {:g}",
+    "max_length_mm": "maximum length {:g}",
 }
 
 _suited: WeakKeyDictionary[Any, dict[str, Suited]] = WeakKeyDictionary()

@@ -243,7 +243,8 @@ class Fod(Orientations):
             Zarr; of a list of scales the first. Where it has NaN, there is no orientation as far
             as the filters reach.
         affine : Grid or (4, 4) array_like, optional
-            Voxel coordinates to RAS+, in `unit`; without one a voxel counts as 1 `unit`.
+            Voxel coordinates to RAS+, in `unit`, or a grid, in mm; without one a voxel counts as
+            1 `unit`.
         sigma_mm : float, optional
             Noise scale, what is smaller is smoothed away; by default the voxel.
         rho_mm : float, optional

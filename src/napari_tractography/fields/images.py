@@ -24,11 +24,11 @@ from scipy import ndimage
 
 from ..errors import FileError, InvalidImageError, InvalidParameterError
 from ..grid import Grid
+from ..units import MM_IN, checked_unit
 
 logger = logging.getLogger(__name__)
 
 NAME = "image"
-MM_PER_UNIT = {"mm": 1.0, "um": 1e-3, "nm": 1e-6}
 SIGMA_VOXELS, RHO_VOXELS = 1.0, 3.0  # by default
 SMALLEST_SIGMA, SMALLEST_RHO = 0.5, 1.0  # in voxels; below, a Gaussian is no longer one
 TRUNCATE = 4.0  # standard deviations after which filters end, as in structure-tensor
@@ -227,10 +227,7 @@ def image_source(
         When the unit is unknown or the linearity no fraction.
     """
     array = _checked_image(image, name)
-    if unit not in MM_PER_UNIT:
-        raise InvalidParameterError(
-            f"unit = {unit!r} is unknown; choose one of {', '.join(MM_PER_UNIT)}."
-        )
+    checked_unit(unit)
     if not 0 <= min_linearity <= 1:
         raise InvalidParameterError(
             f"min_linearity = {min_linearity!r} is no fraction; give a number from 0 to 1."
@@ -273,14 +270,14 @@ def _grid_in_mm(
     shape: Sequence[int], affine: Grid | ArrayLike | None, unit: str, name: str
 ) -> Grid:
     if isinstance(affine, Grid):
-        affine = affine.affine
+        return Grid(shape, affine.affine, unit=affine.unit)
     if affine is None:
         logger.warning("%s has no physical scale: a voxel counts as 1 %s.", name, unit)
         affine = np.eye(4)
     matrix = np.array(affine, dtype=np.float64)
     if matrix.shape == (4, 4):
-        matrix[:3] *= MM_PER_UNIT[unit]
-    return Grid(shape, matrix)
+        matrix[:3] *= MM_IN[unit]
+    return Grid(shape, matrix, unit=unit)
 
 
 def _checked_image(image: Any, name: str) -> Any:
