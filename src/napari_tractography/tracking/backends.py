@@ -22,10 +22,12 @@ from .execution import Execution
 from .plain import run as plain
 from .plan import Plan
 from .report import PREPARING, STANDING_IN, Report
+from .tables.blocks import BlockTable
 
 logger = logging.getLogger(__name__)
 
 VARIABLE = "NAPARI_TRACTOGRAPHY_BACKEND"
+IN_BLOCKS = "orientations of an image are worked out where streamlines go, on the CPU alone so far"
 NAMES = "auto, cpu, cuda, cuda:0, cuda:1, ..., cuda:all"
 
 
@@ -133,6 +135,8 @@ def track_on_device(plan: Plan, execution: Execution) -> cuda.DeviceTractogram:
         When there is no GPU, when the backend is none or is several, or when the GPU fails.
     """
     wanted = _wanted(execution)
+    if isinstance(plan.table, BlockTable):
+        raise BackendError(f"device_arrays needs a GPU, and {IN_BLOCKS}; track without.")
     if wanted in ("cpu", "cuda:all"):
         raise BackendError(
             f"backend = {wanted!r} has no arrays on one device; with device_arrays choose cuda or "
@@ -164,6 +168,8 @@ def _wanted(execution: Execution) -> str:
 def _choose(wanted: str, plan: Plan, n_threads: int) -> Choice:
     if wanted == "cpu":
         return Choice()
+    if isinstance(plan.table, BlockTable):
+        return Choice(automatic=wanted == "auto", reason=IN_BLOCKS)
     home = _gpu_of_fod(plan, wanted)
     if home is not None:
         return Choice((home,), reason="the FOD lies on it")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import binary_fill_holes
 from superqt.utils import qthrottled
 
-from ..space.display import UNITS, DisplaySpace, display_space_of_layer
+from ..space.display import DisplaySpace, display_space_of_layer
 from ..space.layer_list import insert_beside, place_of_lowest
 from ..streamlines.layer import Streamlines
 from .on_volume import OnVolume
@@ -77,7 +77,6 @@ class SlicePlanes:
             shading="none",
             scale=self.space.scale,
             translate=self.space.translate,
-            units=UNITS,
             visible=viewer.dims.ndisplay == 3,
         )
         self.layer.space = self.space

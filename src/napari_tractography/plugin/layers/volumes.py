@@ -19,6 +19,7 @@ from ...errors import InvalidMaskError
 from ...fields.kinds import AUTO
 from ...fod import Fod
 from ...grid import Grid
+from ...units import symbol
 from ..space.display import DisplaySpace, display_space_of_layer
 from .opening import FOD_KEY, FodOpening, contrast_limits
 
@@ -170,7 +171,7 @@ def mask_of(layer: Layer, space: DisplaySpace) -> NDArray[np.bool_]:
     if (np.abs(placed) > PLACE_TOLERANCE * np.abs(space.scale)).any() or turned > PLACE_TOLERANCE:
         raise InvalidMaskError(
             f"The mask {layer.name} lies elsewhere than the FOD: its first voxel on the screen is "
-            f"at {_mm(own.translate)} mm, the FOD's at {_mm(space.translate)} mm; resample the "
+            f"at {_place(own)}, the FOD's at {_place(space)}; resample the "
             "mask to the FOD's grid (mrgrid mask regrid -template fod)."
         )
     inside = np.nan_to_num(np.asarray(layer.data)) != 0
@@ -206,7 +207,8 @@ def voxels_of(layer: Layer, space: DisplaySpace) -> tuple[NDArray[Any], Grid]:
         and (np.abs(placed) <= PLACE_TOLERANCE * np.abs(space.scale)).all()
     ):
         return space.from_volume(data), space.grid
-    affine = np.linalg.inv(space.world_to_display) @ own.grid.affine
+    shown = own.world_to_display @ own.grid.affine
+    affine = np.linalg.inv(space.world_to_display) @ shown
     return own.from_volume(data), Grid(own.grid.shape, affine)
 
 
@@ -214,5 +216,6 @@ def _xyz(shape: Iterable[int]) -> tuple[int, ...]:
     return tuple(int(n) for n in reversed(tuple(shape)))
 
 
-def _mm(position_zyx: Iterable[float]) -> str:
-    return "(" + ", ".join(f"{x:.1f}" for x in reversed(tuple(position_zyx))) + ")"
+def _place(space: DisplaySpace) -> str:
+    numbers = ", ".join(f"{x:.1f}" for x in reversed(space.translate))
+    return f"({numbers}) {symbol(space.unit)}"

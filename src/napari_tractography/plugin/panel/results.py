@@ -15,6 +15,7 @@ from qtpy.QtWidgets import QLabel, QProgressBar, QVBoxLayout, QWidget
 from ...tracking import report
 from ...tracking.report import advice
 from ...tractogram import Tractogram
+from ...units import MM, length_text, per_mm
 from ..session.bundles.state import BundleState
 from ..session.run_control import RunControl
 from ..session.runs import Run
@@ -213,10 +214,11 @@ class Results(QWidget):  # type: ignore[misc]
         if not len(tractogram):
             self.tell_of(run.bundle, tractogram.why_empty())
             return
-        lengths = tractogram.lengths_mm
+        lengths, unit = tractogram.lengths_mm, request.fod.grid.unit
         lines = [
-            f"<b>{len(tractogram):,} streamlines</b>, mean length {lengths.mean():.1f} mm "
-            f"({lengths.min():.1f} to {lengths.max():.1f})",
+            f"<b>{len(tractogram):,} streamlines</b>, mean length "
+            f"{length_text(lengths.mean(), unit)} ({lengths.min() * per_mm(unit):.1f} to "
+            f"{lengths.max() * per_mm(unit):.1f})",
             of_the_seeds(tractogram),
         ]
         if request.select is not None and not request.is_preview:
@@ -249,9 +251,9 @@ def bundle_summary(bundle: BundleState) -> str:
     tractogram = bundle.tractogram
     if tractogram is None or not len(tractogram):
         return ""
-    lines = [
-        f"<b>{len(tractogram):,} streamlines</b>, mean length {tractogram.lengths_mm.mean():.1f} mm"
-    ]
+    unit = MM if bundle.result_grid is None else bundle.result_grid.unit
+    mean = length_text(tractogram.lengths_mm.mean(), unit)
+    lines = [f"<b>{len(tractogram):,} streamlines</b>, mean length {mean}"]
     if bundle.is_opened:
         lines.append(f"opened from {html.escape(Path(bundle.path).name)}; not tracked here")
     return "<br>".join(lines)

@@ -25,6 +25,7 @@ from .display.appearance import AppearanceSection, display_specs
 from .display.pictures import KEPT_SPECS
 from .display.view import GLYPH_SPECS, ViewSection
 from .sections.device import BACKEND_SPEC, THREADS_SPEC, DeviceSection
+from .sections.seed import SeedSection
 from .sections.tracking import TrackingSection
 from .widgets.sections import Section
 
@@ -115,6 +116,7 @@ class Panel(Protocol):
     ----------
     tracking : TrackingSection
     seeding : list of controls
+    seeds : SeedSection
     appearance, scene, device, pictures
         The parts of the panel with further controls.
     live : QCheckBox
@@ -122,6 +124,7 @@ class Panel(Protocol):
 
     tracking: TrackingSection
     seeding: list[Any]
+    seeds: SeedSection
     appearance: AppearanceSection
     scene: ViewSection
     device: DeviceSection
@@ -196,6 +199,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
         return {
             "tracking": self._panel.tracking.kept,
             **{key: {c.name: c.value for c in group} for key, group in self._controls.items()},
+            "seeding": self._panel.seeds.kept,
             "panel": {
                 "live": self._panel.live.isChecked(),
                 "backend": of_device["backend"],

@@ -19,7 +19,7 @@ from psygnal import Signal
 from ...errors import InvalidSeedsError
 from ...seeding import SeedingParameters, seeding_specs
 from ..layers.on_volume import SeedPoints
-from ..space.display import AXIS_LABELS, UNITS, DisplaySpace
+from ..space.display import AXIS_LABELS, DisplaySpace
 from ..space.layer_list import insert_beside
 from .seeding import SeedSpheres
 
@@ -182,7 +182,6 @@ class SeedLayer:
                 border_color="black",
                 border_width=0.1,
                 blending="translucent_no_depth",  # in front of streamlines in 3-D, to be grabbed
-                units=UNITS,
                 axis_labels=AXIS_LABELS,
             )
             self._place(layer, np.empty((0, 3)))
@@ -285,7 +284,7 @@ def seed_size_voxels(space: DisplaySpace) -> float:
     """Return the diameter of a seed on the screen, big enough to be grabbed, in voxels along x."""
     if space.grid is None:
         return 4.0
-    sizes = space.grid.voxel_sizes_mm
+    sizes = space.per_mm * space.grid.voxel_sizes_mm
     longest = float((sizes * space.grid.shape).max())
     return max(SEED_VOXELS * float(sizes.min()), SEED_FRACTION * longest) / abs(space.scale[-1])
 

@@ -105,7 +105,8 @@ class SeedMouse:
 
     def _add_sphere(self, position_zyx: NDArray[np.float64]) -> None:
         regions = self._session.regions
-        regions.add_sphere(position_zyx, SPHERE_RADIUS_MM, regions.next_role, is_asleep=True)
+        radius_mm = regions.space.in_proportion(SPHERE_RADIUS_MM)
+        regions.add_sphere(position_zyx, radius_mm, regions.next_role, is_asleep=True)
 
     def _place(
         self, viewer: Any, event: Any, add: Callable[[NDArray[np.float64]], None]
@@ -186,6 +187,14 @@ class SeedMouse:
             QTimer.singleShot(0, lambda: self._session.remove_seeds(missed))
 
 
+def _voxel_values(data: Any, voxels: NDArray[np.intp]) -> NDArray[Any]:
+    """Read some voxels of an array, of Dask and Zarr without reading the rest."""
+    places = tuple(voxels.T)
+    if isinstance(data, np.ndarray):
+        return np.asarray(data[places])
+    return np.asarray(data.vindex[places] if hasattr(data, "vindex") else np.asarray(data)[places])
+
+
 @contextmanager
 def _without_tool(layer: Layer) -> Iterator[None]:
     """Put the tool of a layer away, so that napari does not use it for the press under way."""
@@ -240,10 +249,12 @@ def first_bright_voxel(
     near, far = np.asarray(near, dtype=float), np.asarray(far, dtype=float)
     n_steps = max(int(np.linalg.norm(far - near) / RAY_STEP_VOXELS), 1)
     along = near + (far - near) * ((np.arange(n_steps) + 0.5) / n_steps)[:, None]
-    voxels = np.floor(along + 0.5).astype(int)
-    inside = ((voxels >= 0) & (voxels < layer.data.shape)).all(axis=1)
-    voxels, along = voxels[inside], along[inside]
-    values = np.asarray(layer.data)[tuple(voxels.T)]
+    coarse = layer.data[-1] if layer.multiscale else layer.data  # as 3-D shows it
+    shape = np.array(coarse.shape)
+    inside = ((along > -0.5) & (along < np.array(layer.data.shape) - 0.5)).all(axis=1)
+    along = along[inside]
+    voxels = np.floor((along + 0.5) * (shape / layer.data.shape)).astype(int)
+    values = _voxel_values(coarse, np.clip(voxels, 0, shape - 1))
     low, high = layer.contrast_limits
     hits = np.flatnonzero(values > low + RAY_THRESHOLD * (high - low))
     if not len(hits):

@@ -143,11 +143,14 @@ class Session(Results):
 
     def choose_fod(self, layer: Layer | None) -> None:
         """Track in the FOD of a layer; seeds and streamlines move into its display space."""
-        if layer is self.fod_layer:
-            return
-        self.fod_layer = layer
-        self._follow_opening()
-        grid = fod_grid_of(layer)
+        if layer is not self.fod_layer:
+            self.fod_layer = layer
+            self._follow_opening()
+            self.retake_fod()
+
+    def retake_fod(self) -> None:
+        """Track in what the chosen layer holds now: another FOD, or one that was made anew."""
+        grid = fod_grid_of(self.fod_layer)
         if grid is not None:  # without one everything stays where it is
             self.space = DisplaySpace.of(grid)
             for other in self.viewer.layers:

@@ -21,6 +21,7 @@ from qtpy.QtGui import QColor, QImage, QPixmap
 from qtpy.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
 from scipy.ndimage import map_coordinates
 
+from ....maps.angles import Axis
 from ....maps.clusters import DISTANCE_MM
 from ....parameters import ParameterSpec
 from ....tractogram import Tractogram
@@ -38,8 +39,10 @@ from ..widgets.controls import (
     parameter_controls,
     set_values,
     show_row,
+    show_units,
     values_of,
 )
+from .axis import AxisControl
 from .clip_controls import ClipControls
 
 VOLUME = "a volume"
@@ -163,8 +166,15 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self.legend.setTextFormat(Qt.TextFormat.RichText)
         self.gradient = QLabel()
         self.clip = ClipControls(session)
+        self.axis = AxisControl(session, show_warning)
         self.form = form(
-            [self.controls[0], self.volume_choice, *self.controls[1:], *self.clip.controls]
+            [
+                self.controls[0],
+                self.axis,
+                self.volume_choice,
+                *self.controls[1:],
+                *self.clip.controls,
+            ]
         )
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -187,7 +197,8 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._colour = next(c for c in self.controls if c.name == "colour")
         self._colour_by.changed.connect(self._show_colour)
         self._show_colour()
-        on_change([*self.controls, self.volume_choice], self.apply)
+        on_change([*self.controls, self.volume_choice, self.axis], self.apply)
+        session.parameters_suited.connect(self.show_units)
         self._show_legend(None)
 
     def _show_colour(self, _value: Any = None) -> None:
@@ -198,6 +209,15 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         )
         for control, mode in of_modes:
             show_row(self.form, control, self._colour_by.value == mode)
+        chosen = MODES.get(self._colour_by.value)
+        about_axis = chosen is not None and chosen.about_axis
+        show_row(self.form, self.axis, about_axis)
+        self.axis.use(about_axis)
+
+    def show_units(self) -> None:
+        """Show lengths in the unit of the volume."""
+        space = self.session.space
+        show_units(self.form, self.controls, space.unit, space.in_proportion(1.0))
 
     def open(self) -> None:
         """Listen to the viewer."""
@@ -206,6 +226,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
     def close_appearance(self) -> None:
         """Stop listening to the viewer, and stop clustering."""
         self.clip.close()
+        self.axis.close()
         self.clustering.stop()
         self._follow(None)
         self._source = None
@@ -225,7 +246,9 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
     def look(self) -> dict[str, Any]:
         """What the controls say, to be kept with the bundle that they are for."""
         look = values_of([*self.controls, self.clip.choice])
-        return {**look, "volume": self.volume_choice.value, "slab_chosen": self._slab_chosen}
+        look |= {"volume": self.volume_choice.value, "slab_chosen": self._slab_chosen}
+        axis = self.axis.value
+        return {**look, "axis": None if axis is None else axis.numbers}
 
     def show_look(self, look: Mapping[str, Any], colour: str) -> None:
         """Show the look of another bundle, which its layer has already.
@@ -244,6 +267,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._is_showing = True
         try:
             set_values([*self.controls, self.clip.choice], wanted)
+            self.axis.value = Axis.of_numbers(wanted.get("axis"))
             if wanted.get("volume") in self.volume_choice.choices:
                 self.volume_choice.value = wanted.get("volume")
         finally:
@@ -293,11 +317,11 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         look = _look_of(layer)
         if layer.colour_by not in MODES:
             look.pop("colour_by", None)
-        look.pop("clip")  # a layer that a script clips is left alone
-        shown = values_of(self.controls)
+        shown = values_of(self.controls)  # without clip: a layer that a script clips is left alone
         self._is_showing = True
         try:
-            set_values(self.controls, {n: value for n, value in look.items() if shown[n] != value})
+            changed = {n: v for n, v in look.items() if n in shown and shown[n] != v}
+            set_values(self.controls, changed)
         finally:
             self._is_showing = False
         self._show_legend(layer)
@@ -309,6 +333,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         for name, value in wanted.items():
             if getattr(layer, name) != value:
                 setattr(layer, name, value)
+        layer.axis = self.axis.value
         if colour_by != CLUSTER:
             self.clustering.stop()
         if colour_by not in (VOLUME, SEED):
@@ -350,7 +375,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._show_legend(self.session.streamlines_layer)
 
     def _show_legend(self, layer: Streamlines | None) -> None:
-        colours = None if layer is None else layer.colours
+        colours = None if layer is None else layer.colours.shown_in(layer.space.unit)
         has_range = colours is not None and colours.limits is not None
         self.gradient.setVisible(has_range)
         self.legend.setVisible(has_range or bool(colours is not None and colours.categories))
@@ -392,6 +417,8 @@ def _look_of(layer: Streamlines | None) -> dict[str, Any]:
         return {}
     names = ("width", "opacity", "lit", "slab_mm", "max_vertices", "clip")
     look = {name: getattr(layer, name) for name in names}
+    if layer.axis is not None:
+        look["axis"] = layer.axis.numbers
     known = layer.colour_by in colour_help()
     return {**look, "colour_by": layer.colour_by} if known else look
 

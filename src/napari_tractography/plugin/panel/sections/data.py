@@ -20,9 +20,16 @@ from ....fields.kinds import AUTO, KINDS
 from ....files.fods import load_mask
 from ....files.paths import GivenUpError
 from ....fod import Fod
+from ....units import per_mm, symbol
 from ...export.scripts import PATH_KEY
 from ...layers.opening import FodOpening
-from ...layers.vectors import fod_of_vectors, vectors_layers
+from ...layers.sources.images import (
+    image_layers,
+    is_image_source,
+    settings_of,
+    take_image,
+)
+from ...layers.sources.vectors import fod_of_vectors, vectors_layers
 from ...layers.volumes import (
     fod_grid_of,
     fod_layer_data,
@@ -38,6 +45,7 @@ from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form
 from ..widgets.kind_dialog import ask_kind
 from ..widgets.sections import button, row
+from .image import ImageSection
 
 FOD_FILTER = "FOD, peaks, tensors (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5)"
 MASK_FILTER = "Mask (*.nii *.nii.gz *.mif *.mif.gz *.mih *.mgz *.mgh)"
@@ -68,9 +76,14 @@ class DataSection(QWidget):  # type: ignore[misc]
             name="fod",
             label="FOD",
             nullable=True,
-            choices=lambda _widget: fod_layers(layers) + vectors_layers(layers),
+            choices=lambda _widget: [
+                *fod_layers(layers),
+                *vectors_layers(layers),
+                *image_layers(layers),
+            ],
             tooltip="The FOD volume to track in, shown as its l = 0 map; peaks and tensors as "
-            "their largest amplitude and FA. Vectors on a regular grid are taken as peaks.",
+            "their largest amplitude and FA. Vectors on a regular grid are taken as peaks. In any "
+            "other 3-D image fibres are sought where streamlines go.",
         )
         self.mask_choice = widgets.ComboBox(
             name="mask",
@@ -106,6 +119,8 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.reading_row = row(self.reading, self.cancel_reading, stretch_first=True)
         self.reading_row.setVisible(False)
         layout.addWidget(self.reading_row)
+        self.image = ImageSection(session)
+        layout.addWidget(self.image)
         self.fod_choice.changed.connect(self._on_fod)
         self.mask_choice.changed.connect(self._on_mask)
         self.open_fod.clicked.connect(self._open_fod)
@@ -120,6 +135,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         """Stop listening to the viewer."""
         self.session.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
         self._follow_opening(None)
+        self.image.close_section()
 
     def refresh_layers(self) -> None:
         """Offer the layers that there are; without an FOD take the newest."""
@@ -190,7 +206,10 @@ class DataSection(QWidget):  # type: ignore[misc]
         if isinstance(layer, Vectors):
             self._take_vectors(layer)
             return
+        if layer is not None and fod_grid_of(layer) is None and not self._take_image(layer):
+            return
         self.session.choose_fod(layer)
+        self.image.follow()
         self._follow_opening(self.session.opening)
         self._fod_changed()
         if layer is not None and self.session.viewer.dims.ndisplay == 3:
@@ -209,6 +228,16 @@ class DataSection(QWidget):  # type: ignore[misc]
         insert_beside(self.session.viewer, made, 0)
         self.fod_choice.value = made
 
+    def _take_image(self, layer: Layer) -> bool:
+        """Seek fibres in an image; return whether that can be, and say why not."""
+        try:
+            take_image(layer, settings_of(layer))
+        except TractographyError as error:
+            self.fod_choice.value = self.session.fod_layer
+            show_error(str(error))
+            return False
+        return True
+
     def _follow_opening(self, opening: FodOpening | None) -> None:
         """Show how far the file has been read, and no other file."""
         if self._followed is not None:
@@ -224,7 +253,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         opening, fod = self.session.opening, self.session.fod
         self.kind.setVisible(fod is not None)
         if fod is not None:
-            self.kind.setText(_kind_text(fod))
+            self.kind.setText(_kind_text(fod, is_image_source(self.session.fod_layer)))
         self.reading_row.setVisible(opening is not None)
         if opening is not None:
             self.reading.setValue(int(PROGRESS_STEPS * opening.progress))
@@ -244,7 +273,10 @@ class DataSection(QWidget):  # type: ignore[misc]
             layer.opacity = self._opacity[now]
 
 
-def _kind_text(fod: Fod) -> str:
+def _kind_text(fod: Fod, is_image: bool) -> str:
+    if is_image:
+        size = " x ".join(f"{n:.4g}" for n in fod.grid.voxel_sizes_mm * per_mm(fod.grid.unit))
+        return f"Image, voxels of {size} {symbol(fod.grid.unit)}: fibres by its structure tensor"
     if fod.vectors is not None:
         order = f", order of {fod.vectors.order}" if fod.vectors.order else ""
         return f"{KINDS[fod.kind].text.capitalize()}{order}, {fod.vectors.axes} axes"

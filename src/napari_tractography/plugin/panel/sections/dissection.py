@@ -352,14 +352,15 @@ class Dissection(QWidget):  # type: ignore[misc]
         axis = int(dims.order[0]) - (dims.ndim - 3)
         ahead = np.zeros(3)
         ahead[axis] = 1.0
-        at, half = float(dims.point[-3:][axis]), layer.slab_mm / 2
+        at, half = float(dims.point[-3:][axis]), layer.slab / 2
         slab = axis, at - half, at + half
         return crossed(shown, offsets, stroke, ahead, slab=slab)
 
     def _touched(self, layer: Streamlines, places: Any, sight: Any) -> Any:
         """Take the sphere around where the mouse was pressed, on the streamline that is there."""
         centre = places[0]
-        radius = max(float(np.linalg.norm(p - centre)) for p in places) or CLICK_MM
+        radius = max(float(np.linalg.norm(p - centre)) for p in places)
+        radius = radius or layer.space.per_mm * layer.space.in_proportion(CLICK_MM)
         if self.session.viewer.dims.ndisplay == 3:
             number = layer.get_value(places[0], view_direction=sight, world=True)
             if number is not None:
@@ -369,7 +370,7 @@ class Dissection(QWidget):  # type: ignore[misc]
                 beside = beside - np.outer(beside @ ahead, ahead)
                 centre = shown[int(np.linalg.norm(beside, axis=1).argmin())]
         (centre_mm,) = np.asarray(layer.space.to_world(np.asarray(centre)[None]))
-        sphere = Region.sphere(centre_mm, radius, "include")
+        sphere = Region.sphere(centre_mm, radius / layer.space.per_mm, "include")
         return layer.tractogram.select_numbers(regions=[sphere])
 
     def _show_overlay(self) -> None:

@@ -9,6 +9,7 @@ from magicgui import widgets
 from napari.layers import Layer
 from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
 
+from ....defaults import rounded
 from ....seeding import SEED_SOURCES, seeding_specs
 from ...layers.volumes import mask_layers
 from ...session.seeding import chosen_ends
@@ -53,6 +54,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self.controls = parameter_controls(seeding_specs())
         named = {control.name: control for control in self.controls}
         self.source = named["source"]
+        self._radius_mm: float = SPECS["radius_mm"].default
         self.mask_choice = widgets.ComboBox(
             name="seed_mask",
             label="Seed mask",
@@ -85,11 +87,35 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self.source.changed.connect(self.show_source)
         self.mask_choice.changed.connect(self._on_mask)
         session.seeds_changed.connect(self.show_source)
+        session.parameters_suited.connect(self.show_units)
         session.regions.list_changed.connect(self.show_source)
         on_change(self.controls, self.table.viewport().update)
         on_change(self.controls, self._mark)
         self._mark()
         self.show_source()
+
+    def show_units(self) -> None:
+        """Show lengths in the unit of the volume."""
+        space, named = self.session.space, {control.name: control for control in self.controls}
+        for marks in self._marks:
+            marks.show_units(space.unit, space.in_proportion(1.0))
+        radius, before = named["radius_mm"], self._default("radius_mm")
+        self._radius_mm = rounded(space.in_proportion(SPECS["radius_mm"].default))
+        if radius.value == before:  # nobody set it
+            radius.value = self._radius_mm
+        self._mark()
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """The values to keep: the default in place of one that suits the volume."""
+        values = values_of(self.controls)
+        return {
+            name: SPECS[name].default if value == self._default(name) else value
+            for name, value in values.items()
+        }
+
+    def _default(self, name: str) -> Any:
+        return self._radius_mm if name == "radius_mm" else SPECS[name].default
 
     def refresh_layers(self) -> None:
         """Take up new, renamed and removed layers."""
@@ -134,11 +160,11 @@ class SeedSection(QWidget):  # type: ignore[misc]
         values = values_of(self.controls)
         for marks in self._marks:
             for name in marks.arrows:
-                default = SPECS[name].default
+                default = self._default(name)
                 marks.mark(name, is_default=values[name] == default, default=default)
 
     def _on_arrow(self, name: str) -> None:
-        set_values(self.controls, {name: SPECS[name].default})
+        set_values(self.controls, {name: self._default(name)})
 
     def _on_mask(self, layer: Layer | None) -> None:
         self.session.seed_mask_layer = layer

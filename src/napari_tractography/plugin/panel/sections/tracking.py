@@ -103,8 +103,11 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         values = {**self.session.parameters.to_dict(), **by_hand}
         if values.get("min_radius_mm") is not None or "max_angle_deg" not in values:
             values["max_angle_deg"] = round(self.session.parameters.max_angle_deg, 2)
+        space = self.session.space
         self._is_showing = True
         try:
+            for marks in self._marks:
+                marks.show_units(space.unit, space.in_proportion(1.0))
             set_values(self.controls, values)
         finally:
             self._is_showing = False
