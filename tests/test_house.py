@@ -27,7 +27,7 @@ FLOORS = {
             "fields",
             "fod",
             "files",
-            "tractogram seeds regions tissues interface phantoms selection",
+            "outcome tractogram streaming seeds regions tissues interface phantoms selection",
             "tracking",
             "maps recipes",
             "bundles",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError, TractographyError
-from .flags import add_execution, execution_from
+from .flags import add_execution, execution_of
 from .progress import print_result, track_with_progress
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ def run(options: argparse.Namespace) -> int:
     """Track again and compare; return the exit code."""
     from ..project import is_project
 
-    execution = execution_from(options)
-    if is_project(options.recipe):
-        return _replay_project(options, execution)
-    return _replay_recipe(options, execution)
+    with execution_of(options) as execution:
+        if is_project(options.recipe):
+            return _replay_project(options, execution)
+        return _replay_recipe(options, execution)
 
 
 def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
