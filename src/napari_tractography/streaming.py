@@ -56,7 +56,7 @@ class SavedTractogram(Outcome):
         self._lengths_mm.append(chunk.lengths_mm.copy())
         self._reasons.append(chunk.stop_reasons.copy())
         self._counts.append(np.diff(chunk.offsets))
-        self._sha.update(chunk.points.astype("<f4", copy=False))
+        self._sha.update(chunk.points.astype("<f4", copy=False).data)
 
     @property
     def n_streamlines(self) -> int:
@@ -82,10 +82,10 @@ class SavedTractogram(Outcome):
         """Return that of the streamlines as they were tracked, see :meth:`Tractogram.digest`."""
         sha = self._sha.copy()
         last = np.zeros(1, "<i8")
-        sha.update(last)
+        sha.update(last.data)
         for counts in self._counts:
             offsets = (last + np.cumsum(counts)).astype("<i8")
-            sha.update(offsets)
+            sha.update(offsets.data)
             last = offsets[-1:]
         return sha.hexdigest()
 
@@ -134,7 +134,7 @@ def save_chunks(
     target = Path(path)
     ending = ending_of(target, FORMATS, "a tractogram")
     check_points(dtype, ending, tolerance_mm)
-    grid = getattr(reference, "grid", reference)
+    grid = reference.grid if isinstance(reference, Fod) else reference
     if grid is None and ending == ".trk":
         raise FileError(
             "A .trk file needs the image it belongs to; pass reference=fod, or save as .tck."

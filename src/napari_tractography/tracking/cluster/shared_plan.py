@@ -19,6 +19,9 @@ from ..tables.data import FodTable
 from ..tables.vectors import VectorTable
 
 
+FILLED = ("coefficients", "masses")  # of an FOD's table, by kernels
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Array:
     """An array, and whether it can be written to.
@@ -62,16 +65,14 @@ class SharedPlan:
     @classmethod
     def of(cls, plan: Plan) -> SharedPlan:
         """Take what a plan on the host has, without its seeds."""
-        table, arrays = plan.table, plan.field
-        nothing = np.zeros((0, 0), np.float32)
+        table, nothing = plan.table, np.zeros((0, 0), np.float32)
+        names = _of_table(table)
         if isinstance(table, FodTable):
-            bare = {"coefficients": nothing, "masses": nothing}
-            table = replace(table, **bare)
-        else:
-            bare = {}
-        bare |= dict.fromkeys(_of_table(table), nothing)
-        return cls(_packed(table), _packed(arrays._replace(**bare)), plan.settings,
-                   _packed(plan.regions))  # fmt: skip
+            table = replace(table, coefficients=nothing.view(np.uint16), masses=nothing)
+            names = (*names, *FILLED)
+        bare: dict[str, Any] = dict.fromkeys(names, nothing)
+        field = _packed(plan.field._replace(**bare))
+        return cls(_packed(table), field, plan.settings, _packed(plan.regions))
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.table, self.field, self.settings, self.regions
