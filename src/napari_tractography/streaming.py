@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
@@ -148,6 +149,46 @@ def save_chunks(
         if not len(saved):
             raise InvalidSeedsError(saved.why_empty() + " Nothing was written.")
     return saved
+
+
+@dataclass(frozen=True, slots=True)
+class PartWriter:
+    """Writes each chunk to a file of its own; for the workers of a cluster, which all see a folder.
+
+    To be given to :meth:`napari_tractography.tracking.cluster.cluster.Cluster.apply`. Files are
+    named by their first streamline's seed: a task that is tried again writes the same file.
+
+    Attributes
+    ----------
+    folder : str
+        That is there, on every worker.
+    grid : Grid, optional
+        Of the image that the streamlines belong to.
+    ending : str
+        The format.
+    dtype, tolerance_mm
+        As of :func:`save_chunks`.
+    """
+
+    folder: str
+    grid: Grid | None = None
+    ending: str = ".trx"
+    dtype: str = "float32"
+    tolerance_mm: float | None = None
+
+    def __call__(self, chunk: Tractogram) -> tuple[str, int]:
+        """Write a chunk; return the file and how many streamlines are in it, "" where none are."""
+        if not len(chunk):
+            return "", 0
+        path = Path(self.folder) / f"part-{int(chunk.seed_index[0]):012d}{self.ending}"
+        save_chunks(
+            [chunk],
+            path,
+            reference=self.grid,
+            dtype=self.dtype,
+            tolerance_mm=self.tolerance_mm,
+        )
+        return str(path), len(chunk)
 
 
 def check_points(dtype: str, ending: str, tolerance_mm: float | None) -> None:

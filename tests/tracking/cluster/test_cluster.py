@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import os
 import signal
 import time
+from pathlib import Path
 
+import nibabel as nib
 import numpy as np
 import pytest
 from toys import random_fod
 
 import napari_tractography as nt
+from napari_tractography.cli import main
 from napari_tractography.errors import BackendError, InvalidParameterError
+from napari_tractography.phantoms import make_phantom
+from napari_tractography.streaming import PartWriter
 from napari_tractography.tracking.cluster.cluster import Cluster
 from napari_tractography.tracking.execution import Execution
 from napari_tractography.tracking.report import Report
@@ -94,6 +100,28 @@ def test_maps_come_back_and_streamlines_stay(workers, fod, seeds, here):
     maps = list(workers.apply(part, fod, seeds, PARAMETERS, execution=how))
     assert len(maps) == 3
     np.testing.assert_array_equal(sum(maps), nt.density(here, fod.grid))
+
+
+def test_each_task_writes_its_own_part(workers, fod, seeds, here, tmp_path):
+    write = PartWriter(str(tmp_path), fod.grid)
+    parts = list(workers.apply(write, fod, seeds, PARAMETERS, execution=Execution(block=1000)))
+    assert sum(n for _, n in parts) == len(here)
+    assert sorted(map(str, tmp_path.iterdir())) == [path for path, _ in parts]
+    whole = nt.Tractogram.concatenate([nt.load_tractogram(path) for path, _ in parts])
+    assert whole.digest() == here.digest()
+
+
+def test_the_command_tracks_on_a_cluster(workers, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    fod = make_phantom("arcs", lmax=4)
+    nib.save(nib.Nifti1Image(fod.coefficients, fod.grid.affine), "fod.nii.gz")
+    words = ["track", "fod.nii.gz", "--seed-fod", "--n-seeds", "300", "--step", "1"]
+    assert main([*words, "-o", "a.trx", "--quiet"]) == 0
+    address = workers.client.scheduler.address
+    assert main([*words, "-o", "b.trx", "--cluster", address, "--backend", "cpu"]) == 0
+    assert "digest" in capsys.readouterr().out
+    digests = [json.loads(Path(name).read_text())["digest"] for name in ("a.json", "b.json")]
+    assert digests[0] == digests[1]
 
 
 def test_what_has_to_see_the_streamlines_is_refused(workers, fod, seeds):

@@ -18,7 +18,6 @@ from ..tables.builders import empty_rows
 from ..tables.data import FodTable
 from ..tables.vectors import VectorTable
 
-
 FILLED = ("coefficients", "masses")  # of an FOD's table, by kernels
 
 
