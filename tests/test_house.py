@@ -27,7 +27,8 @@ FLOORS = {
             "fields",
             "fod orientations",
             "files",
-            "tractogram seeds regions tissues interface phantoms image_phantoms selection",
+            "outcome tractogram streaming seeds regions tissues interface phantoms image_phantoms "
+            "selection",
             "tracking",
             "maps recipes",
             "bundles",

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from .errors import FileError, InvalidTractogramError
 from .files.formats.weights import checked_weights
 from .grid import Grid
+from .outcome import Outcome
 from .selection.joining import gathered, joined
 from .selection.passing import Criteria, between, passing
 from .selection.segments import lengths_mm
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from .selection.index import SpatialIndex
 
 
-class Tractogram:
+class Tractogram(Outcome):
     """Streamlines in space.
 
     Parameters
@@ -97,8 +98,10 @@ class Tractogram:
                 f"offsets must rise from 0 to the number of points, {len(self.points)}; "
                 f"they are {self.offsets[:3]} ... {self.offsets[-1:]}."
             )
-        # The extremes show NaN and infinity without a temporary as large as the points.
-        if self.points.size and not np.isfinite((self.points.min(), self.points.max())).all():
+        # The extremes show NaN and infinity without a temporary as large as the points. Of a file
+        # that is mapped into memory they would have to be read, all of them.
+        checked = self.points[:0] if isinstance(points, np.memmap) else self.points
+        if checked.size and not np.isfinite((checked.min(), checked.max())).all():
             raise InvalidTractogramError(
                 f"{int((~np.isfinite(self.points)).any(axis=1).sum())} points are not finite; "
                 "remove those streamlines."
@@ -365,46 +368,6 @@ class Tractogram:
             weights=self.weights,
         )
         write_streamlines(arrays, path, grid)
-
-    def summary(self) -> str:
-        """Return the run in words: counts, lengths and why streamlines ended."""
-        lines = [
-            f"{self.n_streamlines} streamlines from {self.n_seeds} seeds, {self.n_points} points"
-        ]
-        if self.n_streamlines:
-            lengths = self.lengths_mm
-            lines.append(
-                f"length {lengths.mean():.1f} mm on average, {lengths.min():.1f} to "
-                f"{lengths.max():.1f} mm"
-            )
-        for title, found in (("ends", self.ends()), ("no streamline", self.discarded())):
-            lines += [f"{title}:"] if found else []
-            lines += [f"{count:>10}  {reason.text}" for reason, count in found]
-        return "\n".join(lines)
-
-    def reasons(self) -> list[tuple[StopReason, int]]:
-        """Return (reason, count), the commonest first, without zeros and without the seed end."""
-        found = [(r, n) for r, n in self.tally.items() if n and r is not StopReason.SEED]
-        return sorted(found, key=lambda item: (-item[1], item[0]))
-
-    def ends(self) -> list[tuple[StopReason, int]]:
-        """Return (reason, count) of the ends of the streamlines, as :meth:`reasons` does."""
-        return [(reason, count) for reason, count in self.reasons() if not reason.rejects]
-
-    def discarded(self) -> list[tuple[StopReason, int]]:
-        """Return (reason, count) of the seeds that gave no streamline, as :meth:`reasons` does."""
-        return [(reason, count) for reason, count in self.reasons() if reason.rejects]
-
-    def why_empty(self) -> str:
-        """Return one sentence on why there are no streamlines and what to change, or ""."""
-        if self.n_streamlines:
-            return ""
-        reasons = self.reasons()
-        if not reasons:
-            return "No streamlines: there were no seeds; place one."
-        reason, count = reasons[0]
-        remedy = f"; {reason.remedy}" if reason.remedy else ""
-        return f"No streamlines from {self.n_seeds} seeds: {count} x {reason.text}{remedy}."
 
     def __repr__(self) -> str:
         return f"Tractogram({self.n_streamlines} streamlines, {self.n_points} points)"

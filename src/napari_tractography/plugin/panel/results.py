@@ -32,6 +32,7 @@ OUTDATED = "The parameters have changed since: Run again."
 WAITING = "Live waits, to keep your edits: Run or Undo."
 AWAITING = "Reading the FOD: tracking begins when it is read."
 PREPARING = "Preparing the engine, up to a minute at first."
+WORKERLESS = "The cluster has no workers yet: the run begins with the first."
 SLOWER = "Slower for the first seconds, while the engine is prepared."
 HIDDEN = "The layer {} is hidden: click its eye, or Run."
 PREVIEW = "A preview: Run tracks all {:,}."
@@ -41,13 +42,14 @@ NOTICE_HELP = {
     "your edits; undo all of them and Live goes on.",
     AWAITING: "Seeds and parameters may be changed meanwhile. Cancel takes Run back.",
     PREPARING: "The engine is compiled on the first run on a machine, and read from a cache later.",
+    WORKERLESS: "Workers may be waiting in the queue of a batch system. Cancel ends the run.",
     SLOWER: "The streamlines are the same. On the first run on a machine the engine is compiled, "
     "and read from a cache later.",
 }
 # Dark on amber, to be read in a dark and in a light window.
 NOTICE_STYLE = "background: #f2b632; color: #1b1b1b; border-radius: 3px; padding: 2px 6px;"
 QUIET_STYLE = "padding: 2px 6px;"
-OF_A_RUN = (PREPARING, SLOWER)
+OF_A_RUN = (PREPARING, SLOWER, WORKERLESS)
 QUIET = (SLOWER,)  # what is said and needs nobody to do anything
 
 
@@ -192,6 +194,8 @@ class Results(QWidget):  # type: ignore[misc]
             self.progress.setRange(0, 0)  # busy
         if run.report.phase == report.STANDING_IN:
             self._show_notice(SLOWER)
+        elif run.report.phase == report.WAITING:
+            self._show_notice(WORKERLESS)
         elif run.report.phase == report.PREPARING and run.seconds > PREPARING_SECONDS:
             self._show_notice(PREPARING)
             if not run.n_done and not run.request.is_preview:

@@ -27,7 +27,7 @@ from ...parameters import TrackingParameters
 from ...regions import Region
 from ...seeding import ACCEPTED, SeedingParameters
 from ...tissues import Tissues, check_tissues
-from ...tracking.inputs import Execution
+from ...tracking.execution import Execution, Runner
 from ..layers.layer_watch import Watch
 from ..layers.opening import FodOpening
 from ..layers.region_entries import Entry
@@ -67,7 +67,7 @@ class Session(Results):
     parameters : TrackingParameters
         With which a run is tracked: the last of :attr:`tracking` that were possible.
     seeding : SeedingParameters
-    backend, n_threads : str, int or None
+    backend, n_threads : str or Runner, int or None
         What the full run is tracked on; see
         :class:`~napari_tractography.tracking.inputs.Execution`.
     bundle : BundleState
@@ -98,7 +98,7 @@ class Session(Results):
         self.tracking = TrackingValues()
         self.parameters = self.tracking.parameters()
         self.seeding = SeedingParameters()
-        self.backend = "auto"
+        self.backend: str | Runner = "auto"
         self.n_threads: int | None = None
         self.seeds.layer_changed.connect(self.seeds_changed.emit)
         self.seeds.changed.connect(self._on_seeds)
@@ -422,9 +422,15 @@ class Session(Results):
             include_rule=self.regions.rule,
             tissues=self.tissues,
             select=sum(seeding.n_each) if selects else None,
-            execution=Execution(self.backend, self.n_threads),
+            execution=self.execution,
             n_preview=n_preview,
         )
+
+    @property
+    def execution(self) -> Execution:
+        """How the full run is done; the threads are those of this machine, not of a cluster's."""
+        here = isinstance(self.backend, str)
+        return Execution(self.backend, self.n_threads if here else None)
 
     # -- the result ----------------------------------------------------------------------------
 

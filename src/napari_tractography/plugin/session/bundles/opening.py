@@ -102,7 +102,7 @@ class Opening:
         """Begin; `ended` is emitted at the end."""
         self.is_under_way = True
         session = self.bundles.session
-        execution = Execution(session.backend, session.n_threads)
+        execution = session.execution
         self._worker = _track(self, execution)
         self._worker.yielded.connect(self._on_made)
         self._worker.finished.connect(self._on_finished)
