@@ -21,7 +21,7 @@ from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.widgets.controls import set_values
 from napari_tractography.plugin.space.camera import orient
 from napari_tractography.plugin.space.display import DisplaySpace
-from napari_tractography.plugin.streamlines.colours import ELEVATION, HELIX
+from napari_tractography.plugin.streamlines.colours import HELIX
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 from .canvas import HEART, NOTHING, SETTLE_MS, Picture, finish, look_from, show_docks
@@ -117,14 +117,15 @@ def draw_image(viewer: Any, _given: None) -> NDArray[np.uint8]:
     ((data, attributes, _),) = sample_tube()
     layer = viewer.add_image(data, **attributes)
     panel.fod_choice.value = layer
-    panel.session.add_seeds_mm(np.array([[0.45, 0.3, 0.0], [-0.6, 0.0, 0.1]]))
-    set_values(panel.seeding, {"n_per_seed": 300, "radius_mm": 0.06})
+    panel.session.add_seeds_mm(np.array([[0.36, 0.0, 0.0], [0.54, 0.0, 0.0], [0.7, 0.0, 0.0]]))
+    set_values(panel.seeding, {"n_per_seed": 300, "radius_mm": 0.04})
     panel.appearance.axis.value = MIDDLE
-    set_values(panel.appearance.controls, {"colour_by": ELEVATION})
+    set_values(panel.appearance.controls, {"colour_by": HELIX})
+    set_values(panel.tracking.controls, {"max_length_mm": 2.5})
     panel.run()
     while panel.runs.current is not None:
         QTest.qWait(20)
-    viewer.reset_view()
+    look_from(viewer, (-0.6, 0.55, -0.6))
     QTest.qWait(SETTLE_MS)
     return np.asarray(viewer.screenshot(canvas_only=False, flash=False)[..., :3])
 
