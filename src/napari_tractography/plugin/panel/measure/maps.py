@@ -23,6 +23,7 @@ from ...session.bundles.measuring import Watch
 from ...space.display import DisplaySpace
 
 VISITATION_KEY = "visitation"  # layer.metadata[VISITATION_KEY]: the Visitation that it shows
+VISITATION = "Visitation"
 COLORMAP = "inferno"
 
 MakeMap = Callable[[Watch, Tractogram, Grid, str], list[Layer]]
@@ -87,7 +88,7 @@ MAPS: dict[str, tuple[MakeMap, str]] = {
     "Density": (density_layers, "How many streamlines pass each voxel, each once."),
     "Mask": (mask_layers_of, "The voxels that a streamline passes."),
     "End points": (end_layers, "How many streamlines end in each voxel."),
-    "Visitation": (
+    VISITATION: (
         visitation_layers,
         "The probability that a streamline visits each voxel, and its standard error.",
     ),

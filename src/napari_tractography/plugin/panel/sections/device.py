@@ -14,7 +14,7 @@ from typing import Any
 
 from magicgui import widgets
 from qtpy.QtCore import Qt, QTimer
-from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QWidget
 
 from ....fields.kinds import SH
 from ....parameters import ParameterSpec
@@ -25,6 +25,7 @@ from ...session.run_control import RunControl
 from ...session.runs import Run
 from ...session.session import Session
 from ..widgets.controls import form, parameter_control, tooltip
+from ..widgets.sections import stack
 
 LOOK_AFTER_MS = 1000  # after the window has opened
 WARM_AFTER_MS = 0  # after it has opened, or another FOD or algorithm was chosen
@@ -110,10 +111,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.spent = _text(
             "Seconds that the last run spent in each part; on a GPU parts run side by side."
         )
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        for part in (self.form, self.gpu_memory, self.problem, self.took, self.spent):
-            layout.addWidget(part)
+        stack(self, self.form, self.gpu_memory, self.problem, self.took, self.spent)
         self.backend.changed.connect(self._on_backend)
         self.threads.changed.connect(self._on_threads)
         runs.finished.connect(self._on_run_finished)
