@@ -86,13 +86,13 @@ def layers_of(entries: Iterable[Entry]) -> list[Layer]:
 def show_spheres_in(layer: Spheres, before: DisplaySpace, space: DisplaySpace) -> None:
     layer.metadata[SPACE_KEY] = layer.space = space
     with layer.events.data.blocker():
-        layer.data = space.to_display(before.to_world(layer.data))
+        layer.data = space.shown_at(before.places_at(layer.data))
 
 
 def make_regions(entry: Entry, space: DisplaySpace) -> Iterable[Region]:
     layer = entry.layer
     if isinstance(layer, Spheres):
-        centres = space.to_world(layer.data)
+        centres = space.places_at(layer.data)
         for centre, size in zip(centres, np.asarray(layer.size, dtype=float), strict=True):
             yield Region.sphere(centre, float(size) / 2, entry.role, name=layer.name)
         return

@@ -20,6 +20,7 @@ from ...errors import InvalidGridError
 from ...grid import Grid
 
 # The same units on every layer: napari takes them into account when it draws.
+PLACE_DECIMALS = 6  # of the mm of what a person places
 UNITS = ("mm", "mm", "mm")
 # What the sliders are called: the direction in which each axis increases.
 AXIS_LABELS = ("S", "A", "R")
@@ -170,6 +171,16 @@ class DisplaySpace:
         inverse = np.linalg.inv(self.world_to_display)
         points = np.asarray(points_zyx, dtype=np.float64).reshape(-1, 3)[:, ::-1]
         return np.asarray(points @ inverse[:3, :3].T + inverse[:3, 3])
+
+    def shown_at(self, places_mm: ArrayLike) -> NDArray[np.float64]:
+        """Map (n, 3) RAS+ mm of a few places to display mm, axes z, y, x, float64."""
+        places = np.asarray(places_mm, dtype=np.float64).reshape(-1, 3)
+        there = self.world_to_display
+        return np.asarray((places @ there[:3, :3].T + there[:3, 3])[:, ::-1])
+
+    def places_at(self, points_zyx: ArrayLike) -> NDArray[np.float64]:
+        """Map (n, 3) display mm to RAS+ mm, rounded: the same after any number of round trips."""
+        return np.asarray(np.round(self.to_world(points_zyx), PLACE_DECIMALS) + 0.0)  # no -0
 
 
 def display_space_of_layer(layer: Any) -> DisplaySpace:

@@ -20,7 +20,7 @@ from ....files.paths import GivenUpError
 from ....maps.direction_colours import direction_colours
 from ....parameters import ParameterSpec
 from ...layers.planes import SlicePlanes, plane_sources
-from ...layers.volumes import voxels_of
+from ...layers.volumes import FADED, voxels_of
 from ...session.session import Session
 from ...space.display import AXIS_LABELS
 from ...space.layer_list import insert_beside
@@ -230,7 +230,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         kwargs = space.layer_kwargs
         kwargs["metadata"][MAP_KEY] = fod_layer.name
         layer = Image(
-            np.ascontiguousarray(space.volume((255 * rgb).astype(np.uint8))),
+            np.ascontiguousarray(space.volume(_faded(rgb))),
             rgb=True,
             name=MAP_NAME if weighted_by is None else f"{MAP_NAME}, by {weighted_by.name}",
             blending="translucent_no_depth",
@@ -275,3 +275,9 @@ class SlicesBox(QWidget):  # type: ignore[misc]
                 if placed is None and np.allclose(layer.scale, self.session.space.scale):
                     return values, layer
         return None, None
+
+
+def _faded(rgb: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return colours from 0 to 1 as RGBA that fades where it is dark: no black box on white."""
+    alpha = np.minimum(rgb.max(axis=-1, keepdims=True) / FADED, 1.0)
+    return np.asarray(np.rint(255 * np.concatenate([rgb, alpha], axis=-1)), dtype=np.uint8)

@@ -18,7 +18,7 @@ from ....maps.measures.bundles import grid_around
 from ....maps.measures.scalars import ScalarMap, name_of
 from ....maps.measures.visitation import Visitation, visitation
 from ....tractogram import Tractogram
-from ...layers.volumes import fod_grid_of, mask_layer_data, mask_layers, voxels_of
+from ...layers.volumes import faded, fod_grid_of, mask_layer_data, mask_layers, voxels_of
 from ...session.bundles.measuring import Watch
 from ...space.display import DisplaySpace
 
@@ -117,9 +117,9 @@ def _map_layer(values: NDArray[Any], grid: Grid, name: str) -> Layer:
     return Image(
         np.ascontiguousarray(space.volume(values)),
         name=name,
-        colormap=COLORMAP,
+        colormap=faded(COLORMAP),
         contrast_limits=(0.0, most),
-        blending="additive",
+        blending="translucent_no_depth",
         rendering="mip",
         **space.layer_kwargs,
     )

@@ -134,7 +134,7 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
 
     def _take(self, row: int, column: int, text: str) -> None:
         if column == 0:
-            self._session.move_seed(row, self._session.space.to_display(_point(text))[0])
+            self._session.move_seed(row, self._session.space.shown_at(_point(text))[0])
             return
         spec = OWN_SPECS[column - 1]
         try:
