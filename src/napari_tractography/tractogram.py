@@ -14,7 +14,7 @@ from .errors import FileError, InvalidTractogramError
 from .files.formats.weights import checked_weights
 from .grid import Grid
 from .outcome import Outcome
-from .selection.joining import gathered, joined
+from .selection.joining import OfChosen, gathered, joined
 from .selection.passing import Criteria, between, passing
 from .selection.segments import lengths_mm
 from .stop import StopReason
@@ -60,13 +60,16 @@ class Tractogram(Outcome):
         "_lengths_mm",
         "_origin",
         "_points",
+        "_seed_index",
+        "_stop_reasons",
+        "_weights",
         "n_seeds",
         "offsets",
-        "seed_index",
-        "stop_reasons",
         "tally",
-        "weights",
     )
+    seed_index = OfChosen[NDArray[np.int64]]()
+    stop_reasons = OfChosen[NDArray[np.uint8]]()
+    weights = OfChosen[NDArray[np.float32] | None]()
 
     def __init__(
         self,
@@ -107,10 +110,10 @@ class Tractogram(Outcome):
                 "remove those streamlines."
             )
         n = self.n_streamlines
-        self.seed_index: NDArray[np.int64] = (
+        self.seed_index = (
             np.arange(n) if seed_index is None else np.ascontiguousarray(seed_index, dtype=np.int64)
         )
-        self.stop_reasons: NDArray[np.uint8] = (
+        self.stop_reasons = (
             np.zeros((n, 2), dtype=np.uint8)
             if stop_reasons is None
             else np.ascontiguousarray(stop_reasons, dtype=np.uint8)
@@ -118,9 +121,7 @@ class Tractogram(Outcome):
         self._lengths_mm: NDArray[np.float32] | None = (
             None if lengths_mm is None else np.ascontiguousarray(lengths_mm, dtype=np.float32)
         )
-        self.weights: NDArray[np.float32] | None = (
-            None if weights is None else checked_weights(weights, n)
-        )
+        self.weights = None if weights is None else checked_weights(weights, n)
         for label, array, shape in (
             ("seed_index", self.seed_index, (n,)),
             ("stop_reasons", self.stop_reasons, (n, 2)),
@@ -171,6 +172,9 @@ class Tractogram(Outcome):
             origin = self._origin
             if origin is not None:
                 base, numbers = origin
+                _ = self.seed_index, self.stop_reasons, self.weights
+                if base._lengths_mm is not None:
+                    _ = self.lengths_mm
                 self._points = gathered(base.points, base.offsets, numbers)
                 self._origin = None  # last: another thread may be here, too
         assert self._points is not None
@@ -212,28 +216,24 @@ class Tractogram(Outcome):
         return made
 
     def chosen(self, numbers: ArrayLike) -> Tractogram:
-        """Return some streamlines, whose points are gathered when they are first asked for.
+        """Return some streamlines, whose points and values are gathered when first asked for.
 
-        Until then they keep these in memory. Meant for what is chosen anew again and again, such as
-        what passes a sphere that is moved, of which only a part is looked at.
+        Until points are they keep these in memory. Meant for what passes a sphere that is moved.
 
         Parameters
         ----------
         numbers : (n,) array_like of int
         """
         rows = np.asarray(numbers, dtype=np.int64)
-        made = Tractogram.empty()
+        made = Tractogram.__new__(Tractogram)
+        for name in self.__slots__:
+            setattr(made, name, None)  # what is picked when it is asked for
         made.offsets = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[rows])])
-        made._points = None
         made._origin = self, rows
         if self._origin is not None:
             base, picked = self._origin
             made._origin = base, picked[rows]
-        made.seed_index = self.seed_index[rows]
-        made.stop_reasons = self.stop_reasons[rows]
-        made._lengths_mm = None if self._lengths_mm is None else self._lengths_mm[rows]
-        made.weights = None if self.weights is None else self.weights[rows]
-        made.n_seeds = len(rows)
+        made.tally, made.n_seeds = {}, len(rows)
         return made
 
     def with_weights(self, weights: ArrayLike | None) -> Tractogram:

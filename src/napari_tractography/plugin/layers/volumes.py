@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from napari.layers import Image, Labels, Layer
-from napari.utils.colormaps import Colormap
+from napari.utils.colormaps import Colormap, ensure_colormap
 from numpy.typing import NDArray
 
 from ...errors import InvalidMaskError
@@ -31,6 +31,14 @@ GREY = Colormap(
     [[0, 0, 0, 0], [FADED, FADED, FADED, 1], [1, 1, 1, 1]], name="grey", controls=[0, FADED, 1]
 )
 PLACE_TOLERANCE = 0.01  # of a voxel: what file formats round
+
+
+def faded(name: str) -> Colormap:
+    """Return a colormap of napari whose low end fades away, whatever lies behind."""
+    base = ensure_colormap(name)
+    colours = np.array(base.colors, dtype=float)
+    colours[:, 3] = np.minimum(np.linspace(0, 1, len(colours)) / FADED, 1.0)
+    return Colormap(colours, name=f"{name}, faded", controls=base.controls)
 
 
 def fod_layer_data(fod: Fod) -> LayerData:

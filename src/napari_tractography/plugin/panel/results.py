@@ -9,8 +9,8 @@ import html
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import Qt, QTimer
-from qtpy.QtWidgets import QLabel, QProgressBar, QVBoxLayout, QWidget
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QLabel, QProgressBar, QWidget
 
 from ...tracking import report
 from ...tracking.report import advice
@@ -21,6 +21,7 @@ from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
+from .widgets.sections import delayed, stack
 
 PROGRESS_STEPS = 1000
 LINES = 6  # room for the usual result, so that little moves
@@ -94,13 +95,8 @@ class Results(QWidget):  # type: ignore[misc]
         policy = self.notice.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.notice.setSizePolicy(policy)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.label)
-        self._compare = QTimer(self)
-        self._compare.setSingleShot(True)
-        self._compare.setInterval(NOTICE_MS)
-        self._compare.timeout.connect(self.refresh_notice)
+        stack(self, self.label)
+        self._compare = delayed(self, NOTICE_MS, self.refresh_notice)
         self._show_notice("")
         self.rest()
         runs.started.connect(self._on_started)
@@ -227,7 +223,9 @@ class Results(QWidget):  # type: ignore[misc]
         ]
         if request.select is not None and not request.is_preview:
             lines += too_few(len(tractogram), request.select)
-        to_change = advice(tractogram, request.parameters) if request.is_whole else ""
+        is_short = request.select is None or len(tractogram) < request.select
+        is_advised = request.is_whole and is_short  # who got as many as were asked for needs none
+        to_change = advice(tractogram, request.parameters) if is_advised else ""
         lines.append(of_the_ends(tractogram, n_shown=1 if to_change else REASONS_SHOWN))
         if to_change:
             lines.append(f"<b>{html.escape(to_change)}</b>")

@@ -72,7 +72,7 @@ class SeedLayer:
         if layer is None or not len(layer.data):
             return np.empty((0, 3))
         voxels = np.asarray(layer.data, dtype=float)
-        return self.space.to_world(voxels * layer.scale + layer.translate)
+        return self.space.places_at(voxels * layer.scale + layer.translate)
 
     @property
     def own(self) -> dict[str, NDArray[np.float64]]:
@@ -136,7 +136,7 @@ class SeedLayer:
         layer = self.ensure_layer()
         with self.changed.blocked():
             layer.selected_data = set()
-            positions = np.asarray(self.space.to_display(seeds_mm), dtype=float).reshape(-1, 3)
+            positions = self.space.shown_at(seeds_mm)
             layer.data = (positions - layer.translate) / layer.scale
             layer.features = {name: values.copy() for name, values in own.items()}
             layer.feature_defaults = _no_values(1)
@@ -234,7 +234,7 @@ class SeedLayer:
         """Place seeds at (n, 3) RAS+ mm, with radii and numbers of their own; see :attr:`own`."""
         if len(positions_mm):
             n = len(self)
-            self.add(np.asarray(self.space.to_display(positions_mm), dtype=float))
+            self.add(self.space.shown_at(positions_mm))
             assert self.layer is not None
             values = self.own
             for name, found in own.items():
@@ -260,7 +260,7 @@ class SeedLayer:
         layer.metadata[SEEDS_KEY] = layer.space = self.space
         layer.scale, layer.translate = np.abs(self.space.scale), self.space.translate
         if len(layer.data):
-            positions = np.asarray(self.space.to_display(seeds_mm), dtype=float)
+            positions = self.space.shown_at(seeds_mm)
             layer.data = (positions - layer.translate) / layer.scale
             layer.size = seed_size_voxels(self.space)
 

@@ -305,7 +305,7 @@ class Session(Results):
     def add_seeds_mm(self, points_mm: NDArray[np.floating]) -> None:
         """Add seeds at (n, 3) RAS+ mm."""
         self.adding_seeds.emit()
-        self.seeds.add(np.asarray(self.space.to_display(points_mm), dtype=float))
+        self.seeds.add(self.space.shown_at(points_mm))
 
     def owns(self, layer: Layer) -> bool:
         """Tell whether the mouse may drag points of a layer: seeds, and spheres of regions."""

@@ -23,6 +23,7 @@ from ...units import MM, VOXEL, per_mm
 NAPARI_UNITS = {VOXEL: "pixel"}  # the others have the same names
 NAMES = {"millimeter": "mm", "micrometer": "um", "nanometer": "nm"}  # as napari's units say them
 BRAIN_VOXEL_MM = 2.0  # of which lengths on the screen were thought
+PLACE_DECIMALS = 6  # of what a person places, in the unit of the display
 # What the sliders are called: the direction in which each axis increases.
 AXIS_LABELS = ("S", "A", "R")
 
@@ -203,6 +204,20 @@ class DisplaySpace:
         inverse = np.linalg.inv(self.world_to_display)
         points = np.asarray(points_zyx, dtype=np.float64).reshape(-1, 3)[:, ::-1]
         return np.asarray(points @ inverse[:3, :3].T + inverse[:3, 3])
+
+    def shown_at(self, places_mm: ArrayLike) -> NDArray[np.float64]:
+        """Map (n, 3) RAS+ mm of a few places to display coordinates, axes z, y, x, float64."""
+        places = np.asarray(places_mm, dtype=np.float64).reshape(-1, 3)
+        there = self.world_to_display
+        return np.asarray((places @ there[:3, :3].T + there[:3, 3])[:, ::-1])
+
+    def places_at(self, points_zyx: ArrayLike) -> NDArray[np.float64]:
+        """Map (n, 3) display coordinates to RAS+ mm; the same after any number of round trips.
+
+        They are rounded, in the unit of the display.
+        """
+        places = np.round(self.to_world(points_zyx) * self.per_mm, PLACE_DECIMALS) / self.per_mm
+        return np.asarray(places + 0.0)  # no -0
 
 
 def display_space_of_layer(layer: Any) -> DisplaySpace:

@@ -11,14 +11,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from magicgui import widgets
 from napari.layers import Image, Layer
 from napari.utils.colormaps import ensure_colormap
 from napari.utils.notifications import show_warning
 from numpy.typing import NDArray
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor, QImage, QPixmap
-from qtpy.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLabel, QWidget
 from scipy.ndimage import map_coordinates
 
 from ....maps.angles import Axis
@@ -35,6 +34,7 @@ from ...streamlines.colours import DEFAULT_COLOUR, MODES, ONE_COLOUR, rgba_of
 from ...streamlines.layer import MAX_VERTICES, Streamlines
 from ..widgets.controls import (
     form,
+    layer_choice,
     on_change,
     parameter_controls,
     set_values,
@@ -42,6 +42,7 @@ from ..widgets.controls import (
     show_units,
     values_of,
 )
+from ..widgets.sections import stack
 from .axis import AxisControl
 from .clip_controls import ClipControls
 
@@ -151,16 +152,11 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         super().__init__(parent)
         self.session = session
         self.controls = parameter_controls(display_specs())
-        self.volume_choice = widgets.ComboBox(
-            name="volume",
-            label="Volume",
-            nullable=True,
-            choices=self._volume_choices,
-            tooltip="The image whose values colour the streamlines, sampled along them.",
-        )
-        # Long names of layers are not to widen the panel.
-        self.volume_choice.native.setSizePolicy(
-            QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed
+        self.volume_choice = layer_choice(
+            "volume",
+            "Volume",
+            self._volumes,
+            "The image whose values colour the streamlines, sampled along them.",
         )
         self.legend = QLabel()
         self.legend.setTextFormat(Qt.TextFormat.RichText)
@@ -176,11 +172,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
                 *self.clip.controls,
             ]
         )
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.form)
-        layout.addWidget(self.gradient)
-        layout.addWidget(self.legend)
+        stack(self, self.form, self.gradient, self.legend)
         self._slab = next(control for control in self.controls if control.name == "slab_mm")
         self._slab_chosen = False
         self._is_showing = False  # the look of another bundle, which nobody sets
@@ -394,7 +386,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
             ]
             self.legend.setText("<br>".join(named))
 
-    def _volume_choices(self, _widget: Any) -> list[Layer]:
+    def _volumes(self) -> list[Layer]:
         return [
             layer
             for layer in self.session.viewer.layers

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from magicgui import widgets
 from napari.layers import Layer, Vectors
 from napari.utils.notifications import show_error
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QFileDialog, QLabel, QProgressBar, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFileDialog, QLabel, QProgressBar, QWidget
 
 from ....errors import AmbiguousKindError, TractographyError
 from ....fields.kinds import AUTO, KINDS
@@ -42,9 +41,9 @@ from ...layers.volumes import (
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ..widgets.busy_dialog import wait_for
-from ..widgets.controls import form
+from ..widgets.controls import form, layer_choice
 from ..widgets.kind_dialog import ask_kind
-from ..widgets.sections import button, row
+from ..widgets.sections import button, row, stack
 from .image import ImageSection
 
 FOD_FILTER = "FOD, peaks, tensors (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5)"
@@ -72,34 +71,24 @@ class DataSection(QWidget):  # type: ignore[misc]
         self._followed: FodOpening | None = None
         self._opacity = {2: 1.0, 3: VOLUME_OPACITY}  # of the volume, {dimensions shown: opacity}
         layers = session.viewer.layers
-        self.fod_choice = widgets.ComboBox(
-            name="fod",
-            label="FOD",
-            nullable=True,
-            choices=lambda _widget: [
-                *fod_layers(layers),
-                *vectors_layers(layers),
-                *image_layers(layers),
-            ],
-            tooltip="The FOD volume to track in, shown as its l = 0 map; peaks and tensors as "
+        self.fod_choice = layer_choice(
+            "fod",
+            "FOD",
+            lambda: [*fod_layers(layers), *vectors_layers(layers), *image_layers(layers)],
+            "The FOD volume to track in, shown as its l = 0 map; peaks and tensors as "
             "their largest amplitude and FA. Vectors on a regular grid are taken as peaks. In any "
             "other 3-D image fibres are sought where streamlines go.",
         )
-        self.mask_choice = widgets.ComboBox(
-            name="mask",
-            label="Mask",
-            nullable=True,
-            choices=lambda _widget: mask_layers(layers),
-            tooltip="Streamlines stay where this layer is not zero; none tracks everywhere.",
+        self.mask_choice = layer_choice(
+            "mask",
+            "Mask",
+            lambda: mask_layers(layers),
+            "Streamlines stay where this layer is not zero; none tracks everywhere.",
         )
         self.open_fod = button("Open...", "Open an FOD volume from a file.")
         self.open_mask = button("Open...", "Open a mask on the FOD's grid from a file.")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
         # Not aligned with the other sections: short labels leave room for file names.
-        layout.addWidget(
-            form([self.fod_choice, self.mask_choice], extra=[self.open_fod, self.open_mask])
-        )
+        choices = form([self.fod_choice, self.mask_choice], extra=[self.open_fod, self.open_mask])
         self.kind = QLabel()
         self.kind.setWordWrap(True)
         self.kind.setToolTip(
@@ -107,7 +96,6 @@ class DataSection(QWidget):  # type: ignore[misc]
             "whether another basis fits better."
         )
         self.kind.setVisible(False)
-        layout.addWidget(self.kind)
         self.reading = QProgressBar()
         self.reading.setRange(0, PROGRESS_STEPS)
         self.reading.setFormat("Reading: %p %")
@@ -118,9 +106,8 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.cancel_reading.clicked.connect(self._cancel_reading)
         self.reading_row = row(self.reading, self.cancel_reading, stretch_first=True)
         self.reading_row.setVisible(False)
-        layout.addWidget(self.reading_row)
         self.image = ImageSection(session)
-        layout.addWidget(self.image)
+        stack(self, choices, self.kind, self.reading_row, self.image)
         self.fod_choice.changed.connect(self._on_fod)
         self.mask_choice.changed.connect(self._on_mask)
         self.open_fod.clicked.connect(self._open_fod)

@@ -14,7 +14,7 @@ from typing import Any
 
 from magicgui import widgets
 from qtpy.QtCore import Qt, QTimer
-from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QWidget
 
 from ....fields.kinds import SH
 from ....parameters import ParameterSpec
@@ -25,6 +25,7 @@ from ...session.run_control import RunControl
 from ...session.runs import Run
 from ...session.session import Session
 from ..widgets.controls import form, parameter_control, tooltip
+from ..widgets.sections import stack
 from .cluster_row import ClusterRow
 
 LOOK_AFTER_MS = 1000  # after the window has opened
@@ -112,10 +113,8 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.spent = _text(
             "Seconds that the last run spent in each part; on a GPU parts run side by side."
         )
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        for part in (self.form, self.cluster, self.gpu_memory, self.problem, self.took, self.spent):
-            layout.addWidget(part)
+        parts = (self.form, self.cluster, self.gpu_memory, self.problem, self.took, self.spent)
+        stack(self, *parts)
         self.backend.changed.connect(self._on_backend)
         self.threads.changed.connect(self._on_threads)
         self.cluster.changed.connect(self._on_cluster)

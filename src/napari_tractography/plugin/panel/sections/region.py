@@ -23,7 +23,6 @@ from qtpy.QtWidgets import (
     QSpinBox,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -40,7 +39,7 @@ from ...session.session import Session
 from ...space.display import DisplaySpace
 from ...space.positions import position_text
 from ..widgets.controls import form
-from ..widgets.sections import button, row
+from ..widgets.sections import button, row, stack
 from ..widgets.undo import UndoButtons
 
 MAX_ROWS = 4  # that are seen at once
@@ -121,15 +120,10 @@ class RegionSection(QWidget):  # type: ignore[misc]
             name="include_rule", label="Include", choices=INCLUDE_RULES, tooltip=RULE_HELP
         )
         self.form = form([self.rule])
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(5)
-        layout.addWidget(self.table)
-        layout.addWidget(self.form)
-        layout.addWidget(row(self.paint, self.add_sphere, self.add_layer))
         self.undo = UndoButtons(session.history)
-        layout.addWidget(self.between)
-        layout.addWidget(row(self.save_button, self.remove, self.undo))
+        made = row(self.paint, self.add_sphere, self.add_layer)
+        foot = row(self.save_button, self.remove, self.undo)
+        stack(self, self.table, self.form, made, self.between, foot, spacing=5)
         self.paint.clicked.connect(self._on_paint)
         self.between.clicked.connect(self._on_between)
         self.save_button.clicked.connect(self._save)

@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from magicgui import widgets
 from napari.layers import Layer
-from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLabel, QWidget
 
 from ....defaults import rounded
 from ....seeding import SEED_SOURCES, seeding_specs
 from ...layers.volumes import mask_layers
 from ...session.seeding import chosen_ends
 from ...session.session import Session
-from ..widgets.controls import form, on_change, parameter_controls, set_values, values_of
+from ..widgets.controls import (
+    form,
+    layer_choice,
+    on_change,
+    parameter_controls,
+    set_values,
+    values_of,
+)
 from ..widgets.default_marks import DefaultMarks
-from ..widgets.sections import button, row
+from ..widgets.sections import button, row, stack
 from ..widgets.undo import UndoButtons
 from .seed_table import SeedTable
 
@@ -55,12 +61,11 @@ class SeedSection(QWidget):  # type: ignore[misc]
         named = {control.name: control for control in self.controls}
         self.source = named["source"]
         self._radius_mm: float = SPECS["radius_mm"].default
-        self.mask_choice = widgets.ComboBox(
-            name="seed_mask",
-            label="Seed mask",
-            nullable=True,
-            choices=lambda _widget: mask_layers(session.viewer.layers),
-            tooltip="Streamlines start where this layer is not zero; none takes the mask above.",
+        self.mask_choice = layer_choice(
+            "seed_mask",
+            "Seed mask",
+            lambda: mask_layers(session.viewer.layers),
+            "Streamlines start where this layer is not zero; none takes the mask above.",
         )
         self.hint = QLabel()
         self.hint.setWordWrap(True)
@@ -77,13 +82,9 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self.forms = [
             form([self.source]), self._counted, self._placed, self._mask, self._volume,
         ]  # fmt: skip
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(5)
         self.undo = UndoButtons(session.history)
         foot = row(self.hint, self.undo, self.clear, stretch_first=True)
-        for part in (*self.forms, self.table, foot):
-            layout.addWidget(part)
+        stack(self, *self.forms, self.table, foot, spacing=5)
         self.source.changed.connect(self.show_source)
         self.mask_choice.changed.connect(self._on_mask)
         session.seeds_changed.connect(self.show_source)

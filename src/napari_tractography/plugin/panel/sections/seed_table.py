@@ -147,7 +147,7 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
     def _take(self, row: int, column: int, text: str) -> None:
         if column == 0:
             point_mm = _point(text, self._unit)
-            self._session.move_seed(row, self._session.space.to_display(point_mm)[0])
+            self._session.move_seed(row, self._session.space.shown_at(point_mm)[0])
             return
         spec = OWN_SPECS[column - 1]
         try:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from magicgui import widgets
+from napari.layers import Layer
 from psygnal import Signal
 from qtpy.QtCore import QEvent, QLocale, QObject, Qt
 from qtpy.QtGui import QColor, QFontMetrics, QIcon, QPixmap
@@ -23,6 +24,7 @@ from qtpy.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
+    QSizePolicy,
     QSlider,
     QWidget,
 )
@@ -33,6 +35,7 @@ from ....units import MM, shown_unit
 SHORT_UNITS = {"degrees": "°"}
 DECIMALS = 6  # enough to type any value that makes sense; zeros at the end are not shown
 NO_VALUE = "none"  # what the box of a number that may be left out says without one
+NO_LAYER = "none"
 BOX_WIDTH = 104
 SWATCH_SIZE = 32, 12  # pixels
 
@@ -245,6 +248,38 @@ def parameter_control(spec: ParameterSpec) -> Any:
 def parameter_controls(specs: Iterable[ParameterSpec]) -> list[Any]:
     """Return a control for each parameter, named as it."""
     return [parameter_control(spec) for spec in specs]
+
+
+def layer_choice(
+    name: str,
+    label: str,
+    layers: Callable[[], Sequence[Layer]],
+    tooltip: str,
+    *,
+    nothing: str = NO_LAYER,
+) -> Any:
+    """Return a choice among layers of the viewer, or of none.
+
+    Parameters
+    ----------
+    name, label, tooltip : str
+    layers : callable
+        Returns those that there are; ``reset_choices()`` asks for them again.
+    nothing : str
+        What the choice of none is called.
+    """
+    made = widgets.ComboBox(
+        name=name,
+        label=label,
+        nullable=True,
+        choices=lambda _widget: list(layers()),
+        tooltip=f"<qt>{html.escape(tooltip)}</qt>",
+    )
+    made.null_string = nothing
+    made.reset_choices()
+    # Long names of layers are not to widen the panel.
+    made.native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return made
 
 
 def form(controls: Sequence[Any], *, extra: Sequence[QWidget | None] = ()) -> QWidget:
