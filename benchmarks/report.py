@@ -23,7 +23,8 @@ from napari_tractography.benchmark.measuring import measure
 from napari_tractography.benchmark.reporting import figures_of, speeds_table, table
 
 ROOT = Path(__file__).resolve().parents[1]
-FIRST_CLICK = "The first click"
+# Measured by commands of their own, which these sections name; they stay as they are.
+OTHERS = ("The first click", "A seed dragged live", "A sphere moved over a million streamlines")
 
 
 def verdict(rows: list[dict[str, Any]], figures: dict[str, float], whole: dict[str, Any]) -> str:
@@ -95,8 +96,7 @@ def main() -> None:
         f"{volume.N_VOXELS:,} hold fibres, lmax {volume.LMAX}, nearest voxel, made by code; fresh "
         "processes, compiled code on disk (`python benchmarks/volume.py`).",
         volume.table(sizes),
-        f"## {FIRST_CLICK}",
-        section(options.out, FIRST_CLICK),
+        *(f"## {title}\n\n{section(options.out, title)}" for title in OTHERS),
         "## GPUs",
         "Not measured yet, for want of a GPU; by a command of its own, see [GPUs](gpu.md#speed).",
         "## Targets",

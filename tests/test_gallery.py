@@ -18,6 +18,7 @@ LARGEST = 300_000  # bytes
 @pytest.fixture(scope="module")
 def gallery() -> ModuleType:
     """scripts/gallery.py as a module."""
+    sys.path.insert(0, str(ROOT / "scripts"))  # as when it is run
     spec = importlib.util.spec_from_file_location("gallery_script", ROOT / "scripts" / "gallery.py")
     assert spec is not None
     assert spec.loader is not None

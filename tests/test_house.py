@@ -22,12 +22,13 @@ FLOORS = {
     room: number
     for number, rooms in enumerate(
         (
-            "version errors compiling processes arrays buffers grid directions philox stop specs "
-            "arcs defaults parameters seeding tracking.algorithms",
+            "version errors compiling processes arrays buffers units grid directions philox stop "
+            "specs arcs defaults parameters seeding tracking.algorithms",
             "fields",
-            "fod",
+            "fod orientations",
             "files",
-            "tractogram seeds regions tissues interface phantoms selection",
+            "outcome tractogram streaming seeds regions tissues interface phantoms image_phantoms "
+            "selection",
             "tracking",
             "maps recipes",
             "bundles",

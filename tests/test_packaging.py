@@ -27,7 +27,7 @@ DISTRIBUTIONS = {
     "trx": "trx-python",
     "yaml": "pyyaml",
 }
-OPTIONAL = {"cupy", "cupyx", "matplotlib"}  # extras
+OPTIONAL = {"cupy", "cupyx", "distributed", "matplotlib"}  # extras
 
 
 @pytest.fixture(scope="module")

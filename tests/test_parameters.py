@@ -270,5 +270,5 @@ def test_what_is_given_stays_and_what_would_contradict_it_gives_way():
 @pytest.mark.parametrize("voxel_mm", [0.005, 200.0])
 def test_voxels_of_any_size_have_defaults(voxel_mm):
     parameters = TrackingParameters.for_fod(one_fibre(voxel_mm=voxel_mm))
-    assert 0.01 <= parameters.step_mm <= 10.0
+    assert parameters.step_mm == pytest.approx(min(voxel_mm / 5, 10.0))
     assert TrackingParameters(**parameters.to_dict()) == parameters

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from .regions import Region as Region
     from .seeds import Seeds as Seeds
     from .stop import StopReason as StopReason
+    from .streaming import save_chunks as save_chunks
     from .tissues import Tissues as Tissues
     from .tissues import load_tissues as load_tissues
+    from .tracking.cluster.connecting import cluster as cluster
     from .tracking.engine import iter_track as iter_track
     from .tracking.engine import track as track
     from .tracking.engine import track_between as track_between
@@ -47,6 +49,7 @@ _HOMES = {
     "Tissues": "tissues",
     "Tractogram": "tractogram",
     "asymmetry": "maps.measures.bundles",
+    "cluster": "tracking.cluster.connecting",
     "coherence": "maps.coherence",
     "connectome": "maps.connectome",
     "density": "maps.density",
@@ -56,6 +59,7 @@ _HOMES = {
     "load_tractogram": "tractogram",
     "measure": "maps.measures.bundles",
     "profile": "maps.measures.profiles",
+    "save_chunks": "streaming",
     "track": "tracking.engine",
     "track_between": "tracking.engine",
     "visitation": "maps.measures.visitation",

@@ -24,6 +24,7 @@ from .directions import direction_set
 from .specs import ParameterSpec
 from .tracking.algorithms import BY_NAME
 from .tracking.algorithms.row import Algorithm
+from .units import MM, per_mm, symbol
 
 # By the kind of the FOD: the floor where amplitudes are as usual, and why. FODs that are scaled as
 # MRtrix3's get tckgen's default cutoff. The floor of peaks need not keep out side lobes, of which
@@ -34,7 +35,10 @@ FLOORS = {
     "sh": (0.1, "the FOD is scaled as MRtrix3's"),
     "peaks": (0.05, "peaks have no side lobes to keep out"),
     "tensor": (0.1, "FA, as tckgen's"),
+    "image": (0.02, "linearity, above that of edges"),
 }
+# Of images, in voxels: orientations are averaged over a few voxels, and fibres are long.
+IMAGE_STEP, IMAGE_RADIUS, IMAGE_MIN_LENGTH, IMAGE_MAX_LENGTH = 0.5, 1.0, 10.0, 200.0
 # In voxels; the step is in the algorithm's row.
 RADIUS = 0.5
 MIN_LENGTH = 5.0
@@ -53,7 +57,10 @@ class FodLike(Protocol):
     """What is asked of an FOD; see :class:`napari_tractography.fod.Fod`."""
 
     grid: Any
-    vectors: Any  # None unless it is made of peaks or tensors
+
+    @property
+    def kind(self) -> str:
+        """What it was made of: "sh", "peaks", "tensor" or "image"."""
 
     def overview_values(self) -> NDArray[np.float32]:
         """Return the largest amplitude of each voxel of peaks, the FA of tensors."""
@@ -87,32 +94,38 @@ class Suited:
     values: Mapping[str, float]
     reasons: Mapping[str, str]
 
-    def summary(self, parameters: Any) -> str:
+    def summary(self, parameters: Any, unit: str = MM) -> str:
         """Return one sentence on which values were chosen for the FOD, and how.
 
         Parameters
         ----------
         parameters : TrackingParameters
             Values of it that are others were set by a person, and are left out.
+        unit : str
+            Of lengths, see :mod:`.units`.
         """
-        parts = []
+        parts, scale = [], per_mm(unit)
         for name, value in self.values.items():
             if getattr(parameters, name) == value:
-                parts.append(f"{LABELS[name].format(value)} ({self.reasons[name]})")
+                label, shown = LABELS[name], value
+                if name.endswith("_mm"):
+                    label, shown = f"{label} {symbol(unit)}", value * scale
+                parts.append(f"{label.format(shown)} ({self.reasons[name]})")
             if name == "min_radius_mm" and parameters.min_radius_mm is not None:
                 parts.append(f"so a cone of {parameters.max_angle_deg:.3g} degrees")
         if not parts:
             return ""
-        return f"Defaults for voxels of {self.voxel_mm:.3g} mm: {', '.join(parts)}."
+        voxel = f"{self.voxel_mm * scale:.3g} {symbol(unit)}"
+        return f"Defaults for voxels of {voxel}: {', '.join(parts)}."
 
 
 LABELS = {
-    "step_mm": "step {:g} mm",
+    "step_mm": "step {:g}",
     "max_angle_deg": "cone {:g} degrees",
-    "min_radius_mm": "smallest radius {:g} mm",
+    "min_radius_mm": "smallest radius {:g}",
     "min_amplitude": "minimum amplitude {:g}",
-    "min_length_mm": "minimum length {:g} mm",
-    "max_length_mm": "maximum length {:g} mm",
+    "min_length_mm": "minimum length {:g}",
+    "max_length_mm": "maximum length {:g}",
 }
 
 _suited: WeakKeyDictionary[Any, dict[str, Suited]] = WeakKeyDictionary()
@@ -150,32 +163,36 @@ def suited_to(
 def _find(fod: FodLike, row: Algorithm) -> Suited:
     voxel_mm = float(np.prod(fod.grid.voxel_sizes_mm)) ** (1 / 3)
     strong = strong_amplitude(fod)
-    kind = "sh" if fod.vectors is None else str(fod.vectors.kind)
+    kind = fod.kind
     floor, why = FLOORS[kind]
-    is_usual = kind == "tensor" or USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]
+    is_usual = kind in ("tensor", "image") or USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]
     fraction = FLOOR_FRACTION * floor / FLOORS["sh"][0]
-    turn = {"min_radius_mm": rounded(RADIUS * voxel_mm)}
+    step, radius, shortest, longest = row.step_voxels, RADIUS, MIN_LENGTH, MAX_LENGTH
+    if kind == "image":
+        step, radius = IMAGE_STEP, IMAGE_RADIUS
+        shortest, longest = IMAGE_MIN_LENGTH, IMAGE_MAX_LENGTH
+    turn = {"min_radius_mm": rounded(radius * voxel_mm)}
     if row.cone_deg:
         turn = {"max_angle_deg": row.cone_deg}
     return Suited(
         voxel_mm=voxel_mm,
         strong_amplitude=strong,
         values={
-            "step_mm": rounded(row.step_voxels * voxel_mm),
+            "step_mm": rounded(step * voxel_mm),
             **turn,
             "min_amplitude": floor if is_usual else rounded(fraction * strong, 2),
-            "min_length_mm": rounded(MIN_LENGTH * voxel_mm),
-            "max_length_mm": rounded(MAX_LENGTH * voxel_mm),
+            "min_length_mm": rounded(shortest * voxel_mm),
+            "max_length_mm": rounded(longest * voxel_mm),
         },
         reasons={
-            "step_mm": f"voxel / {1 / row.step_voxels:g}",
-            "min_radius_mm": f"{RADIUS:g} voxel",
+            "step_mm": f"voxel / {1 / step:g}",
+            "min_radius_mm": f"{radius:g} voxel",
             "max_angle_deg": f"with {row.name}",
             "min_amplitude": why
             if is_usual
             else f"{fraction:g} of its strong peaks, {rounded(strong, 2):g}",
-            "min_length_mm": f"{MIN_LENGTH:g} voxels",
-            "max_length_mm": f"{MAX_LENGTH:g} voxels",
+            "min_length_mm": f"{shortest:g} voxels",
+            "max_length_mm": f"{longest:g} voxels",
         },
     )
 
@@ -219,7 +236,9 @@ def reconciled(
 
 def strong_amplitude(fod: FodLike) -> float:
     """Return the 95th percentile of the largest amplitude of each voxel that holds an FOD."""
-    if fod.vectors is not None:
+    if fod.kind == "image":
+        return 1.0  # the largest linearity there is; to look for less would take all of the image
+    if fod.kind != "sh":
         return float(np.quantile(fod.overview_values(), STRONG_QUANTILE))
     values = fod.values
     values = values[:: -(-len(values) // MAX_VOXELS)]

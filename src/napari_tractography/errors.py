@@ -6,6 +6,8 @@ a notification.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class TractographyError(Exception):
     """Base class: catching it catches every error that this package raises on purpose."""
@@ -27,6 +29,10 @@ class AmbiguousKindError(InvalidFodError):
     def __init__(self, message: str, kinds: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.kinds = kinds
+
+
+class InvalidImageError(InvalidFodError):
+    """The image cannot be read as one with fibres in it: not 3-D, flat, or of no such scale."""
 
 
 class InvalidGridError(TractographyError, ValueError):
@@ -59,6 +65,20 @@ class BackendError(TractographyError, RuntimeError):
 
 class InvalidRegionError(TractographyError, ValueError):
     """A region is empty, not 3-D or no sphere."""
+
+
+class UnfinishedError(FileError):
+    """What is tracked in could no longer be read in the middle of a run.
+
+    Attributes
+    ----------
+    tractogram : Tractogram
+        Streamlines that were finished, and that have not been given out yet.
+    """
+
+    def __init__(self, message: str, tractogram: Any) -> None:
+        super().__init__(message)
+        self.tractogram = tractogram
 
 
 class MissingFilesError(FileError):

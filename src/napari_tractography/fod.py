@@ -1,7 +1,8 @@
 """The fibre orientation distribution (FOD): spherical-harmonic coefficients on a voxel grid.
 
 Peaks and tensors are FODs as well: kernels follow them as they are, and what else asks for
-coefficients gets those of lobes along peaks, or of the tensors' ODFs.
+coefficients gets those of lobes along peaks, or of the tensors' ODFs. So are images in which fibres
+are seen: peaks that are worked out where streamlines go.
 
 Made by :mod:`napari_tractography.files.fod_reader` and :mod:`napari_tractography.phantoms`;
 tabulated by :mod:`napari_tractography.tracking.tables.builders`.
@@ -19,25 +20,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from .arrays import DeviceArray, as_native, on_its_device
 from .errors import InvalidFodError, InvalidParameterError
+from .fields import images as image_fields
 from .fields import peaks as peak_fields
 from .fields import tensors as tensor_fields
+from .fields.blocks import BlockStore
 from .fields.kinds import SH
-from .fields.sh import (
-    BASES,
-    DEFAULT_FRAMES,
-    FRAMES,
-    SH_COUNTS,
-    check_fod_shape,
-    sh_matrix,
-    used_sh_voxels,
-)
+from .fields.sh import SH_COUNTS, check_fod_shape, checked_reading, used_sh_voxels
 from .fields.vectors import Vectors, grid_of
 from .grid import Grid
+from .orientations import EXPANSIONS, Orientations
 
 logger = logging.getLogger(__name__)
 
 
-class Fod:
+class Fod(Orientations):
     """SH coefficients, the grid they live on, and how to read them.
 
     Only voxels with a finite, non-zero coefficient are stored. Instances are immutable.
@@ -64,22 +60,7 @@ class Fod:
         When the array is not 4-D, its last axis is no SH count or nothing in it is usable.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_made",
-        "basis",
-        "device_rows",
-        "frame",
-        "grid",
-        "lmax",
-        "n_invalid_voxels",
-        "name",
-        "vectors",
-    )
-
-    vectors: Vectors | None
-    """Peaks or tensors; None for an FOD of SH coefficients."""
-    _made: DeviceArray | None
+    __slots__ = ()
 
     def __init__(
         self,
@@ -236,14 +217,92 @@ class Fod:
         return cls.from_peaks(peak_fields.sampled_on_grid(function, grid), grid, name=name)
 
     @classmethod
+    def from_image(
+        cls,
+        image: ArrayLike,
+        affine: Grid | ArrayLike | None = None,
+        sigma_mm: float | None = None,
+        rho_mm: float | None = None,
+        *,
+        bright: bool | None = None,
+        mask: ArrayLike | None = None,
+        min_linearity: float = 0.0,
+        unit: str = "mm",
+        memory_limit: float | None = None,
+        name: str = "image",
+    ) -> Fod:
+        """Make an FOD of an image in which fibres are seen, by its structure tensor.
+
+        Orientations are worked out by blocks, where streamlines go; see
+        :mod:`napari_tractography.fields.images`.
+
+        Parameters
+        ----------
+        image : (x, y, z) array_like
+            Grey values, with ``shape``, ``dtype`` and slicing, such as an array of NumPy, Dask or
+            Zarr; of a list of scales the first. Where it has NaN, there is no orientation as far
+            as the filters reach.
+        affine : Grid or (4, 4) array_like, optional
+            Voxel coordinates to RAS+, in `unit`, or a grid, in mm; without one a voxel counts as
+            1 `unit`.
+        sigma_mm : float, optional
+            Noise scale, what is smaller is smoothed away; by default the voxel.
+        rho_mm : float, optional
+            Integration scale, over which orientations are averaged; by default 3 voxels.
+        bright : bool, optional
+            True: only where the image is brighter than its mean over the integration scale; False:
+            only where it is darker. By default everywhere, since a structure tensor is the same
+            for bright fibres and for dark ones.
+        mask : (x, y, z) array_like, optional
+            Non-zero inside tissue; elsewhere there is no orientation. Read by blocks as well.
+        min_linearity : float
+            From 0 to 1: voxels with less have no orientation.
+        unit : str
+            Of the affine: "mm", "um" or "nm".
+        memory_limit : float, optional
+            For what has been worked out, in bytes; by default a quarter of the memory.
+        name : str
+            What to call it in messages and layers.
+
+        Raises
+        ------
+        InvalidImageError
+            When it is not 3-D, holds no numbers, is flat, or a scale does not suit it.
+        InvalidParameterError
+            When the unit is unknown, or linearity or memory limit are impossible.
+        """
+        source = image_fields.image_source(
+            image,
+            affine,
+            sigma_mm,
+            rho_mm,
+            bright=bright,
+            mask=mask,
+            min_linearity=min_linearity,
+            unit=unit,
+            name=name,
+        )
+        return cls.of_blocks(BlockStore(source, memory_limit))
+
+    @classmethod
+    def of_blocks(cls, blocks: BlockStore) -> Fod:
+        """Make an FOD of orientations that are worked out by blocks, where streamlines go."""
+        fod = cls.__new__(cls)
+        fod.grid, fod.name, fod.n_invalid_voxels = blocks.source.grid, blocks.source.name, 0
+        fod.basis, fod.frame, fod.lmax = "tournier07", "scanner", peak_fields.LOBE_LMAX
+        fod.blocks, fod._vectors, fod._made, fod._rows = blocks, None, None, None
+        return fod
+
+    @classmethod
     def _of_vectors(
         cls, vectors: Vectors, rows: NDArray[np.int32], n_invalid: int, grid: Grid, name: str
     ) -> Fod:
         fod = cls.__new__(cls)
         fod.grid, fod.name, fod.n_invalid_voxels = grid, name, n_invalid
         fod.basis, fod.frame = "tournier07", "scanner"
-        fod.lmax = _EXPANSIONS[vectors.kind][0]
-        fod.vectors, fod._made, fod.device_rows = vectors, None, DeviceArray(rows)
+        fod.lmax = EXPANSIONS[vectors.kind][0]
+        fod.blocks, fod._made = None, None
+        fod._vectors, fod._rows = vectors, DeviceArray(rows)
         if n_invalid:
             logger.warning("%s", fod.invalid_voxels_message)
         return fod
@@ -273,97 +332,10 @@ class Fod:
         self.frame = frame
         self.name = name
         self.n_invalid_voxels = n_invalid
-        self.vectors, self._made, self.device_rows = None, DeviceArray(values), DeviceArray(rows)
+        self.blocks, self._vectors = None, None
+        self._made, self._rows = DeviceArray(values), DeviceArray(rows)
         if n_invalid:
             logger.warning("%s", self.invalid_voxels_message)
-
-    @property
-    def kind(self) -> str:
-        """What it was made of: "sh" for SH coefficients, "peaks" or "tensor"."""
-        return SH.name if self.vectors is None else self.vectors.kind
-
-    @property
-    def device_values(self) -> DeviceArray:
-        """`values`, where they lie; those of peaks and tensors are made when first asked for."""
-        if self._made is None:
-            assert self.vectors is not None
-            self._made = DeviceArray(_EXPANSIONS[self.vectors.kind][1](self.vectors.numbers))
-        return self._made
-
-    @property
-    def values(self) -> NDArray[np.float32]:
-        """(n_voxels, n_coefficients) float32: the coefficients of voxels that hold an FOD.
-
-        Of peaks those of lobes, cos^8 of the angle; of tensors those of their ODFs.
-        """
-        return self.device_values.host
-
-    @property
-    def voxel_rows(self) -> NDArray[np.int32]:
-        """(x, y, z) int32: the row of each voxel in `values`, -1 where it is empty."""
-        return self.device_rows.host
-
-    @property
-    def n_voxels(self) -> int:
-        """Number of voxels that hold an FOD."""
-        return len(self.device_values) if self.vectors is None else len(self.vectors.numbers)
-
-    @property
-    def invalid_voxels_message(self) -> str:
-        """One sentence on voxels with NaN or infinite coefficients, or ""."""
-        if not self.n_invalid_voxels:
-            return ""
-        total = int(np.prod(self.grid.shape))
-        return (
-            f"{self.name}: {self.n_invalid_voxels} of {total} voxels have NaN or infinite "
-            "coefficients and count as empty."
-            if self.vectors is None
-            else f"{self.name}: {self.n_invalid_voxels} of {total} voxels have {self.kind} with "
-            "NaN, infinity or a negative diagonal, which count as none."
-        )
-
-    @property
-    def support(self) -> NDArray[np.bool_]:
-        """(x, y, z) bool: which voxels hold an FOD."""
-        return self.voxel_rows >= 0
-
-    @property
-    def coefficients(self) -> NDArray[np.float32]:
-        """(x, y, z, n_coefficients) float32: a new dense array, zero in empty voxels."""
-        return self.dense(self.values)
-
-    def dense(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Spread (n_voxels, ...) values over the grid: (x, y, z, ...), zero in empty voxels."""
-        volume = np.zeros(self.grid.shape + values.shape[1:], dtype=values.dtype)
-        volume[self.support] = values
-        return volume
-
-    def sample_matrix(self, unit_directions: ArrayLike) -> NDArray[np.float64]:
-        """Return the (n, n_coefficients) float64 matrix that gives amplitudes along RAS+ units."""
-        units = np.asarray(unit_directions, dtype=np.float64)
-        if units.ndim != 2 or units.shape[1] != 3:
-            raise InvalidParameterError(
-                f"unit_directions has shape {units.shape}; give (n, 3) unit vectors, RAS+."
-            )
-        if self.frame == "voxel":
-            units = units @ self.grid.axes
-        return sh_matrix(units, self.lmax, self.basis)
-
-    def amplitudes(self, unit_directions: ArrayLike) -> NDArray[np.float32]:
-        """Evaluate the FOD, without any positivity.
-
-        Parameters
-        ----------
-        unit_directions : (n, 3) array_like
-            Unit vectors in RAS+ axes.
-
-        Returns
-        -------
-        (x, y, z, n) float32
-            Amplitudes, zero in empty voxels.
-        """
-        matrix = self.sample_matrix(unit_directions).astype(np.float32)
-        return np.asarray(self.dense(self.values @ matrix.T))
 
     def reread(self, *, basis: str | None = None, frame: str | None = None) -> Fod:
         """Return the same coefficients read in another basis or frame.
@@ -376,7 +348,7 @@ class Fod:
         InvalidParameterError
             When the basis or the frame is unknown.
         """
-        if self.vectors is not None:
+        if self.kind != SH.name:
             raise InvalidParameterError(
                 f"{self.name} holds {self.kind}, which have no basis and no frame; read them again "
                 "with other axes."
@@ -387,28 +359,9 @@ class Fod:
         other.basis, other.frame = checked_reading(basis, frame)
         return other
 
-    def overview(self) -> NDArray[np.float32]:
-        """Return the (x, y, z) float32 map that shows the volume best.
-
-        The l = 0 coefficient of an FOD, the largest amplitude of peaks, the FA of tensors.
-        """
-        return np.asarray(self.dense(self.overview_values()))
-
-    def overview_values(self) -> NDArray[np.float32]:
-        """Return what :meth:`overview` shows, (n_voxels,) float32."""
-        if self.vectors is None:
-            return self.values[:, 0]
-        numbers = self.vectors.numbers
-        if self.kind == tensor_fields.NAME:
-            return tensor_fields.fractional_anisotropy(numbers).astype(np.float32)
-        return np.asarray(np.linalg.norm(numbers[:, :3], axis=1))
-
-    def isotropic(self) -> NDArray[np.float32]:
-        """Return the (x, y, z) float32 map of the l = 0 coefficient, the FOD's mean times
-        sqrt(4 pi)."""
-        return np.asarray(self.dense(self.values[:, 0]))
-
     def __repr__(self) -> str:
+        if self.blocks is not None:
+            return f"Fod({self.name!r}, {self.grid!r}, orientations of an image)"
         if self.vectors is not None:
             n = self.vectors.numbers.shape[1] // 3
             what = f"{n} peaks a voxel" if self.kind == peak_fields.NAME else "tensors"
@@ -417,30 +370,3 @@ class Fod:
             f"Fod({self.name!r}, {self.grid!r}, lmax={self.lmax}, {self.basis}, "
             f"{self.frame} axes, {self.n_voxels} voxels)"
         )
-
-
-# Of each kind: the largest degree, and what gives the coefficients.
-_EXPANSIONS: dict[str, tuple[int, Callable[[NDArray[np.float32]], NDArray[np.float32]]]] = {
-    peak_fields.NAME: (peak_fields.LOBE_LMAX, peak_fields.lobe_coefficients),
-    tensor_fields.NAME: (tensor_fields.ODF_LMAX, tensor_fields.odf_coefficients),
-}
-
-
-def checked_reading(basis: str, frame: str | None) -> tuple[str, str]:
-    """Return basis and frame; without a frame, the basis's own.
-
-    Raises
-    ------
-    InvalidParameterError
-        When either is unknown.
-    """
-    if basis not in BASES:
-        raise InvalidParameterError(
-            f"basis = {basis!r} is unknown; choose one of {', '.join(BASES)}."
-        )
-    frame = DEFAULT_FRAMES[basis] if frame is None else frame
-    if frame not in FRAMES:
-        raise InvalidParameterError(
-            f"frame = {frame!r} is unknown; choose one of {', '.join(FRAMES)}."
-        )
-    return basis, frame

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InvalidGridError
+from .units import MM, checked_unit
 
 # A volume spanned by the three voxel axes, relative to a box of the same edge lengths,
 # below which an affine cannot be inverted with any accuracy left in float32.
@@ -30,16 +31,21 @@ class Grid:
     affine : (4, 4) array_like
         Voxel coordinates to RAS+ mm. Any invertible affine: oblique, sheared, anisotropic
         and left-handed ones are normal.
+    unit : str
+        In which a person reads and sets lengths in this volume, see :mod:`.units`. Numbers stay
+        in mm whatever it is.
 
     Raises
     ------
     InvalidGridError
         When the shape is not three positive numbers or the affine cannot be inverted.
+    InvalidParameterError
+        When the unit is unknown.
     """
 
-    __slots__ = ("affine", "inverse", "shape")
+    __slots__ = ("affine", "inverse", "shape", "unit")
 
-    def __init__(self, shape: Sequence[int], affine: ArrayLike) -> None:
+    def __init__(self, shape: Sequence[int], affine: ArrayLike, *, unit: str = MM) -> None:
         extent = tuple(int(n) for n in shape)
         if len(extent) != 3 or min(extent) < 1:
             raise InvalidGridError(
@@ -59,6 +65,7 @@ class Grid:
                 "repair the file's header (mrinfo or nib-ls show it)."
             )
         matrix.flags.writeable = False
+        self.unit = checked_unit(unit)
         self.shape: tuple[int, int, int] = (extent[0], extent[1], extent[2])
         self.affine: NDArray[np.float64] = matrix
         self.inverse: NDArray[np.float64] = np.asarray(np.linalg.inv(matrix), dtype=np.float64)

@@ -23,6 +23,7 @@ from .tracking.algorithms.row import Algorithm
 LONGEST_ADAPTIVE, SHORTEST_ADAPTIVE = 2.0, 0.2  # of the step
 SOFTPLUS_SHARPNESS = 10.0  # of the positivity "softplus": log(1 + exp(10 f)) / 10
 MAX_DIRECTIONS = 4096
+SHORTEST_MM = 1e-6  # of steps, radii and lengths: images have voxels of micrometres and less
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class TrackingParameters:
         0.5,
         label="Step",
         unit="mm",
-        minimum=0.01,
+        minimum=SHORTEST_MM,
         maximum=10.0,
         increment=0.05,
         slider=(0.05, 2.0),
@@ -79,7 +80,7 @@ class TrackingParameters:
         label="Smallest radius",
         kind=float,
         unit="mm",
-        minimum=0.001,
+        minimum=SHORTEST_MM,
         maximum=1000.0,
         increment=0.05,
         help="The tightest circle that a streamline can follow, given instead of the cone angle: "
@@ -103,7 +104,7 @@ class TrackingParameters:
         250.0,
         label="Maximum length",
         unit="mm",
-        minimum=0.01,
+        minimum=SHORTEST_MM,
         maximum=2000.0,
         increment=10.0,
         help="A streamline that reaches this length, both halves together, is cut there and kept.",

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from .errors import FileError, InvalidTractogramError
 from .files.formats.weights import checked_weights
 from .grid import Grid
-from .selection.joining import gathered, joined
+from .outcome import Outcome
+from .selection.joining import OfChosen, gathered, joined
 from .selection.passing import Criteria, between, passing
 from .selection.segments import lengths_mm
 from .stop import StopReason
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from .selection.index import SpatialIndex
 
 
-class Tractogram:
+class Tractogram(Outcome):
     """Streamlines in space.
 
     Parameters
@@ -59,13 +60,16 @@ class Tractogram:
         "_lengths_mm",
         "_origin",
         "_points",
+        "_seed_index",
+        "_stop_reasons",
+        "_weights",
         "n_seeds",
         "offsets",
-        "seed_index",
-        "stop_reasons",
         "tally",
-        "weights",
     )
+    seed_index = OfChosen[NDArray[np.int64]]()
+    stop_reasons = OfChosen[NDArray[np.uint8]]()
+    weights = OfChosen[NDArray[np.float32] | None]()
 
     def __init__(
         self,
@@ -97,17 +101,19 @@ class Tractogram:
                 f"offsets must rise from 0 to the number of points, {len(self.points)}; "
                 f"they are {self.offsets[:3]} ... {self.offsets[-1:]}."
             )
-        # The extremes show NaN and infinity without a temporary as large as the points.
-        if self.points.size and not np.isfinite((self.points.min(), self.points.max())).all():
+        # The extremes show NaN and infinity without a temporary as large as the points. Of a file
+        # that is mapped into memory they would have to be read, all of them.
+        checked = self.points[:0] if isinstance(points, np.memmap) else self.points
+        if checked.size and not np.isfinite((checked.min(), checked.max())).all():
             raise InvalidTractogramError(
                 f"{int((~np.isfinite(self.points)).any(axis=1).sum())} points are not finite; "
                 "remove those streamlines."
             )
         n = self.n_streamlines
-        self.seed_index: NDArray[np.int64] = (
+        self.seed_index = (
             np.arange(n) if seed_index is None else np.ascontiguousarray(seed_index, dtype=np.int64)
         )
-        self.stop_reasons: NDArray[np.uint8] = (
+        self.stop_reasons = (
             np.zeros((n, 2), dtype=np.uint8)
             if stop_reasons is None
             else np.ascontiguousarray(stop_reasons, dtype=np.uint8)
@@ -115,9 +121,7 @@ class Tractogram:
         self._lengths_mm: NDArray[np.float32] | None = (
             None if lengths_mm is None else np.ascontiguousarray(lengths_mm, dtype=np.float32)
         )
-        self.weights: NDArray[np.float32] | None = (
-            None if weights is None else checked_weights(weights, n)
-        )
+        self.weights = None if weights is None else checked_weights(weights, n)
         for label, array, shape in (
             ("seed_index", self.seed_index, (n,)),
             ("stop_reasons", self.stop_reasons, (n, 2)),
@@ -168,6 +172,9 @@ class Tractogram:
             origin = self._origin
             if origin is not None:
                 base, numbers = origin
+                _ = self.seed_index, self.stop_reasons, self.weights
+                if base._lengths_mm is not None:
+                    _ = self.lengths_mm
                 self._points = gathered(base.points, base.offsets, numbers)
                 self._origin = None  # last: another thread may be here, too
         assert self._points is not None
@@ -209,28 +216,24 @@ class Tractogram:
         return made
 
     def chosen(self, numbers: ArrayLike) -> Tractogram:
-        """Return some streamlines, whose points are gathered when they are first asked for.
+        """Return some streamlines, whose points and values are gathered when first asked for.
 
-        Until then they keep these in memory. Meant for what is chosen anew again and again, such as
-        what passes a sphere that is moved, of which only a part is looked at.
+        Until points are they keep these in memory. Meant for what passes a sphere that is moved.
 
         Parameters
         ----------
         numbers : (n,) array_like of int
         """
         rows = np.asarray(numbers, dtype=np.int64)
-        made = Tractogram.empty()
+        made = Tractogram.__new__(Tractogram)
+        for name in self.__slots__:
+            setattr(made, name, None)  # what is picked when it is asked for
         made.offsets = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[rows])])
-        made._points = None
         made._origin = self, rows
         if self._origin is not None:
             base, picked = self._origin
             made._origin = base, picked[rows]
-        made.seed_index = self.seed_index[rows]
-        made.stop_reasons = self.stop_reasons[rows]
-        made._lengths_mm = None if self._lengths_mm is None else self._lengths_mm[rows]
-        made.weights = None if self.weights is None else self.weights[rows]
-        made.n_seeds = len(rows)
+        made.tally, made.n_seeds = {}, len(rows)
         return made
 
     def with_weights(self, weights: ArrayLike | None) -> Tractogram:
@@ -365,46 +368,6 @@ class Tractogram:
             weights=self.weights,
         )
         write_streamlines(arrays, path, grid)
-
-    def summary(self) -> str:
-        """Return the run in words: counts, lengths and why streamlines ended."""
-        lines = [
-            f"{self.n_streamlines} streamlines from {self.n_seeds} seeds, {self.n_points} points"
-        ]
-        if self.n_streamlines:
-            lengths = self.lengths_mm
-            lines.append(
-                f"length {lengths.mean():.1f} mm on average, {lengths.min():.1f} to "
-                f"{lengths.max():.1f} mm"
-            )
-        for title, found in (("ends", self.ends()), ("no streamline", self.discarded())):
-            lines += [f"{title}:"] if found else []
-            lines += [f"{count:>10}  {reason.text}" for reason, count in found]
-        return "\n".join(lines)
-
-    def reasons(self) -> list[tuple[StopReason, int]]:
-        """Return (reason, count), the commonest first, without zeros and without the seed end."""
-        found = [(r, n) for r, n in self.tally.items() if n and r is not StopReason.SEED]
-        return sorted(found, key=lambda item: (-item[1], item[0]))
-
-    def ends(self) -> list[tuple[StopReason, int]]:
-        """Return (reason, count) of the ends of the streamlines, as :meth:`reasons` does."""
-        return [(reason, count) for reason, count in self.reasons() if not reason.rejects]
-
-    def discarded(self) -> list[tuple[StopReason, int]]:
-        """Return (reason, count) of the seeds that gave no streamline, as :meth:`reasons` does."""
-        return [(reason, count) for reason, count in self.reasons() if reason.rejects]
-
-    def why_empty(self) -> str:
-        """Return one sentence on why there are no streamlines and what to change, or ""."""
-        if self.n_streamlines:
-            return ""
-        reasons = self.reasons()
-        if not reasons:
-            return "No streamlines: there were no seeds; place one."
-        reason, count = reasons[0]
-        remedy = f"; {reason.remedy}" if reason.remedy else ""
-        return f"No streamlines from {self.n_seeds} seeds: {count} x {reason.text}{remedy}."
 
     def __repr__(self) -> str:
         return f"Tractogram({self.n_streamlines} streamlines, {self.n_points} points)"

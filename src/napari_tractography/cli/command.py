@@ -11,8 +11,10 @@ import argparse
 import contextlib
 import logging
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from ..errors import InvalidParameterError, TractographyError
@@ -31,9 +33,15 @@ from .select import add_select
 from .track import add_track
 
 PROGRAM = "napari-tractography"
+LEFT = "files that were finished stay, and no others are left"
 EXIT_WRONG_INPUT = 2
 EXIT_INTERRUPTED = 128 + 2  # as of a program that SIGINT ends
+EXIT_TERMINATED = 128 + 15  # as of one that SIGTERM ends, which batch systems send
 EXIT_BROKEN_PIPE = 128 + 13  # as of a program that SIGPIPE ends
+
+
+class TerminatedError(BaseException):
+    """SIGTERM came: whatever is under way ends as after Ctrl-C, and cleans up."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -47,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
     try:
         try:
-            return _run(arguments)
+            with _ended_by_sigterm():
+                return _run(arguments)
         finally:
             sys.stdout.flush()  # here, where a reader that has gone away is noticed
     except BrokenPipeError:
@@ -68,8 +77,29 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return EXIT_WRONG_INPUT
     except KeyboardInterrupt:
-        print(f"{PROGRAM}: interrupted; nothing was written.", file=sys.stderr)
+        print(f"{PROGRAM}: interrupted; {LEFT}.", file=sys.stderr)
         return EXIT_INTERRUPTED
+    except TerminatedError:
+        print(f"{PROGRAM}: terminated; {LEFT}.", file=sys.stderr)
+        return EXIT_TERMINATED
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Raise TerminatedError where SIGTERM comes, instead of ending at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # cleaning up is not disturbed
+        raise TerminatedError
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,6 +87,12 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         help="auto, cpu, cuda for the GPU with most free memory, cuda:N for another, or cuda:all "
         "(default auto)",
     )
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS|local:N",
+        help="track on the workers of a Dask cluster: tcp://HOST:8786 of its scheduler, or N "
+        "processes on this machine; --backend and --threads are then those of each task",
+    )
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads; all by default")
     parser.add_argument(
         "--memory-limit",
@@ -134,8 +142,29 @@ def load_streamlines(path: str, weights: str | None) -> Tractogram:
         raise FileError(f"{weights} does not fit {path}: {error}") from None
 
 
+@contextlib.contextmanager
+def execution_of(options: argparse.Namespace) -> Iterator[Execution]:
+    """Yield where and how to track; a cluster that was connected to is left again.
+
+    Raises
+    ------
+    InvalidParameterError
+        As :func:`execution_from`.
+    BackendError
+        When no scheduler answers.
+    """
+    execution = execution_from(options)
+    if not options.cluster:
+        yield execution
+        return
+    from ..tracking.cluster.connecting import cluster
+
+    with cluster(options.cluster, worker_backend=options.backend) as workers:
+        yield replace(execution, backend=workers)
+
+
 def execution_from(options: argparse.Namespace) -> Execution:
-    """Return where and how to track.
+    """Return where and how to track on this machine.
 
     Raises
     ------

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..outcome import Outcome
     from ..parameters import TrackingParameters
     from ..tracking.inputs import Execution, TrackingInput
     from ..tracking.report import Report
@@ -23,16 +24,27 @@ def track_with_progress(
     options: argparse.Namespace, inputs: TrackingInput, execution: Execution, report: Report
 ) -> Tractogram:
     """Track, and show on a terminal how far it is; fill the report."""
-    from ..tracking.engine import PREPARING, iter_chunks
     from ..tractogram import Tractogram
+
+    n_seeds = len(inputs.seeds) if inputs.select is None else None
+    with chunks_with_progress(options, inputs, execution, report) as chunks:
+        return Tractogram.concatenate(chunks, n_seeds=n_seeds)
+
+
+@contextlib.contextmanager
+def chunks_with_progress(
+    options: argparse.Namespace, inputs: TrackingInput, execution: Execution, report: Report
+) -> Iterator[Iterator[Tractogram]]:
+    """Yield chunks as they come, and show on a terminal how far it is; fill the report."""
+    from ..tracking.engine import PREPARING, iter_chunks
 
     with progress_line(sys.stderr.isatty() and not options.quiet) as show:
         show(PREPARING)
-        chunks = iter_chunks(inputs, execution, report=report)
-        if inputs.select is not None:
-            return Tractogram.concatenate(_selected(chunks, inputs.select, show))
-        n_seeds = len(inputs.seeds)
-        return Tractogram.concatenate(_shown(chunks, n_seeds, show), n_seeds=n_seeds)
+        with contextlib.closing(iter_chunks(inputs, execution, report=report)) as chunks:
+            if inputs.select is not None:
+                yield _selected(chunks, inputs.select, show)
+            else:
+                yield _shown(chunks, len(inputs.seeds), show)
 
 
 def _shown(
@@ -79,7 +91,7 @@ def progress_line(visible: bool) -> Iterator[Callable[[str], None]]:
 
 
 def print_result(
-    tractogram: Tractogram, parameters: TrackingParameters, seconds: float, report: Report
+    tractogram: Outcome, parameters: TrackingParameters, seconds: float, report: Report
 ) -> None:
     """Print what a run gave, what to change where most of it came to nothing, and how fast."""
     from ..tracking.report import advice

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError, TractographyError
-from .flags import add_execution, execution_from
+from .flags import add_execution, execution_of
 from .progress import print_result, track_with_progress
+from .subjects import SUBJECT, TABLE, fod_source, is_pattern, replay_subjects
 
 if TYPE_CHECKING:
     from ..bundles import Bundle
-    from ..recipes.recipe import Recipe
-    from ..recipes.sources import FodSource
     from ..tracking.inputs import Execution
 
 EXIT_NOT_THE_SAME = 1
@@ -56,7 +55,24 @@ def add_replay(commands: Any) -> None:
         "--fod",
         metavar="FOD",
         help="track in this FOD instead, such as another subject's in the same space; results are "
-        "then not compared, and edits by streamline number left out",
+        "then not compared, and edits by streamline number left out. A pattern in quotes, such as "
+        f"'sub-*/wmfod.nii.gz', is many subjects: then -o has {SUBJECT} in it, and what is there "
+        "already is left alone",
+    )
+    parser.add_argument(
+        "--table",
+        default=TABLE,
+        metavar="OUT.csv",
+        help="of many subjects: a row for each bundle, with count, lengths and volume; also tells "
+        f"what is done (default {TABLE})",
+    )
+    parser.add_argument(
+        "--scalar",
+        action="append",
+        default=[],
+        metavar="IMAGE",
+        help=f"of many subjects: scalar map for the table, such as '{SUBJECT}/fa.nii.gz'; may be "
+        "repeated",
     )
     add_execution(parser)
     parser.set_defaults(run=run)
@@ -66,10 +82,40 @@ def run(options: argparse.Namespace) -> int:
     """Track again and compare; return the exit code."""
     from ..project import is_project
 
-    execution = execution_from(options)
+    with execution_of(options) as execution:
+        if is_pattern(options.fod):
+            return _replay_subjects(options, execution)
+        if is_project(options.recipe):
+            return _replay_project(options, execution)
+        return _replay_recipe(options, execution)
+
+
+def _replay_subjects(options: argparse.Namespace, execution: Execution) -> int:
+    from ..bundles import Bundle
+    from ..files.paths import check_writable
+    from ..files.tractograms import check_target
+    from ..project import Project, is_project
+    from ..recipes.recipe import Recipe
+
+    if not options.out or SUBJECT not in options.out:
+        raise FileError(
+            f"-o {options.out or ''} would be the same for all subjects; give a name with "
+            f"{SUBJECT} in it, such as '{SUBJECT}/tracts'."
+        )
+    check_writable(options.table)
     if is_project(options.recipe):
-        return _replay_project(options, execution)
-    return _replay_recipe(options, execution)
+        ending = _format_of(options)
+        bundles = list(Project.load(options.recipe).bundles.values())
+        names = file_names(bundle.name for bundle in bundles)
+        targets = {
+            bundle.name: str(Path(options.out) / (name + ending))
+            for bundle, name in zip(bundles, names, strict=True)
+        }
+    else:
+        check_target(Path(options.out).name)
+        bundles = [Bundle(Path(options.recipe).stem, Recipe.load(options.recipe))]
+        targets = {bundles[0].name: options.out}
+    return replay_subjects(options, execution, bundles, targets)
 
 
 def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
@@ -81,7 +127,7 @@ def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
         check_target(options.out)
     recipe = Recipe.load(options.recipe)
     if options.fod:
-        recipe = recipe.on_fod(_other_fod(options, recipe))
+        recipe = recipe.on_fod(fod_source(options.fod, recipe))
     inputs = recipe.inputs()
     start = time.perf_counter()
     report = Report()
@@ -108,15 +154,9 @@ def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
 
 def _replay_project(options: argparse.Namespace, execution: Execution) -> int:
     """Make all bundles, one after the other; each is dropped from memory when it is written."""
-    from ..files.tractograms import FORMATS
     from ..project import Project
 
-    ending = "." + options.format.lstrip(".")
-    if ending not in FORMATS:
-        raise FileError(
-            f"--format {options.format} is unknown; choose one of "
-            f"{', '.join(name[1:] for name in FORMATS)}."
-        )
+    ending = _format_of(options)
     project = Project.load(options.recipe)
     folder = None if options.out is None else _made_folder(options.out)
     n_others = n_failed = 0
@@ -148,7 +188,7 @@ def _replay_bundle(
 
     grid = None
     if options.fod and isinstance(bundle.source, Recipe):
-        bundle = bundle.on_fod(_other_fod(options, bundle.source))
+        bundle = bundle.on_fod(fod_source(options.fod, bundle.source))
     if isinstance(bundle.source, Recipe):
         inputs, source = bundle.source.read(fods=bundle.fods)
         bundle.learn(source)
@@ -163,6 +203,25 @@ def _replay_bundle(
         where = "" if out is None else f"; written to {out}"
         print(f"{bundle.name}: {len(tractogram)} streamlines{told[bundle.is_proven]}{where}")
     return bundle.is_proven is not False
+
+
+def _format_of(options: argparse.Namespace) -> str:
+    """Return the ending that --format names.
+
+    Raises
+    ------
+    FileError
+        When there is no such format.
+    """
+    from ..files.tractograms import FORMATS
+
+    ending = "." + options.format.lstrip(".")
+    if ending not in FORMATS:
+        raise FileError(
+            f"--format {options.format} is unknown; choose one of "
+            f"{', '.join(name[1:] for name in FORMATS)}."
+        )
+    return str(ending)
 
 
 def file_names(names: Iterable[str]) -> list[str]:
@@ -183,15 +242,6 @@ def file_names(names: Iterable[str]) -> list[str]:
 def _ending_for(bundle: Bundle, ending: str) -> str:
     """Return the ending for a bundle: without an FOD there is no grid, which .trk needs."""
     return ".tck" if ending == ".trk" and not bundle.is_tracked else ending
-
-
-def _other_fod(options: argparse.Namespace, recipe: Recipe) -> FodSource:
-    """Return the FOD of --fod, read in the basis and frame of the recipe's."""
-    from ..recipes.sources import FodSource
-
-    return FodSource.file(
-        options.fod, basis=recipe.fod.basis, frame=recipe.fod.frame or None, hashed=False
-    )
 
 
 def _made_folder(path: str) -> Path:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import library_of
-from ..errors import InvalidFodError
+from ..errors import InvalidFodError, InvalidParameterError
 
 BASES = ("tournier07", "descoteaux07", "tournier07_legacy", "descoteaux07_legacy")
 FRAMES = ("scanner", "voxel")
@@ -98,3 +98,23 @@ def used_sh_voxels(data: Any) -> tuple[Any, Any, int]:
     counted = library.cumsum(used.ravel(), dtype=np.int32).reshape(used.shape)
     rows = library.where(used, counted - 1, -1).astype(np.int32)
     return values, rows, used.size - int(finite.sum())
+
+
+def checked_reading(basis: str, frame: str | None) -> tuple[str, str]:
+    """Return basis and frame; without a frame, the basis's own.
+
+    Raises
+    ------
+    InvalidParameterError
+        When either is unknown.
+    """
+    if basis not in BASES:
+        raise InvalidParameterError(
+            f"basis = {basis!r} is unknown; choose one of {', '.join(BASES)}."
+        )
+    frame = DEFAULT_FRAMES[basis] if frame is None else frame
+    if frame not in FRAMES:
+        raise InvalidParameterError(
+            f"frame = {frame!r} is unknown; choose one of {', '.join(FRAMES)}."
+        )
+    return basis, frame

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidFodError
 from ..fields.kinds import AUTO, KINDS, PEAKS, SH, TENSOR, checked_kind
-from ..fields.sh import check_fod_shape
-from ..fod import Fod, checked_reading
+from ..fields.sh import check_fod_shape, checked_reading
+from ..fod import Fod
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 from .images import NumberStream
 from .packing import pack_volumes, pack_voxels

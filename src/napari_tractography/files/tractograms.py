@@ -22,10 +22,11 @@ from nibabel.streamlines.tractogram_file import DataError, HeaderError
 
 from ..errors import FileError
 from ..grid import Grid
-from .formats.streamlines import StreamlineArrays
-from .formats.tck import iter_tck, read_tck, write_tck
-from .formats.trk import read_trk, write_trk
+from .formats.streamlines import StreamlineArrays, StreamlineStream, joined
+from .formats.tck import iter_tck, read_tck, stream_tck, write_tck
+from .formats.trk import read_trk, stream_trk, write_trk
 from .formats.trx import read_trx, write_trx
+from .formats.trx_stream import stream_trx
 from .formats.vtk import read_vtk, write_vtk
 from .paths import check_writable, ending_of, existing_file, written_whole
 
@@ -62,17 +63,25 @@ class TractogramFormat:
         Takes the path; may raise any of :data:`MALFORMED`.
     iterate : callable, optional
         Takes the path and how many streamlines at a time; yields them as they are read.
+    stream : callable, optional
+        Takes the path, the grid or None, and the name of the type of points; a context manager that
+        gives what streamlines are appended to. Formats without one are written all at once.
     """
 
     write: Callable[[StreamlineArrays, Path, Grid | None], None]
     read: Callable[[Path], StreamlineArrays]
     iterate: Callable[[Path, int], Iterator[StreamlineArrays]] | None = None
+    stream: (
+        Callable[[Path, Grid | None, str], contextlib.AbstractContextManager[StreamlineStream]]
+        | None
+    ) = None
 
 
+DTYPES = ("float32", "float16")  # of points in .trx files; others hold the first
 FORMATS = {
-    ".tck": TractogramFormat(write_tck, read_tck, iter_tck),
-    ".trk": TractogramFormat(write_trk, read_trk),
-    ".trx": TractogramFormat(write_trx, read_trx),
+    ".tck": TractogramFormat(write_tck, read_tck, iter_tck, stream_tck),
+    ".trk": TractogramFormat(write_trk, read_trk, stream=stream_trk),
+    ".trx": TractogramFormat(write_trx, read_trx, stream=stream_trx),
     ".vtk": TractogramFormat(write_vtk, read_vtk),
 }
 
@@ -191,3 +200,35 @@ def _telling(file: Path) -> Iterator[None]:
         raise FileError(
             f"{file} cannot be read ({error.strerror or error}); check its permissions."
         ) from None
+
+
+@contextlib.contextmanager
+def open_stream(
+    path: str | PathLike[str], grid: Grid | None = None, dtype: str = DTYPES[0]
+) -> Iterator[Callable[[StreamlineArrays], None]]:
+    """Yield a function that appends streamlines to a file, which is whole in the end or not there.
+
+    Parameters
+    ----------
+    path : path-like
+        As :func:`write_streamlines`.
+    grid : Grid, optional
+        As :func:`write_streamlines`.
+    dtype : str
+        Of the points of a .trx file, one of :data:`DTYPES`.
+
+    Raises
+    ------
+    FileError
+        When the ending is unknown, the grid is missing or the disk is full.
+    """
+    wanted = Path(path)
+    row = FORMATS[ending_of(wanted, FORMATS, "a tractogram")]
+    with written_whole(wanted) as temporary:
+        if row.stream is None:
+            parts: list[StreamlineArrays] = []
+            yield parts.append
+            row.write(joined(parts), temporary, grid)
+            return
+        with row.stream(temporary, grid, dtype) as stream:
+            yield stream.append

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import napari
+import numpy as np
 from qtpy.QtCore import QEventLoop, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
@@ -17,6 +18,7 @@ from ..fields.sh import SH_COUNTS
 from ..files.fods import load_volume, volume_shape
 from ..files.formats.pam5 import PAM5
 from ..files.recognition import kind_of
+from ..image_phantoms import make_image_phantom
 from ..phantoms import make_phantom
 from ..project import is_project
 from ..tissues import N_TISSUES, load_tissues
@@ -99,6 +101,23 @@ def sample_cross() -> list[LayerData]:
 def sample_letter() -> list[LayerData]:
     """Return the asymmetric phantom, of which a mirror image would be seen."""
     return [fod_layer_data(make_phantom("letter"))]
+
+
+def sample_tube() -> list[LayerData]:
+    """Return the image of a thick-walled tube of helical fibres."""
+    return [_image_sample("tube", "Tube of helical fibres")]
+
+
+def sample_weave() -> list[LayerData]:
+    """Return the image of a woven composite."""
+    return [_image_sample("weave", "Woven composite")]
+
+
+def _image_sample(name: str, title: str) -> LayerData:
+    phantom = make_image_phantom(name)
+    space = DisplaySpace.of(phantom.grid)
+    shown = np.ascontiguousarray(space.volume(phantom.image))
+    return shown, {**space.layer_kwargs, "name": title, "interpolation2d": "linear"}, "image"
 
 
 def _kind_of(path: str) -> Kind | None:

@@ -75,6 +75,7 @@ def run_demo(fod_path: str | None, output: Path | None) -> int:
     viewer.add_layer(Layer.create(*volume))
     panel = TractographyPanel(viewer, remember=False)  # what it sets is nobody's choice
     viewer.window.add_dock_widget(panel, name="Tractography", area="right")
+    panel.scene.slices.box.setChecked(False)  # they would hide half of the streamlines
     show_in_3d(viewer)
     panel.runs.finished.connect(lambda _run: fit_view(viewer, panel))
     opening = panel.session.opening

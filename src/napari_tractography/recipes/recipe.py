@@ -17,6 +17,7 @@ from typing import Unpack
 from ..errors import FileError, InvalidMaskError, InvalidRegionError, TractographyError
 from ..files.paths import existing_file
 from ..fod import Fod
+from ..outcome import Outcome
 from ..parameters import TrackingParameters
 from ..regions import Region
 from ..seeds import Seeds
@@ -242,12 +243,13 @@ class Recipe:
         found = [f"What differs: {'; '.join(filter(None, [where, *versions]))}"]
         return [*found, TOLERANCE] if where and not self.parameters.row.exact else found
 
-    def with_result(self, tractogram: Tractogram, backend: str = "") -> Recipe:
+    def with_result(self, tractogram: Outcome, backend: str = "") -> Recipe:
         """Return the recipe with the digest of what it made, and what made it.
 
         Parameters
         ----------
-        tractogram : Tractogram
+        tractogram : Outcome
+            A Tractogram, or what is known of one that was written to a file.
         backend : str
             What tracked it, such as "cpu" or "cuda:0"; "" if not known.
         """

@@ -1,7 +1,8 @@
 """Which backend tracks a run, why, and what happens where it fails.
 
-The backends are the CPU (:mod:`.cpu.run`) and CUDA (:mod:`.cuda.run`). "auto" chooses by what runs
-cost (:mod:`.costs`), as :mod:`.measuring` measured it. Called by :mod:`.engine`.
+The backends are the CPU (:mod:`.cpu.run`), CUDA (:mod:`.cuda.run`), and a cluster that is handed
+in. "auto" chooses by what runs cost (:mod:`.costs`), as :mod:`.measuring` measured it. Called by
+:mod:`.engine`.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from ..tractogram import Tractogram
 from . import costs, devices, kernels, measuring
 from .cpu import run as cpu
 from .cuda import run as cuda
-from .execution import Execution
+from .execution import Execution, Runner
 from .plain import run as plain
 from .plan import Plan
 from .report import PREPARING, STANDING_IN, Report
+from .tables.blocks import BlockTable
 
 logger = logging.getLogger(__name__)
 
 VARIABLE = "NAPARI_TRACTOGRAPHY_BACKEND"
+IN_BLOCKS = "orientations of an image are worked out where streamlines go, on the CPU alone so far"
 NAMES = "auto, cpu, cuda, cuda:0, cuda:1, ..., cuda:all"
 
 
@@ -41,21 +44,26 @@ class Choice:
         Whether "auto" chose it, so that the CPU may step in where it fails.
     reason : str
         Why, for the log and the report.
+    runner : Runner, optional
+        A cluster, which then tracks.
     """
 
     gpus: tuple[int, ...] = ()
     automatic: bool = False
     reason: str = "asked for"
+    runner: Runner | None = None
 
     @property
     def name(self) -> str:
         """Name of the devices: "cpu", "cuda:0", "cuda:0 + cuda:1"."""
+        if self.runner is not None:
+            return self.runner.name
         return " + ".join(f"cuda:{gpu}" for gpu in self.gpus) or "cpu"
 
 
 def may_use_a_gpu(execution: Execution) -> bool:
     """Tell whether a run may be one on a GPU, so that what lies there is best left there."""
-    return _wanted(execution) != "cpu"
+    return isinstance(execution.backend, str) and _wanted(execution) != "cpu"
 
 
 def choose(plan: Plan, execution: Execution) -> Choice:
@@ -66,6 +74,8 @@ def choose(plan: Plan, execution: Execution) -> Choice:
     BackendError
         When there is no such backend here.
     """
+    if not isinstance(execution.backend, str):
+        return Choice(runner=execution.backend)
     wanted = _wanted(execution)
     choice = _choose(wanted, plan, execution.n_workers)
     if wanted != execution.backend:
@@ -87,6 +97,9 @@ def iter_chunks(
         When a GPU that was asked for by name fails, or any after the first chunk.
     """
     report = Report() if report is None else report
+    if choice.runner is not None:
+        yield from choice.runner.iter_chunks(plan.on_host(), execution, report)
+        return
     n_threads = execution.n_workers
     if choice.gpus:
         report.begin(choice.name, choice.reason)
@@ -132,7 +145,14 @@ def track_on_device(plan: Plan, execution: Execution) -> cuda.DeviceTractogram:
     BackendError
         When there is no GPU, when the backend is none or is several, or when the GPU fails.
     """
+    if not isinstance(execution.backend, str):
+        raise BackendError(
+            "A cluster has no arrays on one device; with device_arrays choose cuda or cuda:0, "
+            "cuda:1, ..."
+        )
     wanted = _wanted(execution)
+    if isinstance(plan.table, BlockTable):
+        raise BackendError(f"device_arrays needs a GPU, and {IN_BLOCKS}; track without.")
     if wanted in ("cpu", "cuda:all"):
         raise BackendError(
             f"backend = {wanted!r} has no arrays on one device; with device_arrays choose cuda or "
@@ -158,12 +178,15 @@ def warm_up(plan: Plan) -> None:
 
 def _wanted(execution: Execution) -> str:
     """Return the name of the backend, by the environment or else by the execution."""
-    return os.environ.get(VARIABLE, "") or execution.backend
+    named = execution.backend if isinstance(execution.backend, str) else "auto"
+    return os.environ.get(VARIABLE, "") or named
 
 
 def _choose(wanted: str, plan: Plan, n_threads: int) -> Choice:
     if wanted == "cpu":
         return Choice()
+    if isinstance(plan.table, BlockTable):
+        return Choice(automatic=wanted == "auto", reason=IN_BLOCKS)
     home = _gpu_of_fod(plan, wanted)
     if home is not None:
         return Choice((home,), reason="the FOD lies on it")

@@ -259,6 +259,7 @@ class Scratch(NamedTuple):
     amplitudes: np.ndarray  # (n,) float32: at all directions that are looked at
     peak: np.ndarray  # (4,) float32: a direction and its amplitude
     mixed: np.ndarray  # (n_padded,) float32: coefficients
+    halves: np.ndarray  # (n_padded,) uint16: the same as half floats
     tried: np.ndarray  # (4, n_lanes) float32: a direction and an amplitude for each lane
     # Of all lanes: amplitudes at all directions that are looked at, and coefficients in axes turned
     # to the cone of each.
@@ -282,6 +283,7 @@ def new_scratch(n_points: int, n_padded: int, n_lanes: int) -> Scratch:
         amplitudes=np.zeros(n_points, np.float32),
         peak=np.zeros(4, np.float32),
         mixed=np.zeros(n_padded, np.float32),
+        halves=np.zeros(n_padded, np.uint16),
         tried=np.zeros((4, n_lanes), np.float32),
         lane_amplitudes=np.zeros((n_points, n_lanes), np.float32),
         turned=np.zeros((n_padded, n_lanes), np.float32),

@@ -21,6 +21,8 @@ from numpy.typing import ArrayLike
 from ..arrays import gpu_of, host_array
 from ..directions import function_cone
 from ..errors import InvalidParameterError, InvalidTissuesError
+from ..fields.images import NAME as IMAGE
+from ..fields.kinds import SH
 from ..fields.tensors import NAME as TENSOR
 from ..fod import Fod
 from ..parameters import TrackingParameters
@@ -30,6 +32,7 @@ from ..tissues import Tissues, check_tissues
 from ..tractogram import Tractogram
 from . import backends, codes
 from .cpu import run as cpu
+from .cpu.vectors.field import BlockField
 from .cuda import run as cuda
 from .cuda import tables as cuda_tables
 from .cuda.errors import explained_for_good
@@ -45,6 +48,7 @@ from .inputs import (
 )
 from .plan import (
     Plan,
+    block_field,
     kernel_field,
     kernel_regions,
     kernel_settings,
@@ -53,6 +57,7 @@ from .plan import (
 )
 from .report import Report
 from .selecting import iter_selected
+from .tables.blocks import BlockTable, block_table
 from .tables.builders import build_table
 from .tables.cache import fod_table
 from .tables.data import FodTable
@@ -294,26 +299,37 @@ def warm_up(
     its own. Done for the CPU and, where there is one, for the GPU with most free memory.
     """
     given = parameters or TrackingParameters()
-    of_vectors = fod is not None and follows_vectors(fod, given)
-    lmax = lmax if fod is None or of_vectors else fod.lmax
-    plan = _smallest_plan(given.algorithm, given.interpolation, lmax, of_vectors=of_vectors)
+    follows = fod is not None and follows_vectors(fod, given)
+    in_blocks = follows and fod is not None and fod.kind == IMAGE
+    lmax = lmax if fod is None or follows else fod.lmax
+    what = {"of_vectors": follows and not in_blocks, "in_blocks": in_blocks}
+    plan = _smallest_plan(given.algorithm, given.interpolation, lmax, **what)
     backends.warm_up(plan)
 
 
 def compile_kernel(
-    algorithm: str, interpolation: str, *, lmax: int, of_vectors: bool = False
+    algorithm: str,
+    interpolation: str,
+    *,
+    lmax: int,
+    of_vectors: bool = False,
+    in_blocks: bool = False,
 ) -> None:
     """Compile a kernel for the CPU, in this process, unless it is on the disk."""
-    cpu.make_ready(_smallest_plan(algorithm, interpolation, lmax, of_vectors=of_vectors))
+    what = {"of_vectors": of_vectors, "in_blocks": in_blocks}
+    cpu.make_ready(_smallest_plan(algorithm, interpolation, lmax, **what))
 
 
-def _smallest_plan(algorithm: str, interpolation: str, lmax: int, *, of_vectors: bool) -> Plan:
+def _smallest_plan(
+    algorithm: str, interpolation: str, lmax: int, *, of_vectors: bool, in_blocks: bool
+) -> Plan:
     """Return a plan for which the same kernel is compiled as for all of its kind."""
-    fod = (
-        Fod.from_peaks(np.ones((2, 2, 2, 3)), np.eye(4))
-        if of_vectors
-        else Fod(np.ones((2, 2, 2, (lmax + 1) * (lmax + 2) // 2)), np.eye(4))
-    )
+    if in_blocks:
+        fod = Fod.from_image(np.arange(216.0).reshape(6, 6, 6), np.eye(4))
+    elif of_vectors:
+        fod = Fod.from_peaks(np.ones((2, 2, 2, 3)), np.eye(4))
+    else:
+        fod = Fod(np.ones((2, 2, 2, (lmax + 1) * (lmax + 2) // 2)), np.eye(4))
     kind = TrackingParameters(algorithm=algorithm, interpolation=interpolation)
     return make_plan(TrackingInput(fod, Seeds.at(np.zeros(3)), kind))
 
@@ -332,7 +348,7 @@ def make_plan(given: TrackingInput, *, on_gpu: bool = False) -> Plan:
     TractographyError
         When something is wrong with the input, or what lies on a GPU fills it.
     """
-    is_made = given.fod.vectors is not None  # from what lies on the host
+    is_made = given.fod.kind != SH.name  # from what lies on the host
     gpu = gpu_of(given.fod.device_values.native) if on_gpu and not is_made else None
     if gpu is None:
         return _make_plan(given, build_table, on_gpu)
@@ -355,7 +371,7 @@ def _make_plan(given: TrackingInput, build: Callable[..., FodTable], on_gpu: boo
         raise InvalidParameterError(
             f"{flat.n_includes} include regions are too many; give at most {codes.MAX_INCLUDES}."
         )
-    table: FodTable | VectorTable
+    table: FodTable | VectorTable | BlockTable
     if follows_vectors(fod, parameters):
         if given.tissues is not None:
             raise InvalidTissuesError(
@@ -367,7 +383,7 @@ def _make_plan(given: TrackingInput, build: Callable[..., FodTable], on_gpu: boo
                 f"A cone given as a function is for FODs, and {fod.name} holds {fod.kind}; give "
                 "max_angle_deg or min_radius_mm."
             )
-        table = fod_table(fod, vector_table)
+        table = fod_table(fod, block_table if fod.kind == IMAGE else vector_table)
     else:
         table = fod_table(fod, build)
     allowed = reach_deg = None
@@ -377,13 +393,18 @@ def _make_plan(given: TrackingInput, build: Callable[..., FodTable], on_gpu: boo
     if parameters.start == "given" and seeds.device_directions is not None:
         units = seeds.device_directions
         first = units.native if on_gpu else units.host
+    field: codes.Field | codes.VectorField | BlockField
+    if isinstance(table, BlockTable):
+        field = block_field(table, None if inside is None else host_array(inside))
+    elif isinstance(table, VectorTable):
+        field = vector_field(table, inside)
+    else:
+        field = kernel_field(table, parameters, inside, allowed, reach_deg)
     return Plan(
         positions_mm=seeds.device_positions.native if on_gpu else seeds.positions_mm,
         given=first,
         table=table,
-        field=vector_field(table, inside)
-        if isinstance(table, VectorTable)
-        else kernel_field(table, parameters, inside, allowed, reach_deg),
+        field=field,
         settings=kernel_settings(parameters, table.scale, reach_deg),
         regions=flat,
     )
@@ -395,6 +416,6 @@ def follows_vectors(fod: Fod, parameters: TrackingParameters) -> bool:
     What has a gradient to follow needs coefficients, and so does what draws from tensors.
     """
     among = parameters.row.among_vectors
-    if fod.vectors is None or not among:
+    if fod.kind == SH.name or not among:
         return False
     return not (fod.kind == TENSOR and among == "drawn")

@@ -9,13 +9,27 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, Protocol, TypedDict
 
 from ..errors import InvalidParameterError
 from .devices import cpu_count
 
 MEMORY_LIMIT = 0.8  # of what is free on a GPU, by default
+
+
+class Runner(Protocol):
+    """A place other than this machine that tracks plans, as a cluster does."""
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+
+    def iter_chunks(
+        self, plan: Any, execution: Execution, report: Any
+    ) -> Generator[Any, None, None]:
+        """Track the seeds of a plan; yield tractograms in seed order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +38,12 @@ class Execution:
 
     Attributes
     ----------
-    backend : str
+    backend : str or Runner
         "auto", "cpu", "cuda" for the GPU with most free memory, "cuda:1" for another, or
         "cuda:all"; with diffusion and transport the last digits may differ, see docs/gpu.md.
         "auto" takes what is likely to be done first. The environment variable
-        NAPARI_TRACTOGRAPHY_BACKEND overrules it.
+        NAPARI_TRACTOGRAPHY_BACKEND overrules it. Or a cluster, which it does not
+        overrule, of :func:`~napari_tractography.tracking.cluster.connecting.cluster`.
     n_threads : int, optional
         CPU threads, by default one a processor.
     block : int, optional
@@ -45,16 +60,17 @@ class Execution:
         something, not whole.
     """
 
-    backend: str = "auto"
+    backend: str | Runner = "auto"
     n_threads: int | None = None
     block: int | None = None
     memory_limit: float = MEMORY_LIMIT
     threads_a_block: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.backend, str):
+        if not (isinstance(self.backend, str) or hasattr(type(self.backend), "iter_chunks")):
             raise InvalidParameterError(
-                f"backend = {self.backend!r} is no name; give one such as auto, cpu or cuda:0."
+                f"backend = {self.backend!r} is no name; "
+                "give one such as auto, cpu or cuda:0, or a cluster."
             )
         for name in ("n_threads", "block", "threads_a_block"):
             count = getattr(self, name)
@@ -77,7 +93,7 @@ class Execution:
 class ExecutionKeywords(TypedDict, total=False):
     """The fields of :class:`Execution` as keywords of the public calls."""
 
-    backend: str
+    backend: str | Runner
     n_threads: int | None
     block: int | None
     memory_limit: float

@@ -21,6 +21,7 @@ from . import codes
 from .algorithms import BY_CODE
 from .codes import NEAREST
 from .cpu import run as cpu
+from .cpu.vectors.field import BlockField
 from .plain import run as plain
 from .plan import Plan
 
@@ -31,7 +32,7 @@ in_a_process = True
 
 COMMAND = """
 from napari_tractography.tracking.engine import compile_kernel
-compile_kernel({algorithm!r}, {interpolation!r}, lmax={lmax}, of_vectors={of_vectors})
+compile_kernel({algorithm!r}, {interpolation!r}, lmax={lmax}, **{what})
 """
 AND_REMOVE = """
 from pathlib import Path
@@ -67,7 +68,10 @@ def begin(plan: Plan) -> threading.Event:
         algorithm=BY_CODE[plan.settings.algorithm].name,
         interpolation="nearest" if plan.settings.interpolation == NEAREST else "trilinear",
         lmax=plan.table.lmax,
-        of_vectors=isinstance(plan.field, codes.VectorField),
+        what={
+            "of_vectors": isinstance(plan.field, codes.VectorField),
+            "in_blocks": isinstance(plan.field, BlockField),
+        },
     )
     with _lock:
         if command in _under_way:

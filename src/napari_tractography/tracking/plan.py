@@ -20,6 +20,8 @@ from ..parameters import SOFTPLUS_SHARPNESS, TrackingParameters
 from ..regions import INCLUDE_RULES, Region
 from ..tissues import N_TISSUES, Tissues
 from . import codes
+from .cpu.vectors.field import BlockField
+from .tables.blocks import BlockTable
 from .tables.builders import cone_points, look_points, sphere_points
 from .tables.data import FodTable
 from .tables.vectors import VectorTable
@@ -61,7 +63,7 @@ class Plan:
         RAS+ mm.
     given : (n_seeds, 3) float32
         Start directions, RAS+; (0, 3) unless they are given.
-    table : FodTable or VectorTable
+    table : FodTable, VectorTable or BlockTable
     field, settings, regions : NamedTuple
         What kernels read, see :mod:`napari_tractography.tracking.codes`.
     first_stream : int
@@ -70,8 +72,8 @@ class Plan:
 
     positions_mm: NDArray[np.float32]
     given: NDArray[np.float32]
-    table: FodTable | VectorTable
-    field: codes.Field | codes.VectorField
+    table: FodTable | VectorTable | BlockTable
+    field: codes.Field | codes.VectorField | BlockField
     settings: codes.Settings
     regions: codes.Regions
     first_stream: int = 0
@@ -155,6 +157,21 @@ def vector_field(table: VectorTable, mask: NDArray[np.uint8] | None = None) -> c
         to_voxel=table.to_voxel,
         mask=_read_only(np.zeros((0, 0, 0), np.uint8) if mask is None else mask),
         is_tensor=table.is_tensor,
+    )
+
+
+def block_field(table: BlockTable, mask: NDArray[np.uint8] | None = None) -> BlockField:
+    """Put the orientations of an image and the mask into the kernel's form."""
+    store = table.store
+    return BlockField(
+        voxel_rows=np.broadcast_to(np.int32(-1), store.source.grid.shape),
+        slots=store.slots,
+        touched=np.zeros(store.shape, np.uint8),
+        vectors=store.vectors,
+        to_voxel=table.to_voxel,
+        mask=_read_only(np.zeros((0, 0, 0), np.uint8) if mask is None else mask),
+        block_bits=store.block_bits,
+        is_tensor=False,
     )
 
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..outcome import Outcome
 from ..parameters import TrackingParameters
 from ..stop import N_REASONS, StopReason
-from ..tractogram import Tractogram
 
 # What a run may be at, in `Report.phase`.
 PREPARING = "preparing"  # compiling or loading what tracks; nothing comes meanwhile
 STANDING_IN = "standing in"  # tracking in NumPy while that is compiled
+WAITING = "waiting"  # for workers of a cluster
 # Named in `Report.seconds`. What the next run need not do again:
 SETUP = ("tables", "start")
 FRACTION_SHOWN = 0.2  # of a run, from which on a part of it is worth mentioning
@@ -43,7 +44,8 @@ class Report:
     uploaded_bytes : int
         Tables that were copied to GPUs for this run.
     phase : str
-        :data:`PREPARING`, :data:`STANDING_IN`, or "" where it tracks at full speed.
+        :data:`PREPARING`, :data:`STANDING_IN`, :data:`WAITING`, or "" where it tracks at full
+        speed.
     held_bytes : int
         What CuPy's pools hold of the GPUs in the end: tables, and what the caller has there.
     n_seeds, n_streamlines : int
@@ -93,7 +95,7 @@ class Report:
         return f"{seconds:.2f} s, {rate}"
 
 
-def advice(tractogram: Tractogram, parameters: TrackingParameters) -> str:
+def advice(tractogram: Outcome, parameters: TrackingParameters) -> str:
     """Return a sentence on what to change where most of a run came to nothing, or "".
 
     That is where most streamlines reached the maximum length, or most seeds gave no streamline or
@@ -101,7 +103,7 @@ def advice(tractogram: Tractogram, parameters: TrackingParameters) -> str:
 
     Parameters
     ----------
-    tractogram : Tractogram
+    tractogram : Outcome
         The whole result, with its tally.
     parameters : TrackingParameters
         With which it was tracked.

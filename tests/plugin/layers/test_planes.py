@@ -11,7 +11,7 @@ from napari.layers import Image, Points
 
 from napari_tractography import Tractogram
 from napari_tractography.plugin.layers.planes import SlicePlanes
-from napari_tractography.plugin.space.display import UNITS
+from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 SHAPE = (4, 6, 8)  # z, y, x
@@ -23,7 +23,13 @@ def shown():
     viewer = ViewerModel()
     data = np.broadcast_to(np.arange(1.0, 9.0, dtype=np.float32), SHAPE).copy()
     data[:, 0, :] = 0  # around the body
-    volume = Image(data, name="T1", scale=(2, 2, 2), units=UNITS, contrast_limits=(0, 8))
+    volume = Image(
+        data,
+        name="T1",
+        scale=(2, 2, 2),
+        units=DisplaySpace.identity().units,
+        contrast_limits=(0, 8),
+    )
     viewer.add_layer(volume)
     viewer.add_layer(Streamlines(Tractogram.from_streamlines([np.eye(2, 3)])))
     viewer.dims.ndisplay = 3
@@ -113,7 +119,7 @@ def test_colours_are_shown_as_they_are():
     viewer = ViewerModel()
     rgb = np.zeros((*SHAPE, 3), np.uint8)
     rgb[1:3, 1:5, 1:7] = (200, 100, 0)
-    volume = Image(rgb, rgb=True, units=UNITS)
+    volume = Image(rgb, rgb=True, units=DisplaySpace.identity().units)
     viewer.add_layer(volume)
     planes = SlicePlanes(viewer, volume)
     picture = planes._picture(0, 1)

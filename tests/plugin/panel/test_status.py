@@ -10,7 +10,7 @@ from hands import OBLIQUE, Mouse, lie_still
 from qtpy.QtCore import Qt, QThread
 
 from napari_tractography.phantoms import make_phantom
-from napari_tractography.plugin.space.positions import POSITION_TITLE
+from napari_tractography.plugin.space.positions import position_title
 
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 
@@ -39,7 +39,7 @@ def test_mouse_table_and_region_say_the_same_place(
     said, value = bar._coordinates.text().split(": ")
     mouse.click(place, SHIFT)
     table = panel.seeds.table.model()
-    assert table.headerData(0, Qt.Orientation.Horizontal) == POSITION_TITLE == "R, A, S (mm)"
+    assert table.headerData(0, Qt.Orientation.Horizontal) == position_title() == "R, A, S (mm)"
     numbers = table.data(table.index(0, 0))
     names = zip("RAS", numbers.split(", "), strict=True)
     assert said == ", ".join(f"{axis} {number}" for axis, number in names) + " mm"

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hands import CHUNK, FEW, WAIT_MS
+from hands import CHUNK, FEW, LEFT_HANDED, OBLIQUE, WAIT_MS
 from napari.layers import Layer
 
-from napari_tractography import Tractogram, track
+from napari_tractography import Fod, Tractogram, track
 from napari_tractography.phantoms import phantom_seeds_mm
 from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.regions import Region
@@ -299,3 +299,19 @@ def test_a_copy_of_a_layer_by_napari_is_a_bundle_of_its_own(two: Any) -> None:
     two.viewer.add_layer(Layer.create(*layer.as_layer_data_tuple()))
     assert len(two.bundles.bundles) == 3
     assert len({id(b.streamlines_layer) for b in two.bundles.bundles}) == 3
+
+
+@pytest.mark.parametrize("affine", [OBLIQUE, LEFT_HANDED], ids=["oblique", "left-handed"])
+def test_a_duplicate_starts_at_the_same_places_to_the_bit(
+    open_model: Any, cross: Any, affine: Any
+) -> None:
+    """As a person places them: somewhere in a slice, and not at rounded coordinates."""
+    panel = open_model(Fod(cross.coefficients, affine))
+    session = panel.session
+    for at in np.random.default_rng(3).uniform(-9, 9, (20, 3)):
+        session.add_seed(at)
+        session.regions.add_sphere(at, 4.0 + at[0] / 7)
+    session.keep_result(session.request(), Tractogram.empty(), 1.0, session.report)
+    for _ in range(2):
+        panel.bundles.duplicate()
+        assert session.is_result_current

@@ -93,6 +93,7 @@ def test_shift_click_in_3d_places_a_seed_on_the_bundle_nearest_to_the_eye(
     fod = make_phantom("arcs", lmax=2)
     arch, bowl = (lines[0] for lines in phantom_lines_mm("arcs")[:2])
     panel = open_window(fod)
+    panel.scene.slices.box.setChecked(False)
     viewer = panel.viewer
     viewer.dims.ndisplay = 3
     viewer.scene.camera.set_view_direction(toward, (0.0, 1.0, 0.0))
@@ -107,15 +108,32 @@ def test_shift_click_in_3d_places_a_seed_on_the_bundle_nearest_to_the_eye(
     assert 0 <= depth <= 2.5 * 2.0 + 2.0  # its radius in voxels of 2 mm, and half a lobe
 
 
+def test_shift_click_in_3d_places_a_seed_on_the_slice_that_is_seen(
+    open_window: Any, cross: Any
+) -> None:
+    """From above the axial slice is in front of what lies below it, however bright."""
+    panel = open_window(cross)
+    viewer = panel.viewer
+    viewer.dims.set_point(0, 1.0)
+    viewer.dims.ndisplay = 3
+    viewer.scene.camera.set_view_direction((-1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
+    Mouse(viewer).click((1.0, 0.0, 6.0), SHIFT)
+    (seed,) = panel.session.seed_positions_mm()
+    np.testing.assert_allclose(seed[:2], [6.0, 0.0], atol=2 * pixel_mm(viewer))
+    assert seed[2] == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("slices", [True, False])
 def test_a_shift_click_beside_everything_says_so(
-    open_window: Any, cross: Any, notes: list[str]
+    open_window: Any, cross: Any, notes: list[str], slices: bool
 ) -> None:
     panel = open_window(cross)
+    panel.scene.slices.box.setChecked(slices)
     panel.viewer.dims.ndisplay = 3
     Mouse(panel.viewer).click(at(panel, 15, 2, 4), SHIFT)
     assert not len(panel.session.seed_positions_mm())
     assert len(notes) == 1
-    assert "nothing bright" in notes[0]
+    assert ("no slice" if slices else "nothing bright") in notes[0]
 
 
 @pytest.mark.parametrize(
@@ -209,6 +227,7 @@ def test_the_add_tool_in_3d_places_seeds_on_the_volume(
 ) -> None:
     """napari's own places them at an arbitrary depth."""
     panel = open_window(cross)
+    panel.scene.slices.box.setChecked(False)
     viewer = panel.viewer
     viewer.dims.ndisplay = 3
     layer = panel.session.ensure_seeds_layer()

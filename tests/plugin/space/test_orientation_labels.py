@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QApplication, QWidget
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.space.camera import orient
-from napari_tractography.plugin.space.display import UNITS, orient_camera
+from napari_tractography.plugin.space.display import DisplaySpace, orient_camera
 from napari_tractography.plugin.space.orientation_labels import (
     OrientationLabels,
     draw_label,
@@ -43,7 +43,7 @@ def viewer(make_napari_viewer):
                 face_color=np.array([colour]),
                 border_width=0,
                 name=letter,
-                units=UNITS,
+                units=DisplaySpace.identity().units,
                 projection_mode="all",
             )
         )

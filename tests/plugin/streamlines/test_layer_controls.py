@@ -4,6 +4,7 @@ these fails after an update, read how napari makes its layer controls."""
 from __future__ import annotations
 
 import numpy as np
+from napari._qt.layer_controls.dynamic import qt_dynamic_layer_controls
 from napari._qt.layer_controls.qt_layer_controls_container import (
     create_qt_layer_controls,
     layer_to_controls,
@@ -52,3 +53,26 @@ def test_controls_set_the_layer_and_follow_it(qtbot):
         row.disconnect_widget_controls()
     layer.width = 2.0
     assert rows["width"].slider.value() == 50
+
+
+def test_several_layers_have_the_same_controls_and_are_set_together(qtbot):
+    layers = [Streamlines(Tractogram.from_streamlines([np.eye(2, 3)])) for _ in range(2)]
+    controls = qt_dynamic_layer_controls.QtDynamicLayerControls(layers)
+    qtbot.addWidget(controls)
+    texts = {label.text() for label in controls.findChildren(QLabel)}
+    assert {f"{name}:" for name in ("width", "light in 3-D", "slab", "clip in 3-D")} <= texts
+    assert not [text for text in texts if "tail" in text or "head" in text or "graph" in text]
+    rows = {row.name: row for row in controls._controls if hasattr(row, "name")}
+    rows["width"].box.setValue(4.0)
+    rows["lit"].widget.setChecked(False)
+    rows["clip"].choice.setCurrentText("axial")
+    assert [(e.width, e.lit, e.clip) for e in layers] == [(4.0, False, "axial")] * 2
+    controls.ndisplay = 3
+    for row in controls._controls:
+        row.disconnect_widget_controls()
+    layers[0].width = 2.0
+    assert rows["width"].box.value() == 4.0
+    tracks = [Tracks(np.array([[0, 0, 0, 0], [0, 1, 1, 1.0]])) for _ in range(2)]
+    theirs = qt_dynamic_layer_controls.QtDynamicLayerControls(tracks)
+    qtbot.addWidget(theirs)
+    assert "tail length:" in {label.text() for label in theirs.findChildren(QLabel)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from numba import njit
@@ -21,15 +23,16 @@ from napari_tractography.tracking.tables.cache import fod_table
 SPHERE = cone_points(np.array([0.0, 0.0, 1.0]), 90.0, 30_000)  # 0.5 degrees apart; FODs are even
 
 
-@njit
-def fill_rows(shifts, values, change, table, masses, points, amplitudes, mixed):
+@njit(nogil=True)
+def fill_rows(shifts, values, change, table, masses, points, amplitudes, mixed, halves):
     for row in range(len(values)):
-        cells.fill_row(shifts, values, change, table, masses, row, points, amplitudes, mixed)
+        cells.fill_row(
+            shifts, values, change, table, masses, row, points, amplitudes, mixed, halves
+        )
 
 
-def filled(fod):
-    """The table of an FOD, all its rows filled; rows as float64, bounds, masses and the scale."""
-    table = build_table(fod)
+def fill(table):
+    """Fill all rows of a table, whether they are filled or not."""
     field = kernel_field(table, TrackingParameters())
     n_points, n_padded = field.sphere_points.shape[1], table.coefficients.shape[1]
     fill_rows(
@@ -41,7 +44,14 @@ def filled(fod):
         field.sphere_points,
         np.zeros(n_points, np.float32),
         np.zeros(n_padded, np.float32),
+        np.zeros(n_padded, np.uint16),
     )
+
+
+def filled(fod):
+    """The table of an FOD, all its rows filled; rows as float64, bounds, masses and the scale."""
+    table = build_table(fod)
+    fill(table)
     rows = table.coefficients[:-1].view(np.float16).astype(np.float64)
     n = fod.values.shape[1]
     return rows[:, :n], rows[:, n], table.masses[:-1].astype(np.float64), float(table.scale)
@@ -158,3 +168,16 @@ def test_corners_have_trilinear_weights():
         x, y, z = ([1 - a, a] for a in fractions)
         wanted = [x[k >> 2] * y[k >> 1 & 1] * z[k & 1] for k in range(8)]
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_a_row_that_is_filled_stays_so_while_another_thread_fills_it_too():
+    table = build_table(FODS[2].values[0])
+    fill(table)
+    bounds = table.coefficients[:-1, 45].copy()
+    with ThreadPoolExecutor(1) as pool:
+        other = [pool.submit(fill, table) for _ in range(30)]
+        changes = 0
+        while not other[-1].done():
+            changes += int((table.coefficients[:-1, 45] != bounds).sum())
+        assert not [task.exception() for task in other if task.exception()]
+    assert changes == 0

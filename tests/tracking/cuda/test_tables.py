@@ -53,6 +53,7 @@ def fill_all(field, scratch):
             field.sphere_points,
             scratch.amplitudes,
             scratch.mixed,
+            scratch.halves,
         )
 
 

@@ -62,7 +62,18 @@ def arrays_of(lines: ArraySequence, columns: Mapping[str, Any]) -> StreamlineArr
     columns : mapping of str to (n_streamlines, n) array_like
     """
     counts = np.fromiter(map(len, lines), dtype=np.int64, count=len(lines))
-    n = len(counts)
+    return with_columns(
+        np.asarray(lines.get_data(), dtype=np.float32).reshape(-1, 3),
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
+        columns,
+    )
+
+
+def with_columns(
+    points: NDArray[np.float32], offsets: NDArray[np.int64], columns: Mapping[str, Any]
+) -> StreamlineArrays:
+    """Return points and offsets with those columns that are ours."""
+    n = len(offsets) - 1
     known = {name: np.asarray(values) for name, values in columns.items()}
     seed_index = _column(known.get("seed_index"), (n, 1))
     high = _column(known.get("seed_index_high"), (n, 1))
@@ -76,8 +87,8 @@ def arrays_of(lines: ArraySequence, columns: Mapping[str, Any]) -> StreamlineArr
     lengths_mm = _column(known.get("lengths_mm"), (n, 1))
     weights = _column(known.get("weights"), (n, 1))
     return StreamlineArrays(
-        np.asarray(lines.get_data(), dtype=np.float32).reshape(-1, 3),
-        np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
+        points,
+        offsets,
         seed_index=None if seed_index is None else seed_index[:, 0],
         stop_reasons=None if reasons is None else reasons.astype(np.uint8),
         lengths_mm=None if lengths_mm is None else lengths_mm[:, 0].astype(np.float32),

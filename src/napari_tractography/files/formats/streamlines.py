@@ -5,9 +5,9 @@ Below :mod:`napari_tractography.tractogram`, which checks what was read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,3 +62,22 @@ class StreamlineArrays:
             "weights": self.weights,
         }
         return {name: c for name, c in named.items() if c is not None and self.n_streamlines}
+
+
+class StreamlineStream(Protocol):
+    """A file that streamlines are appended to; left by ``with``, it is complete."""
+
+    def append(self, streamlines: StreamlineArrays) -> None:
+        """Write streamlines; all calls give the same columns."""
+
+
+def joined(parts: Sequence[StreamlineArrays]) -> StreamlineArrays:
+    """Return streamlines one after the other, with the columns that all of them have."""
+    counts = [np.diff(part.offsets) for part in parts]
+    columns = [part.columns() for part in parts if part.n_streamlines]
+    shared = set.intersection(*map(set, columns)) if columns else set()
+    return StreamlineArrays(
+        np.concatenate([np.empty((0, 3), np.float32), *(part.points for part in parts)]),
+        np.cumsum(np.concatenate([np.zeros(1, np.int64), *counts])),
+        **{name: np.concatenate([column[name] for column in columns]) for name in shared},
+    )

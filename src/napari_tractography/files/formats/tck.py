@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from nibabel.streamlines import TckFile
@@ -12,6 +15,10 @@ from nibabel.streamlines import TckFile
 from ...grid import Grid
 from .sequences import arrays_of, nibabel_tractogram
 from .streamlines import StreamlineArrays
+
+NO_STREAMLINES = StreamlineArrays(np.empty((0, 3), np.float32), np.zeros(1, np.int64))
+END = TckFile.EOF_DELIMITER.tobytes()
+COUNT = b"count: "  # in the header, before ten digits
 
 
 def write_tck(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
@@ -31,3 +38,40 @@ def iter_tck(path: Path, n_streamlines: int) -> Iterator[StreamlineArrays]:
         counts = [len(line) for line in block]
         points = np.concatenate(block).astype(np.float32, copy=False)
         yield StreamlineArrays(points, np.concatenate([[0], np.cumsum(counts)]))
+
+
+@contextlib.contextmanager
+def stream_tck(path: Path, grid: Grid | None, dtype: str) -> Iterator[_TckStream]:
+    """Write a file whose streamlines are appended; its header is nibabel's."""
+    with path.open("wb") as file:
+        stream = _TckStream(file)
+        yield stream
+        stream.finish()
+
+
+class _TckStream:
+    """A .tck file: after each streamline a row of NaN, in the end one of infinity."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        empty = io.BytesIO()
+        TckFile(nibabel_tractogram(NO_STREAMLINES)).save(empty)
+        header = empty.getvalue().removesuffix(END)
+        self._file = file
+        self._count_at = header.index(COUNT) + len(COUNT)
+        self._n = 0
+        file.write(header)
+
+    def append(self, streamlines: StreamlineArrays) -> None:
+        counts = np.diff(streamlines.offsets)
+        n = len(counts)
+        rows = np.full((len(streamlines.points) + n, 3), np.nan, "<f4")
+        rows[np.arange(len(streamlines.points)) + np.repeat(np.arange(n), counts)] = (
+            streamlines.points
+        )
+        self._file.write(rows.data)
+        self._n += n
+
+    def finish(self) -> None:
+        self._file.write(END)
+        self._file.seek(self._count_at)
+        self._file.write(b"%010d" % self._n)

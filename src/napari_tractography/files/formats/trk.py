@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import nibabel as nib
 import numpy as np
 from nibabel.streamlines import Field, TrkFile
+from nibabel.streamlines.trk import header_2_dtype
 
 from ...errors import FileError
 from ...grid import Grid
 from .sequences import LARGEST_WHOLE, arrays_of, image_size, nibabel_tractogram
 from .streamlines import StreamlineArrays
+
+HEADER_BYTES = header_2_dtype.itemsize
+COUNT_AT = header_2_dtype.fields[Field.NB_STREAMLINES][1]  # bytes
 
 
 def write_trk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
@@ -22,6 +30,45 @@ def write_trk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
     FileError
         Without a grid, or when the image is too large for the header.
     """
+    _trk(streamlines, grid).save(path)
+
+
+@contextlib.contextmanager
+def stream_trk(path: Path, grid: Grid | None, dtype: str) -> Iterator[_TrkStream]:
+    """Write a file whose streamlines are appended; nibabel makes the bytes of each part.
+
+    Raises
+    ------
+    FileError
+        As :func:`write_trk`.
+    """
+    with path.open("wb") as file:
+        stream = _TrkStream(file, grid)
+        yield stream
+        stream.finish()
+
+
+class _TrkStream:
+    """A .trk file: one header, and parts without theirs."""
+
+    def __init__(self, file: BinaryIO, grid: Grid | None) -> None:
+        self._file, self._grid = file, grid
+        self._n = 0
+
+    def append(self, streamlines: StreamlineArrays) -> None:
+        part = io.BytesIO()
+        _trk(streamlines, self._grid, always_split=True).save(part)
+        content = part.getbuffer()
+        self._file.write(content if not self._n else content[HEADER_BYTES:])
+        self._n += streamlines.n_streamlines
+
+    def finish(self) -> None:
+        self._file.seek(COUNT_AT)
+        self._file.write(np.int32(self._n).astype("<i4").tobytes())
+
+
+def _trk(streamlines: StreamlineArrays, grid: Grid | None, always_split: bool = False) -> TrkFile:
+    """Return nibabel's file; `always_split` writes large and small seed indices alike."""
     if grid is None:
         raise FileError(
             "A .trk file needs the image it belongs to; pass reference=fod, or save as .tck."
@@ -30,7 +77,7 @@ def write_trk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
     if "seed_index" in columns:
         high, low = np.divmod(columns["seed_index"], LARGEST_WHOLE)
         columns["seed_index"] = low
-        if high.any():
+        if always_split or high.any():
             columns["seed_index_high"] = high
     columns = {name: column.astype(np.float32) for name, column in columns.items()}
     header = {
@@ -39,7 +86,7 @@ def write_trk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
         Field.DIMENSIONS: image_size(grid),
         Field.VOXEL_ORDER: "".join(nib.aff2axcodes(grid.affine)),
     }
-    TrkFile(nibabel_tractogram(streamlines, columns), header).save(path)
+    return TrkFile(nibabel_tractogram(streamlines, columns), header)
 
 
 def read_trk(path: Path) -> StreamlineArrays:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import struct
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...grid import Grid
-from .sequences import arrays_of, image_size, sequence
+from .sequences import arrays_of, image_size, sequence, with_columns
 from .streamlines import StreamlineArrays
+from .weights import COLUMNS
+
+MAPPED_FROM = 1 << 26  # bytes of a file: smaller ones are read at once, with their checksums
+POSITIONS = "positions.3.float32"
+POINT_BYTES = 12
+LOCAL_HEADER = 30  # bytes of a zip entry before its name
 
 
 def write_trx(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
@@ -46,10 +56,56 @@ def write_trx(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
 
 
 def read_trx(path: Path) -> StreamlineArrays:
-    """Read points and columns.
+    """Read points and columns; the points of large files are mapped into memory, not copied."""
+    with zipfile.ZipFile(path) as archive:
+        mapped = None if path.stat().st_size < MAPPED_FROM else _mapped(path, archive)
+    return _unpacked(path) if mapped is None else mapped
 
-    Unpacked first: trx-python maps a packed file for writing, which fails where it is read-only,
-    and reads compressed ones wrongly.
+
+def _mapped(path: Path, archive: zipfile.ZipFile) -> StreamlineArrays | None:
+    """Return what an archive holds, its points where they lie; None where they cannot be mapped.
+
+    They can where they are float32, not compressed, and at an address that is a multiple of 4.
+    """
+    entries = {entry.filename: entry for entry in archive.infolist()}
+    points = entries.get(POSITIONS)
+    offsets = next((name for name in entries if name.startswith("offsets.")), None)
+    if points is None or offsets is None or points.compress_type != zipfile.ZIP_STORED:
+        return None
+    first = _address(path, points)
+    if first % np.dtype(np.float32).alignment or points.file_size % POINT_BYTES:
+        return None
+    header = json.loads(archive.read("header.json"))
+    n = int(header["NB_STREAMLINES"])
+    n_points = points.file_size // POINT_BYTES
+    starts = _numbers(archive, offsets).astype(np.int64)[:n]  # some programs add the end, some not
+    columns = {
+        name.removeprefix(COLUMNS).split(".")[0]: _numbers(archive, name).reshape(n, -1)
+        for name in entries
+        if name.startswith(COLUMNS) and not name.endswith("/")
+    }
+    xyz = np.memmap(path, "<f4", "r", offset=first, shape=(n_points, 3))
+    return with_columns(xyz, np.append(starts, n_points), columns)
+
+
+def _address(path: Path, entry: zipfile.ZipInfo) -> int:
+    """Return where the content of an entry begins in the file, by the header before it."""
+    with path.open("rb") as file:
+        file.seek(entry.header_offset)
+        n_name, n_extra = struct.unpack("<26x2H", file.read(LOCAL_HEADER))
+    return int(entry.header_offset + LOCAL_HEADER + n_name + n_extra)
+
+
+def _numbers(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    dtype = np.dtype(name.rpartition(".")[2]).newbyteorder("<")
+    return np.frombuffer(archive.read(name), dtype)
+
+
+def _unpacked(path: Path) -> StreamlineArrays:
+    """Read a file unpacked.
+
+    trx-python maps a packed file for writing, which fails where it is read-only, and reads
+    compressed ones wrongly.
     """
     from trx.trx_file_memmap import load_from_directory
 

@@ -18,6 +18,8 @@ from superqt.utils import qimage_to_array
 
 from ...errors import FileError
 from ...files.paths import check_writable, written_whole
+from ...units import MM, symbol
+from ..space.display import unit_of_layer
 from ..space.orientation_labels import LABEL_PIXELS, draw_label, edge_labels
 from ..streamlines.colours import Colours
 from ..streamlines.layer import Streamlines
@@ -114,10 +116,10 @@ def _compose(viewer: Any, figure: Figure) -> QImage:
     height, width = content.picture.shape[:2]
     ink = _ink(viewer, figure)
     legends = _legends(viewer) if figure.legend else []
-    bar_mm = _round_length(BAR_FRACTION * width * content.mm_per_px) if figure.scale_bar else 0.0
-    if content.mm_per_px == 0:
-        bar_mm = 0.0
-    strip = _Strip(figure, ink, width, bar_mm, content.mm_per_px, legends)
+    bar = _round_length(BAR_FRACTION * width * content.scale) if figure.scale_bar else 0.0
+    if content.scale == 0:
+        bar = 0.0
+    strip = _Strip(figure, ink, width, bar, content.scale, _unit(viewer), legends)
     image = QImage(figure.width_px, height + 2 * edge + strip.height, QImage.Format.Format_ARGB32)
     if figure.background == "transparent":
         image.fill(Qt.GlobalColor.transparent)
@@ -139,7 +141,7 @@ class _Content:
     """The picture without what is written around it, and its scale; 0 where it has none."""
 
     picture: NDArray[np.uint8]
-    mm_per_px: float
+    scale: float  # of the display, a pixel; 0 where that differs from place to place
 
 
 def _content(viewer: Any, figure: Figure, width_px: int) -> _Content:
@@ -212,16 +214,24 @@ def _legends(viewer: Any) -> list[Colours]:
             colours = layer.colours
             if colours.limits is not None or colours.categories:
                 key = (colours.label, colours.limits, colours.colormap, colours.categories)
-                found.setdefault(key, colours)
+                found.setdefault(key, colours.shown_in(layer.space.unit))
     return list(found.values())
 
 
-def _round_length(most_mm: float) -> float:
-    """Return the largest of 1, 2, 5, 10, ... mm that is not longer."""
-    if most_mm <= 0:
+def _unit(viewer: Any) -> str:
+    """Return the unit of what is shown: that of the streamlines, or of any other layer."""
+    for layer in viewer.layers:
+        if isinstance(layer, Streamlines) and layer.visible:
+            return layer.space.unit
+    return next(filter(None, map(unit_of_layer, viewer.layers)), MM)
+
+
+def _round_length(most: float) -> float:
+    """Return the largest of 1, 2, 5, 10, ... that is not longer."""
+    if most <= 0:
         return 0.0
-    power = 10.0 ** np.floor(np.log10(most_mm))
-    return float(max(step * power for step in (1, 2, 5) if step * power <= most_mm * 1.0001))
+    power = 10.0 ** np.floor(np.log10(most))
+    return float(max(step * power for step in (1, 2, 5) if step * power <= most * 1.0001))
 
 
 class _Strip:
@@ -232,19 +242,20 @@ class _Strip:
         figure: Figure,
         ink: QColor,
         width: int,
-        bar_mm: float,
-        mm_per_px: float,
+        bar: float,
+        scale: float,
+        unit: str,
         legends: list[Colours],
     ) -> None:
         self.font = QFont()
         self.font.setPixelSize(max(round(figure.pixels(FONT_POINTS)), 1))
         self.ink, self.width = ink, width
-        self.bar_mm = bar_mm
-        self.bar_px = bar_mm / mm_per_px if mm_per_px else 0.0
+        self.bar_text = f"{bar:g} {symbol(unit)}" if bar else ""
+        self.bar_px = bar / scale if scale else 0.0
         self.metrics = QFontMetricsF(self.font)
         self.line = round(1.6 * self.metrics.height())
         self.rows = [row for colours in legends for row in self._rows_of(colours)]
-        self.height = self.line * (len(self.rows) + int(bar_mm > 0))
+        self.height = self.line * (len(self.rows) + int(bar > 0))
 
     def _rows_of(self, colours: Colours) -> list[Any]:
         if colours.limits is not None:
@@ -265,11 +276,11 @@ class _Strip:
         painter.setFont(self.font)
         painter.setPen(self.ink)
         high = self.metrics.height()
-        if self.bar_mm:
+        if self.bar_text:
             bar = QRectF(left, top + 0.42 * self.line, self.bar_px, max(high / 8, 1.0))
             painter.fillRect(bar, self.ink)
             place = QPointF(bar.right() + high / 2, top + self.line / 2 + self.metrics.ascent() / 2)
-            painter.drawText(place, f"{self.bar_mm:g} mm")
+            painter.drawText(place, self.bar_text)
             top += self.line
         for row in self.rows:
             base = top + self.line / 2 + self.metrics.ascent() / 2

@@ -20,7 +20,7 @@ from ..session.requests import Request
 from ..streamlines.colours import ONE_COLOUR
 from .recipes import recipe_of
 
-PLAIN = (str, bool, int, float, type(None))  # what JSON can say of a look
+PLAIN = (str, bool, int, float, list, type(None))  # what JSON can say of a look
 
 
 def project_of(bundles: BundleList, *, proven: bool = True) -> tuple[Project, list[str]]:

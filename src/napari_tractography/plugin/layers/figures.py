@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...errors import InvalidTractogramError
 from ...tractogram import Tractogram
-from ..space.display import UNITS, DisplaySpace
+from ..space.display import DisplaySpace
 from ..streamlines.colours import direction_colours
 from .on_volume import OnVolume
 
@@ -74,7 +74,6 @@ def paths_layer(tractogram: Tractogram, space: DisplaySpace, *, name: str = "Pat
         face_color="transparent",
         edge_width=0.3,
         name=name,
-        units=UNITS,
     )
     layer.space = space
     return layer
@@ -102,7 +101,6 @@ def tubes_layer(
         vertex_colors=colours,
         shading="smooth",
         name=name,
-        units=UNITS,
     )
     layer.space = space
     return layer
@@ -119,11 +117,11 @@ def tube_mesh(
     Returns
     -------
     vertices : (n_points * TUBE_SIDES, 3) float32
-        Display mm, axes (z, y, x); the rings in the order of the points.
+        Display coordinates, axes (z, y, x); the rings in the order of the points.
     triangles : (n_triangles, 3) int32
     """
     corners = np.linspace(0, 2 * np.pi, TUBE_SIDES, endpoint=False)
-    ring = np.stack([np.cos(corners), np.sin(corners)], axis=1) * radius_mm
+    ring = np.stack([np.cos(corners), np.sin(corners)], axis=1) * radius_mm * space.per_mm
     vertices = np.empty((tractogram.n_points, TUBE_SIDES, 3), np.float32)
     for first, line in zip(tractogram.offsets, tractogram, strict=False):
         points = space.to_display(line).astype(float)

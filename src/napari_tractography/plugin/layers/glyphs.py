@@ -20,7 +20,7 @@ from superqt.utils import qthrottled
 from ...directions import direction_set
 from ...fod import Fod
 from ...maps.peaks import fod_peaks
-from ..space.display import UNITS, DisplaySpace
+from ..space.display import DisplaySpace
 from ..space.layer_list import insert_beside, place_of_lowest
 from ..streamlines.layer import Streamlines
 from .on_volume import OnVolume, SeedPoints
@@ -207,7 +207,6 @@ class FodGlyphs:
             vertex_colors=colours,
             name="FOD glyphs",
             shading="smooth",
-            units=UNITS,
             scale=space.scale,  # in voxels: sliders keep the steps of the volume
             translate=space.translate,
         )
@@ -382,7 +381,6 @@ def peaks_layer(
         opacity=1.0,
         length=1.0,
         vector_style="line",
-        units=UNITS,
         scale=space.scale,
         translate=space.translate,
     )

@@ -23,6 +23,7 @@ class OnVolume:
 
     _space = DisplaySpace.identity()
     _clear_extent: Any  # of the layer
+    units: Any
 
     @property
     def space(self) -> DisplaySpace:
@@ -32,6 +33,7 @@ class OnVolume:
     @space.setter
     def space(self, space: DisplaySpace) -> None:
         self._space = space
+        self.units = space.units
         self._clear_extent()
 
     @cached_property

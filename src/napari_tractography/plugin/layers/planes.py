@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import binary_fill_holes
 from superqt.utils import qthrottled
 
-from ..space.display import UNITS, DisplaySpace, display_space_of_layer
+from ..space.display import DisplaySpace, display_space_of_layer
 from ..space.layer_list import insert_beside, place_of_lowest
 from ..streamlines.layer import Streamlines
 from .on_volume import OnVolume
@@ -33,6 +33,7 @@ class SliceSurface(OnVolume, Surface):  # type: ignore[misc]
 
     _type_string = "surface"  # for writers and icons
     is_smooth = True
+    planes: SlicePlanes  # that the layer is of
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         with suppress(ImportError):  # without a Qt binding there is no canvas
@@ -77,10 +78,9 @@ class SlicePlanes:
             shading="none",
             scale=self.space.scale,
             translate=self.space.translate,
-            units=UNITS,
             visible=viewer.dims.ndisplay == 3,
         )
-        self.layer.space = self.space
+        self.layer.space, self.layer.planes = self.space, self
         self._hidden: dict[Layer, bool] = dict.fromkeys([source, *beside], True)
         at = place_of_lowest(viewer.layers, lambda layer: isinstance(layer, Streamlines))
         insert_beside(viewer, self.layer, at)
@@ -299,6 +299,13 @@ def _texture_corners(
         columns = np.array([column, column + width, column + width, column]) / size[1]
         found[axis] = np.stack([columns, 1 - rows], axis=1)
     return found.reshape(-1, 2)
+
+
+def planes_in_view(viewer: Any) -> list[SlicePlanes]:
+    """Return the slices that a viewer in 3-D shows."""
+    if viewer.dims.ndisplay != 3:
+        return []
+    return [e.planes for e in viewer.layers if isinstance(e, SliceSurface) and e.visible]
 
 
 def plane_sources(layers: Any) -> list[Layer]:

@@ -84,17 +84,20 @@ def layers_of(entries: Iterable[Entry]) -> list[Layer]:
 
 
 def show_spheres_in(layer: Spheres, before: DisplaySpace, space: DisplaySpace) -> None:
+    radii_mm = layer.radii_mm
     layer.metadata[SPACE_KEY] = layer.space = space
     with layer.events.data.blocker():
-        layer.data = space.to_display(before.to_world(layer.data))
+        layer.data = space.shown_at(before.places_at(layer.data))
+        if space.per_mm != before.per_mm:
+            layer.size = 2 * radii_mm * space.per_mm
 
 
 def make_regions(entry: Entry, space: DisplaySpace) -> Iterable[Region]:
     layer = entry.layer
     if isinstance(layer, Spheres):
-        centres = space.to_world(layer.data)
-        for centre, size in zip(centres, np.asarray(layer.size, dtype=float), strict=True):
-            yield Region.sphere(centre, float(size) / 2, entry.role, name=layer.name)
+        centres = space.places_at(layer.data)
+        for centre, radius_mm in zip(centres, layer.radii_mm.tolist(), strict=True):
+            yield Region.sphere(centre, radius_mm, entry.role, name=layer.name)
         return
     voxels, grid = voxels_of(layer, space)
     inside = voxels != 0 if entry.label is None else voxels == entry.label

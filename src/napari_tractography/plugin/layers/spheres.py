@@ -10,20 +10,21 @@ from typing import Any
 import numpy as np
 from napari.layers import Points
 from napari.layers.points.points import _PointsSlicingState
+from numpy.typing import NDArray
 
-from ..space.display import AXIS_LABELS, UNITS, DisplaySpace
+from ..space.display import AXIS_LABELS, DisplaySpace
 from .on_volume import OnVolume
 
 OPACITY = 0.35
 
 
 class Spheres(OnVolume, Points):  # type: ignore[misc]
-    """Spheres in display mm; the size of a point is the diameter.
+    """Spheres in the display; the size of a point is the diameter, in the display's unit.
 
     Parameters
     ----------
     centres : (n, 3) array_like
-        Display positions, (z, y, x) mm.
+        Display positions, (z, y, x).
     radius_mm : float
     space : DisplaySpace
         In which they are shown.
@@ -38,18 +39,33 @@ class Spheres(OnVolume, Points):  # type: ignore[misc]
     ) -> None:
         super().__init__(
             centres,
-            size=2 * radius_mm,
+            size=2 * radius_mm * space.per_mm,
             border_width=0.0,
             opacity=OPACITY,
             blending="translucent_no_depth",  # behind the streamlines above it, also in 3-D
             projection_mode="rescale_spherical",
             shading="spherical",
-            units=UNITS,
             axis_labels=AXIS_LABELS,
             **kwargs,
         )
         self.space = space
-        self.current_size = 2 * radius_mm
+        self.radius_mm = radius_mm
+
+    @property
+    def radii_mm(self) -> NDArray[np.float64]:
+        """(n,) float64: the radii."""
+        return np.asarray(self.size, dtype=float).reshape(-1) / (2 * self.space.per_mm)
+
+    @property
+    def radius_mm(self) -> float:
+        """The radius of the first sphere, or of the next one; setting it is for all."""
+        size = self.size[0] if len(self.size) else self.current_size
+        return float(size) / (2 * self.space.per_mm)
+
+    @radius_mm.setter
+    def radius_mm(self, value: float) -> None:
+        diameter: Any = 2 * value * self.space.per_mm
+        self.size = self.current_size = diameter
 
     def _get_layer_slicing_state(self, data: Any, cache: bool) -> _Slicing:
         return _Slicing(self, data, cache)

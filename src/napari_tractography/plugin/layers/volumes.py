@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 from napari.layers import Image, Labels, Layer
-from napari.utils.colormaps import Colormap
+from napari.utils.colormaps import Colormap, ensure_colormap
 from numpy.typing import NDArray
 
 from ...errors import InvalidMaskError
 from ...fields.kinds import AUTO
 from ...fod import Fod
 from ...grid import Grid
+from ...units import symbol
 from ..space.display import DisplaySpace, display_space_of_layer
 from .opening import FOD_KEY, FodOpening, contrast_limits
 
@@ -30,6 +31,14 @@ GREY = Colormap(
     [[0, 0, 0, 0], [FADED, FADED, FADED, 1], [1, 1, 1, 1]], name="grey", controls=[0, FADED, 1]
 )
 PLACE_TOLERANCE = 0.01  # of a voxel: what file formats round
+
+
+def faded(name: str) -> Colormap:
+    """Return a colormap of napari whose low end fades away, whatever lies behind."""
+    base = ensure_colormap(name)
+    colours = np.array(base.colors, dtype=float)
+    colours[:, 3] = np.minimum(np.linspace(0, 1, len(colours)) / FADED, 1.0)
+    return Colormap(colours, name=f"{name}, faded", controls=base.controls)
 
 
 def fod_layer_data(fod: Fod) -> LayerData:
@@ -170,7 +179,7 @@ def mask_of(layer: Layer, space: DisplaySpace) -> NDArray[np.bool_]:
     if (np.abs(placed) > PLACE_TOLERANCE * np.abs(space.scale)).any() or turned > PLACE_TOLERANCE:
         raise InvalidMaskError(
             f"The mask {layer.name} lies elsewhere than the FOD: its first voxel on the screen is "
-            f"at {_mm(own.translate)} mm, the FOD's at {_mm(space.translate)} mm; resample the "
+            f"at {_place(own)}, the FOD's at {_place(space)}; resample the "
             "mask to the FOD's grid (mrgrid mask regrid -template fod)."
         )
     inside = np.nan_to_num(np.asarray(layer.data)) != 0
@@ -206,7 +215,8 @@ def voxels_of(layer: Layer, space: DisplaySpace) -> tuple[NDArray[Any], Grid]:
         and (np.abs(placed) <= PLACE_TOLERANCE * np.abs(space.scale)).all()
     ):
         return space.from_volume(data), space.grid
-    affine = np.linalg.inv(space.world_to_display) @ own.grid.affine
+    shown = own.world_to_display @ own.grid.affine
+    affine = np.linalg.inv(space.world_to_display) @ shown
     return own.from_volume(data), Grid(own.grid.shape, affine)
 
 
@@ -214,5 +224,6 @@ def _xyz(shape: Iterable[int]) -> tuple[int, ...]:
     return tuple(int(n) for n in reversed(tuple(shape)))
 
 
-def _mm(position_zyx: Iterable[float]) -> str:
-    return "(" + ", ".join(f"{x:.1f}" for x in reversed(tuple(position_zyx))) + ")"
+def _place(space: DisplaySpace) -> str:
+    numbers = ", ".join(f"{x:.1f}" for x in reversed(space.translate))
+    return f"({numbers}) {symbol(space.unit)}"

@@ -33,7 +33,6 @@ from qtpy.QtWidgets import (
     QSizePolicy,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -42,7 +41,7 @@ from ..session.bundles.listing import BundleList
 from ..session.bundles.making import take_tracks
 from ..session.bundles.state import BundleState
 from ..streamlines.layer import Streamlines
-from .widgets.sections import button, row
+from .widgets.sections import button, row, stack
 
 MAX_ROWS = 6  # that are seen at once
 EYE, COLOUR, NAME, COUNT = range(4)
@@ -103,14 +102,8 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.told.setToolTip("What was done to the list last; Ctrl+Z in the list undoes it, too.")
         self.told.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.told.linkActivated.connect(self._on_link)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(5)
-        layout.addWidget(self.table)
         self.tools = row(self.new, self.copy, self.mirror, self.delete, self.up, self.down)
         self.tools.layout().setSpacing(3)
-        layout.addWidget(self.tools)
-        layout.addWidget(self.told)
         self.offer = QLabel()
         self.offer.setToolTip(
             "Its tracks become streamlines of a bundle, to be dissected; the layer is hidden."
@@ -118,7 +111,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.offer.setTextInteractionFlags(self.told.textInteractionFlags())
         self.offer.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.offer.linkActivated.connect(lambda _link: self.take_tracks())
-        layout.addWidget(self.offer)
+        stack(self, self.table, self.tools, self.told, self.offer, spacing=5)
         self.new.clicked.connect(lambda: bundles.add())
         self.copy.clicked.connect(lambda: bundles.duplicate())
         self.mirror.clicked.connect(mirror)

@@ -18,7 +18,6 @@ from qtpy.QtWidgets import (
     QMenu,
     QMessageBox,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -46,7 +45,7 @@ from ..space.layer_list import insert_beside
 from .project_keeper import ProjectKeeper, left_behind
 from .widgets.busy_dialog import wait_for
 from .widgets.progress_row import ProgressRow
-from .widgets.sections import button, row
+from .widgets.sections import button, row, stack
 
 FILTER = f"Project (*{ENDING})"
 
@@ -116,10 +115,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         self.drop.clicked.connect(self._drop)
         self.found_row = row(self.found, self.restore, self.drop, stretch_first=True)
         self.bar = QWidget()
-        layout = QVBoxLayout(self.bar)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.found_row)
-        layout.addWidget(self.progress)
+        stack(self.bar, self.found_row, self.progress)
         self._show_found()
 
     def open_keeper(self) -> None:

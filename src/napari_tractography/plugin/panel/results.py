@@ -9,17 +9,19 @@ import html
 from pathlib import Path
 from typing import Any
 
-from qtpy.QtCore import Qt, QTimer
-from qtpy.QtWidgets import QLabel, QProgressBar, QVBoxLayout, QWidget
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QLabel, QProgressBar, QWidget
 
 from ...tracking import report
 from ...tracking.report import advice
 from ...tractogram import Tractogram
+from ...units import MM, length_text, per_mm
 from ..session.bundles.state import BundleState
 from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
+from .widgets.sections import delayed, stack
 
 PROGRESS_STEPS = 1000
 LINES = 6  # room for the usual result, so that little moves
@@ -31,6 +33,7 @@ OUTDATED = "The parameters have changed since: Run again."
 WAITING = "Live waits, to keep your edits: Run or Undo."
 AWAITING = "Reading the FOD: tracking begins when it is read."
 PREPARING = "Preparing the engine, up to a minute at first."
+WORKERLESS = "The cluster has no workers yet: the run begins with the first."
 SLOWER = "Slower for the first seconds, while the engine is prepared."
 HIDDEN = "The layer {} is hidden: click its eye, or Run."
 PREVIEW = "A preview: Run tracks all {:,}."
@@ -40,13 +43,14 @@ NOTICE_HELP = {
     "your edits; undo all of them and Live goes on.",
     AWAITING: "Seeds and parameters may be changed meanwhile. Cancel takes Run back.",
     PREPARING: "The engine is compiled on the first run on a machine, and read from a cache later.",
+    WORKERLESS: "Workers may be waiting in the queue of a batch system. Cancel ends the run.",
     SLOWER: "The streamlines are the same. On the first run on a machine the engine is compiled, "
     "and read from a cache later.",
 }
 # Dark on amber, to be read in a dark and in a light window.
 NOTICE_STYLE = "background: #f2b632; color: #1b1b1b; border-radius: 3px; padding: 2px 6px;"
 QUIET_STYLE = "padding: 2px 6px;"
-OF_A_RUN = (PREPARING, SLOWER)
+OF_A_RUN = (PREPARING, SLOWER, WORKERLESS)
 QUIET = (SLOWER,)  # what is said and needs nobody to do anything
 
 
@@ -91,13 +95,8 @@ class Results(QWidget):  # type: ignore[misc]
         policy = self.notice.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.notice.setSizePolicy(policy)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.label)
-        self._compare = QTimer(self)
-        self._compare.setSingleShot(True)
-        self._compare.setInterval(NOTICE_MS)
-        self._compare.timeout.connect(self.refresh_notice)
+        stack(self, self.label)
+        self._compare = delayed(self, NOTICE_MS, self.refresh_notice)
         self._show_notice("")
         self.rest()
         runs.started.connect(self._on_started)
@@ -191,6 +190,8 @@ class Results(QWidget):  # type: ignore[misc]
             self.progress.setRange(0, 0)  # busy
         if run.report.phase == report.STANDING_IN:
             self._show_notice(SLOWER)
+        elif run.report.phase == report.WAITING:
+            self._show_notice(WORKERLESS)
         elif run.report.phase == report.PREPARING and run.seconds > PREPARING_SECONDS:
             self._show_notice(PREPARING)
             if not run.n_done and not run.request.is_preview:
@@ -213,15 +214,18 @@ class Results(QWidget):  # type: ignore[misc]
         if not len(tractogram):
             self.tell_of(run.bundle, tractogram.why_empty())
             return
-        lengths = tractogram.lengths_mm
+        lengths, unit = tractogram.lengths_mm, request.fod.grid.unit
         lines = [
-            f"<b>{len(tractogram):,} streamlines</b>, mean length {lengths.mean():.1f} mm "
-            f"({lengths.min():.1f} to {lengths.max():.1f})",
+            f"<b>{len(tractogram):,} streamlines</b>, mean length "
+            f"{length_text(lengths.mean(), unit)} ({lengths.min() * per_mm(unit):.1f} to "
+            f"{lengths.max() * per_mm(unit):.1f})",
             of_the_seeds(tractogram),
         ]
         if request.select is not None and not request.is_preview:
             lines += too_few(len(tractogram), request.select)
-        to_change = advice(tractogram, request.parameters) if request.is_whole else ""
+        is_short = request.select is None or len(tractogram) < request.select
+        is_advised = request.is_whole and is_short  # who got as many as were asked for needs none
+        to_change = advice(tractogram, request.parameters) if is_advised else ""
         lines.append(of_the_ends(tractogram, n_shown=1 if to_change else REASONS_SHOWN))
         if to_change:
             lines.append(f"<b>{html.escape(to_change)}</b>")
@@ -249,9 +253,9 @@ def bundle_summary(bundle: BundleState) -> str:
     tractogram = bundle.tractogram
     if tractogram is None or not len(tractogram):
         return ""
-    lines = [
-        f"<b>{len(tractogram):,} streamlines</b>, mean length {tractogram.lengths_mm.mean():.1f} mm"
-    ]
+    unit = MM if bundle.result_grid is None else bundle.result_grid.unit
+    mean = length_text(tractogram.lengths_mm.mean(), unit)
+    lines = [f"<b>{len(tractogram):,} streamlines</b>, mean length {mean}"]
     if bundle.is_opened:
         lines.append(f"opened from {html.escape(Path(bundle.path).name)}; not tracked here")
     return "<br>".join(lines)

@@ -15,18 +15,19 @@ from typing import Any, Protocol
 import yaml  # type: ignore[import-untyped]
 from napari.settings import get_plugin_settings
 from napari.utils.notifications import show_warning
-from qtpy.QtCore import QObject, QTimer
+from qtpy.QtCore import QObject
 
 from ...errors import InvalidParameterError
 from ...parameters import ParameterSpec, parameter_specs
 from ...seeding import seeding_specs
 from ...tracking.devices import cpu_count
+from .display import pictures, view
 from .display.appearance import AppearanceSection, display_specs
-from .display.pictures import KEPT_SPECS
-from .display.view import GLYPH_SPECS, ViewSection
+from .display.view import ViewSection
 from .sections.device import BACKEND_SPEC, THREADS_SPEC, DeviceSection
+from .sections.seed import SeedSection
 from .sections.tracking import TrackingSection
-from .widgets.sections import Section
+from .widgets.sections import Section, delayed
 
 logger = logging.getLogger(__name__)
 
@@ -68,12 +69,12 @@ PANEL_SPECS = (
 
 def kept_specs() -> dict[str, tuple[str, Sequence[ParameterSpec]]]:
     """Return what is kept, {key in napari's settings: (title, parameters)}."""
-    looks = (*display_specs(), *GLYPH_SPECS)
+    looks = (*display_specs(), *view.KEPT_SPECS)
     return {
         "tracking": ("Tracking", parameter_specs()),
         "seeding": ("Seeds", seeding_specs()),
         "display": ("Display", [spec for spec in looks if spec.name not in OF_THE_VOLUME]),
-        "pictures": ("Pictures", KEPT_SPECS),
+        "pictures": ("Pictures", pictures.KEPT_SPECS),
         "panel": ("Panel", PANEL_SPECS),
     }
 
@@ -115,6 +116,7 @@ class Panel(Protocol):
     ----------
     tracking : TrackingSection
     seeding : list of controls
+    seeds : SeedSection
     appearance, scene, device, pictures
         The parts of the panel with further controls.
     live : QCheckBox
@@ -122,6 +124,7 @@ class Panel(Protocol):
 
     tracking: TrackingSection
     seeding: list[Any]
+    seeds: SeedSection
     appearance: AppearanceSection
     scene: ViewSection
     device: DeviceSection
@@ -152,7 +155,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
             "seeding": panel.seeding,
             "display": [
                 control
-                for control in (*panel.appearance.controls, *panel.scene.controls)
+                for control in (*panel.appearance.controls, *panel.scene.kept_controls)
                 if control.name not in OF_THE_VOLUME
             ],
         }
@@ -160,10 +163,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
         self._sections = panel.findChildren(Section)
         self._open_at_first = self._open_sections()
         self._settings = _settings() if keep else None
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(WAIT_MS)
-        self._timer.timeout.connect(self._write)
+        self._timer = delayed(self, WAIT_MS, self._write)
         if self._settings is not None:
             self._read()
         for control in [*panel.tracking.controls, *chain(*self._controls.values())]:
@@ -196,6 +196,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
         return {
             "tracking": self._panel.tracking.kept,
             **{key: {c.name: c.value for c in group} for key, group in self._controls.items()},
+            "seeding": self._panel.seeds.kept,
             "panel": {
                 "live": self._panel.live.isChecked(),
                 "backend": of_device["backend"],

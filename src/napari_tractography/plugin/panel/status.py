@@ -56,8 +56,9 @@ class StatusPositions:
         """Return where the mouse is; "" in 3-D, where that is a line of sight."""
         if self._viewer.dims.ndisplay != 2:
             return ""
+        space = self._session.space
         position = np.asarray(self._viewer.cursor.position, dtype=float)[-3:]
-        return position_text(self._session.space.to_world(position[None])[0])
+        return position_text(space.to_world(position[None])[0], space.unit)
 
     def _is_ours(self, layer: Layer) -> bool:
         """Tell whether a layer lies in the display space of the session."""

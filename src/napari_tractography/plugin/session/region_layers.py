@@ -155,7 +155,7 @@ class Regions:
     def add_made(self, region: Region) -> Entry:
         """Make a sphere or a painted layer of a region that was made elsewhere."""
         if region.center_mm is not None:
-            (centre,) = np.asarray(self.space.to_display(region.center_mm[None]), dtype=float)
+            (centre,) = self.space.shown_at(region.center_mm)
             entry = self.add_sphere(centre, region.radius_mm, region.role)
             entry.layer.name = region.name
             return entry
@@ -283,8 +283,7 @@ class Regions:
     def set_radius(self, entry: Entry, radius_mm: float) -> None:
         """Give the spheres of a layer another radius, mm."""
         entry.is_asleep = False
-        entry.layer.size = 2 * radius_mm
-        entry.layer.current_size = 2 * radius_mm
+        entry.layer.radius_mm = radius_mm
         self._tell(entry)
 
     def set_rule(self, rule: str) -> None:
@@ -303,8 +302,8 @@ class Regions:
     def _spheres_of(self, entry: Entry) -> NDArray[np.float64]:
         if not isinstance(entry.layer, Spheres):
             return np.empty((0, 4))
-        radii = np.asarray(entry.layer.size, dtype=float).reshape(-1, 1) / 2
-        return np.hstack([self.space.to_world(entry.layer.data).reshape(-1, 3), radii])
+        radii = entry.layer.radii_mm[:, None]
+        return np.hstack([self.space.places_at(entry.layer.data), radii])
 
     def restore(self, states: Iterable[RegionState], rule: str) -> None:
         """Have the regions that there were; layers that were removed come back."""
@@ -329,8 +328,8 @@ class Regions:
 
     def _place(self, layer: Spheres, spheres: NDArray[np.float64]) -> None:
         layer.metadata[SPACE_KEY] = layer.space = self.space
-        layer.data = self.space.to_display(spheres[:, :3])
-        layer.size = 2 * spheres[:, 3]
+        layer.data = self.space.shown_at(spheres[:, :3])
+        layer.size = 2 * spheres[:, 3] * self.space.per_mm
 
     def show_in(self, space: DisplaySpace) -> None:
         """Show spheres, which stay where they are in RAS+ mm, in another space."""

@@ -19,7 +19,7 @@ from psygnal import Signal
 from ...errors import InvalidSeedsError
 from ...seeding import SeedingParameters, seeding_specs
 from ..layers.on_volume import SeedPoints
-from ..space.display import AXIS_LABELS, UNITS, DisplaySpace
+from ..space.display import AXIS_LABELS, DisplaySpace
 from ..space.layer_list import insert_beside
 from .seeding import SeedSpheres
 
@@ -72,7 +72,7 @@ class SeedLayer:
         if layer is None or not len(layer.data):
             return np.empty((0, 3))
         voxels = np.asarray(layer.data, dtype=float)
-        return self.space.to_world(voxels * layer.scale + layer.translate)
+        return self.space.places_at(voxels * layer.scale + layer.translate)
 
     @property
     def own(self) -> dict[str, NDArray[np.float64]]:
@@ -136,7 +136,7 @@ class SeedLayer:
         layer = self.ensure_layer()
         with self.changed.blocked():
             layer.selected_data = set()
-            positions = np.asarray(self.space.to_display(seeds_mm), dtype=float).reshape(-1, 3)
+            positions = self.space.shown_at(seeds_mm)
             layer.data = (positions - layer.translate) / layer.scale
             layer.features = {name: values.copy() for name, values in own.items()}
             layer.feature_defaults = _no_values(1)
@@ -182,7 +182,6 @@ class SeedLayer:
                 border_color="black",
                 border_width=0.1,
                 blending="translucent_no_depth",  # in front of streamlines in 3-D, to be grabbed
-                units=UNITS,
                 axis_labels=AXIS_LABELS,
             )
             self._place(layer, np.empty((0, 3)))
@@ -235,7 +234,7 @@ class SeedLayer:
         """Place seeds at (n, 3) RAS+ mm, with radii and numbers of their own; see :attr:`own`."""
         if len(positions_mm):
             n = len(self)
-            self.add(np.asarray(self.space.to_display(positions_mm), dtype=float))
+            self.add(self.space.shown_at(positions_mm))
             assert self.layer is not None
             values = self.own
             for name, found in own.items():
@@ -261,7 +260,7 @@ class SeedLayer:
         layer.metadata[SEEDS_KEY] = layer.space = self.space
         layer.scale, layer.translate = np.abs(self.space.scale), self.space.translate
         if len(layer.data):
-            positions = np.asarray(self.space.to_display(seeds_mm), dtype=float)
+            positions = self.space.shown_at(seeds_mm)
             layer.data = (positions - layer.translate) / layer.scale
             layer.size = seed_size_voxels(self.space)
 
@@ -285,7 +284,7 @@ def seed_size_voxels(space: DisplaySpace) -> float:
     """Return the diameter of a seed on the screen, big enough to be grabbed, in voxels along x."""
     if space.grid is None:
         return 4.0
-    sizes = space.grid.voxel_sizes_mm
+    sizes = space.per_mm * space.grid.voxel_sizes_mm
     longest = float((sizes * space.grid.shape).max())
     return max(SEED_VOXELS * float(sizes.min()), SEED_FRACTION * longest) / abs(space.scale[-1])
 

@@ -3,8 +3,8 @@
 The same goes for regions that are spheres, which Control-Shift-click places.
 
 In a slice a seed lies where the mouse is; in 3-D a click is a ray from the eye, and the seed is
-placed on the first bright voxel along it. Called by the panel, which attaches
-:meth:`SeedMouse.on_press` to the viewer.
+placed on the first of the three planes that it meets, or where none are shown on the first bright
+voxel. Called by the panel, which attaches :meth:`SeedMouse.on_press` to the viewer.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from napari.layers import Labels, Layer, Points
 from numpy.typing import NDArray
 from qtpy.QtCore import QTimer
 
+from ..layers.planes import planes_in_view
 from .region_layers import SPHERE_RADIUS_MM
 from .session import Session
 
@@ -28,6 +29,7 @@ RAY_THRESHOLD = 0.2
 LABELS_TOOL, OTHER_TOOL = "labels", "other"  # see SeedMouse._tool
 SHIFT, CONTROL_SHIFT = {"Shift"}, {"Shift", "Control"}
 NOTHING_BRIGHT = "There is nothing bright enough under the cursor; Shift-click the volume."
+NO_SLICE = "There is no slice under the cursor; Shift-click one of the three."
 NO_VOLUME = "There is no FOD to place a seed on; open one or choose it in the panel."
 
 
@@ -105,7 +107,8 @@ class SeedMouse:
 
     def _add_sphere(self, position_zyx: NDArray[np.float64]) -> None:
         regions = self._session.regions
-        regions.add_sphere(position_zyx, SPHERE_RADIUS_MM, regions.next_role, is_asleep=True)
+        radius_mm = regions.space.in_proportion(SPHERE_RADIUS_MM)
+        regions.add_sphere(position_zyx, radius_mm, regions.next_role, is_asleep=True)
 
     def _place(
         self, viewer: Any, event: Any, add: Callable[[NDArray[np.float64]], None]
@@ -118,15 +121,29 @@ class SeedMouse:
         if viewer.dims.ndisplay == 2:
             add(position[-3:])
             return
-        layer = self._session.fod_layer
-        if layer is None or direction is None:
-            self._missed(NO_VOLUME)
-            return
-        found = first_bright_voxel(layer, position, direction, dims_displayed)
-        if found is None:
-            self._missed(NOTHING_BRIGHT)
-        else:
+        found = None if direction is None else self._seen(position, direction, dims_displayed)
+        if found is not None:
             add(found)
+
+    def _seen(
+        self,
+        position: NDArray[np.float64],
+        direction: NDArray[np.float64],
+        displayed: list[int],
+    ) -> NDArray[np.float64] | None:
+        """Return what lies under the mouse in 3-D, display (z, y, x) mm; or say why nothing."""
+        planes, volume = planes_in_view(self._session.viewer), self._session.fod_layer
+        if planes:
+            hit = planes[-1].hit(position[-3:], direction[-3:])
+            found = None if hit is None else hit[1]
+        elif volume is not None:
+            found = first_bright_voxel(volume, position, direction, displayed)
+        else:
+            self._missed(NO_VOLUME)
+            return None
+        if found is None:
+            self._missed(NO_SLICE if planes else NOTHING_BRIGHT)
+        return found
 
     def _remove(self, event: Any, layer: Points, index: int) -> Iterator[None]:
         if not (yield from _is_click(event)):
@@ -167,23 +184,27 @@ class SeedMouse:
         displayed = list(viewer.dims.displayed)
         camera = viewer.scene.camera
         direction = np.asarray(camera.calculate_nd_view_direction(viewer.dims.ndim, displayed))
-        volume = self._session.fod_layer
         data = np.array(layer.data, dtype=float)
         missed = []
         for index in indices:
             position = np.zeros(viewer.dims.ndim)
             position[-3:] = data[index] * layer.scale + layer.translate
-            found = None
-            if volume is not None:
-                found = first_bright_voxel(volume, position, direction, displayed)
+            found = self._seen(position, direction, displayed)
             if found is None:
                 missed.append(index)
             else:
                 self._session.move_seed(index, found)
         if missed:
-            self._missed(NO_VOLUME if volume is None else NOTHING_BRIGHT)
             # The layer is still adding them.
             QTimer.singleShot(0, lambda: self._session.remove_seeds(missed))
+
+
+def _voxel_values(data: Any, voxels: NDArray[np.intp]) -> NDArray[Any]:
+    """Read some voxels of an array, of Dask and Zarr without reading the rest."""
+    places = tuple(voxels.T)
+    if isinstance(data, np.ndarray):
+        return np.asarray(data[places])
+    return np.asarray(data.vindex[places] if hasattr(data, "vindex") else np.asarray(data)[places])
 
 
 @contextmanager
@@ -240,10 +261,12 @@ def first_bright_voxel(
     near, far = np.asarray(near, dtype=float), np.asarray(far, dtype=float)
     n_steps = max(int(np.linalg.norm(far - near) / RAY_STEP_VOXELS), 1)
     along = near + (far - near) * ((np.arange(n_steps) + 0.5) / n_steps)[:, None]
-    voxels = np.floor(along + 0.5).astype(int)
-    inside = ((voxels >= 0) & (voxels < layer.data.shape)).all(axis=1)
-    voxels, along = voxels[inside], along[inside]
-    values = np.asarray(layer.data)[tuple(voxels.T)]
+    coarse = layer.data[-1] if layer.multiscale else layer.data  # as 3-D shows it
+    shape = np.array(coarse.shape)
+    inside = ((along > -0.5) & (along < np.array(layer.data.shape) - 0.5)).all(axis=1)
+    along = along[inside]
+    voxels = np.floor((along + 0.5) * (shape / layer.data.shape)).astype(int)
+    values = _voxel_values(coarse, np.clip(voxels, 0, shape - 1))
     low, high = layer.contrast_limits
     hits = np.flatnonzero(values > low + RAY_THRESHOLD * (high - low))
     if not len(hits):

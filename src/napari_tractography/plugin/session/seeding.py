@@ -69,8 +69,29 @@ class SeedSpheres:
         )
 
 
+class OnePlace:
+    """What counts as one place, whatever its extent: there `n_seeds` streamlines start."""
+
+    __slots__ = ()
+    n_seeds: int
+
+    @property
+    def n_each(self) -> list[int]:
+        """Number of streamlines, of the one place."""
+        return [self.n_seeds]
+
+    def draw(self, fod: Fod, random_seed: int, counts: Sequence[int] | None = None) -> Seeds:
+        """Draw the seeds, or the first of them."""
+        n = self.n_seeds if counts is None else sum(counts)
+        return self.first_seeds(fod, n, random_seed)
+
+    def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
+        """Draw so many seeds."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class SeedMask:
+class SeedMask(OnePlace):
     """The voxels of a mask.
 
     Attributes
@@ -86,54 +107,36 @@ class SeedMask:
     grid: Grid
     n_seeds: int
 
-    @property
-    def n_each(self) -> list[int]:
-        """Number of streamlines: a mask counts as one place."""
-        return [self.n_seeds]
-
-    def draw(self, fod: Fod, random_seed: int, counts: Sequence[int] | None = None) -> Seeds:
-        """Draw the seeds, or the first of them."""
-        n = self.n_seeds if counts is None else sum(counts)
+    def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
+        """Draw them uniformly in the voxels."""
         return Seeds.in_mask(self.mask, self.grid, n, random_seed=random_seed)
 
 
 @dataclass(frozen=True, slots=True)
-class SeedFod:
+class SeedFod(OnePlace):
     """Everywhere, in proportion to the FOD."""
 
     n_seeds: int
 
-    @property
-    def n_each(self) -> list[int]:
-        """Number of streamlines: the FOD counts as one place."""
-        return [self.n_seeds]
-
-    def draw(self, fod: Fod, random_seed: int, counts: Sequence[int] | None = None) -> Seeds:
-        """Draw the seeds, or the first of them."""
-        n = self.n_seeds if counts is None else sum(counts)
+    def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
+        """Draw them by the FOD."""
         return Seeds.from_fod(fod, n, random_seed=random_seed)
 
 
 @dataclass(frozen=True, slots=True)
-class SeedInterface:
+class SeedInterface(OnePlace):
     """Where grey and white matter of a tissue image meet."""
 
     tissues: Tissues
     n_seeds: int
 
-    @property
-    def n_each(self) -> list[int]:
-        """Number of streamlines: the interface counts as one place."""
-        return [self.n_seeds]
-
-    def draw(self, fod: Fod, random_seed: int, counts: Sequence[int] | None = None) -> Seeds:
-        """Draw the seeds, or the first of them."""
-        n = self.n_seeds if counts is None else sum(counts)
+    def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
+        """Draw them on the interface."""
         return Seeds.on_interface(self.tissues, n, random_seed=random_seed)
 
 
 @dataclass(frozen=True, slots=True)
-class SeedBetween:
+class SeedBetween(OnePlace):
     """Each of two regions, for streamlines that end in the other.
 
     Attributes
@@ -147,14 +150,8 @@ class SeedBetween:
     other: Region
     n_seeds: int
 
-    @property
-    def n_each(self) -> list[int]:
-        """Number of streamlines: a preview shows those from the first region."""
-        return [self.n_seeds]
-
-    def draw(self, fod: Fod, random_seed: int, counts: Sequence[int] | None = None) -> Seeds:
-        """Draw seeds in the first region."""
-        n = self.n_seeds if counts is None else sum(counts)
+    def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
+        """Draw them in the first region, which is what a preview shows."""
         return self.one.seeds(n, random_seed=random_seed)
 
 

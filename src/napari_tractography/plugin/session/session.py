@@ -27,7 +27,7 @@ from ...parameters import TrackingParameters
 from ...regions import Region
 from ...seeding import ACCEPTED, SeedingParameters
 from ...tissues import Tissues, check_tissues
-from ...tracking.inputs import Execution
+from ...tracking.execution import Execution, Runner
 from ..layers.layer_watch import Watch
 from ..layers.opening import FodOpening
 from ..layers.region_entries import Entry
@@ -67,7 +67,7 @@ class Session(Results):
     parameters : TrackingParameters
         With which a run is tracked: the last of :attr:`tracking` that were possible.
     seeding : SeedingParameters
-    backend, n_threads : str, int or None
+    backend, n_threads : str or Runner, int or None
         What the full run is tracked on; see
         :class:`~napari_tractography.tracking.inputs.Execution`.
     bundle : BundleState
@@ -98,7 +98,7 @@ class Session(Results):
         self.tracking = TrackingValues()
         self.parameters = self.tracking.parameters()
         self.seeding = SeedingParameters()
-        self.backend = "auto"
+        self.backend: str | Runner = "auto"
         self.n_threads: int | None = None
         self.seeds.layer_changed.connect(self.seeds_changed.emit)
         self.seeds.changed.connect(self._on_seeds)
@@ -143,11 +143,14 @@ class Session(Results):
 
     def choose_fod(self, layer: Layer | None) -> None:
         """Track in the FOD of a layer; seeds and streamlines move into its display space."""
-        if layer is self.fod_layer:
-            return
-        self.fod_layer = layer
-        self._follow_opening()
-        grid = fod_grid_of(layer)
+        if layer is not self.fod_layer:
+            self.fod_layer = layer
+            self._follow_opening()
+            self.retake_fod()
+
+    def retake_fod(self) -> None:
+        """Track in what the chosen layer holds now: another FOD, or one that was made anew."""
+        grid = fod_grid_of(self.fod_layer)
         if grid is not None:  # without one everything stays where it is
             self.space = DisplaySpace.of(grid)
             for other in self.viewer.layers:
@@ -302,7 +305,7 @@ class Session(Results):
     def add_seeds_mm(self, points_mm: NDArray[np.floating]) -> None:
         """Add seeds at (n, 3) RAS+ mm."""
         self.adding_seeds.emit()
-        self.seeds.add(np.asarray(self.space.to_display(points_mm), dtype=float))
+        self.seeds.add(self.space.shown_at(points_mm))
 
     def owns(self, layer: Layer) -> bool:
         """Tell whether the mouse may drag points of a layer: seeds, and spheres of regions."""
@@ -419,9 +422,15 @@ class Session(Results):
             include_rule=self.regions.rule,
             tissues=self.tissues,
             select=sum(seeding.n_each) if selects else None,
-            execution=Execution(self.backend, self.n_threads),
+            execution=self.execution,
             n_preview=n_preview,
         )
+
+    @property
+    def execution(self) -> Execution:
+        """How the full run is done; the threads are those of this machine, not of a cluster's."""
+        here = isinstance(self.backend, str)
+        return Execution(self.backend, self.n_threads if here else None)
 
     # -- the result ----------------------------------------------------------------------------
 

@@ -94,6 +94,6 @@ class TrackingValues:
         try:
             parameters = self.parameters()
             suited = suited_to(self.fod, parameters.row, with_tissues=self.with_tissues)
-            return suited.summary(parameters)
+            return suited.summary(parameters, self.fod.grid.unit)
         except InvalidParameterError:  # which is told where it was set
             return ""

@@ -18,9 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...errors import InvalidGridError
 from ...grid import Grid
+from ...units import MM, VOXEL, per_mm
 
-# The same units on every layer: napari takes them into account when it draws.
-UNITS = ("mm", "mm", "mm")
+NAPARI_UNITS = {VOXEL: "pixel"}  # the others have the same names
+NAMES = {"millimeter": "mm", "micrometer": "um", "nanometer": "nm"}  # as napari's units say them
+BRAIN_VOXEL_MM = 2.0  # of which lengths on the screen were thought
+PLACE_DECIMALS = 6  # of what a person places, in the unit of the display
 # What the sliders are called: the direction in which each axis increases.
 AXIS_LABELS = ("S", "A", "R")
 
@@ -36,6 +39,9 @@ ALIGNED_TOLERANCE = 1e-6
 class DisplaySpace:
     """How RAS+ mm and voxels of one grid map to what napari draws.
 
+    Display coordinates are in the unit of the grid: napari reckons in the units of its layers, and
+    a volume in um is to stay one.
+
     Make it with :meth:`of`, :meth:`identity` or :func:`display_space_of_layer`.
 
     Attributes
@@ -43,13 +49,16 @@ class DisplaySpace:
     grid : Grid or None
         The voxel grid that is shown; None when there is no volume.
     scale, translate : tuple of 3 float
-        mm per voxel and position of the first voxel, axes z, y, x: what ``add_image`` takes.
+        Size of a voxel and position of the first, in the display's unit, axes z, y, x: what
+        ``add_image`` takes.
     axes : tuple of 3 int
         Which axis of an array on ``grid`` runs along x, y and z of the display.
     flips : tuple of 3 bool
         Whether that axis runs the other way.
     world_to_display : (4, 4) float64
-        RAS+ mm to display mm, axes x, y, z.
+        RAS+ mm to display coordinates, axes x, y, z.
+    unit : str
+        Of display coordinates, see :mod:`napari_tractography.units`.
     """
 
     grid: Grid | None
@@ -58,6 +67,7 @@ class DisplaySpace:
     axes: tuple[int, int, int]
     flips: tuple[bool, bool, bool]
     world_to_display: NDArray[np.float64] = field(compare=False, repr=False)
+    unit: str = MM
 
     @classmethod
     def of(cls, grid: Grid) -> DisplaySpace:
@@ -68,13 +78,16 @@ class DisplaySpace:
         """
         axes, flips = _canonical_order(grid.affine)
         affine, shape = _reorder(grid, axes, flips)
+        affine = _zoom(per_mm(grid.unit)) @ affine
         sizes = np.linalg.norm(affine[:3, :3], axis=0)
         if np.abs(affine[:3, :3] - np.diag(sizes)).max() <= ALIGNED_TOLERANCE * sizes.min():
             first, matrix = affine[:3, 3], np.eye(4)
         else:
-            first = grid.centre_mm - sizes * (np.array(shape) - 1) / 2
+            first = per_mm(grid.unit) * grid.centre_mm - sizes * (np.array(shape) - 1) / 2
             matrix = _diagonal(sizes, first) @ np.linalg.inv(affine)
-        return cls._make(grid, sizes, first, axes, flips, matrix)
+        return cls._make(
+            grid, sizes, first, axes, flips, matrix @ _zoom(per_mm(grid.unit)), grid.unit
+        )
 
     @classmethod
     def identity(cls) -> DisplaySpace:
@@ -90,11 +103,32 @@ class DisplaySpace:
         axes: tuple[int, int, int],
         flips: tuple[bool, bool, bool],
         matrix: NDArray[np.float64],
+        unit: str = MM,
     ) -> DisplaySpace:
         matrix.flags.writeable = False
         z, y, x = (float(v) for v in sizes[::-1])
         tz, ty, tx = (float(v) for v in first[::-1])
-        return cls(grid, (z, y, x), (tz, ty, tx), axes, flips, matrix)
+        return cls(grid, (z, y, x), (tz, ty, tx), axes, flips, matrix, unit)
+
+    @property
+    def per_mm(self) -> float:
+        """How much of the display a millimetre is."""
+        return per_mm(self.unit)
+
+    def in_proportion(self, length_mm: float) -> float:
+        """Return a length, mm, that is to this volume as one is to a brain of 2 mm voxels.
+
+        Volumes in mm are taken for brains: their lengths stay as they are.
+        """
+        if self.grid is None or self.unit == MM:
+            return length_mm
+        return length_mm * float(self.grid.voxel_sizes_mm.min()) / BRAIN_VOXEL_MM
+
+    @property
+    def units(self) -> tuple[str, str, str]:
+        """For napari's layers: the same on every layer, as napari reckons with them."""
+        name = NAPARI_UNITS.get(self.unit, self.unit)
+        return name, name, name
 
     @property
     def is_ras(self) -> bool:
@@ -115,7 +149,7 @@ class DisplaySpace:
         kwargs: dict[str, Any] = {
             "scale": self.scale,
             "translate": self.translate,
-            "units": UNITS,
+            "units": self.units,
             "axis_labels": AXIS_LABELS,
             "metadata": {},
         }
@@ -142,7 +176,7 @@ class DisplaySpace:
         return canonical[reverse].transpose((*back, *rest))
 
     def to_display_xyz(self, points_ras_mm: ArrayLike) -> NDArray[np.float32]:
-        """Map (n, 3) RAS+ mm to display mm, axes x, y, z, float32.
+        """Map (n, 3) RAS+ mm to display coordinates, axes x, y, z, float32.
 
         Returns the points themselves, not a copy, where :attr:`is_ras`.
         """
@@ -162,14 +196,28 @@ class DisplaySpace:
         return mapped
 
     def to_display(self, points_ras_mm: ArrayLike) -> NDArray[np.float32]:
-        """Map (n, 3) RAS+ mm to display mm, axes z, y, x, float32."""
+        """Map (n, 3) RAS+ mm to display coordinates, axes z, y, x, float32."""
         return self.to_display_xyz(points_ras_mm)[:, ::-1]
 
     def to_world(self, points_zyx: ArrayLike) -> NDArray[np.float64]:
-        """Map (n, 3) display mm, axes z, y, x, to RAS+ mm, float64."""
+        """Map (n, 3) display coordinates, axes z, y, x, to RAS+ mm, float64."""
         inverse = np.linalg.inv(self.world_to_display)
         points = np.asarray(points_zyx, dtype=np.float64).reshape(-1, 3)[:, ::-1]
         return np.asarray(points @ inverse[:3, :3].T + inverse[:3, 3])
+
+    def shown_at(self, places_mm: ArrayLike) -> NDArray[np.float64]:
+        """Map (n, 3) RAS+ mm of a few places to display coordinates, axes z, y, x, float64."""
+        places = np.asarray(places_mm, dtype=np.float64).reshape(-1, 3)
+        there = self.world_to_display
+        return np.asarray((places @ there[:3, :3].T + there[:3, 3])[:, ::-1])
+
+    def places_at(self, points_zyx: ArrayLike) -> NDArray[np.float64]:
+        """Map (n, 3) display coordinates to RAS+ mm; the same after any number of round trips.
+
+        They are rounded, in the unit of the display.
+        """
+        places = np.round(self.to_world(points_zyx) * self.per_mm, PLACE_DECIMALS) / self.per_mm
+        return np.asarray(places + 0.0)  # no -0
 
 
 def display_space_of_layer(layer: Any) -> DisplaySpace:
@@ -198,11 +246,12 @@ def display_space_of_layer(layer: Any) -> DisplaySpace:
     own = np.eye(4)
     own[:3, 3] = placed[0][::-1]
     own[:3, :3] = (placed[1:] - placed[0])[::-1, ::-1].T
-    given = layer.metadata.get("affine")
+    given, unit = layer.metadata.get("affine"), unit_of_layer(layer) or MM
     if given is None:
         sizes = np.linalg.norm(own[:3, :3], axis=0) * np.where(np.diag(own)[:3] < 0, -1, 1)
-        grid = Grid((nx, ny, nz), own)
-        return DisplaySpace._make(grid, sizes, own[:3, 3], (0, 1, 2), (False,) * 3, np.eye(4))
+        zoom = _zoom(per_mm(unit))
+        grid = Grid((nx, ny, nz), np.linalg.inv(zoom) @ own, unit=unit)
+        return DisplaySpace._make(grid, sizes, own[:3, 3], (0, 1, 2), (False,) * 3, zoom, unit)
     matrix = np.asarray(given, dtype=np.float64)
     affine = np.eye(4)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 4:
@@ -215,11 +264,28 @@ def display_space_of_layer(layer: Any) -> DisplaySpace:
     sizes_xyz = [0, 0, 0]
     for axis, n in zip(axes, (nx, ny, nz), strict=True):
         sizes_xyz[axis] = n
-    grid = Grid(sizes_xyz, affine)
+    grid = Grid(sizes_xyz, affine, unit=unit)
     canonical, _ = _reorder(grid, axes, flips)
     return DisplaySpace._make(
-        grid, np.diag(own)[:3], own[:3, 3], axes, flips, own @ np.linalg.inv(canonical)
+        grid, np.diag(own)[:3], own[:3, 3], axes, flips, own @ np.linalg.inv(canonical), unit
     )
+
+
+def unit_of_layer(layer: Any) -> str | None:
+    """Return the unit of length of a layer; None where it has none that the display knows.
+
+    Raises
+    ------
+    InvalidGridError
+        When its axes have different units.
+    """
+    found = {NAMES.get(str(unit)) for unit in layer.units[-3:]}
+    if len(found) > 1:
+        names = ", ".join(map(str, layer.units))
+        raise InvalidGridError(
+            f"The axes of the layer {layer.name!r} have the units {names}; give all the same."
+        )
+    return found.pop()
 
 
 def orient_camera(viewer: Any) -> None:
@@ -257,6 +323,10 @@ def _reorder(
         affine[:3, axis] = -columns[:, axis] if flip else columns[:, axis]
     affine[:3, 3] = first
     return affine, shape
+
+
+def _zoom(factor: float) -> NDArray[np.float64]:
+    return np.diag([factor, factor, factor, 1.0])
 
 
 def _diagonal(sizes: NDArray[np.float64], first: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -30,7 +30,7 @@ class Clip:
     name : str
         One of :data:`CLIPS`.
     at_mm : float
-        The middle of the slab on its axis, display mm.
+        The middle of the slab on its axis of the display, in its unit.
     """
 
     def __init__(self) -> None:
@@ -38,19 +38,17 @@ class Clip:
         self.at_mm = 0.0
         self._ours: tuple[ClippingPlane, ...] = ()
 
-    def slab(self, thickness_mm: float) -> Slab | None:
+    def slab(self, thickness: float) -> Slab | None:
         """Return the slab, in columns x, y, z; None when all is shown."""
         if self.name == NO_CLIP:
             return None
-        return Slab(axis=2 - AXES[self.name], position=self.at_mm, half_mm=thickness_mm / 2)
+        return Slab(axis=2 - AXES[self.name], position=self.at_mm, half_mm=thickness / 2)
 
     def other_planes(self, planes: ClippingPlaneList) -> list[ClippingPlane]:
         """Return the clipping planes of a layer that were placed by others."""
         return [plane for plane in planes if not any(plane is ours for ours in self._ours)]
 
-    def place(
-        self, planes: ClippingPlaneList, displayed: Sequence[int], thickness_mm: float
-    ) -> None:
+    def place(self, planes: ClippingPlaneList, displayed: Sequence[int], thickness: float) -> None:
         """Update a layer's clipping planes for this slab; its other planes stay.
 
         Parameters
@@ -59,7 +57,7 @@ class Clip:
             Of the layer.
         displayed : sequence of int
             The axes on the screen; the planes are disabled when there are two.
-        thickness_mm : float
+        thickness : float
             Of the slab.
         """
         if self.name == NO_CLIP:
@@ -75,6 +73,6 @@ class Clip:
                 plane.enabled = False
                 continue
             across = np.array([float(axis == AXES[self.name]) for axis in displayed])
-            plane.position = tuple(across * (self.at_mm + side * thickness_mm / 2))
+            plane.position = tuple(across * (self.at_mm + side * thickness / 2))
             plane.normal = tuple(-side * across)
             plane.enabled = True

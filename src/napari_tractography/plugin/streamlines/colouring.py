@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...maps.angles import Axis
 from ...tractogram import Tractogram
 from .colours import DEFAULT_COLOUR, MODES, RGBA, Colours
 from .drawn_subset import DrawnSubset
@@ -36,11 +38,14 @@ class Colouring:
         One of :attr:`modes`.
     colour : tuple of 4 float
         RGBA of the mode "one colour".
+    axis : Axis or None
+        Of the modes that are angles about one.
     """
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
         self.colour: RGBA = DEFAULT_COLOUR
+        self.axis: Axis | None = None
         self._values: Values | None = None
         self._paint: Paint | None = None
 
@@ -74,7 +79,9 @@ class Colouring:
             values = self._values
             numbers = values(drawn) if callable(values) else shown.values_of(values)
             return self._paint(drawn, numbers, colormap=colormap)
-        return MODES[self.mode].colours(drawn, colour=self.colour, colormap=colormap)
+        return MODES[self.mode].colours(
+            drawn, colour=self.colour, colormap=colormap, axis=self.axis
+        )
 
     def copy(self, shown: DrawnSubset) -> Colouring:
         """Return a copy for another layer that shows the same.
@@ -94,4 +101,4 @@ class Colouring:
         if added.categories != before.categories:
             return self.of(shown, colormap=colormap)  # new kinds: the legend has more entries
         rgba = np.concatenate([before.rgba, added.rgba])
-        return Colours(rgba, added.label, added.unit, categories=added.categories)
+        return replace(added, rgba=rgba)

@@ -7,7 +7,7 @@ and one row of :data:`MODES`: the choices of the panel, its settings and the doc
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,8 +16,16 @@ from napari.utils.colormaps.standardize_color import transform_color
 from numpy.typing import ArrayLike, NDArray
 
 from ...errors import InvalidParameterError, InvalidTractogramError
+from ...maps.angles import (
+    Axis,
+    elevations_deg,
+    helix_angles_deg,
+    mean_curvature_per_mm,
+    tangents,
+)
 from ...stop import StopReason
 from ...tractogram import Tractogram
+from ...units import shown_unit
 
 DEFAULT_COLORMAP = "turbo"
 DEFAULT_COLOUR = (1.0, 0.78, 0.28, 1.0)
@@ -101,6 +109,14 @@ class Colours:
     limits: tuple[float, float] | None = None
     colormap: str = ""
     categories: tuple[tuple[str, RGB], ...] = ()
+
+    def shown_in(self, unit: str) -> Colours:
+        """Return the same with limits in the unit of a volume, for a legend."""
+        shown, factor = shown_unit(self.unit, unit)
+        if self.limits is None or shown == self.unit:
+            return self
+        low, high = self.limits
+        return replace(self, unit=shown, limits=(low * factor, high * factor))
 
 
 def direction_colours(tractogram: Tractogram, **_: Any) -> Colours:
@@ -190,21 +206,27 @@ def weight_colours(
     return value_colours(tractogram, weights, label="Weight", colormap=colormap, limits=limits)
 
 
-def mean_curvature_per_mm(tractogram: Tractogram) -> NDArray[np.float32]:
-    """Return total turning angle (radians) over length (mm), (n_streamlines,) float32."""
-    n = tractogram.n_streamlines
-    if tractogram.n_points < 3:
-        return np.zeros(n, dtype=np.float32)
-    steps = np.diff(tractogram.points, axis=0).astype(np.float64)
-    steps[tractogram.offsets[1:-1][_inner(tractogram.offsets)] - 1] = 0.0
-    length = np.linalg.norm(steps, axis=1)
-    across = np.linalg.norm(np.cross(steps[:-1], steps[1:]), axis=1)
-    turning = np.arctan2(across, np.einsum("ij,ij->i", steps[:-1], steps[1:]))
-    turning[(length[:-1] == 0) | (length[1:] == 0)] = 0.0  # between streamlines
-    line = np.repeat(np.arange(n), np.diff(tractogram.offsets))
-    turned = np.bincount(line[1:-1], weights=turning, minlength=n)
-    lengths = np.bincount(line[:-1], weights=length, minlength=n)
-    return np.divide(turned, lengths, out=np.zeros(n), where=lengths > 0).astype(np.float32)
+def elevation_colours(
+    tractogram: Tractogram, *, axis: Axis | None = None, colormap: str = DEFAULT_COLORMAP, **_: Any
+) -> Colours:
+    """Colour by how steeply the streamline rises along the axis, degrees."""
+    angles = elevations_deg(tangents(tractogram), axis)
+    return value_colours(
+        tractogram, angles, label="Elevation", unit="°", colormap=colormap, limits=(0.0, 90.0)
+    )
+
+
+def helix_colours(
+    tractogram: Tractogram, *, axis: Axis | None = None, colormap: str = DEFAULT_COLORMAP, **_: Any
+) -> Colours:
+    """Colour by the helix angle about the axis, degrees; grey without an axis."""
+    angles = np.full(tractogram.n_points, np.nan)
+    if axis is not None:
+        angles = helix_angles_deg(tractogram.points, tangents(tractogram), axis)
+    label = "Helix angle" if axis is not None else "Helix angle (draw the axis)"
+    return value_colours(
+        tractogram, angles, label=label, unit="°", colormap=colormap, limits=(-90.0, 90.0)
+    )
 
 
 def seed_colours(tractogram: Tractogram, **_: Any) -> Colours:
@@ -349,7 +371,9 @@ def value_colours(
 class ColourFunction(Protocol):
     """Colours the streamlines of a tractogram."""
 
-    def __call__(self, tractogram: Tractogram, *, colour: RGBA, colormap: str) -> Colours:
+    def __call__(
+        self, tractogram: Tractogram, *, colour: RGBA, colormap: str, axis: Axis | None
+    ) -> Colours:
         """Return the colours of all points.
 
         Parameters
@@ -359,6 +383,8 @@ class ColourFunction(Protocol):
             RGBA that the person chose, for what has one colour.
         colormap : str
             Name of a napari or vispy colormap that the person chose, for what is a number.
+        axis : Axis or None
+            That the person drew, for angles about it.
         """
 
 
@@ -374,19 +400,33 @@ class Mode:
     is_local : bool
         Whether the colour of a streamline does not depend on the other streamlines: then only
         new ones are coloured while a run shows more and more.
+    about_axis : bool
+        Whether it goes by the axis that a person draws.
     """
 
     help: str
     colours: ColourFunction
     is_local: bool = True
+    about_axis: bool = False
 
 
 ONE_COLOUR = "one colour"
 WEIGHT = "weight"
+ELEVATION, HELIX = "elevation", "helix angle"
 
 MODES: dict[str, Mode] = {
     "direction": Mode(
         "red left-right, green anterior-posterior, blue inferior-superior", direction_colours
+    ),
+    ELEVATION: Mode(
+        "angle from the plane across the axis, or the axial plane without one",
+        elevation_colours,
+        about_axis=True,
+    ),
+    HELIX: Mode(
+        "helix angle about the axis, right-handed positive; grey without an axis",
+        helix_colours,
+        about_axis=True,
     ),
     "length": Mode("length of the streamline, mm", length_colours, is_local=False),
     "mean curvature": Mode(

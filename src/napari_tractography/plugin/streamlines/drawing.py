@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...errors import InvalidParameterError
 from ...stop import StopReason
 from ...tractogram import Tractogram
+from ...units import length_text
 from ..space.display import DisplaySpace
 from ..space.extent import on_slices
 from ..space.positions import position_text
@@ -67,6 +68,7 @@ class DrawnStreamlines(BareTracks):
 
     @space.setter
     def space(self, space: DisplaySpace) -> None:
+        self.units = space.units
         self._changed(self._shown.placed(space), self._colours)
 
     @property
@@ -113,6 +115,11 @@ class DrawnStreamlines(BareTracks):
         self.events.tail_length()
 
     @property
+    def slab(self) -> float:
+        """The same in the unit of the display."""
+        return self._slab_mm * self.space.per_mm
+
+    @property
     def clip(self) -> str:
         """Across which axis a slab is cut out in 3-D, one of :data:`.clipping.CLIPS`."""
         return self._clip.name
@@ -125,7 +132,7 @@ class DrawnStreamlines(BareTracks):
 
     @property
     def clip_at_mm(self) -> float:
-        """Where the middle of that slab is on its axis, display mm."""
+        """Where the middle of that slab is on its axis of the display, in its unit."""
         return self._clip.at_mm
 
     @clip_at_mm.setter
@@ -136,17 +143,17 @@ class DrawnStreamlines(BareTracks):
 
     def _on_displayed(self) -> None:
         if self._ready:
-            self._clip.place(self.experimental_clipping_planes, self.displayed, self._slab_mm)
+            self._clip.place(self.experimental_clipping_planes, self.displayed, self.slab)
 
     @property
     def tail_length(self) -> int:
-        """Half of the slab in whole mm, for napari's slider; :attr:`slab_mm` is exact."""
-        return max(1, round(self._slab_mm / 2))
+        """Half of the slab in whole units, for napari's slider; :attr:`slab_mm` is exact."""
+        return max(1, round(self.slab / 2))
 
     @tail_length.setter
     def tail_length(self, value: int) -> None:
         if value != self.tail_length:
-            self.slab_mm = 2.0 * value
+            self.slab_mm = 2.0 * value / self.space.per_mm
 
     def _coloured_points(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         return self._shown.xyz, self._colours.rgba
@@ -172,7 +179,7 @@ class DrawnStreamlines(BareTracks):
             near = np.broadcast_to(np.float32(0), len(xyz))
             return View(xyz if columns == [0, 1, 2] else xyz[:, columns], rgba, joined, near)
         across, position = self.sliced
-        half = self._slab_mm / 2
+        half = self.slab / 2
         pieces = crop_to_slab(xyz, rgba, joined, axis=2 - across, position=position, half_mm=half)
         if not len(pieces.start):
             return NOTHING
@@ -263,12 +270,12 @@ class DrawnStreamlines(BareTracks):
         if world:
             sight = np.asarray(self.world_to_data(place + sight)) - here
         return shown, shown.on_ray(
-            here[::-1], sight[-3:][::-1], within=within, slab=self._clip.slab(self._slab_mm)
+            here[::-1], sight[-3:][::-1], within=within, slab=self._clip.slab(self.slab)
         )
 
     def describe(self, index: int) -> str:
         """Return number, length and stop reasons of a streamline in a line."""
-        return _described(self._shown.whole, index)
+        return _described(self._shown.whole, index, self.space.unit)
 
     def get_status(
         self,
@@ -284,11 +291,11 @@ class DrawnStreamlines(BareTracks):
         if position is None:
             return status
         shown, index = self._pick(position, view_direction, world)
-        text = "" if index is None else _described(shown.whole, index)
+        text = "" if index is None else _described(shown.whole, index, self.space.unit)
         coords = ""
         if view_direction is None:  # in 3-D the mouse is on a line of sight
             place = self.space.to_world(np.asarray(position, dtype=float)[None, -3:])
-            coords = position_text(place[0])
+            coords = position_text(place[0], self.space.unit)
         told = f"{coords}: {text}" if coords else text
         return {**status, "coordinates": told, "coords": coords, "value": text}
 
@@ -296,11 +303,11 @@ class DrawnStreamlines(BareTracks):
         self, position: ArrayLike, *, view_direction: ArrayLike | None = None, **where: Any
     ) -> str:
         shown, index = self._pick(position, view_direction, where.get("world", False))
-        return "" if index is None else _described(shown.whole, index)
+        return "" if index is None else _described(shown.whole, index, self.space.unit)
 
 
-def _described(tractogram: Tractogram, index: int) -> str:
-    text = f"streamline {index}: {tractogram.lengths_mm[index]:.1f} mm"
+def _described(tractogram: Tractogram, index: int, unit: str) -> str:
+    text = f"streamline {index}: {length_text(tractogram.lengths_mm[index], unit)}"
     if tractogram.weights is not None:
         text += f", weight {tractogram.weights[index]:.3g}"
     codes = tractogram.stop_reasons[index].tolist()
@@ -311,7 +318,11 @@ def _described(tractogram: Tractogram, index: int) -> str:
 
 
 def _slab_of(space: DisplaySpace) -> float:
-    return DEFAULT_SLAB_MM if space.grid is None else 2 * max(abs(s) for s in space.scale)
+    return (
+        DEFAULT_SLAB_MM
+        if space.grid is None
+        else 2 * max(abs(s) for s in space.scale) / space.per_mm
+    )
 
 
 def positive(label: str, value: float) -> float:

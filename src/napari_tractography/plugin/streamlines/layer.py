@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 
 from ...errors import InvalidTractogramError
 from ...grid import Grid
+from ...maps.angles import Axis
 from ...tractogram import Tractogram
-from ..space.display import AXIS_LABELS, UNITS, DisplaySpace
+from ..space.display import AXIS_LABELS, DisplaySpace
 from .colouring import VALUES, Colouring, Paint, Values
 from .colours import (
     DEFAULT_COLORMAP,
@@ -93,7 +94,7 @@ class Streamlines(DrawnStreamlines):
         width: float = 2.0,
         colormap: str = DEFAULT_COLORMAP,
         blending: str = "translucent",
-        units: Any = UNITS,
+        units: Any = None,
         axis_labels: Any = AXIS_LABELS,
         **kwargs: Any,
     ) -> None:
@@ -107,7 +108,7 @@ class Streamlines(DrawnStreamlines):
             color_by=colour_by,
             colormap=colormap,
             blending=blending,
-            units=units,
+            units=space.units if units is None else units,
             axis_labels=axis_labels,
             tail_width=width,
             **kwargs,
@@ -211,6 +212,19 @@ class Streamlines(DrawnStreamlines):
     def colour(self, colour: ArrayLike) -> None:
         self._colouring.colour = rgba_of(colour)
         self.colour_by = ONE_COLOUR
+
+    @property
+    def axis(self) -> Axis | None:
+        """About which angles are taken by the modes "elevation" and "helix angle"."""
+        return self._colouring.axis
+
+    @axis.setter
+    def axis(self, axis: Axis | None) -> None:
+        if axis != self._colouring.axis:
+            self._colouring.axis = axis
+            mode = MODES.get(self.colour_by)
+            if mode is not None and mode.about_axis:
+                self.colour_by = self.colour_by
 
     def colour_by_values(
         self,

@@ -1,7 +1,8 @@
 """Where a point lies among voxels, and the FOD there: rows of the table, interpolated.
 
 A row of the table is filled when a streamline first comes near, by whichever thread is there first.
-Should two be there at once, both write the same numbers.
+Should two be there at once, both write the same numbers, and neither takes back the bound, which
+tells that a row is filled: another may be reading it.
 """
 # mypy: ignore-errors
 
@@ -39,8 +40,7 @@ from .sphere.evaluation import value_at, values_at
 from .sphere.peaks import climb, cosine_of, largest_value
 
 BIT = np.uint32(1)
-# In place of the bound of a row that is not filled yet, as a number and as a half float.
-UNFILLED, UNFILLED_BITS = np.float32(codes.UNFILLED), np.uint16(codes.UNFILLED_BITS)
+UNFILLED_BITS = np.uint16(codes.UNFILLED_BITS)  # for the bound of a row that is not filled yet
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
 load_some, load_halves = loader_from(PADDING), half_loader_from(PADDING)
 CACHE_LINE = 32  # numbers of 16 bits
@@ -69,7 +69,7 @@ def padded_length(shifts):
 
 
 @compiled
-def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mixed):
+def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mixed, halves):
     """Fill one row of the table.
 
     Parameters
@@ -85,21 +85,18 @@ def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mix
     row : int
     points : (3, n) float32
         Directions of the half sphere.
-    amplitudes, mixed : (n,) float32, (n_padded,) float32
+    amplitudes, mixed, halves : (n,) float32, (n_padded,) float32, (n_padded,) uint16
         Scratch.
     """
     n_coefficients, n_padded = change.shape
-    first = row * n_padded
     for c in range(0, n_padded, PADDING):
         total = values[row, 0] * load_some(change, c)
         for k in range(1, n_coefficients):
             total = total + values[row, k] * load_some(change, k * n_padded + c)
         store_to(mixed, c, total)
-    mixed[n_coefficients] = UNFILLED  # the bound is there last of all
-    for c in range(0, n_padded, PADDING):
-        store_halves(table, first + c, load_some(mixed, c))
-    for c in range(0, n_padded, PADDING):  # as they are read from now on
-        store_to(mixed, c, load_halves(table, first + c))
+    for c in range(0, n_padded, PADDING):  # as they are read from the table
+        store_halves(halves, c, load_some(mixed, c))
+        store_to(mixed, c, load_halves(halves, c))
     n_points = points.shape[1]
     for j in range(0, n_points, N_LANES):
         x = load_from(points, j)
@@ -121,9 +118,13 @@ def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mix
             )
     last = n_coefficients // PADDING * PADDING
     mixed[n_coefficients] = bound * ABOVE
+    store_halves(halves, last, load_some(mixed, last))
+    for c in range(n_padded):
+        if c != n_coefficients:
+            table[row, c] = halves[c]
     masses[row] = sum_of_positive(amplitudes, n_points) / np.float32(n_points)
     publish()
-    store_halves(table, first + last, load_some(mixed, last))
+    table[row, n_coefficients] = halves[n_coefficients]
 
 
 @inlined
@@ -140,6 +141,7 @@ def ensure_row(field, scratch, row):
             field.sphere_points,
             scratch.amplitudes,
             scratch.mixed,
+            scratch.halves,
         )
 
 

@@ -21,15 +21,19 @@ from numpy.typing import NDArray
 
 from ...buffers import pool
 from ...compiling import has_code_for
+from ...errors import UnfinishedError
 from ...stop import N_REASONS
 from ...tractogram import Tractogram, tally_from_counts
 from .. import codes
 from ..execution import Execution
 from ..plan import Plan
 from ..report import Report
+from ..tables.blocks import BlockTable
 from . import kernel
 from .lanes import BUSY, N_BEGUN, N_LANES, N_POINTS, NOWHERE, LaneState, in_order, new_lane_state
+from .vectors.field import UNFINISHED, BlockField
 from .vectors.kernel import vector_kernel
+from .vectors.rounds import track_in_blocks
 
 # Seeds of the first blocks: few, so that the first streamlines show at once, and a quarter of a
 # thread's share of a small run. With fewer than two seeds a lane, most lanes would soon be idle.
@@ -96,7 +100,12 @@ def iter_chunks(
                     )
                 )
                 next_seed = last
-            chunk, seconds = pending.popleft().result()
+            try:
+                chunk, seconds = pending.popleft().result()
+            except UnfinishedError as error:
+                if error.tractogram.n_seeds:
+                    yield error.tractogram
+                raise
             n_blocks += 1
             busy_seconds += seconds
             if report is not None:
@@ -126,8 +135,8 @@ def _kind(plan: Plan) -> tuple[Any, int]:
 
 
 def _kernel_of(plan: Plan) -> Any:
-    if isinstance(plan.field, codes.VectorField):
-        return vector_kernel()
+    if isinstance(plan.field, codes.VectorField | BlockField):
+        return vector_kernel(isinstance(plan.field, BlockField))
     return kernel.block_kernel(plan.settings.algorithm, plan.settings.interpolation)
 
 
@@ -172,9 +181,9 @@ def near_order(
     return np.argsort(code, kind="stable")
 
 
-def _scratch_shape(field: codes.Field | codes.VectorField) -> tuple[int, int]:
+def _scratch_shape(field: codes.Field | codes.VectorField | BlockField) -> tuple[int, int]:
     """Return how many directions and coefficients a thread needs room for."""
-    if isinstance(field, codes.VectorField):
+    if isinstance(field, codes.VectorField | BlockField):
         return codes.POINTS_AT_ONCE, codes.PADDING  # of which it uses nothing
     points = field.sphere_points.shape[1], field.cone_points.shape[1], len(field.look_neighbours)
     return max(points), field.coefficients.shape[1]
@@ -209,6 +218,40 @@ def track_range(
         Seconds.
     """
     begun = time.perf_counter()
+    seeds = near_order(plan.positions_mm[first:last], plan.field.to_voxel)
+
+    def track(
+        seeds: NDArray[np.int64], field: codes.Field | codes.VectorField | BlockField
+    ) -> tuple[Tractogram, NDArray[np.int64]]:
+        return _track(plan, field, first, last, seeds, cancelled, buffers, first_stream)
+
+    field = plan.field
+    if isinstance(plan.table, BlockTable) and isinstance(field, BlockField):
+        chunk = track_in_blocks(
+            plan.table.store,
+            seeds,
+            lambda seeds, touched: track(seeds, field._replace(touched=touched)),
+            cancelled,
+        )
+    else:
+        chunk, _ = track(seeds, field)
+    return chunk, time.perf_counter() - begun
+
+
+def _track(
+    plan: Plan,
+    field: codes.Field | codes.VectorField | BlockField,
+    first: int,
+    last: int,
+    order: NDArray[np.int64],
+    cancelled: NDArray[np.uint8],
+    buffers: ThreadBuffers,
+    first_stream: int,
+) -> tuple[Tractogram, NDArray[np.int64]]:
+    """Track seeds of a range, of which `order` has the numbers, once.
+
+    Returns the streamlines, and the numbers of seeds that are to be tracked again.
+    """
     settings = plan.settings
     if buffers.scratch is None or buffers.state is None or buffers.points is None:
         every = settings.max_steps if settings.endpoints else settings.record_every
@@ -228,9 +271,8 @@ def track_range(
     progress[:] = 0
     buffers.state.cells[:] = NOWHERE  # the rows of its cells may be those of cells before
     seeds = slice(first, last)
-    order = near_order(plan.positions_mm[seeds], plan.field.to_voxel)
     while not track_block(
-        plan.field,
+        field,
         settings,
         plan.regions,
         buffers.scratch,
@@ -253,6 +295,8 @@ def track_range(
         larger = pool.points(2 * len(buffers.points))
         larger[:n_points] = buffers.points[:n_points]
         buffers.points = larger
+    left = order[counts[order] == UNFINISHED]
+    counts[left] = 0
     kept = np.flatnonzero(counts)
     offsets = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(counts[kept], out=offsets[1:])
@@ -265,6 +309,6 @@ def track_range(
         stop_reasons=reasons[kept],
         lengths_mm=lengths[kept],
         tally=tally_from_counts(tally),
-        n_seeds=int(progress[N_BEGUN]) - int(progress[BUSY]).bit_count(),
+        n_seeds=int(progress[N_BEGUN]) - int(progress[BUSY]).bit_count() - len(left),
     )
-    return chunk, time.perf_counter() - begun
+    return chunk, left

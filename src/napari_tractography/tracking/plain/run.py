@@ -35,6 +35,7 @@ from ..codes import (
     TOO_SHORT,
     VectorField,
 )
+from ..cpu.vectors.field import BlockField
 from ..execution import Execution
 from ..plan import Plan
 from ..report import Report
@@ -52,7 +53,7 @@ HALVES = {BOTH: [0, 1], FORWARD: [0], BACKWARD: [1]}
 
 def can_track(plan: Plan) -> bool:
     """Tell whether :func:`track_range` tracks what a plan asks for."""
-    if isinstance(plan.field, VectorField):
+    if isinstance(plan.field, VectorField | BlockField):
         return False
     is_probabilistic = plan.settings.algorithm == BY_NAME["probabilistic"].code
     is_free = not len(plan.regions.roles) and not plan.with_tissues

@@ -83,12 +83,13 @@ def test_glyphs_lie_below_seeds_and_streamlines_however_often(scene):
         scene.glyphs_box.click()
 
 
-def test_slices_in_3d_and_their_sliders(scene):
+def test_slices_are_what_3d_shows_and_have_sliders(scene):
     viewer, slices = scene.session.viewer, scene.slices
+    volume = scene.session.fod_layer
+    assert slices.planes is None  # until 3-D is seen
     scene.views["3-D"].click()
-    slices.box.click()
-    assert slices.planes is not None
-    assert slices.choice.value is scene.session.fod_layer
+    assert slices.planes.source is volume
+    assert not volume.visible
     slider = slices.sliders[0]
     slider.slider.setValue(2)
     assert viewer.dims.current_step[0] == 2
@@ -97,7 +98,28 @@ def test_slices_in_3d_and_their_sliders(scene):
     assert slices.planes.indices[0] == 2
     slices.box.click()
     assert names(scene) == ["cross"]
-    assert scene.session.fod_layer.visible
+    assert volume.visible
+    scene.views["axial"].click()
+    scene.views["3-D"].click()
+    assert names(scene) == ["cross"]
+
+
+def test_slices_follow_what_there_is_and_go_with_their_layer(scene, qtbot):
+    viewer, slices = scene.session.viewer, scene.slices
+    volume = scene.session.fod_layer
+    scene.views["3-D"].click()
+    other = viewer.add_image(volume.data, scale=volume.scale, translate=volume.translate, name="T1")
+    assert slices.planes.source is volume
+    slices.choice.value = other
+    assert slices.planes.source is other
+    assert not other.visible
+    assert not volume.visible
+    viewer.layers.remove(other)
+    qtbot.waitUntil(lambda: slices.planes is not None and slices.planes.source is volume)
+    viewer.layers.remove(slices.planes.layer)  # by a person, in the list of layers
+    qtbot.waitUntil(lambda: not slices.box.isChecked())
+    assert names(scene) == ["cross"]
+    assert volume.visible
 
 
 def test_direction_colours_are_a_background_with_one_click(scene):
@@ -110,6 +132,20 @@ def test_direction_colours_are_a_background_with_one_click(scene):
     assert not scene.session.fod_layer.visible
     scene.views["axial"].click()
     assert scene.session.viewer.layers["FOD directions"].visible
+
+
+def test_direction_colours_are_as_bright_as_an_open_fa_map_says(scene):
+    viewer, fod = scene.session.viewer, scene.session.fod_layer
+    half = np.zeros_like(fod.data)
+    half[..., half.shape[-1] // 2 :] = 0.5  # FA on the right alone
+    viewer.add_image(half, name="sub-1_FA.nii.gz", **scene.session.space.layer_kwargs)
+    scene.slices.colours_button.click()
+    (name,) = [name for name in names(scene) if name.startswith("FOD directions")]
+    assert name == "FOD directions, by sub-1_FA.nii.gz"
+    shown = np.asarray(viewer.layers[name].data)
+    assert not shown[:, :, : half.shape[-1] // 2].any()
+    middle = np.array(fod.data.shape) // 2  # where the bundles cross
+    assert shown[middle[0], middle[1], middle[2] + 2 :].max() > 60
 
 
 def test_letters_lie_on_the_canvas(scene):

@@ -11,16 +11,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from magicgui import widgets
 from napari.layers import Image, Layer
 from napari.utils.colormaps import ensure_colormap
 from napari.utils.notifications import show_warning
 from numpy.typing import NDArray
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor, QImage, QPixmap
-from qtpy.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLabel, QWidget
 from scipy.ndimage import map_coordinates
 
+from ....maps.angles import Axis
 from ....maps.clusters import DISTANCE_MM
 from ....parameters import ParameterSpec
 from ....tractogram import Tractogram
@@ -34,12 +34,16 @@ from ...streamlines.colours import DEFAULT_COLOUR, MODES, ONE_COLOUR, rgba_of
 from ...streamlines.layer import MAX_VERTICES, Streamlines
 from ..widgets.controls import (
     form,
+    layer_choice,
     on_change,
     parameter_controls,
     set_values,
     show_row,
+    show_units,
     values_of,
 )
+from ..widgets.sections import stack
+from .axis import AxisControl
 from .clip_controls import ClipControls
 
 VOLUME = "a volume"
@@ -148,29 +152,27 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         super().__init__(parent)
         self.session = session
         self.controls = parameter_controls(display_specs())
-        self.volume_choice = widgets.ComboBox(
-            name="volume",
-            label="Volume",
-            nullable=True,
-            choices=self._volume_choices,
-            tooltip="The image whose values colour the streamlines, sampled along them.",
-        )
-        # Long names of layers are not to widen the panel.
-        self.volume_choice.native.setSizePolicy(
-            QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed
+        self.volume_choice = layer_choice(
+            "volume",
+            "Volume",
+            self._volumes,
+            "The image whose values colour the streamlines, sampled along them.",
         )
         self.legend = QLabel()
         self.legend.setTextFormat(Qt.TextFormat.RichText)
         self.gradient = QLabel()
         self.clip = ClipControls(session)
+        self.axis = AxisControl(session, show_warning)
         self.form = form(
-            [self.controls[0], self.volume_choice, *self.controls[1:], *self.clip.controls]
+            [
+                self.controls[0],
+                self.axis,
+                self.volume_choice,
+                *self.controls[1:],
+                *self.clip.controls,
+            ]
         )
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.form)
-        layout.addWidget(self.gradient)
-        layout.addWidget(self.legend)
+        stack(self, self.form, self.gradient, self.legend)
         self._slab = next(control for control in self.controls if control.name == "slab_mm")
         self._slab_chosen = False
         self._is_showing = False  # the look of another bundle, which nobody sets
@@ -187,7 +189,8 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._colour = next(c for c in self.controls if c.name == "colour")
         self._colour_by.changed.connect(self._show_colour)
         self._show_colour()
-        on_change([*self.controls, self.volume_choice], self.apply)
+        on_change([*self.controls, self.volume_choice, self.axis], self.apply)
+        session.parameters_suited.connect(self.show_units)
         self._show_legend(None)
 
     def _show_colour(self, _value: Any = None) -> None:
@@ -198,6 +201,15 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         )
         for control, mode in of_modes:
             show_row(self.form, control, self._colour_by.value == mode)
+        chosen = MODES.get(self._colour_by.value)
+        about_axis = chosen is not None and chosen.about_axis
+        show_row(self.form, self.axis, about_axis)
+        self.axis.use(about_axis)
+
+    def show_units(self) -> None:
+        """Show lengths in the unit of the volume."""
+        space = self.session.space
+        show_units(self.form, self.controls, space.unit, space.in_proportion(1.0))
 
     def open(self) -> None:
         """Listen to the viewer."""
@@ -206,6 +218,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
     def close_appearance(self) -> None:
         """Stop listening to the viewer, and stop clustering."""
         self.clip.close()
+        self.axis.close()
         self.clustering.stop()
         self._follow(None)
         self._source = None
@@ -225,7 +238,9 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
     def look(self) -> dict[str, Any]:
         """What the controls say, to be kept with the bundle that they are for."""
         look = values_of([*self.controls, self.clip.choice])
-        return {**look, "volume": self.volume_choice.value, "slab_chosen": self._slab_chosen}
+        look |= {"volume": self.volume_choice.value, "slab_chosen": self._slab_chosen}
+        axis = self.axis.value
+        return {**look, "axis": None if axis is None else axis.numbers}
 
     def show_look(self, look: Mapping[str, Any], colour: str) -> None:
         """Show the look of another bundle, which its layer has already.
@@ -244,6 +259,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._is_showing = True
         try:
             set_values([*self.controls, self.clip.choice], wanted)
+            self.axis.value = Axis.of_numbers(wanted.get("axis"))
             if wanted.get("volume") in self.volume_choice.choices:
                 self.volume_choice.value = wanted.get("volume")
         finally:
@@ -293,11 +309,11 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         look = _look_of(layer)
         if layer.colour_by not in MODES:
             look.pop("colour_by", None)
-        look.pop("clip")  # a layer that a script clips is left alone
-        shown = values_of(self.controls)
+        shown = values_of(self.controls)  # without clip: a layer that a script clips is left alone
         self._is_showing = True
         try:
-            set_values(self.controls, {n: value for n, value in look.items() if shown[n] != value})
+            changed = {n: v for n, v in look.items() if n in shown and shown[n] != v}
+            set_values(self.controls, changed)
         finally:
             self._is_showing = False
         self._show_legend(layer)
@@ -309,6 +325,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         for name, value in wanted.items():
             if getattr(layer, name) != value:
                 setattr(layer, name, value)
+        layer.axis = self.axis.value
         if colour_by != CLUSTER:
             self.clustering.stop()
         if colour_by not in (VOLUME, SEED):
@@ -350,7 +367,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._show_legend(self.session.streamlines_layer)
 
     def _show_legend(self, layer: Streamlines | None) -> None:
-        colours = None if layer is None else layer.colours
+        colours = None if layer is None else layer.colours.shown_in(layer.space.unit)
         has_range = colours is not None and colours.limits is not None
         self.gradient.setVisible(has_range)
         self.legend.setVisible(has_range or bool(colours is not None and colours.categories))
@@ -369,7 +386,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
             ]
             self.legend.setText("<br>".join(named))
 
-    def _volume_choices(self, _widget: Any) -> list[Layer]:
+    def _volumes(self) -> list[Layer]:
         return [
             layer
             for layer in self.session.viewer.layers
@@ -392,6 +409,8 @@ def _look_of(layer: Streamlines | None) -> dict[str, Any]:
         return {}
     names = ("width", "opacity", "lit", "slab_mm", "max_vertices", "clip")
     look = {name: getattr(layer, name) for name in names}
+    if layer.axis is not None:
+        look["axis"] = layer.axis.numbers
     known = layer.colour_by in colour_help()
     return {**look, "colour_by": layer.colour_by} if known else look
 

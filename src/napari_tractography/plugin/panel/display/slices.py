@@ -9,28 +9,36 @@ import re
 from typing import Any
 
 import numpy as np
-from magicgui import widgets
 from napari.layers import Image, Layer
 from napari.utils.notifications import show_info
 from numpy.typing import NDArray
-from qtpy.QtWidgets import QCheckBox, QSizePolicy, QVBoxLayout, QWidget
+from qtpy.QtCore import QTimer
+from qtpy.QtWidgets import QWidget
 
 from ....errors import TractographyError
 from ....files.paths import GivenUpError
 from ....maps.direction_colours import direction_colours
+from ....parameters import ParameterSpec
 from ...layers.planes import SlicePlanes, plane_sources
-from ...layers.volumes import voxels_of
+from ...layers.volumes import FADED, voxels_of
 from ...session.session import Session
 from ...space.display import AXIS_LABELS
 from ...space.layer_list import insert_beside
 from ..widgets.busy_dialog import wait_for
-from ..widgets.controls import form, show_row
-from ..widgets.sections import button, row
+from ..widgets.controls import form, layer_choice, parameter_control, show_row
+from ..widgets.sections import button, row, stack
 from .clip_controls import SliceControl
 
 PLANES = ("Axial", "Coronal", "Sagittal")  # across the axes (z, y, x)
 FA_NAME = re.compile(r"(^|[^a-z])fa([^a-z]|$)", re.IGNORECASE)
 MAP_NAME = "FOD directions"
+SLICES_SPEC = ParameterSpec(
+    name="slices_in_3d",
+    label="Slices in 3-D",
+    default=True,
+    help="Show three slices of a volume as planes in 3-D, in place of the volume. Move them by the "
+    "sliders, or hold Ctrl and drag one in the image.",
+)
 MAP_KEY = "direction_colours_of"  # in the metadata of the layer: the name of the FOD
 
 
@@ -80,33 +88,28 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         self.session = session
         self.viewer = session.viewer
         self.planes: SlicePlanes | None = None
-        self.box = QCheckBox("Slices in 3-D")
-        self.box.setToolTip(
-            "Show three slices of a volume as planes in 3-D, in place of the volume. Move them by "
-            "the sliders, or hold Ctrl and drag one in the image."
-        )
+        self._is_following = False
+        self.switch = parameter_control(SLICES_SPEC)
+        self.box = self.switch.native
+        self.box.setText(SLICES_SPEC.label)  # it says itself what it is
         self.colours_button = button(
             "Direction colours",
             "<qt>A map of where the fibres of the FOD run: red left-right, green front-back, blue "
             "up-down. Bright as an open FA map on the same grid says, or else as the FOD is "
             "large.</qt>",
         )
-        self.choice = widgets.ComboBox(
-            name="slices_of",
-            label="Slices of",
-            choices=lambda _widget: plane_sources(self.viewer.layers),
-            nullable=True,
-            tooltip="The volume whose slices are shown.",
+        self.choice = layer_choice(
+            "slices_of",
+            "Slices of",
+            lambda: plane_sources(self.viewer.layers),
+            "The volume whose slices are shown: automatic is the FOD, or else the uppermost one.",
+            nothing="automatic",
         )
-        self.choice.native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.sliders = [PlaneSlider(self.viewer, axis) for axis in range(3)]
         self.form = form([self.choice, *self.sliders])
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(row(self.box, self.colours_button))
-        layout.addWidget(self.form)
+        stack(self, row(self.box, self.colours_button), self.form)
         self.box.toggled.connect(self._on_box)
-        self.choice.changed.connect(self._on_choice)
+        self.choice.changed.connect(self.follow)
         self.colours_button.clicked.connect(self.show_direction_colours)
         self._show_rows()
 
@@ -115,6 +118,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         self.choice.reset_choices()
         for event in self._events:
             event.connect(self._on_slice)
+        self.viewer.dims.events.ndisplay.connect(self.follow)
         self._layer_events.removed.connect(self._on_layers)
         self._layer_events.inserted.connect(self._on_layers)
         self._layer_events.renamed.connect(self._on_layers)
@@ -123,13 +127,14 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         """Stop listening, and take the planes off the screen."""
         for event in self._events:
             event.disconnect(self._on_slice)
+        self.viewer.dims.events.ndisplay.disconnect(self.follow)
         for event in (
             self._layer_events.removed,
             self._layer_events.inserted,
             self._layer_events.renamed,
         ):
             event.disconnect(self._on_layers)
-        self.box.setChecked(False)
+        self._close_planes()
 
     @property
     def _events(self) -> tuple[Any, ...]:
@@ -145,38 +150,59 @@ class SlicesBox(QWidget):  # type: ignore[misc]
             for slider in self.sliders:
                 slider.show()
 
+    @property
+    def source(self) -> Layer | None:
+        """The volume to show: the one that is chosen, the FOD, or the uppermost; None for none."""
+        sources = plane_sources(self.viewer.layers)
+        for layer in (self.choice.value, self.session.fod_layer, *reversed(sources)):
+            if layer in sources:
+                return layer
+        return None
+
+    def follow(self, _event: Any = None) -> None:
+        """Show the slices that are wanted, and no others; they are made when 3-D is first seen."""
+        if self._is_following:
+            return
+        is_wanted = self.box.isChecked() and (self.viewer.dims.ndisplay == 3 or self.planes)
+        source = self.source if is_wanted else None
+        if source is (None if self.planes is None else self.planes.source):
+            return
+        self._is_following = True
+        try:
+            self._close_planes()
+            if source is not None:
+                fod_layer = self.session.fod_layer
+                beside = [fod_layer] if fod_layer not in (None, source) else []
+                self.planes = SlicePlanes(self.viewer, source, beside)
+                self._on_slice()
+        finally:
+            self._is_following = False
+
+    def fod_changed(self) -> None:
+        """Show, and hide, what the FOD that is chosen now asks for."""
+        self._close_planes()
+        self.follow()
+
     def _on_layers(self, _event: Any = None) -> None:
-        if self.planes is not None and self.planes.layer not in self.viewer.layers:
-            self.planes = None
-            self.box.setChecked(False)
         self.choice.reset_choices()
+        planes = self.planes
+        if planes is None or planes.layer in self.viewer.layers:
+            self.follow()
+            return
+        self.planes = None
+        QTimer.singleShot(0, lambda: self._on_planes_removed(planes))
+
+    def _on_planes_removed(self, planes: SlicePlanes) -> None:
+        """Show others, or none where a person removed their layer and not all that there was."""
+        if planes.source in self.viewer.layers:
+            self.box.setChecked(False)
+        self.follow()
 
     def _on_box(self, on: bool) -> None:
-        self._close_planes()
-        if on:
-            source = self.choice.value or self.session.fod_layer
-            sources = plane_sources(self.viewer.layers)
-            if source not in sources:
-                source = sources[-1] if sources else None
-            if source is None:
-                show_info("There is no volume to show slices of; open one first.")
-                self.box.setChecked(False)
-            elif source is self.choice.value:
-                self._open_planes(source)
-            else:
-                self.choice.value = source  # opens them
+        self.follow()
         self._show_rows()
-
-    def _on_choice(self, source: Layer | None) -> None:
-        if self.box.isChecked() and source is not None:
-            self._close_planes()
-            self._open_planes(source)
-
-    def _open_planes(self, source: Image) -> None:
-        fod_layer = self.session.fod_layer
-        beside = [fod_layer] if fod_layer not in (None, source) else []
-        self.planes = SlicePlanes(self.viewer, source, beside)
-        self._on_slice()
+        if on and self.source is None:
+            show_info("There is no volume to show slices of yet; open one.")
 
     def _close_planes(self) -> None:
         if self.planes is not None:
@@ -196,10 +222,6 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         if fod is None or fod_layer is None:
             show_info("There is no FOD to colour; open one, or wait until it is read.")
             return
-        layers = self.viewer.layers
-        for layer in list(layers):
-            if layer.metadata.get(MAP_KEY) == fod_layer.name:
-                layers.remove(layer)
         weights, weighted_by = self._fa()
         try:
             rgb = wait_for(lambda: direction_colours(fod, weights), "Colouring the FOD", self)
@@ -208,7 +230,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         kwargs = space.layer_kwargs
         kwargs["metadata"][MAP_KEY] = fod_layer.name
         layer = Image(
-            np.ascontiguousarray(space.volume((255 * rgb).astype(np.uint8))),
+            np.ascontiguousarray(space.volume(_faded(rgb))),
             rgb=True,
             name=MAP_NAME if weighted_by is None else f"{MAP_NAME}, by {weighted_by.name}",
             blending="translucent_no_depth",
@@ -216,14 +238,25 @@ class SlicesBox(QWidget):  # type: ignore[misc]
             visible=self.viewer.dims.ndisplay == 2,
             **kwargs,
         )
-        insert_beside(self.viewer, layer, layers.index(fod_layer) + 1)
-        self.choice.reset_choices()
-        if self.viewer.dims.ndisplay == 3 or self.box.isChecked():
-            self.choice.value = layer
+        self._is_following = True
+        try:
+            self._put(layer, fod_layer)
+        finally:
+            self._is_following = False
+        if self.viewer.dims.ndisplay == 3:
             self.box.setChecked(True)
-        layer.visible = self.viewer.dims.ndisplay == 2
+        self.follow()
         if self.planes is not None:
             self.planes.show_in_slices(layer)
+
+    def _put(self, layer: Image, fod_layer: Layer) -> None:
+        """Put the map above the FOD, in place of the one before, and choose it."""
+        layers = self.viewer.layers
+        for before in [each for each in layers if each.metadata.get(MAP_KEY) == fod_layer.name]:
+            layers.remove(before)
+        insert_beside(self.viewer, layer, layers.index(fod_layer) + 1)
+        self.choice.reset_choices()
+        self.choice.value = layer
 
     def _fa(self) -> tuple[NDArray[Any] | None, Layer | None]:
         """Return an open FA map on the grid of the FOD, (x, y, z), and its layer."""
@@ -242,3 +275,9 @@ class SlicesBox(QWidget):  # type: ignore[misc]
                 if placed is None and np.allclose(layer.scale, self.session.space.scale):
                     return values, layer
         return None, None
+
+
+def _faded(rgb: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return colours from 0 to 1 as RGBA that fades where it is dark: no black box on white."""
+    alpha = np.minimum(rgb.max(axis=-1, keepdims=True) / FADED, 1.0)
+    return np.asarray(np.rint(255 * np.concatenate([rgb, alpha], axis=-1)), dtype=np.uint8)

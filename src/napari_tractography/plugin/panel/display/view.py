@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from napari.layers import Layer
-from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QCheckBox, QSizePolicy, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QSizePolicy, QWidget
 
 from ....parameters import ParameterSpec
 from ...layers.glyphs import MAX_GLYPHS, FodGlyphs, peaks_layer
@@ -15,8 +14,8 @@ from ...space.layer_list import insert_beside
 from ...space.orientation_labels import OrientationLabels
 from ...space.views import KEYS, SIDES, VIEW_HELP, VIEWS, show_view
 from ..widgets.controls import form, on_change, parameter_controls, values_of
-from ..widgets.sections import button, row
-from .slices import SlicesBox
+from ..widgets.sections import button, delayed, row, stack
+from .slices import SLICES_SPEC, SlicesBox
 
 NARROW = 48  # pixels
 PEAKS_MS = 200  # after the last move of the slider
@@ -44,6 +43,7 @@ GLYPH_SPECS = (
         help="Glyphs and peaks leave out smaller FOD amplitudes.",
     ),
 )
+KEPT_SPECS = (*GLYPH_SPECS, SLICES_SPEC)
 
 
 class ViewSection(QWidget):  # type: ignore[misc]
@@ -71,21 +71,25 @@ class ViewSection(QWidget):  # type: ignore[misc]
         self.peaks_box.setToolTip("Draw the largest peaks of every voxel, coloured by direction.")
         self.controls = parameter_controls(GLYPH_SPECS)
         self.form = form(self.controls)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(row(*(one for name, one in self.views.items() if name not in SIDES)))
-        layout.addWidget(row(*(self.views[name] for name in SIDES)))
-        layout.addWidget(self.slices)
-        layout.addWidget(row(self.glyphs_box, self.peaks_box))
-        layout.addWidget(self.form)
+        stack(
+            self,
+            row(*(one for name, one in self.views.items() if name not in SIDES)),
+            row(*(self.views[name] for name in SIDES)),
+            self.slices,
+            row(self.glyphs_box, self.peaks_box),
+            self.form,
+        )
         self.glyphs_box.toggled.connect(self._on_glyphs)
         self.peaks_box.toggled.connect(self._on_peaks)
         on_change(self.controls, self._on_controls)
         self._peaks_floor = 0.0  # that the peaks were found with
-        self._later = QTimer(self)  # finding peaks takes longer than a slider moves
-        self._later.setSingleShot(True)
-        self._later.setInterval(PEAKS_MS)
-        self._later.timeout.connect(self._follow_floor)
+        # Finding peaks takes longer than a slider moves.
+        self._later = delayed(self, PEAKS_MS, self._follow_floor)
+
+    @property
+    def kept_controls(self) -> list[Any]:
+        """The controls of :data:`KEPT_SPECS`."""
+        return [*self.controls, self.slices.switch]
 
     def open(self) -> None:
         """Put the orientation labels on the canvas of the viewer, when it has one."""
@@ -115,6 +119,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
 
     def fod_changed(self) -> None:
         """Draw the FOD that is chosen now."""
+        self.slices.fod_changed()
         for box in (self.glyphs_box, self.peaks_box):
             if box.isChecked():
                 box.setChecked(False)

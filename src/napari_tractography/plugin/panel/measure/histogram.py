@@ -10,10 +10,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from psygnal import Signal
-from qtpy.QtCore import QRectF, Qt, QTimer
+from qtpy.QtCore import QRectF, Qt
 from qtpy.QtGui import QColor, QPainter, QPaintEvent, QPalette
-from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLabel, QWidget
 from superqt import QDoubleRangeSlider
+
+from ..widgets.sections import delayed, stack
 
 N_BINS = 48
 HEIGHT = 64  # pixels
@@ -38,15 +40,8 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
             "selected bundle; Undo in Selection brings them back.</qt>"
         )
         self.told = QLabel()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        for widget in (self.bars, self.slider, self.told):
-            layout.addWidget(widget)
-        self._wait = QTimer(self)
-        self._wait.setSingleShot(True)
-        self._wait.setInterval(WAIT_MS)
-        self._wait.timeout.connect(self._choose)
+        stack(self, self.bars, self.slider, self.told, spacing=2)
+        self._wait = delayed(self, WAIT_MS, self._choose)
         self.slider.valueChanged.connect(self._on_slider)
         self.slider.sliderReleased.connect(self.flush)
         self.show_lengths((), 0.0, math.inf)

@@ -18,11 +18,12 @@ from ....maps.measures.bundles import grid_around
 from ....maps.measures.scalars import ScalarMap, name_of
 from ....maps.measures.visitation import Visitation, visitation
 from ....tractogram import Tractogram
-from ...layers.volumes import fod_grid_of, mask_layer_data, mask_layers, voxels_of
+from ...layers.volumes import faded, fod_grid_of, mask_layer_data, mask_layers, voxels_of
 from ...session.bundles.measuring import Watch
 from ...space.display import DisplaySpace
 
 VISITATION_KEY = "visitation"  # layer.metadata[VISITATION_KEY]: the Visitation that it shows
+VISITATION = "Visitation"
 COLORMAP = "inferno"
 
 MakeMap = Callable[[Watch, Tractogram, Grid, str], list[Layer]]
@@ -87,7 +88,7 @@ MAPS: dict[str, tuple[MakeMap, str]] = {
     "Density": (density_layers, "How many streamlines pass each voxel, each once."),
     "Mask": (mask_layers_of, "The voxels that a streamline passes."),
     "End points": (end_layers, "How many streamlines end in each voxel."),
-    "Visitation": (
+    VISITATION: (
         visitation_layers,
         "The probability that a streamline visits each voxel, and its standard error.",
     ),
@@ -116,9 +117,9 @@ def _map_layer(values: NDArray[Any], grid: Grid, name: str) -> Layer:
     return Image(
         np.ascontiguousarray(space.volume(values)),
         name=name,
-        colormap=COLORMAP,
+        colormap=faded(COLORMAP),
         contrast_limits=(0.0, most),
-        blending="additive",
+        blending="translucent_no_depth",
         rendering="mip",
         **space.layer_kwargs,
     )

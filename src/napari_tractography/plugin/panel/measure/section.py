@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from magicgui import widgets
 from napari.layers import Layer
-from napari.utils.notifications import show_error, show_info
+from napari.utils.notifications import show_error, show_info, show_warning
 from qtpy.QtCore import QTimer
 from qtpy.QtGui import QGuiApplication, QShowEvent
 from qtpy.QtWidgets import (
@@ -20,25 +21,25 @@ from qtpy.QtWidgets import (
     QLabel,
     QMenu,
     QProgressBar,
-    QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
 from ....errors import InvalidTractogramError, TractographyError
+from ....files.paths import GivenUpError
 from ....files.volumes import save_volume
 from ....grid import Grid
 from ....maps.measures import plots
 from ....parameters import ParameterSpec
-from ....recipes.edits import Edit, edited
+from ....recipes.edits import BY_NUMBER, Edit, edited
 from ....tractogram import Tractogram
 from ...layers.volumes import voxels_of
 from ...session.bundles.listing import BundleList
 from ...session.bundles.measuring import Measuring
 from ...session.bundles.state import BundleState
 from ...session.session import Session
-from ..widgets.controls import form, parameter_control, show_row
-from ..widgets.sections import button, row
+from ..widgets.busy_dialog import wait_for
+from ..widgets.controls import form, layer_choice, parameter_control, show_row
+from ..widgets.sections import button, row, stack
 from . import maps
 from .histogram import LengthHistogram
 from .kinds import CONNECTOME, KINDS, work_of
@@ -47,6 +48,10 @@ from .views import PlotView, Shown, SideBySide, hidden
 POLL_MS = 100
 STEPS = 1000  # of the progress bar
 AUTOMATIC = "automatic"
+CHOSEN = (
+    "Streamlines of {name} were chosen by hand: they are no independent trials, and the standard "
+    "error of their visitation map means little. Undo the edits for one that holds."
+)
 STALE = "The bundles have changed since: Measure again."
 ERROR_SPEC = ParameterSpec(
     name="wanted_error",
@@ -86,9 +91,16 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             choices=KINDS,
             tooltip="What is measured of the bundles whose eye is open.",
         )
-        self.scalar = self._choice("scalar", "Scalar map", maps.scalar_layers, "none", SCALAR_HELP)
-        self.labels = self._choice("labels", "Labels", maps.label_layers, "none", LABELS_HELP)
-        self.grid = self._choice("grid", "Voxels of", maps.grid_layers, AUTOMATIC, GRID_HELP)
+        layers = session.viewer.layers
+        self.scalar = layer_choice(
+            "scalar", "Scalar map", lambda: maps.scalar_layers(layers), SCALAR_HELP
+        )
+        self.labels = layer_choice(
+            "labels", "Labels", lambda: maps.label_layers(layers), LABELS_HELP
+        )
+        self.grid = layer_choice(
+            "grid", "Voxels of", lambda: maps.grid_layers(layers), GRID_HELP, nothing=AUTOMATIC
+        )
         self.error = parameter_control(ERROR_SPEC)
         self.form = form([self.kind, self.scalar, self.labels, self.grid, self.error])
         self.measure = button("Measure", "Measure the bundles whose eye is open.")
@@ -115,14 +127,11 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self.csv = button("CSV...", "Save the numbers as a CSV file.")
         self.picture = button("Plot...", "Save the plot as PNG, SVG or PDF.")
         self.outputs = row(self.copy, self.csv, self.picture)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(5)
-        for widget in (
-            self.histogram, self.form, row(self.measure, self.cancel, self.add_map), self.progress,
-            self.visited, self.told, self.table, self.plot, self.outputs,
-        ):  # fmt: skip
-            layout.addWidget(widget)
+        actions = row(self.measure, self.cancel, self.add_map)
+        stack(
+            self, self.histogram, self.form, actions, self.progress, self.visited, self.told,
+            self.table, self.plot, self.outputs, spacing=5,
+        )  # fmt: skip
         hidden(self.progress, self.told, self.table, self.plot, self.outputs, self.visited)
         self.cancel.setEnabled(False)
         self._poll = QTimer(self)
@@ -130,27 +139,6 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self._poll.timeout.connect(self._on_poll)
         self._connect()
         self._show_rows()
-
-    def _choice(
-        self,
-        name: str,
-        label: str,
-        layers: Callable[[Any], Sequence[Layer]],
-        nothing: str,
-        tooltip: str,
-    ) -> Any:
-        made = widgets.ComboBox(
-            name=name,
-            label=label,
-            nullable=True,
-            choices=lambda _widget: list(layers(self.session.viewer.layers)),
-            tooltip=tooltip,
-        )
-        made.null_string = nothing
-        made.reset_choices()
-        # Long names of layers are not to widen the panel.
-        made.native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        return made
 
     def _connect(self) -> None:
         self.histogram.chosen.connect(self.limit_lengths)
@@ -271,7 +259,9 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         )
         taken = [tractogram for _, tractogram in lines]
         self.measuring.start(
-            work, lambda shown: self._show(shown, taken), n_total=sum(map(len, taken))
+            lambda watch: work(watch).plotted(),
+            lambda shown: self._show(shown, taken),
+            n_total=sum(map(len, taken)),
         )
 
     def _grid(self) -> Grid | None:
@@ -283,21 +273,15 @@ class MeasureSection(QWidget):  # type: ignore[misc]
 
     def _show(self, shown: Shown, taken: list[Any]) -> None:
         self.shown, self._measured = shown, taken
-        self.told.setText("")
-        self.told.hide()
+        self.told.setText(shown.why_no_plot)
+        self.told.setVisible(bool(shown.why_no_plot))
         self.table.setVisible(shown.is_side_by_side)
         if shown.is_side_by_side:
             self.table.show_table(shown.table)
-        has_plot = shown.draw is not None
-        if shown.draw is not None:
-            try:
-                self.plot.show_plot(shown.draw)
-            except TractographyError as error:
-                has_plot = False
-                self.told.setText(str(error))
-                self.told.show()
-        self.plot.setVisible(has_plot)
-        self.picture.setEnabled(has_plot)
+        if shown.plot is not None:
+            self.plot.show_plot(shown.plot)
+        self.plot.setVisible(shown.plot is not None)
+        self.picture.setEnabled(shown.plot is not None)
         self.outputs.show()
 
     def _on_started(self) -> None:
@@ -345,7 +329,8 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             self, "Save the plot", f"{self.shown.file}.png", "Plot (*.png *.svg *.pdf)"
         )
         if path:
-            self.save_plot(path)
+            with suppress(GivenUpError):
+                wait_for(lambda: self.save_plot(path), "Saving the plot", self)
 
     def _try(self, action: Callable[[], Any]) -> None:
         try:
@@ -367,6 +352,8 @@ class MeasureSection(QWidget):  # type: ignore[misc]
                 f"{state.name} has no streamlines; run tracking, or select another bundle."
             )
         grid = self._grid()
+        if name == maps.VISITATION and _is_chosen_by_hand(state):
+            show_warning(CHOSEN.format(name=state.name))
         make, _ = maps.MAPS[name]
         self.measuring.start(
             lambda watch: maps.make_layers(make, watch, lines, grid, state.name),
@@ -425,6 +412,12 @@ GRID_HELP = (
     "On whose voxels maps, volume and surface are made: by default those of the scalar map, else "
     "of the FOD, else of 1 mm."
 )
+
+
+def _is_chosen_by_hand(state: BundleState) -> bool:
+    """Tell whether a person picked streamlines of a bundle one by one."""
+    layer = state.streamlines_layer
+    return layer is not None and any(edit.kind in BY_NUMBER for edit in layer.editor.edits)
 
 
 def _without_lengths(edits: tuple[Edit, ...]) -> tuple[tuple[Edit, ...], Edit | None]:

@@ -6,7 +6,8 @@ Called by the Measure section.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from qtpy.QtCore import QEvent, Qt
@@ -16,14 +17,14 @@ from qtpy.QtWidgets import (
     QHeaderView,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
-from ....errors import MissingPackageError
+from ....errors import TractographyError
 from ....maps.measures.bundles import COLUMNS
 from ....maps.measures.plots import coloured, figure
 from ....maps.measures.tables import Table
+from ..widgets.sections import stack
 
 PLOT_HEIGHT = 250
 MAX_ROWS = 12
@@ -39,6 +40,10 @@ class Shown:
         What Copy and CSV take.
     draw : callable, optional
         Draws it on a figure.
+    plot : matplotlib.figure.Figure, optional
+        On which it is drawn already.
+    why_no_plot : str
+        A sentence, where it cannot be drawn.
     is_side_by_side : bool
         Whether the table itself is shown, its rows as columns.
     file : str
@@ -49,6 +54,21 @@ class Shown:
     file: str
     draw: Callable[[Any], Any] | None = None
     is_side_by_side: bool = False
+    plot: Any = None
+    why_no_plot: str = ""
+
+    def plotted(self) -> Shown:
+        """Draw the plot; in a thread, as loading Matplotlib and large plots take a while."""
+        if self.draw is None:
+            return self
+        try:
+            plot = figure()
+            with suppress(ImportError):  # loaded here, the canvas is there at once
+                import matplotlib.backends.backend_qtagg  # noqa: F401
+            self.draw(plot)
+        except TractographyError as error:
+            return replace(self, draw=None, why_no_plot=str(error))
+        return replace(self, plot=plot)
 
 
 class SideBySide(QTableWidget):  # type: ignore[misc]
@@ -95,41 +115,32 @@ class PlotView(QWidget):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._draw: Callable[[Any], Any] | None = None
         self._canvas: Any = None
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        stack(self)
         self.setFixedHeight(PLOT_HEIGHT)
 
-    def show_plot(self, draw: Callable[[Any], Any]) -> None:
-        """Draw; raises MissingPackageError where there is no Matplotlib."""
-        self._draw = draw
-        self._redraw()
+    def show_plot(self, plot: Any) -> None:
+        """Show a figure instead of the one before."""
+        from matplotlib.backends.backend_qtagg import FigureCanvasQTAgg
+
+        before, self._canvas = self._canvas, FigureCanvasQTAgg(plot)
+        if before is not None:
+            self.layout().removeWidget(before)
+            before.deleteLater()
+        self._colour()
+        self.layout().addWidget(self._canvas)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
         """Take up the colours of another theme."""
         super().changeEvent(event)
         if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.StyleChange) and self._canvas:
-            self._redraw()
+            self._colour()
+            self._canvas.draw_idle()
 
-    def _redraw(self) -> None:
-        if self._draw is None:
-            return
-        try:
-            plot = figure()
-            from matplotlib.backends.backend_qtagg import FigureCanvasQTAgg
-        except MissingPackageError:
-            self._draw = None
-            raise
-        self._draw(plot)
+    def _colour(self) -> None:
         palette = self.palette()
         ink = palette.color(QPalette.ColorRole.WindowText).name()
-        coloured(plot, ink, palette.color(QPalette.ColorRole.Window).name())
-        before, self._canvas = self._canvas, FigureCanvasQTAgg(plot)
-        if before is not None:
-            self.layout().removeWidget(before)
-            before.deleteLater()
-        self.layout().addWidget(self._canvas)
+        coloured(self._canvas.figure, ink, palette.color(QPalette.ColorRole.Window).name())
 
 
 def label_of(name: str, *, with_unit: bool = True) -> str:

@@ -9,20 +9,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from magicgui import widgets
 from napari.layers import Layer, Vectors
 from napari.utils.notifications import show_error
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QFileDialog, QLabel, QProgressBar, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFileDialog, QLabel, QProgressBar, QWidget
 
 from ....errors import AmbiguousKindError, TractographyError
 from ....fields.kinds import AUTO, KINDS
 from ....files.fods import load_mask
 from ....files.paths import GivenUpError
 from ....fod import Fod
+from ....units import per_mm, symbol
 from ...export.scripts import PATH_KEY
 from ...layers.opening import FodOpening
-from ...layers.vectors import fod_of_vectors, vectors_layers
+from ...layers.sources.images import (
+    image_layers,
+    is_image_source,
+    settings_of,
+    take_image,
+)
+from ...layers.sources.vectors import fod_of_vectors, vectors_layers
 from ...layers.volumes import (
     fod_grid_of,
     fod_layer_data,
@@ -35,9 +41,10 @@ from ...layers.volumes import (
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ..widgets.busy_dialog import wait_for
-from ..widgets.controls import form
+from ..widgets.controls import form, layer_choice
 from ..widgets.kind_dialog import ask_kind
-from ..widgets.sections import button, row
+from ..widgets.sections import button, row, stack
+from .image import ImageSection
 
 FOD_FILTER = "FOD, peaks, tensors (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5)"
 MASK_FILTER = "Mask (*.nii *.nii.gz *.mif *.mif.gz *.mih *.mgz *.mgh)"
@@ -64,29 +71,24 @@ class DataSection(QWidget):  # type: ignore[misc]
         self._followed: FodOpening | None = None
         self._opacity = {2: 1.0, 3: VOLUME_OPACITY}  # of the volume, {dimensions shown: opacity}
         layers = session.viewer.layers
-        self.fod_choice = widgets.ComboBox(
-            name="fod",
-            label="FOD",
-            nullable=True,
-            choices=lambda _widget: fod_layers(layers) + vectors_layers(layers),
-            tooltip="The FOD volume to track in, shown as its l = 0 map; peaks and tensors as "
-            "their largest amplitude and FA. Vectors on a regular grid are taken as peaks.",
+        self.fod_choice = layer_choice(
+            "fod",
+            "FOD",
+            lambda: [*fod_layers(layers), *vectors_layers(layers), *image_layers(layers)],
+            "The FOD volume to track in, shown as its l = 0 map; peaks and tensors as "
+            "their largest amplitude and FA. Vectors on a regular grid are taken as peaks. In any "
+            "other 3-D image fibres are sought where streamlines go.",
         )
-        self.mask_choice = widgets.ComboBox(
-            name="mask",
-            label="Mask",
-            nullable=True,
-            choices=lambda _widget: mask_layers(layers),
-            tooltip="Streamlines stay where this layer is not zero; none tracks everywhere.",
+        self.mask_choice = layer_choice(
+            "mask",
+            "Mask",
+            lambda: mask_layers(layers),
+            "Streamlines stay where this layer is not zero; none tracks everywhere.",
         )
         self.open_fod = button("Open...", "Open an FOD volume from a file.")
         self.open_mask = button("Open...", "Open a mask on the FOD's grid from a file.")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
         # Not aligned with the other sections: short labels leave room for file names.
-        layout.addWidget(
-            form([self.fod_choice, self.mask_choice], extra=[self.open_fod, self.open_mask])
-        )
+        choices = form([self.fod_choice, self.mask_choice], extra=[self.open_fod, self.open_mask])
         self.kind = QLabel()
         self.kind.setWordWrap(True)
         self.kind.setToolTip(
@@ -94,7 +96,6 @@ class DataSection(QWidget):  # type: ignore[misc]
             "whether another basis fits better."
         )
         self.kind.setVisible(False)
-        layout.addWidget(self.kind)
         self.reading = QProgressBar()
         self.reading.setRange(0, PROGRESS_STEPS)
         self.reading.setFormat("Reading: %p %")
@@ -105,7 +106,8 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.cancel_reading.clicked.connect(self._cancel_reading)
         self.reading_row = row(self.reading, self.cancel_reading, stretch_first=True)
         self.reading_row.setVisible(False)
-        layout.addWidget(self.reading_row)
+        self.image = ImageSection(session)
+        stack(self, choices, self.kind, self.reading_row, self.image)
         self.fod_choice.changed.connect(self._on_fod)
         self.mask_choice.changed.connect(self._on_mask)
         self.open_fod.clicked.connect(self._open_fod)
@@ -120,6 +122,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         """Stop listening to the viewer."""
         self.session.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
         self._follow_opening(None)
+        self.image.close_section()
 
     def refresh_layers(self) -> None:
         """Offer the layers that there are; without an FOD take the newest."""
@@ -190,7 +193,10 @@ class DataSection(QWidget):  # type: ignore[misc]
         if isinstance(layer, Vectors):
             self._take_vectors(layer)
             return
+        if layer is not None and fod_grid_of(layer) is None and not self._take_image(layer):
+            return
         self.session.choose_fod(layer)
+        self.image.follow()
         self._follow_opening(self.session.opening)
         self._fod_changed()
         if layer is not None and self.session.viewer.dims.ndisplay == 3:
@@ -209,6 +215,16 @@ class DataSection(QWidget):  # type: ignore[misc]
         insert_beside(self.session.viewer, made, 0)
         self.fod_choice.value = made
 
+    def _take_image(self, layer: Layer) -> bool:
+        """Seek fibres in an image; return whether that can be, and say why not."""
+        try:
+            take_image(layer, settings_of(layer))
+        except TractographyError as error:
+            self.fod_choice.value = self.session.fod_layer
+            show_error(str(error))
+            return False
+        return True
+
     def _follow_opening(self, opening: FodOpening | None) -> None:
         """Show how far the file has been read, and no other file."""
         if self._followed is not None:
@@ -224,7 +240,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         opening, fod = self.session.opening, self.session.fod
         self.kind.setVisible(fod is not None)
         if fod is not None:
-            self.kind.setText(_kind_text(fod))
+            self.kind.setText(_kind_text(fod, is_image_source(self.session.fod_layer)))
         self.reading_row.setVisible(opening is not None)
         if opening is not None:
             self.reading.setValue(int(PROGRESS_STEPS * opening.progress))
@@ -244,7 +260,10 @@ class DataSection(QWidget):  # type: ignore[misc]
             layer.opacity = self._opacity[now]
 
 
-def _kind_text(fod: Fod) -> str:
+def _kind_text(fod: Fod, is_image: bool) -> str:
+    if is_image:
+        size = " x ".join(f"{n:.4g}" for n in fod.grid.voxel_sizes_mm * per_mm(fod.grid.unit))
+        return f"Image, voxels of {size} {symbol(fod.grid.unit)}: fibres by its structure tensor"
     if fod.vectors is not None:
         order = f", order of {fod.vectors.order}" if fod.vectors.order else ""
         return f"{KINDS[fod.kind].text.capitalize()}{order}, {fod.vectors.axes} axes"

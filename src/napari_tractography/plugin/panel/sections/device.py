@@ -14,7 +14,7 @@ from typing import Any
 
 from magicgui import widgets
 from qtpy.QtCore import Qt, QTimer
-from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QWidget
 
 from ....fields.kinds import SH
 from ....parameters import ParameterSpec
@@ -25,12 +25,14 @@ from ...session.run_control import RunControl
 from ...session.runs import Run
 from ...session.session import Session
 from ..widgets.controls import form, parameter_control, tooltip
+from ..widgets.sections import stack
+from .cluster_row import ClusterRow
 
 LOOK_AFTER_MS = 1000  # after the window has opened
 WARM_AFTER_MS = 0  # after it has opened, or another FOD or algorithm was chosen
 POLL_MS = 200
 THREAD_NAME = "tractography-devices"
-AUTO, CPU = "auto", "cpu"
+AUTO, CPU, CLUSTER = "auto", "cpu", "cluster"
 USUAL_LMAX = 8  # of an FOD that is yet to be chosen
 
 BACKEND_SPEC = ParameterSpec(
@@ -103,6 +105,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.threads = parameter_control(THREADS_SPEC)
         self.controls = [self.backend, self.threads]
         self.form = form(self.controls)
+        self.cluster = ClusterRow()
         self.gpu_memory = QProgressBar()
         self.gpu_memory.setToolTip("Memory of the GPU that is in use, by all programs together.")
         self.problem = _text("Why there is no GPU to choose.")
@@ -110,12 +113,11 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.spent = _text(
             "Seconds that the last run spent in each part; on a GPU parts run side by side."
         )
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        for part in (self.form, self.gpu_memory, self.problem, self.took, self.spent):
-            layout.addWidget(part)
+        parts = (self.form, self.cluster, self.gpu_memory, self.problem, self.took, self.spent)
+        stack(self, *parts)
         self.backend.changed.connect(self._on_backend)
         self.threads.changed.connect(self._on_threads)
+        self.cluster.changed.connect(self._on_cluster)
         runs.finished.connect(self._on_run_finished)
         self._later = QTimer(self)
         self._later.setSingleShot(True)
@@ -142,6 +144,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self._soon.stop()
         self._later.stop()
         self._poll.stop()
+        self.cluster.close_row()
 
     @property
     def is_looking(self) -> bool:
@@ -181,18 +184,15 @@ class DeviceSection(QWidget):  # type: ignore[misc]
             return
         self._poll.stop()
         self.found = self._answer.pop()
-        wanted, found = self._wanted, self.found.devices
-        gpus = [(f"{one.name}: {one.model}", one.name) for one in found if one.name != CPU]
-        self.backend.choices = [(AUTO, AUTO), (CPU, CPU), *gpus]
-        self.backend.value = wanted if wanted in self.backend.choices else AUTO
-        self._show()
+        self._offer(self._wanted)
 
     # -- choosing ------------------------------------------------------------------------------
 
     @property
     def values(self) -> dict[str, Any]:
-        """What is chosen, by name."""
-        return {"backend": self._wanted, "n_threads": self.threads.value}
+        """What is chosen, by name; a cluster is there only as long as the window."""
+        backend = AUTO if self._wanted == CLUSTER else self._wanted
+        return {"backend": backend, "n_threads": self.threads.value}
 
     def set_values(self, backend: str = AUTO, n_threads: int | None = None) -> None:
         """Choose; a GPU that is yet to be found is chosen when it is."""
@@ -202,8 +202,26 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.threads.value = min(max(n_threads or cpu_count(), 1), cpu_count())
         self.session.n_threads = self.threads.value
 
+    def _offer(self, wanted: str) -> None:
+        """Offer what there is, and choose what is wanted where it is there."""
+        gpus = [one for one in self.found.devices if one.name != CPU]
+        connected = self.cluster.cluster is not None
+        self.backend.choices = [
+            (AUTO, AUTO),
+            (CPU, CPU),
+            *((f"{one.name}: {one.model}", one.name) for one in gpus),
+            *([(CLUSTER, CLUSTER)] if connected else []),
+        ]
+        self.backend.value = wanted if wanted in self.backend.choices else AUTO
+        self._show()
+
+    def _on_cluster(self) -> None:
+        """Track on a cluster from now on, or no longer."""
+        self._offer(AUTO if self.cluster.cluster is None else CLUSTER)
+
     def _on_backend(self, value: str) -> None:
-        self._wanted = self.session.backend = value
+        self._wanted = value
+        self.session.backend = self.cluster.cluster if value == CLUSTER else value
         self._show()
 
     def _on_threads(self, value: int) -> None:

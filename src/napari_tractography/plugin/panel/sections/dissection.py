@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 from napari.utils.notifications import show_error, show_warning
-from qtpy.QtCore import QPointF, Qt, QTimer, Signal
+from qtpy.QtCore import QPointF, Qt, Signal
 from qtpy.QtGui import QColor, QPainter, QPaintEvent, QPen
-from qtpy.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QWidget
 
 from ....errors import TractographyError
 from ....files.formats.weights import columns_of, load_weights
@@ -34,7 +34,7 @@ from ...streamlines.layer import Streamlines
 from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form, parameter_control, show_row
 from ..widgets.progress_row import ProgressRow
-from ..widgets.sections import button, row
+from ..widgets.sections import button, delayed, row, stack
 
 STROKE, SPHERE = "Lasso", "Sphere"
 STROKE_COLOUR = "#ffd166"
@@ -140,17 +140,15 @@ class Dissection(QWidget):  # type: ignore[misc]
         self.work.progressed.connect(self.progress.show_progress)
         self.work.ended.connect(self.progress.finish)
         self.work.failed.connect(show_warning)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(5)
-        layout.addWidget(row(*self.tools.values(), self.cut))
-        layout.addWidget(row(self.like, self.split, self.weights))
-        layout.addWidget(self.form)
-        layout.addWidget(self.progress)
-        self._wait = QTimer(self)
-        self._wait.setSingleShot(True)
-        self._wait.setInterval(WAIT_MS)
-        self._wait.timeout.connect(self.select_outliers)
+        stack(
+            self,
+            row(*self.tools.values(), self.cut),
+            row(self.like, self.split, self.weights),
+            self.form,
+            self.progress,
+            spacing=5,
+        )
+        self._wait = delayed(self, WAIT_MS, self.select_outliers)
         self.outlier_mm.changed.connect(lambda _value: self._wait.start())
         self._measured: tuple[Tractogram, Any] | None = None
         self._overlay: Overlay | None = None
@@ -352,14 +350,15 @@ class Dissection(QWidget):  # type: ignore[misc]
         axis = int(dims.order[0]) - (dims.ndim - 3)
         ahead = np.zeros(3)
         ahead[axis] = 1.0
-        at, half = float(dims.point[-3:][axis]), layer.slab_mm / 2
+        at, half = float(dims.point[-3:][axis]), layer.slab / 2
         slab = axis, at - half, at + half
         return crossed(shown, offsets, stroke, ahead, slab=slab)
 
     def _touched(self, layer: Streamlines, places: Any, sight: Any) -> Any:
         """Take the sphere around where the mouse was pressed, on the streamline that is there."""
         centre = places[0]
-        radius = max(float(np.linalg.norm(p - centre)) for p in places) or CLICK_MM
+        radius = max(float(np.linalg.norm(p - centre)) for p in places)
+        radius = radius or layer.space.per_mm * layer.space.in_proportion(CLICK_MM)
         if self.session.viewer.dims.ndisplay == 3:
             number = layer.get_value(places[0], view_direction=sight, world=True)
             if number is not None:
@@ -369,7 +368,7 @@ class Dissection(QWidget):  # type: ignore[misc]
                 beside = beside - np.outer(beside @ ahead, ahead)
                 centre = shown[int(np.linalg.norm(beside, axis=1).argmin())]
         (centre_mm,) = np.asarray(layer.space.to_world(np.asarray(centre)[None]))
-        sphere = Region.sphere(centre_mm, radius, "include")
+        sphere = Region.sphere(centre_mm, radius / layer.space.per_mm, "include")
         return layer.tractogram.select_numbers(regions=[sphere])
 
     def _show_overlay(self) -> None:

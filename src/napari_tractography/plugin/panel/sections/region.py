@@ -23,13 +23,13 @@ from qtpy.QtWidgets import (
     QSpinBox,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
 from ....errors import TractographyError
 from ....files.volumes import save_volume
 from ....regions import INCLUDE_RULES, ROLE_HELP, Region
+from ....units import symbol
 from ...export.scripts import PATH_KEY
 from ...layers.region_entries import ROLE_COLOURS, Entry
 from ...layers.spheres import Spheres
@@ -39,7 +39,7 @@ from ...session.session import Session
 from ...space.display import DisplaySpace
 from ...space.positions import position_text
 from ..widgets.controls import form
-from ..widgets.sections import button, row
+from ..widgets.sections import button, row, stack
 from ..widgets.undo import UndoButtons
 
 MAX_ROWS = 4  # that are seen at once
@@ -47,6 +47,7 @@ TITLES = ("Region", "Role", "Size or label")
 EMPTY = " (empty)"
 ASLEEP = " (asleep)"
 SWATCH = 10  # pixels
+SPHERE_LIMITS_MM = 0.1, 500.0
 LARGEST_LABEL = 2**31 - 1
 RULE_HELP = (
     "Which include regions a streamline must pass: all, any, or all in the order of the list, from "
@@ -119,15 +120,10 @@ class RegionSection(QWidget):  # type: ignore[misc]
             name="include_rule", label="Include", choices=INCLUDE_RULES, tooltip=RULE_HELP
         )
         self.form = form([self.rule])
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(5)
-        layout.addWidget(self.table)
-        layout.addWidget(self.form)
-        layout.addWidget(row(self.paint, self.add_sphere, self.add_layer))
         self.undo = UndoButtons(session.history)
-        layout.addWidget(self.between)
-        layout.addWidget(row(self.save_button, self.remove, self.undo))
+        made = row(self.paint, self.add_sphere, self.add_layer)
+        foot = row(self.save_button, self.remove, self.undo)
+        stack(self, self.table, self.form, made, self.between, foot, spacing=5)
         self.paint.clicked.connect(self._on_paint)
         self.between.clicked.connect(self._on_between)
         self.save_button.clicked.connect(self._save)
@@ -279,7 +275,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
         elif not regions:
             said.append("not in use until it is painted")
         if regions:
-            said.append(position_text(centre_mm(regions[0])))
+            said.append(position_text(centre_mm(regions[0]), self.session.space.unit))
         name.setToolTip("; ".join(said))
         role, box = self.table.cellWidget(number, 1), self.table.cellWidget(number, 2)
         for widget in (role, box):
@@ -288,21 +284,22 @@ class RegionSection(QWidget):  # type: ignore[misc]
         if not isinstance(entry.layer, Spheres):
             box.setValue(entry.label or 0)
         elif len(entry.layer.size):
-            box.setValue(float(entry.layer.size[0]) / 2)
+            space = self.session.space
+            box.setRange(*(space.per_mm * space.in_proportion(mm) for mm in SPHERE_LIMITS_MM))
+            box.setSuffix(f" {symbol(space.unit)}")
+            box.setValue(entry.layer.radius_mm * space.per_mm)
         for widget in (role, box):
             widget.blockSignals(False)
 
     def _size_box(self, entry: Entry) -> QDoubleSpinBox:
         box = QDoubleSpinBox()
-        box.setRange(0.1, 500.0)
         box.setDecimals(1)
-        box.setSuffix(" mm")
         box.setToolTip("Radius of the sphere.")
         return box
 
     def _on_number(self, entry: Entry, value: float) -> None:
         if isinstance(entry.layer, Spheres):
-            self.session.regions.set_radius(entry, float(value))
+            self.session.regions.set_radius(entry, float(value) / self.session.space.per_mm)
         else:
             self.session.regions.set_label(entry, int(value) or None)
 
@@ -326,7 +323,8 @@ class RegionSection(QWidget):  # type: ignore[misc]
         regions = self.session.regions
         regions.next_role = role
         place = view_centre(self.session.viewer)
-        regions.add_sphere(place, SPHERE_RADIUS_MM, role, is_asleep=True)
+        radius_mm = self.session.space.in_proportion(SPHERE_RADIUS_MM)
+        regions.add_sphere(place, radius_mm, role, is_asleep=True)
 
     def _fill_menu(self) -> None:
         self.menu.clear()

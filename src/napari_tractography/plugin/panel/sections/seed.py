@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from magicgui import widgets
 from napari.layers import Layer
-from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLabel, QWidget
 
+from ....defaults import rounded
 from ....seeding import SEED_SOURCES, seeding_specs
 from ...layers.volumes import mask_layers
 from ...session.seeding import chosen_ends
 from ...session.session import Session
-from ..widgets.controls import form, on_change, parameter_controls, set_values, values_of
+from ..widgets.controls import (
+    form,
+    layer_choice,
+    on_change,
+    parameter_controls,
+    set_values,
+    values_of,
+)
 from ..widgets.default_marks import DefaultMarks
-from ..widgets.sections import button, row
+from ..widgets.sections import button, row, stack
 from ..widgets.undo import UndoButtons
 from .seed_table import SeedTable
 
@@ -53,12 +60,12 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self.controls = parameter_controls(seeding_specs())
         named = {control.name: control for control in self.controls}
         self.source = named["source"]
-        self.mask_choice = widgets.ComboBox(
-            name="seed_mask",
-            label="Seed mask",
-            nullable=True,
-            choices=lambda _widget: mask_layers(session.viewer.layers),
-            tooltip="Streamlines start where this layer is not zero; none takes the mask above.",
+        self._radius_mm: float = SPECS["radius_mm"].default
+        self.mask_choice = layer_choice(
+            "seed_mask",
+            "Seed mask",
+            lambda: mask_layers(session.viewer.layers),
+            "Streamlines start where this layer is not zero; none takes the mask above.",
         )
         self.hint = QLabel()
         self.hint.setWordWrap(True)
@@ -75,21 +82,41 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self.forms = [
             form([self.source]), self._counted, self._placed, self._mask, self._volume,
         ]  # fmt: skip
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(5)
         self.undo = UndoButtons(session.history)
         foot = row(self.hint, self.undo, self.clear, stretch_first=True)
-        for part in (*self.forms, self.table, foot):
-            layout.addWidget(part)
+        stack(self, *self.forms, self.table, foot, spacing=5)
         self.source.changed.connect(self.show_source)
         self.mask_choice.changed.connect(self._on_mask)
         session.seeds_changed.connect(self.show_source)
+        session.parameters_suited.connect(self.show_units)
         session.regions.list_changed.connect(self.show_source)
         on_change(self.controls, self.table.viewport().update)
         on_change(self.controls, self._mark)
         self._mark()
         self.show_source()
+
+    def show_units(self) -> None:
+        """Show lengths in the unit of the volume."""
+        space, named = self.session.space, {control.name: control for control in self.controls}
+        for marks in self._marks:
+            marks.show_units(space.unit, space.in_proportion(1.0))
+        radius, before = named["radius_mm"], self._default("radius_mm")
+        self._radius_mm = rounded(space.in_proportion(SPECS["radius_mm"].default))
+        if radius.value == before:  # nobody set it
+            radius.value = self._radius_mm
+        self._mark()
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """The values to keep: the default in place of one that suits the volume."""
+        values = values_of(self.controls)
+        return {
+            name: SPECS[name].default if value == self._default(name) else value
+            for name, value in values.items()
+        }
+
+    def _default(self, name: str) -> Any:
+        return self._radius_mm if name == "radius_mm" else SPECS[name].default
 
     def refresh_layers(self) -> None:
         """Take up new, renamed and removed layers."""
@@ -134,11 +161,11 @@ class SeedSection(QWidget):  # type: ignore[misc]
         values = values_of(self.controls)
         for marks in self._marks:
             for name in marks.arrows:
-                default = SPECS[name].default
+                default = self._default(name)
                 marks.mark(name, is_default=values[name] == default, default=default)
 
     def _on_arrow(self, name: str) -> None:
-        set_values(self.controls, {name: SPECS[name].default})
+        set_values(self.controls, {name: self._default(name)})
 
     def _on_mask(self, layer: Layer | None) -> None:
         self.session.seed_mask_layer = layer

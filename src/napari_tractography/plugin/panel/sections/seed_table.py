@@ -7,6 +7,7 @@ value that all seeds have in common, and shows it. Used by the Seeds section of 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,16 @@ from qtpy.QtGui import QColor, QFont, QKeyEvent, QPalette
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from ....errors import InvalidSeedsError, TractographyError
+from ....units import per_mm, shown_unit, symbol
 from ...session.seed_layer import OWN_SPECS
 from ...session.session import Session
-from ...space.positions import POSITION_TITLE, position_numbers
-from ..widgets.controls import tooltip
+from ...space.positions import position_numbers, position_title
+from ..widgets.controls import label, tooltip
 
 ROWS = 4  # visible at once
-SHORT_TITLES = {"n_per_seed": "Number", "radius_mm": "Radius (mm)"}
-POSITION_HELP = (
-    "Where the seed is: mm to the right, to the front and up; negative to the other side."
-)
-TITLES = (POSITION_TITLE, *(SHORT_TITLES[spec.name] for spec in OWN_SPECS))
+SHORT_LABELS = {"n_per_seed": "Number", "radius_mm": "Radius"}
+POSITION_HELP = "Where the seed is: to the right, to the front and up; negative to the other side."
+N_COLUMNS = 1 + len(OWN_SPECS)
 FAINT = 150  # alpha of 255 of values common to all seeds
 EDITABLE = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
 Role = Qt.ItemDataRole
@@ -56,6 +56,16 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
         self._positions = np.empty((0, 3))
         self._own = session.seeds.own
 
+    @property
+    def _unit(self) -> str:
+        return self._session.space.unit
+
+    def _title(self, section: int) -> str:
+        if not section:
+            return position_title(self._unit)
+        spec = OWN_SPECS[section - 1]
+        return label(replace(spec, label=SHORT_LABELS[spec.name]), self._unit)
+
     def refresh(self) -> None:
         """Take the seeds from their layer."""
         seeds = self._session.seeds
@@ -65,8 +75,9 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
         self._positions, self._own = seeds.positions_mm, seeds.own
         if not same:
             self.endResetModel()
-        elif len(seeds):
-            last = self.index(len(seeds) - 1, len(TITLES) - 1)
+        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, N_COLUMNS - 1)
+        if same and len(seeds):
+            last = self.index(len(seeds) - 1, N_COLUMNS - 1)
             self.dataChanged.emit(self.index(0, 0), last)
 
     def rowCount(self, parent: QModelIndex | None = None) -> int:  # noqa: N802 - Qt's name
@@ -75,7 +86,7 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
 
     def columnCount(self, parent: QModelIndex | None = None) -> int:  # noqa: N802 - Qt's name
         """Return the number of columns."""
-        return 0 if parent is not None and parent.isValid() else len(TITLES)
+        return 0 if parent is not None and parent.isValid() else N_COLUMNS
 
     def headerData(  # noqa: N802 - Qt's name
         self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
@@ -84,9 +95,9 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
         if orientation == Qt.Orientation.Vertical:
             return section + 1 if role == Role.DisplayRole else None
         if role == Role.DisplayRole:
-            return TITLES[section]
+            return self._title(section)
         if role == Role.ToolTipRole:
-            return tooltip(OWN_SPECS[section - 1]) if section else POSITION_HELP
+            return tooltip(OWN_SPECS[section - 1], self._unit) if section else POSITION_HELP
         return None
 
     def flags(self, index: QModelIndex) -> Qt.ItemFlag:
@@ -101,13 +112,14 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
         if column == 0:
             if role not in (Role.DisplayRole, Role.EditRole):
                 return None
-            return position_numbers(self._positions[row])
+            return position_numbers(self._positions[row], self._unit)
         name = OWN_SPECS[column - 1].name
+        _, factor = shown_unit(OWN_SPECS[column - 1].unit, self._unit)
         own = self._own[name][row]
         if not np.isnan(own):
-            return f"{own:.10g}" if role in (Role.DisplayRole, Role.EditRole) else None
+            return f"{own * factor:.10g}" if role in (Role.DisplayRole, Role.EditRole) else None
         if role == Role.DisplayRole:
-            return f"{getattr(self._session.seeding, name):g}"
+            return f"{getattr(self._session.seeding, name) * factor:g}"
         if role == Role.FontRole:
             font = QFont()
             font.setItalic(True)
@@ -134,11 +146,12 @@ class SeedModel(QAbstractTableModel):  # type: ignore[misc]
 
     def _take(self, row: int, column: int, text: str) -> None:
         if column == 0:
-            self._session.move_seed(row, self._session.space.to_display(_point(text))[0])
+            point_mm = _point(text, self._unit)
+            self._session.move_seed(row, self._session.space.shown_at(point_mm)[0])
             return
         spec = OWN_SPECS[column - 1]
         try:
-            value = float(text) if text else None
+            value = float(text) / shown_unit(spec.unit, self._unit)[1] if text else None
         except ValueError:
             value = spec.check(text)  # says what it should be
         self._session.seeds.set_own([row], spec.name, value)
@@ -229,13 +242,13 @@ class SeedTable(QTableView):  # type: ignore[misc]
             self.scrollTo(self.seeds.index(min(wanted), 0))
 
 
-def _point(text: str) -> np.ndarray:
+def _point(text: str, unit: str) -> np.ndarray:
     try:
         x, y, z = (float(number) for number in text.replace(",", " ").split())
     except ValueError:
         raise InvalidSeedsError(
-            f"{text!r} is no position; type three numbers in mm such as -12, 4.5, 30."
+            f"{text!r} is no position; type three numbers in {symbol(unit)} such as -12, 4.5, 30."
         ) from None
     if not np.isfinite([x, y, z]).all():
-        raise InvalidSeedsError(f"The position {text!r} is not finite; type numbers in mm.")
-    return np.array([[x, y, z]])
+        raise InvalidSeedsError(f"The position {text!r} is not finite; type numbers.")
+    return np.array([[x, y, z]]) / per_mm(unit)

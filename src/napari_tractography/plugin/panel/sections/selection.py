@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from napari.utils.interactions import Shortcut
-from qtpy.QtCore import Qt, QTimer
-from qtpy.QtWidgets import QApplication, QLabel, QVBoxLayout, QWidget
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QApplication, QLabel, QWidget
 
 from ...session.session import Session
 from ...streamlines.layer import Streamlines
 from ...streamlines.selecting import COMMANDS, select_on_click
-from ..widgets.sections import button, row
+from ..widgets.sections import button, delayed, row, stack
 
 BUTTONS_A_ROW = 3
 HOVER_MS = 50  # without a move of the mouse; among millions of points picking takes as long
@@ -38,10 +38,7 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         self.viewer = session.viewer
         self.layer: Streamlines | None = None
         self._told: dict[str, str] = {}  # the status that we set, as opposed to napari's
-        self._hover = QTimer(self)
-        self._hover.setSingleShot(True)
-        self._hover.setInterval(HOVER_MS)
-        self._hover.timeout.connect(self._tell)
+        self._hover = delayed(self, HOVER_MS, self._tell)
         self._on_press = self._alt_click  # one bound method, so that it can be removed
         self.label = QLabel()
         self.label.setWordWrap(True)
@@ -53,12 +50,9 @@ class SelectionSection(QWidget):  # type: ignore[misc]
             )
             made.clicked.connect(lambda _checked=False, act=command.act: self._act(act))
             self.buttons[command.name] = made
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.label)
         buttons = list(self.buttons.values())
-        for first in range(0, len(buttons), BUTTONS_A_ROW):
-            layout.addWidget(row(*buttons[first : first + BUTTONS_A_ROW]))
+        firsts = range(0, len(buttons), BUTTONS_A_ROW)
+        stack(self, self.label, *(row(*buttons[k : k + BUTTONS_A_ROW]) for k in firsts))
         self.refresh()
 
     # -- opening and closing ---------------------------------------------------------------

@@ -8,10 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from magicgui import widgets
 from napari.layers import Layer
 from napari.utils.notifications import show_error
-from qtpy.QtWidgets import QFileDialog, QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFileDialog, QLabel, QWidget
 
 from ....errors import TractographyError
 from ....files.paths import GivenUpError
@@ -22,8 +21,8 @@ from ...layers.volumes import fod_grid_of
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ..widgets.busy_dialog import wait_for
-from ..widgets.controls import form
-from ..widgets.sections import button
+from ..widgets.controls import form, layer_choice
+from ..widgets.sections import button, stack
 
 FILTER = "Tissue image (*.nii *.nii.gz *.mif *.mif.gz *.mih *.mgz *.mgh)"
 NONE = "No tissue image: streamlines end where the FOD does."
@@ -44,22 +43,18 @@ class TissueSection(QWidget):  # type: ignore[misc]
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.session = session
-        self.choice = widgets.ComboBox(
-            name="tissues",
-            label="Tissues",
-            nullable=True,
-            choices=lambda _widget: tissue_layers(session.viewer.layers),
-            tooltip="A five-tissue-type image, as 5ttgen writes it, or FreeSurfer's labels: "
+        self.choice = layer_choice(
+            "tissues",
+            "Tissues",
+            lambda: tissue_layers(session.viewer.layers),
+            "A five-tissue-type image, as 5ttgen writes it, or FreeSurfer's labels: "
             "streamlines then end in grey matter, and those that cannot are refused; none tracks "
             "without.",
         )
         self.chosen = QLabel(NONE)
         self.chosen.setWordWrap(True)
         self.open_button = button("Open...", "Open a tissue image from a file.")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(form([self.choice], extra=[self.open_button]))
-        layout.addWidget(self.chosen)
+        stack(self, form([self.choice], extra=[self.open_button]), self.chosen)
         self.choice.changed.connect(self._on_choice)
         self.open_button.clicked.connect(self._ask)
 

@@ -9,7 +9,7 @@ import html
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from qtpy.QtWidgets import QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLabel, QWidget
 
 from ....errors import TractographyError
 from ....parameters import TrackingParameters
@@ -17,7 +17,7 @@ from ...session.session import Session
 from ...session.tracking_values import BY_FOD, SPECS
 from ..widgets.controls import parameter_controls, set_values, show_row
 from ..widgets.default_marks import DefaultMarks
-from ..widgets.sections import button, row
+from ..widgets.sections import button, row, stack
 
 NOT_SUITED = "Step, cone, floor and lengths follow the FOD once one is open."
 NONE_SUITED = "Step, cone, floor and lengths are as you set them."
@@ -76,11 +76,7 @@ class TrackingSection(QWidget):  # type: ignore[misc]
             "Suit the FOD", "Choose step, cone, floor and lengths for the FOD again."
         )
         self.reset.clicked.connect(self._on_reset)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.main_form)
-        layout.addWidget(self.origin)
-        layout.addWidget(row(self.reset))
+        stack(self, self.main_form, self.origin, row(self.reset))
         for control in self.controls:
             control.changed.connect(lambda _value, c=control: self._on_control(c))
         session.parameters_suited.connect(self.show_values)
@@ -103,8 +99,11 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         values = {**self.session.parameters.to_dict(), **by_hand}
         if values.get("min_radius_mm") is not None or "max_angle_deg" not in values:
             values["max_angle_deg"] = round(self.session.parameters.max_angle_deg, 2)
+        space = self.session.space
         self._is_showing = True
         try:
+            for marks in self._marks:
+                marks.show_units(space.unit, space.in_proportion(1.0))
             set_values(self.controls, values)
         finally:
             self._is_showing = False

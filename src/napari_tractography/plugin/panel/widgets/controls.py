@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from magicgui import widgets
+from napari.layers import Layer
 from psygnal import Signal
 from qtpy.QtCore import QEvent, QLocale, QObject, Qt
 from qtpy.QtGui import QColor, QFontMetrics, QIcon, QPixmap
@@ -23,15 +24,18 @@ from qtpy.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
+    QSizePolicy,
     QSlider,
     QWidget,
 )
 
 from ....parameters import ParameterSpec
+from ....units import MM, shown_unit
 
 SHORT_UNITS = {"degrees": "°"}
 DECIMALS = 6  # enough to type any value that makes sense; zeros at the end are not shown
 NO_VALUE = "none"  # what the box of a number that may be left out says without one
+NO_LAYER = "none"
 BOX_WIDTH = 104
 SWATCH_SIZE = 32, 12  # pixels
 
@@ -69,9 +73,11 @@ class NumberControl:
     changed = Signal(object)  # float or None
 
     def __init__(self, spec: ParameterSpec) -> None:
+        self.spec = spec
         self.name = spec.name
         self.label = label(spec)
         self.tooltip = tooltip(spec)
+        self._factor = 1.0  # of what is shown
         self._least = None if spec.default is not None else spec.minimum
         self.native = QWidget()
         self.native.setToolTip(self.tooltip)
@@ -94,14 +100,45 @@ class NumberControl:
     @property
     def value(self) -> float | None:
         """The number, or None where it may be left out and is."""
-        value = round(float(self.box.value()), DECIMALS)
+        value = round(float(self.box.value()), DECIMALS) / self._factor
         if self._least is None:
             return value
         return max(value, self._least) if value else None
 
     @value.setter
     def value(self, value: float | None) -> None:
-        self.box.setValue(value or 0.0)
+        self.box.setValue((value or 0.0) * self._factor)
+
+    def show_in(self, unit: str, zoom: float) -> None:
+        """Show the number in the unit of a volume; its value stays in that of the parameter.
+
+        Parameters
+        ----------
+        unit : str
+            Of the volume, see :mod:`napari_tractography.units`.
+        zoom : float
+            How many times as long or as short useful values are in this volume.
+        """
+        spec, value = self.spec, self.value
+        shown, factor = shown_unit(spec.unit, unit)
+        if shown == spec.unit and self._factor == 1.0:
+            return
+        self.label, self.tooltip = label(spec, unit), tooltip(spec, unit)
+        self.native.setToolTip(self.tooltip)
+        self._factor = factor
+        assert spec.minimum is not None
+        assert spec.maximum is not None
+        increment = (spec.increment or (spec.maximum - spec.minimum) / 100) * factor
+        increment *= zoom if spec.unit == MM else 1.0
+        blocked = self.box.blockSignals(True)
+        low = 0.0 if spec.default is None else spec.minimum
+        self.box.setRange(low * factor, spec.maximum * factor)
+        self.box.setSingleStep(increment)
+        self.value = value
+        self.box.blockSignals(blocked)
+        if self.slider is not None:
+            self._increment = increment
+            self._follow_box(self.box.value())
 
     def reach(self, high: float) -> None:
         """Let the slider go from 0 to a number, in a hundred steps or so."""
@@ -120,11 +157,14 @@ class NumberControl:
         self.box.setValue(position * self._increment)
 
     def _on_box(self, value: float) -> None:
+        self._follow_box(value)
+        self.changed.emit(self.value)
+
+    def _follow_box(self, value: float) -> None:
         if self.slider is not None:
             self.slider.blockSignals(True)  # a value between two positions of the slider stays
             self.slider.setValue(round(value / self._increment))
             self.slider.blockSignals(False)
-        self.changed.emit(self.value)
 
 
 class ColourControl:
@@ -210,6 +250,38 @@ def parameter_controls(specs: Iterable[ParameterSpec]) -> list[Any]:
     return [parameter_control(spec) for spec in specs]
 
 
+def layer_choice(
+    name: str,
+    label: str,
+    layers: Callable[[], Sequence[Layer]],
+    tooltip: str,
+    *,
+    nothing: str = NO_LAYER,
+) -> Any:
+    """Return a choice among layers of the viewer, or of none.
+
+    Parameters
+    ----------
+    name, label, tooltip : str
+    layers : callable
+        Returns those that there are; ``reset_choices()`` asks for them again.
+    nothing : str
+        What the choice of none is called.
+    """
+    made = widgets.ComboBox(
+        name=name,
+        label=label,
+        nullable=True,
+        choices=lambda _widget: list(layers()),
+        tooltip=f"<qt>{html.escape(tooltip)}</qt>",
+    )
+    made.null_string = nothing
+    made.reset_choices()
+    # Long names of layers are not to widen the panel.
+    made.native.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+    return made
+
+
 def form(controls: Sequence[Any], *, extra: Sequence[QWidget | None] = ()) -> QWidget:
     """Return controls below each other, their labels at the left.
 
@@ -288,13 +360,27 @@ def on_change(controls: Iterable[Any], callback: Callable[[], None]) -> None:
         control.changed.connect(lambda _value: callback())
 
 
-def label(spec: ParameterSpec) -> str:
-    """Return the label of a parameter with its unit."""
-    unit = SHORT_UNITS.get(spec.unit, spec.unit)
+def show_units(form: QWidget, controls: Iterable[Any], unit: str, zoom: float) -> None:
+    """Show the lengths among the controls of a form in the unit of a volume.
+
+    See :meth:`NumberControl.show_in`.
+    """
+    for control in controls:
+        if isinstance(control, NumberControl):
+            control.show_in(unit, zoom)
+            text = label_of(form, control)
+            text.setText(control.label)
+            text.setToolTip(control.tooltip)
+
+
+def label(spec: ParameterSpec, of_volume: str = MM) -> str:
+    """Return the label of a parameter with its unit, in a volume of some unit."""
+    shown, _ = shown_unit(spec.unit, of_volume)
+    unit = SHORT_UNITS.get(shown, shown)
     return f"{spec.label} ({unit})" if unit else spec.label
 
 
-def value_text(spec: ParameterSpec, value: Any) -> str:
+def value_text(spec: ParameterSpec, value: Any, of_volume: str = MM) -> str:
     """Return a value of a parameter with its unit, in words."""
     if value is None:
         return NO_VALUE
@@ -302,14 +388,16 @@ def value_text(spec: ParameterSpec, value: Any) -> str:
         return "on" if value else "off"
     if isinstance(value, str):
         return value
-    return f"{value:g} {spec.unit}".rstrip()
+    unit, factor = shown_unit(spec.unit, of_volume)
+    return f"{value * factor:g} {unit}".rstrip()
 
 
-def tooltip(spec: ParameterSpec) -> str:
+def tooltip(spec: ParameterSpec, of_volume: str = MM) -> str:
     """Return the help text of a parameter with its limits and default, as a tooltip."""
-    unit = f" {spec.unit}" if spec.unit else ""
+    shown, factor = shown_unit(spec.unit, of_volume)
+    unit = f" {shown}" if shown else ""
     text = spec.help
     if spec.minimum is not None and spec.maximum is not None:
-        text += f" From {spec.minimum:g} to {spec.maximum:g}{unit};"
-        text += f" default {spec.by_fod or value_text(spec, spec.default)}."
+        text += f" From {factor * spec.minimum:g} to {factor * spec.maximum:g}{unit};"
+        text += f" default {spec.by_fod or value_text(spec, spec.default, of_volume)}."
     return f"<qt>{html.escape(text)}</qt>"  # rich text wraps; plain tooltips are one long line

@@ -12,7 +12,8 @@ from typing import Any
 from qtpy.QtWidgets import QToolButton, QWidget
 
 from ....parameters import ParameterSpec
-from .controls import form, label_of, value_text
+from ....units import MM
+from .controls import form, label_of, show_units, value_text
 
 ARROW = "↺"
 ARROW_WIDTH = 24  # pixels, kept free where there is no arrow
@@ -45,6 +46,7 @@ class DefaultMarks:
         reset: Callable[[str], None],
     ) -> None:
         self._specs = specs
+        self.unit = MM  # of the volume
         self._controls = {control.name: control for control in controls}
         self.arrows = {name: _arrow() for name in self._controls}
         self.form: QWidget = form(controls, extra=list(self.arrows.values()))
@@ -52,12 +54,17 @@ class DefaultMarks:
             arrow.clicked.connect(lambda _checked=False, n=name: reset(n))
             self.mark(name, is_default=True)
 
+    def show_units(self, unit: str, zoom: float) -> None:
+        """Show lengths in the unit of a volume, see :func:`.controls.show_units`."""
+        self.unit = unit
+        show_units(self.form, self._controls.values(), unit, zoom)
+
     def mark(self, name: str, *, is_default: bool, default: Any = None) -> None:
         """Mark a control as being at its default or not; `default` is what the arrow gives."""
         arrow, control = self.arrows[name], self._controls[name]
         arrow.setEnabled(not is_default)
         arrow.setText("" if is_default else ARROW)
-        said = "" if is_default else f"Default: {value_text(self._specs[name], default)}"
+        said = "" if is_default else f"Default: {value_text(self._specs[name], default, self.unit)}"
         arrow.setToolTip(f"{said}. Click to have it back." if said else AT_DEFAULT)
         arrow.setAccessibleName(said and f"{self._specs[name].label}: back to the default")
         label = label_of(self.form, control)

@@ -1,7 +1,10 @@
-"""Pieces that the panel is laid out with: sections that fold, buttons, rows."""
+"""Pieces that the panel is laid out with: sections that fold, buttons, rows, columns, delays."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from qtpy.QtCore import QObject, QTimer
 from qtpy.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 HEADER_STYLE = """
@@ -74,3 +77,22 @@ def row(*parts: QWidget, stretch_first: bool = False) -> QWidget:
     for number, part in enumerate(parts):
         layout.addWidget(part, int(stretch_first and number == 0))
     return made
+
+
+def stack(whole: QWidget, *parts: QWidget, spacing: int | None = None) -> None:
+    """Lay widgets below each other in another one, from edge to edge."""
+    layout = QVBoxLayout(whole)
+    layout.setContentsMargins(0, 0, 0, 0)
+    if spacing is not None:
+        layout.setSpacing(spacing)
+    for part in parts:
+        layout.addWidget(part)
+
+
+def delayed(parent: QObject, ms: int, call: Callable[[], object]) -> QTimer:
+    """Return a timer that calls once, so long after its last start."""
+    timer = QTimer(parent)
+    timer.setSingleShot(True)
+    timer.setInterval(ms)
+    timer.timeout.connect(call)
+    return timer

@@ -20,6 +20,7 @@ from psygnal import Signal
 from ....bundles import Bundle, Source
 from ....errors import TractographyError
 from ....fod import Fod
+from ....maps.angles import Axis
 from ....project import Project
 from ....recipes.edits import Edit
 from ....recipes.recipe import Recipe
@@ -101,7 +102,7 @@ class Opening:
         """Begin; `ended` is emitted at the end."""
         self.is_under_way = True
         session = self.bundles.session
-        execution = Execution(session.backend, session.n_threads)
+        execution = session.execution
         self._worker = _track(self, execution)
         self._worker.yielded.connect(self._on_made)
         self._worker.finished.connect(self._on_finished)
@@ -374,6 +375,7 @@ def _show_look(layer: Streamlines, state: BundleState) -> None:
     for name in ("width", "opacity", "slab_mm", "max_vertices"):
         if name in state.look:
             setattr(layer, name, state.look[name])
+    layer.axis = Axis.of_numbers(state.look.get("axis"))
     mode = state.look.get("colour_by")
     if mode == "one colour":
         layer.colour = state.colour

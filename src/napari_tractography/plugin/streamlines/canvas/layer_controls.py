@@ -1,14 +1,18 @@
 """napari's layer controls of a streamlines layer: what means something for streamlines.
 
-napari looks controls up in a dictionary by the class of the layer; those of Tracks have tails,
-heads, graphs and IDs. Registered when a layer is made, see :mod:`.tracks_visual`.
+napari looks controls up in a dictionary by the class of the layer, and those of several selected
+layers in another; those of Tracks have tails, heads, graphs and IDs. Registered when a layer is
+made, see :mod:`.tracks_visual`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from napari._qt.layer_controls.dynamic.qt_dynamic_layer_controls import controls_dict
+from napari._qt.layer_controls.dynamic.widgets import _tracks as of_several_tracks
 from napari._qt.layer_controls.qt_layer_controls_base import QtLayerControls
 from napari._qt.layer_controls.qt_layer_controls_container import layer_to_controls
 from napari._qt.layer_controls.widgets._tracks import (
@@ -19,6 +23,7 @@ from napari._qt.layer_controls.widgets.qt_widget_controls_base import (
     QtWidgetControlsBase,
     QtWrappedLabel,
 )
+from napari.layers import Tracks
 from napari.layers.base._base_constants import Mode
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QHBoxLayout, QSlider, QWidget
@@ -45,10 +50,7 @@ class StreamlineControls(QtLayerControls):  # type: ignore[misc]
         self.rows = {
             "colour by": QtColorPropertiesComboBoxControl(self, layer),
             "colormap": QtColormapComboBoxControl(self, layer),
-            "width": _Number(self, layer, "width", "tail_width", (0.5, 10.0), "px"),
-            "light": _Switch(self, layer, "lit", "lit"),
-            "slab": _Number(self, layer, "slab_mm", "tail_length", (0.5, 40.0), "mm"),
-            "clip": _Clip(self, layer),
+            **{name: make(parent=self, layers=[layer]) for name, make in ROWS.items()},
         }
         self.rows["colour by"].color_by_combobox_label.setText("colour by:")
         for row in self.rows.values():
@@ -56,10 +58,23 @@ class StreamlineControls(QtLayerControls):  # type: ignore[misc]
 
 
 class _Row(QtWidgetControlsBase):  # type: ignore[misc]
-    """A label and a widget that shows an attribute of the layer and sets it."""
+    """A label and a widget that shows an attribute of a layer and sets it, of others too.
 
-    def __init__(self, parent: QWidget, layer: Any, name: str, event: str, text: str) -> None:
-        super().__init__(parent, layer)
+    Parameters
+    ----------
+    parent : QWidget
+    layers : sequence of Streamlines
+        The first is shown, all are set.
+    name, event : str
+        Of the attribute, and of the event that tells of its changes.
+    text : str
+    """
+
+    def __init__(
+        self, parent: QWidget, layers: Sequence[Any], name: str, event: str, text: str
+    ) -> None:
+        super().__init__(parent, layers[0])
+        self._layers = list(layers)
         self.name = name
         self.label = QtWrappedLabel(f"{text}:")
         self.widget = QWidget()
@@ -82,8 +97,12 @@ class _Row(QtWidgetControlsBase):  # type: ignore[misc]
         self._callbacks.clear()
 
     def _set(self, value: Any) -> None:
-        if getattr(self._layer, self.name) != value:
-            setattr(self._layer, self.name, value)
+        for layer in self._layers:
+            if getattr(layer, self.name) != value:
+                setattr(layer, self.name, value)
+
+    def _change_ndisplay(self, _ndisplay: int) -> None:
+        """Stay as it is in slices and in 3-D; napari tells the controls of several layers."""
 
     def get_widget_controls(self) -> list[tuple[QtWrappedLabel, QWidget]]:
         """Return what stands in the row."""
@@ -96,13 +115,13 @@ class _Number(_Row):
     def __init__(
         self,
         parent: QWidget,
-        layer: Any,
+        layers: Sequence[Any],
         name: str,
         event: str,
         limits: tuple[float, float],
         unit: str,
     ) -> None:
-        super().__init__(parent, layer, name, event, name.removesuffix("_mm"))
+        super().__init__(parent, layers, name, event, name.removesuffix("_mm"))
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setRange(*(round(STEPS * limit) for limit in limits))
         self.box = QDoubleSpinBox()
@@ -129,18 +148,18 @@ class _Number(_Row):
 class _Switch(_Row):
     """A check box."""
 
-    def __init__(self, parent: QWidget, layer: Any, name: str, event: str) -> None:
-        super().__init__(parent, layer, name, event, "light in 3-D")
+    def __init__(self, parent: QWidget, layers: Sequence[Any], name: str, event: str) -> None:
+        super().__init__(parent, layers, name, event, "light in 3-D")
         self.widget = QCheckBox()
+        self._follow(lambda: self.widget.setChecked(bool(getattr(layers[0], name))))
         self.widget.toggled.connect(self._set)
-        self._follow(lambda: self.widget.setChecked(bool(getattr(layer, name))))
 
 
 class _Clip(_Row):
     """Across which axis a slab is cut out in 3-D, and where its middle is."""
 
-    def __init__(self, parent: QWidget, layer: Any) -> None:
-        super().__init__(parent, layer, "clip", "clip", "clip in 3-D")
+    def __init__(self, parent: QWidget, layers: Sequence[Any]) -> None:
+        super().__init__(parent, layers, "clip", "clip", "clip in 3-D")
         self.choice = QComboBox()
         self.choice.addItems(CLIPS)
         self.place = QDoubleSpinBox()
@@ -153,8 +172,12 @@ class _Clip(_Row):
         layout.addWidget(self.choice, 1)
         layout.addWidget(self.place)
         self.choice.currentTextChanged.connect(self._set)
-        self.place.valueChanged.connect(lambda value: setattr(layer, "clip_at_mm", value))
+        self.place.valueChanged.connect(self._set_place)
         self._follow(self._show)
+
+    def _set_place(self, value: float) -> None:
+        for layer in self._layers:
+            layer.clip_at_mm = value
 
     def _show(self) -> None:
         for widget in (self.choice, self.place):
@@ -166,6 +189,43 @@ class _Clip(_Row):
             widget.blockSignals(False)
 
 
+class _Nothing(QtWidgetControlsBase):  # type: ignore[misc]
+    """Takes the place of controls that mean nothing for streamlines."""
+
+    def get_widget_controls(self) -> list[tuple[QtWrappedLabel, QWidget]]:
+        """Return no row."""
+        return []
+
+    def _change_ndisplay(self, _ndisplay: int) -> None:
+        """Do nothing."""
+
+
+ROWS: dict[str, Callable[..., _Row]] = {
+    "width": partial(_Number, name="width", event="tail_width", limits=(0.5, 10.0), unit="px"),
+    "light": partial(_Switch, name="lit", event="lit"),
+    "slab": partial(_Number, name="slab_mm", event="tail_length", limits=(0.5, 40.0), unit="mm"),
+    "clip": _Clip,
+}
+# Of napari's controls of several Tracks layers, those that mean something for streamlines.
+SHARED = (
+    of_several_tracks.QtColorPropertiesComboBoxControl,
+    of_several_tracks.QtColormapComboBoxControl,
+)
+
+
+def _of_tracks(control: Any, layer_class: type, *, parent: QWidget, layers: Sequence[Any]) -> Any:
+    """Return one of napari's controls of several Tracks layers, or nothing where all are ours."""
+    if all(isinstance(layer, layer_class) for layer in layers):
+        return _Nothing(parent, layers[0])
+    return control(parent=parent, layers=layers)
+
+
 def register(layer_class: type) -> None:
-    """Have napari show :class:`StreamlineControls` for the layers of a class."""
+    """Have napari show such controls for one layer of a class, and for several of them."""
     layer_to_controls[layer_class] = StreamlineControls
+    if layer_class not in controls_dict:
+        controls_dict[Tracks] = tuple(
+            control if control in SHARED else partial(_of_tracks, control, layer_class)
+            for control in controls_dict[Tracks]
+        )
+        controls_dict[layer_class] = tuple(ROWS.values())

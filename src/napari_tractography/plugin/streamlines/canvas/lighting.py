@@ -26,8 +26,16 @@ EDGE = 0.5  # pixels, half of the smooth edge
 # Up and to one side of the eye, as fractions of the way to what is seen: what is lit from where it
 # is seen has no shade.
 LIGHT_UP, LIGHT_ASIDE = 0.45, 0.35
+OUTLINE_SHADE = 0.4  # of the colour of a line
+LIGHT_BACKGROUND = 1.5  # sum of red, green and blue
 MOST_FOG = 0.5  # of the colour of the background, at the far end
-COEFFICIENTS = {"ambient": 0.45, "diffuse": 0.7, "specular": 0.2, "most_fog": MOST_FOG}
+COEFFICIENTS = {
+    "ambient": 0.45,
+    "diffuse": 0.7,
+    "specular": 0.2,
+    "most_fog": MOST_FOG,
+    "shade": OUTLINE_SHADE,
+}
 
 _VERTEX = """
 varying vec4 v_light;  // diffuse, specular, fog
@@ -64,7 +72,8 @@ void shade_line() {
     float lit = $ambient + $diffuse * v_light.x * round_off;
     vec3 colour = gl_FragColor.rgb * lit + $specular * v_light.y * round_off * round_off;
     colour = mix(colour, $background, clamp(v_light.z, 0.0, $most_fog));
-    gl_FragColor.rgb = mix($background, colour, inside);
+    vec3 halo = mix($background, $shade * colour, $outlined);
+    gl_FragColor.rgb = mix(halo, colour, inside);
     gl_FragDepth = gl_FragCoord.z + $push * max(across - $half_width, 0.0);
 }
 """
@@ -141,8 +150,13 @@ class LitLines(Filter):  # type: ignore[misc]
         self.fshader["push"] = window_per_mm * HALO_DEPTH_MM / rim
 
     def set_background(self, rgb: tuple[float, float, float]) -> None:
-        """Say what far lines fade into."""
+        """Say what far lines fade into.
+
+        Halos have that colour, too, unless it is light: lines would look pale in white halos over
+        the dark slices of a volume, and get outlines of their own colour instead.
+        """
         self.fshader["background"] = rgb
+        self.fshader["outlined"] = float(sum(rgb) > LIGHT_BACKGROUND)
 
     def set_width(self, width: float) -> None:
         """Say how wide lines are without their halo, pixels of the framebuffer."""

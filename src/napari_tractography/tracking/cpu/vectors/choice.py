@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....compiling import compiled, inlined
+from ....compiling import bound, compiled, inlined
 from ...codes import (
     ALIGNED,
     AMONG_DRAWN,
@@ -33,6 +33,7 @@ from ...codes import (
 from ..cells import HALF, ONE, ZERO, corner_weight, to_voxel
 from ..draw import philox_block
 from .eigenvectors import main_eigenvector
+from .field import BLOCK_MISSING, ROW_MISSING, SLOT_MISSING
 
 THREE_HALVES, THIRD = np.float32(1.5), np.float32(1 / 3)
 BITS_8 = np.uint64(8)
@@ -40,7 +41,33 @@ ALL_AROUND = np.float32(-1)  # in place of the cosine of a cone
 
 
 @inlined
-def arrive(field, settings, scratch, state, n, bit):
+def row_of(field, x, y, z):
+    """Return the row of a voxel of the image, -1 where it is empty."""
+    return np.int64(field.voxel_rows[x, y, z])
+
+
+@inlined
+def row_in_blocks(field, x, y, z):
+    """Return the row of a voxel, -1 where it is empty, ROW_MISSING without its block."""
+    bits = field.block_bits
+    bx, by, bz = x >> bits, y >> bits, z >> bits
+    if not field.touched[bx, by, bz]:  # not written again and again: threads share it
+        field.touched[bx, by, bz] = 1
+    slot = np.int64(field.slots[bx, by, bz])
+    if slot < 0:
+        return np.int64(ROW_MISSING if slot == SLOT_MISSING else -1)
+    low = (np.int64(1) << bits) - 1
+    row = (((slot << bits | (x & low)) << bits | (y & low)) << bits) | (z & low)
+    if (
+        field.vectors[row, 0] == ZERO
+        and field.vectors[row, 1] == ZERO
+        and field.vectors[row, 2] == ZERO
+    ):
+        return np.int64(-1)
+    return row
+
+
+def arrive_by(field, settings, scratch, state, n, bit):
     """Find the voxels around the last point of lane 0; return whether it stops, with a reason."""
     x, y, z = to_voxel(field.to_voxel, state.x[0], state.y[0], state.z[0])
     half = HALF if n == 1 else ZERO
@@ -49,22 +76,31 @@ def arrive(field, settings, scratch, state, n, bit):
     ix, iy, iz = np.int64(floor_x), np.int64(floor_y), np.int64(floor_z)
     nx, ny, nz = field.voxel_rows.shape
     nearest = (4 if fx >= HALF else 0) | (2 if fy >= HALF else 0) | (1 if fz >= HALF else 0)
-    has_any, has_nearest = False, False
+    has_any, has_nearest, is_missing = False, False, False
     for k in range(n):
         cx, cy, cz = ix + (k >> 2), iy + ((k >> 1) & 1), iz + (k & 1)
         row = np.int64(-1)
         if 0 <= cx < nx and 0 <= cy < ny and 0 <= cz < nz:
-            row = np.int64(field.voxel_rows[cx, cy, cz])
+            row = row_of(field, cx, cy, cz)
+        if row == ROW_MISSING:
+            state.reason[0] = BLOCK_MISSING
+            is_missing = True
         state.lane_rows[0, k] = row
         state.corner_weights[k, 0] = corner_weight(k, fx, fy, fz) if n > 1 else ONE
         if row >= 0:
             has_any = True
             if n == 1 or k == nearest:
                 has_nearest = True
+    if is_missing:
+        return True
     if not has_any or (settings.edge == EDGE_VOXEL and not has_nearest):
         state.reason[0] = NO_FOD
         return True
     return False
+
+
+arrive = inlined(arrive_by)
+arrive_in_blocks = inlined(bound(arrive_by, row_of=row_in_blocks))
 
 
 @inlined

@@ -20,7 +20,8 @@ from ..cells import ONE, ZERO
 from ..lanes import FORCED, N_BEGUN, N_POINTS
 from ..places.regions import visit_regions
 from ..streamline import begin_halves, begin_streamline, end_half, keep_points
-from .choice import arrive, begin_along, next_vector
+from .choice import arrive, arrive_in_blocks, begin_along, next_vector
+from .field import BLOCK_MISSING, UNFINISHED
 
 NOTHING_FORCED = np.int64(0)
 
@@ -38,19 +39,22 @@ def visit(field, regions, state, lane, steps, x, y, z):
     return 0
 
 
-walk = compiled(
-    bound(
-        streamline.walk,
-        NEXT_DIRECTION=next_vector,
-        arrive=arrive,
-        find_rows_of=look_for_no_rows,
-        visit=visit,
+def _walk(arrive):
+    return compiled(
+        bound(
+            streamline.walk,
+            NEXT_DIRECTION=next_vector,
+            arrive=arrive,
+            find_rows_of=look_for_no_rows,
+            visit=visit,
+        )
     )
-)
 
 
-@compiled
-def find_start(field, settings, scratch, state, n, given):
+walk, walk_in_blocks = _walk(arrive), _walk(arrive_in_blocks)
+
+
+def find_start_by(field, settings, scratch, state, n, given):
     """Find the start direction of lane 0, which is at its seed; return whether there is one."""
     if arrive(field, settings, scratch, state, n, ONE):
         return False
@@ -62,6 +66,10 @@ def find_start(field, settings, scratch, state, n, given):
     start = state.start_direction[0]
     start[0], start[1], start[2] = state.ux[0], state.uy[0], state.uz[0]
     return True
+
+
+find_start = compiled(find_start_by)
+find_start_in_blocks = compiled(bound(find_start_by, arrive=arrive_in_blocks))
 
 
 def track_block(
@@ -82,7 +90,11 @@ def track_block(
     reasons,
     tally,
 ):
-    """Track seeds, or go on with them; return whether all are done. See the other kernel."""
+    """Track seeds, or go on with them; return whether all are done. See the other kernel.
+
+    Streamlines that came to a block that is not worked out are to be tracked again; their `counts`
+    are UNFINISHED, and nothing else is noted of them.
+    """
     common = state.progress
     n_begun, n_points = common[N_BEGUN], common[N_POINTS]
     room = points.shape[0] - state.points.shape[1]
@@ -95,8 +107,12 @@ def track_block(
         reason = begin_streamline(
             field, settings, regions, scratch, state, n, 0, x, y, z, first_stream + this
         )
+        state.reason[0] = 0
         if not reason and not find_start(field, settings, scratch, state, n, given):
             reason = SEED_WITHOUT_FOD
+            if state.reason[0] == BLOCK_MISSING:
+                counts[this] = UNFINISHED
+                continue
         if reason:
             tally[reason] += 1
             continue
@@ -111,10 +127,13 @@ def track_block(
                 field, settings, regions, state, n, 0, reason, x, y, z
             )
             reason = 0
+        forward, backward = state.half_reasons[0, 0], state.half_reasons[0, 1]
+        if forward == BLOCK_MISSING or backward == BLOCK_MISSING:
+            counts[this] = UNFINISHED
+            continue
         if rejected:
             tally[rejected] += 1
             continue
-        forward, backward = state.half_reasons[0, 0], state.half_reasons[0, 1]
         count = 0
         if state.half_steps[0, 0] + state.half_steps[0, 1]:
             count = keep_points(settings, state, 0, points, n_points)
@@ -132,8 +151,10 @@ def track_block(
 
 
 @cache
-def vector_kernel():
-    """Return `track_block`, compiled when it first runs."""
+def vector_kernel(in_blocks=False):
+    """Return `track_block`, compiled when it first runs, for a VectorField or a BlockField."""
     kernel = bound(track_block)
-    kernel.__qualname__ += "_vectors"
+    if in_blocks:
+        kernel = bound(track_block, walk=walk_in_blocks, find_start=find_start_in_blocks)
+    kernel.__qualname__ += "_blocks" if in_blocks else "_vectors"
     return cached(**OPTIONS)(kernel)

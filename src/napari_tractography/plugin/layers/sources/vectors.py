@@ -10,12 +10,12 @@ from collections.abc import Iterable
 import numpy as np
 from napari.layers import Layer, Vectors
 
-from ...errors import InvalidFodError
-from ...fields.peaks import on_regular_grid
-from ...fod import Fod
-from ...grid import Grid
-from ..space.display import DisplaySpace
-from .on_volume import OnVolume
+from ....errors import InvalidFodError
+from ....fields.peaks import on_regular_grid
+from ....fod import Fod
+from ....grid import Grid
+from ...space.display import DisplaySpace
+from ..on_volume import OnVolume
 
 
 def vectors_layers(layers: Iterable[Layer]) -> list[Layer]:

@@ -1,0 +1,1 @@
+"""The pictures of the gallery: what each shows, and how it is drawn."""

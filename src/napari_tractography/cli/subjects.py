@@ -1,0 +1,281 @@
+"""One recipe or project in the FODs of many subjects; called by :mod:`.replay`.
+
+The table of results is also the record of what is done: what it names, and what is still there as
+it was written, is left alone when the command is given again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import glob
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import FileError, TractographyError
+from .progress import track_with_progress
+
+if TYPE_CHECKING:
+    from ..bundles import Bundle
+    from ..maps.measures.bundles import BundleMeasures
+    from ..recipes.recipe import ReadFods, Recipe
+    from ..recipes.sources import FodSource
+    from ..tracking.inputs import Execution
+
+SUBJECT = "{subject}"  # in names of outputs and of scalar maps
+TABLE = "tracts.csv"
+# Columns besides the numbers: what the row is of, and what proves that it is done.
+KEYS = ("subject", "bundle", "file")
+PROOFS = ("digest", "inputs_sha256", "file_sha256")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A subject and the FOD of it."""
+
+    name: str
+    fod: Path
+
+
+def is_pattern(fod: str | None) -> bool:
+    """Tell whether --fod names many files."""
+    return fod is not None and glob.has_magic(fod) and not Path(fod).exists()
+
+
+def subjects_of(pattern: str) -> list[Subject]:
+    """Return the files that a pattern matches, with what tells them apart as their names.
+
+    That is each folder that a wildcard matched, and of a file's name what is before its fixed end.
+
+    Raises
+    ------
+    FileError
+        When there are none, or two have one name.
+    """
+    parts = Path(pattern).parts
+    found = []
+    for match in sorted(glob.glob(pattern)):
+        names = [
+            name for part, name in zip(parts[:-1], Path(match).parts, strict=False)
+            if glob.has_magic(part)
+        ]  # fmt: skip
+        if glob.has_magic(parts[-1]):
+            fixed = parts[-1].rpartition("*")[2].rpartition("]")[2].rpartition("?")[2]
+            names.append(Path(match).name.removesuffix(fixed).strip("._-"))
+        found.append(Subject("_".join(names), Path(match)))
+    if not found:
+        raise FileError(f"--fod {pattern} matches no file; check the path, and quote the pattern.")
+    twice = {one.name for one in found if sum(one.name == other.name for other in found) > 1}
+    if twice:
+        raise FileError(
+            f"--fod {pattern} matches more than one FOD of {sorted(twice)[0]}; make it narrower."
+        )
+    return found
+
+
+class ResultsTable:
+    """The table of results, a row for each bundle of each subject, kept on the disk.
+
+    Parameters
+    ----------
+    path : Path
+        A file that is there is read.
+
+    Raises
+    ------
+    FileError
+        When the file is another table.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: dict[tuple[str, str], dict[str, str]] = {}
+        if not path.exists():
+            return
+        try:
+            with path.open(encoding="utf-8", newline="") as file:
+                rows = list(csv.DictReader(file))
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise FileError(f"{path} cannot be read ({error}); give another --table.") from None
+        if any(not {*KEYS, *PROOFS} <= set(row) for row in rows):
+            raise FileError(f"{path} is another table; give another --table.")
+        self.rows = {(row["subject"], row["bundle"]): row for row in rows}
+
+    def has(self, subject: str, bundle: str, inputs: str, out: Path) -> bool:
+        """Tell whether a row was made of these inputs and its file is as it was written."""
+        from ..files.hashing import sha256_of
+
+        row = self.rows.get((subject, bundle))
+        return (
+            row is not None
+            and row["inputs_sha256"] == inputs
+            and row["file"] == str(out)
+            and out.is_file()
+            and row["file_sha256"] == sha256_of(out)
+        )
+
+    def add(self, row: dict[str, str]) -> None:
+        """Take a row and write the table, whole or not at all."""
+        from ..maps.measures.tables import Table
+
+        self.rows[row["subject"], row["bundle"]] = row
+        names = dict.fromkeys(name for each in self.rows.values() for name in each)
+        numbers = [name for name in names if name not in (*KEYS, *PROOFS)]
+        header = (*KEYS, *numbers, *PROOFS)
+        rows = tuple(
+            tuple(self.rows[key].get(name, "") for name in header) for key in sorted(self.rows)
+        )
+        Table(header, rows).save(self.path)
+
+
+def replay_subjects(
+    options: argparse.Namespace,
+    execution: Execution,
+    bundles: Sequence[Bundle],
+    targets: dict[str, str],
+) -> int:
+    """Make bundles in the FOD of each subject; return the exit code.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+    execution : Execution
+    bundles : sequence of Bundle
+        Of which those that are tracked are made.
+    targets : dict of str to str
+        The file of each bundle, by its name, with {subject} in it.
+
+    Raises
+    ------
+    FileError
+        When some could not be made, after all others.
+    """
+    subjects = subjects_of(options.fod)
+    table = ResultsTable(Path(options.table))
+    n_all, n_there, n_failed = 0, 0, 0
+    for subject in subjects:
+        for bundle, outcome in _made(options, execution, bundles, targets, table, subject):
+            n_all += 1
+            n_there += outcome == "there"
+            n_failed += outcome == "failed"
+            if not options.quiet and outcome not in ("there", "failed"):
+                print(f"{subject.name}: {bundle}: {outcome}")
+    if not options.quiet:
+        print(
+            f"{n_all - n_there - n_failed} bundles of {len(subjects)} subjects made, {n_there} "
+            f"were there; table {table.path}"
+        )
+    if n_failed:
+        raise FileError(f"{n_failed} of {n_all} bundles could not be made; the others are there.")
+    return 0
+
+
+def _made(
+    options: argparse.Namespace,
+    execution: Execution,
+    bundles: Sequence[Bundle],
+    targets: dict[str, str],
+    table: ResultsTable,
+    subject: Subject,
+) -> Iterator[tuple[str, str]]:
+    """Make the bundles of one subject; yield the name of each and what came of it."""
+    from ..files.hashing import sha256_of
+    from ..recipes.recipe import Recipe
+
+    fods: ReadFods = {}  # so that the FOD is read once for all bundles, and only if it is needed
+    sha256 = ""
+    for bundle in bundles:
+        if not isinstance(bundle.source, Recipe):
+            continue
+        out = Path(targets[bundle.name].replace(SUBJECT, subject.name))
+        scalars = [Path(path.replace(SUBJECT, subject.name)) for path in options.scalar]
+        try:
+            sha256 = sha256 or sha256_of(subject.fod)
+            source = fod_source(subject.fod, bundle.source)
+            made = bundle.on_fod(dataclasses.replace(source, sha256=sha256))
+            assert isinstance(made.source, Recipe)
+            inputs = inputs_sha256(made.source, scalars)
+            if table.has(subject.name, bundle.name, inputs, out):
+                yield bundle.name, "there"
+                continue
+            made.fods = fods
+            measures = _track_and_write(options, execution, made, out, scalars)
+        except TractographyError as error:
+            print(f"{subject.name}: {bundle.name}: {error}", file=sys.stderr)
+            yield bundle.name, "failed"
+            continue
+        table.add(
+            {
+                **dict(zip(KEYS, (subject.name, bundle.name, str(out)), strict=True)),
+                **{name: _cell(number) for name, number in measures.numbers.items()},
+                **dict(zip(PROOFS, (made.digest, inputs, sha256_of(out)), strict=True)),
+            }
+        )
+        yield bundle.name, f"{measures.n_streamlines} streamlines; written to {out}"
+
+
+def _track_and_write(
+    options: argparse.Namespace,
+    execution: Execution,
+    bundle: Bundle,
+    out: Path,
+    scalars: Sequence[Path],
+) -> BundleMeasures:
+    from ..maps.measures.bundles import measure
+    from ..recipes.recipe import Recipe
+    from ..tracking.report import Report
+
+    assert isinstance(bundle.source, Recipe)
+    inputs, source = bundle.source.read(fods=bundle.fods)
+    bundle.learn(source)
+    report = Report()
+    bundle.adopt(track_with_progress(options, inputs, execution, report), report.backend)
+    tractogram = bundle.tractogram()
+    measures = measure(tractogram, scalars, grid=inputs.fod, name=bundle.name)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"{out.parent} cannot be made a folder ({error.strerror or error}); choose another."
+        ) from None
+    tractogram.save(out, reference=inputs.fod)
+    return measures
+
+
+def fod_source(path: str | Path, recipe: Recipe) -> FodSource:
+    """Return an FOD that is to be read in the basis and frame of a recipe's."""
+    from ..recipes.sources import FodSource
+
+    return FodSource.file(
+        path, basis=recipe.fod.basis, frame=recipe.fod.frame or None, hashed=False
+    )
+
+
+def inputs_sha256(recipe: Recipe, scalars: Sequence[Path]) -> str:
+    """Return the SHA-256 of all that a row depends on, wherever the FOD lies."""
+    from ..files.hashing import sha256_of
+    from ..recipes.codec import recipe_content
+
+    bare = dataclasses.replace(
+        recipe,
+        fod=dataclasses.replace(recipe.fod, path=""),
+        versions={},
+        backend="",
+        device="",
+        digest="",
+    )
+    maps = {path.name: sha256_of(path) for path in scalars}
+    text = json.dumps([recipe_content(bare), maps], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _cell(number: float) -> str:
+    from ..maps.measures.tables import cell
+
+    return cell(number)

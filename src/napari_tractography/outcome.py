@@ -1,0 +1,94 @@
+"""What a run gave, in words: counts, lengths, and why streamlines ended.
+
+Shared by tractograms in memory and by those whose points are on the disk alone, see
+:mod:`.streaming`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .stop import StopReason
+
+
+class Outcome:
+    """Streamlines without their points.
+
+    Attributes
+    ----------
+    tally : dict of StopReason to int
+        How often each reason ended a half streamline or rejected a whole one, over all seeds.
+    n_seeds : int
+        How many seeds were tried.
+    stop_reasons : (n_streamlines, 2) uint8
+        Codes of the first and the last point.
+    """
+
+    __slots__ = ()
+
+    tally: dict[StopReason, int]
+    n_seeds: int
+    stop_reasons: NDArray[np.uint8]
+
+    @property
+    def n_streamlines(self) -> int:
+        """Number of streamlines."""
+        raise NotImplementedError
+
+    @property
+    def n_points(self) -> int:
+        """Number of points of all streamlines."""
+        raise NotImplementedError
+
+    @property
+    def lengths_mm(self) -> NDArray[np.float32]:
+        """(n_streamlines,) float32: lengths in mm."""
+        raise NotImplementedError
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the little-endian float32 points, then the int64 offsets."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return self.n_streamlines
+
+    def summary(self) -> str:
+        """Return the run in words: counts, lengths and why streamlines ended."""
+        lines = [
+            f"{self.n_streamlines} streamlines from {self.n_seeds} seeds, {self.n_points} points"
+        ]
+        if self.n_streamlines:
+            lengths = self.lengths_mm
+            lines.append(
+                f"length {lengths.mean():.1f} mm on average, {lengths.min():.1f} to "
+                f"{lengths.max():.1f} mm"
+            )
+        for title, found in (("ends", self.ends()), ("no streamline", self.discarded())):
+            lines += [f"{title}:"] if found else []
+            lines += [f"{count:>10}  {reason.text}" for reason, count in found]
+        return "\n".join(lines)
+
+    def reasons(self) -> list[tuple[StopReason, int]]:
+        """Return (reason, count), the commonest first, without zeros and without the seed end."""
+        found = [(r, n) for r, n in self.tally.items() if n and r is not StopReason.SEED]
+        return sorted(found, key=lambda item: (-item[1], item[0]))
+
+    def ends(self) -> list[tuple[StopReason, int]]:
+        """Return (reason, count) of the ends of the streamlines, as :meth:`reasons` does."""
+        return [(reason, count) for reason, count in self.reasons() if not reason.rejects]
+
+    def discarded(self) -> list[tuple[StopReason, int]]:
+        """Return (reason, count) of the seeds that gave no streamline, as :meth:`reasons` does."""
+        return [(reason, count) for reason, count in self.reasons() if reason.rejects]
+
+    def why_empty(self) -> str:
+        """Return one sentence on why there are no streamlines and what to change, or ""."""
+        if self.n_streamlines:
+            return ""
+        reasons = self.reasons()
+        if not reasons:
+            return "No streamlines: there were no seeds; place one."
+        reason, count = reasons[0]
+        remedy = f"; {reason.remedy}" if reason.remedy else ""
+        return f"No streamlines from {self.n_seeds} seeds: {count} x {reason.text}{remedy}."

@@ -1,0 +1,1 @@
+"""Layers of others that become FODs: vectors on a grid, and images in which fibres are seen."""

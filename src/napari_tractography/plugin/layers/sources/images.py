@@ -1,0 +1,228 @@
+"""Image layers as sources: fibres are seen in them, and streamlines follow those.
+
+The FOD of an image works out orientations where streamlines go. It is kept with the layer, which
+shows it as a map of an FOD does. Called by the panel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array
+import numpy as np
+from napari.layers import Image, Labels, Layer
+
+from ....errors import InvalidFodError
+from ....fod import Fod
+from ....grid import Grid
+from ....specs import ParameterSpec
+from ....units import MM_IN, VOXEL
+from ...space.display import NAPARI_UNITS, DisplaySpace, display_space_of_layer, unit_of_layer
+from ..on_volume import OnVolume
+from ..opening import FOD_KEY
+from ..volumes import fod_grid_of, fod_of
+
+SETTINGS_KEY = "fibres"  # layer.metadata[SETTINGS_KEY]: the ImageSettings of an image source
+ANY, BRIGHT, DARK = "bright or dark", "bright", "dark"
+FIBRES = {ANY: None, BRIGHT: True, DARK: False}  # as Fod.from_image takes it
+SCALE_UNITS = tuple(unit for unit in MM_IN if unit != VOXEL)
+PLACE_TOLERANCE = 1e-6  # of the size of the volume
+NAME = "Worked out"
+COLOUR = "#56b4e9"
+OPACITY = 0.25
+
+IMAGE_SPECS = (
+    ParameterSpec(
+        name="sigma_vox",
+        label="Noise scale",
+        default=1.0,
+        unit="voxels",
+        minimum=0.5,
+        maximum=20.0,
+        increment=0.1,
+        slider=(0.5, 5.0),
+        help="What is smaller is smoothed away before gradients are taken: about the radius of the "
+        "thinnest fibres that are seen.",
+    ),
+    ParameterSpec(
+        name="rho_vox",
+        label="Integration scale",
+        default=3.0,
+        unit="voxels",
+        minimum=1.0,
+        maximum=50.0,
+        increment=0.5,
+        slider=(1.0, 15.0),
+        help="Over how far orientations are averaged. Larger is smoother, and rounds what turns "
+        "more quickly.",
+    ),
+    ParameterSpec(
+        name="fibres",
+        label="Fibres",
+        default=ANY,
+        choices=tuple(FIBRES),
+        help="Whether only what is brighter, or darker, than its surroundings counts as fibre.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSettings:
+    """How fibres are found in an image.
+
+    Attributes
+    ----------
+    sigma_vox, rho_vox : float
+        Noise scale and integration scale, voxels.
+    fibres : str
+        One of :data:`FIBRES`.
+    """
+
+    sigma_vox: float = 1.0
+    rho_vox: float = 3.0
+    fibres: str = ANY
+
+
+def image_layers(layers: Iterable[Layer]) -> list[Layer]:
+    """Return the images that may be tracked in once they are chosen."""
+    return [
+        layer
+        for layer in layers
+        if isinstance(layer, Image) and not layer.rgb and fod_grid_of(layer) is None
+    ]
+
+
+def is_image_source(layer: Layer | None) -> bool:
+    """Tell whether a layer is an image that is tracked in."""
+    return layer is not None and SETTINGS_KEY in layer.metadata and fod_of(layer) is not None
+
+
+def settings_of(layer: Layer) -> ImageSettings:
+    """Return how fibres are found in an image."""
+    found = layer.metadata.get(SETTINGS_KEY)
+    return found if isinstance(found, ImageSettings) else ImageSettings()
+
+
+def take_image(layer: Layer, settings: ImageSettings) -> Fod:
+    """Make an image a source, or one with other settings; return its FOD, which the layer keeps.
+
+    Raises
+    ------
+    TractographyError
+        When it cannot be one; then nothing changes.
+    """
+    fod = fod_of_image(layer, settings)
+    layer.metadata[SETTINGS_KEY], layer.metadata[FOD_KEY] = settings, fod
+    return fod
+
+
+def fod_of_image(layer: Layer, settings: ImageSettings) -> Fod:
+    """Return the fibres of an image layer as an FOD; of a multiscale layer in its finest level.
+
+    Parameters
+    ----------
+    layer : Image
+        Of NumPy, Dask or Zarr arrays, which are read by blocks. A layer without a unit of length
+        has no physical scale: its unit then counts as one mm.
+    settings : ImageSettings
+
+    Raises
+    ------
+    InvalidFodError
+        When the layer is not 3-D, or turned on the screen.
+    TractographyError
+        When :meth:`~napari_tractography.fod.Fod.from_image` refuses it.
+    """
+    if layer.ndim != 3:
+        what = "a single slice" if layer.ndim < 3 else "a series"
+        raise InvalidFodError(
+            f"The image {layer.name} has {layer.ndim} dimensions, {what}; choose a 3-D image"
+            + ("." if layer.ndim < 3 else ": Layers > Split Stack gives its parts.")
+        )
+    space = display_space_of_layer(layer)
+    assert space.grid is not None
+    grid = Grid(space.grid.shape, space.grid.affine, unit=unit_of_layer(layer) or VOXEL)
+    shown = DisplaySpace.of(grid).world_to_display
+    reach = float(np.abs(shown @ grid.affine).max()) * max(grid.shape)
+    if np.abs((shown - space.world_to_display) @ grid.affine).max() > PLACE_TOLERANCE * reach:
+        raise InvalidFodError(
+            f"The image {layer.name} is turned or sheared on the screen; take its rotation, shear "
+            "and affine away (layer.affine, layer.rotate), and choose it again."
+        )
+    finest = layer.data[0] if layer.multiscale else layer.data
+    voxel_mm = float(np.prod(grid.voxel_sizes_mm)) ** (1 / 3)
+    return Fod.from_image(
+        space.from_volume(_lazy(finest)),
+        grid,
+        settings.sigma_vox * voxel_mm,
+        settings.rho_vox * voxel_mm,
+        bright=FIBRES[settings.fibres],
+        name=layer.name,
+    )
+
+
+def has_scale(layer: Layer) -> bool:
+    """Tell whether it is known how large the voxels of a layer are."""
+    return unit_of_layer(layer) is not None
+
+
+def set_scale(layer: Layer, size: float, unit: str) -> None:
+    """Say how large the voxels of a layer are.
+
+    Parameters
+    ----------
+    layer : Layer
+    size : float
+        Edge length of a voxel; of one that is not a cube along its shortest edge.
+    unit : str
+        One of :data:`SCALE_UNITS`.
+    """
+    factor = size / float(np.abs(layer.scale).min())
+    layer.translate = np.asarray(layer.translate) * factor
+    layer.scale = np.asarray(layer.scale) * factor
+    layer.units = (NAPARI_UNITS.get(unit, unit),) * layer.ndim
+
+
+class WorkedOut(OnVolume, Labels):  # type: ignore[misc]
+    """The blocks of an image whose orientations have been worked out."""
+
+    _type_string = "labels"  # for writers and icons
+
+
+def worked_out_layer(fod: Fod) -> WorkedOut:
+    """Return a layer that shows where the orientations of an image have been worked out."""
+    volume, space = _worked_out(fod)
+    layer = WorkedOut(
+        volume,
+        name=NAME,
+        colormap={0: "transparent", 1: COLOUR, None: "transparent"},
+        opacity=OPACITY,
+        scale=space.scale,
+        translate=space.translate,
+    )
+    layer.space = DisplaySpace.of(fod.grid)
+    return layer
+
+
+def show_worked_out(layer: WorkedOut, fod: Fod) -> None:
+    """Bring such a layer up to date."""
+    volume, space = _worked_out(fod)
+    if layer.data.shape != volume.shape or not np.array_equal(layer.data, volume):
+        layer.data = volume
+    layer.scale, layer.translate = space.scale, space.translate
+    layer.space = DisplaySpace.of(fod.grid)
+
+
+def _worked_out(fod: Fod) -> tuple[Any, DisplaySpace]:
+    blocks, grid = fod.worked_out()
+    space = DisplaySpace.of(Grid(grid.shape, grid.affine, unit=fod.grid.unit))
+    return np.ascontiguousarray(space.volume(blocks), dtype=np.uint8), space
+
+
+def _lazy(array: Any) -> Any:
+    """Return an array that can be transposed without being read."""
+    if isinstance(array, np.ndarray | dask.array.Array):
+        return array
+    return dask.array.from_array(array, name=False)

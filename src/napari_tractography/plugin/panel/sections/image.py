@@ -1,0 +1,155 @@
+"""What the Data section says of an image that is tracked in: scales, and what is worked out.
+
+Called by the Data section, which hides it for FODs, peaks and tensors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from napari.layers import Layer
+from napari.utils.notifications import show_error
+from qtpy.QtCore import QTimer
+from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLabel, QVBoxLayout, QWidget
+
+from ....errors import TractographyError
+from ....units import symbol
+from ...layers.sources.images import (
+    IMAGE_SPECS,
+    SCALE_UNITS,
+    ImageSettings,
+    WorkedOut,
+    has_scale,
+    is_image_source,
+    set_scale,
+    settings_of,
+    show_worked_out,
+    take_image,
+    worked_out_layer,
+)
+from ...session.session import Session
+from ...space.layer_list import insert_beside
+from ..widgets.controls import form, on_change, parameter_controls, set_values, values_of
+from ..widgets.sections import button, row
+
+WAIT_MS = 150  # after the last move of a slider, before orientations are worked out anew
+NO_SCALE = "This image has no physical scale: a voxel counts as 1. How large is it?"
+SIZE_LIMITS = 1e-6, 1e6
+
+
+class ImageSection(QWidget):  # type: ignore[misc]
+    """Controls of the image that a session tracks in; hidden where it tracks in something else.
+
+    Parameters
+    ----------
+    session : Session
+    """
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.session = session
+        self.controls = parameter_controls(IMAGE_SPECS)
+        self.form = form(self.controls)
+        self.ask = QLabel(NO_SCALE)
+        self.ask.setWordWrap(True)
+        self.size = QDoubleSpinBox()
+        self.size.setDecimals(6)
+        self.size.setRange(*SIZE_LIMITS)
+        self.size.setValue(1.0)
+        self.size.setToolTip("Edge length of a voxel; the shortest, where it is not a cube.")
+        self.unit = QComboBox()
+        for unit in SCALE_UNITS:
+            self.unit.addItem(symbol(unit), unit)
+        self.unit.setCurrentIndex(SCALE_UNITS.index("um"))
+        self.set_size = button("Set", "Give the layer this voxel size and this unit.")
+        self.set_size.clicked.connect(self._set_size)
+        self.scale_row = row(self.size, self.unit, self.set_size, stretch_first=True)
+        self.show_blocks = QCheckBox("Show what has been worked out")
+        self.show_blocks.setToolTip(
+            "Orientations are worked out where streamlines go: a layer of the blocks where they "
+            "have been."
+        )
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        for part in (self.ask, self.scale_row, self.form, self.show_blocks):
+            layout.addWidget(part)
+        self._layer: Layer | None = None
+        self._blocks: WorkedOut | None = None
+        self._is_showing = False
+        self._wait = QTimer(self)
+        self._wait.setSingleShot(True)
+        self._wait.setInterval(WAIT_MS)
+        self._wait.timeout.connect(self._take)
+        on_change(self.controls, self._on_control)
+        self.show_blocks.toggled.connect(self.refresh_blocks)
+        session.result_changed.connect(self.refresh_blocks)
+        self.follow()
+
+    def follow(self) -> None:
+        """Show what the session tracks in, if that is an image."""
+        layer = self.session.fod_layer
+        if layer is not self._layer:
+            self._wait.stop()
+        self._layer = layer if is_image_source(layer) else None
+        self.setVisible(self._layer is not None)
+        if self._layer is not None:
+            self._show_settings(self._layer)
+            asks = not has_scale(self._layer)
+            self.ask.setVisible(asks)
+            self.scale_row.setVisible(asks)
+        self.refresh_blocks()
+
+    def close_section(self) -> None:
+        """Take up no more changes."""
+        self._wait.stop()
+
+    def _show_settings(self, layer: Layer) -> None:
+        settings = settings_of(layer)
+        self._is_showing = True
+        try:
+            set_values(self.controls, {c.name: getattr(settings, c.name) for c in self.controls})
+        finally:
+            self._is_showing = False
+
+    def _on_control(self) -> None:
+        if not self._is_showing:
+            self._wait.start()
+
+    def _take(self) -> None:
+        """Find fibres as the controls say, and track anew where Live is on."""
+        layer = self._layer
+        if layer is None:
+            return
+        wanted = ImageSettings(**values_of(self.controls))
+        try:
+            take_image(layer, wanted)
+        except TractographyError as error:
+            self._show_settings(layer)
+            show_error(str(error))
+            return
+        self.session.retake_fod()
+        self.refresh_blocks()
+
+    def _set_size(self) -> None:
+        layer = self._layer
+        if layer is None:
+            return
+        set_scale(layer, self.size.value(), self.unit.currentData())
+        self._take()
+        self.follow()
+
+    def refresh_blocks(self, _event: Any = None) -> None:
+        """Bring the layer of what has been worked out up to date, or take it away."""
+        layers = self.session.viewer.layers
+        if self._blocks is not None and self._blocks not in layers:
+            self._blocks = None
+        fod = None if self._layer is None else self.session.fod
+        if fod is None or not self.show_blocks.isChecked():
+            if self._blocks is not None:
+                layers.remove(self._blocks)
+                self._blocks = None
+        elif self._blocks is None:
+            self._blocks = worked_out_layer(fod)
+            insert_beside(self.session.viewer, self._blocks)
+        else:
+            show_worked_out(self._blocks, fod)

@@ -1,0 +1,254 @@
+"""Streamlines on their way to a file: chunks are written as they come, and not kept.
+
+Called by the command and by programs that track more than fits into memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import FileError, InvalidParameterError, InvalidSeedsError
+from .files.formats.streamlines import StreamlineArrays
+from .files.paths import ending_of
+from .files.tractograms import DTYPES, FORMATS, open_stream
+from .fod import Fod
+from .grid import Grid
+from .outcome import Outcome
+from .stop import StopReason
+from .tractogram import Tractogram
+
+SEGMENT_MM = 10.0  # the longest that compression makes, as DIPY's default
+
+
+class SavedTractogram(Outcome):
+    """What was written to a file: all of a tractogram but its points, which are in the file.
+
+    Attributes
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tally: dict[StopReason, int] = {}
+        self.n_seeds = 0
+        self._n_streamlines = self._n_points = 0
+        self._lengths_mm: list[NDArray[np.float32]] = []
+        self._reasons: list[NDArray[np.uint8]] = []
+        self._counts: list[NDArray[np.int64]] = []
+        self._sha = hashlib.sha256()
+
+    def add(self, chunk: Tractogram) -> None:
+        """Take note of a chunk."""
+        self.n_seeds += chunk.n_seeds
+        for reason, count in chunk.tally.items():
+            self.tally[reason] = self.tally.get(reason, 0) + count
+        if not len(chunk):
+            return
+        self._n_streamlines += len(chunk)
+        self._n_points += chunk.n_points
+        self._lengths_mm.append(chunk.lengths_mm.copy())
+        self._reasons.append(chunk.stop_reasons.copy())
+        self._counts.append(np.diff(chunk.offsets))
+        self._sha.update(chunk.points.astype("<f4", copy=False).data)
+
+    @property
+    def n_streamlines(self) -> int:
+        """Number of streamlines."""
+        return self._n_streamlines
+
+    @property
+    def n_points(self) -> int:
+        """Number of points that were tracked; compressed there are fewer in the file."""
+        return self._n_points
+
+    @property
+    def lengths_mm(self) -> NDArray[np.float32]:
+        """(n_streamlines,) float32: lengths in mm."""
+        return np.concatenate([np.empty(0, np.float32), *self._lengths_mm])
+
+    @property
+    def stop_reasons(self) -> NDArray[np.uint8]:  # type: ignore[override]
+        """(n_streamlines, 2) uint8: codes of the first and the last point."""
+        return np.concatenate([np.empty((0, 2), np.uint8), *self._reasons])
+
+    def digest(self) -> str:
+        """Return that of the streamlines as they were tracked, see :meth:`Tractogram.digest`."""
+        sha = self._sha.copy()
+        last = np.zeros(1, "<i8")
+        sha.update(last.data)
+        for counts in self._counts:
+            offsets = (last + np.cumsum(counts)).astype("<i8")
+            sha.update(offsets.data)
+            last = offsets[-1:]
+        return sha.hexdigest()
+
+
+def save_chunks(
+    chunks: Iterable[Tractogram],
+    path: str | PathLike[str],
+    *,
+    reference: Fod | Grid | None = None,
+    dtype: str = "float32",
+    tolerance_mm: float | None = None,
+) -> SavedTractogram:
+    """Write streamlines as they come, whole or not at all.
+
+    Of .tck, .trk and .trx no more than a chunk is in memory, besides 14 bytes a streamline; .vtk
+    is collected first.
+
+    Parameters
+    ----------
+    chunks : iterable of Tractogram
+        Such as :func:`~napari_tractography.tracking.engine.iter_track` gives. RAS+ mm.
+    path : path-like
+        The ending decides the format.
+    reference : Fod or Grid, optional
+        The image that the streamlines belong to. Trk and trx store its grid; trk cannot do without.
+    dtype : str
+        Of the points in a .trx file: "float32", or "float16", which is half as large and puts
+        points that are 100 mm from the origin off by up to 0.03 mm.
+    tolerance_mm : float, optional
+        Leave out points that lie no further than this from the line between those that stay, by
+        DIPY's ``compress_streamlines`` (Presseau et al., NeuroImage 109, 2015).
+
+    Returns
+    -------
+    SavedTractogram
+
+    Raises
+    ------
+    FileError
+        When the ending is unknown, the reference is missing or the file cannot be written.
+    InvalidParameterError
+        When a number is impossible, or the format has no such points.
+    InvalidSeedsError
+        When there is not one streamline; nothing is written.
+    """
+    target = Path(path)
+    ending = ending_of(target, FORMATS, "a tractogram")
+    check_points(dtype, ending, tolerance_mm)
+    grid = reference.grid if isinstance(reference, Fod) else reference
+    if grid is None and ending == ".trk":
+        raise FileError(
+            "A .trk file needs the image it belongs to; pass reference=fod, or save as .tck."
+        )
+    saved = SavedTractogram(target)
+    with open_stream(target, grid, dtype) as append:
+        for chunk in chunks:
+            saved.add(chunk)
+            if len(chunk):
+                append(_arrays(chunk if tolerance_mm is None else compressed(chunk, tolerance_mm)))
+        if not len(saved):
+            raise InvalidSeedsError(saved.why_empty() + " Nothing was written.")
+    return saved
+
+
+@dataclass(frozen=True, slots=True)
+class PartWriter:
+    """Writes each chunk to a file of its own; for the workers of a cluster, which all see a folder.
+
+    To be given to :meth:`napari_tractography.tracking.cluster.cluster.Cluster.apply`. Files are
+    named by their first streamline's seed: a task that is tried again writes the same file.
+
+    Attributes
+    ----------
+    folder : str
+        That is there, on every worker.
+    grid : Grid, optional
+        Of the image that the streamlines belong to.
+    ending : str
+        The format.
+    dtype, tolerance_mm
+        As of :func:`save_chunks`.
+    """
+
+    folder: str
+    grid: Grid | None = None
+    ending: str = ".trx"
+    dtype: str = "float32"
+    tolerance_mm: float | None = None
+
+    def __call__(self, chunk: Tractogram) -> tuple[str, int]:
+        """Write a chunk; return the file and how many streamlines are in it, "" where none are."""
+        if not len(chunk):
+            return "", 0
+        path = Path(self.folder) / f"part-{int(chunk.seed_index[0]):012d}{self.ending}"
+        save_chunks(
+            [chunk],
+            path,
+            reference=self.grid,
+            dtype=self.dtype,
+            tolerance_mm=self.tolerance_mm,
+        )
+        return str(path), len(chunk)
+
+
+def check_points(dtype: str, ending: str, tolerance_mm: float | None) -> None:
+    """Check that a format can hold points of a type, and that a tolerance makes sense.
+
+    Raises
+    ------
+    InvalidParameterError
+        When it cannot, the type is unknown, or the tolerance is not positive.
+    """
+    if dtype not in DTYPES:
+        raise InvalidParameterError(
+            f"dtype = {dtype!r} is unknown; choose one of {', '.join(DTYPES)}."
+        )
+    if dtype != DTYPES[0] and ending != ".trx":
+        raise InvalidParameterError(
+            f"{ending} files hold points as {DTYPES[0]}, not {dtype}; save as .trx."
+        )
+    if tolerance_mm is not None and not (np.isfinite(tolerance_mm) and tolerance_mm > 0):
+        raise InvalidParameterError(
+            f"A tolerance of {tolerance_mm:g} mm is impossible; give a positive number such as 0.1."
+        )
+
+
+def compressed(tractogram: Tractogram, tolerance_mm: float) -> Tractogram:
+    """Return streamlines without the points that a line between their neighbours stands for.
+
+    Parameters
+    ----------
+    tractogram : Tractogram
+    tolerance_mm : float
+        See :func:`save_chunks`.
+
+    Returns
+    -------
+    Tractogram
+        With all that is known of each streamline; `lengths_mm` stay those that were tracked.
+    """
+    from dipy.tracking.streamlinespeed import compress_streamlines
+
+    lines = compress_streamlines(list(tractogram), tolerance_mm, SEGMENT_MM)
+    fewer = Tractogram.from_streamlines(lines)
+    return Tractogram(
+        fewer.points,
+        fewer.offsets,
+        seed_index=tractogram.seed_index,
+        stop_reasons=tractogram.stop_reasons,
+        lengths_mm=tractogram.lengths_mm,
+        tally=tractogram.tally,
+        n_seeds=tractogram.n_seeds,
+        weights=tractogram.weights,
+    )
+
+
+def _arrays(tractogram: Tractogram) -> StreamlineArrays:
+    return StreamlineArrays(
+        tractogram.points,
+        tractogram.offsets,
+        seed_index=tractogram.seed_index,
+        stop_reasons=tractogram.stop_reasons,
+        lengths_mm=tractogram.lengths_mm,
+        weights=tractogram.weights,
+    )

@@ -1,0 +1,99 @@
+"""From an address to a :class:`~.cluster.Cluster`; ``nt.cluster``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...errors import BackendError, InvalidParameterError, MissingPackageError
+from ..devices import cpu_count
+from .cluster import Cluster
+
+LOOPBACK = "127.0.0.1"
+TIMEOUT_S = 8.0
+
+
+def cluster(where: Any, *, worker_backend: str = "auto", timeout_s: float = TIMEOUT_S) -> Cluster:
+    """Connect to a cluster of Dask, or start one on this machine.
+
+    Parameters
+    ----------
+    where : str, distributed.Client or a cluster of Dask's
+        The address of a scheduler, "tcp://host:8786"; "local:4" for 4 processes on this machine; or
+        what dask-jobqueue, dask-kubernetes and others make. Those are not closed in the end.
+    worker_backend : str
+        What each worker tracks on: "auto", "cpu", "cuda", ...
+    timeout_s : float
+        After which an unreachable scheduler is given up.
+
+    Returns
+    -------
+    Cluster
+        To be given as `backend`, and to be closed, best by ``with``.
+
+    Raises
+    ------
+    MissingPackageError
+        When Dask's `distributed` is not installed.
+    InvalidParameterError
+        When `where` makes no sense.
+    BackendError
+        When no scheduler answers.
+    """
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingPackageError(
+            "A cluster needs Dask's distributed; pip install 'napari-tractography[dask]'."
+        ) from error
+    if isinstance(where, distributed.Client):
+        return Cluster(where, worker_backend)
+    started = None
+    if isinstance(where, str):
+        n_processes = _local_processes(where)
+        if n_processes:
+            started = distributed.LocalCluster(
+                n_workers=n_processes,
+                threads_per_worker=max(cpu_count() // n_processes, 1),
+                host=LOOPBACK,
+                dashboard_address=f"{LOOPBACK}:0",  # any free port
+            )
+    try:
+        client = distributed.Client(started or where, timeout=timeout_s, set_as_default=False)
+    except (OSError, TimeoutError, ValueError, TypeError) as error:
+        if started is not None:
+            started.close()
+        raise BackendError(
+            f"No scheduler of Dask answers at {where} ({error}); check the address and that it "
+            "runs (dask scheduler), or give local:N."
+        ) from error
+    made = Cluster(client, worker_backend)
+    if started is not None:
+        made.closing(started)
+    made.closing(client)  # before the cluster that was started: the last is closed first
+    return made
+
+
+def _local_processes(where: str) -> int:
+    """Return how many processes "local:N" asks for, 0 where it is an address.
+
+    Raises
+    ------
+    InvalidParameterError
+        When it is neither.
+    """
+    match = re.fullmatch(r"local(?::(\w+))?", where)
+    if match is None:
+        if ":" not in where:
+            raise InvalidParameterError(
+                f"cluster = {where!r} is no address; give tcp://HOST:8786, or local:4 for 4 "
+                "processes on this machine."
+            )
+        return 0
+    text = match[1] or str(cpu_count())
+    if not text.isdecimal() or not int(text):
+        raise InvalidParameterError(
+            f"cluster = {where!r} asks for {text!r} processes; give a whole number from 1, as in "
+            "local:4."
+        )
+    return int(text)

@@ -1,0 +1,152 @@
+"""A plan as it goes to each worker, once: without seeds, and without what kernels fill.
+
+Made by :mod:`.cluster`, turned into a plan again by :mod:`.work`.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import codes
+from ..plan import Plan
+from ..tables.builders import empty_rows
+from ..tables.data import FodTable
+from ..tables.vectors import VectorTable
+
+FILLED = ("coefficients", "masses")  # of an FOD's table, by kernels
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Array:
+    """An array, and whether it can be written to.
+
+    What arrives over a network may be read-only or not, as it is unpacked, and Numba compiles a
+    kernel once more for each mix of the two.
+    """
+
+    values: NDArray[Any]
+    writeable: bool
+
+    def restored(self) -> NDArray[Any]:
+        array = self.values
+        if self.writeable and not array.flags.writeable:
+            return array.copy()
+        if not self.writeable:
+            array = array.view()
+            array.flags.writeable = False
+        return array
+
+
+@dataclass(slots=True, eq=False)
+class SharedPlan:
+    """What all seed ranges of a run have in common.
+
+    Attributes
+    ----------
+    table, field, settings, regions
+        Those of a plan, see :class:`napari_tractography.tracking.plan.Plan`, with arrays that say
+        whether they can be written to. The arrays of `field` that are those of the table are empty,
+        and so are the table's own that kernels fill.
+    """
+
+    table: Any
+    field: Any
+    settings: codes.Settings
+    regions: Any
+    _plan: Plan | None = field(default=None, repr=False)
+    _making: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @classmethod
+    def of(cls, plan: Plan) -> SharedPlan:
+        """Take what a plan on the host has, without its seeds."""
+        table, nothing = plan.table, np.zeros((0, 0), np.float32)
+        names = _of_table(table)
+        if isinstance(table, FodTable):
+            table = replace(table, coefficients=nothing.view(np.uint16), masses=nothing)
+            names = (*names, *FILLED)
+        bare: dict[str, Any] = dict.fromkeys(names, nothing)
+        field = _packed(plan.field._replace(**bare))
+        return cls(_packed(table), field, plan.settings, _packed(plan.regions))
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.table, self.field, self.settings, self.regions
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.table, self.field, self.settings, self.regions = state
+        self._plan, self._making = None, threading.Lock()
+
+    def plan(
+        self, positions_mm: NDArray[np.float32], given: NDArray[np.float32], first_stream: int
+    ) -> Plan:
+        """Return the plan of some seeds; all plans of a worker have one table.
+
+        Parameters
+        ----------
+        positions_mm : (n_seeds, 3) float32
+            RAS+ mm.
+        given : (n_seeds, 3) or (0, 3) float32
+            Start directions, RAS+.
+        first_stream : int
+            Streamline id of the first seed.
+        """
+        with self._making:
+            if self._plan is None:
+                self._plan = self._without_seeds()
+            plan = self._plan
+        return replace(plan, positions_mm=positions_mm, given=given, first_stream=first_stream)
+
+    def _without_seeds(self) -> Plan:
+        table, arrays = _unpacked(self.table), _unpacked(self.field)
+        of_table = {name: getattr(table, name) for name in _of_table(table)}
+        of_table = {name: _read_only(array) for name, array in of_table.items()}
+        if isinstance(table, FodTable):
+            n_rows, n_coefficients = table.values.shape
+            coefficients, masses = empty_rows(n_rows, n_coefficients, table.change.shape[1])
+            table = replace(table, coefficients=coefficients, masses=masses)
+            of_table |= {"coefficients": coefficients, "masses": masses}
+        nowhere = np.zeros((0, 3), np.float32)
+        return Plan(
+            positions_mm=nowhere,
+            given=nowhere,
+            table=table,
+            field=arrays._replace(**of_table),
+            settings=self.settings,
+            regions=_unpacked(self.regions),
+        )
+
+
+def _of_table(table: FodTable | VectorTable) -> tuple[str, ...]:
+    """Return the names of the large arrays that a field has of its table, read-only."""
+    return ("voxel_rows", "values" if isinstance(table, FodTable) else "vectors")
+
+
+def _packed(value: Any) -> Any:
+    """Mark each array of a record, and of records in it, as writeable or not."""
+    if isinstance(value, np.ndarray):
+        return _Array(value, value.flags.writeable)
+    return _rebuilt(value, _packed)
+
+
+def _unpacked(value: Any) -> Any:
+    return value.restored() if isinstance(value, _Array) else _rebuilt(value, _unpacked)
+
+
+def _rebuilt(value: Any, change: Any) -> Any:
+    """Return a record with each of its values changed; anything else as it is."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(change, value))
+    if isinstance(value, FodTable | VectorTable):
+        names = value.__dataclass_fields__
+        return replace(value, **{name: change(getattr(value, name)) for name in names})
+    return value
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,56 @@
+"""What a worker has installed, beside what is installed here.
+
+Imports nothing of this package or others, so that a worker that lacks them can say so.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+# What can change a bit of the streamlines, and what carries them.
+PACKAGES = ("napari-tractography", "numpy", "numba", "llvmlite", "distributed")
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that tasks depend on."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # a source tree on the path, not installed
+            continue
+    return found
+
+
+def differing_versions(here: Mapping[str, str], workers: Mapping[str, Mapping[str, str]]) -> str:
+    """Return which versions of workers are not those here, as "numba 0.62 here, 0.61 on tcp://...".
+
+    Parameters
+    ----------
+    here : mapping of str to str
+        By package.
+    workers : mapping of str to mapping
+        The same, by the worker's address.
+
+    Returns
+    -------
+    str
+        "" where all are the same.
+    """
+    others: dict[tuple[str, str], list[str]] = {}
+    for address, there in workers.items():
+        for name in sorted({*here, *there}):
+            if there.get(name) != here.get(name):
+                others.setdefault((name, there.get(name, "absent")), []).append(address)
+    return "; ".join(
+        f"{name} {here.get(name, 'absent')} here, {number} on {_some(addresses)}"
+        for (name, number), addresses in others.items()
+    )
+
+
+def _some(addresses: list[str]) -> str:
+    """Name one worker, and how many more there are."""
+    more = len(addresses) - 1
+    return addresses[0] + (f" and {more} more" if more else "")

@@ -1,0 +1,247 @@
+"""Images as sources: chosen, tracked in, with scales that are sliders, and units of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import dask.array
+import numpy as np
+import pytest
+import zarr
+from napari.layers import Image
+from qtpy.QtCore import Qt
+
+from napari_tractography.grid import Grid
+from napari_tractography.image_phantoms import ImagePhantom, Tube, draw
+from napari_tractography.plugin.layers.sources.images import (
+    WorkedOut,
+    fod_of_image,
+    is_image_source,
+    settings_of,
+)
+from napari_tractography.plugin.panel.widgets.controls import label_of
+from napari_tractography.plugin.space.display import DisplaySpace
+
+from ...hands import Mouse
+
+TUBE = Tube(shape=(48, 48, 20), inner_vox=8.0, outer_vox=22.0)
+# Of axes (z, y, x), across the first.
+IN_PLANE = np.array([[1, 0, 0], [0, 0.8, -0.6], [0, 0.6, 0.8]])
+IN_WALL = (0.3, 0.0, 0.0)  # mm: 15 voxels of 20 um from the middle
+
+
+@pytest.fixture(scope="module")
+def tube() -> ImagePhantom:
+    """A small tube of 20 um voxels, its middle at the origin."""
+    return draw(TUBE)
+
+
+def image_layer(tube: ImagePhantom, **changes: Any) -> Image:
+    """The image as a layer in um, axes (z, y, x)."""
+    space = DisplaySpace.of(tube.grid)
+    look: dict[str, Any] = {
+        "name": "tube",
+        "scale": space.scale,
+        "translate": space.translate,
+        "units": ("um",) * 3,
+    }
+    data = changes.pop("data", np.ascontiguousarray(tube.image.T))
+    return Image(data, **{**look, **changes})
+
+
+def pyramid(tube: ImagePhantom) -> list[Any]:
+    """Three arrays of the same image, as OME-Zarr readers give them: of Zarr, of Dask."""
+    whole = zarr.create_array(
+        store={}, shape=tube.image.T.shape, chunks=(16, 16, 16), dtype=tube.image.dtype
+    )
+    whole[:] = tube.image.T
+    coarse = tube.image.T.reshape(10, 2, 24, 2, 24, 2).mean(axis=(1, 3, 5))
+    return [whole, dask.array.from_array(coarse.astype(np.uint8), chunks=12)]
+
+
+def choose(panel: Any, layer: Image) -> None:
+    """Add an image and choose it, as a person does."""
+    panel.viewer.add_layer(layer)
+    assert layer in panel.fod_choice.choices
+    panel.fod_choice.value = layer
+
+
+def test_an_image_is_tracked_in_where_it_is_clicked(
+    open_window: Any, tube: ImagePhantom, settle: Any, notes: list[str]
+) -> None:
+    panel = open_window()
+    choose(panel, image_layer(tube))
+    panel.viewer.reset_view()
+    panel.set_parameters(n_per_seed=10)
+    mouse = Mouse(panel.viewer)
+    z = float(panel.viewer.dims.point[0])
+    mouse.click((z, 0.0, 300.0), Qt.KeyboardModifier.ShiftModifier)
+    np.testing.assert_allclose(panel.session.seed_positions_mm()[0, :2], (0.3, 0.0), atol=0.004)
+    panel.run_button.click()
+    settle(panel)
+    t = panel.session.tractogram
+    assert len(t) == 10
+    radius = np.linalg.norm(t.points[:, :2], axis=1) / 0.02
+    assert radius.min() > 6  # in the wall, within the reach of the filters
+    along = np.concatenate([np.diff(line, axis=0) for line in t])
+    truth = tube.directions(np.concatenate([line[:-1] for line in t]))
+    known = np.isfinite(truth).all(axis=1)
+    cosine = np.abs((along * truth).sum(axis=1)) / np.linalg.norm(along, axis=1)
+    assert np.median(np.rad2deg(np.arccos(np.clip(cosine[known], 0, 1)))) < 12
+    assert "µm" in panel.results.label.text()
+    mouse.drag((z, 0.0, 300.0), (z, 300.0, 0.0))
+    np.testing.assert_allclose(panel.session.seed_positions_mm()[0, :2], (0.0, 0.3), atol=0.008)
+    assert not notes
+
+
+def test_lengths_are_shown_in_the_unit_of_the_volume(
+    open_model: Any, tube: ImagePhantom, cross: Any
+) -> None:
+    panel = open_model(cross, prepared=False)
+    step = next(c for c in panel.tracking.main if c.name == "step_mm")
+    radius = next(c for c in panel.seeding if c.name == "radius_mm")
+    before = step.box.value(), radius.box.value()
+    choose(panel, image_layer(tube))
+    assert label_of(panel.tracking.main_form, step).text() == "Step (µm)"
+    assert step.box.value() == pytest.approx(1000 * panel.session.parameters.step_mm)
+    assert 1 <= step.box.value() <= 20  # a part of a voxel of 20 um
+    assert radius.label == "Seed radius (µm)"
+    assert radius.box.value() == pytest.approx(20)
+    step.box.setValue(7.0)
+    assert panel.session.parameters.step_mm == pytest.approx(0.007)
+    assert "20 x 20 x 20 µm" in panel.data.kind.text()
+    assert [str(unit) for unit in panel.session.ensure_seeds_layer().units] == ["micrometer"] * 3
+    panel.tracking.reset.click()
+    panel.fod_choice.value = panel.viewer.layers[0]
+    assert label_of(panel.tracking.main_form, step).text() == "Step (mm)"
+    assert (step.box.value(), radius.box.value()) == before
+    assert str(panel.session.seeds_layer.units[0]) == "millimeter"
+
+
+def test_zarr_dask_and_several_scales_give_the_fibres_of_numpy(tube: ImagePhantom) -> None:
+    layer = image_layer(tube)
+    settings = settings_of(layer)
+    wanted = fod_of_image(layer, settings)
+    centre = np.argwhere(tube.fibres)[::97]
+    for data in (pyramid(tube)[0], dask.array.from_array(tube.image.T, chunks=16), pyramid(tube)):
+        other = image_layer(tube, data=data, multiscale=isinstance(data, list))
+        found = fod_of_image(other, settings)
+        assert found.grid == wanted.grid
+        assert found.grid.unit == "um"
+        rows = found.voxel_rows[tuple(centre.T)], wanted.voxel_rows[tuple(centre.T)]
+        np.testing.assert_array_equal(rows[0] >= 0, rows[1] >= 0)
+        np.testing.assert_array_equal(
+            found.vectors.numbers[rows[0]], wanted.vectors.numbers[rows[1]]
+        )
+
+
+def test_a_slider_finds_the_fibres_anew(
+    open_model: Any, tube: ImagePhantom, qtbot: Any, notes: list[str]
+) -> None:
+    panel = open_model()
+    layer = image_layer(tube)
+    choose(panel, layer)
+    image = panel.data.image
+    assert not image.isHidden()
+    first = panel.session.fod
+    changes: list[None] = []
+    panel.session.changed.connect(lambda: changes.append(None))
+    _, rho, fibres = image.controls
+    rho.slider.setValue(rho.slider.value() + 4)
+    fibres.value = "bright"
+    qtbot.waitUntil(lambda: panel.session.fod is not first)
+    assert settings_of(layer).rho_vox == pytest.approx(5.0)
+    assert settings_of(layer).fibres == "bright"
+    assert changes
+    second = panel.session.fod
+    rho.box.setValue(40.0)  # beyond the image
+    qtbot.waitUntil(lambda: bool(notes))
+    assert "rho" in notes[0]
+    assert panel.session.fod is second
+    assert rho.value == pytest.approx(5.0)
+    panel.fod_choice.value = None
+    assert image.isHidden()
+
+
+def test_an_image_without_a_scale_is_asked_for_it_once(open_model: Any, tube: ImagePhantom) -> None:
+    panel = open_model()
+    layer = image_layer(tube, scale=(1, 1, 1), translate=(0, 0, 0), units=None)
+    choose(panel, layer)
+    image = panel.data.image
+    assert not image.ask.isHidden()
+    assert "a voxel counts as 1" in image.ask.text()
+    assert panel.session.fod.grid.unit == "voxel"
+    step = next(c for c in panel.tracking.main if c.name == "step_mm")
+    assert step.label == "Step (vx)"
+    image.size.setValue(20.0)
+    image.unit.setCurrentIndex(image.unit.findData("um"))
+    image.set_size.click()
+    assert image.scale_row.isHidden()
+    assert image.ask.isHidden()
+    np.testing.assert_allclose(layer.scale, 20)
+    assert str(layer.units[0]) == "micrometer"
+    grid = panel.session.fod.grid
+    assert grid.unit == "um"
+    np.testing.assert_allclose(grid.voxel_sizes_mm, 0.02)
+    assert step.label == "Step (µm)"
+    assert panel.session.space == DisplaySpace.of(grid)
+
+
+def test_what_has_been_worked_out_is_shown_as_a_layer(
+    open_model: Any, tube: ImagePhantom, settle: Any
+) -> None:
+    panel = open_model()
+    choose(panel, image_layer(tube))
+    panel.set_parameters(n_per_seed=5)
+    panel.data.image.show_blocks.setChecked(True)
+    (layer,) = (x for x in panel.viewer.layers if isinstance(x, WorkedOut))
+    assert not layer.data.any()
+    low, high = layer.extent.world
+    panel.session.add_seeds_mm(np.array([IN_WALL]))
+    panel.run_button.click()
+    settle(panel)
+    assert layer.data.any()
+    image = panel.session.fod_layer.extent.world
+    assert (low >= image[0] - 1e-3).all()
+    assert (high <= image[1] + 1e-3).all()
+    panel.data.image.show_blocks.setChecked(False)
+    assert layer not in panel.viewer.layers
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param({"data": np.ones((4, 5, 6, 7))}, "4 dimensions", id="time series"),
+        pytest.param({"data": np.eye(9)}, "2 dimensions", id="one slice"),
+        pytest.param({"data": np.full((30, 30, 30), 7.0)}, "7.0 everywhere", id="flat"),
+        pytest.param({"rotate": IN_PLANE}, "turned or sheared", id="turned"),
+        pytest.param({"units": ("um", "um", "mm")}, "give all the same", id="units"),
+    ],
+)
+def test_what_cannot_be_a_source_is_refused_with_a_sentence(
+    open_model: Any, tube: ImagePhantom, notes: list[str], change: dict[str, Any], said: str
+) -> None:
+    panel = open_model()
+    if np.ndim(change.get("data", np.ones((1, 1, 1)))) != 3:
+        change = {**change, "scale": None, "translate": None, "units": None}
+    layer = image_layer(tube, **change)
+    choose(panel, layer)
+    assert panel.session.fod_layer is None
+    assert panel.fod_choice.value is None
+    assert not is_image_source(layer)
+    (note,) = notes
+    assert said in note
+    assert note.startswith("error: ")
+
+
+def test_a_grid_in_micrometres_makes_the_round_trip() -> None:
+    affine = np.diag([-0.02, 0.01, 0.03, 1.0])
+    grid = Grid((5, 6, 7), affine, unit="um")
+    space = DisplaySpace.of(grid)
+    np.testing.assert_allclose(space.scale, (30, 10, 20))
+    points = np.random.default_rng(2).normal(size=(9, 3))
+    np.testing.assert_allclose(space.to_display(points), 1000 * points[:, ::-1], rtol=1e-6)
+    np.testing.assert_allclose(space.to_world(space.to_display(points)), points, atol=1e-6)
+    assert space.units == ("um",) * 3
+    assert replace(space, unit="mm") != space

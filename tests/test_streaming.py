@@ -1,0 +1,236 @@
+"""Streamlines written as they come: what is in the file, and that it is whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import zipfile
+
+import nibabel as nib
+import numpy as np
+import pytest
+from trx.trx_file_memmap import load as load_trx_python
+
+import napari_tractography as nt
+from napari_tractography.errors import FileError, InvalidParameterError, InvalidSeedsError
+from napari_tractography.files.formats import trx as trx_module
+from napari_tractography.files.formats import trx_stream
+from napari_tractography.grid import Grid
+from napari_tractography.stop import StopReason
+from napari_tractography.streaming import SavedTractogram, compressed, save_chunks
+
+GRID = Grid(
+    (40, 50, 30),
+    [[-1.9, 0.3, 0.1, 90.5], [0.4, 2.1, 0.2, -126.25], [-0.2, -0.1, 2.9, -72.0], [0, 0, 0, 1]],
+)
+ENDINGS = [".tck", ".trk", ".trx", ".vtk"]
+
+
+def chunk(seed: int, counts=(5, 2, 40, 1)) -> nt.Tractogram:
+    """Streamlines of random points, from seeds of a high number on."""
+    random = np.random.default_rng(seed)
+    n = len(counts)
+    return nt.Tractogram(
+        random.uniform(-120, 120, size=(sum(counts), 3)),
+        np.concatenate([[0], np.cumsum(np.array(counts, dtype=np.int64))]),
+        seed_index=2**24 - 6 + 10 * seed + np.arange(n),
+        stop_reasons=random.integers(1, 9, size=(n, 2)),
+        lengths_mm=random.uniform(1, 200, size=n),
+        tally={StopReason.LOW_PROBABILITY: n},
+        n_seeds=2 * n,
+    )
+
+
+@pytest.fixture
+def chunks() -> list[nt.Tractogram]:
+    """Three chunks; the second holds no streamline."""
+    return [chunk(0), nt.Tractogram.empty(), chunk(1, (3, 7))]
+
+
+@pytest.fixture
+def whole(chunks) -> nt.Tractogram:
+    return nt.Tractogram.concatenate(chunks)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_file_is_that_of_all_chunks_at_once(tmp_path, chunks, whole, ending):
+    save_chunks(iter(chunks), tmp_path / f"a{ending}", reference=GRID)
+    whole.save(tmp_path / f"b{ending}", reference=GRID)
+    assert sorted(os.listdir(tmp_path)) == [f"a{ending}", f"b{ending}"]
+    streamed, at_once = (nt.load_tractogram(tmp_path / f"{name}{ending}") for name in "ab")
+    assert streamed.digest() == at_once.digest()
+    np.testing.assert_array_equal(streamed.seed_index, at_once.seed_index)
+    np.testing.assert_array_equal(streamed.stop_reasons, at_once.stop_reasons)
+    np.testing.assert_array_equal(streamed.lengths_mm, at_once.lengths_mm)
+    if ending == ".tck":
+        assert (tmp_path / "a.tck").read_bytes() == (tmp_path / "b.tck").read_bytes()
+
+
+def test_other_programs_read_them(tmp_path, chunks, whole):
+    for ending in (".tck", ".trk", ".trx"):
+        save_chunks(iter(chunks), tmp_path / f"t{ending}", reference=GRID)
+    trk = nib.streamlines.load(tmp_path / "t.trk")
+    assert trk.header["nb_streamlines"] == len(trk.streamlines) == 6
+    np.testing.assert_allclose(trk.streamlines.get_data(), whole.points, rtol=0, atol=1e-4)
+    trx = load_trx_python(str(tmp_path / "t.trx"))
+    np.testing.assert_array_equal(trx.streamlines.get_data(), whole.points)
+    np.testing.assert_array_equal(trx.streamlines._lengths, np.diff(whole.offsets))
+    np.testing.assert_allclose(trx.header["VOXEL_TO_RASMM"], GRID.affine, rtol=1e-6)
+    trx.close()
+    tckinfo = shutil.which("tckinfo")
+    if tckinfo is None:
+        pytest.skip("tckinfo of MRtrix3 is not installed")
+    told = subprocess.run(
+        [tckinfo, "-count", tmp_path / "t.tck"], check=True, capture_output=True, text=True
+    )
+    assert "actual count in file: 6" in told.stdout
+
+
+def test_what_is_known_of_the_file_is_known_of_the_tractogram(tmp_path, chunks, whole):
+    saved = save_chunks(iter(chunks), tmp_path / "t.tck")
+    assert isinstance(saved, SavedTractogram)
+    assert saved.digest() == whole.digest()
+    assert saved.summary() == whole.summary()
+    assert (saved.n_seeds, saved.n_points) == (whole.n_seeds, whole.n_points)
+    np.testing.assert_array_equal(saved.stop_reasons, whole.stop_reasons)
+    np.testing.assert_array_equal(saved.lengths_mm, whole.lengths_mm)
+
+
+def test_half_the_digits_are_half_the_bytes(tmp_path, chunks, whole):
+    saved = save_chunks(iter(chunks), tmp_path / "t.trx", reference=GRID, dtype="float16")
+    assert saved.digest() == whole.digest()  # of what was tracked
+    names = {info.filename: info for info in zipfile.ZipFile(tmp_path / "t.trx").infolist()}
+    assert names["positions.3.float16"].file_size == whole.points.nbytes // 2
+    back = nt.load_tractogram(tmp_path / "t.trx")
+    # Half floats have 11 digits: from 64 to 128 mm they are 1/16 mm apart.
+    np.testing.assert_allclose(back.points, whole.points, rtol=0, atol=1 / 32)
+    np.testing.assert_array_equal(back.offsets, whole.offsets)
+
+
+def test_compression_keeps_to_its_tolerance(tmp_path):
+    angle = np.linspace(0, np.pi, 200)
+    arc = np.stack([30 * np.cos(angle), 30 * np.sin(angle), angle], axis=1)
+    lines = nt.Tractogram.from_streamlines([arc, arc + 1.0])
+    fewer = compressed(lines, 0.1)
+    assert 4 < fewer.n_points / 2 < 60
+    np.testing.assert_array_equal(fewer.lengths_mm, lines.lengths_mm)
+    for line, kept in zip(lines, fewer, strict=True):
+        np.testing.assert_array_equal(kept[[0, -1]], line[[0, -1]])
+        assert _distances(line, kept).max() <= 0.1 + 1e-5  # float32
+    save_chunks([lines], tmp_path / "t.tck", tolerance_mm=0.1)
+    assert nt.load_tractogram(tmp_path / "t.tck").digest() == fewer.digest()
+
+
+def _distances(points, line) -> np.ndarray:
+    """Of points from a polyline."""
+    first, along = line[:-1], np.diff(line, axis=0)
+    t = ((points[:, None] - first) * along).sum(-1) / (along**2).sum(-1)
+    nearest = first + np.clip(t, 0, 1)[..., None] * along
+    return np.linalg.norm(points[:, None] - nearest, axis=-1).min(axis=1)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("what", ["a full disk", "a key"])
+def test_what_ends_the_work_leaves_the_older_file_and_nothing_else(tmp_path, chunks, ending, what):
+    path = tmp_path / f"t{ending}"
+    path.write_bytes(b"older")
+
+    def broken():
+        yield chunks[0]
+        if what == "a key":
+            raise KeyboardInterrupt
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(KeyboardInterrupt if what == "a key" else FileError):
+        save_chunks(broken(), path, reference=GRID)
+    assert os.listdir(tmp_path) == [path.name]
+    assert path.read_bytes() == b"older"
+
+
+def test_no_streamlines_are_no_file(tmp_path):
+    with pytest.raises(InvalidSeedsError, match=r"No streamlines.* Nothing was written\."):
+        save_chunks([nt.Tractogram.empty()], tmp_path / "t.trx", reference=GRID)
+    assert not os.listdir(tmp_path)
+
+
+def test_impossible_wishes_are_told_before_the_work(tmp_path):
+    def never():
+        raise AssertionError("the work was begun")
+        yield
+
+    with pytest.raises(InvalidParameterError, match=r"float8.*choose one of float32, float16"):
+        save_chunks(never(), tmp_path / "t.trx", dtype="float8")
+    with pytest.raises(InvalidParameterError, match=r"\.tck files hold points as float32"):
+        save_chunks(never(), tmp_path / "t.tck", dtype="float16")
+    with pytest.raises(InvalidParameterError, match="tolerance of 0 mm is impossible"):
+        save_chunks(never(), tmp_path / "t.tck", tolerance_mm=0.0)
+    with pytest.raises(FileError, match="reference=fod"):
+        save_chunks(never(), tmp_path / "t.trk")
+
+
+# ------------------------------------------------------------------------------ read where it lies
+
+
+def test_points_of_a_large_file_are_not_copied(tmp_path, chunks, whole, monkeypatch):
+    monkeypatch.setattr(trx_module, "MAPPED_FROM", 0)
+    save_chunks(iter(chunks), tmp_path / "t.trx", reference=GRID)
+    back = nt.load_tractogram(tmp_path / "t.trx")
+    assert back.digest() == whole.digest()
+    np.testing.assert_array_equal(back.seed_index, whole.seed_index)
+    np.testing.assert_array_equal(back.lengths_mm, whole.lengths_mm)
+    assert _is_mapped(back.points)
+    assert back.points.flags.aligned
+
+
+@pytest.mark.parametrize("how", ["float16", "deflated", "of trx-python"])
+def test_what_cannot_be_mapped_is_read(tmp_path, chunks, whole, monkeypatch, how):
+    path = tmp_path / "t.trx"
+    if how == "of trx-python":
+        whole.save(path, reference=GRID)
+    else:
+        save_chunks(iter(chunks), path, dtype="float16" if how == "float16" else "float32")
+    if how == "deflated":
+        with zipfile.ZipFile(path) as stored:
+            content = {name: stored.read(name) for name in stored.namelist()}
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in content.items():
+                archive.writestr(name, data)
+    plain = nt.load_tractogram(path)
+    monkeypatch.setattr(trx_module, "MAPPED_FROM", 0)
+    back = nt.load_tractogram(path)
+    assert back.digest() == plain.digest()
+    np.testing.assert_array_equal(back.offsets, whole.offsets)
+    np.testing.assert_array_equal(back.seed_index, whole.seed_index)
+
+
+def test_a_damaged_large_file_is_refused(tmp_path, chunks, monkeypatch):
+    monkeypatch.setattr(trx_module, "MAPPED_FROM", 0)
+    path = tmp_path / "t.trx"
+    save_chunks(iter(chunks), path)
+    with zipfile.ZipFile(path) as stored:
+        content = {name: stored.read(name) for name in stored.namelist()}
+    header = json.loads(content["header.json"])
+    content["header.json"] = json.dumps({**header, "NB_STREAMLINES": 5}).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+    with pytest.raises(FileError, match="truncated or corrupt"):
+        nt.load_tractogram(path)
+
+
+def test_arrays_of_an_archive_begin_where_they_can_be_mapped(tmp_path, chunks):
+    save_chunks(iter(chunks), tmp_path / "t.trx")
+    with zipfile.ZipFile(tmp_path / "t.trx") as archive:
+        arrays = [info for info in archive.infolist() if info.filename != "header.json"]
+    assert len(arrays) == 5
+    for info in arrays:
+        assert trx_module._address(tmp_path / "t.trx", info) % trx_stream.ALIGNMENT == 0
+
+
+def _is_mapped(array) -> bool:
+    while array is not None and not isinstance(array, np.memmap):
+        array = array.base
+    return array is not None
