@@ -28,8 +28,7 @@ from .units import MM, per_mm, symbol
 
 # By the kind of the FOD: the floor where amplitudes are as usual, and why. FODs that are scaled as
 # MRtrix3's get tckgen's default cutoff. The floor of peaks need not keep out side lobes, of which
-# whoever found them has taken care: half of it gives more valid connections in a phantom, with and
-# without noise, by every algorithm, and a density nearer to iFOD2's, see docs/concepts.md. The
+# whoever found them has taken care: half of it, which matters little, see docs/concepts.md. The
 # amplitude of tensors is FA in whatever unit they come.
 FLOORS = {
     "sh": (0.1, "the FOD is scaled as MRtrix3's"),
