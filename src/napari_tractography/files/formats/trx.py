@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import zipfile
 from pathlib import Path
 
 import numpy as np
 
+from ...errors import FileError
 from ...grid import Grid
 from .sequences import arrays_of, image_size, sequence
 from .streamlines import StreamlineArrays
@@ -50,11 +52,23 @@ def read_trx(path: Path) -> StreamlineArrays:
 
     Unpacked first: trx-python maps a packed file for writing, which fails where it is read-only,
     and reads compressed ones wrongly.
+
+    Raises
+    ------
+    FileError
+        When there is no room for what it unpacks to.
     """
     from trx.trx_file_memmap import load_from_directory
 
     with tempfile.TemporaryDirectory(prefix="trx_") as folder:
         with zipfile.ZipFile(path) as archive:
+            wanted = sum(entry.file_size for entry in archive.infolist())
+            free = shutil.disk_usage(folder).free
+            if wanted > free:  # a small archive may hold gigabytes
+                raise FileError(
+                    f"{path} unpacks to {wanted / 1e9:.1f} GB and {folder} has room for "
+                    f"{free / 1e9:.1f} GB; make room there, or set TMPDIR to another folder."
+                )
             archive.extractall(folder)
         trx = load_from_directory(folder)
         try:
