@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,19 @@ def kernels_are_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests wait for kernels that are not on the disk, and start no processes that compile them."""
     monkeypatch.setattr(kernels, "in_a_process", False)
     monkeypatch.setattr(selection_kernels, "in_a_process", False)
+
+
+@pytest.fixture(scope="session")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The wheel and the source archive, built once: "whl" and "gz" to their paths."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)],
+        cwd=Path(__file__).resolve().parents[1],
+        check=True,
+        capture_output=True,
+    )
+    return {path.name.rpartition(".")[2]: path for path in folder.iterdir()}
 
 
 @pytest.fixture(scope="session")

@@ -36,13 +36,23 @@ def bytes_to_keep(root: Path = Path("/")) -> int:
     root : Path
         Where the system's folders `proc` and `sys` are.
     """
+    whole, few = memory_bytes(root), 1 << 29
+    return max(whole // 10, min(few, whole // 4)) if whole else few
+
+
+def memory_bytes(root: Path = Path("/")) -> int:
+    """Return how many bytes of memory this process may use; 0 where the system does not tell.
+
+    Parameters
+    ----------
+    root : Path
+        As in :func:`bytes_to_keep`.
+    """
     try:
         physical = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     except (AttributeError, OSError, ValueError):  # as on Windows
         physical = []
-    whole = min([*physical, *_cgroup_limits(root)], default=0)
-    few = 1 << 29
-    return max(whole // 10, min(few, whole // 4)) if whole else few
+    return min([*physical, *_cgroup_limits(root)], default=0)
 
 
 def _cgroup_limits(root: Path) -> Iterator[int]:

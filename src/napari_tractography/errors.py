@@ -8,9 +8,27 @@ from __future__ import annotations
 
 from typing import Any
 
+# A message quotes what files and people say, however much that is: of more than this, its
+# beginning and its end are kept, with what is wrong and the remedy.
+MOST_CHARACTERS = 800
+END_CHARACTERS = 250
+
 
 class TractographyError(Exception):
-    """Base class: catching it catches every error that this package raises on purpose."""
+    """Base class: catching it catches every error that this package raises on purpose.
+
+    Its message is one line of at most :data:`MOST_CHARACTERS` characters.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(_shortened(message))
+
+
+def _shortened(message: str) -> str:
+    line = " ".join(message.splitlines()) if len(message.splitlines()) > 1 else message
+    if len(line) <= MOST_CHARACTERS:
+        return line
+    return f"{line[: MOST_CHARACTERS - END_CHARACTERS - 5]} ... {line[-END_CHARACTERS:]}"
 
 
 class InvalidFodError(TractographyError, ValueError):

@@ -57,11 +57,13 @@ class Grid:
                 f"The affine must be 4 x 4 finite numbers, not of shape {matrix.shape} with "
                 f"{int((~np.isfinite(matrix)).sum())} non-finite values; repair the file's header."
             )
-        edges = np.linalg.norm(matrix[:3, :3], axis=0)
-        relative = abs(np.linalg.det(matrix[:3, :3])) / max(float(np.prod(edges)), 1e-300)
+        with np.errstate(all="ignore"):  # of numbers that large nothing is left
+            edges = np.linalg.norm(matrix[:3, :3], axis=0)
+            relative = abs(np.linalg.det(matrix[:3, :3])) / max(float(np.prod(edges)), 1e-300)
+            shown = matrix.round(4).tolist()
         if not relative > MIN_RELATIVE_DETERMINANT or not np.allclose(matrix[3], (0, 0, 0, 1)):
             raise InvalidGridError(
-                f"The affine {matrix.round(4).tolist()} is singular: voxels would have no volume; "
+                f"The affine {shown} is singular: voxels would have no volume; "
                 "repair the file's header (mrinfo or nib-ls show it)."
             )
         matrix.flags.writeable = False

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import DeviceArray, as_native, host_array, library_of, on_its_device
+from .buffers import memory_bytes
 from .errors import InvalidMaskError, InvalidSeedsError
 from .grid import Grid
 from .interface import interface_points
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .tissues import Tissues
 
 MAX_SEEDS = 2**32  # the streamline id is one 32-bit word of the random counter
+BYTES_A_SEED = 64  # at least, while seeds are drawn: numbers, counters, random words, positions
 
 
 class Seeds:
@@ -52,7 +54,7 @@ class Seeds:
     def __init__(self, positions_mm: ArrayLike, directions: ArrayLike | None = None) -> None:
         given = as_native(positions_mm)
         library = library_of(given)
-        with on_its_device(given):
+        with on_its_device(given), np.errstate(over="ignore"):  # it is infinite then
             positions = library.atleast_2d(library.ascontiguousarray(given, dtype=np.float32))
             n_bad = 0
             if positions.ndim == 2:
@@ -339,6 +341,12 @@ def _units(directions: ArrayLike, n: int) -> DeviceArray:
 def _count(n: int) -> int:
     if not 1 <= n <= MAX_SEEDS or int(n) != n:
         raise InvalidSeedsError(f"{n} seeds were asked for; ask for 1 to 2^32.")
+    whole = memory_bytes()
+    if whole and n * BYTES_A_SEED > whole:
+        raise InvalidSeedsError(
+            f"{n:,} seeds take {n * BYTES_A_SEED / 1e9:.1f} GB of memory and this machine has "
+            f"{whole / 1e9:.1f} GB; track fewer at a time."
+        )
     return int(n)
 
 

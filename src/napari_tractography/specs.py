@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import InvalidParameterError
 from .tracking.algorithms import ALGORITHMS, users_of
 from .tracking.algorithms.row import Algorithm
+
+LARGEST_SHOWN = 1e300  # whole numbers beyond are no floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +110,11 @@ class ParameterSpec:
         if (
             self.minimum is not None
             and self.maximum is not None
-            and not (math.isfinite(typed) and self.minimum <= typed <= self.maximum)
+            and not self.minimum <= typed <= self.maximum  # as of NaN
         ):
+            shown = f"{value:g}" if abs(typed) < LARGEST_SHOWN else "a number that large"
             raise InvalidParameterError(
-                f"{self.name} = {value:g}{unit} is out of range; "
+                f"{self.name} = {shown}{unit} is out of range; "
                 f"choose {self.minimum:g} to {self.maximum:g}{unit}."
             )
         return typed

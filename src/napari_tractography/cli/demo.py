@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ..errors import MissingPackageError
+
 
 def add_demo(commands: Any) -> None:
     """Add the sub-command to the parser of the command."""
@@ -24,7 +26,19 @@ def add_demo(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Open napari; return the exit code."""
-    from ..plugin.demo import run_demo  # the only command that needs a screen
+    """Open napari; return the exit code.
+
+    Raises
+    ------
+    MissingPackageError
+        Without a Qt binding, which a plugin must not choose for its users.
+    """
+    try:
+        from ..plugin.demo import run_demo  # the only command that needs a screen
+    except ImportError as error:
+        raise MissingPackageError(
+            "The demonstration needs napari with a Qt binding; install one, such as with "
+            f"pip install 'napari-tractography[all]' ({error})."
+        ) from None
 
     return run_demo(options.fod, None if options.output is None else Path(options.output))

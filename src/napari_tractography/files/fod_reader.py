@@ -86,6 +86,7 @@ class FodReader:
         self.grid = grid_of(stored)
         check_numeric(stored, InvalidFodError)
         stored.check_size()  # before memory is allocated for the map
+        stored.check_memory(math.prod(self._shape[:3]) * np.dtype(np.float32).itemsize)
         self._kind = KINDS[SH.name if kind == AUTO else kind]
         self._axes, self._order = axes, order or ""
         self._stored = stored
@@ -157,6 +158,7 @@ class FodReader:
                 packed = pack_voxels(numbers, stored, self._flat)
             else:
                 packed = None
+                stored.check_memory(math.prod(self._shape) * np.dtype(np.float32).itemsize)
                 flat = np.empty(math.prod(self._shape), np.float32)
                 numbers.read(flat)
         if packed is not None:
@@ -172,6 +174,7 @@ class FodReader:
     def _read_vectors(self, *, hashed: bool) -> tuple[Fod, str]:
         """Read peaks or tensors; see :meth:`read`."""
         stored = self._stored
+        stored.check_memory(math.prod(stored.shape) * np.dtype(np.float32).itemsize)
         flat = np.empty(math.prod(stored.shape), np.float32)
         with stored.opened(hashed=hashed, cancelled=self.cancelled) as numbers:
             self._numbers = numbers

@@ -43,6 +43,7 @@ def _nifti_header(path: Path) -> StoredImage:
         HeaderDataError,
         OSError,
         EOFError,
+        OverflowError,  # an offset of infinity
         ValueError,
         KeyError,
         AttributeError,

@@ -18,6 +18,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ..buffers import memory_bytes
 from ..errors import FileError
 from .hashing import BLOCK_BYTES, HashedStream, sha256_of
 from .inflating import GzipStream
@@ -100,6 +101,7 @@ class StoredImage:
         self, dtype: DTypeLike = np.float32, *, hashed: bool = True
     ) -> tuple[NDArray[Any], str]:
         """Read the values as :meth:`read` does; also return the SHA-256 of `path`, or ""."""
+        self.check_memory(math.prod(self.shape) * np.dtype(dtype).itemsize)
         with self.opened(hashed=hashed) as numbers:
             flat = np.empty(math.prod(self.shape), dtype=np.dtype(dtype))
             numbers.read(flat)
@@ -139,6 +141,25 @@ class StoredImage:
                 f"{self.path} is truncated: {' x '.join(map(str, self.shape))} {self.dtype} "
                 f"need {self.offset + self.n_bytes} bytes, {self.data_path.name} has "
                 f"{present}; copy or export it again."
+            )
+
+    def check_memory(self, n_bytes: int) -> None:
+        """Check that what is to be kept of the image fits into the memory of this machine.
+
+        A few megabytes of gzip may hold gigabytes, and a system out of memory ends programs
+        without a word.
+
+        Raises
+        ------
+        FileError
+            When it is more than there is in all.
+        """
+        whole = memory_bytes()
+        if whole and n_bytes > whole:
+            raise FileError(
+                f"{self.path} of shape {' x '.join(map(str, self.shape))} takes "
+                f"{n_bytes / 1e9:.1f} GB of memory and this machine has {whole / 1e9:.1f} GB; "
+                "crop it first (mrgrid FILE crop), or use a larger machine."
             )
 
     @contextmanager

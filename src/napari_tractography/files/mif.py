@@ -22,6 +22,9 @@ MAGIC = b"mrtrix image"
 MAX_HEADER_BYTES = 1 << 26  # headers hold gradient tables and histories, never this much
 REQUIRED = ("dim", "vox", "layout", "datatype", "file")
 KINDS = {"int": "i", "uint": "u", "float": "f"}
+MAX_AXES = 16  # of an image; arrays of NumPy may have 32
+MAX_EXTENT = 1 << 40  # of an axis; no file system holds this much
+MAX_OFFSET = 1 << 62  # in bytes, what a file can be asked for
 BITS = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (16, 32, 64)}
 
 
@@ -40,7 +43,7 @@ def read_mif_header(path: Path) -> StoredImage:
         if key not in entries:
             raise FileError(f"{path} has no {key!r} in its header; write it again with mrconvert.")
     shape = tuple(_whole(path, "dim", text) for text in _items(entries["dim"][0]))
-    if not shape or min(shape) < 1:
+    if not 0 < len(shape) <= MAX_AXES or min(shape) < 1 or max(shape) > MAX_EXTENT:
         raise _bad(path, "dim", entries["dim"][0])
     order, flipped = _layout(path, entries["layout"][0], len(shape))
     slope, intercept = 1.0, 0.0
@@ -128,7 +131,7 @@ def _numbers(path: Path, key: str, values: list[str]) -> list[float]:
 def _layout(path: Path, text: str, n_axes: int) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     """Turn "-0,+2,+1" (sign and rank of each axis) into axes by rank, and which run backwards."""
     items = _items(text)
-    if not all(re.fullmatch(r"[+-]?\d+", item) for item in items):
+    if not all(re.fullmatch(r"[+-]?\d{1,9}", item) for item in items):
         raise _bad(path, "layout", text)
     ranks = [abs(int(item)) for item in items]
     if sorted(ranks) != list(range(n_axes)):
@@ -138,7 +141,7 @@ def _layout(path: Path, text: str, n_axes: int) -> tuple[tuple[int, ...], tuple[
 
 
 def _dtype(path: Path, text: str) -> np.dtype[np.generic]:
-    match = re.fullmatch(r"(bit)|(c?)(float|u?int)(\d+)(le|be)?", text.strip().lower())
+    match = re.fullmatch(r"(bit)|(c?)(float|u?int)(\d{1,4})(le|be)?", text.strip().lower())
     if match is None or (match[3] and int(match[4]) not in BITS[match[3]]):
         raise FileError(
             f"{path} has the unknown datatype {text!r}; "
@@ -188,14 +191,19 @@ def _data_file(path: Path, text: str) -> tuple[Path, int]:
     match = re.fullmatch(r"(\S.*?)(?:\s+(\d+))?", text)
     if match is None:
         raise _bad(path, "file", text)
-    name, offset = match[1], int(match[2] or 0)
+    name, offset = match[1], _whole(path, "file", match[2] or "0")
+    if offset > MAX_OFFSET:
+        raise _bad(path, "file", text)
     if name == ".":
         if offset < len(MAGIC):
             raise _bad(path, "file", text)
         return path, offset
     data_path = path.parent / name
-    if not data_path.is_file():
-        raise FileError(
-            f"{path} keeps its data in {data_path}, which does not exist; copy that file too."
-        )
-    return data_path, offset
+    try:
+        if data_path.is_file():
+            return data_path, offset
+    except (OSError, ValueError):  # a name too long for the system, a NUL character
+        raise _bad(path, "file", text) from None
+    raise FileError(
+        f"{path} keeps its data in {data_path}, which does not exist; copy that file too."
+    )

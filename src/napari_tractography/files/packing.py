@@ -84,6 +84,7 @@ def pack_volumes(
             cells_now, places_now = _find(stored, is_new)
             cells, places = np.append(cells, cells_now), np.append(places, places_now)
             is_finite = np.append(is_finite, np.ones(len(cells_now), np.bool_))
+            stored.check_memory(len(cells) * n_coefficients * volume.itemsize)
             columns.grow(len(cells))
         column = volume.take(places)
         is_finite &= np.isfinite(column)
@@ -117,7 +118,7 @@ def pack_voxels(
     n_coefficients = stored.shape[3]
     buffer = np.empty((max(BUFFER_VALUES // n_coefficients, 1), n_coefficients), np.float32)
     parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []  # places in the file, values
-    n_invalid = 0
+    n_invalid = n_kept = 0
     for first in range(0, isotropic.size, len(buffer)):
         chunk = buffer[: isotropic.size - first]
         numbers.read(chunk.reshape(-1))
@@ -131,6 +132,8 @@ def pack_voxels(
             whole = is_finite.all(axis=1)
             n_invalid += len(used) - int(whole.sum())
             used, values = used[whole], values[whole]
+        n_kept += len(used)
+        stored.check_memory(n_kept * n_coefficients * values.itemsize)
         isotropic[first + used] = values[:, 0]
         parts.append((first + used, values))
     in_file = np.zeros(isotropic.size, np.bool_)

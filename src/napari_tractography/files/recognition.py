@@ -133,7 +133,7 @@ def _sample(stored: StoredImage, n_volumes: int) -> NDArray[np.float32]:
     n_voxels = math.prod(stored.shape[:3])
     n_first = n_volumes if n_voxels * n_volumes <= MAX_VALUES else min(n_volumes, N_FIRST)
     order = stored.order_of(4)
-    is_streamed = not stored.flipped[3] and stored.dtype != np.bool_
+    is_streamed = not any(stored.flipped[3:4]) and stored.dtype != np.bool_  # it may be 3-D
     if is_streamed and order[-1] == 3:
         with stored.opened() as numbers:
             volumes = np.empty((n_first, n_voxels), np.float32)

@@ -47,7 +47,7 @@ MALFORMED = (
     struct.error,
     zipfile.BadZipFile,
     zlib.error,
-    NotImplementedError,  # zipfile: an unknown compression
+    RuntimeError,  # zipfile: an encrypted entry, an unknown compression
 )
 
 

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import FileError, InvalidParameterError
 
 BITS = "bits:"
-RANGES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+RANGES = re.compile(r"\d{1,15}(-\d{1,15})?(,\d{1,15}(-\d{1,15})?)*")
+MOST_NUMBERS = 1 << 27  # no tractogram has as many; a short text could name more than memory holds
 SHORT_TEXT = 200  # characters up to which ranges are kept for the eye, whatever bits would take
 
 
@@ -70,7 +71,8 @@ def numbers_of(text: str) -> NDArray[np.int64]:
         return np.empty(0, np.int64)
     if text.startswith(BITS):
         try:
-            packed = zlib.decompress(base64.b64decode(text.removeprefix(BITS), validate=True))
+            raw = base64.b64decode(text.removeprefix(BITS), validate=True)
+            packed = inflated(raw, MOST_NUMBERS // 8)
         except (binascii.Error, zlib.error, ValueError) as error:
             raise FileError(
                 f"A list of streamline numbers is damaged ({error}); make the edit again."
@@ -80,6 +82,27 @@ def numbers_of(text: str) -> NDArray[np.int64]:
         raise FileError(
             f"Streamline numbers {text[:40]!r} are damaged; they look like 0-41,50,60-99."
         )
-    ends = [part.split("-") for part in text.split(",")]
-    parts = [np.arange(int(end[0]), int(end[-1]) + 1) for end in ends]
-    return np.unique(np.concatenate(parts))
+    parts = [tuple(map(int, part.split("-"))) for part in text.split(",")]
+    if sum(max(part[-1] - part[0] + 1, 0) for part in parts) > MOST_NUMBERS:
+        raise FileError(
+            f"Streamline numbers {text[:40]!r} are more than {MOST_NUMBERS:,}, which is damaged; "
+            "make the edit again."
+        )
+    return np.unique(np.concatenate([np.arange(part[0], part[-1] + 1) for part in parts]))
+
+
+def inflated(raw: bytes, most: int) -> bytes:
+    """Return what zlib has compressed, if it is at most so many bytes.
+
+    Raises
+    ------
+    zlib.error
+        When it is damaged.
+    ValueError
+        When it is cut short, or more: a short text can hold gigabytes.
+    """
+    unpacking = zlib.decompressobj()
+    data = unpacking.decompress(raw, most + 1)
+    if len(data) > most or not unpacking.eof:
+        raise ValueError(f"it is cut short, or more than {most} bytes")
+    return data

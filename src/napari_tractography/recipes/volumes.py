@@ -21,6 +21,7 @@ from ..files.fods import load_volume, load_volume_hashed, voxels_inside
 from ..files.hashing import sha256_of
 from ..files.paths import existing_file
 from ..grid import Grid
+from .numbers import MOST_NUMBERS, inflated
 
 logger = logging.getLogger(__name__)
 
@@ -152,12 +153,13 @@ class VolumeSource:
     def _decode(self) -> tuple[NDArray[np.bool_], Grid]:
         try:
             grid = Grid(self.shape, self.affine)
-            packed = zlib.decompress(base64.b64decode(self.voxels, validate=True))
+            raw = base64.b64decode(self.voxels, validate=True)
+            n_voxels = math.prod(grid.shape)
+            packed = inflated(raw, min(-(-n_voxels // 8), MOST_NUMBERS))
         except (binascii.Error, zlib.error, ValueError, TypeError) as error:
             raise FileError(
                 f"The recipe's own mask is damaged ({error}); write the recipe again."
             ) from None
-        n_voxels = math.prod(grid.shape)
         if len(packed) != -(-n_voxels // 8):
             raise FileError(
                 f"The recipe's own mask has {len(packed)} bytes for {n_voxels} voxels and so is "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 import tempfile
 import zipfile
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import FileError
 from ...grid import Grid
 from .sequences import arrays_of, image_size, sequence, with_columns
 from .streamlines import StreamlineArrays
@@ -106,11 +108,23 @@ def _unpacked(path: Path) -> StreamlineArrays:
 
     trx-python maps a packed file for writing, which fails where it is read-only, and reads
     compressed ones wrongly.
+
+    Raises
+    ------
+    FileError
+        When there is no room for what it unpacks to.
     """
     from trx.trx_file_memmap import load_from_directory
 
     with tempfile.TemporaryDirectory(prefix="trx_") as folder:
         with zipfile.ZipFile(path) as archive:
+            wanted = sum(entry.file_size for entry in archive.infolist())
+            free = shutil.disk_usage(folder).free
+            if wanted > free:  # a small archive may hold gigabytes
+                raise FileError(
+                    f"{path} unpacks to {wanted / 1e9:.1f} GB and {folder} has room for "
+                    f"{free / 1e9:.1f} GB; make room there, or set TMPDIR to another folder."
+                )
             archive.extractall(folder)
         trx = load_from_directory(folder)
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 import zipfile
+import zlib
 from os import PathLike
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from ...errors import FileError, InvalidTractogramError
 from ..paths import existing_file, written_whole
 
+# What zipfile raises on damaged archives: RuntimeError where one seems to be encrypted.
+MALFORMED = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError)
 COLUMNS = "dps/"  # the folder of a .trx file with values per streamline
 
 
@@ -101,7 +104,7 @@ def columns_of(path: str | PathLike[str]) -> list[str]:
     try:
         with zipfile.ZipFile(file) as archive:
             return sorted(_entries(archive))
-    except (zipfile.BadZipFile, NotImplementedError) as error:
+    except MALFORMED as error:
         raise FileError(f"{file} is no .trx file ({error}); export it again.") from None
 
 
@@ -143,7 +146,7 @@ def _column(file: Path, name: str) -> NDArray[np.float32]:
                 )
             entry = found[wanted]
             data = archive.read(entry)
-    except (zipfile.BadZipFile, NotImplementedError) as error:
+    except MALFORMED as error:
         raise FileError(f"{file} is no .trx file ({error}); export it again.") from None
     parts = Path(entry).name.split(".")
     try:

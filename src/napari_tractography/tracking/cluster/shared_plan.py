@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import BackendError
 from .. import codes
 from ..plan import Plan
+from ..tables.blocks import BlockTable
 from ..tables.builders import empty_rows
 from ..tables.data import FodTable
 from ..tables.vectors import VectorTable
@@ -63,8 +65,19 @@ class SharedPlan:
 
     @classmethod
     def of(cls, plan: Plan) -> SharedPlan:
-        """Take what a plan on the host has, without its seeds."""
+        """Take what a plan on the host has, without its seeds.
+
+        Raises
+        ------
+        BackendError
+            When orientations are worked out on demand.
+        """
         table, nothing = plan.table, np.zeros((0, 0), np.float32)
+        if isinstance(table, BlockTable):
+            raise BackendError(
+                "Orientations of an image are worked out where streamlines go, and not on a "
+                "cluster; track it with backend = 'cpu'."
+            )
         names = _of_table(table)
         if isinstance(table, FodTable):
             table = replace(table, coefficients=nothing.view(np.uint16), masses=nothing)

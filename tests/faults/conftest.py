@@ -1,0 +1,22 @@
+"""A small machine on which files are opened."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+from guards import MACHINE_BYTES
+
+from napari_tractography import seeds
+from napari_tractography.files import images
+
+
+@pytest.fixture(autouse=True)
+def small_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Files are opened on a machine of little memory, of which every allocation is counted."""
+    for module in (images, seeds):
+        monkeypatch.setattr(module, "memory_bytes", lambda: MACHINE_BYTES)
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()

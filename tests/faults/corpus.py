@@ -1,0 +1,177 @@
+"""Small whole files of every kind that people open, and what opens them.
+
+The fuzz suite damages them; every loader must end in a result or in one of our own errors.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nibabel as nib
+import numpy as np
+
+import napari_tractography as nt
+from napari_tractography.cli import main
+from napari_tractography.files.fods import load_mask, load_volume
+from napari_tractography.files.formats.weights import load_weights
+from napari_tractography.recipes.edits import Edit
+from napari_tractography.recipes.recipe import Recipe
+from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
+from napari_tractography.recipes.volumes import VolumeSource
+from napari_tractography.tissues import load_tissues
+from napari_tractography.tractogram import Tractogram, load_tractogram
+
+GRID = nt.Grid((3, 4, 2), np.diag([2.0, 2.0, 3.0, 1.0]))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kind of file.
+
+    Attributes
+    ----------
+    name : str
+        Of the file.
+    make : callable
+        Writes it at a path.
+    loaders : tuple of callables
+        Whatever people open such a file with.
+    """
+
+    name: str
+    make: Callable[[Path], None]
+    loaders: tuple[Callable[[Path], Any], ...]
+
+
+def volume(n: int) -> np.ndarray:
+    """Like an FOD of lmax 2 where n is 6: a large first coefficient, smaller others."""
+    values = np.random.default_rng(n).normal(0, 0.05, (*GRID.shape, n))
+    values[..., 0] = 0.3
+    return values.astype(np.float32)
+
+
+def lines() -> Tractogram:
+    rng = np.random.default_rng(5)
+    return Tractogram.from_streamlines([rng.normal(0, 9, (n, 3)) for n in (5, 2, 9)])
+
+
+def save_nifti(path: Path, n: int = 6) -> None:
+    nib.save(nib.Nifti1Image(np.squeeze(volume(n)), GRID.affine), path)
+
+
+def mif(n: int = 6, file: str = ". 400") -> bytes:
+    values = volume(n)
+    axes = ",".join(f"+{axis}" for axis in range(4))
+    header = (
+        f"mrtrix image\ndim: 3,4,2,{n}\nvox: 2,2,3,nan\nlayout: {axes}\ndatatype: Float32LE\n"
+        "transform: 1,0,0,-2\ntransform: 0,1,0,-3\ntransform: 0,0,1,-1.5\nscaling: 0,1\n"
+        f"file: {file}\nEND\n"
+    )
+    if not file.startswith("."):
+        return header.encode()
+    return header.encode().ljust(400, b"\0") + values.tobytes(order="F")
+
+
+def save_mih(path: Path) -> None:
+    path.write_bytes(mif(file="numbers.dat 8"))
+    path.with_name("numbers.dat").write_bytes(bytes(8) + volume(6).tobytes(order="F"))
+
+
+def save_text_vtk(path: Path) -> None:
+    """As ParaView writes it, by hand."""
+    points = lines().points
+    rows = "\n".join(" ".join(f"{x:.3f}" for x in point) for point in points)
+    path.write_text(
+        f"# vtk DataFile Version 3.0\nlines\nASCII\nDATASET POLYDATA\nPOINTS {len(points)} float\n"
+        f"{rows}\nLINES 3 19\n5 0 1 2 3 4\n2 5 6\n9 7 8 9 10 11 12 13 14 15\n"
+    )
+
+
+def recipe() -> Recipe:
+    mask = VolumeSource.of_array(np.ones((2, 2, 2)), nt.Grid((2, 2, 2), np.eye(4)))
+    return Recipe(
+        fod=FodSource(phantom="letter", phantom_lmax=2),
+        seeds=(
+            SeedSource("sphere", 20, 7, (10.0, 10.0, 10.0), 2.0),
+            SeedSource("points", positions_mm=((1.0, 2.0, 3.0), (4.0, 5.0, 6.0))),
+        ),
+        parameters=nt.TrackingParameters(step_mm=1.0, max_length_mm=60.0),
+        regions=(
+            RegionSource("include", "ball", (1.0, 2.0, 3.0), 4.0),
+            RegionSource("exclude", volume=mask),
+        ),
+        edits=(Edit.keep([0, 1, 2, 7]), Edit.cut((0, 0, 0), (1, 0, 0)), Edit.lengths(3, 50)),
+    )
+
+
+def save_project(path: Path) -> None:
+    """One bundle of a recipe, one of a file."""
+    lines().save(path.with_name("bundle.tck"))
+    project = nt.Project()
+    project.add("made", recipe())
+    project.add("read", path.with_name("bundle.tck"), colour="#ff8800")
+    project.views = {"camera": {"angles": [0, 0, 90], "zoom": 2.5}}
+    project.save(path)
+
+
+def load_recipe(path: Path) -> Any:
+    """Read a recipe and all that it takes to track, but track nothing."""
+    loaded = Recipe.load(path)
+    numbers = [edit.chosen for edit in loaded.edits]
+    return loaded.inputs(), numbers, [edit.text for edit in loaded.edits]
+
+
+def load_project(path: Path) -> Any:
+    """Read a project and what its bundles take; files are read, recipes are not tracked."""
+    project = nt.Project.load(path)
+    for bundle in project.bundles.values():
+        if bundle.is_tracked:
+            bundle.source.inputs()
+        else:
+            bundle.tractogram()
+    return project.as_python(), project.changed_files()
+
+
+def describe(path: Path) -> None:
+    """Run the command, which prints what it finds, or one line and ends with code 2."""
+    assert main(["info", str(path)]) in (0, 2)
+
+
+def fod_as(kind: str) -> Callable[[Path], Any]:
+    return lambda path: nt.load_fod(path, kind=kind)
+
+
+VOLUMES = (
+    nt.load_fod,
+    fod_as("sh"),
+    fod_as("peaks"),
+    fod_as("tensor"),
+    load_volume,
+    load_mask,
+    load_tissues,
+    describe,
+)
+TRACTOGRAMS = (load_tractogram, describe)
+CASES = (
+    Case("fod.nii", save_nifti, VOLUMES),
+    Case("fod.nii.gz", save_nifti, VOLUMES),
+    Case("mask.nii", lambda path: save_nifti(path, 1), VOLUMES),
+    Case("five.nii.gz", lambda path: save_nifti(path, 5), VOLUMES),
+    Case("fod.mif", lambda path: path.write_bytes(mif()) and None, VOLUMES),
+    Case("fod.mif.gz", lambda path: path.write_bytes(gzip.compress(mif())) and None, VOLUMES),
+    Case("fod.mih", save_mih, VOLUMES),
+    Case("lines.tck", lambda path: lines().save(path), TRACTOGRAMS),
+    Case("lines.trk", lambda path: lines().save(path, reference=GRID), TRACTOGRAMS),
+    Case("lines.trx", lambda path: lines().save(path), (*TRACTOGRAMS, load_weights)),
+    Case("lines.vtk", lambda path: lines().save(path), TRACTOGRAMS),
+    Case("text.vtk", save_text_vtk, TRACTOGRAMS),
+    Case("recipe.json", lambda path: recipe().save(path), (load_recipe, nt.Project.load)),
+    Case("study.tracts.json", save_project, (load_project, Recipe.load)),
+    Case(
+        "weights.txt", lambda path: path.write_text("0.5\n1.25e-3\n2\n") and None, (load_weights,)
+    ),
+)

@@ -1,0 +1,243 @@
+"""What once went wrong: exceptions of other libraries, long sentences, memory without end."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import zlib
+from base64 import b64encode
+from pathlib import Path
+
+import nibabel as nib
+import numpy as np
+import pytest
+from corpus import GRID, load_project, load_recipe, mif, recipe, save_nifti, save_project, volume
+from guards import MACHINE_BYTES, outcome
+from mutations import deep
+
+import napari_tractography as nt
+from napari_tractography.errors import MOST_CHARACTERS, FileError, MissingPackageError
+from napari_tractography.files.fods import load_mask, load_volume
+from napari_tractography.recipes.numbers import BITS, numbers_of
+from napari_tractography.recipes.recipe import Recipe
+from napari_tractography.tractogram import load_tractogram
+
+VOX_OFFSET, DIM = 108, 40  # bytes in a NIfTI-1 header
+
+
+@pytest.mark.parametrize("offset", [np.inf, -np.inf, np.nan, 1e30, -1.0])
+def test_an_offset_that_is_none(tmp_path: Path, offset: float) -> None:
+    path = tmp_path / "fod.nii"
+    save_nifti(path)
+    raw = path.read_bytes()
+    path.write_bytes(raw[:VOX_OFFSET] + struct.pack("<f", offset) + raw[VOX_OFFSET + 4 :])
+    assert "fod.nii" in outcome(nt.load_fod, path)
+
+
+@pytest.mark.parametrize("ending", [".mif", ".mih"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(b"dim: 3,4", b"dim: " + b"1" * 5000 + b",4", id="size of 5,000 digits"),
+        pytest.param(b"dim: 3,4", b"dim: 1" + b"0" * 400 + b",4", id="size of 400 digits"),
+        pytest.param(b"dim: 3,4,2,6", b"dim: " + b",".join([b"2"] * 70), id="seventy axes"),
+        pytest.param(b"layout: +0", b"layout: +" + b"1" * 5000, id="layout"),
+        pytest.param(b"Float32LE", b"Float" + b"3" * 5000, id="datatype"),
+        pytest.param(b"file: . 400", b"file: . " + b"4" * 5000, id="offset"),
+        pytest.param(b"file: . 400", b"file: . 9" + b"0" * 30, id="offset beyond any file"),
+        pytest.param(b"file: . 400", b"file: " + b"x" * 5000, id="name of 5,000 characters"),
+        pytest.param(b"file: . 400", b"file: a\0b", id="name with NUL"),
+        pytest.param(b"vox: 2,2", b"vox: " + b"2" * 5000 + b",2", id="voxel size"),
+        pytest.param(b"scaling: 0,1", b"scaling: " + b"0" * 5000 + b"x,1", id="scaling"),
+    ],
+)
+def test_numbers_and_names_of_a_mif_that_are_too_long(
+    tmp_path: Path, ending: str, old: bytes, new: bytes
+) -> None:
+    path = tmp_path / f"fod{ending}"
+    assert old in mif()
+    path.write_bytes(mif().replace(old, new))
+    assert "fod" in outcome(nt.load_fod, path)
+
+
+def test_a_sentence_is_one_line_however_much_it_quotes() -> None:
+    begin, end = "The file a.mif holds ", "; write it again with mrconvert."
+    for quoted in ("x" * 5000, "a\nb\r\nc " * 900):
+        text = str(FileError(begin + quoted + end))
+        assert len(text) <= MOST_CHARACTERS
+        assert text.startswith(begin)
+        assert text.endswith(end)
+        assert len(text.splitlines()) == 1
+    assert str(FileError("short")) == "short"
+    missing = MissingPackageError("x" * 5000)
+    assert len(str(missing)) == MOST_CHARACTERS
+
+
+def changed(path: Path, place: tuple[str | int, ...], value: object) -> Path:
+    """Write a recipe with another value at a place."""
+    recipe().save(path)
+    content = json.loads(path.read_text("utf-8"))
+    part = content
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = value
+    path.write_text(json.dumps(content), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("versions",), None),
+        (("fod", "path"), None),
+        (("fod", "sha256"), -1),
+        (("fod", "phantom_lmax"), 10**400),
+        (("parameters", "step_mm"), "nan"),
+        (("parameters", "random_seed"), -(10**400)),
+        (("regions", 1, "volume", "shape"), [float("inf")] * 3),
+        (("regions", 1, "volume", "shape"), [2**40] * 3),
+        (("regions", 1, "volume", "affine"), [[1e308] * 4] * 4),
+        (("seeds", 0, "radius_mm"), 1e308),
+        (("seeds", 0, "n"), 2**31),
+        (("seeds", 1, "positions_mm"), [[1e308, 0, 0]]),
+        (("edits", 0, "numbers"), "0-999999999999"),
+        (("edits", 0, "numbers"), "1" * 5000),
+        (("edits", 0, "numbers"), BITS + "AAAA"),
+        (("edits",), deep(900)),
+        (("fod",), {"path": "../" * 3000}),
+        (("fod",), {"path": "a\0b"}),
+        (("fod",), {"path": "\ud800.nii"}),
+    ],
+)
+def test_impossible_values_of_a_recipe(
+    tmp_path: Path, place: tuple[str | int, ...], value: object
+) -> None:
+    assert outcome(load_recipe, changed(tmp_path / "recipe.json", place, value))
+
+
+def test_json_that_is_deep_or_no_json(tmp_path: Path) -> None:
+    for name, load in (("recipe.json", Recipe.load), ("study.tracts.json", nt.Project.load)):
+        path = tmp_path / name
+        for text in ("[" * 100_000, '{"a":' * 100_000, "9" * 5000, '"\\ud800"', "", "\0"):
+            path.write_text(text, "utf-8")
+            assert name in outcome(load, path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("format_version",), deep(900)),
+        (("format_version",), 10**400),
+        (("bundles",), {}),
+        (("bundles", 0, "name"), ""),
+        (("bundles", 0, "name"), "x" * 5000),
+        (("bundles", 0, "recipe"), None),
+        (("bundles", 0, "recipe"), deep(900)),
+        (("bundles", 0, "recipe", "format_version"), deep(900)),
+        (("bundles", 1, "name"), "made"),
+        (("bundles", 1, "file", "path"), "x" * 5000),
+        (("bundles", 1, "file", "path"), "a\0b"),
+        (("bundles", 1, "file", "path"), "study.tracts.json"),
+        (("bundles", 1, "file", "sha256"), -1),
+        (("bundles", 1, "colour"), deep(900)),
+        (("bundles", 1, "look"), None),
+        (("views",), []),
+    ],
+)
+def test_impossible_values_of_a_project(
+    tmp_path: Path, place: tuple[str | int, ...], value: object
+) -> None:
+    path = tmp_path / "study.tracts.json"
+    save_project(path)
+    content = json.loads(path.read_text("utf-8"))
+    part = content
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = value
+    path.write_text(json.dumps(content), "utf-8")
+    told = outcome(load_project, path)
+    assert told or place == ("bundles", 0, "name")  # a long name is a name
+
+
+def zeros_of(path: Path, shape: tuple[int, ...], value: float = 0.0) -> int:
+    """Write a NIfTI file that is small and unpacks to a lot; return to how much."""
+    header = nib.Nifti1Image(np.zeros((1, 1, 1), np.float32), GRID.affine).header.copy()
+    header.set_data_shape(shape)
+    header["vox_offset"] = 352
+    n_bytes = int(np.prod(shape)) * 4
+    packing = zlib.compressobj(9, zlib.DEFLATED, 31)
+    with open(path, "wb") as stream:
+        stream.write(packing.compress(header.binaryblock + bytes(4)))
+        piece = np.full(1 << 20, value, np.float32).tobytes()
+        for first in range(0, n_bytes, len(piece)):
+            stream.write(packing.compress(piece[: n_bytes - first]))
+        stream.write(packing.flush())
+    return n_bytes
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        pytest.param(load_volume, id="volume"),
+        pytest.param(load_mask, id="mask"),
+    ],
+)
+def test_a_small_file_that_unpacks_to_more_than_there_is_is_refused_by_its_header(
+    tmp_path: Path, load: object
+) -> None:
+    path = tmp_path / "bomb.nii.gz"
+    n_bytes = zeros_of(path, (256, 256, 300))
+    assert path.stat().st_size < 100_000 < MACHINE_BYTES < n_bytes
+    told = outcome(load, path)
+    assert "0.1 GB of memory" in told
+    assert "bomb.nii.gz" in told
+
+
+def test_an_fod_is_refused_where_what_is_kept_of_it_is_more_than_there_is(tmp_path: Path) -> None:
+    """Empty voxels are not kept: of zeros nothing is, of ones all."""
+    full, empty = tmp_path / "full.nii.gz", tmp_path / "empty.nii.gz"
+    assert zeros_of(full, (110, 110, 300, 6), 0.5) > MACHINE_BYTES
+    zeros_of(empty, (110, 110, 300, 6))
+
+    def as_sh(path: Path) -> nt.Fod:
+        return nt.load_fod(path, kind="sh")
+
+    assert "of memory and this machine has 0.1 GB" in outcome(as_sh, full)
+    assert "of memory" not in outcome(as_sh, empty)
+
+
+def test_an_fod_stored_voxel_by_voxel_is_refused_too(tmp_path: Path) -> None:
+    path = tmp_path / "full.mif"
+    shape = (110, 110, 300, 6)
+    header = "mrtrix image\ndim: 110,110,300,6\nvox: 1,1,1,1\nlayout: +1,+2,+3,+0\n"
+    header += "datatype: UInt8\nfile: . 400\nEND\n"
+    path.write_bytes(header.encode().ljust(400, b"\0") + bytes([1]) * int(np.prod(shape)))
+    told = outcome(lambda path: nt.load_fod(path, kind="sh"), path)
+    assert "of memory and this machine has 0.1 GB" in told
+
+
+def test_text_in_a_recipe_that_unpacks_to_gigabytes_is_damaged() -> None:
+    bits = zlib.compress(bytes(60 << 20), 9)
+    with pytest.raises(FileError, match="damaged"):
+        numbers_of(BITS + b64encode(bits).decode("ascii"))
+
+
+def test_an_archive_that_unpacks_to_more_than_there_is_room_for_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from collections import namedtuple
+
+    path = tmp_path / "lines.trx"
+    nt.Tractogram.from_streamlines([np.zeros((900, 3))]).save(path)
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: usage(10**4, 10**4 - 99, 99))
+    assert "make room" in outcome(load_tractogram, path)
+
+
+def test_gzip_is_what_it_says(tmp_path: Path) -> None:
+    """Volumes of one value: nothing is lost where nothing is wrong."""
+    path = tmp_path / "fod.nii.gz"
+    save_nifti(path)
+    np.testing.assert_array_equal(nt.load_fod(path, kind="sh").coefficients, volume(6))
+    assert gzip.decompress(path.read_bytes())[344:348] == b"n+1\0"
