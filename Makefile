@@ -56,7 +56,7 @@ docs-check:
 
 site:
 	@scripts/setup.sh test
-	@NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN) -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON_BIN) -m mkdocs build --strict
 
 pictures:
 	@scripts/setup.sh test
