@@ -31,8 +31,13 @@ WAIT_SECONDS = 0.05  # after which a thread that waits looks whether it was canc
 class Source(Protocol):
     """What works out a box of voxels, such as an image."""
 
-    grid: Grid
-    name: str
+    @property
+    def grid(self) -> Grid:
+        """The voxels."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages."""
 
     def vectors(self, first: Sequence[int], last: Sequence[int]) -> NDArray[np.float32]:
         """Return the (x, y, z, 3) vectors, RAS+, of a box; of the same bits in any box."""
@@ -205,7 +210,7 @@ class BlockStore:
         Raises
         ------
         FileError
-            When the source cannot be read.
+            When the source cannot be read somewhere; all other blocks are there then.
         """
         request = _Request(self.missing(blocks).tolist())
         with self._condition:
@@ -213,8 +218,6 @@ class BlockStore:
         try:
             while not cancelled[0]:
                 with self._condition:
-                    if request.error is not None:
-                        raise request.error
                     if not request.left or not request.has_room:
                         break
                     block = self._claim()
@@ -225,6 +228,8 @@ class BlockStore:
         finally:
             with self._condition:
                 self._requests.remove(request)
+        if request.error is not None:
+            raise request.error
         return request.has_room
 
     def _claim(self) -> int | None:

@@ -2,8 +2,8 @@
 
 The grey values change least along a fibre: the direction is the eigenvector of the smallest
 eigenvalue of the structure tensor (Bigun & Granlund, Proc. ICCV 1987; Krause et al., NDT & E Int.
-43, 2010, for fibres in volumes), which the package ``structure-tensor`` works out. Its amplitude
-is the linearity (l2 - l3) / l1 of the eigenvalues l1 >= l2 >= l3: 1 for parallel fibres, 0 where no
+43, 2010, for fibres in volumes), which the package ``structure-tensor`` works out. Its amplitude is
+the linearity (l2 - l3) / l1 of the eigenvalues l1 >= l2 >= l3: 1 for parallel fibres, 0 where no
 direction or a plane is seen.
 
 Any part of an image can be worked out by itself, and comes out with the same bits as in one go:
@@ -182,15 +182,23 @@ def _main_directions(tensor: NDArray[np.float64], min_linearity: float) -> NDArr
     n = tensor.shape[1]
     whole = np.zeros((6, -(-n // WHOLE_LENGTH) * WHOLE_LENGTH))
     whole[:, :n] = tensor
-    values, units = eig_special_3d(whole)  # largest eigenvalue first; the vector of the smallest
-    values, units = values[:, :n], units[:, :n].T
-    # The formula has no answer where a fibre runs along an axis or in a plane of two.
-    special = np.isfinite(tensor).all(axis=0) & ~np.isfinite(units).all(axis=1)
-    if special.any():
-        xx, yy, zz, xy, xz, yz = tensor[:, special]
-        rows = [np.stack(row, axis=-1) for row in ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz))]
-        ascending, vectors = np.linalg.eigh(np.stack(rows, axis=-2))
-        values[:, special], units[special] = ascending.T[::-1], vectors[:, :, 0]
+    values, _ = eig_special_3d(whole)  # largest first
+    values = values[:, :n]
+    # Its vectors are wrong where fibres run in a plane of two axes. Across two rows of the tensor
+    # less the eigenvalue they are right; of the three pairs that with most to it is taken.
+    xx, yy, zz, xy, xz, yz = tensor
+    xx, yy, zz = xx - values[2], yy - values[2], zz - values[2]
+    best, most = np.zeros((3, n)), np.zeros(n)
+    for (a, b, c), (d, e, f) in (
+        ((xx, xy, xz), (xy, yy, yz)),
+        ((xx, xy, xz), (xz, yz, zz)),
+        ((xy, yy, yz), (xz, yz, zz)),
+    ):
+        across = np.stack([b * f - c * e, c * d - a * f, a * e - b * d])
+        squares = across[0] * across[0] + across[1] * across[1] + across[2] * across[2]
+        best = np.where(squares > most, across, best)
+        most = np.maximum(squares, most)
+    units = (best / np.sqrt(most)).T
     linearity = np.clip((values[1] - values[2]) / values[0], 0, 1)
     found = (units * linearity[:, None]).astype(np.float32)
     found[~np.isfinite(found).all(axis=1) | ~(linearity >= min_linearity)] = 0

@@ -364,7 +364,7 @@ def _reading(fod: Fod) -> str:
 
 def vector_reading(fod: Fod) -> dict[str, str]:
     """Return axes and order of peaks and tensors, as far as they have them."""
-    if fod.vectors is None:
+    if fod.blocks is not None or fod.vectors is None:
         return {}
     found = {"axes": fod.vectors.axes, "order": fod.vectors.order}
     return {name: value for name, value in found.items() if value}

@@ -225,8 +225,8 @@ def track_range(
     ) -> tuple[Tractogram, NDArray[np.int64]]:
         return _track(plan, field, first, last, seeds, cancelled, buffers, first_stream)
 
-    if isinstance(plan.table, BlockTable):
-        field = plan.field
+    field = plan.field
+    if isinstance(plan.table, BlockTable) and isinstance(field, BlockField):
         chunk = track_in_blocks(
             plan.table.store,
             seeds,
@@ -234,7 +234,7 @@ def track_range(
             cancelled,
         )
     else:
-        chunk, _ = track(seeds, plan.field)
+        chunk, _ = track(seeds, field)
     return chunk, time.perf_counter() - begun
 
 

@@ -20,6 +20,7 @@ from ...arrays import REMEDY, gpu_of, import_cupy
 from ...errors import BackendError
 from ...tractogram import Tractogram, tally_from_counts
 from ..codes import START_GIVEN, Field, VectorField
+from ..cpu.vectors.field import BlockField
 from ..execution import Execution
 from . import source as kernels
 from . import tables
@@ -323,6 +324,7 @@ class CudaDevice:
     def _upload(self, gpu: int, plan: Plan) -> None:
         """Put tables and regions on the GPU, where they are not there yet."""
         field, regions = plan.field, plan.regions
+        assert not isinstance(field, BlockField)  # see backends.py
         is_vectors = isinstance(field, VectorField)
         names = kernels.VECTOR_TABLES if is_vectors else kernels.TABLES
         arrays = {name: getattr(field, name) for name in names}

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ....errors import BackendError, FileError, UnfinishedError
+from ....errors import FileError, InvalidParameterError, UnfinishedError
 from ....fields.blocks import BlockStore
 from ....tractogram import Tractogram
 
@@ -48,7 +48,7 @@ def track_in_blocks(
 
     Raises
     ------
-    BackendError
+    InvalidParameterError
         When a single streamline comes to more blocks than there is room for.
     UnfinishedError
         When the volume cannot be read; it has the streamlines that were finished.
@@ -72,11 +72,24 @@ def _in_company(
     cancelled: NDArray[np.uint8],
     parts: list[Tractogram],
 ) -> NDArray[np.int64]:
-    """Track seeds while there is room; return those that are left."""
+    """Track seeds while there is room; return those that are left.
+
+    Where the volume cannot be read in places, streamlines that stay away from them are finished
+    before that is told.
+    """
+    failed, error = np.zeros(0, np.int64), None
     while True:
         seeds, blocks = _one_round(store, seeds, track, parts)
-        if not len(seeds) or cancelled[0] or not store.make(blocks, cancelled):
+        if not len(seeds) or cancelled[0]:
             return seeds
+        blocks = np.setdiff1d(store.missing(blocks), failed)
+        if error is not None and not len(blocks):
+            raise error
+        try:
+            if not store.make(blocks, cancelled):
+                return seeds
+        except FileError as problem:
+            failed, error = np.concatenate([failed, store.missing(blocks)]), problem
 
 
 def _alone(
@@ -98,7 +111,7 @@ def _alone(
         elif n_at_once > 1:
             n_at_once = max(min(n_at_once, len(left)) // 2, 1)
         else:
-            raise BackendError(
+            raise InvalidParameterError(
                 f"A streamline comes to {len(blocks)} blocks of {store.source.name}, and there is "
                 f"room for {store.n_slots}; give a larger memory_limit, or a shorter maximum "
                 "length."
