@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -159,6 +160,10 @@ def execution_of(options: argparse.Namespace) -> Iterator[Execution]:
         return
     from ..tracking.cluster.connecting import cluster
 
+    with contextlib.suppress(ImportError):  # told by the next call
+        import distributed
+
+        logging.getLogger(distributed.__name__).setLevel(logging.CRITICAL)  # we tell what matters
     with cluster(options.cluster, worker_backend=options.backend) as workers:
         yield replace(execution, backend=workers)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Any
 
 from ...errors import BackendError, InvalidParameterError, MissingPackageError
 from ..devices import cpu_count
+from . import local_worker
 from .cluster import Cluster
 
 LOOPBACK = "127.0.0.1"
@@ -57,6 +59,8 @@ def cluster(where: Any, *, worker_backend: str = "auto", timeout_s: float = TIME
                 threads_per_worker=max(cpu_count() // n_processes, 1),
                 host=LOOPBACK,
                 dashboard_address=f"{LOOPBACK}:0",  # any free port
+                silence_logs=logging.ERROR,
+                preload=local_worker.__name__,
             )
     try:
         client = distributed.Client(started or where, timeout=timeout_s, set_as_default=False)

@@ -47,10 +47,6 @@ class Done:
     backend: str
 
 
-class NoLongerWantedError(Exception):
-    """The run was cancelled; nobody waits for this task."""
-
-
 def track_range(
     shared: SharedPlan,
     positions_mm: NDArray[np.float32],
@@ -82,8 +78,7 @@ def track_range(
     with contextlib.closing(backends.iter_chunks(choice, plan, execution, report=report)) as chunks:
         for chunk in chunks:
             parts.append(chunk)
-            if not _is_wanted(task_key):
-                raise NoLongerWantedError(task_key)
+            _end_if_cancelled(task_key)
     seconds = time.perf_counter() - begun
     tractogram = Tractogram.concatenate(parts)
     return Done(
@@ -96,12 +91,16 @@ def track_range(
     )
 
 
-def _is_wanted(key: str) -> bool:
-    """Tell whether the task of this thread has not been cancelled."""
-    from distributed import get_worker
+def _end_if_cancelled(key: str) -> None:
+    """Raise Reschedule when the task of this thread is no longer wanted.
+
+    Dask drops what comes of a cancelled task, and tracks it anew should it be wanted again.
+    """
+    from distributed import Reschedule, get_worker
 
     try:
         task = get_worker().state.tasks.get(key)
     except ValueError:  # not on a worker
-        return True
-    return task is not None and task.state in RUNNING
+        return
+    if task is None or task.state not in RUNNING:
+        raise Reschedule
