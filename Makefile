@@ -5,7 +5,8 @@
 #   make test                 linter, types and the whole test suite, on a virtual screen
 #   make test ARGS="-k grid"  some of the tests
 #   make lowest               tests on the lowest version of every dependency, in .venv-lowest
-#   make lint, make format    what `make test` checks first; let ruff put it right
+#   make lint, make format    what `make test` checks first, spelling too; let ruff put it right
+#   make coverage             which lines the tests run; those that Numba compiles are not counted
 #   make docs, make docs-check    write, or check, the pages that are derived from the code
 #   make site                 the pages of docs/ as a site in site/; links that lead nowhere are errors
 #   make pictures             the film and the figures of docs/images
@@ -16,7 +17,7 @@ PYTHON_BIN := .venv/bin/python
 HEADLESS := scripts/headless.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lowest lint format docs docs-check site pictures gallery clean
+.PHONY: help demo test coverage lowest lint format docs docs-check site pictures gallery clean
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -32,6 +33,13 @@ demo:
 test: lint
 	@scripts/tests.sh $(ARGS)
 
+coverage:
+	@scripts/setup.sh test
+	@rm -f .coverage .coverage.*
+	@QT_API=pyqt6 PYTEST_QT_API=pyqt6 $(HEADLESS) $(PYTHON_BIN) -m coverage run -m pytest -p no:xvfb -q $(ARGS)
+	@$(PYTHON_BIN) -m coverage combine --quiet
+	@$(PYTHON_BIN) -m coverage report
+
 lowest:
 	@scripts/lowest.sh $(ARGS)
 
@@ -39,6 +47,7 @@ lint:
 	@scripts/setup.sh test
 	@$(PYTHON_BIN) -m ruff check .
 	@$(PYTHON_BIN) -m ruff format --check .
+	@$(PYTHON_BIN) -m codespell_lib src docs tests scripts benchmarks $(wildcard *.md)
 	@$(PYTHON_BIN) -m mypy
 
 format:

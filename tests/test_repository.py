@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
@@ -47,6 +48,10 @@ def test_manifest_names_functions_that_exist() -> None:
 
     manifest = PluginManifest.from_file(ROOT / "napari.yaml")
     manifest.validate_imports()
+    names = [command.python_name for command in manifest.contributions.commands or ()]
+    assert names
+    for module, name in (str(named).split(":") for named in names):
+        assert callable(getattr(importlib.import_module(module), name))
 
 
 def test_versions_agree() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hands import LEFT_HANDED, OBLIQUE, fod_layer, save_fod
 from napari.components import ViewerModel
 from napari.layers import Image, Labels
+from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography import Tractogram, load_fod
 from napari_tractography.errors import InvalidFodError
@@ -203,14 +204,67 @@ def test_napari_saves_a_streamlines_layer(make_napari_viewer: Any, tmp_path: Pat
         np.testing.assert_allclose(back.points, shown.points, atol=1e-3)
 
 
-def test_plain_tracks_are_not_written_as_streamlines(
+TRACKS = np.array(
+    [[7, 0, 1, 2, 3], [7, 1, 2, 2, 3], [7, 5, 4, 2, 3], [9, 0, 0, 0, 0], [9, 1, 0, 0, 5]], float
+)
+
+
+def test_plain_tracks_are_written_where_napari_shows_them(
     make_napari_viewer: Any, tmp_path: Path
 ) -> None:
+    """Rows are (track, time, z, y, x), in voxels of 2 mm from (100, 0, 0) on."""
     viewer = make_napari_viewer()
-    layer = viewer.add_tracks(np.array([[0, 0, 1, 1, 1], [0, 1, 2, 2, 2]]), name="cells")
+    layer = viewer.add_tracks(TRACKS, name="cells", scale=(1, 2, 2, 2), translate=(0, 0, 0, 100))
+    assert layer.save(str(tmp_path / "out.tck"), plugin=PLUGIN) == [str(tmp_path / "out.tck")]
+    back = load_tractogram(tmp_path / "out.tck")
+    assert back.offsets.tolist() == [0, 3, 5]
+    first, second = back
+    np.testing.assert_allclose(first, [[106, 4, 2], [106, 4, 4], [106, 4, 8]])
+    np.testing.assert_allclose(second, [[100, 0, 0], [110, 0, 0]])
+    with pytest.raises(Exception, match="needs the image"):
+        layer.save(str(tmp_path / "out.trk"), plugin=PLUGIN)
+
+
+def test_plain_tracks_over_an_fod_are_written_in_its_space(
+    make_napari_viewer: Any, tmp_path: Path
+) -> None:
+    fod = make_phantom("cross", affine=OBLIQUE, lmax=2)
+    viewer = make_napari_viewer()
+    viewer.add_layer(fod_layer(fod))
+    points = np.array([[3.0, -2, 8], [4, -1, 8], [6, -1, 9]])
+    shown = DisplaySpace.of(fod.grid).to_display(points)
+    rows = np.column_stack([np.zeros(3), np.arange(3), shown])
+    layer = viewer.add_tracks(rows, name="drawn elsewhere")
+    layer.save(str(tmp_path / "out.trk"), plugin=PLUGIN)
+    np.testing.assert_allclose(load_tractogram(tmp_path / "out.trk").points, points, atol=1e-3)
+
+
+def test_tracks_in_a_plane_are_not_written(make_napari_viewer: Any, tmp_path: Path) -> None:
+    viewer = make_napari_viewer()
+    layer = viewer.add_tracks(TRACKS[:, :4], name="cells")
     with pytest.raises(Exception, match="cells"):
         layer.save(str(tmp_path / "out.tck"), plugin=PLUGIN)
     assert not list(tmp_path.iterdir())
+
+
+def test_napari_saves_layers_by_its_own_dialog(
+    make_napari_viewer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """File > Save Selected Layers, with the name typed; the plugin's formats are offered."""
+    viewer, shown, asked = make_napari_viewer(), lines(), []
+    layer = Streamlines(shown, name="bundle")
+    viewer.add_layer(layer)
+    viewer.layers.selection = {layer}
+
+    def typed(*_: Any, **options: Any) -> tuple[str, str]:
+        asked.append(options["filter"])
+        ours = next(row for row in options["filter"].split(";;") if "*.tck" in row)
+        return str(tmp_path / "typed.tck"), ours
+
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", typed)
+    viewer.window._qt_viewer._save_layers_dialog(selected=True)
+    assert "Streamlines" in asked[0]
+    assert load_tractogram(tmp_path / "typed.tck").digest() == shown.digest()
 
 
 @pytest.mark.parametrize("name", ["arcs", "cross", "letter"])

@@ -9,6 +9,7 @@ from typing import Any
 
 import napari
 import numpy as np
+from napari.layers import Tracks
 from qtpy.QtCore import QEventLoop, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
@@ -18,6 +19,7 @@ from ..fields.sh import SH_COUNTS
 from ..files.fods import load_volume, volume_shape
 from ..files.formats.pam5 import PAM5
 from ..files.recognition import kind_of
+from ..grid import Grid
 from ..image_phantoms import make_image_phantom
 from ..phantoms import make_phantom
 from ..project import is_project
@@ -76,15 +78,19 @@ def read_project(path: str | list[str]) -> Reader | None:
 
 
 def write_streamlines(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
-    """Write a streamlines layer; the ending of the path decides the format."""
+    """Write a streamlines layer, or plain tracks; the ending of the path decides the format.
+
+    Tracks of other origin lie where napari shows them: in the space of the open FOD, or, without
+    one, in RAS+ mm with the axes reversed to (z, y, x).
+    """
     metadata = attributes.get("metadata", {})
-    tractogram = metadata.get("tractogram")
+    tractogram, grid = metadata.get("tractogram"), metadata.get("grid")
     if not isinstance(tractogram, Tractogram):
-        raise FileError(  # napari would take a ValueError for "another writer, please"
-            f"The layer {attributes.get('name')!r} shows no tractogram; save a layer of "
-            "streamlines that this plugin made."
-        )
-    tractogram.save(path, reference=metadata.get("grid"))
+        viewer = napari.current_viewer()
+        fods = [] if viewer is None else fod_layers(viewer.layers)
+        grid = fod_grid_of(fods[-1]) if fods else None
+        tractogram = _of_tracks(data, attributes, grid)
+    tractogram.save(path, reference=grid)
     return [path]
 
 
@@ -151,6 +157,32 @@ def _open_project(path: str | list[str]) -> list[Any]:
 
     QTimer.singleShot(0, open_it)
     return NO_LAYERS
+
+
+def _of_tracks(data: Any, attributes: dict[str, Any], grid: Grid | None) -> Tractogram:
+    """Return the lines of a plain tracks layer, whose rows are (track, time, z, y, x).
+
+    Raises
+    ------
+    FileError
+        When the tracks are not in three dimensions. napari would take a ValueError for "another
+        writer, please".
+    """
+    rows = np.asarray(data, np.float64)
+    if rows.ndim != 2 or rows.shape[1] != 5:
+        raise FileError(
+            f"The layer {attributes.get('name')!r} has no tracks in three dimensions; streamlines "
+            "need rows of (track, time, z, y, x)."
+        )
+    placing = ("scale", "translate", "rotate", "shear", "affine")
+    where = {name: attributes[name] for name in placing if name in attributes}
+    layer = Tracks(rows, **where)  # which sorts them by track and time
+    corners = np.array([layer.data_to_world(p) for p in np.vstack([np.zeros(4), np.eye(4)[1:]])])
+    axes, first = (corners[1:] - corners[0])[:, 1:], corners[0, 1:]
+    space = DisplaySpace.identity() if grid is None else DisplaySpace.of(grid)
+    points = space.to_world(layer.data[:, 2:] @ axes + first)
+    _, begins = np.unique(layer.data[:, 0], return_index=True)
+    return Tractogram(points.astype(np.float32), np.append(np.sort(begins), len(points)))
 
 
 def _each(read: Callable[[str], LayerData]) -> Reader:
