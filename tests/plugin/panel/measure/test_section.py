@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ import nibabel as nib
 import numpy as np
 import pytest
 from qtpy.QtCore import QEvent, Qt
-from qtpy.QtGui import QGuiApplication, QKeyEvent
+from qtpy.QtGui import QColor, QGuiApplication, QKeyEvent, QPalette
 from qtpy.QtTest import QTest
 
 import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.files.volumes import save_volume
+from napari_tractography.maps.measures import plots
 from napari_tractography.maps.measures.tables import connectome_table, profiles_table
 from napari_tractography.plugin.panel.measure import maps
 from napari_tractography.plugin.panel.widgets.sections import Section
@@ -285,3 +287,52 @@ def test_handles_of_the_histogram_edit_the_lengths_of_the_bundle(
     histogram.slider.setValue((0.0, 1000.0))
     histogram.flush()
     assert layer.tractogram.digest() == lines.digest()
+
+
+def test_plots_are_drawn_beside_the_window(
+    panel: Any, qtbot: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    drawn_in, draw = [], plots.plot_lengths
+
+    def noted(*given: Any, **named: Any) -> Any:
+        drawn_in.append(threading.current_thread())
+        return draw(*given, **named)
+
+    monkeypatch.setattr(plots, "plot_lengths", noted)
+    measured(panel, qtbot, "Lengths")
+    assert len(drawn_in) == 1
+    assert drawn_in[0] is not threading.main_thread()
+    (axes,) = panel.measure.shown.plot.axes
+    assert axes.get_xlabel() == "Length [mm]"
+
+
+def test_an_open_plot_takes_up_the_colours_of_another_theme(panel: Any, qtbot: Any) -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.colors import to_hex
+
+    measured(panel, qtbot, "Profiles")
+    view, plot = panel.measure.plot, panel.measure.shown.plot
+    for ink, paper in (("#102030", "#fefdfc"), ("#f0e0d0", "#050607")):
+        palette = view.palette()
+        palette.setColor(QPalette.ColorRole.WindowText, QColor(ink))
+        palette.setColor(QPalette.ColorRole.Window, QColor(paper))
+        view.setPalette(palette)
+        (axes,) = plot.axes
+        assert to_hex(plot.get_facecolor()) == to_hex(axes.get_facecolor()) == paper
+        assert to_hex(axes.spines["left"].get_edgecolor()) == ink
+        assert axes.xaxis.label.get_color() == ink
+
+
+def test_a_visitation_map_of_chosen_streamlines_warns(
+    panel: Any, qtbot: Any, notes: list[str]
+) -> None:
+    editor = panel.session.streamlines_layer.editor
+    editor.edits = (Edit.lengths(10, 25),)  # a rule that each streamline passes or not
+    for n_told, name in enumerate(("Visitation", "Density", "Visitation")):
+        panel.measure.start_map(name)
+        qtbot.waitUntil(lambda: not panel.measure.measuring.is_busy, timeout=60_000)
+        assert len([note for note in notes if "no independent trials" in note]) == n_told // 2
+        if not n_told:
+            editor.select(0)
+            editor.delete_selected()
