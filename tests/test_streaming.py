@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import zipfile
 
 import nibabel as nib
@@ -148,6 +149,24 @@ def test_what_ends_the_work_leaves_the_older_file_and_nothing_else(tmp_path, chu
         save_chunks(broken(), path, reference=GRID)
     assert os.listdir(tmp_path) == [path.name]
     assert path.read_bytes() == b"older"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX limits")
+@pytest.mark.parametrize("ending", [".tck", ".trk", ".trx"])
+def test_a_file_that_may_not_grow_leaves_nothing(tmp_path, ending):
+    """The system itself refuses to write beyond a limit, as it does on a full disk."""
+    import resource
+
+    points = np.zeros((200_000, 3), np.float32)
+    large = nt.Tractogram(points, np.arange(0, len(points) + 1, 1000))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (points.nbytes // 2, before[1]))
+    try:
+        with pytest.raises(FileError, match="cannot be written"):
+            save_chunks([large], tmp_path / f"t{ending}", reference=GRID)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not os.listdir(tmp_path)
 
 
 def test_no_streamlines_are_no_file(tmp_path):
