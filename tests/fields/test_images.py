@@ -136,7 +136,7 @@ def test_what_is_no_image_with_fibres_is_told_in_a_sentence(image, options, mess
 def test_other_numbers_that_are_impossible():
     image = rings(SHAPE)
     for options, message in (
-        ({"unit": "inch"}, "unit = 'inch' is unknown"),
+        ({"unit": "inch"}, "'inch' is no unit"),
         ({"min_linearity": 2}, "min_linearity = 2 is no fraction"),
         ({"memory_limit": 1000}, "no room for a block"),
     ):
@@ -160,3 +160,21 @@ def test_an_array_that_cannot_be_read_is_told_with_its_place():
     source = image_source(Broken(), np.eye(4), name="scan")
     with pytest.raises(FileError, match=r"scan cannot be read from voxel \[0, 0, 0\] .*0\.1\.0"):
         source.vectors((0, 0, 0), (8, 8, 8))
+
+
+@pytest.mark.parametrize("library", ["dask", "zarr"])
+def test_arrays_of_other_libraries_are_read_by_blocks(library):
+    image = straight(SHAPE, ALONG).astype(np.uint16)
+    if library == "dask":
+        array = pytest.importorskip("dask.array").from_array(image, chunks=7)
+    else:
+        array = pytest.importorskip("zarr").array(image, chunks=(7, 7, 7))
+    by_blocks = image_source(array, np.eye(4), 0.5, 1.0).vectors((3, 4, 5), (17, 9, 20))
+    assert np.array_equal(
+        by_blocks, image_source(image, np.eye(4), 0.5, 1.0).vectors((3, 4, 5), (17, 9, 20))
+    )
+
+
+def test_of_several_scales_the_first_counts():
+    image = straight(SHAPE, ALONG)
+    assert image_source([image, image[::2, ::2, ::2]], np.eye(4)).grid.shape == SHAPE

@@ -126,8 +126,7 @@ def test_a_kernel_is_compiled_by_one_process_and_each_largest_degree_by_its_own(
     assert all(event.wait(WAIT_S) for event in ended)
     for lmax, (*_, command) in zip((2, 4), sorted(fresh_machine.commands), strict=True):
         assert (
-            f"compile_kernel('probabilistic', 'trilinear', lmax={lmax}, of_vectors=False)"
-            in command
+            f"compile_kernel('probabilistic', 'trilinear', lmax={lmax}, of_vectors=False" in command
         )
     assert all(cpu.is_loaded(plan) for plan in plans)
     assert not any(kernels.is_missing(plan) for plan in plans)
@@ -191,9 +190,14 @@ def test_the_command_compiles_what_the_plan_needs(fod, seeds, monkeypatch):
     monkeypatch.setattr(cpu, "make_ready", compiled.append)
     parameters = SHORT.replace(algorithm="sd_stream", interpolation="nearest")
     peaks = Fod.from_peaks(np.ones((3, 3, 3, 3)), np.eye(4))
-    for one in (fod, peaks):
+    image = Fod.from_image(np.arange(512.0).reshape(8, 8, 8), np.eye(4))
+    for one in (fod, peaks, image):
         command = kernels.COMMAND.format(
-            algorithm="sd_stream", interpolation="nearest", lmax=2, of_vectors=one is peaks
+            algorithm="sd_stream",
+            interpolation="nearest",
+            lmax=2,
+            of_vectors=one is peaks,
+            in_blocks=one is image,
         )
         exec(command)
         assert cpu._kind(compiled.pop()) == cpu._kind(plan_of(one, seeds, parameters))

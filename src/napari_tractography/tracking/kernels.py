@@ -32,7 +32,8 @@ in_a_process = True
 
 COMMAND = """
 from napari_tractography.tracking.engine import compile_kernel
-compile_kernel({algorithm!r}, {interpolation!r}, lmax={lmax}, **{what})
+compile_kernel({algorithm!r}, {interpolation!r}, lmax={lmax}, of_vectors={of_vectors},
+    in_blocks={in_blocks})
 """
 AND_REMOVE = """
 from pathlib import Path
@@ -68,10 +69,8 @@ def begin(plan: Plan) -> threading.Event:
         algorithm=BY_CODE[plan.settings.algorithm].name,
         interpolation="nearest" if plan.settings.interpolation == NEAREST else "trilinear",
         lmax=plan.table.lmax,
-        what={
-            "of_vectors": isinstance(plan.field, codes.VectorField),
-            "in_blocks": isinstance(plan.field, BlockField),
-        },
+        of_vectors=isinstance(plan.field, codes.VectorField),
+        in_blocks=isinstance(plan.field, BlockField),
     )
     with _lock:
         if command in _under_way:
