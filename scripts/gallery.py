@@ -21,8 +21,8 @@ import napari
 from qtpy.QtTest import QTest
 
 import napari_tractography as nt
-from pictures import brain, images, phantoms, subject
-from pictures.canvas import BRAIN, HEART, NOTHING, SETTLE_MS, SUBJECT, WINDOW, Picture, show_docks
+from pictures import brain, canvas, images, phantoms, subject
+from pictures.canvas import BRAIN, HEART, NOTHING, SUBJECT, Picture
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "gallery"
@@ -50,9 +50,9 @@ def make(picture: Picture, given: Any) -> Path:
     viewer = napari.Viewer(show=True)
     try:
         viewer.theme = "dark"
-        viewer.window.resize(*WINDOW)
-        show_docks(viewer, False)
-        QTest.qWait(SETTLE_MS)
+        viewer.window.resize(*canvas.WINDOW)
+        canvas.show_docks(viewer, False)
+        QTest.qWait(canvas.SETTLE_MS)
         drawn = picture.draw(viewer, given)
     finally:
         viewer.close()

@@ -42,11 +42,12 @@ def test_pictures_are_small_and_not_black(gallery: ModuleType) -> None:
 
 
 def test_a_picture_is_cut_to_what_is_drawn(gallery: ModuleType) -> None:
+    canvas = gallery.canvas
     picture = np.zeros((40, 60, 3), np.uint8)
     picture[10:20, 30:50, 1] = 200
-    assert gallery.drawn_box(picture) == ((10, 20), (30, 50))
-    assert gallery.smaller(picture).shape == (20, 30, 3)
-    np.testing.assert_array_equal(gallery.smaller(picture)[5:10, 15:25, 1], 200)
+    assert canvas.drawn_box(picture) == ((10, 20), (30, 50))
+    assert canvas.smaller(picture).shape == (20, 30, 3)
+    np.testing.assert_array_equal(canvas.smaller(picture)[5:10, 15:25, 1], 200)
 
 
 def test_a_picture_that_there_is_not_is_refused(

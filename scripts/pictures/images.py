@@ -21,14 +21,16 @@ from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.widgets.controls import set_values
 from napari_tractography.plugin.space.camera import orient
 from napari_tractography.plugin.space.display import DisplaySpace
-from napari_tractography.plugin.streamlines.colours import ELEVATION, HELIX
+from napari_tractography.plugin.streamlines.colours import HELIX
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 from .canvas import HEART, NOTHING, SETTLE_MS, Picture, finish, look_from, show_docks
 
 HEART_VOXEL_MM = 0.6352
 BASE, APEX = (100.0, 95.0, 120.0), (45.0, 88.0, 205.0)  # middle of the left ventricle, voxels
-WALL_VOX = 42.0  # from its axis
+WALL_VOX = 58.0  # from its axis
+LEVEL_VOX = 92.0  # of the axis, from the front: streamlines of a slab around it are shown
+GREYS = (17_000, 21_500)
 MIDDLE = Axis((0, 0, -1), (0, 0, 1))
 
 
@@ -69,15 +71,18 @@ def draw_heart(viewer: Any, folder: Path) -> NDArray[np.uint8]:
     axis = Axis.of(grid.to_mm([BASE, APEX]))
     voxels = np.argwhere(tissue)
     away = np.linalg.norm(axis.outwards(grid.to_mm(voxels)), axis=1) / HEART_VOXEL_MM
-    near = voxels[(away < WALL_VOX) & (voxels[:, 2] > BASE[2] - 5)]
+    near = voxels[
+        (away < WALL_VOX) & (voxels[:, 2] > BASE[2]) & (np.abs(voxels[:, 1] - LEVEL_VOX) < 14)
+    ]
     wall = np.zeros(grid.shape, bool)
     wall[tuple(near.T)] = True
     fod, lines = track_image(image, grid, wall, 12_000, min_length_mm=15.0)
-    add_planes(viewer, image, grid, (118, 128, 128))
+    volume = add_planes(viewer, image, grid, (128, LEVEL_VOX + 16, BASE[2] - 2))
+    volume.contrast_limits = GREYS
     layer = Streamlines(lines, space=DisplaySpace.of(fod.grid), width=1.3, colour_by=HELIX)
     layer.axis = axis
     viewer.add_layer(layer)
-    viewer.scene.camera.set_view_direction((0.45, -0.75, -0.5), (-1.0, 0.0, 0.0))  # apex below
+    viewer.scene.camera.set_view_direction((-0.3, 0.85, 0.4), (-1.0, 0.0, 0.0))  # apex below
     return finish(viewer)
 
 
@@ -117,14 +122,15 @@ def draw_image(viewer: Any, _given: None) -> NDArray[np.uint8]:
     ((data, attributes, _),) = sample_tube()
     layer = viewer.add_image(data, **attributes)
     panel.fod_choice.value = layer
-    panel.session.add_seeds_mm(np.array([[0.45, 0.3, 0.0], [-0.6, 0.0, 0.1]]))
-    set_values(panel.seeding, {"n_per_seed": 300, "radius_mm": 0.06})
+    panel.session.add_seeds_mm(np.array([[0.36, 0.0, 0.0], [0.54, 0.0, 0.0], [0.7, 0.0, 0.0]]))
+    set_values(panel.seeding, {"n_per_seed": 300, "radius_mm": 0.04})
     panel.appearance.axis.value = MIDDLE
-    set_values(panel.appearance.controls, {"colour_by": ELEVATION})
+    set_values(panel.appearance.controls, {"colour_by": HELIX})
+    set_values(panel.tracking.controls, {"max_length_mm": 2.5})
     panel.run()
     while panel.runs.current is not None:
         QTest.qWait(20)
-    viewer.reset_view()
+    look_from(viewer, (-0.6, 0.55, -0.6))
     QTest.qWait(SETTLE_MS)
     return np.asarray(viewer.screenshot(canvas_only=False, flash=False)[..., :3])
 

@@ -207,7 +207,7 @@ def weight_colours(
 
 
 def elevation_colours(
-    tractogram: Tractogram, *, axis: Axis | None, colormap: str = DEFAULT_COLORMAP, **_: Any
+    tractogram: Tractogram, *, axis: Axis | None = None, colormap: str = DEFAULT_COLORMAP, **_: Any
 ) -> Colours:
     """Colour by how steeply the streamline rises along the axis, degrees."""
     angles = elevations_deg(tangents(tractogram), axis)
@@ -217,7 +217,7 @@ def elevation_colours(
 
 
 def helix_colours(
-    tractogram: Tractogram, *, axis: Axis | None, colormap: str = DEFAULT_COLORMAP, **_: Any
+    tractogram: Tractogram, *, axis: Axis | None = None, colormap: str = DEFAULT_COLORMAP, **_: Any
 ) -> Colours:
     """Colour by the helix angle about the axis, degrees; grey without an axis."""
     angles = np.full(tractogram.n_points, np.nan)

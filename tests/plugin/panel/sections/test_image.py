@@ -26,6 +26,8 @@ from napari_tractography.plugin.space.display import DisplaySpace
 from ...hands import Mouse
 
 TUBE = Tube(shape=(48, 48, 20), inner_vox=8.0, outer_vox=22.0)
+# Of axes (z, y, x), across the first.
+IN_PLANE = np.array([[1, 0, 0], [0, 0.8, -0.6], [0, 0.6, 0.8]])
 IN_WALL = (0.3, 0.0, 0.0)  # mm: 15 voxels of 20 um from the middle
 
 
@@ -213,8 +215,8 @@ def test_what_has_been_worked_out_is_shown_as_a_layer(
         pytest.param({"data": np.ones((4, 5, 6, 7))}, "4 dimensions", id="time series"),
         pytest.param({"data": np.eye(9)}, "2 dimensions", id="one slice"),
         pytest.param({"data": np.full((30, 30, 30), 7.0)}, "7.0 everywhere", id="flat"),
-        pytest.param({"rotate": (20.0, 0.0, 0.0)}, "turned or sheared", id="turned"),
-        pytest.param({"units": ("um", "um", "mm")}, "different units", id="units"),
+        pytest.param({"rotate": IN_PLANE}, "turned or sheared", id="turned"),
+        pytest.param({"units": ("um", "um", "mm")}, "give all the same", id="units"),
     ],
 )
 def test_what_cannot_be_a_source_is_refused_with_a_sentence(

@@ -23,6 +23,7 @@ from ...session.seed_mouse import (
     first_bright_voxel,
 )
 from ...session.session import Session
+from ...space.display import DisplaySpace
 from ...space.layer_list import insert_beside
 from ..widgets.sections import button, row
 
@@ -33,13 +34,25 @@ HELP = (
 FIRST, SECOND = "Click one end.", "Click the other end."
 NONE = "none"
 COLOUR = "#f2b632"
-THICKNESS = 1 / 150  # of its length
+THICKNESS, THINNEST_VOX = 1 / 150, 0.3  # of its length; voxels
+PIECE_VOX = 0.5  # so that each slice shows the piece that lies in it
 
 
 class AxisLine(OnVolume, Vectors):  # type: ignore[misc]
     """The axis as a line."""
 
     _type_string = "vectors"  # for writers and icons
+
+
+def _pieces(axis: Axis, space: DisplaySpace) -> NDArray[np.float64]:
+    """Return starts and vectors of the pieces of the line, (n, 2, 3) voxels (z, y, x)."""
+    shown = np.asarray(space.to_display([axis.start_mm, axis.end_mm]), dtype=float)
+    start, end = (shown - space.translate) / space.scale
+    n = max(int(np.ceil(np.linalg.norm(end - start) / PIECE_VOX)), 1)
+    pieces = np.empty((n, 2, 3))
+    pieces[:, 1] = (end - start) / n
+    pieces[:, 0] = start + np.arange(n)[:, None] * pieces[:, 1]
+    return pieces
 
 
 class AxisControl:
@@ -153,22 +166,23 @@ class AxisControl:
             self._remove_line()
             return
         space = self._session.space
-        start, end = np.asarray(space.to_display([axis.start_mm, axis.end_mm]), dtype=float)
-        data = np.stack([start, end - start])[None]
+        data = _pieces(axis, space)
         if self._line is None or self._line not in viewer.layers:
             self._line = AxisLine(
                 data,
                 name="Axis",
                 edge_color=COLOUR,
                 vector_style="line",
-                out_of_slice_display=True,
+                scale=space.scale,
+                translate=space.translate,
             )
             self._line.space = space
             insert_beside(viewer, self._line)
         elif self._line.space != space or not np.array_equal(self._line.data, data):
             self._line.space = space
+            self._line.scale, self._line.translate = space.scale, space.translate
             self._line.data = data
-        self._line.edge_width = THICKNESS * float(np.linalg.norm(end - start))
+        self._line.edge_width = max(THICKNESS * len(data) * PIECE_VOX, THINNEST_VOX)
 
     def _remove_line(self) -> None:
         if self._line is not None and self._line in self._session.viewer.layers:
