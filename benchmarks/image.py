@@ -28,6 +28,7 @@ from structure_tensor import eig_special_3d, structure_tensor_3d
 
 import napari_tractography as nt
 from napari_tractography.image_phantoms import make_image_phantom
+from napari_tractography.maps.angles import Axis, helix_angles_deg, tangents
 
 VOXEL_MM = 0.6352
 # Voxel (z, y, x) of the heart; axis of the left ventricle from base to apex, read off its slices,
@@ -117,26 +118,6 @@ def click_rule() -> None:
     measure_clicks(fod, np.array([12.0, 10.0, 10.0]), 0.05)
 
 
-def tangents(lines: nt.Tractogram) -> tuple[np.ndarray, np.ndarray]:
-    """Return the middles of all segments, and their unit vectors."""
-    is_last = np.zeros(len(lines.points), bool)
-    is_last[lines.offsets[1:] - 1] = True
-    start = np.flatnonzero(~is_last)
-    along = lines.points[start + 1].astype(float) - lines.points[start]
-    middles = (lines.points[start + 1].astype(float) + lines.points[start]) / 2
-    return middles, along / np.linalg.norm(along, axis=1, keepdims=True)
-
-
-def helix_deg(along: np.ndarray, outward: np.ndarray, axis: np.ndarray) -> np.ndarray:
-    """Return helix angles: of the axial part of a direction to that around the axis.
-
-    Positive where the helix is right-handed.
-    """
-    around = np.cross(axis, outward)
-    angles = np.degrees(np.arctan2(along @ axis, (along * around).sum(axis=1)))
-    return (angles + 90) % 180 - 90
-
-
 def axial_median(angles: np.ndarray) -> float:
     """Return the median of angles that are the same after 180 degrees, around their mean."""
     mean = np.angle(np.exp(2j * np.radians(angles)).mean()) / 2
@@ -154,11 +135,10 @@ def check_tube() -> None:
     mask[..., :12] = mask[..., -12:] = False
     parameters = nt.TrackingParameters.for_fod(fod)
     lines = nt.track(fod, nt.Seeds.in_mask(mask, fod.grid, 2000), parameters)
-    places, along = tangents(lines)
-    voxels = fod.grid.to_voxel(places)
-    outward = np.c_[voxels[:, :2] - (np.array(fod.grid.shape[:2]) - 1) / 2, np.zeros(len(voxels))]
-    outward /= np.linalg.norm(outward, axis=1, keepdims=True)
-    angles, depths = helix_deg(along, outward, np.array([0, 0, 1.0])), tube.depth(voxels)
+    middle = (np.array(fod.grid.shape) - 1) / 2
+    axis = Axis.of(fod.grid.to_mm([middle * (1, 1, 0), middle * (1, 1, 2)]))
+    angles = helix_angles_deg(lines.points, tangents(lines), axis)
+    depths = tube.depth(fod.grid.to_voxel(lines.points))
     print(f"tube: {len(lines)} streamlines; depth in the wall, helix angle, rule, off, degrees")
     for low, high in pairwise(DEPTHS):
         here = (depths >= low) & (depths < high)
@@ -167,8 +147,8 @@ def check_tube() -> None:
         print(f"  {(low + high) / 2:.2f}  {found:6.1f}  {truth:6.1f}  {found - truth:5.1f}")
 
 
-def wall_depth(image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the depth of the free wall's voxels, NaN elsewhere, and their ways outward.
+def wall_depth(image: np.ndarray) -> np.ndarray:
+    """Return the depth of the free wall's voxels, 0 inside and 1 outside; NaN elsewhere.
 
     A ray from the axis enters the wall where muscle begins for good, and leaves it where it ends.
     """
@@ -204,22 +184,20 @@ def wall_depth(image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         inner, outer = reach[first], reach[last]
         depth[part] = (radius[part] - inner) / np.maximum(outer - inner, 1e-9)
         depth[part[(outer - inner < 10) | (depth[part] < 0) | (depth[part] > 1)]] = np.nan
-    return depth.reshape(image.shape), outward.reshape(*image.shape, 3)
+    return depth.reshape(image.shape)
 
 
 def check_heart(folder: Path) -> None:
     """Helix angle by depth in the free wall of the left ventricle."""
     image, affine = heart_volume(folder)
     fod = nt.Fod.from_image(image, affine, name="heart")
-    depth, outward = wall_depth(image)
+    depth = wall_depth(image)
     inside = np.isfinite(depth)
     parameters = nt.TrackingParameters.for_fod(fod)
     lines = nt.track(fod, nt.Seeds.in_mask(inside, fod.grid, 3000), parameters)
-    places, along = tangents(lines)
-    nearest = tuple(np.rint(fod.grid.to_voxel(places)).astype(int).T)
-    depths, radial = depth[nearest], outward[nearest][:, ::-1]  # z, y, x to x, y, z
-    axis = ((BASE - APEX) / np.linalg.norm(BASE - APEX))[::-1]
-    angles = helix_deg(along, radial, axis)
+    axis = Axis.of(fod.grid.to_mm([BASE, APEX]))
+    angles = helix_angles_deg(lines.points, tangents(lines), axis)
+    depths = depth[tuple(np.rint(fod.grid.to_voxel(lines.points)).astype(int).T)]
     print(
         f"heart: {len(lines)} streamlines in {inside.sum()} voxels of the free wall; depth, helix"
     )

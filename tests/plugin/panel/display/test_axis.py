@@ -70,14 +70,15 @@ def test_two_clicks_draw_the_axis(open_window: Any, cross: Any) -> None:
     for z, x in ((-4.0, -6.0), (4.0, 8.0)):
         viewer.dims.set_point(0, z)
         place = (viewer.dims.point[0], 2.0, x)
-        mouse.drag(place, (place[0], 6.0, x + 5))  # moves the view, and draws nothing
+        mouse.drag(place, (place[0], 6.0, x - 5), n=1)  # moves the view, and draws nothing
+        viewer.reset_view()
         mouse.click(place)
     assert not axis.button.isChecked()
     assert axis.on_press not in viewer.mouse_drag_callbacks
     drawn = axis.value
     assert drawn is not None
-    np.testing.assert_allclose(drawn.end_mm[0] - drawn.start_mm[0], 14.0, atol=0.2)
-    np.testing.assert_allclose([drawn.start_mm[1], drawn.end_mm[1]], 2.0, atol=0.2)
+    np.testing.assert_allclose(drawn.end_mm[0] - drawn.start_mm[0], 14.0, atol=0.5)  # two pixels
+    np.testing.assert_allclose([drawn.start_mm[1], drawn.end_mm[1]], 2.0, atol=0.5)
     assert drawn.end_mm[2] > drawn.start_mm[2]
     assert layer.axis == drawn
     (line,) = (each for each in viewer.layers if isinstance(each, AxisLine))
