@@ -10,6 +10,7 @@ from napari.components import ViewerModel
 from napari.layers import Image, Points
 
 from napari_tractography import Tractogram
+from napari_tractography.plugin.layers.on_volume import SeedPoints
 from napari_tractography.plugin.layers.planes import SlicePlanes
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.layer import Streamlines
@@ -31,6 +32,7 @@ def shown():
         contrast_limits=(0, 8),
     )
     viewer.add_layer(volume)
+    viewer.add_layer(SeedPoints(np.zeros((1, 3)), name="Seeds", units=UNITS))
     viewer.add_layer(Streamlines(Tractogram.from_streamlines([np.eye(2, 3)])))
     viewer.dims.ndisplay = 3
     planes = SlicePlanes(viewer, volume)
@@ -44,10 +46,10 @@ def places(planes):
     return tuple(float(vertices[axis, 0, axis]) for axis in range(3))
 
 
-def test_planes_lie_at_the_slices_below_the_streamlines_in_place_of_the_volume(shown):
+def test_planes_lie_at_the_slices_below_seeds_and_streamlines_in_place_of_the_volume(shown):
     viewer, volume, planes = shown
     names = [layer.name for layer in viewer.layers]
-    assert names == ["T1", "Slices of T1", "Streamlines"]
+    assert names == ["T1", "Slices of T1", "Seeds", "Streamlines"]
     assert not volume.visible
     viewer.dims.set_point(2, 6.0)
     viewer.dims.set_point(0, 4.0)

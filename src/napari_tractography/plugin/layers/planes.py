@@ -20,7 +20,8 @@ from superqt.utils import qthrottled
 from ..space.display import DisplaySpace, display_space_of_layer
 from ..space.layer_list import insert_beside, place_of_lowest
 from ..streamlines.layer import Streamlines
-from .on_volume import OnVolume
+from .on_volume import OnVolume, SeedPoints
+from .spheres import Spheres
 
 UPDATE_MS = 30
 FAINT = 0.1  # of the contrast: what is darker, around the body, is left out
@@ -82,7 +83,8 @@ class SlicePlanes:
         )
         self.layer.space, self.layer.planes = self.space, self
         self._hidden: dict[Layer, bool] = dict.fromkeys([source, *beside], True)
-        at = place_of_lowest(viewer.layers, lambda layer: isinstance(layer, Streamlines))
+        in_front = Streamlines, SeedPoints, Spheres  # seeds and regions are seen behind slices, too
+        at = place_of_lowest(viewer.layers, lambda layer: isinstance(layer, in_front))
         insert_beside(viewer, self.layer, at)
         if viewer.dims.ndisplay == 3:
             self._hide()
