@@ -32,7 +32,7 @@ def shown():
         contrast_limits=(0, 8),
     )
     viewer.add_layer(volume)
-    viewer.add_layer(SeedPoints(np.zeros((1, 3)), name="Seeds", units=UNITS))
+    viewer.add_layer(SeedPoints(np.zeros((1, 3)), name="Seeds", units=("mm",) * 3))
     viewer.add_layer(Streamlines(Tractogram.from_streamlines([np.eye(2, 3)])))
     viewer.dims.ndisplay = 3
     planes = SlicePlanes(viewer, volume)
