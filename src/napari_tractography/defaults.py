@@ -35,7 +35,7 @@ FLOORS = {
     "sh": (0.1, "the FOD is scaled as MRtrix3's"),
     "peaks": (0.05, "peaks have no side lobes to keep out"),
     "tensor": (0.1, "FA, as tckgen's"),
-    "image": (0.02, "linearity, above that of edges"),
+    "image": (0.02, "linearity, of which planes and flat parts have less"),
 }
 # Of images, in voxels: orientations are averaged over a few voxels, and fibres are long.
 IMAGE_STEP, IMAGE_RADIUS, IMAGE_MIN_LENGTH, IMAGE_MAX_LENGTH = 0.5, 1.0, 10.0, 200.0

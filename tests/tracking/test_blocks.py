@@ -148,6 +148,19 @@ def test_what_was_tracked_stays_when_the_image_can_no_longer_be_read(whole):
     assert np.array_equal(finished.points, expected[:4].points)
 
 
+def test_a_defect_of_a_source_ends_the_run_and_leaves_nobody_waiting(source):
+    class Defective:
+        grid, name = source.grid, "defective"
+
+        def vectors(self, first, last):
+            raise ZeroDivisionError("a defect")
+
+    fod = in_blocks(Defective())
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match="a defect"):
+            track(fod, SEEDS, parameters(fod), n_threads=3, block=10)
+
+
 def test_several_runs_share_what_is_worked_out(source, whole):
     fod = in_blocks(source)
     values = parameters(fod)

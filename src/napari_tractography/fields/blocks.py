@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from ..errors import FileError, InvalidFodError, InvalidParameterError
+from ..errors import InvalidFodError, InvalidParameterError
 from ..grid import Grid
 
 MISSING, EMPTY = -1, -2  # in place of a slot: not worked out; without any orientation
@@ -49,7 +49,7 @@ class _Request:
     def __init__(self, blocks: Iterable[int]) -> None:
         self.unclaimed = list(blocks)
         self.left = set(self.unclaimed)
-        self.error: FileError | None = None
+        self.error: Exception | None = None
         self.has_room = True
 
 
@@ -247,10 +247,11 @@ class BlockStore:
         return None
 
     def _work_out(self, block: int) -> None:
-        found, error = None, None
+        found: NDArray[np.float32] | None = None
+        error: Exception | None = None
         try:
             found = self._block(block)
-        except FileError as problem:
+        except Exception as problem:  # raised again by all who wait for the block
             error = problem
         with self._condition:
             has_room = error is not None or self._keep(block, found)

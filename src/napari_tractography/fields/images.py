@@ -129,7 +129,10 @@ class ImageSource:
     def _read(self, array: Any, low: Sequence[int], high: Sequence[int]) -> NDArray[Any]:
         box = tuple(slice(int(a), int(b)) for a, b in zip(low, high, strict=True))
         try:
-            return np.asarray(array[box])
+            read = np.asarray(array[box])
+            if read.shape != tuple(s.stop - s.start for s in box):
+                raise ValueError(f"it gave shape {read.shape}")
+            return read
         except Exception as error:  # whatever an array of another library raises
             raise FileError(
                 f"{self.name} cannot be read from voxel {list(low)} to {list(high)} ({error}); "
