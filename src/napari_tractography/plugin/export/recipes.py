@@ -25,7 +25,7 @@ from ..session.seeding import (
     SeedSpheres,
     first_numbers,
 )
-from .scripts import path_of, path_of_tissues, vector_reading
+from .scripts import path_of, path_of_tissues, refuse_image, vector_reading
 
 
 def recipe_of(request: Request, layers: Sequence[Layer]) -> Recipe:
@@ -66,6 +66,7 @@ def recipe_of(request: Request, layers: Sequence[Layer]) -> Recipe:
 
 def _fod_source(request: Request, layers: Sequence[Layer]) -> FodSource:
     fod = request.fod
+    refuse_image(fod)
     layer = next((layer for layer in layers if fod_of(layer) is fod), None)
     path = None if layer is None else path_of(layer)
     if path is not None:

@@ -85,6 +85,7 @@ def as_python(
     fod = request.fod
     imports: set[str] = set()
     path = path_of(fod_layer)
+    refuse_image(fod)
     if path is not None:
         lines = [f"fod = nt.load_fod({path!r}{_reading(fod)})"]
     elif is_phantom(fod):
@@ -157,6 +158,7 @@ def as_command(
     InvalidFodError, InvalidMaskError
         When the FOD, a mask or a region is not as a file says.
     """
+    refuse_image(request.fod)
     path = path_of(fod_layer)
     if path is None:
         raise InvalidFodError(_no_file(fod_layer))
@@ -360,6 +362,21 @@ def _reading(fod: Fod) -> str:
     text += "".join(f", {name}={value!r}" for name, value in vector_reading(fod).items())
     text += "" if fod.basis == "tournier07" else f", basis={fod.basis!r}"
     return text if fod.frame == DEFAULT_FRAMES[fod.basis] else f"{text}, frame={fod.frame!r}"
+
+
+def refuse_image(fod: Fod) -> None:
+    """Say that an image, which no recipe can name yet, cannot be written down.
+
+    Raises
+    ------
+    InvalidFodError
+        When the FOD is of an image.
+    """
+    if fod.blocks is not None:
+        raise InvalidFodError(
+            f"{fod.name} is an image, which recipes and scripts of the panel cannot name; save the "
+            "streamlines, or use nt.Fod.from_image in a script of your own."
+        )
 
 
 def vector_reading(fod: Fod) -> dict[str, str]:

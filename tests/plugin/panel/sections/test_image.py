@@ -14,6 +14,7 @@ from qtpy.QtCore import Qt
 
 from napari_tractography.grid import Grid
 from napari_tractography.image_phantoms import ImagePhantom, Tube, draw
+from napari_tractography.plugin.export.projects import project_of
 from napari_tractography.plugin.layers.sources.images import (
     WorkedOut,
     fod_of_image,
@@ -207,6 +208,9 @@ def test_what_has_been_worked_out_is_shown_as_a_layer(
     assert (high <= image[1] + 1e-3).all()
     panel.data.image.show_blocks.setChecked(False)
     assert layer not in panel.viewer.layers
+    project, left_out = project_of(panel.bundles)
+    assert not project.bundles
+    assert "is an image, which recipes" in left_out[0]
 
 
 @pytest.mark.parametrize(
