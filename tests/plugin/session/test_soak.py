@@ -1,0 +1,69 @@
+"""Hours at the panel, in short: as much is held after many moves of the hand as after a few."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+# Of these there are as many as are shown and kept for undo, however long a person plays.
+COUNTED = {"Run", "Request", "Tractogram", "Plan", "Streamlines", "DrawnSubset", "QTimer"}
+SLACK_BYTES = 1 << 20  # the odd cache of a library; a run's streamlines are ten times as much
+
+
+@pytest.fixture
+def traced() -> Iterator[None]:
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+def held() -> tuple[Counter[str], int, int]:
+    """Objects by class, threads, and bytes that Python and NumPy hold."""
+    gc.collect()
+    names = Counter(type(each).__name__ for each in gc.get_objects())
+    bytes_held = tracemalloc.get_traced_memory()[0]
+    counted = Counter({name: names[name] for name in COUNTED})
+    return counted, psutil.Process().num_threads(), bytes_held
+
+
+def assert_no_more(
+    play: Callable[[int], None], panel: Any, settle: Callable[[Any], None], few: int, many: int
+) -> None:
+    play(few)
+    settle(panel)
+    before, threads, memory = held()
+    assert before["Tractogram"]
+    play(many)
+    settle(panel)
+    after, more_threads, more_memory = held()
+    assert after <= before + Counter(dict.fromkeys(COUNTED, 2))  # the two ends of a run
+    assert more_threads <= threads + 1
+    assert more_memory < memory + SLACK_BYTES
+
+
+@pytest.mark.usefixtures("traced")
+def test_live_mode_holds_no_more_after_many_moves(
+    open_model: Any, cross: Any, settle: Callable[[Any], None], qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(np.zeros((1, 3)))
+    panel.runs.settle_ms = 5
+    panel.live.setChecked(True)
+
+    def play(n: int) -> None:
+        for k in range(n):
+            session.move_seed(0, np.array([0.0, 0.0, 0.1 * (k % 30)]))
+            qtbot.wait(2)
+            if k % 10 == 9:
+                session.released.emit()
+                settle(panel)
+
+    assert_no_more(play, panel, settle, 150, 150)  # the history of undo is full after a hundred
