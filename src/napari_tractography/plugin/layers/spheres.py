@@ -45,11 +45,12 @@ class Spheres(OnVolume, Points):  # type: ignore[misc]
             blending="translucent_no_depth",  # behind the streamlines above it, also in 3-D
             projection_mode="rescale_spherical",
             shading="spherical",
+            units=space.units,
             axis_labels=AXIS_LABELS,
             **kwargs,
         )
         self.space = space
-        self.radius_mm = radius_mm
+        self.current_size = 2 * radius_mm * space.per_mm
 
     @property
     def radii_mm(self) -> NDArray[np.float64]:
