@@ -132,6 +132,7 @@ def test_what_has_to_see_the_streamlines_is_refused(workers, fod, seeds):
 def test_cancelling_leaves_no_task(workers, fod, seeds):
     chunks = nt.iter_track(fod, seeds, PARAMETERS, backend=workers, block=100)
     next(chunks)
+    assert n_tasks(workers)
     chunks.close()
     wait_until(lambda: not n_tasks(workers))
 
