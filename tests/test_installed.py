@@ -159,7 +159,7 @@ def test_the_command_runs_and_says_what_is_wrong(whole: Environment, fod_file: P
     assert failed.stderr.count("\n") == 1
 
 
-def test_without_qt_and_cuda_it_reads_and_tracks_on_the_cpu(
+def test_without_qt_and_cuda_it_reads_files(
     bare: Environment, fod_file: Path
 ) -> None:
     told = bare.run("napari-tractography", "info", fod_file).stdout

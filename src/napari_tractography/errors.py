@@ -91,7 +91,8 @@ class UnfinishedError(FileError):
     Attributes
     ----------
     tractogram : Tractogram
-        Streamlines that were finished, and that have not been given out yet.
+        Streamlines that were finished; chunks that were given out before are in them when
+        :func:`~napari_tractography.tracking.engine.track` raises this.
     """
 
     def __init__(self, message: str, tractogram: Any) -> None:

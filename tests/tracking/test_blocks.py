@@ -146,6 +146,9 @@ def test_what_was_tracked_stays_when_the_image_can_no_longer_be_read(whole):
         next(chunks)
     assert finished.n_seeds == len(finished) == 4
     assert np.array_equal(finished.points, expected[:4].points)
+    with pytest.raises(UnfinishedError) as raised:
+        track(fod, Seeds.at(points), values, n_threads=1, block=2)
+    assert raised.value.tractogram.digest() == finished.digest()
 
 
 def test_a_defect_of_a_source_ends_the_run_and_leaves_nobody_waiting(source):

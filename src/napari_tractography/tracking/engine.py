@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Unpack, overload
 
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from ..arrays import gpu_of, host_array
 from ..directions import function_cone
-from ..errors import InvalidParameterError, InvalidTissuesError
+from ..errors import InvalidParameterError, InvalidTissuesError, UnfinishedError
 from ..fields.images import NAME as IMAGE
 from ..fields.kinds import SH
 from ..fields.tensors import NAME as TENSOR
@@ -220,10 +220,26 @@ def track_all(
     *,
     report: Report | None = None,
 ) -> Tractogram:
-    """Track streamlines and return them all; without a single one, log why as a warning."""
-    chunks = iter_chunks(given, execution, report=report)
+    """Track streamlines and return them all; without a single one, log why as a warning.
+
+    Raises
+    ------
+    UnfinishedError
+        When what is tracked in can no longer be read; it has all streamlines so far.
+    """
+    unfinished: list[UnfinishedError] = []
+
+    def readable() -> Iterator[Tractogram]:
+        try:
+            yield from iter_chunks(given, execution, report=report)
+        except UnfinishedError as error:
+            unfinished.append(error)
+
     n_seeds = len(given.seeds) if given.select is None else None
-    tractogram = Tractogram.concatenate(chunks, n_seeds=n_seeds)
+    tractogram = Tractogram.concatenate(readable(), n_seeds=n_seeds)
+    for error in unfinished:
+        error.tractogram = tractogram
+        raise error
     if not len(tractogram):
         logger.warning("%s", tractogram.why_empty())
     return tractogram
