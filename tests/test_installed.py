@@ -159,9 +159,7 @@ def test_the_command_runs_and_says_what_is_wrong(whole: Environment, fod_file: P
     assert failed.stderr.count("\n") == 1
 
 
-def test_without_qt_and_cuda_it_reads_files(
-    bare: Environment, fod_file: Path
-) -> None:
+def test_without_qt_and_cuda_it_reads_files(bare: Environment, fod_file: Path) -> None:
     told = bare.run("napari-tractography", "info", fod_file).stdout
     assert "lmax 2" in told
     told = bare.run(

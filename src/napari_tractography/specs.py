@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,7 +113,8 @@ class ParameterSpec:
             and self.maximum is not None
             and not self.minimum <= typed <= self.maximum  # as of NaN
         ):
-            shown = f"{value:g}" if abs(typed) < LARGEST_SHOWN else "a number that large"
+            is_endless = LARGEST_SHOWN <= abs(typed) < math.inf  # an int that is no float
+            shown = "a number that large" if is_endless else f"{value:g}"
             raise InvalidParameterError(
                 f"{self.name} = {shown}{unit} is out of range; "
                 f"choose {self.minimum:g} to {self.maximum:g}{unit}."
