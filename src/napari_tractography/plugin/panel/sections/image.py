@@ -10,7 +10,7 @@ from typing import Any
 from napari.layers import Layer
 from napari.utils.notifications import show_error
 from qtpy.QtCore import QTimer
-from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLabel, QWidget
 
 from ....errors import TractographyError
 from ....units import symbol
@@ -30,7 +30,7 @@ from ...layers.sources.images import (
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ..widgets.controls import form, on_change, parameter_controls, set_values, values_of
-from ..widgets.sections import button, row
+from ..widgets.sections import button, row, stack
 
 WAIT_MS = 150  # after the last move of a slider, before orientations are worked out anew
 NO_SCALE = "This image has no physical scale: a voxel counts as 1. How large is it?"
@@ -61,6 +61,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
         for unit in SCALE_UNITS:
             self.unit.addItem(symbol(unit), unit)
         self.unit.setCurrentIndex(SCALE_UNITS.index("um"))
+        self.unit.setToolTip("The unit of the edge length, and of all lengths from then on.")
         self.set_size = button("Set", "Give the layer this voxel size and this unit.")
         self.set_size.clicked.connect(self._set_size)
         self.scale_row = row(self.size, self.unit, self.set_size, stretch_first=True)
@@ -69,10 +70,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
             "Orientations are worked out where streamlines go: a layer of the blocks where they "
             "have been."
         )
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        for part in (self.ask, self.scale_row, self.form, self.show_blocks):
-            layout.addWidget(part)
+        stack(self, self.ask, self.scale_row, self.form, self.show_blocks)
         self._layer: Layer | None = None
         self._blocks: WorkedOut | None = None
         self._is_showing = False
