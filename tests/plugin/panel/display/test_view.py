@@ -122,6 +122,16 @@ def test_slices_follow_what_there_is_and_go_with_their_layer(scene, qtbot):
     assert volume.visible
 
 
+def test_slices_whose_layer_went_ask_nothing_of_a_panel_that_is_closed(scene, qtbot):
+    scene.views["3-D"].click()
+    viewer, slices = scene.session.viewer, scene.slices
+    viewer.layers.remove(slices.planes.layer)
+    slices.close_slices()
+    qtbot.wait(1)
+    assert slices.planes is None
+    assert slices.box.isChecked()  # nobody has looked
+
+
 def test_direction_colours_are_a_background_with_one_click(scene):
     scene.slices.colours_button.click()
     assert names(scene) == ["cross", "FOD directions"]

@@ -12,7 +12,6 @@ import numpy as np
 from napari.layers import Image, Layer
 from napari.utils.notifications import show_info
 from numpy.typing import NDArray
-from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QWidget
 
 from ....errors import TractographyError
@@ -26,7 +25,7 @@ from ...space.display import AXIS_LABELS
 from ...space.layer_list import insert_beside
 from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form, layer_choice, parameter_control, show_row
-from ..widgets.sections import button, row, stack
+from ..widgets.sections import button, delayed, row, stack
 from .clip_controls import SliceControl
 
 PLANES = ("Axial", "Coronal", "Sagittal")  # across the axes (z, y, x)
@@ -89,6 +88,8 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         self.viewer = session.viewer
         self.planes: SlicePlanes | None = None
         self._is_following = False
+        self._removed: SlicePlanes | None = None  # with their layer
+        self._look_later = delayed(self, 0, self._on_planes_removed)  # when all layers are gone
         self.switch = parameter_control(SLICES_SPEC)
         self.box = self.switch.native
         self.box.setText(SLICES_SPEC.label)  # it says itself what it is
@@ -125,6 +126,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
 
     def close_slices(self) -> None:
         """Stop listening, and take the planes off the screen."""
+        self._look_later.stop()
         for event in self._events:
             event.disconnect(self._on_slice)
         self.viewer.dims.events.ndisplay.disconnect(self.follow)
@@ -189,12 +191,13 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         if planes is None or planes.layer in self.viewer.layers:
             self.follow()
             return
-        self.planes = None
-        QTimer.singleShot(0, lambda: self._on_planes_removed(planes))
+        self._removed, self.planes = planes, None
+        self._look_later.start()
 
-    def _on_planes_removed(self, planes: SlicePlanes) -> None:
+    def _on_planes_removed(self) -> None:
         """Show others, or none where a person removed their layer and not all that there was."""
-        if planes.source in self.viewer.layers:
+        removed, self._removed = self._removed, None
+        if removed is not None and removed.source in self.viewer.layers:
             self.box.setChecked(False)
         self.follow()
 
