@@ -162,6 +162,7 @@ def test_a_region_never_covers_the_streamlines(
     (ball,) = session.regions.spheres
     session.regions.add_labels(opened, "end")
     viewer.dims.ndisplay = ndisplay
+    panel.scene.slices.box.setChecked(False)
     session.seeds_layer.visible = False
     session.fod_layer.visible = False
     opened.opacity = ball.opacity = 1.0  # what lies behind cannot be seen
