@@ -97,6 +97,7 @@ def dissected(viewer: Any, subject: Path) -> TractographyPanel:
     from dissection import study  # beside this file, on the path while it runs as a script
 
     panel = TractographyPanel(viewer, remember=False)
+    panel.scene.slices.box.setChecked(False)  # nothing in front of bundles
     dock = viewer.window.add_dock_widget(panel, name="Tractography", area="right")
     dock.setVisible(False)
     with tempfile.TemporaryDirectory() as folder:

@@ -13,15 +13,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
+from ..buffers import memory_bytes
 from ..errors import InvalidFodError, InvalidParameterError
 from ..grid import Grid
 
 MISSING, EMPTY = -1, -2  # in place of a slot: not worked out; without any orientation
 BLOCK_BITS = 5  # blocks of 32 x 32 x 32 voxels
 MEMORY_FRACTION = 0.25  # of the machine's, by default
+UNKNOWN_MEMORY = 8 << 30  # bytes, where the system does not tell how much there is
 # Dropped at once when there is no room: so much of the limit, so that there is room for a while.
 DROPPED_FRACTION = 1 / 8
 MOST_VOXELS = 1 << 26  # of a volume that is worked out as a whole: 0.8 GB
@@ -80,7 +81,7 @@ class BlockStore:
         self.shape = tuple(-(-n >> block_bits) for n in source.grid.shape)
         self.rows_a_block = 1 << 3 * block_bits
         if memory_limit is None:
-            memory_limit = MEMORY_FRACTION * psutil.virtual_memory().total
+            memory_limit = MEMORY_FRACTION * (memory_bytes() or UNKNOWN_MEMORY)
         n_slots = int(min(memory_limit / (12 * self.rows_a_block), np.prod(self.shape)))
         if n_slots < 1:
             raise InvalidParameterError(

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import ndimage
 
 from ..errors import FileError, InvalidImageError, InvalidParameterError
 from ..grid import Grid
@@ -116,6 +115,8 @@ class ImageSource:
             found = _main_directions(_in_ras(tensor, self.grid), self.min_linearity)
         found[is_flat] = 0
         if self.bright is not None:
+            from scipy import ndimage
+
             with np.errstate(all="ignore"):
                 near = ndimage.gaussian_filter(grey, sigma, mode="nearest", truncate=TRUNCATE)
                 around = ndimage.gaussian_filter(grey, rho, mode="nearest", truncate=TRUNCATE)
