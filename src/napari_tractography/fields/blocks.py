@@ -8,6 +8,7 @@ by :mod:`napari_tractography.fod`; asked by :mod:`napari_tractography.tracking.c
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
@@ -82,7 +83,7 @@ class BlockStore:
         self.rows_a_block = 1 << 3 * block_bits
         if memory_limit is None:
             memory_limit = MEMORY_FRACTION * (memory_bytes() or UNKNOWN_MEMORY)
-        n_slots = int(min(memory_limit / (12 * self.rows_a_block), np.prod(self.shape)))
+        n_slots = int(min(memory_limit / (12 * self.rows_a_block), math.prod(self.shape)))
         if n_slots < 1:
             raise InvalidParameterError(
                 f"memory_limit = {memory_limit:g} bytes is no room for a block of "
