@@ -163,6 +163,10 @@ class SlicePlanes:
             self._hidden[layer] = layer.visible
             layer.visible = False
 
+    def hides(self, layer: Layer) -> bool:
+        """Tell whether it is for the planes that a volume is hidden."""
+        return self._hidden.get(layer, False)
+
     def show_in_slices(self, layer: Layer) -> None:
         """Have a hidden volume seen again in slices."""
         self._hidden[layer] = True

@@ -122,6 +122,17 @@ def test_slices_follow_what_there_is_and_go_with_their_layer(scene, qtbot):
     assert volume.visible
 
 
+def test_a_volume_that_is_hidden_has_no_slices_until_they_are_asked_for(scene):
+    scene.session.fod_layer.visible = False
+    scene.views["3-D"].click()
+    assert scene.slices.planes is None
+    scene.slices.box.click()
+    scene.slices.box.click()
+    assert scene.slices.planes.source is scene.session.fod_layer
+    scene.slices.box.click()
+    assert not scene.session.fod_layer.visible
+
+
 def test_slices_whose_layer_went_ask_nothing_of_a_panel_that_is_closed(scene, qtbot):
     scene.views["3-D"].click()
     viewer, slices = scene.session.viewer, scene.slices

@@ -88,6 +88,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         self.viewer = session.viewer
         self.planes: SlicePlanes | None = None
         self._is_following = False
+        self._is_asked_for = False
         self._removed: SlicePlanes | None = None  # with their layer
         self._look_later = delayed(self, 0, self._on_planes_removed)  # when all layers are gone
         self.switch = parameter_control(SLICES_SPEC)
@@ -154,12 +155,20 @@ class SlicesBox(QWidget):  # type: ignore[misc]
 
     @property
     def source(self) -> Layer | None:
-        """The volume to show: the one that is chosen, the FOD, or the uppermost; None for none."""
+        """The volume to show: the one that is chosen, the FOD, or the uppermost; None for none.
+
+        Those that a person has hidden are left alone, unless slices were asked for since.
+        """
         sources = plane_sources(self.viewer.layers)
-        for layer in (self.choice.value, self.session.fod_layer, *reversed(sources)):
-            if layer in sources:
+        if self.choice.value in sources:
+            return self.choice.value
+        for layer in (self.session.fod_layer, *reversed(sources)):
+            if layer in sources and (self._is_asked_for or self._is_seen(layer)):
                 return layer
         return None
+
+    def _is_seen(self, layer: Layer) -> bool:
+        return bool(layer.visible) or (self.planes is not None and self.planes.hides(layer))
 
     def follow(self, _event: Any = None) -> None:
         """Show the slices that are wanted, and no others; they are made when 3-D is first seen."""
@@ -202,6 +211,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         self.follow()
 
     def _on_box(self, on: bool) -> None:
+        self._is_asked_for = on
         self.follow()
         self._show_rows()
         if on and self.source is None:
