@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 import re
@@ -85,7 +86,7 @@ def damaged_json(text: str, damage: list[tuple[float, Any]]) -> str:
         if value == "LEFT OUT":
             del holder[key]
         else:
-            holder[key] = value
+            holder[key] = copy.deepcopy(value)
     return json.dumps(content)
 
 

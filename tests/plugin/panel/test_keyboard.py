@@ -85,7 +85,7 @@ def test_space_folds_a_section_and_what_is_folded_is_passed_over(panel: Any) -> 
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_what_has_the_focus_shows_it_and_keeps_its_size(panel: Any, theme: str) -> None:
     panel.viewer.theme = theme
-    slider = panel.findChild(QSlider)
+    slider = next(each for each in panel.findChildren(QSlider) if each.isVisible())
     for widget in (panel.run_button, panel.live, panel.fod_choice.native, panel.output, slider):
         panel.save_button.setFocus()
         size, before = widget.sizeHint(), widget.grab().toImage()

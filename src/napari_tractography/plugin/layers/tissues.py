@@ -117,5 +117,9 @@ class _FirstAxisLast:
         metadata: dict[str, Any] = self.layer.metadata
         return metadata
 
+    @property
+    def units(self) -> Any:
+        return self.layer.units
+
     def data_to_world(self, position: Any) -> Any:
         return np.asarray(self.layer.data_to_world((0, *position)))[1:]

@@ -80,6 +80,7 @@ class AxisControl:
         self.button.setCheckable(True)
         self.button.toggled.connect(self._on_toggled)
         self.native = row(self.text, self.button, stretch_first=True)
+        self.native.setFocusProxy(self.button)
         self.on_press = self._on_press  # one bound method, so that it can be removed
         session.parameters_suited.connect(self._show_line)  # another volume, another space
 
