@@ -134,11 +134,12 @@ def main() -> None:
     compile_kernel("probabilistic", "trilinear", lmax=8)
     with tempfile.TemporaryDirectory() as folder:
         path = options.fod or write_brain(folder, options.ending)
+        size = " x ".join(map(str, volume_shape(path)))
         figures = Clock(path).measure()
     if options.json:
         print(json.dumps(figures))
         return
-    print(f"{Path(path).name}, {' x '.join(map(str, volume_shape(path)))}")
+    print(f"{Path(path).name}, {size}")
     for name, what in NAMES.items():
         print(f"{what:<48}{figures[name]:8.2f}")
 
