@@ -34,6 +34,7 @@ from napari_tractography.benchmark.reporting import machine
 from samplers import sampler_table
 
 ROOT = Path(__file__).resolve().parents[1]
+IMAGES = "Images: a tube whose helix is known, and a heart"
 
 
 # ---------------------------------------------------------------------------------------- the brain
@@ -118,6 +119,14 @@ def _density(tck: Path, template: Path, out: Path) -> np.ndarray:
 # ----------------------------------------------------------------------------------------- the page
 
 
+def written_by_others(page: str) -> list[str]:
+    """Return the sections that benchmarks/defaults.py and benchmarks/image.py are the source of."""
+    _, head, rest = page.partition(defaults.HEAD)
+    kept = [head + rest.partition(defaults.FOOT)[0] + defaults.FOOT] if head else []
+    _, head, rest = page.partition(f"## {IMAGES}\n")
+    return [part.strip() for part in (*kept, head + rest.partition("\n## ")[0]) if part]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
@@ -169,9 +178,7 @@ def main() -> None:
         "## Which file is what",
         kinds.section(only_every=scale),
     ]
-    if options.out.exists():  # what benchmarks/defaults.py has written there
-        _, head, section = options.out.read_text("utf-8").partition(defaults.HEAD)
-        parts += [(head + section).strip()] if head else []
+    parts += written_by_others(options.out.read_text("utf-8") if options.out.exists() else "")
     options.out.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print(options.out.read_text("utf-8"))
 
