@@ -84,8 +84,10 @@ def draw_glyphs(viewer: Any, fod: nt.Fod | None) -> NDArray[np.uint8]:
     show_view(viewer, "coronal")
     viewer.dims.set_point(1, SLICE_MM)
     floor = 0.1 * strong_amplitude(fod)
-    FodGlyphs(viewer, fod, DisplaySpace.of(fod.grid), scale=1.2, min_amplitude=floor)
-    return finish(viewer, letters=True)
+    glyphs = FodGlyphs(viewer, fod, DisplaySpace.of(fod.grid), scale=1.2, min_amplitude=floor)
+    picture = finish(viewer, letters=True)
+    glyphs.close()
+    return picture
 
 
 def draw_lengths(viewer: Any, fod: nt.Fod | None) -> NDArray[np.uint8]:

@@ -115,3 +115,15 @@ def test_spheres_of_another_volume_take_its_slices():
 def test_without_a_volume_the_extent_is_that_of_the_points():
     layer = Spheres([[1.25, 2.5, 3.5]], 20.0, space=DisplaySpace.identity())
     np.testing.assert_allclose(layer.extent.world, np.tile([1.25, 2.5, 3.5], (2, 1)))
+
+
+@pytest.mark.parametrize("add", ADDED, ids=[add.__name__ for add in ADDED])
+def test_layers_are_cut_where_the_volume_is(viewer, add):
+    """Also those whose units were set after they were made, which napari would not mind."""
+    add(viewer)
+    (axis,) = viewer.dims.not_displayed
+    for step in (1, 3):
+        viewer.dims.current_step = (step,) * 3
+        for layer in viewer.layers:
+            at = layer._data_slice.point[axis] * layer.scale[axis] + layer.translate[axis]
+            assert at == pytest.approx(viewer.dims.point[axis], abs=1e-3), layer.name

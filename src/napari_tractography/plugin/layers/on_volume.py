@@ -10,7 +10,7 @@ from typing import Any
 
 from napari.layers import Layer, Points
 
-from ..space.display import DisplaySpace
+from ..space.display import DisplaySpace, set_units
 from ..space.extent import on_slices
 
 
@@ -23,7 +23,6 @@ class OnVolume:
 
     _space = DisplaySpace.identity()
     _clear_extent: Any  # of the layer
-    units: Any
 
     @property
     def space(self) -> DisplaySpace:
@@ -33,7 +32,7 @@ class OnVolume:
     @space.setter
     def space(self, space: DisplaySpace) -> None:
         self._space = space
-        self.units = space.units
+        set_units(self, space.units)
         self._clear_extent()
 
     @cached_property

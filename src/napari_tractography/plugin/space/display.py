@@ -271,6 +271,17 @@ def display_space_of_layer(layer: Any) -> DisplaySpace:
     )
 
 
+def set_units(layer: Any, units: tuple[str, ...]) -> None:
+    """Give a layer units of length.
+
+    napari 0.9.2 goes on slicing a layer by the units that it had before, until its scale is set.
+    """
+    before = layer.units
+    layer.units = units
+    if layer.units != before:
+        layer.scale = layer.scale
+
+
 def unit_of_layer(layer: Any) -> str | None:
     """Return the unit of length of a layer; None where it has none that the display knows.
 

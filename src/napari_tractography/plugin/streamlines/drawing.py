@@ -19,7 +19,7 @@ from ...errors import InvalidParameterError
 from ...stop import StopReason
 from ...tractogram import Tractogram
 from ...units import length_text
-from ..space.display import DisplaySpace
+from ..space.display import DisplaySpace, set_units
 from ..space.extent import on_slices
 from ..space.positions import position_text
 from .bare_tracks import NOTHING, BareTracks, View
@@ -68,7 +68,7 @@ class DrawnStreamlines(BareTracks):
 
     @space.setter
     def space(self, space: DisplaySpace) -> None:
-        self.units = space.units
+        set_units(self, space.units)
         self._changed(self._shown.placed(space), self._colours)
 
     @property

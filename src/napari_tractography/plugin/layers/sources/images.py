@@ -19,7 +19,13 @@ from ....fod import Fod
 from ....grid import Grid
 from ....specs import ParameterSpec
 from ....units import MM_IN, VOXEL
-from ...space.display import NAPARI_UNITS, DisplaySpace, display_space_of_layer, unit_of_layer
+from ...space.display import (
+    NAPARI_UNITS,
+    DisplaySpace,
+    display_space_of_layer,
+    set_units,
+    unit_of_layer,
+)
 from ..on_volume import OnVolume
 from ..opening import FOD_KEY
 from ..volumes import fod_grid_of, fod_of
@@ -182,7 +188,7 @@ def set_scale(layer: Layer, size: float, unit: str) -> None:
     factor = size / float(np.abs(layer.scale).min())
     layer.translate = np.asarray(layer.translate) * factor
     layer.scale = np.asarray(layer.scale) * factor
-    layer.units = (NAPARI_UNITS.get(unit, unit),) * layer.ndim
+    set_units(layer, (NAPARI_UNITS.get(unit, unit),) * layer.ndim)
 
 
 class WorkedOut(OnVolume, Labels):  # type: ignore[misc]
