@@ -125,3 +125,17 @@ def test_peaks_lie_in_the_middle_of_their_voxels():
     middles = layer.data[:, 0] + layer.data[:, 1] / 2
     np.testing.assert_allclose(middles, np.round(middles), atol=1e-4)
     assert len(layer.data) > 100
+
+
+def test_a_picture_that_is_enlarged_shows_as_many_glyphs_and_finer_ones(shown):
+    viewer, _, glyphs = shown
+    viewer.scene.camera.zoom = 16.0
+    glyphs.update.flush()
+    n, n_vertices = glyphs.n_shown, len(glyphs.layer.vertices)
+    assert 0 < n < glyphs.n_in_slice  # those in view
+    glyphs.layer.enlarged_by = 4.0
+    viewer.scene.camera.zoom = 64.0
+    glyphs.update.flush()
+    assert glyphs.n_shown == n
+    assert len(glyphs.layer.vertices) > n_vertices
+    glyphs.layer.enlarged_by = 1.0

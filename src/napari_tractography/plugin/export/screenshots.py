@@ -16,6 +16,7 @@ from superqt.utils import qimage_to_array
 
 from ...errors import FileError
 from ...files.paths import check_writable, written_whole
+from ..layers.glyphs import Glyphs
 from ..space.orientation_labels import LABEL_PIXELS, MARGIN, draw_label, edge_labels
 from ..streamlines.layer import Streamlines
 
@@ -134,13 +135,18 @@ def enlarged(viewer: Any, scale: float) -> Iterator[None]:
     zoom = camera.zoom
     layers = [layer for layer in viewer.layers if isinstance(layer, Streamlines)]
     widths = [layer.width for layer in layers]
+    glyphs = [layer for layer in viewer.layers if isinstance(layer, Glyphs)]
     try:
         if scale != 1:
+            for layer in glyphs:
+                layer.enlarged_by = scale
             camera.zoom = zoom * scale
             for layer, width in zip(layers, widths, strict=True):
                 layer.width = width * scale
         yield
     finally:
+        for layer in glyphs:
+            layer.enlarged_by = 1.0
         camera.zoom = zoom
         for layer, width in zip(layers, widths, strict=True):
             layer.width = width

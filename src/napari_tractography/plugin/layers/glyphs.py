@@ -150,6 +150,7 @@ class Glyphs(OnVolume, Surface):  # type: ignore[misc]
     """The mesh of the glyphs, in voxels of the volume."""
 
     _type_string = "surface"  # for writers and icons
+    enlarged_by = 1.0  # for a picture that is larger than the canvas, and shows as much
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         with suppress(ImportError):  # without a Qt binding there is no canvas
@@ -201,6 +202,7 @@ class FodGlyphs:
         self.n_shown = 0
         self.n_in_slice = 0
         self._made_for: tuple[Any, ...] = ()
+        self.layer: Any = None
         mesh, colours = self._mesh()
         self.layer = Glyphs(
             mesh,
@@ -277,7 +279,8 @@ class FodGlyphs:
         if viewer.dims.ndisplay == 3 or pixels < NEAR_PIXELS:
             return (finest, None)
         shown = [axis - (viewer.dims.ndim - 3) for axis in viewer.dims.order[-2:]]
-        half = np.asarray(viewer.canvas.size, float) / (2 * float(camera.zoom))
+        enlarged_by = 1.0 if self.layer is None else self.layer.enlarged_by
+        half = np.asarray(viewer.canvas.size, float) * enlarged_by / (2 * float(camera.zoom))
         middle = np.asarray(camera.center[-2:], float)
         box = []
         for axis, centre, reach in zip(shown, middle, half, strict=True):
