@@ -1,12 +1,12 @@
 """What a task of a cluster costs, and how efficient 1, 2 and 4 processes are.
 
-    python benchmarks/scale.py [FOD] [--seeds N] [--processes 1 2 4] [--json FILE]
+    python benchmarks/scale.py [FOD] [--seeds N] [--processes 1 2 4] [--send] [--json FILE]
 
 Processes on this machine, of one thread each, track the same seeds, after a run that loads the
 kernels. Efficiency is the speed over that of one process and the number of processes: on a machine
 with fewer processors than processes it cannot be near 1. The overhead of a task is what workers
-were not tracking, over the number of tasks: sending seeds, sending streamlines back, and the last
-tasks of a run, which do not end together.
+were not tracking, over the number of tasks: sending seeds, handing streamlines back, and the last
+tasks of a run, which do not end together. What workers have sent is counted by Dask.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import argparse
 import json
 import os
 import platform
+import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -39,6 +41,8 @@ class Measured:
     busy_seconds : float
         That workers tracked, all together.
     steps_per_second : float
+    sent_bytes : int
+        By all workers.
     digest : str
         Of the streamlines.
     """
@@ -48,6 +52,7 @@ class Measured:
     seconds: float
     busy_seconds: float
     steps_per_second: float
+    sent_bytes: int
     digest: str
 
     @property
@@ -61,9 +66,13 @@ class Measured:
 
 
 def measured(
-    fod: nt.Fod, seeds: nt.Seeds, parameters: nt.TrackingParameters, n_processes: int
+    fod: nt.Fod,
+    seeds: nt.Seeds,
+    parameters: nt.TrackingParameters,
+    n_processes: int,
+    folder: str | None,
 ) -> Measured:
-    """Track on so many processes of this machine."""
+    """Track on so many processes of this machine; without a folder all is sent."""
     with (
         distributed.LocalCluster(
             n_workers=n_processes,
@@ -72,13 +81,15 @@ def measured(
             dashboard_address="127.0.0.1:0",
         ) as started,
         distributed.Client(started, set_as_default=False) as client,
-        nt.cluster(client, worker_backend="cpu") as workers,
+        nt.cluster(client, worker_backend="cpu", folder=folder) as workers,
     ):
         nt.track(fod, seeds[: 500 * n_processes], parameters, backend=workers, block=250)
         report = Report()
+        sent_bytes = bytes_sent(client)
         begun = time.perf_counter()
         chunks = list(nt.iter_track(fod, seeds, parameters, backend=workers, report=report))
         seconds = time.perf_counter() - begun
+        sent_bytes = bytes_sent(client) - sent_bytes
     whole = nt.Tractogram.concatenate(chunks)
     n_steps = float(whole.lengths_mm.sum(dtype=float)) / parameters.step_mm
     return Measured(
@@ -87,37 +98,62 @@ def measured(
         seconds,
         n_processes * report.seconds["tracking"],
         n_steps / seconds,
+        sent_bytes,
         whole.digest(),
     )
+
+
+def bytes_sent(client: distributed.Client) -> int:
+    """Return what all workers have sent since they were started."""
+    counts = client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total)
+    return sum(counts.values())
 
 
 def table(runs: list[Measured]) -> str:
     """Return a Markdown table; the first run is of one process."""
     lines = [
-        "| processes | tasks | seconds | million steps/s | efficiency | overhead of a task, ms |",
-        "|---:|---:|---:|---:|---:|---:|",
+        "| processes | tasks | seconds | million steps/s | efficiency | overhead of a task, ms | "
+        "sent, MB |",
+        "|---:|---:|---:|---:|---:|---:|---:|",
     ]
     lines += [
         f"| {run.n_processes} | {run.n_tasks} | {run.seconds:.2f} | "
         f"{run.steps_per_second / 1e6:.2f} | {run.efficiency(runs[0]):.2f} | "
-        f"{1000 * run.overhead_s:.0f} |"
+        f"{1000 * run.overhead_s:.0f} | {run.sent_bytes / 1e6:.1f} |"
         for run in runs
     ]
     return "\n".join(lines)
 
 
-def main() -> None:
+def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return what the command line asks for."""
     parser = argparse.ArgumentParser(description="Measure a cluster of processes.")
     parser.add_argument("fod", nargs="?", help="FOD; a phantom by default")
     parser.add_argument("--seeds", type=int, default=200_000)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument(
+        "--send",
+        action="store_true",
+        help="send FOD and streamlines over Dask, rather than through files of this machine",
+    )
     parser.add_argument("--json", type=Path, help="file for the figures")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
+    if min(options.processes) < 1:
+        parser.error(f"--processes {min(options.processes)}: give whole numbers from 1")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the figures."""
+    options = options_of(arguments)
     fod = nt.load_fod(options.fod) if options.fod else make_phantom("arcs")
     seeds = nt.Seeds.from_fod(fod, options.seeds)
     parameters = nt.TrackingParameters.for_fod(fod)
     counts = sorted({1, *options.processes})
-    runs = [measured(fod, seeds, parameters, n) for n in counts]
+    disk = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=disk) as own:
+        folder = None if options.send else own
+        runs = [measured(fod, seeds, parameters, n, folder) for n in counts]
     digests = {run.digest for run in runs}
     print(
         f"{platform.machine()}, {cpu_count()} processors, {time.strftime('%Y-%m-%d')}, load "

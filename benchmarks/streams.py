@@ -1,6 +1,6 @@
 """The peak memory of writing many streamlines as they come, and of reading them where they lie.
 
-    python benchmarks/streams.py [--streamlines N] [--points N] [--ending .trx] [--folder F]
+    python benchmarks/streams.py [--streamlines N] [--points N] [--ending .trx] [--dtype float16]
 
 Streamlines are made by code, block after block; each measurement is a process of its own, whose
 peak memory (resident set) the system tells. Pages of a file that is mapped count as resident while
@@ -14,7 +14,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +30,11 @@ def blocks(n_streamlines: int, n_points: int) -> Iterator[nt.Tractogram]:
     random = np.random.default_rng(0)
     for first in range(0, n_streamlines, BLOCK):
         n = min(BLOCK, n_streamlines - first)
-        starts = random.uniform(-80, 80, (n, 1, 3))
-        steps = random.normal(size=(n, 1, 3)) + 0.3 * random.normal(size=(n, n_points, 3))
-        points = (starts + 0.5 * np.cumsum(steps, axis=1)).astype(np.float32)
+        starts = random.uniform(-80, 80, (n, 1, 3)).astype(np.float32)
+        steps = random.standard_normal((n, n_points, 3), np.float32)
+        steps *= np.float32(0.3)
+        steps += random.standard_normal((n, 1, 3), np.float32)
+        points = starts + np.float32(0.5) * np.cumsum(steps, axis=1)
         yield nt.Tractogram(
             points.reshape(-1, 3),
             np.arange(n + 1) * n_points,
@@ -41,10 +43,10 @@ def blocks(n_streamlines: int, n_points: int) -> Iterator[nt.Tractogram]:
         )
 
 
-def write(path: Path, n_streamlines: int, n_points: int) -> str:
+def write(path: Path, n_streamlines: int, n_points: int, dtype: str = "float32") -> str:
     """Write a file; return what was written."""
     grid = nt.Grid((160, 160, 160), np.eye(4))
-    saved = nt.save_chunks(blocks(n_streamlines, n_points), path, reference=grid)
+    saved = nt.save_chunks(blocks(n_streamlines, n_points), path, reference=grid, dtype=dtype)
     return f"{len(saved):,} streamlines, {path.stat().st_size / 1e9:.2f} GB"
 
 
@@ -63,6 +65,7 @@ def read(path: Path, n_drawn: int = 100_000) -> str:
 def peak(what: str, options: argparse.Namespace, path: Path) -> str:
     """Do something in a process of its own; return what it says, with its peak memory."""
     words = [__file__, "--streamlines", options.streamlines, "--points", options.points]
+    words += ["--dtype", options.dtype]
     done = subprocess.run(
         [sys.executable, *map(str, words), "--only", what, "--file", str(path)],
         check=True,
@@ -72,19 +75,23 @@ def peak(what: str, options: argparse.Namespace, path: Path) -> str:
     return done.stdout.strip()
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the figures."""
     parser = argparse.ArgumentParser(description="Measure the memory of streams.")
     parser.add_argument("--streamlines", type=int, default=10_000_000)
     parser.add_argument("--points", type=int, default=20, help="of each streamline")
     parser.add_argument("--ending", default=".trx")
+    parser.add_argument("--dtype", default="float32", help="of points in a .trx file")
     parser.add_argument("--folder", type=Path, help="where there is room; temporary by default")
     parser.add_argument("--only", choices=("nothing", "write", "read"), help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.only:
         told = {
             "nothing": lambda: "imports alone",
-            "write": lambda: write(options.file, options.streamlines, options.points),
+            "write": lambda: write(
+                options.file, options.streamlines, options.points, options.dtype
+            ),
             "read": lambda: read(options.file),
         }[options.only]()
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KB / 1e9

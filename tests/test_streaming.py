@@ -16,7 +16,12 @@ import pytest
 from trx.trx_file_memmap import load as load_trx_python
 
 import napari_tractography as nt
-from napari_tractography.errors import FileError, InvalidParameterError, InvalidSeedsError
+from napari_tractography.errors import (
+    FileError,
+    InvalidParameterError,
+    InvalidSeedsError,
+    UnfinishedError,
+)
 from napari_tractography.files.formats import trx as trx_module
 from napari_tractography.files.formats import trx_stream
 from napari_tractography.grid import Grid
@@ -169,6 +174,24 @@ def test_a_file_that_may_not_grow_leaves_nothing(tmp_path, ending):
     assert not os.listdir(tmp_path)
 
 
+def test_what_a_run_gave_that_could_not_go_on_is_kept_under_another_name(tmp_path, chunks, whole):
+    (tmp_path / "t.trx").write_bytes(b"older")
+
+    def lost():
+        yield from chunks
+        raise UnfinishedError("The image was lost.", nt.Tractogram.empty())
+
+    with pytest.raises(UnfinishedError, match=r"was lost\. The 6 streamlines until then are in .*"):
+        save_chunks(lost(), tmp_path / "t.trx", reference=GRID)
+    assert sorted(os.listdir(tmp_path)) == ["t.trx", "unfinished-t.trx"]
+    assert (tmp_path / "t.trx").read_bytes() == b"older"
+    assert nt.load_tractogram(tmp_path / "unfinished-t.trx").digest() == whole.digest()
+    chunks.clear()
+    with pytest.raises(UnfinishedError, match=r"was lost\.$"):
+        save_chunks(lost(), tmp_path / "u.trx", reference=GRID)
+    assert sorted(os.listdir(tmp_path)) == ["t.trx", "unfinished-t.trx"]
+
+
 def test_no_streamlines_are_no_file(tmp_path):
     with pytest.raises(InvalidSeedsError, match=r"No streamlines.* Nothing was written\."):
         save_chunks([nt.Tractogram.empty()], tmp_path / "t.trx", reference=GRID)
@@ -200,17 +223,46 @@ def test_points_of_a_large_file_are_not_copied(tmp_path, chunks, whole, monkeypa
     assert back.digest() == whole.digest()
     np.testing.assert_array_equal(back.seed_index, whole.seed_index)
     np.testing.assert_array_equal(back.lengths_mm, whole.lengths_mm)
-    assert _is_mapped(back.points)
-    assert back.points.flags.aligned
+    for array in (back.points, back.seed_index, back.stop_reasons, back.lengths_mm):
+        assert _is_mapped(array)
+        assert array.flags.aligned
 
 
-@pytest.mark.parametrize("how", ["float16", "deflated", "of trx-python"])
+def test_half_the_digits_are_not_copied_either(tmp_path, chunks, monkeypatch):
+    path = tmp_path / "t.trx"
+    save_chunks(iter(chunks), path, dtype="float16")
+    plain = nt.load_tractogram(path)
+    monkeypatch.setattr(trx_module, "MAPPED_FROM", 0)
+    back = nt.load_tractogram(path)
+    assert back.digest() == plain.digest()
+    part = back[::2]
+    assert part.points.dtype == np.float32
+    assert part.digest() == plain[::2].digest()
+    assert [line.dtype for line in back] == [np.float32] * len(plain)
+    np.testing.assert_array_equal(np.concatenate(list(back)), plain.points)
+    weighted = back.with_weights(np.arange(len(back)))
+    np.testing.assert_array_equal(weighted[2:].weights, np.arange(2, len(back)))
+    for whole in (back, weighted):  # of neither were all points asked for
+        assert _is_mapped(whole.stored_points)
+        assert whole.stored_points.dtype == np.float16
+        assert whole._points is None
+    np.testing.assert_array_equal(back.points, plain.points)
+
+
+def test_an_archive_that_holds_no_streamlines_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "t.trx"
+    nt.Tractogram.empty().save(path, reference=GRID)
+    monkeypatch.setattr(trx_module, "MAPPED_FROM", 0)
+    assert len(nt.load_tractogram(path)) == 0
+
+
+@pytest.mark.parametrize("how", ["deflated", "of trx-python"])
 def test_what_cannot_be_mapped_is_read(tmp_path, chunks, whole, monkeypatch, how):
     path = tmp_path / "t.trx"
     if how == "of trx-python":
         whole.save(path, reference=GRID)
     else:
-        save_chunks(iter(chunks), path, dtype="float16" if how == "float16" else "float32")
+        save_chunks(iter(chunks), path)
     if how == "deflated":
         with zipfile.ZipFile(path) as stored:
             content = {name: stored.read(name) for name in stored.namelist()}

@@ -86,7 +86,7 @@ class InvalidRegionError(TractographyError, ValueError):
 
 
 class UnfinishedError(FileError):
-    """What is tracked in could no longer be read in the middle of a run.
+    """A run could not go on: what is tracked in can no longer be read, or a cluster was lost.
 
     Attributes
     ----------
@@ -98,6 +98,10 @@ class UnfinishedError(FileError):
     def __init__(self, message: str, tractogram: Any) -> None:
         super().__init__(message)
         self.tractogram = tractogram
+
+
+class LostClusterError(UnfinishedError, BackendError):
+    """The scheduler of a cluster was lost in the middle of a run."""
 
 
 class MissingFilesError(FileError):

@@ -1,13 +1,22 @@
-"""Python code in a process of its own; for compiling without holding up a window.
+"""Processes: Python code in one of its own, and what those that were killed have left behind.
 
-Called by :mod:`.tracking.kernels` and :mod:`.selection.kernels`.
+Called by :mod:`.tracking.kernels` and :mod:`.selection.kernels`, which compile without holding up a
+window, and by what writes files that are to be whole or not there.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
+import re
+import secrets
 import subprocess
 import sys
+from functools import cache
+
+UNFINISHED = "unfinished-tractography"
+_NAME = re.compile(rf"\.?{UNFINISHED}-([0-9a-f]{{8}})-(\d{{1,9}})-[0-9a-f]{{8}}")
 
 
 def run_in_a_process(command: str) -> str:
@@ -33,3 +42,43 @@ def run_in_a_process(command: str) -> str:
     except OSError as error:
         return str(error)
     return f"exit status {done.returncode}" if done.returncode else ""
+
+
+def unfinished_name() -> str:
+    """Return a name for a file or folder that this process is going to rename or delete.
+
+    It says on which machine and in which process, for :func:`is_left_over`.
+    """
+    return f"{UNFINISHED}-{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def is_left_over(name: str) -> bool:
+    """Tell whether a name begins as :func:`unfinished_name` of a process here that is gone.
+
+    Of processes of other machines, of other containers and on Windows nothing is known.
+    """
+    match = _NAME.match(name)
+    return match is not None and match[1] == _machine() and not _may_live(int(match[2]))
+
+
+@cache
+def _machine() -> str:
+    """Return what tells machines, and containers with process numbers of their own, apart."""
+    try:
+        numbers = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:  # no Linux
+        numbers = 0
+    return hashlib.sha256(f"{platform.node()} {numbers}".encode()).hexdigest()[:8]
+
+
+def _may_live(pid: int) -> bool:
+    """Tell whether there is such a process, or may be."""
+    if os.name != "posix":  # where the question would end it
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # of another user
+        return True
+    return True

@@ -6,7 +6,7 @@ Called by the command and by programs that track more than fits into memory.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import FileError, InvalidParameterError, InvalidSeedsError
+from .errors import FileError, InvalidParameterError, InvalidSeedsError, UnfinishedError
 from .files.formats.streamlines import StreamlineArrays
 from .files.paths import ending_of
 from .files.tractograms import DTYPES, FORMATS, open_stream
@@ -25,6 +25,7 @@ from .stop import StopReason
 from .tractogram import Tractogram
 
 SEGMENT_MM = 10.0  # the longest that compression makes, as DIPY's default
+UNFINISHED = "unfinished-"  # before the name of a file of a run that could not go on
 
 
 class SavedTractogram(Outcome):
@@ -101,6 +102,9 @@ def save_chunks(
 ) -> SavedTractogram:
     """Write streamlines as they come, whole or not at all.
 
+    Where a run cannot go on, as when a cluster is lost, those that it had given are written to a
+    file beside it whose name begins with "unfinished-".
+
     Of .tck, .trk and .trx no more than a chunk is in memory, besides 14 bytes a streamline; .vtk
     is collected first.
 
@@ -131,6 +135,8 @@ def save_chunks(
         When a number is impossible, or the format has no such points.
     InvalidSeedsError
         When there is not one streamline; nothing is written.
+    UnfinishedError
+        When the run could not go on; says where its streamlines are.
     """
     target = Path(path)
     ending = ending_of(target, FORMATS, "a tractogram")
@@ -141,14 +147,33 @@ def save_chunks(
             "A .trk file needs the image it belongs to; pass reference=fod, or save as .tck."
         )
     saved = SavedTractogram(target)
-    with open_stream(target, grid, dtype) as append:
-        for chunk in chunks:
+    ended: list[UnfinishedError] = []
+    with open_stream(
+        target, grid, dtype, lambda name: UNFINISHED + name if ended else name
+    ) as append:
+        for chunk in _until(ended, chunks):
             saved.add(chunk)
             if len(chunk):
                 append(_arrays(chunk if tolerance_mm is None else compressed(chunk, tolerance_mm)))
         if not len(saved):
+            for error in ended:
+                raise error
             raise InvalidSeedsError(saved.why_empty() + " Nothing was written.")
+    for error in ended:
+        raise UnfinishedError(
+            f"{error} The {len(saved)} streamlines until then are in "
+            f"{target.with_name(UNFINISHED + target.name)}.",
+            error.tractogram,
+        ) from error
     return saved
+
+
+def _until(ended: list[UnfinishedError], chunks: Iterable[Tractogram]) -> Iterator[Tractogram]:
+    """Pass chunks on, until the run cannot go on; the error is then in the list."""
+    try:
+        yield from chunks
+    except UnfinishedError as error:
+        ended.append(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -22,6 +23,8 @@ from .stop import StopReason
 if TYPE_CHECKING:
     from .fod import Fod
     from .selection.index import SpatialIndex
+
+BLOCK = 1 << 20  # points that are hashed at once
 
 
 class Tractogram(Outcome):
@@ -62,6 +65,7 @@ class Tractogram(Outcome):
         "_points",
         "_seed_index",
         "_stop_reasons",
+        "_stored",
         "_weights",
         "n_seeds",
         "offsets",
@@ -83,30 +87,37 @@ class Tractogram(Outcome):
         n_seeds: int | None = None,
         weights: ArrayLike | None = None,
     ) -> None:
-        self._points: NDArray[np.float32] | None = np.ascontiguousarray(points, dtype=np.float32)
+        is_mapped = isinstance(points, np.memmap)
+        self._points: NDArray[np.float32] | None = None
+        self._stored: NDArray[np.float16] | None = None
         self._origin: tuple[Tractogram, NDArray[np.int64]] | None = None  # of points not made yet
+        if is_mapped and points.dtype == np.float16:
+            self._stored = np.asarray(points)
+        else:
+            self._points = np.ascontiguousarray(points, dtype=np.float32)
+        stored = self.stored_points
         self.offsets: NDArray[np.int64] = np.ascontiguousarray(offsets, dtype=np.int64)
-        if self.points.ndim != 2 or self.points.shape[1] != 3:
+        if stored.ndim != 2 or stored.shape[1] != 3:
             raise InvalidTractogramError(
-                f"points has shape {self.points.shape}; give (n_points, 3) RAS+ mm."
+                f"points has shape {stored.shape}; give (n_points, 3) RAS+ mm."
             )
         if (
             self.offsets.ndim != 1
             or not self.offsets.size
             or self.offsets[0] != 0
-            or self.offsets[-1] != len(self.points)
-            or (np.diff(self.offsets) < 0).any()
+            or self.offsets[-1] != len(stored)
+            or (self.offsets[1:] < self.offsets[:-1]).any()
         ):
             raise InvalidTractogramError(
-                f"offsets must rise from 0 to the number of points, {len(self.points)}; "
+                f"offsets must rise from 0 to the number of points, {len(stored)}; "
                 f"they are {self.offsets[:3]} ... {self.offsets[-1:]}."
             )
         # The extremes show NaN and infinity without a temporary as large as the points. Of a file
         # that is mapped into memory they would have to be read, all of them.
-        checked = self.points[:0] if isinstance(points, np.memmap) else self.points
+        checked = stored[:0] if is_mapped else stored
         if checked.size and not np.isfinite((checked.min(), checked.max())).all():
             raise InvalidTractogramError(
-                f"{int((~np.isfinite(self.points)).any(axis=1).sum())} points are not finite; "
+                f"{int((~np.isfinite(stored)).any(axis=1).sum())} points are not finite; "
                 "remove those streamlines."
             )
         n = self.n_streamlines
@@ -175,10 +186,20 @@ class Tractogram(Outcome):
                 _ = self.seed_index, self.stop_reasons, self.weights
                 if base._lengths_mm is not None:
                     _ = self.lengths_mm
-                self._points = gathered(base.points, base.offsets, numbers)
+                self._points = gathered(base.stored_points, base.offsets, numbers)
                 self._origin = None  # last: another thread may be here, too
+            elif self._stored is not None:
+                self._points = self._stored.astype(np.float32)
         assert self._points is not None
         return self._points
+
+    @property
+    def stored_points(self) -> NDArray[np.floating]:
+        """(n_points, 3) float32 or float16: the points as they lie in memory or in a mapped file.
+
+        Float16 of a file stays there until :attr:`points` asks for all of it.
+        """
+        return self.points if self._stored is None else self._stored
 
     @property
     def n_streamlines(self) -> int:
@@ -207,7 +228,7 @@ class Tractogram(Outcome):
 
     def __iter__(self) -> Iterator[NDArray[np.float32]]:
         for first, last in zip(self.offsets[:-1], self.offsets[1:], strict=True):
-            yield self.points[first:last]
+            yield self.stored_points[first:last].astype(np.float32, copy=False)
 
     def __getitem__(self, index: Any) -> Tractogram:
         """Return the streamlines that an integer, a slice, a mask or an index array picks."""
@@ -228,7 +249,8 @@ class Tractogram(Outcome):
         made = Tractogram.__new__(Tractogram)
         for name in self.__slots__:
             setattr(made, name, None)  # what is picked when it is asked for
-        made.offsets = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[rows])])
+        counts = self.offsets[1:][rows] - self.offsets[:-1][rows]
+        made.offsets = np.concatenate([[0], np.cumsum(counts)])
         made._origin = self, rows
         if self._origin is not None:
             base, picked = self._origin
@@ -249,17 +271,10 @@ class Tractogram(Outcome):
         InvalidTractogramError
             When there are more or fewer than streamlines, or one is not a number from 0.
         """
-        other = Tractogram(
-            self.points,
-            self.offsets,
-            seed_index=self.seed_index,
-            stop_reasons=self.stop_reasons,
-            lengths_mm=self._lengths_mm,
-            tally=self.tally,
-            n_seeds=self.n_seeds,
-            weights=weights,
-        )
-        other._index = self._index
+        _ = self.stored_points  # what was chosen stands by itself from here on
+        other = copy(self)
+        other.tally = dict(self.tally)
+        other.weights = None if weights is None else checked_weights(weights, len(self))
         return other
 
     def select(self, **criteria: Unpack[Criteria]) -> Tractogram:
@@ -329,7 +344,9 @@ class Tractogram(Outcome):
 
         Equal digests mean equal streamlines, bit for bit.
         """
-        sha = hashlib.sha256(self.points.astype("<f4", copy=False).tobytes())
+        sha, stored = hashlib.sha256(), self.stored_points
+        for first in range(0, len(stored), BLOCK):  # of a mapped file no more is in memory
+            sha.update(np.ascontiguousarray(stored[first : first + BLOCK], dtype="<f4").data)
         sha.update(self.offsets.astype("<i8", copy=False).tobytes())
         return sha.hexdigest()
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from napari_tractography.processes import unfinished_name
 from napari_tractography.streaming import SavedTractogram
 
 Track = Callable[..., int]
@@ -59,3 +62,34 @@ def test_a_signal_ends_the_command_and_leaves_no_half_file(
     assert {path.name for path in folder.iterdir()} == there
     assert (folder / f"b.{ending}").read_bytes() == b"older"
     assert signal.getsignal(number) is before
+
+
+# Writes what comes as `track` does, and is killed after the first chunk.
+KILLED = """
+import os, signal, sys
+import numpy as np
+import napari_tractography as nt
+
+def chunks():
+    yield nt.Tractogram(np.zeros((2, 3)), [0, 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+nt.save_chunks(chunks(), sys.argv[1], reference=nt.Grid((4, 4, 4), np.eye(4)))
+"""
+
+
+@pytest.mark.parametrize("ending", ["tck", "trx"])
+def test_what_a_killed_command_left_is_cleared_by_the_next(
+    folder: Path, track: Track, ending: str
+) -> None:
+    out = folder / "out"
+    out.mkdir()
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(out / f"b.{ending}")])
+    assert killed.returncode == -signal.SIGKILL
+    left = [path.name for path in out.iterdir()]
+    assert all(name.startswith(".unfinished") for name in left)
+    assert len(left) == (ending == "tck")  # of .trx nothing has a name until it is packed
+    of_us = f".{unfinished_name()}-other.{ending}"  # as of a command that is still at work
+    (out / of_us).touch()
+    assert track("-o", f"out/b.{ending}") == 0
+    assert {path.name for path in out.iterdir()} == {of_us, f"b.{ending}", "b.json"}

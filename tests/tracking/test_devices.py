@@ -70,6 +70,17 @@ def test_names_choose_gpus(machine, monkeypatch):
     assert devices.choose_gpus("cuda") == (0,)
 
 
+def test_processes_that_share_gpus_take_one_each(machine):
+    for turn, gpu in ((0, 0), (1, 1), (2, 0)):
+        with devices.in_turn(turn):
+            assert devices.choose_gpus("cuda") == (gpu,)
+            assert devices.choose_gpus("cuda:1") == (1,)  # asked for by number
+            assert devices.choose_gpus("cuda:all") == (0, 1)
+    machine.n_gpus = 1
+    with devices.in_turn(1):
+        assert devices.choose_gpus("cuda") == (0,)
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

@@ -94,6 +94,12 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         help="track on the workers of a Dask cluster: tcp://HOST:8786 of its scheduler, or N "
         "processes on this machine; --backend and --threads are then those of each task",
     )
+    parser.add_argument(
+        "--cluster-folder",
+        metavar="FOLDER",
+        help="that this machine and all workers of --cluster see under one path: the FOD and the "
+        "streamlines go through it and are not sent",
+    )
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads; all by default")
     parser.add_argument(
         "--memory-limit",
@@ -164,7 +170,9 @@ def execution_of(options: argparse.Namespace) -> Iterator[Execution]:
         import distributed
 
         logging.getLogger(distributed.__name__).setLevel(logging.CRITICAL)  # we tell what matters
-    with cluster(options.cluster, worker_backend=options.backend) as workers:
+    with cluster(
+        options.cluster, worker_backend=options.backend, folder=options.cluster_folder
+    ) as workers:
         yield replace(execution, backend=workers)
 
 

@@ -9,12 +9,14 @@ import contextlib
 import os
 import secrets
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 
 from ..errors import FileError
+from ..processes import UNFINISHED, is_left_over, unfinished_name
 
 _given_up: ContextVar[threading.Event | None] = ContextVar("given_up", default=None)
 
@@ -88,17 +90,22 @@ def check_writable(path: str | PathLike[str]) -> None:
 
 
 @contextlib.contextmanager
-def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
+def written_whole(
+    path: str | PathLike[str], name_in_the_end: Callable[[str], str] = str
+) -> Iterator[Path]:
     """Yield a temporary path to write to; put it where it shall be only when all is written.
 
     The temporary file lies in the same folder and has the same ending, so that the last step is
     one rename. After any failure an older file of that name is untouched and nothing else is
-    left behind.
+    left behind. A process that is killed cannot clean up: what those of this machine have left is
+    deleted when another writes into the folder for the first time.
 
     Parameters
     ----------
     path : path-like
         Where the file shall be. A symbolic link is followed, not replaced.
+    name_in_the_end : callable, optional
+        Asked when all is written: another name in the same folder, where it shall not be this one.
 
     Yields
     ------
@@ -122,14 +129,15 @@ def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
         raise FileError(f"{wanted} is a folder; give the name of a file inside it.")
     if not has_parent:
         raise FileError(f"The folder {wanted.parent} does not exist; create it first.")
+    _clear(target.parent)
     # The whole name at the end keeps endings such as .nii.gz, by which writers choose a format.
-    temporary = target.with_name(f".{secrets.token_hex(4)}-{target.name}")
+    temporary = target.with_name(f".{unfinished_name()}-{target.name}")
     try:
         yield temporary
         given_up = _given_up.get()
         if given_up is not None and given_up.is_set():
             raise GivenUpError(wanted.name)
-        os.replace(temporary, target)
+        os.replace(temporary, target.with_name(name_in_the_end(target.name)))
     except FileError:
         raise
     except OSError as error:
@@ -140,3 +148,12 @@ def written_whole(path: str | PathLike[str]) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+@lru_cache(maxsize=1024)
+def _clear(folder: Path) -> None:
+    """Delete the unfinished files of processes that were killed, once for each folder."""
+    with contextlib.suppress(OSError):
+        for left in folder.glob(f".{UNFINISHED}-*"):
+            if is_left_over(left.name):
+                left.unlink()

@@ -204,7 +204,10 @@ def _telling(file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_stream(
-    path: str | PathLike[str], grid: Grid | None = None, dtype: str = DTYPES[0]
+    path: str | PathLike[str],
+    grid: Grid | None = None,
+    dtype: str = DTYPES[0],
+    name_in_the_end: Callable[[str], str] = str,
 ) -> Iterator[Callable[[StreamlineArrays], None]]:
     """Yield a function that appends streamlines to a file, which is whole in the end or not there.
 
@@ -216,6 +219,8 @@ def open_stream(
         As :func:`write_streamlines`.
     dtype : str
         Of the points of a .trx file, one of :data:`DTYPES`.
+    name_in_the_end : callable, optional
+        As :func:`~napari_tractography.files.paths.written_whole`.
 
     Raises
     ------
@@ -224,7 +229,7 @@ def open_stream(
     """
     wanted = Path(path)
     row = FORMATS[ending_of(wanted, FORMATS, "a tractogram")]
-    with written_whole(wanted) as temporary:
+    with written_whole(wanted, name_in_the_end) as temporary:
         if row.stream is None:
             parts: list[StreamlineArrays] = []
             yield parts.append

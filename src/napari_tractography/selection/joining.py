@@ -94,11 +94,12 @@ def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
 
 
 def gathered(
-    points: NDArray[np.float32], offsets: NDArray[np.int64], numbers: NDArray[np.int64]
+    points: NDArray[np.floating], offsets: NDArray[np.int64], numbers: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Return the points of some streamlines, one after the other."""
+    """Return the points of some streamlines, one after the other, as float32."""
     firsts = offsets[:-1][numbers]
     counts = offsets[1:][numbers] - firsts
     ends = np.cumsum(counts)
     take = np.arange(ends[-1] if len(ends) else 0) + np.repeat(firsts - (ends - counts), counts)
-    return np.asarray(points.take(take, axis=0))  # a third of what indexing takes
+    # A third of what indexing takes.
+    return np.asarray(points.take(take, axis=0), dtype=np.float32)

@@ -5,11 +5,14 @@ CuPy is imported on first use; without it, or without a GPU, there is the CPU.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
 import os
 import platform
 import re
+from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from ..arrays import REMEDY, import_cupy
@@ -18,6 +21,8 @@ from ..errors import BackendError
 logger = logging.getLogger(__name__)
 
 INSUFFICIENT_DRIVER, NO_DEVICE = 35, 100  # of CUDA's error numbers
+
+_turn: ContextVar[int | None] = ContextVar("turn", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ def cuda_problem() -> str:
 def choose_gpus(backend: str) -> tuple[int, ...]:
     """Return the numbers of the GPUs that "cuda", "cuda:1" or "cuda:all" stand for.
 
-    Plain "cuda" is the GPU with most free memory.
+    Plain "cuda" is the GPU with most free memory, unless processes take turns, see :func:`in_turn`.
 
     Raises
     ------
@@ -114,6 +119,9 @@ def choose_gpus(backend: str) -> tuple[int, ...]:
     if match[1] is None:
         if count == 1:  # asking for its free memory would start it, which takes time
             return (0,)
+        turn = _turn.get()
+        if turn is not None:
+            return (turn % count,)
         return (max(range(count), key=lambda index: _gpu(index).free_bytes),)
     index = int(match[1])
     if index >= count:
@@ -122,6 +130,19 @@ def choose_gpus(backend: str) -> tuple[int, ...]:
             f"{'is 1 GPU, cuda:0' if count == 1 else f'are {count} GPUs, from cuda:0'}."
         )
     return (index,)
+
+
+@contextlib.contextmanager
+def in_turn(number: int | None) -> Iterator[None]:
+    """Have plain "cuda" be the GPU of that number, counted over and over; None for no number.
+
+    For processes that share the GPUs of a machine, as workers of a cluster do.
+    """
+    token = _turn.set(number)
+    try:
+        yield
+    finally:
+        _turn.reset(token)
 
 
 def model(index: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,18 @@ from napari_tractography.stop import StopReason
 def test_it_shows_and_keeps_the_tractogram_itself() -> None:
     t = cross()
     assert Streamlines(t).tractogram is t
+
+
+def test_of_a_mapped_file_only_what_is_drawn_is_read(tmp_path: Path) -> None:
+    points = np.memmap(tmp_path / "points", np.float16, "w+", shape=(4000, 3))
+    points[:] = np.arange(12_000).reshape(-1, 3) % 512
+    mapped = Tractogram(points, np.arange(0, 4001, 4))
+    layer = Streamlines(mapped, max_vertices=100)
+    ViewerModel(ndisplay=3).add_layer(layer)
+    assert layer.summary == "showing 25 of 1,000 streamlines"
+    drawn = layer._shown
+    np.testing.assert_array_equal(drawn.xyz[:4], points[4 * drawn.chosen[0] :][:4])
+    assert mapped._points is None
 
 
 def test_data_are_number_and_position_in_order() -> None:

@@ -78,11 +78,11 @@ def with_columns(
     seed_index = _column(known.get("seed_index"), (n, 1))
     high = _column(known.get("seed_index_high"), (n, 1))
     if seed_index is not None:
-        seed_index = seed_index.astype(np.int64)
+        seed_index = seed_index.astype(np.int64, copy=False)
         if high is not None:
-            seed_index += LARGEST_WHOLE * high.astype(np.int64)
+            seed_index = seed_index + LARGEST_WHOLE * high.astype(np.int64)
     reasons = _column(known.get("stop_reasons"), (n, 2))
-    if reasons is not None and not ((reasons >= 0) & (reasons < N_REASONS)).all():
+    if reasons is not None and n and not (reasons.min() >= 0 and reasons.max() < N_REASONS):
         reasons = None  # someone else's column of that name
     lengths_mm = _column(known.get("lengths_mm"), (n, 1))
     weights = _column(known.get("weights"), (n, 1))
@@ -90,12 +90,16 @@ def with_columns(
         points,
         offsets,
         seed_index=None if seed_index is None else seed_index[:, 0],
-        stop_reasons=None if reasons is None else reasons.astype(np.uint8),
-        lengths_mm=None if lengths_mm is None else lengths_mm[:, 0].astype(np.float32),
-        weights=None if weights is None else weights[:, 0].astype(np.float32),
+        stop_reasons=None if reasons is None else reasons.astype(np.uint8, copy=False),
+        lengths_mm=_as_float32(lengths_mm),
+        weights=_as_float32(weights),
     )
 
 
 def _column(values: NDArray[Any] | None, shape: tuple[int, int]) -> NDArray[Any] | None:
     """Return a column if it is one of ours, by shape."""
     return values if values is not None and values.shape == shape else None
+
+
+def _as_float32(column: NDArray[Any] | None) -> NDArray[np.float32] | None:
+    return None if column is None else column[:, 0].astype(np.float32, copy=False)

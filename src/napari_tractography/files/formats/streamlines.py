@@ -20,7 +20,8 @@ class StreamlineArrays:
     Attributes
     ----------
     points : (n_points, 3) float32
-        Points of all streamlines, one after the other; RAS+ mm, voxel centres at integers.
+        Points of all streamlines, one after the other; RAS+ mm, voxel centres at integers. Those of
+        a file that is mapped into memory may be float16.
     offsets : (n_streamlines + 1,) int64
         Streamline i has points ``offsets[i]`` to ``offsets[i + 1]``.
     seed_index : (n_streamlines,) int64, optional

@@ -20,8 +20,7 @@ from .streamlines import StreamlineArrays
 from .weights import COLUMNS
 
 MAPPED_FROM = 1 << 26  # bytes of a file: smaller ones are read at once, with their checksums
-POSITIONS = "positions.3.float32"
-POINT_BYTES = 12
+POSITIONS = ("positions.3.float32", "positions.3.float16")
 LOCAL_HEADER = 30  # bytes of a zip entry before its name
 
 
@@ -58,36 +57,57 @@ def write_trx(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
 
 
 def read_trx(path: Path) -> StreamlineArrays:
-    """Read points and columns; the points of large files are mapped into memory, not copied."""
+    """Read points and columns; those of large files are mapped into memory, not copied."""
     with zipfile.ZipFile(path) as archive:
         mapped = None if path.stat().st_size < MAPPED_FROM else _mapped(path, archive)
     return _unpacked(path) if mapped is None else mapped
 
 
 def _mapped(path: Path, archive: zipfile.ZipFile) -> StreamlineArrays | None:
-    """Return what an archive holds, its points where they lie; None where they cannot be mapped.
-
-    They can where they are float32, not compressed, and at an address that is a multiple of 4.
-    """
+    """Return what an archive holds where it lies; None where its points cannot be mapped."""
     entries = {entry.filename: entry for entry in archive.infolist()}
-    points = entries.get(POSITIONS)
+    positions = next((name for name in POSITIONS if name in entries), None)
     offsets = next((name for name in entries if name.startswith("offsets.")), None)
-    if points is None or offsets is None or points.compress_type != zipfile.ZIP_STORED:
+    if positions is None or offsets is None:
         return None
-    first = _address(path, points)
-    if first % np.dtype(np.float32).alignment or points.file_size % POINT_BYTES:
+    points = _array_in(path, entries[positions])
+    if points is None:
         return None
     header = json.loads(archive.read("header.json"))
     n = int(header["NB_STREAMLINES"])
-    n_points = points.file_size // POINT_BYTES
-    starts = _numbers(archive, offsets).astype(np.int64)[:n]  # some programs add the end, some not
+
+    def numbers(name: str) -> NDArray[Any]:
+        found = _array_in(path, entries[name])
+        return np.frombuffer(archive.read(name), _dtype_of(name)) if found is None else found
+
+    n_points = points.size // 3
+    starts = np.empty(n + 1, np.int64)
+    starts[:n] = numbers(offsets)[:n]  # some programs add the end, some not
+    starts[n] = n_points
     columns = {
-        name.removeprefix(COLUMNS).split(".")[0]: _numbers(archive, name).reshape(n, -1)
+        name.removeprefix(COLUMNS).split(".")[0]: numbers(name).reshape(n, -1)
         for name in entries
         if name.startswith(COLUMNS) and not name.endswith("/")
     }
-    xyz = np.memmap(path, "<f4", "r", offset=first, shape=(n_points, 3))
-    return with_columns(xyz, np.append(starts, n_points), columns)
+    return with_columns(points.reshape(n_points, 3), starts, columns)
+
+
+def _array_in(path: Path, entry: zipfile.ZipInfo) -> NDArray[Any] | None:
+    """Return the numbers of an entry of an archive, mapped into memory, or None.
+
+    They can be mapped where they are not compressed and begin at a multiple of their size.
+    """
+    dtype = _dtype_of(entry.filename)
+    first = _address(path, entry)
+    if entry.compress_type != zipfile.ZIP_STORED or not entry.file_size or first % dtype.alignment:
+        return None
+    n, rest = divmod(entry.file_size, dtype.itemsize)
+    return None if rest else np.memmap(path, dtype, "r", offset=first, shape=(n,))
+
+
+def _dtype_of(name: str) -> np.dtype[Any]:
+    """Return the type that the last part of an entry's name tells."""
+    return np.dtype(name.rpartition(".")[2]).newbyteorder("<")
 
 
 def _address(path: Path, entry: zipfile.ZipInfo) -> int:
@@ -96,11 +116,6 @@ def _address(path: Path, entry: zipfile.ZipInfo) -> int:
         file.seek(entry.header_offset)
         n_name, n_extra = struct.unpack("<26x2H", file.read(LOCAL_HEADER))
     return int(entry.header_offset + LOCAL_HEADER + n_name + n_extra)
-
-
-def _numbers(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    dtype = np.dtype(name.rpartition(".")[2]).newbyteorder("<")
-    return np.frombuffer(archive.read(name), dtype)
 
 
 def _unpacked(path: Path) -> StreamlineArrays:

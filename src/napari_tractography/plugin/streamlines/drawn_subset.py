@@ -52,7 +52,7 @@ class DrawnSubset:
         self._subset: Tractogram | None = None
         if tractogram.n_points > max_vertices:
             self.chosen = even_subset(tractogram.offsets, max_vertices)
-            self._subset = tractogram[self.chosen]
+            self._subset = tractogram.chosen(self.chosen)
         drawn = self.tractogram
         self.offsets = drawn.offsets
         self.xyz = space.to_display_xyz(drawn.points)

@@ -24,6 +24,7 @@ def joined_to_next(offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 SPARE = 1.2  # times as many ranks as a budget takes on average
 MOST = 2.0**64  # above all ranks
+RANKED = 1 << 15  # streamlines at once
 
 
 def even_subset(
@@ -47,16 +48,33 @@ def even_subset(
     (n_chosen,) int64
         Indices of streamlines, rising.
     """
-    counts = np.diff(offsets)
-    rank = _rank(np.arange(len(counts)) + first_index)
+    n = len(offsets) - 1
     # Ranks are even: those beyond what the budget takes, with some to spare, need no sorting.
     fraction = SPARE * max_points / max(int(offsets[-1]), 1)
-    low = np.flatnonzero(rank <= np.uint64(fraction * MOST)) if fraction < 1 else np.arange(0)
-    if counts[low].sum() <= max_points:
-        low = np.arange(len(counts))
-    order = low[np.argsort(rank[low], kind="stable")]
-    fit = int(np.searchsorted(np.cumsum(counts[order]), max_points, side="right"))
+    low, rank = _lowest(n, first_index, fraction)
+    if fraction < 1 and _counts(offsets, low).sum() <= max_points:
+        low, rank = _lowest(n, first_index, 1.0)
+    order = low[np.argsort(rank, kind="stable")]
+    fit = int(np.searchsorted(np.cumsum(_counts(offsets, order)), max_points, side="right"))
     return np.asarray(np.sort(order[: max(fit, 1)]))
+
+
+def _counts(offsets: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many points some streamlines have."""
+    return np.asarray(offsets[1:][numbers] - offsets[:-1][numbers])
+
+
+def _lowest(
+    n: int, first_index: int, fraction: float
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return which of n streamlines are in that fraction by rank, rising, and their ranks."""
+    numbers, ranks = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+    for first in range(0, n, RANKED):  # a block stays in the cache
+        rank = _rank(np.arange(first, min(first + RANKED, n)) + first_index)
+        low = np.flatnonzero(rank <= np.uint64(fraction * MOST)) if fraction < 1 else slice(None)
+        ranks.append(rank[low])
+        numbers.append(np.arange(first, first + len(rank))[low])
+    return np.concatenate(numbers), np.concatenate(ranks)
 
 
 def _rank(index: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -1,20 +1,19 @@
 """A cluster as a place to track: seed ranges as tasks of Dask, results in seed order.
 
 A :class:`Cluster` is given as `backend`; :mod:`napari_tractography.tracking.backends` calls it as
-it does the CPU and CUDA. What a worker does is in :mod:`.work`. Dask's `distributed` is imported
-on use.
+it does the CPU and CUDA. The tasks of a run are in :mod:`.run`, what a worker does is in
+:mod:`.work`. Dask's `distributed` is imported on use.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
-import secrets
+import shutil
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -28,25 +27,13 @@ from ..execution import Execution
 from ..inputs import InputKeywords, TrackingInput
 from ..plan import Plan
 from ..report import WAITING, Report
-from .shared_plan import SharedPlan
-from .sizing import TaskSizing
+from .connection import HEARTBEAT_S, Connection, DisconnectedError
+from .exchange import Exchange
+from .run import RETRIES, ClusterRun
 from .versions import differing_versions, installed_versions
-from .work import Done, track_range
+from .work import Done
 
 logger = logging.getLogger(__name__)
-
-HEARTBEAT_S = 0.25  # after which, without a result, whoever receives may cancel
-AHEAD = 3  # tasks of each thread that wait or are being tracked
-RETRIES = 3  # of a task that fails, and of a run whose workers are all lost
-
-
-@dataclass(slots=True)
-class _Task:
-    """Seeds `first` to `last`, not included, and the future of what is made of them."""
-
-    first: int
-    last: int
-    future: Any = None
 
 
 class Cluster:
@@ -59,11 +46,17 @@ class Cluster:
     worker_backend : str
         What each worker tracks on, as `backend` of
         :class:`~napari_tractography.tracking.execution.Execution`.
+    folder : Path, optional
+        That this process and the workers see under one path, see :mod:`.exchange`.
     """
 
-    def __init__(self, client: Any, worker_backend: str = "auto") -> None:
+    def __init__(
+        self, client: Any, worker_backend: str = "auto", folder: Path | None = None
+    ) -> None:
         self.client = client
         self.worker_backend = worker_backend
+        self.exchange = None if folder is None else Exchange(folder)
+        self._connection = Connection(client)
         self._opened = contextlib.ExitStack()
         self._versions = installed_versions()
         self._checked: set[str] = set()  # workers whose versions were compared
@@ -71,6 +64,10 @@ class Cluster:
     def closing(self, other: Any) -> None:
         """Close something else, such as a local cluster, when this is closed."""
         self._opened.callback(other.close)
+
+    def deleting(self, folder: Path) -> None:
+        """Delete a folder when this is closed."""
+        self._opened.callback(shutil.rmtree, folder, ignore_errors=True)
 
     def close(self) -> None:
         """Let go of the scheduler, and end what was started for this."""
@@ -90,7 +87,10 @@ class Cluster:
     @property
     def name(self) -> str:
         """What it is called in reports, such as "cluster of 3 workers"."""
-        n = self.n_workers
+        return self._named(self.n_workers)
+
+    @staticmethod
+    def _named(n: int) -> str:
         return f"cluster of {n} worker{'s' * (n != 1)}"
 
     def __repr__(self) -> str:
@@ -121,7 +121,8 @@ class Cluster:
         Raises
         ------
         BackendError
-            When the scheduler or too many workers are lost, in one sentence.
+            When too many workers are lost, in one sentence; a LostClusterError when the scheduler
+            is.
         """
         with contextlib.closing(self._results(plan, execution, report)) as results:
             for done in results:
@@ -193,21 +194,22 @@ class Cluster:
         with self._explained():
             while not self.n_workers:
                 report.phase = WAITING
+                yield from self._connection.reconnected()
                 yield None
                 time.sleep(HEARTBEAT_S)
             report.phase = ""
             self._compare_versions()
             report.begin(self.name, f"asked for, {self.n_threads} threads")
-            run = _Run(self, plan, execution, function)
-            try:
-                for done in run.results():
+            how = replace(execution, backend=self.worker_backend)
+            run = ClusterRun(self._connection, plan, how, function, self.exchange)
+            with contextlib.closing(run.results()) as results:
+                for done in results:
                     if done is not None:
-                        busy = report.seconds.get("tracking", 0.0) + done.seconds / self.n_threads
-                        report.seconds["tracking"] = busy
-                        report.backend = f"{self.name} ({done.backend})"
+                        known = self._connection.known
+                        busy = done.seconds / max(sum(known.values()), 1)
+                        report.seconds["tracking"] = report.seconds.get("tracking", 0.0) + busy
+                        report.backend = f"{self._named(len(known))} ({done.backend})"
                     yield done
-            finally:
-                run.cancel()
 
     # -- workers -------------------------------------------------------------------------------
 
@@ -222,9 +224,11 @@ class Cluster:
         return max(sum(self._workers().values()), 1)
 
     def _workers(self) -> dict[str, int]:
-        """Return the threads of each worker, by address."""
-        found: dict[str, int] = self.client.nthreads()
-        return found
+        """Return the threads of each worker, by address; none while the scheduler is silent."""
+        try:
+            return self._connection.workers()
+        except DisconnectedError:
+            return {}
 
     def _compare_versions(self) -> None:
         """Warn once of workers that have other versions than this process."""
@@ -258,135 +262,5 @@ class Cluster:
                 f"A task ended {RETRIES + 1} workers one after the other, as where memory is "
                 "short; give workers more of it, or track fewer seeds at a time (block)."
             ) from error
-        except (CommClosedError, TimeoutError) as error:
-            raise BackendError(
-                f"The cluster's scheduler was lost ({error}); start it again and connect anew."
-            ) from error
-
-
-class _Run:
-    """The tasks of one run.
-
-    Parameters
-    ----------
-    cluster : Cluster
-    plan : Plan
-    execution : Execution
-    function : callable or None
-        What workers make of the streamlines.
-    """
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        plan: Plan,
-        execution: Execution,
-        function: Callable[[Tractogram], Any] | None,
-    ) -> None:
-        self.cluster = cluster
-        self.plan = plan
-        self.function = function
-        self.execution = replace(
-            execution,
-            backend=cluster.worker_backend,
-            n_threads=execution.n_threads or 1,
-            block=None,
-        )
-        self.sizing = TaskSizing(plan.n_seeds, execution.block)
-        self.tasks: deque[_Task] = deque()
-        self.shared = SharedPlan.of(plan)
-        self.on_workers: Any = None  # the future of `shared`
-        self._name = f"tractography-{secrets.token_hex(6)}"
-        self._numbers = itertools.count()
-
-    def results(self) -> Generator[Done | None, None, None]:
-        """Yield results in seed order, and None after each heartbeat without one."""
-        from distributed import CancelledError
-
-        yield from self._share()
-        n_losses = 0
-        while self.sizing.n_left or self.tasks:
-            n_threads = self.cluster.n_threads
-            while self.sizing.n_left and len(self.tasks) < AHEAD * n_threads:
-                task = _Task(*self.sizing.take(n_threads))
-                self._submit(task)
-                self.tasks.append(task)
-            try:
-                if not self._is_ready(self.tasks[0]):
-                    yield None
-                    continue
-                done: Done = self.tasks[0].future.result()
-            except CancelledError as error:  # as where every worker that had the plan is lost
-                n_losses += 1
-                if n_losses > RETRIES:
-                    raise BackendError(
-                        "The cluster lost its workers again and again; see their logs."
-                    ) from error
-                yield from self._begin_again()
-                continue
-            n_losses = 0
-            self.tasks.popleft()
-            self.sizing.learn(done)
-            yield done
-
-    def cancel(self) -> None:
-        """Cancel all tasks and free what is on the workers; those under way end by themselves."""
-        futures = [task.future for task in self.tasks if task.future is not None]
-        futures += [] if self.on_workers is None else [self.on_workers]
-        self.tasks.clear()
-        self.on_workers = None
-        with contextlib.suppress(OSError, TimeoutError):  # of a scheduler that is gone
-            self.cluster.client.cancel(futures, force=True)
-
-    def _share(self) -> Generator[None, None, None]:
-        """Give the plan to every worker; yield None while there are none, or one ends amid it."""
-        n_losses = 0
-        while self.on_workers is None:
-            try:
-                if self.cluster.n_workers:
-                    self.on_workers = self.cluster.client.scatter(
-                        self.shared, broadcast=True, hash=False
-                    )
-                    return
-            except (OSError, TimeoutError):
-                n_losses += 1
-                if n_losses > RETRIES:
-                    raise
-            yield None
-            time.sleep(HEARTBEAT_S)
-
-    def _submit(self, task: _Task) -> None:
-        key = f"{self._name}-{next(self._numbers)}"
-        seeds = slice(task.first, task.last)
-        task.future = self.cluster.client.submit(
-            track_range,
-            self.on_workers,
-            self.plan.positions_mm[seeds],
-            self.plan.given[seeds],
-            self.plan.first_stream + task.first,
-            self.execution,
-            self.function,
-            task_key=key,
-            key=key,
-            pure=False,
-            retries=RETRIES,
-        )
-
-    def _is_ready(self, task: _Task) -> bool:
-        from distributed import wait
-
-        try:
-            with self.cluster.client.as_current():
-                wait(task.future, timeout=HEARTBEAT_S)
-        except TimeoutError:
-            return False
-        return True
-
-    def _begin_again(self) -> Generator[None, None, None]:
-        """Submit all tasks whose results have not arrived once more."""
-        tasks = list(self.tasks)
-        self.cancel()
-        yield from self._share()
-        for task in tasks:
-            self._submit(task)
-        self.tasks.extend(tasks)
+        except (CommClosedError, TimeoutError, DisconnectedError) as error:
+            raise self._connection.lost() from error

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+from pathlib import Path
 from typing import Any
 
-from ...errors import BackendError, InvalidParameterError, MissingPackageError
+from ...errors import BackendError, FileError, InvalidParameterError, MissingPackageError
 from ..devices import cpu_count
 from . import local_worker
 from .cluster import Cluster
+from .exchange import folder_of_this_machine
+from .run import AHEAD
+from .sizing import TASK_BYTES
 
 LOOPBACK = "127.0.0.1"
 TIMEOUT_S = 8.0
 
 
-def cluster(where: Any, *, worker_backend: str = "auto", timeout_s: float = TIMEOUT_S) -> Cluster:
+def cluster(
+    where: Any,
+    *,
+    worker_backend: str = "auto",
+    folder: str | os.PathLike[str] | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> Cluster:
     """Connect to a cluster of Dask, or start one on this machine.
 
     Parameters
@@ -25,6 +36,10 @@ def cluster(where: Any, *, worker_backend: str = "auto", timeout_s: float = TIME
         what dask-jobqueue, dask-kubernetes and others make. Those are not closed in the end.
     worker_backend : str
         What each worker tracks on: "auto", "cpu", "cuda", ...
+    folder : path-like, optional
+        That this process and all workers see under one path, such as the scratch of a cluster. The
+        FOD is written there, named by its SHA-256, for workers to open, and streamlines go through
+        it; what a worker does not see there is sent. "local:N" has one of its own.
     timeout_s : float
         After which an unreachable scheduler is given up.
 
@@ -41,7 +56,10 @@ def cluster(where: Any, *, worker_backend: str = "auto", timeout_s: float = TIME
         When `where` makes no sense.
     BackendError
         When no scheduler answers.
+    FileError
+        When the folder is not there.
     """
+    seen = None if folder is None else _existing_folder(folder)
     try:
         import distributed
     except ImportError as error:
@@ -49,7 +67,7 @@ def cluster(where: Any, *, worker_backend: str = "auto", timeout_s: float = TIME
             "A cluster needs Dask's distributed; pip install 'napari-tractography[dask]'."
         ) from error
     if isinstance(where, distributed.Client):
-        return Cluster(where, worker_backend)
+        return Cluster(where, worker_backend, seen)
     started = None
     if isinstance(where, str):
         n_processes = _local_processes(where)
@@ -71,11 +89,30 @@ def cluster(where: Any, *, worker_backend: str = "auto", timeout_s: float = TIME
             f"No scheduler of Dask answers at {where} ({error}); check the address and that it "
             "runs (dask scheduler), or give local:N."
         ) from error
-    made = Cluster(client, worker_backend)
+    own = None
+    if started is not None and seen is None:
+        own = seen = folder_of_this_machine(2 * AHEAD * cpu_count() * TASK_BYTES)
+    made = Cluster(client, worker_backend, seen)
+    if own is not None:
+        made.deleting(own)  # when the workers are gone
     if started is not None:
         made.closing(started)
     made.closing(client)  # before the cluster that was started: the last is closed first
     return made
+
+
+def _existing_folder(path: str | os.PathLike[str]) -> Path:
+    """Return a folder that is there, whole.
+
+    Raises
+    ------
+    FileError
+        When it is not.
+    """
+    folder = Path(path).expanduser().absolute()
+    if not folder.is_dir():
+        raise FileError(f"folder = {str(path)!r} is no folder; create it first, for all workers.")
+    return folder
 
 
 def _local_processes(where: str) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..tables.blocks import BlockTable
 from ..tables.builders import empty_rows
 from ..tables.data import FodTable
 from ..tables.vectors import VectorTable
+from .exchange import Exchange, FiledArray
 
 FILLED = ("coefficients", "masses")  # of an FOD's table, by kernels
 
@@ -28,14 +30,15 @@ class _Array:
     """An array, and whether it can be written to.
 
     What arrives over a network may be read-only or not, as it is unpacked, and Numba compiles a
-    kernel once more for each mix of the two.
+    kernel once more for each mix of the two. Large ones may be in a file instead.
     """
 
-    values: NDArray[Any]
+    values: NDArray[Any] | FiledArray
     writeable: bool
 
     def restored(self) -> NDArray[Any]:
-        array = self.values
+        values = self.values
+        array = values.opened() if isinstance(values, FiledArray) else values
         if self.writeable and not array.flags.writeable:
             return array.copy()
         if not self.writeable:
@@ -64,8 +67,14 @@ class SharedPlan:
     _making: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
-    def of(cls, plan: Plan) -> SharedPlan:
+    def of(cls, plan: Plan, exchange: Exchange | None = None) -> SharedPlan:
         """Take what a plan on the host has, without its seeds.
+
+        Parameters
+        ----------
+        plan : Plan
+        exchange : Exchange, optional
+            Where large arrays are written, for workers to open.
 
         Raises
         ------
@@ -83,8 +92,9 @@ class SharedPlan:
             table = replace(table, coefficients=nothing.view(np.uint16), masses=nothing)
             names = (*names, *FILLED)
         bare: dict[str, Any] = dict.fromkeys(names, nothing)
-        field = _packed(plan.field._replace(**bare))
-        return cls(_packed(table), field, plan.settings, _packed(plan.regions))
+        packed = partial(_packed, exchange=exchange)
+        field = packed(plan.field._replace(**bare))
+        return cls(packed(table), field, plan.settings, packed(plan.regions))
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.table, self.field, self.settings, self.regions
@@ -106,6 +116,11 @@ class SharedPlan:
             Start directions, RAS+.
         first_stream : int
             Streamline id of the first seed.
+
+        Raises
+        ------
+        NotThereError
+            When a file that holds an array is not seen here, or is another one.
         """
         with self._making:
             if self._plan is None:
@@ -138,11 +153,12 @@ def _of_table(table: FodTable | VectorTable) -> tuple[str, ...]:
     return ("voxel_rows", "values" if isinstance(table, FodTable) else "vectors")
 
 
-def _packed(value: Any) -> Any:
+def _packed(value: Any, exchange: Exchange | None) -> Any:
     """Mark each array of a record, and of records in it, as writeable or not."""
     if isinstance(value, np.ndarray):
-        return _Array(value, value.flags.writeable)
-    return _rebuilt(value, _packed)
+        filed = None if exchange is None else exchange.filed(value)
+        return _Array(value if filed is None else filed, value.flags.writeable)
+    return _rebuilt(value, partial(_packed, exchange=exchange))
 
 
 def _unpacked(value: Any) -> Any:

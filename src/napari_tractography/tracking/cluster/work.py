@@ -6,8 +6,9 @@ Called by tasks that :mod:`.cluster` submits.
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...tractogram import Tractogram
-from .. import backends
+from .. import backends, devices
 from ..execution import Execution
 from ..report import Report
+from .exchange import handed_over
 from .shared_plan import SharedPlan
 
 RUNNING = ("executing", "long-running")  # of Dask's states of a task
@@ -29,7 +31,7 @@ class Done:
 
     Attributes
     ----------
-    made : Tractogram
+    made : Tractogram or FiledTractogram
         Or what a function made of it.
     n_seeds, n_streamlines, n_bytes : int
         Tracked; the bytes are those of the points.
@@ -56,6 +58,8 @@ def track_range(
     function: Callable[[Tractogram], Any] | None = None,
     *,
     task_key: str = "",
+    folder: str = "",
+    turns: Mapping[str, int] | None = None,
 ) -> Done:
     """Track seeds, and return them or what a function makes of them.
 
@@ -69,11 +73,21 @@ def track_range(
     function : callable, optional
     task_key : str
         Of the task, by which it learns that it is no longer wanted.
+    folder : str
+        For points, to be written rather than sent; "" for none.
+    turns : mapping of str to int, optional
+        The number of each worker among those of its machine, by address.
+
+    Raises
+    ------
+    NotThereError
+        As :meth:`SharedPlan.plan`.
     """
     plan = shared.plan(positions_mm, given, first_stream)
     report = Report()
     begun = time.perf_counter()
-    choice = backends.choose(plan, execution)
+    with devices.in_turn(turn_of_worker(turns or {})):
+        choice = backends.choose(plan, execution)
     parts = []
     with contextlib.closing(backends.iter_chunks(choice, plan, execution, report=report)) as chunks:
         for chunk in chunks:
@@ -82,7 +96,7 @@ def track_range(
     seconds = time.perf_counter() - begun
     tractogram = Tractogram.concatenate(parts)
     return Done(
-        tractogram if function is None else function(tractogram),
+        handed_over(tractogram, folder) if function is None else function(tractogram),
         tractogram.n_seeds,
         len(tractogram),
         tractogram.points.nbytes,
@@ -104,3 +118,17 @@ def _end_if_cancelled(key: str) -> None:
         return
     if task is None or task.state not in RUNNING:
         raise Reschedule
+
+
+def turn_of_worker(turns: Mapping[str, int]) -> int | None:
+    """Return the number of the GPU that the worker of this thread is to use, or None.
+
+    dask-cuda shows the GPUs of a machine to each of its workers in another order, its own first.
+    """
+    from distributed import get_worker
+
+    try:
+        turn = turns.get(get_worker().address)
+    except ValueError:  # not on a worker
+        return None
+    return 0 if turn is not None and "dask_cuda" in sys.modules else turn

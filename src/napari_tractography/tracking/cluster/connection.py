@@ -1,0 +1,91 @@
+"""The client of Dask: which workers there are, and whether the scheduler still answers.
+
+Called by :mod:`.cluster` and :mod:`.run`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Generator
+from typing import Any
+
+from ...errors import LostClusterError
+from ...tractogram import Tractogram
+
+HEARTBEAT_S = 0.25  # after which, without a result, whoever receives may cancel
+ANSWER_S = 8.0  # in which the scheduler tells which workers there are
+RUNNING, CONNECTING = "running", "connecting"  # of Dask's states of a client
+
+
+class DisconnectedError(Exception):
+    """The scheduler does not answer at the moment."""
+
+
+class Connection:
+    """What a run asks of Dask's client.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Connected.
+
+    Attributes
+    ----------
+    known : dict of str to int
+        The threads of each worker, by address, when the scheduler was asked last.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.known: dict[str, int] = {}
+        self.address: str = client.scheduler.address
+
+    def workers(self) -> dict[str, int]:
+        """Return the threads of each worker, by address.
+
+        Raises
+        ------
+        DisconnectedError
+            When the scheduler does not answer.
+        """
+        if self.client.status != RUNNING:
+            raise DisconnectedError
+        try:
+            self.known = self.client.sync(self.client.scheduler.ncores, callback_timeout=ANSWER_S)
+        except (OSError, AttributeError) as error:  # closed, or closing
+            raise DisconnectedError from error
+        return self.known
+
+    def turns(self) -> dict[str, int]:
+        """Return the number of each known worker among those of its machine, by address."""
+        from distributed.comm import get_address_host
+
+        addresses = sorted(self.known)
+        by_machine = itertools.groupby(sorted(addresses, key=get_address_host), get_address_host)
+        return {
+            address: number
+            for _, on_machine in by_machine
+            for number, address in enumerate(on_machine)
+        }
+
+    def reconnected(self) -> Generator[None, None, None]:
+        """Yield None now and then until the scheduler answers.
+
+        Raises
+        ------
+        LostClusterError
+            When Dask has given it up.
+        """
+        while self.client.status == CONNECTING:
+            yield None
+            time.sleep(HEARTBEAT_S)
+        if self.client.status != RUNNING:
+            raise self.lost()
+
+    def lost(self) -> LostClusterError:
+        """Return the error that says so."""
+        return LostClusterError(
+            f"The cluster's scheduler at {self.address} was lost; start it again and connect anew.",
+            Tractogram.empty(),
+        )
