@@ -59,7 +59,7 @@ def test_a_tiny_cluster_is_measured(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     scale = benchmark("scale")
-    within = functools.partial(distributed.LocalCluster, processes=False)  # starts at once
+    within = functools.partial(distributed.LocalCluster, processes=False, protocol="tcp")
     monkeypatch.setattr(distributed, "LocalCluster", within)
     words = ["--seeds", "600", "--processes", "1", "--json", str(tmp_path / "t.json")]
     scale.main(words)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from plans import plan_of
+from toys import random_fod
 
 import napari_tractography as nt
 from napari_tractography.errors import BackendError
@@ -143,14 +144,15 @@ def test_what_a_killed_process_left_is_cleared(
 
 
 def test_a_plan_in_a_folder_is_small_and_the_same(
-    tmp_path: Path, fod: nt.Fod, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "SMALLEST", 1)
+    monkeypatch.setattr(exchange, "SMALLEST", 1024)
+    fod = random_fod(8, shape=(6, 6, 6))
     plan = plan_of(fod, nt.Seeds.from_fod(fod, 10))
     whole, filed = SharedPlan.of(plan), SharedPlan.of(plan, Exchange(tmp_path))
     bytes_of_fod = plan.table.values.nbytes + plan.table.voxel_rows.nbytes
     sizes = [len(pickle.dumps(one, protocol=5)) for one in (whole, filed)]
-    assert sizes[1] < sizes[0] - bytes_of_fod
+    assert sizes[1] < sizes[0] - 0.95 * bytes_of_fod  # names of files take some bytes
     there = pickle.loads(pickle.dumps(filed)).plan(plan.positions_mm, plan.given, 0)
     np.testing.assert_array_equal(there.field.values, plan.field.values)
     np.testing.assert_array_equal(there.field.voxel_rows, plan.field.voxel_rows)

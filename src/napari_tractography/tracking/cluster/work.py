@@ -19,7 +19,7 @@ from ...tractogram import Tractogram
 from .. import backends, devices
 from ..execution import Execution
 from ..report import Report
-from .exchange import handed_over
+from .exchange import FiledTractogram, handed_over
 from .shared_plan import SharedPlan
 
 RUNNING = ("executing", "long-running")  # of Dask's states of a task
@@ -47,6 +47,15 @@ class Done:
     n_bytes: int
     seconds: float
     backend: str
+
+    def __sizeof__(self) -> int:
+        """Return the bytes in memory, which Dask asks for."""
+        made = self.made
+        if not isinstance(made, Tractogram | FiledTractogram):
+            return sys.getsizeof(made)
+        columns = (made.offsets, made.seed_index, made.stop_reasons, made.lengths_mm)
+        points = self.n_bytes if isinstance(made, Tractogram) else 0
+        return points + sum(column.nbytes for column in columns)
 
 
 def track_range(

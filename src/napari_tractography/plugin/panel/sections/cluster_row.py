@@ -128,7 +128,8 @@ class ClusterRow(QWidget):  # type: ignore[misc]
     def _leave(self) -> None:
         left, self.cluster = self.cluster, None
         if left is not None:
-            threading.Thread(target=left.close, name=THREAD_NAME, daemon=True).start()
+            # Python waits for it at its end: processes and files are not left behind.
+            threading.Thread(target=left.close, name=THREAD_NAME).start()
 
     def _show(self, problem: str) -> None:
         self.problem.setText(html.escape(problem, quote=False))
