@@ -91,7 +91,7 @@ class Tractogram(Outcome):
         self._points: NDArray[np.float32] | None = None
         self._stored: NDArray[np.float16] | None = None
         self._origin: tuple[Tractogram, NDArray[np.int64]] | None = None  # of points not made yet
-        if is_mapped and points.dtype == np.float16:
+        if isinstance(points, np.memmap) and points.dtype == np.float16:
             self._stored = np.asarray(points)
         else:
             self._points = np.ascontiguousarray(points, dtype=np.float32)

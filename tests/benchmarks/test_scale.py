@@ -42,11 +42,11 @@ def test_processes_are_asked_for_by_number(
 
 def test_the_table_compares_with_one_process(benchmark: Callable[[str], ModuleType]) -> None:
     scale = benchmark("scale")
-    one = scale.Measured(1, 4, 10.0, 9.0, 1e6, 2_000_000, "a")
-    two = scale.Measured(2, 4, 6.0, 10.0, 1.5e6, 3_000_000, "a")
+    one = scale.Measured(1, 4, 10.0, 9.0, 1e6, 2_000_000, 0.5, "a")
+    two = scale.Measured(2, 4, 6.0, 10.0, 1.5e6, 3_000_000, 1.0, "a")
     assert scale.table([one, two]).splitlines()[2:] == [
-        "| 1 | 4 | 10.00 | 1.00 | 1.00 | 250 | 2.0 |",
-        "| 2 | 4 | 6.00 | 1.50 | 0.75 | 500 | 3.0 |",
+        "| 1 | 4 | 10.00 | 1.00 | 1.00 | 250 | 2.0 | 0.50 |",
+        "| 2 | 4 | 6.00 | 1.50 | 0.75 | 500 | 3.0 | 1.00 |",
     ]
 
 

@@ -105,7 +105,7 @@ class FiledTractogram:
         points = pool.points(int(self.offsets[-1]))
         try:
             with open(self.path, "rb") as file:
-                n = file.readinto(memoryview(points).cast("B"))
+                n = file.readinto(points.data.cast("B"))
             os.unlink(self.path)
         except OSError as error:
             raise BackendError(
