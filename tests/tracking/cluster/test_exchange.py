@@ -26,6 +26,7 @@ from napari_tractography.tracking.cluster.exchange import (
     handed_over,
 )
 from napari_tractography.tracking.cluster.shared_plan import SharedPlan
+from napari_tractography.tracking.cluster.work import Done
 
 LARGE = np.arange(exchange.SMALLEST // 4, dtype=np.float32).reshape(-1, 4)
 
@@ -106,6 +107,16 @@ def test_points_that_were_cut_short_are_refused(tmp_path: Path) -> None:
     os.truncate(sent.path, 1000)
     with pytest.raises(BackendError, match="was cut short"):
         sent.taken()
+
+
+def test_dask_is_told_how_large_results_are(tmp_path: Path) -> None:
+    sizeof = pytest.importorskip("dask.sizeof").sizeof
+    many, n_bytes = lines(100_000), 1_200_000
+    few = handed_over(many, str(tmp_path))
+    sizes = [sizeof(Done(made, 9, 2, n_bytes, 1.0, "cpu")) for made in (many, few, LARGE)]
+    assert n_bytes < sizes[0] < n_bytes + 1000
+    assert sizes[1] < 1000  # what is in a file does not count
+    assert sizes[2] >= LARGE.nbytes
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX limits")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -36,34 +35,63 @@ def wait_until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it never came to that")
 
 
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[tuple[Cluster, int]]:
-    """A cluster whose scheduler and one worker are processes of their own; the scheduler's pid."""
-    file = tmp_path / "scheduler.json"
-    processes: list[subprocess.Popen[bytes]] = []
+class Processes:
+    """A scheduler and one worker, each a process of its own.
 
-    def start(module: str, *words: str) -> None:
-        command = [sys.executable, "-m", f"distributed.cli.{module}", "--scheduler-file", str(file)]
+    Attributes
+    ----------
+    address : str
+        Of the scheduler.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self._folder = folder
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        at = ["--host", "127.0.0.1", "--no-dashboard"]
+        self._run("dask_scheduler", *at, "--port", str(self.port))
+        alone = ["--nthreads", "1", "--no-nanny", "--local-directory", str(self._folder)]
+        self._run("dask_worker", self.address, *at, *alone)
+
+    def _run(self, module: str, *words: str) -> None:
         nowhere = subprocess.DEVNULL
-        processes.append(subprocess.Popen([*command, *words], stdout=nowhere, stderr=nowhere))
+        command = [sys.executable, "-m", f"distributed.cli.{module}", *words]
+        self._started.append(subprocess.Popen(command, stdout=nowhere, stderr=nowhere))
 
-    try:
-        start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
-        wait_until(file.exists)
-        start("dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard")
-        with nt.cluster(json.loads(file.read_text())["address"], timeout_s=START_S) as made:
-            wait_until(lambda: made.n_workers == 1)
-            made.client._timeout = 1.0  # in which Dask's client is to be connected again
-            yield made, processes[0].pid
-    finally:
-        for process in processes:
+    def end_scheduler(self, number: int = signal.SIGKILL) -> None:
+        self._started[-2].send_signal(number)
+        self._started[-2].wait()  # its port is free again
+
+    def end(self) -> None:
+        for process in self._started:
             process.kill()
             process.wait()
 
 
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    made = Processes(tmp_path)
+    made.start()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def cluster(processes: Processes) -> Iterator[Cluster]:
+    with nt.cluster(processes.address, timeout_s=START_S) as made:
+        wait_until(lambda: made.n_workers == 1)
+        yield made
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_lost_scheduler_ends_in_a_sentence(
-    alone: tuple[Cluster, int],
+    processes: Processes,
+    cluster: Cluster,
     number: int,
     fod: Any,
     seeds: Any,
@@ -71,7 +99,7 @@ def test_a_lost_scheduler_ends_in_a_sentence(
     parameters: Any,
     tmp_path: Path,
 ) -> None:
-    cluster, scheduler = alone
+    cluster.client._timeout = 1.0  # in which Dask's client is to be connected again
 
     def chunks() -> Iterator[nt.Tractogram]:
         n_made = 0
@@ -79,7 +107,7 @@ def test_a_lost_scheduler_ends_in_a_sentence(
             yield chunk
             n_made += len(chunk) > 0
             if n_made == 3:
-                os.kill(scheduler, number)
+                processes.end_scheduler(number)
 
     with pytest.raises(UnfinishedError, match=LOST + " The [0-9]+ streamlines until") as raised:
         save_chunks(chunks(), tmp_path / "t.tck")
@@ -91,3 +119,15 @@ def test_a_lost_scheduler_ends_in_a_sentence(
     assert kept.digest() == here[: len(kept)].digest()
     with pytest.raises(LostClusterError, match=LOST):  # and no other run begins
         nt.track(fod, seeds, parameters, backend=cluster)
+
+
+def test_a_scheduler_that_comes_back_loses_nothing(
+    processes: Processes, cluster: Cluster, fod: Any, seeds: Any, here: Any, parameters: Any
+) -> None:
+    made = []
+    for chunk in nt.iter_track(fod, seeds, parameters, backend=cluster, block=20):
+        made.append(chunk)
+        if sum(len(one) > 0 for one in made) == 3 and len(chunk):
+            processes.end_scheduler()
+            processes.start()
+    assert nt.Tractogram.concatenate(made).digest() == here.digest()

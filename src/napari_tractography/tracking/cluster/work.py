@@ -50,9 +50,11 @@ class Done:
 
     def __sizeof__(self) -> int:
         """Return the bytes in memory, which Dask asks for."""
+        from dask.sizeof import sizeof
+
         made = self.made
         if not isinstance(made, Tractogram | FiledTractogram):
-            return sys.getsizeof(made)
+            return int(sizeof(made))
         columns = (made.offsets, made.seed_index, made.stop_reasons, made.lengths_mm)
         points = self.n_bytes if isinstance(made, Tractogram) else 0
         return points + sum(column.nbytes for column in columns)
