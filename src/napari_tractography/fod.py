@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import DeviceArray, as_native, on_its_device
+from .defaults import rounded, strong_amplitude
 from .errors import InvalidFodError, InvalidParameterError
 from .fields import images as image_fields
 from .fields import odfs as odf_fields
@@ -307,6 +308,8 @@ class Fod(Orientations):
     def odfs(self, odf_voxels: int, *, progress: Callable[[float], None] | None = None) -> Fod:
         """Return the ODFs of blocks of an image; see :meth:`from_image`.
 
+        They are scaled so that strong peaks are about 1, as those of an FOD by MRtrix3 are.
+
         Raises
         ------
         InvalidParameterError
@@ -317,6 +320,8 @@ class Fod(Orientations):
                 f"{self.name} holds {self.kind}; ODFs of blocks are made of an image."
             )
         found, grid = odf_fields.block_odfs(self.blocks.source, odf_voxels, progress)
+        # Rounded, since the last bits of a quantile are not the same on all machines.
+        found /= rounded(strong_amplitude(type(self)(found, grid, name=self.name)), 2)
         return type(self)(found, grid, name=self.name)
 
     @classmethod
