@@ -166,6 +166,7 @@ def test_odfs_of_an_image_are_made_chosen_and_kept(
     assert panel.session.fod.grid.shape == (12, 12, 5)
     assert panel.session.space.unit == "um"
     assert panel.data.image.isHidden()
+    assert panel.scene.slices.source is layer  # finer than the map of the ODFs
     digest = run_once(panel, settle)
     script = copied(panel)
     assert "odf_voxels=4)" in script

@@ -34,6 +34,7 @@ from ..volumes import fod_grid_of, fod_of, mask_layer_data, mask_of
 
 SETTINGS_KEY = "fibres"  # layer.metadata[SETTINGS_KEY]: the ImageSettings of an image source
 PHANTOM_KEY = "image phantom"  # layer.metadata[PHANTOM_KEY]: its name, of sample images
+OF_IMAGE_KEY = "of image"  # layer.metadata[OF_IMAGE_KEY]: of ODFs the layer of their image
 KEY_KEY = "key"  # layer.metadata[KEY_KEY]: which array of the Zarr that is the layer's file
 ANY, BRIGHT, DARK = "bright or dark", "bright", "dark"
 FIBRES = {ANY: None, BRIGHT: True, DARK: False}  # as Fod.from_image takes it
@@ -262,6 +263,7 @@ def worked_out_layer(fod: Fod) -> WorkedOut:
         name=NAME,
         colormap={0: "transparent", 1: COLOUR, None: "transparent"},
         opacity=OPACITY,
+        blending="translucent_no_depth",  # in 3-D streamlines are seen inside
         scale=space.scale,
         translate=space.translate,
     )

@@ -61,7 +61,6 @@ class ImageSection(QWidget):  # type: ignore[misc]
         self.session = session
         self._layer: Layer | None = None
         self.controls = parameter_controls(IMAGE_SPECS)
-        self.form = form(self.controls)
         self.ask = QLabel(NO_SCALE)
         self.ask.setWordWrap(True)
         self.size = QDoubleSpinBox()
@@ -90,8 +89,8 @@ class ImageSection(QWidget):  # type: ignore[misc]
         )
         self.odfs = OdfRow()
         self.odfs.make.clicked.connect(self._make_odfs)
-        tissue_form = form([self.tissue])
-        stack(self, self.ask, self.scale_row, self.form, tissue_form, self.show_blocks, self.odfs)
+        self.form = form([*self.controls, self.tissue])
+        stack(self, self.ask, self.scale_row, self.form, self.show_blocks, self.odfs)
         self._blocks: WorkedOut | None = None
         self._is_showing = False
         self._wait = QTimer(self)

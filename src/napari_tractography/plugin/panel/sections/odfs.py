@@ -18,11 +18,11 @@ from ....errors import TractographyError
 from ....files.paths import GivenUpError
 from ....fod import Fod
 from ...export.images import note_odfs
-from ...layers.sources.images import ODF_SPEC
+from ...layers.sources.images import ODF_SPEC, OF_IMAGE_KEY
 from ...layers.volumes import fod_layer_data
-from ..widgets.controls import parameter_control
+from ..widgets.controls import form, parameter_control
 from ..widgets.progress_row import ProgressRow
-from ..widgets.sections import button, row, stack
+from ..widgets.sections import button, stack
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class OdfRow(QWidget):  # type: ignore[misc]
             "for the probabilistic algorithms.",
         )
         self.progress = ProgressRow("How much of the image has been worked out.", "Make no ODFs.")
-        stack(self, row(self.size.native, self.make, stretch_first=True), self.progress)
+        stack(self, form([self.size], extra=[self.make]), self.progress)
         self._given_up = threading.Event()
         self._fraction = 0.0
         self._answer: list[Any] = []  # of the thread: an Fod, or an error
@@ -113,4 +113,5 @@ class OdfRow(QWidget):  # type: ignore[misc]
             name = f"{layer.name}, ODFs of {n_voxels}³ voxels"
             shown = Layer.create(data, {**attributes, "name": name}, kind)
             note_odfs(shown, layer, fod, n_voxels)
+            shown.metadata[OF_IMAGE_KEY] = layer
             self.made.emit(shown)
