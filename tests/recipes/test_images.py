@@ -111,21 +111,6 @@ def test_a_file_that_does_not_hold_the_image_is_refused(tmp_path: Path) -> None:
         FodSource.of_image(nt.Fod(np.ones((2, 2, 2, 6)), np.eye(4)), path)
 
 
-def test_a_phantom_is_made_again(tmp_path: Path) -> None:
-    from napari_tractography.image_phantoms import make_image_phantom
-    from napari_tractography.recipes.images import ImageReading, source_of_image
-
-    phantom = make_image_phantom("tube")
-    fod = nt.Fod.from_image(phantom.image, phantom.grid)
-    reading = ImageReading.of(source_of_image(fod))
-    recipe = nt.Recipe(FodSource(phantom="tube", kind="image", image=reading), (SEEDS,))
-    recipe.save(tmp_path / "r.json")
-    made, _ = nt.Recipe.load(tmp_path / "r.json").fod.read()
-    assert made.blocks is not None
-    assert made.grid == fod.grid
-    np.testing.assert_array_equal(made.blocks.source.image, phantom.image)
-
-
 @pytest.mark.parametrize("odf_voxels", [None, 4])
 def test_the_lines_of_a_script_make_the_same_fod(tmp_path: Path, odf_voxels: int | None) -> None:
     path = written(tmp_path, "zarr")
