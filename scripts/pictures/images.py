@@ -32,7 +32,7 @@ BASE, APEX = (100.0, 95.0, 120.0), (45.0, 88.0, 205.0)  # middle of the left ven
 WALL_VOX = 58.0  # from its axis
 LEVEL_VOX = 92.0  # of the axis, from the front: streamlines of a slab around it are shown
 GREYS = (17_000, 21_500)
-ODF_VOXELS = 12
+ODF_VOXELS = 24  # the height of a ply
 MIDDLE = Axis((0, 0, -1), (0, 0, 1))
 
 
@@ -179,8 +179,8 @@ PICTURES = {
     "odfs": Picture(
         "odfs",
         "Histological ODFs",
-        "Of blocks of the woven composite: where tows lie on each other within a block, it has two "
-        "peaks at right angles.",
+        "Of blocks of the woven composite, as high as a ply: in each, tows lie on each other, and "
+        "its ODF has two peaks at right angles.",
         draw_odfs,
         needs=NOTHING,
     ),

@@ -220,13 +220,8 @@ def elevation_colours(
 def helix_colours(
     tractogram: Tractogram, *, axis: Axis | None = None, colormap: str = DEFAULT_COLORMAP, **_: Any
 ) -> Colours:
-    """Colour by the helix angle about the axis, degrees; grey without an axis.
-
-    Unless a colormap was chosen it is one whose ends are alike, so that nothing jumps where fibres
-    run along the axis.
-    """
-    if colormap == DEFAULT_COLORMAP:
-        colormap = CYCLIC_COLORMAP
+    """Colour by the helix angle about the axis, degrees, cyclic; grey without an axis."""
+    colormap = CYCLIC_COLORMAP if colormap == DEFAULT_COLORMAP else colormap
     angles = np.full(tractogram.n_points, np.nan)
     if axis is not None:
         angles = helix_angles_deg(tractogram.points, tangents(tractogram), axis)

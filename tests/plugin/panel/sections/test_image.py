@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import zarr
 from hands import Mouse
+from napari.layers import Labels
 from qtpy.QtCore import Qt
 from tubes import IN_WALL, choose, draw_tube, image_layer
 
@@ -207,6 +208,37 @@ def test_what_has_been_worked_out_is_shown_while_a_run_goes_on(
     assert panel.runs.is_busy
     panel.runs.cancel()
     settle(panel)
+
+
+def test_tissue_is_chosen_painted_refused_and_removed(
+    open_model: Any, tube: ImagePhantom, qtbot: Any, notes: list[str]
+) -> None:
+    panel = open_model()
+    layer = image_layer(tube)
+    choose(panel, layer)
+    where = {"scale": layer.scale, "translate": layer.translate, "units": layer.units}
+    inside = Labels(np.ascontiguousarray(tube.fibres.T.astype(np.uint8)), name="tissue", **where)
+    elsewhere = Labels(np.ones((3, 3, 3), np.uint8), name="elsewhere")
+    for each in (inside, elsewhere):
+        panel.viewer.add_layer(each)
+    session, tissue = panel.session, panel.data.image.tissue
+    tissue.value = inside
+    qtbot.waitUntil(lambda: settings_of(layer).tissue is inside)
+    first = session.fod
+    np.testing.assert_array_equal(first.blocks.source.mask, tube.fibres)
+    inside.data_setitem(tuple(np.array([n]) for n in (10, 24, 40)), 0)
+    qtbot.waitUntil(lambda: session.fod is not first)
+    second = session.fod
+    assert tube.fibres[40, 24, 10]
+    assert not second.blocks.source.mask[40, 24, 10]
+    tissue.value = elsewhere
+    qtbot.waitUntil(lambda: bool(notes))
+    assert "elsewhere has shape (3, 3, 3)" in notes[0]
+    assert session.fod is second
+    assert tissue.value is inside
+    panel.viewer.layers.remove(inside)
+    qtbot.waitUntil(lambda: session.fod is not second)
+    assert session.fod.blocks.source.mask is None
 
 
 class Failing:
