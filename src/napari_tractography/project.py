@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from .bundles import Bundle, Source, checked_name
-from .errors import FileError, InvalidParameterError, MissingFilesError
+from .errors import FileError, InvalidParameterError, MissingFilesError, TractographyError
 from .files.formats.image_files import is_remote
 from .files.hashing import sha256_of
 from .files.paths import existing_file
@@ -415,9 +415,9 @@ def _sha256_now(part: Any, folder: Path | None = None) -> str:
 
 
 def _has_changed(part: Any) -> bool:
-    """Tell whether a file is no longer as it was, or gone."""
+    """Tell whether a file is no longer as it was, or cannot be read."""
     try:
         now = _sha256_now(part)
         return part.sha256 not in ("", now)
-    except FileError:
+    except TractographyError:
         return True

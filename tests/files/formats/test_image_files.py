@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import nibabel as nib
@@ -10,7 +11,7 @@ import pytest
 import tifffile
 import zarr
 
-from napari_tractography.errors import FileError
+from napari_tractography.errors import FileError, MissingPackageError
 from napari_tractography.files.formats import image_files
 from napari_tractography.files.formats.image_files import (
     existing_image,
@@ -121,6 +122,15 @@ def test_an_image_is_found_among_channels_and_in_either_order(
     assert found_in(cube.T, cube, "cube") == ((), "zyx")
     assert found_in(cube[::-1].T, cube, "cube") is None
     assert found_in(image, image.astype(np.float32), "as float") == ((), "xyz")
+
+
+def test_without_the_package_a_zarr_is_told_with_what_to_install(
+    tmp_path: Path, image: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ome_zarr(tmp_path / "scan.zarr", image)
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'napari-tractography\[zarr\]'\."):
+        stored_levels(path)
 
 
 def test_what_is_no_image_is_told_in_a_sentence(tmp_path: Path, image: np.ndarray) -> None:
