@@ -28,7 +28,7 @@ DISTRIBUTIONS = {
     "trx": "trx-python",
     "yaml": "pyyaml",
 }
-OPTIONAL = {"cupy", "cupyx", "distributed", "matplotlib"}  # extras
+OPTIONAL = {"cupy", "cupyx", "distributed", "matplotlib", "zarr"}  # extras
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from napari_tractography.grid import Grid
 from napari_tractography.image_phantoms import ImagePhantom, Tube, make_image_phantom
 from napari_tractography.maps.angles import Axis
 from napari_tractography.plugin.contributions import sample_tube
+from napari_tractography.plugin.layers.glyphs import FodGlyphs
 from napari_tractography.plugin.layers.planes import SlicePlanes
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.widgets.controls import set_values
@@ -31,6 +32,7 @@ BASE, APEX = (100.0, 95.0, 120.0), (45.0, 88.0, 205.0)  # middle of the left ven
 WALL_VOX = 58.0  # from its axis
 LEVEL_VOX = 92.0  # of the axis, from the front: streamlines of a slab around it are shown
 GREYS = (17_000, 21_500)
+ODF_VOXELS = 24  # the height of a ply
 MIDDLE = Axis((0, 0, -1), (0, 0, 1))
 
 
@@ -115,6 +117,21 @@ def draw_weave(viewer: Any, _given: None) -> NDArray[np.uint8]:
     return finish(viewer)
 
 
+def draw_odfs(viewer: Any, _given: None) -> NDArray[np.uint8]:
+    phantom = make_image_phantom("weave")
+    voxel_mm = float(phantom.grid.voxel_sizes_mm.min())
+    grid = phantom.grid
+    fod = nt.Fod.from_image(phantom.image, grid, voxel_mm, 2 * voxel_mm, odf_voxels=ODF_VOXELS)
+    space = DisplaySpace.of(grid)
+    volume = np.ascontiguousarray(space.volume(phantom.image))
+    viewer.add_image(volume, colormap="gray", **space.layer_kwargs)
+    orient(viewer)
+    middle = grid.to_mm(np.full((1, 3), (ODF_VOXELS - 1) / 2))  # of the lowest blocks
+    viewer.dims.point = space.to_display(middle)[0]
+    FodGlyphs(viewer, fod, DisplaySpace.of(fod.grid))
+    return finish(viewer)
+
+
 def draw_image(viewer: Any, _given: None) -> NDArray[np.uint8]:
     panel = TractographyPanel(viewer, remember=False)
     show_docks(viewer, True)
@@ -157,6 +174,14 @@ PICTURES = {
         "A woven composite",
         "The sample image: tows that pass over and under each other.",
         draw_weave,
+        needs=NOTHING,
+    ),
+    "odfs": Picture(
+        "odfs",
+        "Histological ODFs",
+        "Of blocks of the woven composite, as high as a ply: in each, tows lie on each other, and "
+        "its ODF has two peaks at right angles.",
+        draw_odfs,
         needs=NOTHING,
     ),
     "image": Picture(

@@ -59,6 +59,34 @@ def library_of(array: Any) -> Any:
     return np if isinstance(array, np.ndarray) else import_cupy()
 
 
+def filters_of(array: Any) -> Any:
+    """Return the module of SciPy, or of CuPy for one on a GPU, that filters an array."""
+    if isinstance(array, np.ndarray):
+        from scipy import ndimage
+
+        return ndimage
+    return importlib.import_module("cupyx.scipy.ndimage")
+
+
+def to_gpu(array: Any, gpu: int) -> Any:
+    """Copy an array to a GPU, by its number, unless it lies there.
+
+    Raises
+    ------
+    BackendError
+        When CuPy is missing, or there is no such GPU or no room on it.
+    """
+    cupy = import_cupy()
+    try:
+        with cupy.cuda.Device(gpu):
+            return cupy.asarray(array)
+    except Exception as error:  # of CUDA, of its driver, of memory
+        raise BackendError(
+            f"GPU {gpu} cannot take an array of {array.nbytes:,} bytes ({error}); {REMEDY} or "
+            "another GPU."
+        ) from error
+
+
 def on_its_device(array: Any) -> contextlib.AbstractContextManager[Any]:
     """Make the GPU that a NumPy or CuPy array lies on, if any, the current one."""
     return contextlib.nullcontext() if isinstance(array, np.ndarray) else array.device

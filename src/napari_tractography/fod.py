@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import DeviceArray, as_native, on_its_device
+from .defaults import rounded, strong_amplitude
 from .errors import InvalidFodError, InvalidParameterError
 from .fields import images as image_fields
+from .fields import odfs as odf_fields
 from .fields import peaks as peak_fields
 from .fields import tensors as tensor_fields
 from .fields.blocks import BlockStore
@@ -229,12 +231,17 @@ class Fod(Orientations):
         min_linearity: float = 0.0,
         unit: str = "mm",
         memory_limit: float | None = None,
+        odf_voxels: int | None = None,
+        progress: Callable[[float], None] | None = None,
+        gpu: int | None = None,
         name: str = "image",
     ) -> Fod:
         """Make an FOD of an image in which fibres are seen, by its structure tensor.
 
         Orientations are worked out by blocks, where streamlines go; see
-        :mod:`napari_tractography.fields.images`.
+        :mod:`napari_tractography.fields.images`. With `odf_voxels` all of them are, and become an
+        FOD of SH coefficients, lmax 8, with larger voxels; see
+        :mod:`napari_tractography.fields.odfs`.
 
         Parameters
         ----------
@@ -261,15 +268,27 @@ class Fod(Orientations):
             Of the affine: "mm", "um" or "nm".
         memory_limit : float, optional
             For what has been worked out, in bytes; by default a quarter of the memory.
+        odf_voxels : int, optional
+            How many voxels of the image, along each axis, are one of the FOD.
+        progress : callable, optional
+            With `odf_voxels`, called with the fraction that is done; what it raises ends the work.
+        gpu : int, optional
+            Number of a GPU on which structure tensors are worked out; by default they are where
+            `image` lies. Their last bits are not those of the host.
         name : str
             What to call it in messages and layers.
 
         Raises
         ------
         InvalidImageError
-            When it is not 3-D, holds no numbers, is flat, or a scale does not suit it.
+            When it is not 3-D, holds no numbers, is flat, or a scale or a number of voxels does
+            not suit it.
+        InvalidFodError
+            With `odf_voxels`, when no voxel of it has an orientation.
         InvalidParameterError
             When the unit is unknown, or linearity or memory limit are impossible.
+        FileError
+            With `odf_voxels`, when it cannot be read.
         """
         source = image_fields.image_source(
             image,
@@ -280,9 +299,30 @@ class Fod(Orientations):
             mask=mask,
             min_linearity=min_linearity,
             unit=unit,
+            gpu=gpu,
             name=name,
         )
-        return cls.of_blocks(BlockStore(source, memory_limit))
+        fod = cls.of_blocks(BlockStore(source, memory_limit))
+        return fod if odf_voxels is None else fod.odfs(odf_voxels, progress=progress)
+
+    def odfs(self, odf_voxels: int, *, progress: Callable[[float], None] | None = None) -> Fod:
+        """Return the ODFs of blocks of an image; see :meth:`from_image`.
+
+        They are scaled so that strong peaks are about 1, as those of an FOD by MRtrix3 are.
+
+        Raises
+        ------
+        InvalidParameterError
+            When it is no image.
+        """
+        if self.blocks is None:
+            raise InvalidParameterError(
+                f"{self.name} holds {self.kind}; ODFs of blocks are made of an image."
+            )
+        found, grid = odf_fields.block_odfs(self.blocks.source, odf_voxels, progress)
+        # Rounded, since the last bits of a quantile are not the same on all machines.
+        found /= rounded(strong_amplitude(type(self)(found, grid, name=self.name)), 2)
+        return type(self)(found, grid, name=self.name)
 
     @classmethod
     def of_blocks(cls, blocks: BlockStore) -> Fod:

@@ -16,7 +16,8 @@ from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from .bundles import Bundle, Source, checked_name
-from .errors import FileError, InvalidParameterError, MissingFilesError
+from .errors import FileError, InvalidParameterError, MissingFilesError, TractographyError
+from .files.formats.image_files import is_remote
 from .files.hashing import sha256_of
 from .files.paths import existing_file
 from .recipes.codec import (
@@ -30,6 +31,7 @@ from .recipes.codec import (
 )
 from .recipes.recipe import ReadFods, Recipe
 from .recipes.scripts import expression, script
+from .recipes.sources import FodSource
 from .recipes.streamlines import TractogramFile
 from .recipes.volumes import located
 
@@ -163,15 +165,12 @@ class Project:
 
         All of them are read, which takes a while for large ones.
         """
-        changed = []
-        for path, sha256 in self.files().items():
-            try:
-                same = sha256 in ("", sha256_of(path))
-            except FileError:
-                same = False
-            if not same:
-                changed.append(path)
-        return changed
+        parts = {
+            part.path: part
+            for bundle in self.bundles.values()
+            for part in _parts_with_paths(bundle.source)
+        }
+        return [path for path, part in parts.items() if _has_changed(part)]
 
     def content(self, folder: str | PathLike[str]) -> dict[str, Any]:
         """Return the project as plain values, with paths relative to a folder.
@@ -281,6 +280,8 @@ class Project:
         missing: dict[str, None] = {}  # in order
 
         def found(name: str) -> str:
+            if is_remote(name):
+                return name
             place = str(_joined(folder, name))
             new = given.get(place) or given.get(name) or given.get(PurePath(place).name)
             try:
@@ -349,6 +350,8 @@ def _read(file: Path) -> _StoredProject:
 
 def _relative(path: str, folder: Path) -> str:
     """Return a path as seen from a folder, with slashes; absolute on another drive."""
+    if is_remote(path):
+        return path
     try:
         return Path(os.path.relpath(path, folder)).as_posix()
     except ValueError:
@@ -400,7 +403,21 @@ def _hashed(source: Source) -> Source:
     def hashed(part: Any) -> Any:
         if not getattr(part, "path", "") or part.sha256:
             return part
-        file = located(part.path, source.folder)
-        return dataclasses.replace(part, sha256=sha256_of(file))
+        return dataclasses.replace(part, sha256=_sha256_now(part, source.folder))
 
     return _mapped(source, hashed)
+
+
+def _sha256_now(part: Any, folder: Path | None = None) -> str:
+    if isinstance(part, FodSource):
+        return part.sha256_now(folder)
+    return sha256_of(located(part.path, folder))
+
+
+def _has_changed(part: Any) -> bool:
+    """Tell whether a file is no longer as it was, or cannot be read."""
+    try:
+        now = _sha256_now(part)
+        return part.sha256 not in ("", now)
+    except TractographyError:
+        return True

@@ -61,6 +61,7 @@ class ParameterSpec:
     section: str = "more"
     kind: type | None = None
     by_fod: str = ""
+    is_scaled: bool = False
 
     @property
     def type(self) -> type:

@@ -249,9 +249,13 @@ def _track_and_write(
 
 
 def fod_source(path: str | Path, recipe: Recipe) -> FodSource:
-    """Return an FOD that is to be read in the basis and frame of a recipe's."""
+    """Return an FOD that is to be read in the basis and frame of a recipe's, or as its image."""
+    from ..files.formats.image_files import existing_image, is_remote
     from ..recipes.sources import FodSource
 
+    if recipe.fod.image is not None:
+        place = str(path) if is_remote(path) else str(existing_image(path).absolute())
+        return dataclasses.replace(recipe.fod, path=place, sha256="", phantom="")
     return FodSource.file(
         path, basis=recipe.fod.basis, frame=recipe.fod.frame or None, hashed=False
     )

@@ -21,7 +21,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import FileError, InvalidImageError, InvalidParameterError
+from ..arrays import (
+    as_native,
+    filters_of,
+    host_array,
+    library_of,
+    on_gpu,
+    on_its_device,
+    to_gpu,
+)
+from ..errors import BackendError, FileError, InvalidImageError, InvalidParameterError
 from ..grid import Grid
 from ..units import MM_IN, checked_unit
 
@@ -60,6 +69,8 @@ class ImageSource:
         Voxels with less have no orientation.
     name : str
         For messages.
+    gpu : int or None
+        On which structure tensors are worked out, wherever the image lies.
     """
 
     image: Any
@@ -70,6 +81,7 @@ class ImageSource:
     mask: Any
     min_linearity: float
     name: str
+    gpu: int | None = None
 
     @property
     def scales_vox(self) -> tuple[list[float], list[float]]:
@@ -100,37 +112,51 @@ class ImageSource:
         ------
         FileError
             When the image cannot be read there.
+        BackendError
+            When a GPU fails.
         """
-        from structure_tensor import structure_tensor_3d  # on use: for images alone
-
         low = [max(a - m, 0) for a, m in zip(first, self.margin, strict=True)]
         high = [min(b + m, n) for b, m, n in zip(last, self.margin, self.grid.shape, strict=True)]
-        grey = self._read(self.image, low, high).astype(np.float32, copy=False)
+        grey = self._read(self.image, low, high)
+        if self.gpu is not None:
+            grey = to_gpu(grey, self.gpu)
         inside = tuple(slice(a - o, b - o) for a, b, o in zip(first, last, low, strict=True))
-        sigma, rho = self.scales_vox
-        with np.errstate(all="ignore"):  # NaN stays NaN, and is none
-            tensor = structure_tensor_3d(grey, sigma, rho, truncate=TRUNCATE)
-            tensor = tensor[(slice(None), *inside)].reshape(6, -1).astype(np.float64)
-            is_flat = ~(tensor[:3].sum(axis=0) > np.square(FLATNESS * grey[inside].ravel()))
-            found = _main_directions(_in_ras(tensor, self.grid), self.min_linearity)
-        found[is_flat] = 0
-        if self.bright is not None:
-            from scipy import ndimage
-
-            with np.errstate(all="ignore"):
-                near = ndimage.gaussian_filter(grey, sigma, mode="nearest", truncate=TRUNCATE)
-                around = ndimage.gaussian_filter(grey, rho, mode="nearest", truncate=TRUNCATE)
-                is_brighter = (near > around)[inside].ravel()
-            found[is_brighter != self.bright] = 0
+        try:
+            with on_its_device(grey), np.errstate(all="ignore"):  # NaN stays NaN, and is none
+                found = host_array(self._directions(grey.astype(np.float32), inside))
+        except Exception as error:
+            if isinstance(grey, np.ndarray):
+                raise
+            raise BackendError(
+                f"The GPU failed on {self.name} ({error}); give an array on the host."
+            ) from error
         if self.mask is not None:
-            found[~(self._read(self.mask, first, last) > 0).ravel()] = 0
+            found[~(host_array(self._read(self.mask, first, last)) > 0).ravel()] = 0
         shape = [b - a for a, b in zip(first, last, strict=True)]
         return found.reshape(*shape, 3)
 
-    def _read(self, array: Any, low: Sequence[int], high: Sequence[int]) -> NDArray[Any]:
+    def _directions(self, grey: Any, inside: tuple[slice, ...]) -> Any:
+        """Return the orientations of the inner part of a box, (n, 3) float32, where it lies."""
+        sigma, rho = self.scales_vox
+        tensor = _package_of(grey).structure_tensor_3d(grey, sigma, rho, truncate=TRUNCATE)
+        tensor = tensor[(slice(None), *inside)].reshape(6, -1).astype(np.float64)
+        flat = FLATNESS * grey[inside].ravel()
+        is_flat = ~(tensor[:3].sum(axis=0) > flat * flat)
+        found = _main_directions(_in_ras(tensor, self.grid), self.min_linearity)
+        found[is_flat] = 0
+        if self.bright is not None:
+            smooth = filters_of(grey).gaussian_filter
+            near = smooth(grey, sigma, mode="nearest", truncate=TRUNCATE)
+            around = smooth(grey, rho, mode="nearest", truncate=TRUNCATE)
+            found[(near > around)[inside].ravel() != self.bright] = 0
+        return found
+
+    def _read(self, array: Any, low: Sequence[int], high: Sequence[int]) -> Any:
+        """Read a box, as an array of NumPy or, where it lies on a GPU, of CuPy."""
         box = tuple(slice(int(a), int(b)) for a, b in zip(low, high, strict=True))
         try:
-            read = np.asarray(array[box])
+            part = array[box]
+            read = as_native(part.compute() if hasattr(part, "compute") else part)
             if read.shape != tuple(s.stop - s.start for s in box):
                 raise ValueError(f"it gave shape {read.shape}")
             return read
@@ -141,12 +167,23 @@ class ImageSource:
             ) from error
 
 
+def _package_of(array: Any) -> Any:
+    """Return the package that works out structure tensors where an array lies."""
+    if isinstance(array, np.ndarray):
+        import structure_tensor  # on use: for images alone
+
+        return structure_tensor
+    from structure_tensor import cp
+
+    return cp
+
+
 def _reach(scale_vox: float) -> int:
     """Return the radius of a Gaussian filter in voxels, as SciPy has it."""
     return int(TRUNCATE * scale_vox + 0.5)
 
 
-def _in_ras(tensor: NDArray[np.float64], grid: Grid) -> NDArray[np.float64]:
+def _in_ras(tensor: Any, grid: Grid) -> Any:
     """Turn structure tensors to RAS+ axes and per mm, and divide them by their trace.
 
     Parameters
@@ -162,18 +199,18 @@ def _in_ras(tensor: NDArray[np.float64], grid: Grid) -> NDArray[np.float64]:
     """
     places = ((2, 5, 4), (5, 1, 3), (4, 3, 0))
     to_ras = grid.inverse[:3, :3].T * float(np.prod(grid.voxel_sizes_mm)) ** (1 / 3)
-    turned = np.zeros_like(tensor)
+    turned = library_of(tensor).zeros_like(tensor)
     # Sums are written out: those of a matrix product may depend on how much there is of it.
     for row, (a, b) in zip(turned, ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)), strict=True):
         for i in range(3):
             for j in range(3):
-                factor = to_ras[a, i] * to_ras[b, j]
+                factor = float(to_ras[a, i] * to_ras[b, j])
                 if factor:
                     row += factor * tensor[places[i][j]]
-    return np.asarray(turned / (turned[0] + turned[1] + turned[2]))
+    return turned / (turned[0] + turned[1] + turned[2])
 
 
-def _main_directions(tensor: NDArray[np.float64], min_linearity: float) -> NDArray[np.float32]:
+def _main_directions(tensor: Any, min_linearity: float) -> Any:
     """Return the direction along which (6, n) tensors are smallest, its length the linearity.
 
     Returns
@@ -181,32 +218,30 @@ def _main_directions(tensor: NDArray[np.float64], min_linearity: float) -> NDArr
     (n, 3) float32
         Zero where there is none.
     """
-    from structure_tensor import eig_special_3d
-
-    n = tensor.shape[1]
-    whole = np.zeros((6, -(-n // WHOLE_LENGTH) * WHOLE_LENGTH))
+    library, n = library_of(tensor), tensor.shape[1]
+    whole = library.zeros((6, -(-n // WHOLE_LENGTH) * WHOLE_LENGTH))
     whole[:, :n] = tensor
-    values, _ = eig_special_3d(whole)  # largest first
+    values, _ = _package_of(tensor).eig_special_3d(whole)  # largest first
     values = values[:, :n]
     # Its vectors are wrong where fibres run in a plane of two axes. Across two rows of the tensor
     # less the eigenvalue they are right; of the three pairs that with most to it is taken.
     xx, yy, zz, xy, xz, yz = tensor
     xx, yy, zz = xx - values[2], yy - values[2], zz - values[2]
-    best, most = np.zeros((3, n)), np.zeros(n)
+    best, most = library.zeros((3, n)), library.zeros(n)
     for (a, b, c), (d, e, f) in (
         ((xx, xy, xz), (xy, yy, yz)),
         ((xx, xy, xz), (xz, yz, zz)),
         ((xy, yy, yz), (xz, yz, zz)),
     ):
-        across = np.stack([b * f - c * e, c * d - a * f, a * e - b * d])
+        across = library.stack([b * f - c * e, c * d - a * f, a * e - b * d])
         squares = across[0] * across[0] + across[1] * across[1] + across[2] * across[2]
-        best = np.where(squares > most, across, best)
-        most = np.maximum(squares, most)
-    units = (best / np.sqrt(most)).T
-    linearity = np.clip((values[1] - values[2]) / values[0], 0, 1)
+        best = library.where(squares > most, across, best)
+        most = library.maximum(squares, most)
+    units = (best / library.sqrt(most)).T
+    linearity = library.clip((values[1] - values[2]) / values[0], 0, 1)
     found = (units * linearity[:, None]).astype(np.float32)
-    found[~np.isfinite(found).all(axis=1) | ~(linearity >= min_linearity)] = 0
-    return np.asarray(found)
+    found[~library.isfinite(found).all(axis=1) | ~(linearity >= min_linearity)] = 0
+    return found
 
 
 def image_source(
@@ -219,6 +254,7 @@ def image_source(
     mask: ArrayLike | None = None,
     min_linearity: float = 0.0,
     unit: str = "mm",
+    gpu: int | None = None,
     name: str = "image",
 ) -> ImageSource:
     """Check an image and the scales; see :meth:`napari_tractography.fod.Fod.from_image`.
@@ -252,7 +288,7 @@ def image_source(
         ("rho_mm", rho_mm, SMALLEST_RHO),
     ):
         _check_scale(what, scale_mm, least, grid, name)
-    return ImageSource(array, grid, sigma_mm, rho_mm, bright, mask, float(min_linearity), name)
+    return ImageSource(array, grid, sigma_mm, rho_mm, bright, mask, float(min_linearity), name, gpu)
 
 
 def _check_scale(what: str, scale_mm: float, least: float, grid: Grid, name: str) -> None:
@@ -289,6 +325,7 @@ def _checked_image(image: Any, name: str) -> Any:
     if isinstance(image, list | tuple) and image and all(np.ndim(part) == 3 for part in image):
         image = image[0]
     array = image if hasattr(image, "shape") and hasattr(image, "dtype") else np.asarray(image)
+    array = as_native(array) if on_gpu(array) else array
     shape = tuple(int(n) for n in array.shape)
     if len(shape) == 2 or (len(shape) == 3 and min(shape) == 1):
         raise InvalidImageError(

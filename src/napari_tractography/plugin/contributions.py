@@ -26,6 +26,7 @@ from ..project import is_project
 from ..tissues import N_TISSUES, load_tissues
 from ..tractogram import Tractogram, load_tractogram
 from .layers.opening import FOD_KEY
+from .layers.sources.images import PHANTOM_KEY
 from .layers.tissues import tissue_layer_data
 from .layers.volumes import LayerData, fod_grid_of, fod_layer_data, fod_layers, open_fod
 from .space.display import DisplaySpace
@@ -123,7 +124,9 @@ def _image_sample(name: str, title: str) -> LayerData:
     phantom = make_image_phantom(name)
     space = DisplaySpace.of(phantom.grid)
     shown = np.ascontiguousarray(space.volume(phantom.image))
-    return shown, {**space.layer_kwargs, "name": title, "interpolation2d": "linear"}, "image"
+    kwargs = {**space.layer_kwargs, "name": title, "interpolation2d": "linear"}
+    kwargs["metadata"][PHANTOM_KEY] = name
+    return shown, kwargs, "image"
 
 
 def _kind_of(path: str) -> Kind | None:

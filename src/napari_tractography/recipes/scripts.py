@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from .sources import FodSource
+
 PUBLIC = {"Recipe", "TrackingParameters"}  # names of the package itself
 PACKAGE = "napari_tractography"
 WIDTH = 88
@@ -51,6 +53,43 @@ def expression(value: Any, imports: set[str], indent: int = 0, *, before: int = 
         imports.add(f"from {type(value).__module__} import {name}")
     items = [(f"{name}=", item) for name, item in _told(value)]
     return _joined(f"{name}(", items, ")", imports, indent, before)
+
+
+def image_lines(source: FodSource, imports: set[str]) -> list[str]:
+    """Return the lines that make the `fod` of an image.
+
+    Parameters
+    ----------
+    source : FodSource
+        Of an image.
+    imports : set of str
+        Lines that they need are added.
+    """
+    reading = source.image
+    assert reading is not None
+    if source.phantom:
+        imports.add("from napari_tractography.image_phantoms import make_image_phantom")
+        lines = [f"image = make_image_phantom({source.phantom!r}).image"]
+    else:
+        imports.add("from napari_tractography.files.formats.image_files import open_image")
+        told = [repr(source.path), *([repr(reading.key)] if reading.key else [])]
+        told += [f"index={reading.index!r}"] if reading.index else []
+        told += [f"axes={reading.axes!r}"] if reading.axes != "zyx" else []
+        lines = [f"image = open_image({', '.join(told)})  # (x, y, z)"]
+    affine = expression(reading.affine, imports, before=len("affine = "))
+    lines += [f"affine = {affine}", f"grid = nt.Grid(image.shape, affine, unit={reading.unit!r})"]
+    options = {
+        "sigma_mm": reading.sigma_mm,
+        "rho_mm": reading.rho_mm,
+        "bright": reading.bright,
+        "min_linearity": reading.min_linearity or None,
+        "odf_voxels": reading.odf_voxels,
+    }
+    told = [f"{name}={value!r}" for name, value in options.items() if value is not None]
+    if reading.mask is not None:
+        lines += [f"tissue, _ = {expression(reading.mask, imports)}.load()"]
+        told += ["mask=tissue"]
+    return [*lines, f"fod = nt.Fod.from_image(image, grid, {', '.join(told)})"]
 
 
 def script(imports: set[str], lines: list[str]) -> str:

@@ -1,7 +1,7 @@
 """Where the FOD, the seeds and the regions of a recipe come from, as data.
 
 Each source is made from what a person gave, kept as text, and read or made again. Masks are in
-:mod:`.volumes`; called by :mod:`.recipe`, the command and the plugin.
+:mod:`.volumes`, images in :mod:`.images`; called by :mod:`.recipe`, the command and the plugin.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileError, InvalidSeedsError
+from ..fields.images import NAME as IMAGE
 from ..fields.kinds import AUTO, SH
 from ..fields.sh import DEFAULT_FRAMES
 from ..files.fods import load_fod, load_fod_hashed
+from ..files.formats.image_files import existing_image, image_sha256, is_remote
 from ..files.hashing import sha256_of
 from ..files.paths import existing_file
 from ..fod import Fod
@@ -25,6 +27,7 @@ from ..phantoms import PHANTOM_LMAX, make_phantom
 from ..regions import Region
 from ..seeds import Seeds
 from ..tissues import Tissues
+from .images import ImageReading, reading_of
 from .volumes import VolumeSource, located, warn_if_changed
 
 
@@ -35,9 +38,11 @@ class FodSource:
     Attributes
     ----------
     path : str
-        Absolute path of a file; "" for a phantom.
+        Absolute path of a file; "" for a phantom. Of an image also the folder or the address of a
+        Zarr.
     sha256 : str
-        Of the file's bytes, "" if not known. Of .mih pairs, the header's.
+        Of the file's bytes, "" if not known. Of .mih pairs, the header's; of images see
+        :func:`~napari_tractography.files.formats.image_files.image_sha256`.
     phantom : str
         Name of a phantom, or "".
     phantom_lmax : int, optional
@@ -50,6 +55,9 @@ class FodSource:
     axes, order : str
         Of peaks and tensors, see the same; "" is as the file says. Once it has been read, what
         they were taken for.
+    image : ImageReading, optional
+        Of an image in which fibres are seen: how it is read; basis, frame, axes and order then
+        have no meaning, and `phantom` is the name of an image phantom.
     """
 
     path: str = ""
@@ -61,6 +69,7 @@ class FodSource:
     axes: str = ""
     order: str = ""
     phantom_lmax: int | None = None
+    image: ImageReading | None = None
 
     @classmethod
     def of_phantom(cls, fod: Fod) -> FodSource:
@@ -102,12 +111,62 @@ class FodSource:
             order=order or "",
         )
 
+    @classmethod
+    def of_image(
+        cls,
+        fod: Fod,
+        path: str | PathLike[str],
+        key: str = "",
+        *,
+        odf_voxels: int | None = None,
+        hashed: bool = True,
+    ) -> FodSource:
+        """Name the file of an image, and how fibres are found in it now.
+
+        Parameters
+        ----------
+        fod : Fod
+            Of :meth:`~napari_tractography.fod.Fod.from_image`.
+        path, key
+            See :func:`~napari_tractography.files.formats.image_files.stored_levels`.
+        odf_voxels : int, optional
+            For the ODFs of blocks of that image.
+        hashed : bool
+            Whether its SHA-256 is taken.
+
+        Raises
+        ------
+        FileError
+            When the file cannot be read, or does not hold that image.
+        """
+        place = str(path) if is_remote(path) else str(existing_image(path).absolute())
+        reading = reading_of(fod, place, key, odf_voxels=odf_voxels)
+        source = cls(path=place, kind=IMAGE, image=reading)
+        return dataclasses.replace(source, sha256=source.sha256_now()) if hashed else source
+
+    def sha256_now(self, folder: Path | None = None) -> str:
+        """Return the SHA-256 of the file as it is now, "" of a phantom.
+
+        Raises
+        ------
+        FileError
+            When it is gone or cannot be read.
+        """
+        if not self.path:
+            return ""
+        if self.image is None:
+            return sha256_of(located(self.path, folder))
+        place = self._place(folder)
+        return image_sha256(place, self.image.open(place, ""))
+
     def load(self, folder: Path | None = None) -> Fod:
         """Return the FOD; see :meth:`read`."""
         return self.read(folder, hashed=False)[0]
 
     def read(self, folder: Path | None = None, *, hashed: bool = True) -> tuple[Fod, FodSource]:
         """Read or make the FOD; warn when the file has changed. The file is read once.
+
+        An image is not read yet, but for its SHA-256.
 
         Parameters
         ----------
@@ -127,6 +186,8 @@ class FodSource:
         TractographyError
             When the file is missing or no usable FOD, or the phantom is unknown.
         """
+        if self.image is not None:
+            return self._read_image(self.image, folder, hashed)
         frame = self.frame or None
         if self.phantom:
             made = make_phantom(self.phantom, lmax=self.phantom_lmax or PHANTOM_LMAX)
@@ -145,6 +206,24 @@ class FodSource:
         )
         warn_if_changed(file, self.sha256, sha256, "FOD")
         return fod, dataclasses.replace(self._as_read(fod), sha256=sha256)
+
+    def _read_image(
+        self, reading: ImageReading, folder: Path | None, hashed: bool
+    ) -> tuple[Fod, FodSource]:
+        place = self._place(folder)
+        image = reading.open(place, self.phantom)
+        sha256 = self.sha256
+        if place and (hashed or sha256):
+            sha256 = image_sha256(place, image)
+            warn_if_changed(place, self.sha256, sha256, "image")
+        fod = reading.fod(image, Path(place).name or self.phantom, folder)
+        return fod, dataclasses.replace(self, sha256=sha256)
+
+    def _place(self, folder: Path | None) -> str:
+        """Return where the file of an image is, or its address; "" of a phantom."""
+        if not self.path or is_remote(self.path):
+            return self.path
+        return str(located(self.path, folder))
 
     def _as_read(self, fod: Fod) -> FodSource:
         """Return this source with what the file was taken for."""

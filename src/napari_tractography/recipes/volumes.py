@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import FileError, InvalidMaskError
 from ..files.fods import load_volume, load_volume_hashed, voxels_inside
+from ..files.formats.image_files import existing_image
 from ..files.hashing import sha256_of
 from ..files.paths import existing_file
 from ..grid import Grid
@@ -29,7 +30,7 @@ SHOWN_DIGITS = 12  # of a SHA-256 in messages
 
 
 def located(path: str, folder: Path | None) -> Path:
-    """Return where a file is: at its path, or of the same name in a folder.
+    """Return where a file, or the folder of a Zarr, is: at its path, or of its name in a folder.
 
     Raises
     ------
@@ -37,15 +38,15 @@ def located(path: str, folder: Path | None) -> Path:
         When it is at neither place.
     """
     try:
-        return existing_file(path)
+        return existing_image(path)
     except FileError:
         if folder is not None:
             with contextlib.suppress(FileError):
-                return existing_file(folder / Path(path).name)
+                return existing_image(folder / Path(path).name)
         raise
 
 
-def warn_if_changed(path: Path, then: str, now: str, what: str) -> None:
+def warn_if_changed(path: str | Path, then: str, now: str, what: str) -> None:
     """Warn when the SHA-256 of a file is another than it was; an empty one is not compared."""
     if then and now != then:
         logger.warning(

@@ -17,7 +17,8 @@ from napari_tractography.errors import InvalidFodError, InvalidMaskError
 from napari_tractography.files.fods import load_fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
-from napari_tractography.plugin.export.scripts import PATH_KEY, as_command, as_python
+from napari_tractography.plugin.export.paths import PATH_KEY
+from napari_tractography.plugin.export.scripts import as_command, as_python
 from napari_tractography.plugin.layers.volumes import fod_layer_data, mask_layer_data
 from napari_tractography.plugin.session.requests import Request
 from napari_tractography.plugin.session.seeding import SeedFod, SeedMask, SeedSpheres

@@ -11,8 +11,9 @@ import pytest
 from hands import save_fod
 
 from napari_tractography.errors import InvalidSeedsError
+from napari_tractography.plugin.export.paths import PATH_KEY
 from napari_tractography.plugin.export.recipes import recipe_of
-from napari_tractography.plugin.export.scripts import PATH_KEY, as_command, as_python
+from napari_tractography.plugin.export.scripts import as_command, as_python
 from napari_tractography.plugin.session.bundles.opening import seeding_of
 from napari_tractography.plugin.session.seeding import SeedBetween, SeedSpheres
 from napari_tractography.seeding import SeedingParameters

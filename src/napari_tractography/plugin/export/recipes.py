@@ -25,7 +25,9 @@ from ..session.seeding import (
     SeedSpheres,
     first_numbers,
 )
-from .scripts import path_of, path_of_tissues, refuse_image, vector_reading
+from .images import image_source, is_of_image
+from .paths import path_of
+from .scripts import path_of_tissues, vector_reading
 
 
 def recipe_of(request: Request, layers: Sequence[Layer]) -> Recipe:
@@ -42,7 +44,7 @@ def recipe_of(request: Request, layers: Sequence[Layer]) -> Recipe:
     InvalidFodError, InvalidTissuesError
         When the FOD did not come from a file and is no phantom, or tissues are from no file.
     FileError
-        When a file is gone.
+        When a file is gone, or does not hold the image that is shown.
     """
     fod, parameters = request.fod, request.parameters
     mask = None if request.mask is None else VolumeSource.of_array(request.mask, fod.grid)
@@ -66,8 +68,9 @@ def recipe_of(request: Request, layers: Sequence[Layer]) -> Recipe:
 
 def _fod_source(request: Request, layers: Sequence[Layer]) -> FodSource:
     fod = request.fod
-    refuse_image(fod)
     layer = next((layer for layer in layers if fod_of(layer) is fod), None)
+    if layer is not None and is_of_image(layer, fod):
+        return image_source(layer, fod)
     path = None if layer is None else path_of(layer)
     if path is not None:
         return FodSource.file(

@@ -29,7 +29,7 @@ from ...grid import Grid
 from ...parameters import ParameterSpec, TrackingParameters, parameter_specs
 from ...phantoms import PHANTOM_LMAX, is_phantom
 from ...recipes.edits import Edit
-from ...recipes.scripts import expression, script
+from ...recipes.scripts import expression, image_lines, script
 from ...recipes.streamlines import TractogramFile, WeightsSource
 from ...recipes.volumes import VolumeSource
 from ...regions import Region
@@ -43,8 +43,9 @@ from ..session.seeding import (
     SeedSpheres,
     first_numbers,
 )
+from .images import image_source, is_of_image
+from .paths import path_of
 
-PATH_KEY = "path"  # layer.metadata[PATH_KEY]: the file that a layer was opened from
 LINE = 88  # characters of a painted mask
 
 FILES = "napari_tractography.files"
@@ -85,8 +86,9 @@ def as_python(
     fod = request.fod
     imports: set[str] = set()
     path = path_of(fod_layer)
-    refuse_image(fod)
-    if path is not None:
+    if is_of_image(fod_layer, fod):
+        lines = image_lines(image_source(fod_layer, fod), imports)
+    elif path is not None:
         lines = [f"fod = nt.load_fod({path!r}{_reading(fod)})"]
     elif is_phantom(fod):
         imports.add("from napari_tractography.phantoms import make_phantom")
@@ -158,7 +160,11 @@ def as_command(
     InvalidFodError, InvalidMaskError
         When the FOD, a mask or a region is not as a file says.
     """
-    refuse_image(request.fod)
+    if is_of_image(fod_layer, request.fod):
+        raise InvalidFodError(
+            f"{request.fod.name} is an image, in which the command does not track; use Copy as "
+            "Python, or save a project and replay it."
+        )
     path = path_of(fod_layer)
     if path is None:
         raise InvalidFodError(_no_file(fod_layer))
@@ -223,12 +229,6 @@ def path_of_tissues(tissues: Tissues) -> str:
             "save it and open it from there."
         )
     return tissues.path
-
-
-def path_of(layer: Layer) -> str | None:
-    """Return the file that a layer was opened from, or None."""
-    known: Any = layer.metadata.get(PATH_KEY) or layer.source.path
-    return None if known is None else str(known)
 
 
 # -- seeds and regions -------------------------------------------------------------------------
@@ -362,21 +362,6 @@ def _reading(fod: Fod) -> str:
     text += "".join(f", {name}={value!r}" for name, value in vector_reading(fod).items())
     text += "" if fod.basis == "tournier07" else f", basis={fod.basis!r}"
     return text if fod.frame == DEFAULT_FRAMES[fod.basis] else f"{text}, frame={fod.frame!r}"
-
-
-def refuse_image(fod: Fod) -> None:
-    """Say that an image, which no recipe can name yet, cannot be written down.
-
-    Raises
-    ------
-    InvalidFodError
-        When the FOD is of an image.
-    """
-    if fod.blocks is not None:
-        raise InvalidFodError(
-            f"{fod.name} is an image, which recipes and scripts of the panel cannot name; save the "
-            "streamlines, or use nt.Fod.from_image in a script of your own."
-        )
 
 
 def vector_reading(fod: Fod) -> dict[str, str]:

@@ -69,6 +69,7 @@ class BundleView:
         """Show everything of the bundle that is active now."""
         panel, session = self._panel, self._session
         panel.fod_choice.value = session.fod_layer
+        panel.data.follow()
         panel.mask_choice.value = session.mask_layer
         panel.seeds.mask_choice.value = session.seed_mask_layer
         panel.tissues.choice.value = session.tissue_layer

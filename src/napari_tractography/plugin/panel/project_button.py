@@ -23,26 +23,20 @@ from qtpy.QtWidgets import (
 
 from ...bundles import Bundle
 from ...errors import MissingFilesError, TractographyError
-from ...fields.kinds import SH
 from ...files.paths import GivenUpError
-from ...phantoms import is_phantom
 from ...project import ENDING, Project
 from ...recipes.mirror import midsagittal_x_mm
 from ...recipes.recipe import Recipe
 from ...recipes.sources import FodSource
-from ...recipes.volumes import VolumeSource, located
-from ...tissues import load_tissues
 from ..export.projects import file_source, project_of
 from ..export.recipes import recipe_of
-from ..export.scripts import PATH_KEY, path_of
-from ..layers.tissues import shown_tissues, tissue_layer_data, tissue_layers
-from ..layers.volumes import fod_layer_data, fod_layers, fod_of, mask_layer_data
+from ..layers.volumes import fod_of
 from ..session.bundles.listing import BundleList
 from ..session.bundles.making import other_side
 from ..session.bundles.opening import Opening, state_of
 from ..session.bundles.state import BundleState
-from ..space.layer_list import insert_beside
 from .project_keeper import ProjectKeeper, left_behind
+from .project_layers import ProjectLayers
 from .widgets.busy_dialog import wait_for
 from .widgets.progress_row import ProgressRow
 from .widgets.sections import button, row, stack
@@ -78,6 +72,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
     ) -> None:
         super().__init__("Project", parent)
         self.bundles = bundles
+        self.layers = ProjectLayers(bundles.viewer)
         self.keeper = ProjectKeeper(bundles, self, keep=keep)
         self._keep = keep
         self.opening: Opening | None = None
@@ -209,7 +204,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             show_error(f"{Path(path).name} holds no bundles.")
             return False
         try:
-            layers = self._fod_layers(project)
+            layers = self.layers.fod_layers(project, self)
             states = [
                 self._state(bundle, number, layers)
                 for number, bundle in enumerate(project.bundles.values())
@@ -254,36 +249,16 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         places = {}
         for missing in error.paths:
             name = Path(missing).name
-            text, _ = QFileDialog.getOpenFileName(
-                self.window(), f"Where is {name}?", name, f"{name} ({name});;All files (*)"
-            )
+            if ".zarr" in name.lower():
+                text = QFileDialog.getExistingDirectory(self.window(), f"Where is {name}?")
+            else:
+                text, _ = QFileDialog.getOpenFileName(
+                    self.window(), f"Where is {name}?", name, f"{name} ({name});;All files (*)"
+                )
             if not text:
                 return None
             places[missing] = text
         return places
-
-    def _fod_layers(self, project: Project) -> dict[FodSource, Layer]:
-        """Return a layer for each FOD of a project, read where it is not open yet."""
-        found: dict[FodSource, Layer] = {}
-        for bundle in project.bundles.values():
-            if isinstance(bundle.source, Recipe):
-                source = dataclasses.replace(bundle.source.fod, sha256="")
-                if source not in found:
-                    found[source] = self._fod_layer(source)
-        return found
-
-    def _fod_layer(self, source: FodSource) -> Layer:
-        viewer = self.bundles.viewer
-        for layer in fod_layers(viewer.layers):
-            if _shows(layer, source):
-                return layer
-
-        name = Path(source.path).name or source.phantom
-        fod = wait_for(source.load, f"Opening {name}", self)
-        layer = Layer.create(*fod_layer_data(fod))
-        if source.path:
-            layer.metadata[PATH_KEY] = source.path
-        return viewer.add_layer(layer)
 
     def _state(self, bundle: Bundle, number: int, layers: dict[FodSource, Layer]) -> BundleState:
         source = bundle.source
@@ -292,34 +267,17 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         layer = layers[dataclasses.replace(source.fod, sha256="")]
         state = state_of(bundle, number, layer)
         if source.mask is not None:
-            state.mask_layer = self._mask_layer(source.mask, source.folder, f"{bundle.name} mask")
+            state.mask_layer = self.layers.mask_layer(
+                source.mask, source.folder, f"{bundle.name} mask"
+            )
         if source.tissues is not None:
-            state.tissue_layer = self._tissue_layer(source)
+            state.tissue_layer = self.layers.tissue_layer(source)
         masks = [seed.volume for seed in source.seeds if seed.volume is not None]
         if masks:
-            state.seed_mask_layer = self._mask_layer(
+            state.seed_mask_layer = self.layers.mask_layer(
                 masks[0], source.folder, f"{bundle.name} seed mask"
             )
         return state
-
-    def _mask_layer(self, volume: VolumeSource, folder: Path | None, name: str) -> Layer:
-        mask, grid = volume.load(folder)
-        layer = Layer.create(*mask_layer_data(mask, grid, name))
-        insert_beside(self.bundles.viewer, layer)
-        return layer
-
-    def _tissue_layer(self, recipe: Recipe) -> Layer:
-        """Return the layer of a recipe's tissue image, read where it is not open yet."""
-        viewer = self.bundles.viewer
-        assert recipe.tissues is not None
-        path = located(recipe.tissues.path, recipe.folder)
-        for layer in tissue_layers(viewer.layers):
-            tissues = shown_tissues(layer)
-            if tissues is not None and Path(tissues.path).absolute() == path:
-                return layer
-        layer = Layer.create(*tissue_layer_data(load_tissues(path)))
-        insert_beside(viewer, layer)
-        return layer
 
     def _look_as(self, project: Project) -> None:
         """Look as the window did when the project was saved, as far as the file says."""
@@ -430,14 +388,3 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
     def _delete(self, file: Path) -> None:
         file.unlink(missing_ok=True)
         self._show_found()
-
-
-def _shows(layer: Layer, source: FodSource) -> bool:
-    """Tell whether a layer shows an FOD, read in the same way."""
-    fod, path = fod_of(layer), path_of(layer)
-    if fod is None or fod.basis != source.basis or fod.frame != (source.frame or fod.frame):
-        return False
-    if source.phantom:
-        known = path is None and is_phantom(fod)
-        return known and FodSource.of_phantom(fod) == dataclasses.replace(source, kind=SH.name)
-    return path is not None and Path(path).absolute() == Path(source.path)

@@ -28,6 +28,7 @@ from ...tractogram import Tractogram
 from ...units import shown_unit
 
 DEFAULT_COLORMAP = "turbo"
+CYCLIC_COLORMAP = "hsv"  # whose ends are alike, as -90 and 90 degrees of an axis are
 DEFAULT_COLOUR = (1.0, 0.78, 0.28, 1.0)
 UNKNOWN = (0.5, 0.5, 0.5, 1.0)  # a point without a direction, a value that is not finite
 
@@ -219,7 +220,8 @@ def elevation_colours(
 def helix_colours(
     tractogram: Tractogram, *, axis: Axis | None = None, colormap: str = DEFAULT_COLORMAP, **_: Any
 ) -> Colours:
-    """Colour by the helix angle about the axis, degrees; grey without an axis."""
+    """Colour by the helix angle about the axis, degrees, cyclic; grey without an axis."""
+    colormap = CYCLIC_COLORMAP if colormap == DEFAULT_COLORMAP else colormap
     angles = np.full(tractogram.n_points, np.nan)
     if axis is not None:
         angles = helix_angles_deg(tractogram.points, tangents(tractogram), axis)

@@ -9,46 +9,31 @@ import dask.array
 import numpy as np
 import pytest
 import zarr
-from napari.layers import Image
+from hands import Mouse
+from napari.layers import Labels
 from qtpy.QtCore import Qt
+from tubes import IN_WALL, choose, draw_tube, image_layer
 
 from napari_tractography.grid import Grid
-from napari_tractography.image_phantoms import ImagePhantom, Tube, draw
-from napari_tractography.plugin.export.projects import project_of
+from napari_tractography.image_phantoms import ImagePhantom
 from napari_tractography.plugin.layers.sources.images import (
     WorkedOut,
     fod_of_image,
     is_image_source,
     settings_of,
 )
+from napari_tractography.plugin.panel.sections import image as image_section
 from napari_tractography.plugin.panel.widgets.controls import label_of
 from napari_tractography.plugin.space.display import DisplaySpace
 
-from ...hands import Mouse
-
-TUBE = Tube(shape=(48, 48, 20), inner_vox=8.0, outer_vox=22.0)
 # Of axes (z, y, x), across the first.
 IN_PLANE = np.array([[1, 0, 0], [0, 0.8, -0.6], [0, 0.6, 0.8]])
-IN_WALL = (0.3, 0.0, 0.0)  # mm: 15 voxels of 20 um from the middle
 
 
 @pytest.fixture(scope="module")
 def tube() -> ImagePhantom:
     """A small tube of 20 um voxels, its middle at the origin."""
-    return draw(TUBE)
-
-
-def image_layer(tube: ImagePhantom, **changes: Any) -> Image:
-    """The image as a layer in um, axes (z, y, x)."""
-    space = DisplaySpace.of(tube.grid)
-    look: dict[str, Any] = {
-        "name": "tube",
-        "scale": space.scale,
-        "translate": space.translate,
-        "units": ("um",) * 3,
-    }
-    data = changes.pop("data", np.ascontiguousarray(tube.image.T))
-    return Image(data, **{**look, **changes})
+    return draw_tube()
 
 
 def pyramid(tube: ImagePhantom) -> list[Any]:
@@ -59,13 +44,6 @@ def pyramid(tube: ImagePhantom) -> list[Any]:
     whole[:] = tube.image.T
     coarse = tube.image.T.reshape(10, 2, 24, 2, 24, 2).mean(axis=(1, 3, 5))
     return [whole, dask.array.from_array(coarse.astype(np.uint8), chunks=12)]
-
-
-def choose(panel: Any, layer: Image) -> None:
-    """Add an image and choose it, as a person does."""
-    panel.viewer.add_layer(layer)
-    assert layer in panel.fod_choice.choices
-    panel.fod_choice.value = layer
 
 
 def test_an_image_is_tracked_in_where_it_is_clicked(
@@ -208,9 +186,121 @@ def test_what_has_been_worked_out_is_shown_as_a_layer(
     assert (high <= image[1] + 1e-3).all()
     panel.data.image.show_blocks.setChecked(False)
     assert layer not in panel.viewer.layers
-    project, left_out = project_of(panel.bundles)
-    assert not project.bundles
-    assert "is an image, which recipes" in left_out[0]
+
+
+def test_what_has_been_worked_out_is_shown_while_a_run_goes_on(
+    open_model: Any,
+    tube: ImagePhantom,
+    qtbot: Any,
+    settle: Any,
+    long_runs: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(image_section, "REFRESH_MS", 10)
+    panel = open_model()
+    choose(panel, image_layer(tube))
+    panel.set_parameters(n_per_seed=200)
+    panel.data.image.show_blocks.setChecked(True)
+    (layer,) = (x for x in panel.viewer.layers if isinstance(x, WorkedOut))
+    panel.session.add_seeds_mm(np.array([IN_WALL]))
+    panel.run_button.click()
+    qtbot.waitUntil(lambda: bool(layer.data.any()), timeout=60_000)
+    assert panel.runs.is_busy
+    panel.runs.cancel()
+    settle(panel)
+
+
+def test_tissue_is_chosen_painted_refused_and_removed(
+    open_model: Any, tube: ImagePhantom, qtbot: Any, notes: list[str]
+) -> None:
+    panel = open_model()
+    layer = image_layer(tube)
+    choose(panel, layer)
+    where = {"scale": layer.scale, "translate": layer.translate, "units": layer.units}
+    inside = Labels(np.ascontiguousarray(tube.fibres.T.astype(np.uint8)), name="tissue", **where)
+    elsewhere = Labels(np.ones((3, 3, 3), np.uint8), name="elsewhere")
+    for each in (inside, elsewhere):
+        panel.viewer.add_layer(each)
+    session, tissue = panel.session, panel.data.image.tissue
+    tissue.value = inside
+    qtbot.waitUntil(lambda: settings_of(layer).tissue is inside)
+    first = session.fod
+    np.testing.assert_array_equal(first.blocks.source.mask, tube.fibres)
+    inside.data_setitem(tuple(np.array([n]) for n in (10, 24, 40)), 0)
+    qtbot.waitUntil(lambda: session.fod is not first)
+    second = session.fod
+    assert tube.fibres[40, 24, 10]
+    assert not second.blocks.source.mask[40, 24, 10]
+    tissue.value = elsewhere
+    qtbot.waitUntil(lambda: bool(notes))
+    assert "elsewhere has shape (3, 3, 3)" in notes[0]
+    assert session.fod is second
+    assert tissue.value is inside
+    panel.viewer.layers.remove(inside)
+    qtbot.waitUntil(lambda: session.fod is not second)
+    assert session.fod.blocks.source.mask is None
+
+
+class Failing:
+    """An array of which a part can no longer be read once `is_lost`."""
+
+    def __init__(self, image: np.ndarray) -> None:
+        self.image, self.shape, self.dtype, self.ndim = image, image.shape, image.dtype, image.ndim
+        self.is_lost = False
+
+    def __getitem__(self, box: Any) -> np.ndarray:
+        if self.is_lost and box[2].stop > 80:
+            raise OSError("the connection was lost")
+        return self.image[box]
+
+
+def test_a_zarr_that_fails_in_the_middle_of_a_run_leaves_what_was_tracked(
+    open_window: Any, tube: ImagePhantom, settle: Any
+) -> None:
+    """In a real window: the sentence is shown, and streamlines of one side stay.
+
+    Two tubes side by side; the blocks of the first read up to voxel 80.
+    """
+    panel = open_window()
+    array = Failing(np.concatenate([tube.image.T, tube.image.T], axis=2))
+    choose(panel, image_layer(tube, data=dask.array.from_array(array, chunks=8, asarray=False)))
+    array.is_lost = True
+    panel.set_parameters(n_per_seed=10, max_length_mm=0.1)
+    far = 0.3 + 48 * 0.02
+    panel.session.add_seeds_mm(np.array([[-0.3, 0.0, 0.0], [far, 0.0, 0.0]]))
+    panel.run_button.click()
+    settle(panel)
+    assert "the connection was lost" in panel.results.label.text()
+    kept = panel.session.tractogram
+    assert len(kept) == 10
+    assert (kept.points[:, 0] < 0).all()
+    assert panel.session.streamlines_layer in panel.viewer.layers
+    array.is_lost = False
+    panel.run_button.click()
+    settle(panel)
+    assert len(panel.session.tractogram) == 20
+
+
+def test_lengths_that_are_for_a_brain_go_by_the_volume(
+    open_model: Any, tube: ImagePhantom, cross: Any, settle: Any
+) -> None:
+    panel = open_model(cross, prepared=False)
+    controls = {c.name: c for c in panel.appearance.controls}
+    like = panel.dissection.like_mm
+    cluster, slab = controls["cluster_mm"], controls["slab_mm"]
+    before = cluster.box.value(), slab.box.value()
+    choose(panel, image_layer(tube))
+    assert cluster.label == "Cluster distance (µm)"
+    assert cluster.box.value() == pytest.approx(100)  # of 10 mm in voxels of 2 mm, here of 20 um
+    assert cluster.box.minimum() == pytest.approx(10)
+    assert slab.box.value() == pytest.approx(1000 * before[1] * 0.01)
+    assert label_of(panel.appearance.form, panel.appearance.clip.position).text() == (
+        "Clip at (µm)"
+    )
+    assert like.box.value() == pytest.approx(60)
+    panel.fod_choice.value = panel.viewer.layers[0]
+    assert (cluster.box.value(), slab.box.value()) == pytest.approx(before)
+    assert cluster.label == "Cluster distance (mm)"
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_the_image_is_shown_and_streamlines_are_held_to_it(
 def test_the_command_names_the_image(open_model: Any, cross: Any, tmp_path: Path) -> None:
     from hands import save_fod
 
-    from napari_tractography.plugin.export.scripts import PATH_KEY
+    from napari_tractography.plugin.export.paths import PATH_KEY
 
     panel = open_model(cross)
     panel.session.add_seeds_mm(np.zeros((1, 3)))

@@ -6,7 +6,7 @@ shows it as a map of an FOD does. Called by the panel.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ import numpy as np
 from napari.layers import Image, Labels, Layer
 
 from ....errors import InvalidFodError
+from ....fields.images import ImageSource
+from ....fields.odfs import LARGEST, SMALLEST
 from ....fod import Fod
 from ....grid import Grid
 from ....specs import ParameterSpec
@@ -28,9 +30,12 @@ from ...space.display import (
 )
 from ..on_volume import OnVolume
 from ..opening import FOD_KEY
-from ..volumes import fod_grid_of, fod_of
+from ..volumes import fod_grid_of, fod_of, mask_layer_data, mask_of
 
 SETTINGS_KEY = "fibres"  # layer.metadata[SETTINGS_KEY]: the ImageSettings of an image source
+PHANTOM_KEY = "image phantom"  # layer.metadata[PHANTOM_KEY]: its name, of sample images
+OF_IMAGE_KEY = "of image"  # layer.metadata[OF_IMAGE_KEY]: of ODFs the layer of their image
+KEY_KEY = "key"  # layer.metadata[KEY_KEY]: which array of the Zarr that is the layer's file
 ANY, BRIGHT, DARK = "bright or dark", "bright", "dark"
 FIBRES = {ANY: None, BRIGHT: True, DARK: False}  # as Fod.from_image takes it
 SCALE_UNITS = tuple(unit for unit in MM_IN if unit != VOXEL)
@@ -72,6 +77,17 @@ IMAGE_SPECS = (
         help="Whether only what is brighter, or darker, than its surroundings counts as fibre.",
     ),
 )
+ODF_SPEC = ParameterSpec(
+    name="odf_voxels",
+    label="ODF blocks",
+    default=8,
+    unit="voxels",
+    minimum=SMALLEST,
+    maximum=LARGEST,
+    increment=1,
+    help="Edge length of the blocks whose orientations become one ODF: large enough for all "
+    "directions that cross, small enough for what turns.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +100,14 @@ class ImageSettings:
         Noise scale and integration scale, voxels.
     fibres : str
         One of :data:`FIBRES`.
+    tissue : Layer, optional
+        Only where it is not zero there are fibres.
     """
 
     sigma_vox: float = 1.0
     rho_vox: float = 3.0
     fibres: str = ANY
+    tissue: Layer | None = None
 
 
 def image_layers(layers: Iterable[Layer]) -> list[Layer]:
@@ -138,6 +157,8 @@ def fod_of_image(layer: Layer, settings: ImageSettings) -> Fod:
     ------
     InvalidFodError
         When the layer is not 3-D, or turned on the screen.
+    InvalidMaskError
+        When the tissue is not on the voxels of the image.
     TractographyError
         When :meth:`~napari_tractography.fod.Fod.from_image` refuses it.
     """
@@ -158,15 +179,52 @@ def fod_of_image(layer: Layer, settings: ImageSettings) -> Fod:
             "and affine away (layer.affine, layer.rotate), and choose it again."
         )
     finest = layer.data[0] if layer.multiscale else layer.data
-    voxel_mm = float(np.prod(grid.voxel_sizes_mm)) ** (1 / 3)
+    voxel_mm = _voxel_mm(grid)
     return Fod.from_image(
         space.from_volume(_lazy(finest)),
         grid,
         settings.sigma_vox * voxel_mm,
         settings.rho_vox * voxel_mm,
         bright=FIBRES[settings.fibres],
+        mask=None if settings.tissue is None else mask_of(settings.tissue, space),
         name=layer.name,
     )
+
+
+def image_layer(fod: Fod, levels: Sequence[Any], *, name: str) -> Image:
+    """Return a layer of an image that a recipe names, as its file has it, chosen already.
+
+    Parameters
+    ----------
+    fod : Fod
+        Of the image.
+    levels : sequence of (x, y, z) array_like
+        The image and coarser ones of it, on the axes of its grid.
+    name : str
+    """
+    source = fod.blocks.source if fod.blocks is not None else None
+    assert isinstance(source, ImageSource)
+    space = DisplaySpace.of(fod.grid)
+    shown = [space.volume(_lazy(level)) for level in levels]
+    layer = Image(
+        shown if len(shown) > 1 else shown[0],
+        multiscale=len(shown) > 1,
+        name=name,
+        interpolation2d="linear",
+        **space.layer_kwargs,
+    )
+    voxel_mm = _voxel_mm(fod.grid)
+    fibres = next(name for name, bright in FIBRES.items() if bright == source.bright)
+    tissue = None
+    if source.mask is not None:
+        tissue = Layer.create(*mask_layer_data(source.mask, fod.grid, f"{name} tissue"))
+    settings = ImageSettings(source.sigma_mm / voxel_mm, source.rho_mm / voxel_mm, fibres, tissue)
+    layer.metadata[SETTINGS_KEY], layer.metadata[FOD_KEY] = settings, fod
+    return layer
+
+
+def _voxel_mm(grid: Grid) -> float:
+    return float(np.prod(grid.voxel_sizes_mm) ** (1 / 3))
 
 
 def has_scale(layer: Layer) -> bool:
@@ -205,6 +263,7 @@ def worked_out_layer(fod: Fod) -> WorkedOut:
         name=NAME,
         colormap={0: "transparent", 1: COLOUR, None: "transparent"},
         opacity=OPACITY,
+        blending="translucent_no_depth",  # in 3-D streamlines are seen inside
         scale=space.scale,
         translate=space.translate,
     )

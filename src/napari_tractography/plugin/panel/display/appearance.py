@@ -24,6 +24,7 @@ from ....maps.angles import Axis
 from ....maps.clusters import DISTANCE_MM
 from ....parameters import ParameterSpec
 from ....tractogram import Tractogram
+from ....units import symbol
 from ...session.bundles.state import BUNDLE_KEY, BundleState
 from ...session.clustering import Clustering
 from ...session.seeding import SeedSpheres
@@ -34,6 +35,7 @@ from ...streamlines.colours import DEFAULT_COLOUR, MODES, ONE_COLOUR, rgba_of
 from ...streamlines.layer import MAX_VERTICES, Streamlines
 from ..widgets.controls import (
     form,
+    label_of,
     layer_choice,
     on_change,
     parameter_controls,
@@ -89,6 +91,7 @@ def display_specs() -> tuple[ParameterSpec, ...]:
             maximum=200.0,
             increment=1.0,
             slider=(2.0, 40.0),
+            is_scaled=True,
             help="Streamlines farther apart than this, on average along them, are in different "
             "clusters.",
         ),
@@ -129,6 +132,7 @@ def display_specs() -> tuple[ParameterSpec, ...]:
             maximum=500.0,
             increment=0.5,
             slider=(0.5, 40.0),
+            is_scaled=True,
             help="Thickness of the slab around the slice in which a 2-D view shows streamlines, "
             "and a clipped 3-D view.",
         ),
@@ -210,6 +214,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         """Show lengths in the unit of the volume."""
         space = self.session.space
         show_units(self.form, self.controls, space.unit, space.in_proportion(1.0))
+        label_of(self.form, self.clip.position).setText(f"Clip at ({symbol(space.unit)})")
 
     def open(self) -> None:
         """Listen to the viewer."""

@@ -19,6 +19,7 @@ from ....files.paths import GivenUpError
 from ....maps.direction_colours import direction_colours
 from ....parameters import ParameterSpec
 from ...layers.planes import SlicePlanes, plane_sources
+from ...layers.sources.images import OF_IMAGE_KEY
 from ...layers.volumes import FADED, voxels_of
 from ...session.session import Session
 from ...space.display import AXIS_LABELS
@@ -162,7 +163,9 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         sources = plane_sources(self.viewer.layers)
         if self.choice.value in sources:
             return self.choice.value
-        for layer in (self.session.fod_layer, *reversed(sources)):
+        fod_layer = self.session.fod_layer
+        image = None if fod_layer is None else fod_layer.metadata.get(OF_IMAGE_KEY)
+        for layer in (image, fod_layer, *reversed(sources)):
             if layer in sources and (self._is_asked_for or self._is_seen(layer)):
                 return layer
         return None

@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from napari.layers import Layer
+from napari.utils.notifications import show_error
 from qtpy.QtWidgets import QCheckBox, QSizePolicy, QWidget
 
+from ....errors import TractographyError
+from ....files.paths import GivenUpError
+from ....fod import Fod
 from ....parameters import ParameterSpec
 from ...layers.glyphs import MAX_GLYPHS, FodGlyphs, peaks_layer
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ...space.orientation_labels import OrientationLabels
 from ...space.views import KEYS, SIDES, VIEW_HELP, VIEWS, show_view
+from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form, on_change, parameter_controls, values_of
 from ..widgets.sections import button, delayed, row, stack
 from .slices import SLICES_SPEC, SlicesBox
@@ -130,7 +135,7 @@ class ViewSection(QWidget):  # type: ignore[misc]
         if self.glyphs is not None:
             glyphs, self.glyphs = self.glyphs, None
             glyphs.close()
-        if on and fod is not None:
+        if on and fod is not None and self._is_worked_out(fod):
             values = values_of(self.controls)
             self.glyphs = FodGlyphs(
                 self.session.viewer,
@@ -148,12 +153,25 @@ class ViewSection(QWidget):  # type: ignore[misc]
             layer, self.peaks = self.peaks, None
             if layer in self.session.viewer.layers:
                 self.session.viewer.layers.remove(layer)
-        if on and fod is not None:
+        if on and fod is not None and self._is_worked_out(fod):
             self._peaks_floor = values_of(self.controls)["glyph_floor"]
             self.peaks = peaks_layer(fod, self.session.space, min_amplitude=self._peaks_floor)
             insert_beside(self.session.viewer, self.peaks)
         elif on:
             self.peaks_box.setChecked(False)
+
+    def _is_worked_out(self, fod: Fod) -> bool:
+        """Work out all of an image, which glyphs and peaks are of; return whether that is done."""
+        if fod.blocks is None:
+            return True
+        try:
+            wait_for(lambda: fod.device_values, f"Working out {fod.name}", self)
+        except GivenUpError:
+            return False
+        except TractographyError as error:
+            show_error(str(error))
+            return False
+        return True
 
     def _on_controls(self) -> None:
         if self.glyphs is not None:

@@ -15,6 +15,7 @@ from qtpy.QtGui import QColor, QPainter, QPaintEvent, QPalette
 from qtpy.QtWidgets import QLabel, QWidget
 from superqt import QDoubleRangeSlider
 
+from ....units import MM, per_mm, symbol
 from ..widgets.sections import delayed, stack
 
 N_BINS = 48
@@ -33,10 +34,11 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
         super().__init__(parent)
         self._lengths: NDArray[np.float32] = np.zeros(0, np.float32)
         self._is_showing = False
+        self._unit = MM
         self.bars = _Bars()
         self.slider = QDoubleRangeSlider(Qt.Orientation.Horizontal)
         self.slider.setToolTip(
-            "<qt>Lengths [mm]: drag the handles to leave out shorter and longer streamlines of the "
+            "<qt>Lengths: drag the handles to leave out shorter and longer streamlines of the "
             "selected bundle; Undo in Selection brings them back.</qt>"
         )
         self.told = QLabel()
@@ -49,15 +51,24 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
     @property
     def limits(self) -> tuple[float, float]:
         """Least and most in mm, as the handles are; 0 and infinity where they are at the ends."""
+        low, high = self._shown_limits
+        return low / per_mm(self._unit), high / per_mm(self._unit)
+
+    @property
+    def _shown_limits(self) -> tuple[float, float]:
         low, high = (float(value) for value in self.slider.value())
         return (
             low if low > self.slider.minimum() else 0.0,
             high if high < self.slider.maximum() else math.inf,
         )
 
-    def show_lengths(self, lengths_mm: ArrayLike, least: float, most: float) -> None:
-        """Show (n,) lengths in mm, and the handles at these limits."""
-        self._lengths = np.asarray(lengths_mm, dtype=np.float32)
+    def show_lengths(
+        self, lengths_mm: ArrayLike, least: float, most: float, unit: str = MM
+    ) -> None:
+        """Show (n,) lengths in mm, and the handles at these limits, in the unit of a volume."""
+        self._unit = unit
+        least, most = least * per_mm(unit), most * per_mm(unit)
+        self._lengths = np.asarray(lengths_mm, dtype=np.float32) * np.float32(per_mm(unit))
         has_range = len(self._lengths) > 0
         low = math.floor(float(self._lengths.min())) if has_range else 0
         high = math.ceil(float(self._lengths.max())) if has_range else 1
@@ -92,7 +103,7 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
         self.chosen.emit(*self.limits)
 
     def _tell(self) -> None:
-        low, high = self.limits
+        low, high = self._shown_limits
         self.bars.limits = low, high
         self.bars.update()
         n = len(self._lengths)
@@ -101,7 +112,8 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
             return
         inside = int(((self._lengths >= low) & (self._lengths <= high)).sum())
         first, last = (float(value) for value in self.slider.value())
-        self.told.setText(f"{first:.0f} to {last:.0f} mm: {inside:,} of {n:,} streamlines")
+        lengths = f"{first:.0f} to {last:.0f} {symbol(self._unit)}"
+        self.told.setText(f"{lengths}: {inside:,} of {n:,} streamlines")
 
 
 class _Bars(QWidget):  # type: ignore[misc]

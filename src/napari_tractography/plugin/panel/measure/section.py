@@ -195,7 +195,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             self.told.setVisible(is_stale)
         if self.isVisible():
             lengths, least, most = self._lengths()
-            self.histogram.show_lengths(lengths, least, most)
+            self.histogram.show_lengths(lengths, least, most, self.session.space.unit)
 
     def _lengths(self) -> tuple[Any, float, float]:
         """Return the lengths before they are limited, and the limits, in mm."""

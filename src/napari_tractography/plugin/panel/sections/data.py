@@ -20,7 +20,7 @@ from ....files.fods import load_mask
 from ....files.paths import GivenUpError
 from ....fod import Fod
 from ....units import per_mm, symbol
-from ...export.scripts import PATH_KEY
+from ...export.paths import PATH_KEY
 from ...layers.opening import FodOpening
 from ...layers.sources.images import (
     image_layers,
@@ -107,6 +107,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.reading_row = row(self.reading, self.cancel_reading, stretch_first=True)
         self.reading_row.setVisible(False)
         self.image = ImageSection(session)
+        self.image.odfs.made.connect(self._take_odfs)
         stack(self, choices, self.kind, self.reading_row, self.image)
         self.fod_choice.changed.connect(self._on_fod)
         self.mask_choice.changed.connect(self._on_mask)
@@ -129,6 +130,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         known = fod_grid_of(self.fod_choice.value) is not None
         self.fod_choice.reset_choices()
         self.mask_choice.reset_choices()
+        self.image.refresh_layers()
         fods = fod_layers(self.session.viewer.layers)
         if not known and fods:
             self.fod_choice.value = fods[-1]
@@ -196,11 +198,15 @@ class DataSection(QWidget):  # type: ignore[misc]
         if layer is not None and fod_grid_of(layer) is None and not self._take_image(layer):
             return
         self.session.choose_fod(layer)
-        self.image.follow()
-        self._follow_opening(self.session.opening)
+        self.follow()
         self._fod_changed()
         if layer is not None and self.session.viewer.dims.ndisplay == 3:
             layer.opacity = self._opacity[3]
+
+    def follow(self) -> None:
+        """Show what the session tracks in, which another bundle may have brought."""
+        self.image.follow()
+        self._follow_opening(self.session.opening)
 
     def _take_vectors(self, layer: Vectors) -> None:
         """Add the map of the vectors of a layer, and choose it; say why not, where it is none."""
@@ -212,6 +218,10 @@ class DataSection(QWidget):  # type: ignore[misc]
             return
         data, attributes, kind = fod_layer_data(fod)
         made = Layer.create(data, {**attributes, "name": f"{layer.name} as peaks"}, kind)
+        insert_beside(self.session.viewer, made, 0)
+        self.fod_choice.value = made
+
+    def _take_odfs(self, made: Layer) -> None:
         insert_beside(self.session.viewer, made, 0)
         self.fod_choice.value = made
 

@@ -32,7 +32,7 @@ from ...session.bundles.listing import BundleList
 from ...session.bundles.making import split_off
 from ...streamlines.layer import Streamlines
 from ..widgets.busy_dialog import wait_for
-from ..widgets.controls import form, parameter_control, show_row
+from ..widgets.controls import form, parameter_control, show_row, show_units
 from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import button, delayed, row, stack
 
@@ -50,6 +50,7 @@ OUTLIER_SPEC = ParameterSpec(
     maximum=200.0,
     increment=0.5,
     slider=(0.5, MAX_LIKE_MM),
+    is_scaled=True,
     help="Select streamlines that run farther than this from the others of their bundle.",
 )
 LIKE_SPEC = ParameterSpec(
@@ -61,6 +62,7 @@ LIKE_SPEC = ParameterSpec(
     maximum=200.0,
     increment=0.5,
     slider=(0.5, 30.0),
+    is_scaled=True,
     help="Mean closest distance, of More like these, to the nearest selected streamline.",
 )
 WEIGHT_SPEC = ParameterSpec(
@@ -156,6 +158,7 @@ class Dissection(QWidget):  # type: ignore[misc]
         self._is_showing = False  # the least weight of a bundle, which nobody sets
         self._weighed: Tractogram | None = None  # whose weights the slider is for
         bundles.changed.connect(self.follow)
+        self.session.parameters_suited.connect(self.show_units)
         self.follow()
 
     def open(self) -> None:
@@ -171,6 +174,12 @@ class Dissection(QWidget):  # type: ignore[misc]
         callbacks = self.session.viewer.mouse_drag_callbacks
         if self._on_press in callbacks:
             callbacks.remove(self._on_press)
+
+    def show_units(self) -> None:
+        """Show distances in the unit of the volume."""
+        space = self.session.space
+        distances = [self.like_mm, self.outlier_mm]
+        show_units(self.form, distances, space.unit, space.in_proportion(1.0))
 
     @property
     def layer(self) -> Streamlines | None:

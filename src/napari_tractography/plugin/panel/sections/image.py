@@ -14,6 +14,7 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLabel, QWidget
 
 from ....errors import TractographyError
 from ....units import symbol
+from ...layers.layer_watch import Watch
 from ...layers.sources.images import (
     IMAGE_SPECS,
     SCALE_UNITS,
@@ -27,11 +28,21 @@ from ...layers.sources.images import (
     take_image,
     worked_out_layer,
 )
+from ...layers.volumes import mask_layers
 from ...session.session import Session
 from ...space.layer_list import insert_beside
-from ..widgets.controls import form, on_change, parameter_controls, set_values, values_of
+from ..widgets.controls import (
+    form,
+    layer_choice,
+    on_change,
+    parameter_controls,
+    set_values,
+    values_of,
+)
 from ..widgets.sections import button, row, stack
+from .odfs import OdfRow
 
+REFRESH_MS = 500  # between two looks at what has been worked out
 WAIT_MS = 150  # after the last move of a slider, before orientations are worked out anew
 NO_SCALE = "This image has no physical scale: a voxel counts as 1. How large is it?"
 SIZE_LIMITS = 1e-6, 1e6
@@ -48,8 +59,8 @@ class ImageSection(QWidget):  # type: ignore[misc]
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.session = session
+        self._layer: Layer | None = None
         self.controls = parameter_controls(IMAGE_SPECS)
-        self.form = form(self.controls)
         self.ask = QLabel(NO_SCALE)
         self.ask.setWordWrap(True)
         self.size = QDoubleSpinBox()
@@ -70,15 +81,28 @@ class ImageSection(QWidget):  # type: ignore[misc]
             "Orientations are worked out where streamlines go: a layer of the blocks where they "
             "have been."
         )
-        stack(self, self.ask, self.scale_row, self.form, self.show_blocks)
-        self._layer: Layer | None = None
+        self.tissue = layer_choice(
+            "tissue",
+            "Tissue",
+            lambda: [x for x in mask_layers(session.viewer.layers) if x is not self._layer],
+            "Only where this layer is not zero there are fibres; none seeks them everywhere.",
+        )
+        self.odfs = OdfRow()
+        self.odfs.make.clicked.connect(self._make_odfs)
+        self.form = form([*self.controls, self.tissue])
+        stack(self, self.ask, self.scale_row, self.form, self.show_blocks, self.odfs)
         self._blocks: WorkedOut | None = None
         self._is_showing = False
         self._wait = QTimer(self)
         self._wait.setSingleShot(True)
         self._wait.setInterval(WAIT_MS)
         self._wait.timeout.connect(self._take)
-        on_change(self.controls, self._on_control)
+        self._watched = Watch(self._on_control)
+        self._refresh = QTimer(self)
+        self._refresh.setInterval(REFRESH_MS)
+        self._refresh.timeout.connect(self._refresh_if_more)
+        self._n_shown = -1  # blocks made in all, when the layer of them was shown last
+        on_change([*self.controls, self.tissue], self._on_control)
         self.show_blocks.toggled.connect(self.refresh_blocks)
         session.result_changed.connect(self.refresh_blocks)
         self.follow()
@@ -100,12 +124,18 @@ class ImageSection(QWidget):  # type: ignore[misc]
     def close_section(self) -> None:
         """Take up no more changes."""
         self._wait.stop()
+        self._refresh.stop()
+        self._watched.layer = None
+        self.odfs.cancel()
 
     def _show_settings(self, layer: Layer) -> None:
         settings = settings_of(layer)
         self._is_showing = True
         try:
             set_values(self.controls, {c.name: getattr(settings, c.name) for c in self.controls})
+            self.tissue.reset_choices()
+            self.tissue.value = settings.tissue if settings.tissue in self.tissue.choices else None
+            self._watched.layer = self.tissue.value
         finally:
             self._is_showing = False
 
@@ -118,15 +148,32 @@ class ImageSection(QWidget):  # type: ignore[misc]
         layer = self._layer
         if layer is None:
             return
-        wanted = ImageSettings(**values_of(self.controls))
+        wanted = ImageSettings(**values_of(self.controls), tissue=self.tissue.value)
         try:
             take_image(layer, wanted)
         except TractographyError as error:
             self._show_settings(layer)
             show_error(str(error))
             return
+        self._watched.layer = wanted.tissue
         self.session.retake_fod()
         self.refresh_blocks()
+
+    def _make_odfs(self) -> None:
+        fod = self.session.fod
+        if self._layer is not None and fod is not None:
+            self.odfs.start(self._layer, fod)
+
+    def refresh_layers(self) -> None:
+        """Offer the layers that there are; a tissue that was removed is none."""
+        self._is_showing = True
+        before = self.tissue.value
+        try:
+            self.tissue.reset_choices()
+        finally:
+            self._is_showing = False
+        if self.tissue.value is not before:
+            self._on_control()
 
     def _set_size(self) -> None:
         layer = self._layer
@@ -136,17 +183,27 @@ class ImageSection(QWidget):  # type: ignore[misc]
         self._take()
         self.follow()
 
+    def _refresh_if_more(self) -> None:
+        """Follow what is worked out while a run goes on."""
+        fod = self.session.fod
+        if fod is not None and fod.blocks is not None and fod.blocks.n_made != self._n_shown:
+            self.refresh_blocks()
+
     def refresh_blocks(self, _event: Any = None) -> None:
         """Bring the layer of what has been worked out up to date, or take it away."""
         layers = self.session.viewer.layers
         if self._blocks is not None and self._blocks not in layers:
             self._blocks = None
         fod = None if self._layer is None else self.session.fod
-        if fod is None or not self.show_blocks.isChecked():
+        if fod is None or fod.blocks is None or not self.show_blocks.isChecked():
+            self._refresh.stop()
             if self._blocks is not None:
                 layers.remove(self._blocks)
                 self._blocks = None
-        elif self._blocks is None:
+            return
+        self._n_shown = fod.blocks.n_made
+        self._refresh.start()
+        if self._blocks is None:
             self._blocks = worked_out_layer(fod)
             insert_beside(self.session.viewer, self._blocks)
         else:

@@ -30,7 +30,7 @@ from ....errors import TractographyError
 from ....files.volumes import save_volume
 from ....regions import INCLUDE_RULES, ROLE_HELP, Region
 from ....units import symbol
-from ...export.scripts import PATH_KEY
+from ...export.paths import PATH_KEY
 from ...layers.region_entries import ROLE_COLOURS, Entry
 from ...layers.spheres import Spheres
 from ...layers.volumes import mask_layers, voxels_of

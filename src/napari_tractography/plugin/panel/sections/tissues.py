@@ -15,7 +15,7 @@ from qtpy.QtWidgets import QFileDialog, QLabel, QWidget
 from ....errors import TractographyError
 from ....files.paths import GivenUpError
 from ....tissues import TISSUES, check_tissues, load_tissues
-from ...export.scripts import PATH_KEY
+from ...export.paths import PATH_KEY
 from ...layers.tissues import COLOURS, shown_tissues, tissue_layer_data, tissue_layers
 from ...layers.volumes import fod_grid_of
 from ...session.session import Session

@@ -78,6 +78,7 @@ class NumberControl:
         self.label = label(spec)
         self.tooltip = tooltip(spec)
         self._factor = 1.0  # of what is shown
+        self._zoom = 1.0  # of value and limits, where they go by the volume
         self._least = None if spec.default is not None else spec.minimum
         self.native = QWidget()
         self.native.setToolTip(self.tooltip)
@@ -112,6 +113,8 @@ class NumberControl:
     def show_in(self, unit: str, zoom: float) -> None:
         """Show the number in the unit of a volume; its value stays in that of the parameter.
 
+        One whose parameter says `is_scaled` becomes as much longer or shorter as useful values are.
+
         Parameters
         ----------
         unit : str
@@ -123,16 +126,20 @@ class NumberControl:
         shown, factor = shown_unit(spec.unit, unit)
         if shown == spec.unit and self._factor == 1.0:
             return
-        self.label, self.tooltip = label(spec, unit), tooltip(spec, unit)
+        of_limits = zoom if spec.is_scaled else 1.0
+        if value is not None:
+            value *= of_limits / self._zoom
+        self._factor, self._zoom = factor, of_limits
+        self.label, self.tooltip = label(spec, unit), tooltip(spec, unit, of_limits)
         self.native.setToolTip(self.tooltip)
-        self._factor = factor
         assert spec.minimum is not None
         assert spec.maximum is not None
         increment = (spec.increment or (spec.maximum - spec.minimum) / 100) * factor
         increment *= zoom if spec.unit == MM else 1.0
         blocked = self.box.blockSignals(True)
         low = 0.0 if spec.default is None else spec.minimum
-        self.box.setRange(low * factor, spec.maximum * factor)
+        limits = factor * of_limits
+        self.box.setRange(low * limits, spec.maximum * limits)
         self.box.setSingleStep(increment)
         self.value = value
         self.box.blockSignals(blocked)
@@ -380,7 +387,7 @@ def label(spec: ParameterSpec, of_volume: str = MM) -> str:
     return f"{spec.label} ({unit})" if unit else spec.label
 
 
-def value_text(spec: ParameterSpec, value: Any, of_volume: str = MM) -> str:
+def value_text(spec: ParameterSpec, value: Any, of_volume: str = MM, zoom: float = 1.0) -> str:
     """Return a value of a parameter with its unit, in words."""
     if value is None:
         return NO_VALUE
@@ -389,15 +396,16 @@ def value_text(spec: ParameterSpec, value: Any, of_volume: str = MM) -> str:
     if isinstance(value, str):
         return value
     unit, factor = shown_unit(spec.unit, of_volume)
-    return f"{value * factor:g} {unit}".rstrip()
+    return f"{value * factor * zoom:g} {unit}".rstrip()
 
 
-def tooltip(spec: ParameterSpec, of_volume: str = MM) -> str:
+def tooltip(spec: ParameterSpec, of_volume: str = MM, zoom: float = 1.0) -> str:
     """Return the help text of a parameter with its limits and default, as a tooltip."""
     shown, factor = shown_unit(spec.unit, of_volume)
+    factor *= zoom
     unit = f" {shown}" if shown else ""
     text = spec.help
     if spec.minimum is not None and spec.maximum is not None:
         text += f" From {factor * spec.minimum:g} to {factor * spec.maximum:g}{unit};"
-        text += f" default {spec.by_fod or value_text(spec, spec.default, of_volume)}."
+        text += f" default {spec.by_fod or value_text(spec, spec.default, of_volume, zoom)}."
     return f"<qt>{html.escape(text)}</qt>"  # rich text wraps; plain tooltips are one long line

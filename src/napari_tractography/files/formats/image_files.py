@@ -1,0 +1,281 @@
+"""Images in which fibres are seen, as files have them: Zarr, TIFF, NumPy and volumes.
+
+What can be read in part stays on the disk. A file is told again by its SHA-256; a Zarr, and a file
+too large for that, by what it holds at stated places. Called by the recipes, by scripts and by the
+panel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import FileError, MissingPackageError
+from ..fods import load_volume
+from ..hashing import sha256_of
+from ..paths import existing_file
+
+TIFF, NUMPY = (".tif", ".tiff"), (".npy",)
+VOLUMES = (".nii", ".nii.gz", ".mif", ".mif.gz", ".mih", ".mgz", ".mgh")
+ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")  # one of them is in the folder of a Zarr
+LAST_AXES = ("zyx", "xyz")  # orders of the three axes of space
+# Boxes of so many voxels along each axis, around these fractions of each, are looked at.
+PLACES, PLACE_VOXELS = (1 / 6, 1 / 2, 5 / 6), 16
+GRID = tuple(itertools.product(PLACES, repeat=3))
+DIAGONAL = tuple((place,) * 3 for place in PLACES)  # where an image is compared with its file
+MOST_BYTES = 4 << 30  # of a file whose SHA-256 is taken of all of it
+MOST_PARTS = 64  # time points and channels among which an image is sought
+
+
+def is_remote(path: str | PathLike[str]) -> bool:
+    """Tell whether a path is an address, such as that of a Zarr on a server."""
+    return "://" in str(path)
+
+
+def is_zarr(path: str | PathLike[str]) -> bool:
+    """Tell whether a path leads to a Zarr: a folder that is one, an address, or a .zarr.zip."""
+    if is_remote(path) or str(path).lower().endswith(".zarr.zip"):
+        return True
+    return any((Path(path) / mark).is_file() for mark in ZARR_MARKS)
+
+
+def existing_image(path: str | PathLike[str]) -> Path:
+    """Return the path of a file or of the folder of a Zarr.
+
+    Raises
+    ------
+    FileError
+        When there is none.
+    """
+    folder = Path(path).expanduser()
+    try:
+        is_folder = folder.is_dir() and is_zarr(folder)
+    except (OSError, ValueError):  # a name too long for the system, a NUL character
+        is_folder = False
+    return folder if is_folder else existing_file(path)
+
+
+def stored_levels(path: str | PathLike[str], key: str = "") -> tuple[list[Any], str]:
+    """Open an image as its file has it.
+
+    Parameters
+    ----------
+    path : path-like
+        .tif, .tiff, .npy, a volume such as .nii.gz, or a Zarr, which may be an address.
+    key : str
+        Of a Zarr group the array; by default the finest level of its first OME-Zarr image.
+
+    Returns
+    -------
+    levels : list of array_like
+        The array and, of an OME-Zarr image, its coarser levels. Of Zarr arrays of Dask.
+    key : str
+        Of the first.
+
+    Raises
+    ------
+    FileError
+        When it is missing, damaged or of another format.
+    MissingPackageError
+        When a Zarr is to be read and the package is not there.
+    """
+    if is_zarr(path):
+        return _zarr_levels(str(path), key)
+    file = existing_file(path)
+    name = file.name.lower()
+    try:
+        if name.endswith(TIFF):
+            return [_tiff(file)], ""
+        if name.endswith(NUMPY):
+            return [np.load(file, mmap_mode="r", allow_pickle=False)], ""
+    except Exception as error:  # whatever these libraries raise for a damaged file
+        raise FileError(f"{file} cannot be read ({error}); check the file.") from error
+    if name.endswith(VOLUMES):
+        return [load_volume(file)[0]], ""
+    raise FileError(
+        f"{file} is no image that recipes and scripts read; save it as .tif, .npy, .nii.gz or Zarr."
+    )
+
+
+def open_image(
+    path: str | PathLike[str], key: str = "", *, index: Sequence[int] = (), axes: str = "zyx"
+) -> Any:
+    """Open an image as (x, y, z).
+
+    Parameters
+    ----------
+    path, key
+        See :func:`stored_levels`; of several levels the first is taken.
+    index : sequence of int
+        Time point, channel and whatever else the file has before the axes of space.
+    axes : str
+        In which order it has those, "zyx" or "xyz".
+
+    Returns
+    -------
+    (x, y, z) array_like
+        Read in part where it can be.
+
+    Raises
+    ------
+    FileError
+        As :func:`stored_levels`, or when index and axes are not those of an image there.
+    """
+    return in_space(stored_levels(path, key)[0][0], index, axes, name=Path(path).name)
+
+
+def in_space(array: Any, index: Sequence[int], axes: str, *, name: str = "image") -> Any:
+    """Return an array as (x, y, z); see :func:`open_image`."""
+    shape = tuple(array.shape)
+    leading = shape[: len(shape) - 3]
+    is_there = len(index) == len(leading) and all(
+        0 <= i < n for i, n in zip(index, leading, strict=True)
+    )
+    if axes not in LAST_AXES or not is_there or len(shape) < 3:
+        raise FileError(
+            f"{name} has shape {shape}, in which there is no image {tuple(index)} with axes "
+            f"{axes!r}; write the recipe again."
+        )
+    part = array[tuple(index)] if leading else array
+    return part.transpose(2, 1, 0) if axes == "zyx" else part
+
+
+def image_sha256(path: str | PathLike[str], image: Any) -> str:
+    """Return what tells whether an image is the same.
+
+    Of a file the SHA-256 of its bytes. Of a Zarr, and of a file above 4 GiB, to read all of which
+    takes longer than to track in it, the SHA-256 of shape, dtype and the voxels of 27 boxes of
+    16 x 16 x 16 voxels; a Zarr has the same however it is chunked and compressed.
+
+    Parameters
+    ----------
+    path : path-like
+    image : (x, y, z) array_like
+        Of that file.
+
+    Raises
+    ------
+    FileError
+        When it cannot be read.
+    """
+    if not is_zarr(path) and existing_file(path).stat().st_size <= MOST_BYTES:
+        return sha256_of(path)
+    dtype = np.dtype(image.dtype).newbyteorder("<")
+    sha = hashlib.sha256(f"{tuple(image.shape)} {dtype.str}".encode())
+    for box in _at_places(image, str(path)):
+        sha.update(np.ascontiguousarray(box, dtype=dtype).tobytes())
+    return sha.hexdigest()
+
+
+def found_in(stored: Any, image: Any, name: str) -> tuple[tuple[int, ...], str] | None:
+    """Return which part of a file an image is, by its shape and the voxels at three places.
+
+    Parameters
+    ----------
+    stored : array_like
+        As :func:`stored_levels` gives it.
+    image : (x, y, z) array_like
+    name : str
+        For messages.
+
+    Returns
+    -------
+    index : tuple of int
+    axes : str
+        As :func:`open_image` takes them; None in place of both where the file has no such image.
+
+    Raises
+    ------
+    FileError
+        When either cannot be read.
+    """
+    leading = tuple(stored.shape[:-3])
+    if len(stored.shape) < 3 or np.prod(leading, dtype=float) > MOST_PARTS:
+        return None
+    shape, wanted = tuple(int(n) for n in image.shape), None
+    for axes in LAST_AXES:
+        if tuple(stored.shape[-3:]) != (shape[::-1] if axes == "zyx" else shape):
+            continue
+        for index in np.ndindex(leading):
+            wanted = list(_at_places(image, name, DIAGONAL)) if wanted is None else wanted
+            boxes = _at_places(in_space(stored, index, axes), name, DIAGONAL)
+            if all(map(_same, boxes, wanted)):
+                return tuple(int(i) for i in index), axes
+    return None
+
+
+def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Tell whether voxels are the same to a structure tensor."""
+    return np.array_equal(one.astype(np.float32), other.astype(np.float32), equal_nan=True)
+
+
+def _at_places(
+    image: Any, name: str, places: Sequence[Sequence[float]] = GRID
+) -> Iterator[NDArray[Any]]:
+    for fractions in places:
+        low = [
+            max(0, int(f * n) - PLACE_VOXELS // 2)
+            for f, n in zip(fractions, image.shape, strict=True)
+        ]
+        try:
+            yield np.asarray(image[tuple(slice(a, a + PLACE_VOXELS) for a in low)])
+        except Exception as error:  # whatever an array of another library raises
+            raise FileError(
+                f"{name} cannot be read at voxel {low} ({error}); check the file or the connection."
+            ) from error
+
+
+def _tiff(file: Path) -> Any:
+    import tifffile  # on use: for images alone
+
+    try:
+        return tifffile.memmap(file, mode="r")
+    except ValueError:  # compressed, or in tiles
+        return tifffile.imread(file)
+
+
+def _zarr_levels(path: str, key: str) -> tuple[list[Any], str]:
+    import dask.array
+
+    try:
+        import zarr
+    except ImportError as error:
+        raise MissingPackageError(
+            f"{path} is a Zarr, and the package zarr is not installed; "
+            "pip install 'napari-tractography[zarr]'."
+        ) from error
+    try:
+        root = zarr.open(path, mode="r")
+        keys = _keys_of_levels(root, key)
+        arrays = [root[name] if name else root for name in keys]
+        if not all(hasattr(array, "chunks") for array in arrays):
+            raise ValueError("it is a group without an image; name one of its arrays")
+        levels = [dask.array.from_array(array, chunks=array.chunks, name=False) for array in arrays]
+    except Exception as error:  # whatever stores and codecs raise
+        where = f"{path}, {key!r}," if key else path
+        raise FileError(f"{where} cannot be read as Zarr ({error}); check it.") from error
+    return levels, keys[0]
+
+
+def _keys_of_levels(root: Any, key: str) -> list[str]:
+    """Return the key of an array and of its coarser levels, as OME-Zarr names them."""
+    place, _, _ = key.rpartition("/")
+    group = root[place] if place else root
+    if not key and hasattr(group, "chunks"):  # an array itself
+        return [""]
+    attributes = dict(group.attrs)
+    images = attributes.get("ome", attributes).get("multiscales", [])
+    for image in images:
+        names = [f"{place}/{part['path']}".lstrip("/") for part in image["datasets"]]
+        if not key:
+            return names
+        if key in names:
+            return names[names.index(key) :]
+    return [key]

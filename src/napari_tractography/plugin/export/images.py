@@ -1,0 +1,132 @@
+"""Images on the screen as recipes name them: by their file, or as a phantom.
+
+Called by :mod:`.recipes` and :mod:`.scripts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from napari.layers import Layer
+
+from ...errors import InvalidFodError, TractographyError
+from ...fields.images import NAME as IMAGE
+from ...fod import Fod
+from ...recipes.images import ImageReading, source_of_image
+from ...recipes.sources import FodSource
+from ..layers.sources.images import KEY_KEY, PHANTOM_KEY
+from .paths import path_of
+
+PART_KEY = "part"  # layer.metadata[PART_KEY]: where the image was found, a _Known
+# layer.metadata[SOURCE_KEY]: of ODFs of an image their FodSource, or why there is none.
+SOURCE_KEY = "source"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """What was found of an image: it is asked for after every change in the window."""
+
+    data: Any
+    fod: Fod
+    source: FodSource
+
+
+def is_of_image(layer: Layer, fod: Fod) -> bool:
+    """Tell whether what a layer shows is an image, or ODFs of one."""
+    return fod.blocks is not None or SOURCE_KEY in layer.metadata
+
+
+def image_source(layer: Layer, fod: Fod) -> FodSource:
+    """Return the image of a layer, and how its fibres are found, as a recipe names it.
+
+    That the file holds the image is looked at once; its SHA-256 is not taken.
+
+    Parameters
+    ----------
+    layer : Layer
+    fod : Fod
+        What it shows: an image, or ODFs of one.
+
+    Raises
+    ------
+    InvalidFodError
+        When the image did not come from a file and is no phantom.
+    FileError
+        When the file cannot be read, or does not hold the image.
+    """
+    odfs = layer.metadata.get(SOURCE_KEY)
+    if isinstance(odfs, FodSource):
+        return odfs
+    if odfs is not None:
+        raise InvalidFodError(str(odfs))
+    phantom = layer.metadata.get(PHANTOM_KEY)
+    if phantom is not None:
+        reading = ImageReading.of(source_of_image(fod), axes="xyz")
+        return FodSource(phantom=phantom, kind=IMAGE, image=reading)
+    known = layer.metadata.get(PART_KEY)
+    if not isinstance(known, _Known) or known.data is not layer.data:
+        path, key = _place(layer)
+        known = _Known(layer.data, fod, FodSource.of_image(fod, path, key, hashed=False))
+    elif known.fod is not fod:  # other scales, say
+        part = known.source.image
+        assert part is not None
+        reading = ImageReading.of(
+            source_of_image(fod), key=part.key, index=part.index, axes=part.axes
+        )
+        known = _Known(layer.data, fod, replace(known.source, image=reading))
+    layer.metadata[PART_KEY] = known
+    return known.source
+
+
+def note_odfs(made: Layer, layer: Layer, fod: Fod, odf_voxels: int) -> None:
+    """Note on a layer of ODFs of which image they are, so that recipes can name them.
+
+    Parameters
+    ----------
+    made : Layer
+        The layer of the ODFs.
+    layer : Layer
+        Of the image.
+    fod : Fod
+        The image, with the scales by which the ODFs were made.
+    odf_voxels : int
+    """
+    try:
+        source = image_source(layer, fod)
+        assert source.image is not None
+        reading = replace(source.image, odf_voxels=odf_voxels)
+        made.metadata[SOURCE_KEY] = replace(source, image=reading)
+    except TractographyError as error:
+        made.metadata[SOURCE_KEY] = str(error)
+
+
+def _place(layer: Layer) -> tuple[str, str]:
+    """Return the path of the file of an image, and the key in it."""
+    path = path_of(layer)
+    if path is not None:
+        return path, str(layer.metadata.get(KEY_KEY, ""))
+    data = layer.data[0] if getattr(layer, "multiscale", False) else layer.data
+    array = _zarr_array(data)
+    root = getattr(getattr(array, "store", None), "root", None)
+    if root is None or not Path(str(root)).is_dir():
+        raise InvalidFodError(
+            f"The image {layer.name} did not come from a file, which a recipe could name; save it "
+            "as .tif or Zarr, and open it from there."
+        )
+    return str(root), str(array.path)
+
+
+def _zarr_array(data: Any) -> Any:
+    """Return the Zarr array that an array is, or that one of Dask was made of; None without."""
+    if hasattr(data, "store") and hasattr(data, "path"):
+        return data
+    layers = getattr(getattr(data, "dask", None), "layers", {})
+    for name, part in layers.items():
+        if str(name).startswith("original-"):  # where Dask puts the array itself
+            value = next(iter(part.values()))
+            value = getattr(value, "value", value)
+            if hasattr(value, "store") and hasattr(value, "path"):
+                return value
+    return None

@@ -1,0 +1,131 @@
+"""The layers of a project that is opened: FODs, images, masks and tissues, read where they are not.
+
+Called by the project button.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from napari.layers import Layer
+from qtpy.QtWidgets import QWidget
+
+from ...errors import TractographyError
+from ...fields.kinds import SH
+from ...files.formats.image_files import in_space, stored_levels
+from ...fod import Fod
+from ...phantoms import is_phantom
+from ...project import Project
+from ...recipes.images import ImageReading, source_of_image
+from ...recipes.recipe import Recipe
+from ...recipes.sources import FodSource
+from ...recipes.volumes import VolumeSource, located
+from ...tissues import load_tissues
+from ..export.images import SOURCE_KEY, image_source, is_of_image
+from ..export.paths import PATH_KEY, path_of
+from ..layers.sources.images import KEY_KEY, PHANTOM_KEY, image_layer, settings_of
+from ..layers.tissues import shown_tissues, tissue_layer_data, tissue_layers
+from ..layers.volumes import fod_layer_data, fod_layers, fod_of, mask_layer_data
+from ..space.layer_list import insert_beside
+from .widgets.busy_dialog import wait_for
+
+
+class ProjectLayers:
+    """Finds or adds the layers that the bundles of a project need.
+
+    Parameters
+    ----------
+    viewer : napari.viewer.ViewerModel
+    """
+
+    def __init__(self, viewer: Any) -> None:
+        self.viewer = viewer
+
+    def fod_layers(self, project: Project, parent: QWidget) -> dict[FodSource, Layer]:
+        """Return a layer for each FOD of a project, read where it is not open yet.
+
+        Raises
+        ------
+        TractographyError
+            When one cannot be read.
+        GivenUpError
+            When the person did not want to wait for it.
+        """
+        found: dict[FodSource, Layer] = {}
+        for bundle in project.bundles.values():
+            if isinstance(bundle.source, Recipe):
+                source = dataclasses.replace(bundle.source.fod, sha256="")
+                if source not in found:
+                    found[source] = self._fod_layer(source, parent)
+        return found
+
+    def _fod_layer(self, source: FodSource, parent: QWidget) -> Layer:
+        for layer in fod_layers(self.viewer.layers):
+            if _shows(layer, source):
+                return layer
+        name = Path(source.path).name or source.phantom
+        fod = wait_for(source.load, f"Opening {name}", parent)
+        reading = source.image
+        if reading is not None and reading.odf_voxels is None:
+            layer = self._image_layer(fod, source, reading)
+        else:
+            layer = Layer.create(*fod_layer_data(fod))
+        if reading is not None and reading.odf_voxels is not None:
+            layer.metadata[SOURCE_KEY] = source
+        elif source.path:
+            layer.metadata[PATH_KEY] = source.path
+        return self.viewer.add_layer(layer)
+
+    def _image_layer(self, fod: Fod, source: FodSource, reading: ImageReading) -> Layer:
+        """Return a layer of an image, of an OME-Zarr one with its coarser levels."""
+        levels = [source_of_image(fod).image]
+        if not source.phantom:
+            stored = stored_levels(source.path, reading.key)[0][1:]
+            levels += [in_space(level, reading.index, reading.axes) for level in stored]
+        layer = image_layer(fod, levels, name=fod.name)
+        layer.metadata[KEY_KEY] = reading.key
+        if source.phantom:
+            layer.metadata[PHANTOM_KEY] = source.phantom
+        tissue = settings_of(layer).tissue
+        if tissue is not None:
+            insert_beside(self.viewer, tissue)
+        return layer
+
+    def mask_layer(self, volume: VolumeSource, folder: Path | None, name: str) -> Layer:
+        """Add the layer of a mask."""
+        mask, grid = volume.load(folder)
+        layer = Layer.create(*mask_layer_data(mask, grid, name))
+        insert_beside(self.viewer, layer)
+        return layer
+
+    def tissue_layer(self, recipe: Recipe) -> Layer:
+        """Return the layer of a recipe's tissue image, read where it is not open yet."""
+        assert recipe.tissues is not None
+        path = located(recipe.tissues.path, recipe.folder)
+        for layer in tissue_layers(self.viewer.layers):
+            tissues = shown_tissues(layer)
+            if tissues is not None and Path(tissues.path).absolute() == path:
+                return layer
+        layer = Layer.create(*tissue_layer_data(load_tissues(path)))
+        insert_beside(self.viewer, layer)
+        return layer
+
+
+def _shows(layer: Layer, source: FodSource) -> bool:
+    """Tell whether a layer shows an FOD, read in the same way."""
+    fod, path = fod_of(layer), path_of(layer)
+    if fod is None:
+        return False
+    if source.image is not None or is_of_image(layer, fod):
+        try:
+            return image_source(layer, fod) == source
+        except TractographyError:
+            return False
+    if fod.basis != source.basis or fod.frame != (source.frame or fod.frame):
+        return False
+    if source.phantom:
+        known = path is None and is_phantom(fod)
+        return known and FodSource.of_phantom(fod) == dataclasses.replace(source, kind=SH.name)
+    return path is not None and Path(path).absolute() == Path(source.path)
