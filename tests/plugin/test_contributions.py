@@ -247,24 +247,36 @@ def test_tracks_in_a_plane_are_not_written(make_napari_viewer: Any, tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("is_ours", [True, False], ids=["streamlines", "plain tracks"])
 def test_napari_saves_layers_by_its_own_dialog(
-    make_napari_viewer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_napari_viewer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_ours: bool
 ) -> None:
     """File > Save Selected Layers, with the name typed; the plugin's formats are offered."""
-    viewer, shown, asked = make_napari_viewer(), lines(), []
-    layer = Streamlines(shown, name="bundle")
-    viewer.add_layer(layer)
+    viewer, asked = make_napari_viewer(), []
+    fod = make_phantom("cross", lmax=2)
+    viewer.add_layer(fod_layer(fod))  # .trk needs an image
+    if is_ours:
+        layer = viewer.add_layer(Streamlines(lines(), space=DisplaySpace.of(fod.grid)))
+    else:
+        layer = viewer.add_tracks(TRACKS, name="cells")
     viewer.layers.selection = {layer}
+    for ending in ENDINGS:
+        path = tmp_path / f"typed{ending}"
 
-    def typed(*_: Any, **options: Any) -> tuple[str, str]:
-        asked.append(options["filter"])
-        ours = next(row for row in options["filter"].split(";;") if "*.tck" in row)
-        return str(tmp_path / "typed.tck"), ours
+        def typed(*_: Any, path: Path = path, **options: Any) -> tuple[str, str]:
+            asked.append(options["filter"])
+            ours = next(row for row in options["filter"].split(";;") if f"*{path.suffix}" in row)
+            return str(path), ours
 
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", typed)
-    viewer.window._qt_viewer._save_layers_dialog(selected=True)
-    assert "Streamlines" in asked[0]
-    assert load_tractogram(tmp_path / "typed.tck").digest() == shown.digest()
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", typed)
+        viewer.window._qt_viewer._save_layers_dialog(selected=True)
+        assert "Streamlines" in asked[-1]
+        (back,) = viewer.open(path)  # by whatever reader napari finds
+        assert type(back) is Streamlines
+        assert back.name == path.name
+        shown = lines().points if is_ours else DisplaySpace.of(fod.grid).to_world(TRACKS[:, 2:])
+        np.testing.assert_allclose(back.tractogram.points, shown, atol=1e-3)
+        viewer.layers.remove(back)
 
 
 @pytest.mark.parametrize("name", ["arcs", "cross", "letter"])

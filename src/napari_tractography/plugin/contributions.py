@@ -14,7 +14,8 @@ from qtpy.QtCore import QEventLoop, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
 from ..errors import FileError, TractographyError
-from ..fields.kinds import AUTO, TRACKED, Kind
+from ..fields.kinds import Kind
+from ..fields.readings import AUTO, TRACKED
 from ..fields.sh import SH_COUNTS
 from ..files.fods import load_volume, volume_shape
 from ..files.formats.pam5 import PAM5

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileError, InvalidSeedsError
-from ..fields.kinds import AUTO, SH
-from ..fields.sh import DEFAULT_FRAMES
+from ..fields.kinds import SH
+from ..fields.readings import AUTO, DEFAULT_FRAMES
 from ..files.fods import load_fod, load_fod_hashed
 from ..files.hashing import sha256_of
 from ..files.paths import existing_file

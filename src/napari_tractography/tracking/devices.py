@@ -12,7 +12,6 @@ import platform
 import re
 from dataclasses import dataclass
 
-from ..arrays import REMEDY, import_cupy
 from ..errors import BackendError
 
 logger = logging.getLogger(__name__)
@@ -66,6 +65,8 @@ def n_gpus() -> int:
     BackendError
         When there is none, no driver or no CuPy; one sentence that says which.
     """
+    from ..arrays import REMEDY, import_cupy  # on use: the command's help needs no NumPy
+
     cupy = import_cupy()
     try:
         count = int(cupy.cuda.runtime.getDeviceCount())
@@ -126,6 +127,8 @@ def choose_gpus(backend: str) -> tuple[int, ...]:
 
 def model(index: int) -> str:
     """Return what a GPU is called."""
+    from ..arrays import import_cupy
+
     name = import_cupy().cuda.runtime.getDeviceProperties(index)["name"]
     return str(name.decode() if isinstance(name, bytes) else name)
 
@@ -139,6 +142,8 @@ def _cpu() -> Device:
 
 
 def _gpu(index: int) -> Device:
+    from ..arrays import import_cupy
+
     cupy = import_cupy()
     runtime = cupy.cuda.runtime
     state = _nvml_state(runtime.deviceGetPCIBusId(index))
