@@ -80,7 +80,8 @@ def test_wheel_holds_all_that_is_needed_at_run_time(distributions: dict[str, Pat
 
 
 def _own_files() -> Iterator[Path]:
-    yield from (path for path in ROOT.iterdir() if path.is_file())
+    # In a worktree .git is a file, which is no part of it.
+    yield from (path for path in ROOT.iterdir() if path.is_file() and path.name != ".git")
     for folder in (".ci", "benchmarks", "docs", "examples", "scripts", "src", "tests"):
         yield from (
             path
