@@ -5,6 +5,7 @@
 #   make test                 linter, types and the whole test suite, on a virtual screen
 #   make test ARGS="-k grid"  some of the tests
 #   make lowest               tests on the lowest version of every dependency, in .venv-lowest
+#   make python PYTHON=python3.13    tests under another Python, in .venv-3.13
 #   make lint, make format    what `make test` checks first, spelling too; let ruff put it right
 #   make coverage             which lines the tests run; those that Numba compiles are not counted
 #   make docs, make docs-check    write, or check, the pages that are derived from the code
@@ -17,7 +18,7 @@ PYTHON_BIN := .venv/bin/python
 HEADLESS := scripts/headless.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lowest lint format docs docs-check site pictures gallery clean
+.PHONY: help demo test coverage lowest python lint format docs docs-check site pictures gallery clean
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -42,6 +43,9 @@ coverage:
 
 lowest:
 	@scripts/lowest.sh $(ARGS)
+
+python:
+	@PYTHON="$(PYTHON)" scripts/python.sh $(ARGS)
 
 lint:
 	@scripts/setup.sh test

@@ -5,6 +5,8 @@
 #   scripts/setup.sh test      the same, and the linter, the type checker and the tests
 #   scripts/setup.sh lowest    in .venv-lowest: the tests, and the lowest versions of every
 #                              dependency that pyproject.toml allows
+#   scripts/setup.sh python    in .venv-3.13 or the like, whatever PYTHON is: the tests, and the
+#                              newest versions; prints the name of that folder
 #
 # It may be run any number of times: it takes a fraction of a second when nothing is missing.
 # PYTHON=path chooses the interpreter that the environment is made with, and
@@ -19,11 +21,12 @@ demo) packages=(".[all]") ;;
 test) packages=(".[all,test]") ;;
 lowest)
     # Without CuPy, whose newest release takes no NumPy that is as old as this.
-    packages=(. "napari[pyqt6]" hypothesis psutil pytest pytest-qt)
+    packages=(. "napari[pyqt6]" hatchling hypothesis psutil pytest pytest-qt)
     environment=.venv-lowest
     ;;
+python) packages=(".[all,test]") ;; # the environment is named below, by the version
 *)
-    echo "setup: the purpose '$purpose' is unknown; say demo, test or lowest." >&2
+    echo "setup: the purpose '$purpose' is unknown; say demo, test, lowest or python." >&2
     exit 2
     ;;
 esac
@@ -140,6 +143,8 @@ find_python() {
         echo " (only $found)"); install one, or name it: PYTHON=/path/to/python3 make demo."
 }
 
+version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
+
 make_environment() {
     local python version
     if [ -x "$environment/bin/python" ] && is_recent "$environment/bin/python" &&
@@ -148,7 +153,7 @@ make_environment() {
     fi
     python=$(find_python)
     if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then # Debian keeps it in a package
-        version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+        version=$(version_of "$python")
         install_packages "for $python -m venv" "python$version-venv"
     fi
     say "making $environment with $("$python" -V) ($python)"
@@ -177,6 +182,10 @@ install_python_packages() {
     echo "$key" >"$stamp"
 }
 
+if [ "$purpose" = python ]; then
+    python=$(find_python)
+    environment=.venv-$(version_of "$python")
+fi
 check_system
 # Two makes at once would install into one environment: the second waits for the first.
 if command -v flock >/dev/null; then
@@ -184,3 +193,6 @@ if command -v flock >/dev/null; then
     flock 9
 fi
 install_python_packages
+if [ "$purpose" = python ]; then
+    echo "$environment"
+fi

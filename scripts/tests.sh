@@ -3,12 +3,13 @@
 #
 # Without arguments there are two processes, since hardly any test takes more than one processor:
 # each has a screen and settings of its own, and pytest-xdist gives the next file of tests to
-# whichever is done. With arguments there is one process.
+# whichever is done. With arguments there is one process. ENVIRONMENT names another environment than
+# .venv, as scripts/python.sh does.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 export QT_API=pyqt6 PYTEST_QT_API=pyqt6
-pytest=(.venv/bin/python -m pytest -p no:xvfb)
+pytest=("${ENVIRONMENT:-.venv}/bin/python" -m pytest -p no:xvfb)
 
 if [ $# -gt 0 ]; then
     exec scripts/headless.sh "${pytest[@]}" "$@"

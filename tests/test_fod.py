@@ -12,7 +12,8 @@ from dipy.reconst.shm import real_sh_descoteaux, real_sh_tournier
 
 from napari_tractography.directions import direction_set
 from napari_tractography.errors import InvalidFodError, InvalidParameterError
-from napari_tractography.fields.sh import BASES, SH_COUNTS, sh_matrix
+from napari_tractography.fields.readings import BASES
+from napari_tractography.fields.sh import SH_COUNTS, sh_matrix
 from napari_tractography.files.fods import load_fod
 from napari_tractography.fod import Fod
 from napari_tractography.grid import Grid

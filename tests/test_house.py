@@ -23,7 +23,7 @@ FLOORS = {
     for number, rooms in enumerate(
         (
             "version errors compiling processes arrays buffers units grid directions philox stop "
-            "specs arcs defaults parameters seeding tracking.algorithms",
+            "roles specs arcs defaults parameters seeding tracking.algorithms",
             "fields",
             "fod orientations",
             "files",
@@ -240,7 +240,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout.split()
     assert "napari_tractography" in loaded
-    assert {*TOOLKITS, "cupy", "dipy", "nibabel", "numba", "scipy"}.isdisjoint(loaded)
+    assert {*TOOLKITS, "cupy", "dipy", "nibabel", "numba", "numpy", "scipy"}.isdisjoint(loaded)
 
 
 def test_public_names_lead_somewhere() -> None:

@@ -188,8 +188,8 @@ def test_without_qt_the_demonstration_says_what_to_install(bare: Environment) ->
 
 def test_what_python_loads_at_the_first_import_is_little(whole: Environment) -> None:
     """Import and --help are quick because of what they leave alone."""
-    heavy = {"cupy", "dipy", "h5py", "matplotlib", "napari", "nibabel", "numba", "pandas", "qtpy",
-             "scipy", "skimage", "trx"}  # fmt: skip
+    heavy = {"cupy", "dipy", "h5py", "matplotlib", "napari", "nibabel", "numba", "numpy", "pandas",
+             "qtpy", "scipy", "skimage", "trx"}  # fmt: skip
     for code in (
         "import sys, napari_tractography\n",
         "import sys\nfrom napari_tractography.cli import main\n"

@@ -21,6 +21,7 @@ SOURCE = ROOT / "src" / "napari_tractography"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 DISTRIBUTIONS = {
+    "PIL": "pillow",
     "app_model": "app-model",
     "imageio_ffmpeg": "imageio-ffmpeg",
     "skimage": "scikit-image",
@@ -42,9 +43,9 @@ def script() -> ModuleType:
     return module
 
 
-def _imported_names() -> Iterator[str]:
-    """Yield "package.module.name" for everything from elsewhere that the package imports."""
-    for path in SOURCE.rglob("*.py"):
+def _imported_names(folder: Path = SOURCE) -> Iterator[str]:
+    """Yield "package.module.name" for everything from elsewhere that is imported in a folder."""
+    for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
@@ -66,6 +67,18 @@ def _requirement(imported: str) -> str:
 def test_every_package_that_is_imported_is_a_dependency() -> None:
     foreign = {name for name in _imported_names() if name.partition(".")[0] not in OPTIONAL}
     assert {name for name in foreign if not _requirement(name)} <= {"napari_tractography"}
+
+
+def test_every_package_that_tests_import_is_installed_for_them() -> None:
+    own = {
+        path.stem for folder in ("benchmarks", "tests") for path in (ROOT / folder).rglob("*.py")
+    }
+    imported = {name.partition(".")[0] for name in _imported_names(ROOT / "tests")} - own
+    stated = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["test"]]
+    installed = {re.split(r"[^\w-]", requirement)[0] for requirement in stated}
+    assert {"hypothesis", "napari", "zarr"} <= imported
+    missing = {name for name in imported if DISTRIBUTIONS.get(name, name) not in installed}
+    assert missing <= {"cupy", "napari_tractography"}  # CuPy's name has that of CUDA in it
 
 
 def test_private_interfaces_are_of_packages_with_an_upper_bound() -> None:

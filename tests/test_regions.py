@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from napari_tractography.errors import InvalidParameterError, InvalidRegionError
 from napari_tractography.grid import Grid
-from napari_tractography.regions import ROLE_HELP, ROLES, Region, check_regions
+from napari_tractography.regions import Region, check_regions
+from napari_tractography.roles import ROLE_HELP, ROLES
 
 SKEWED = np.array(
     [[-1.9, 0.5, 0.3, 11.0], [0.4, 2.4, -0.2, -7.0], [0.2, 0.6, 1.5, 3.0], [0, 0, 0, 1.0]]

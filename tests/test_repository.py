@@ -80,7 +80,8 @@ def test_wheel_holds_all_that_is_needed_at_run_time(distributions: dict[str, Pat
 
 
 def _own_files() -> Iterator[Path]:
-    yield from (path for path in ROOT.iterdir() if path.is_file())
+    # In a worktree .git is a file, which is no part of it.
+    yield from (path for path in ROOT.iterdir() if path.is_file() and path.name != ".git")
     for folder in (".ci", "benchmarks", "docs", "examples", "scripts", "src", "tests"):
         yield from (
             path
@@ -207,11 +208,24 @@ def _set_up(checkout: Path, purpose: str, **environment: str) -> subprocess.Comp
     )
 
 
-def test_set_up_names_the_python_that_will_not_do(bare_checkout: Path) -> None:
-    result = _set_up(bare_checkout, "demo", SKIP_SYSTEM_CHECK="1", PYTHON="/nowhere/python2")
+@pytest.mark.parametrize("purpose", ["demo", "python"])
+def test_set_up_names_the_python_that_will_not_do(bare_checkout: Path, purpose: str) -> None:
+    result = _set_up(bare_checkout, purpose, SKIP_SYSTEM_CHECK="1", PYTHON="/nowhere/python2")
     assert result.returncode == 1
     assert result.stderr == "setup: PYTHON=/nowhere/python2 is no Python 3.11 or newer.\n"
-    assert not (bare_checkout / ".venv").exists()
+    assert result.stdout == ""
+    assert not list(bare_checkout.glob(".venv*"))
+
+
+def test_another_python_has_to_be_named(bare_checkout: Path) -> None:
+    result = subprocess.run(
+        [bare_checkout / "scripts" / "python.sh"],
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+    )
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "make python PYTHON=python3.13" in result.stderr
 
 
 @needs_linux

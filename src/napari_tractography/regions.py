@@ -16,17 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from .arrays import DeviceArray, as_native, library_of, mapped, on_its_device
 from .errors import InvalidParameterError, InvalidRegionError
 from .grid import Grid
+from .roles import ROLES
 from .seeds import Seeds
 
-ROLES = ("seed", "include", "exclude", "stop", "end")
-ROLE_HELP = {
-    "seed": "Streamlines start here.",
-    "include": "Streamlines must pass here; by the rule, through all, any, or all in order.",
-    "exclude": "Streamlines that enter are discarded.",
-    "stop": "Streamlines that enter stop there.",
-    "end": "Streamlines that enter stop there, and those that end elsewhere are discarded.",
-}
-INCLUDE_RULES = ("all", "any", "ordered")
 MAX_RADIUS_MM = 1e9  # its square is a float32, as the kernels keep it
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from napari_tractography.fields.polynomials import change_of_basis, polynomial_matrix, shifts
-from napari_tractography.fields.sh import BASES, FRAMES, sh_matrix
+from napari_tractography.fields.readings import BASES, FRAMES
+from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.fod import Fod
 
 LMAXES = range(0, 17, 2)

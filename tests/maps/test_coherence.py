@@ -17,7 +17,7 @@ from scipy.spatial.transform import Rotation
 import napari_tractography as nt
 from napari_tractography.directions import direction_set
 from napari_tractography.errors import InvalidFodError
-from napari_tractography.fields.sh import BASES
+from napari_tractography.fields.readings import BASES
 from napari_tractography.fod import Fod
 from napari_tractography.maps.coherence import coherence
 from napari_tractography.maps.readings import PERMUTATIONS

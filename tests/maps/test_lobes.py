@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from napari_tractography.fields.sh import BASES, sh_matrix
+from napari_tractography.fields.readings import BASES
+from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.fod import Fod
 from napari_tractography.maps.lobes import lobe_symmetry
 

@@ -21,7 +21,7 @@ from napari_tractography.plugin.layers.volumes import fod_layer_data
 FEW = 40  # streamlines a seed
 CHUNK = 500  # streamlines, of a run made long
 MANY = 20 * CHUNK
-WAIT_MS = 120_000  # the first run on a machine compiles the engine
+WAIT_MS = 600_000  # the first run in an environment compiles kernels: minutes on a busy machine
 
 OBLIQUE = np.array(
     [[1.9, -0.4, 0.5, 6], [0.6, 1.8, -0.5, -9], [-0.3, 0.7, 1.9, 14], [0, 0, 0, 1.0]]

@@ -11,19 +11,25 @@ import pytest
 from hands import LEFT_HANDED, OBLIQUE, fod_layer, save_fod
 from napari.components import ViewerModel
 from napari.layers import Image, Labels
+from npe2 import PluginManifest
 from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography import Tractogram, load_fod
-from napari_tractography.errors import InvalidFodError
+from napari_tractography.errors import FileError, InvalidFodError
 from napari_tractography.phantoms import make_phantom, phantom_lines_mm
-from napari_tractography.plugin.contributions import read_fod, read_tractogram
+from napari_tractography.plugin.contributions import (
+    FIRST_ENDING,
+    read_fod,
+    read_tractogram,
+    write_streamlines,
+)
 from napari_tractography.plugin.layers.volumes import fod_of
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.tractogram import load_tractogram
 
 PLUGIN = "napari-tractography"
-ENDINGS = [".trk", ".tck", ".trx", ".vtk"]
+ENDINGS = [".tck", ".trk", ".trx", ".vtk"]
 
 
 def lines(affine: np.ndarray | None = None) -> Tractogram:
@@ -247,24 +253,52 @@ def test_tracks_in_a_plane_are_not_written(make_napari_viewer: Any, tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("is_ours", [True, False], ids=["streamlines", "plain tracks"])
 def test_napari_saves_layers_by_its_own_dialog(
-    make_napari_viewer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_napari_viewer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_ours: bool
 ) -> None:
     """File > Save Selected Layers, with the name typed; the plugin's formats are offered."""
-    viewer, shown, asked = make_napari_viewer(), lines(), []
-    layer = Streamlines(shown, name="bundle")
-    viewer.add_layer(layer)
-    viewer.layers.selection = {layer}
+    viewer, asked = make_napari_viewer(), []
+    fod = make_phantom("cross", lmax=2)
+    viewer.add_layer(fod_layer(fod))  # .trk needs an image
+    if is_ours:
+        layer = viewer.add_layer(Streamlines(lines(), space=DisplaySpace.of(fod.grid)))
+    else:
+        layer = viewer.add_tracks(TRACKS, name="cells")
+    for ending in ENDINGS:
+        viewer.layers.selection = {layer}
+        path = tmp_path / f"typed{ending}"
 
-    def typed(*_: Any, **options: Any) -> tuple[str, str]:
-        asked.append(options["filter"])
-        ours = next(row for row in options["filter"].split(";;") if "*.tck" in row)
-        return str(tmp_path / "typed.tck"), ours
+        def typed(*_: Any, path: Path = path, **options: Any) -> tuple[str, str]:
+            asked.append(options["filter"])
+            ours = next(row for row in options["filter"].split(";;") if f"*{path.suffix}" in row)
+            return str(path), ours
 
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", typed)
-    viewer.window._qt_viewer._save_layers_dialog(selected=True)
-    assert "Streamlines" in asked[0]
-    assert load_tractogram(tmp_path / "typed.tck").digest() == shown.digest()
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", typed)
+        viewer.window._qt_viewer._save_layers_dialog(selected=True)
+        assert "Streamlines" in asked[-1]
+        # napari reads meshes itself from .vtk, and wants to be told; of others there is one reader.
+        (back,) = viewer.open(path, plugin=PLUGIN if ending == ".vtk" else None)
+        assert type(back) is Streamlines
+        assert back.name == path.name
+        shown = lines().points if is_ours else DisplaySpace.of(fod.grid).to_world(TRACKS[:, 2:])
+        np.testing.assert_allclose(back.tractogram.points, shown, atol=1e-3)
+        viewer.layers.remove(back)
+
+
+def test_a_name_without_an_ending_gets_one(make_napari_viewer: Any, tmp_path: Path) -> None:
+    """As napari's dialog proposes it, which asks about the name alone before it is replaced."""
+    layer = make_napari_viewer().add_layer(Streamlines(lines()))
+    whole = tmp_path / "bundle.tck"
+    data, state, _ = layer.as_layer_data_tuple()
+    assert write_streamlines(str(tmp_path / "bundle"), data, state) == [str(whole)]
+    assert load_tractogram(whole).digest() == lines().digest()
+    with pytest.raises(FileError, match=r"bundle\.tck is there already"):
+        write_streamlines(str(tmp_path / "bundle"), data, state)
+    assert layer.save(str(tmp_path / "other"), plugin=PLUGIN) == [str(tmp_path / "other.tck")]
+    (writer,) = PluginManifest.from_distribution(PLUGIN).contributions.writers
+    assert writer.filename_extensions == ENDINGS
+    assert ENDINGS[0] == FIRST_ENDING
 
 
 @pytest.mark.parametrize("name", ["arcs", "cross", "letter"])

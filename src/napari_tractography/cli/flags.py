@@ -16,7 +16,8 @@ from ..errors import (
     InvalidSeedsError,
     InvalidTractogramError,
 )
-from ..regions import INCLUDE_RULES
+from ..fields.readings import AUTO, AXES, BASES, CHOICES, FRAMES, TENSOR_ORDERS
+from ..roles import INCLUDE_RULES
 
 if TYPE_CHECKING:
     from ..fod import Fod
@@ -42,10 +43,6 @@ EXECUTION_FLAGS = {"n_threads": "--threads", "memory_limit": "--memory-limit"}
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add how to read an FOD volume."""
-    from ..fields.kinds import AUTO, CHOICES, TENSOR_ORDERS
-    from ..fields.sh import BASES, FRAMES
-    from ..fields.vectors import AXES
-
     parser.add_argument(
         "--kind",
         default=AUTO,

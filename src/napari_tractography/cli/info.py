@@ -22,7 +22,8 @@ def add_info(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print what a file holds; return the exit code."""
     from ..defaults import suited_to
-    from ..fields.kinds import AUTO, KINDS
+    from ..fields.kinds import KINDS
+    from ..fields.readings import AUTO
     from ..files.tractograms import FORMATS
     from ..parameters import TrackingParameters
     from ..tractogram import load_tractogram

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ..directions import direction_set
 from ..errors import InvalidParameterError
-from .sh import BASES, MAX_LMAX, SH_COUNTS, sh_matrix
+from .readings import BASES, CHOICES, TENSOR_ORDERS
+from .sh import MAX_LMAX, SH_COUNTS, sh_matrix
 
 N_TENSOR, N_KURTOSIS = 6, 15
 # Degrees 0 and 2 of an FOD, a whole tensor or two peaks: all kinds differ in these, unless all
@@ -41,12 +42,6 @@ MIN_NEGATIVE_OF_PEAKS = 0.05
 MIN_ALIKE = 0.9  # of the voxels, so much looks like peaks
 UNIT_TOLERANCE = 0.01
 LEAST_DIFFUSIVITY = 0.02  # relative to the largest along the axes
-# Places of the elements xx, yy, zz, xy, xz, yz of a tensor.
-TENSOR_ORDERS = {
-    "mrtrix": (0, 1, 2, 3, 4, 5),
-    "fsl": (0, 3, 5, 1, 2, 4),
-    "dipy": (0, 2, 5, 1, 3, 4),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +93,6 @@ KINDS = {
         SH, PEAKS, TENSOR, KURTOSIS, SERIES, DWI, AMPLITUDES, MASKS, MAP, ISOTROPIC, UNCLEAR,
     )
 }  # fmt: skip
-AUTO = "auto"
-TRACKED = (SH.name, PEAKS.name, TENSOR.name)
-CHOICES = (AUTO, *TRACKED)  # of `kind` in load_fod
 
 
 def checked_kind(kind: str) -> str:

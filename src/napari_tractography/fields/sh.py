@@ -13,17 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import library_of
 from ..errors import InvalidFodError, InvalidParameterError
+from .readings import BASES, DEFAULT_FRAMES, FRAMES
 
-BASES = ("tournier07", "descoteaux07", "tournier07_legacy", "descoteaux07_legacy")
-FRAMES = ("scanner", "voxel")
 MAX_LMAX = 16
-# MRtrix3 works in scanner axes, DIPY in voxel axes.
-DEFAULT_FRAMES = {
-    "tournier07": "scanner",
-    "tournier07_legacy": "scanner",
-    "descoteaux07": "voxel",
-    "descoteaux07_legacy": "voxel",
-}
 SH_COUNTS = {(lmax + 1) * (lmax + 2) // 2: lmax for lmax in range(0, MAX_LMAX + 1, 2)}
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..directions import direction_set
 from ..errors import InvalidFodError, InvalidParameterError
 from ..grid import Grid
-from .kinds import TENSOR_ORDERS
+from .readings import TENSOR_ORDERS
 from .sh import sh_matrix
 from .vectors import Vectors, checked_volume, rotation_to_ras, used_rows
 

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..arrays import as_native, host_array
 from ..errors import InvalidFodError, InvalidParameterError
 from ..grid import Grid
-
-AXES = ("scanner", "voxel", "fsl")
+from .readings import AXES
 
 
 @dataclass(frozen=True, slots=True, eq=False)

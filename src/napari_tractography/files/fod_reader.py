@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidFodError
-from ..fields.kinds import AUTO, KINDS, PEAKS, SH, TENSOR, checked_kind
+from ..fields.kinds import KINDS, PEAKS, SH, TENSOR, checked_kind
+from ..fields.readings import AUTO
 from ..fields.sh import check_fod_shape, checked_reading
 from ..fod import Fod
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones

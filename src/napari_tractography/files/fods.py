@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileError, InvalidMaskError
-from ..fields.kinds import AUTO, checked_kind
+from ..fields.kinds import checked_kind
+from ..fields.readings import AUTO
 from ..fod import Fod
 from ..grid import Grid
 from .fod_reader import FodReader

@@ -22,11 +22,11 @@ from ..fields.kinds import (
     PEAKS,
     SH,
     TENSOR,
-    TRACKED,
     UNCLEAR,
     Kind,
     recognise,
 )
+from ..fields.readings import TRACKED
 from ..fields.sh import SH_COUNTS
 from .headers import check_numeric, read_header
 from .images import StoredImage

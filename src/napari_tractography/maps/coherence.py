@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidFodError
-from ..fields.sh import BASES, DEFAULT_FRAMES, sh_matrix
+from ..fields.readings import BASES, DEFAULT_FRAMES
+from ..fields.sh import sh_matrix
 from ..fod import Fod
 from .lobes import lobe_symmetry
 from .neighbours import half_offsets, neighbour_rows, voxel_blocks

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from ..directions import direction_set
-from ..fields.sh import BASES, sh_matrix
+from ..fields.readings import BASES
+from ..fields.sh import sh_matrix
 from ..fod import Fod
 from .neighbours import checkerboard_halves, voxel_blocks
 

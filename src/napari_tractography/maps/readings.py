@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..directions import direction_set
-from ..fields.sh import BASES, DEFAULT_FRAMES, FRAMES, sh_matrix
+from ..fields.readings import BASES, DEFAULT_FRAMES, FRAMES
+from ..fields.sh import sh_matrix
 from ..fod import Fod
 
 # Readings whose amplitudes differ by less, relative to the largest harmonic, are one reading:

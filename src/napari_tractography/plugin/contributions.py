@@ -14,7 +14,8 @@ from qtpy.QtCore import QEventLoop, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
 from ..errors import FileError, TractographyError
-from ..fields.kinds import AUTO, TRACKED, Kind
+from ..fields.kinds import Kind
+from ..fields.readings import AUTO, TRACKED
 from ..fields.sh import SH_COUNTS
 from ..files.fods import load_volume, volume_shape
 from ..files.formats.pam5 import PAM5
@@ -35,6 +36,7 @@ from .streamlines.layer import Streamlines
 Reader = Callable[[str | list[str]], list[LayerData]]
 StreamlinesReader = Callable[[str | list[str]], list[Streamlines]]
 PLUGIN, PANEL = "napari-tractography", "Tractography"  # as the manifest has them
+FIRST_ENDING = ".tck"  # of the manifest, which napari itself adds to a name; needs no image
 NO_LAYERS: list[Any] = [(None,)]  # what napari takes for a file that was read and gives no layers
 THREAD_NAME = "tractography-looking"
 POLL_SECONDS = 0.02  # between two turns of the event loop
@@ -82,7 +84,13 @@ def write_streamlines(path: str, data: Any, attributes: dict[str, Any]) -> list[
     """Write a streamlines layer, or plain tracks; the ending of the path decides the format.
 
     Tracks of other origin lie where napari shows them: in the space of the open FOD, or, without
-    one, in RAS+ mm with the axes reversed to (z, y, x).
+    one, in RAS+ mm with the axes reversed to (z, y, x). A name without an ending, as napari's
+    dialog proposes, gets the first one of the manifest.
+
+    Raises
+    ------
+    FileError
+        When the ending is unknown, or a file is there already that nobody named.
     """
     metadata = attributes.get("metadata", {})
     tractogram, grid = metadata.get("tractogram"), metadata.get("grid")
@@ -91,6 +99,10 @@ def write_streamlines(path: str, data: Any, attributes: dict[str, Any]) -> list[
         fods = [] if viewer is None else fod_layers(viewer.layers)
         grid = fod_grid_of(fods[-1]) if fods else None
         tractogram = _of_tracks(data, attributes, grid)
+    if not Path(path).suffix:
+        path += FIRST_ENDING
+        if Path(path).exists():
+            raise FileError(f"{path} is there already; type the whole name to replace it.")
     tractogram.save(path, reference=grid)
     return [path]
 

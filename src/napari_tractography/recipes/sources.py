@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ..errors import FileError, InvalidSeedsError
 from ..fields.images import NAME as IMAGE
-from ..fields.kinds import AUTO, SH
-from ..fields.sh import DEFAULT_FRAMES
+from ..fields.kinds import SH
+from ..fields.readings import AUTO, DEFAULT_FRAMES
 from ..files.fods import load_fod, load_fod_hashed
 from ..files.formats.image_files import existing_image, image_sha256, is_remote
 from ..files.hashing import sha256_of

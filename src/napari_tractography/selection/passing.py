@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
-from ..regions import INCLUDE_RULES, Region
+from ..regions import Region
+from ..roles import INCLUDE_RULES
 from .segments import blocks, meeting
 
 LARGE = 1_000_000  # points, from which compiled loops are worth loading

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from ..arrays import REMEDY, import_cupy
 from ..errors import BackendError
 
 logger = logging.getLogger(__name__)
@@ -71,6 +70,8 @@ def n_gpus() -> int:
     BackendError
         When there is none, no driver or no CuPy; one sentence that says which.
     """
+    from ..arrays import REMEDY, import_cupy  # on use: the command's help needs no NumPy
+
     cupy = import_cupy()
     try:
         count = int(cupy.cuda.runtime.getDeviceCount())
@@ -147,6 +148,8 @@ def in_turn(number: int | None) -> Iterator[None]:
 
 def model(index: int) -> str:
     """Return what a GPU is called."""
+    from ..arrays import import_cupy
+
     name = import_cupy().cuda.runtime.getDeviceProperties(index)["name"]
     return str(name.decode() if isinstance(name, bytes) else name)
 
@@ -160,6 +163,8 @@ def _cpu() -> Device:
 
 
 def _gpu(index: int) -> Device:
+    from ..arrays import import_cupy
+
     cupy = import_cupy()
     runtime = cupy.cuda.runtime
     state = _nvml_state(runtime.deviceGetPCIBusId(index))

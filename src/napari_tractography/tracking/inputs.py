@@ -21,7 +21,8 @@ from ..errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError
 from ..fod import Fod
 from ..grid import Grid
 from ..parameters import TrackingParameters
-from ..regions import INCLUDE_RULES, Region
+from ..regions import Region
+from ..roles import INCLUDE_RULES
 from ..seeds import Seeds
 from ..tissues import Tissues
 from .execution import Execution as Execution

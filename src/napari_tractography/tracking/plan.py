@@ -17,7 +17,8 @@ from ..arrays import DeviceArray, gpu_of, host_array, library_of, on_its_device,
 from ..directions import direction_set, neighbour_table
 from ..fields.polynomials import shifts
 from ..parameters import SOFTPLUS_SHARPNESS, TrackingParameters
-from ..regions import INCLUDE_RULES, Region
+from ..regions import Region
+from ..roles import INCLUDE_RULES
 from ..tissues import N_TISSUES, Tissues
 from . import codes
 from .cpu.vectors.field import BlockField

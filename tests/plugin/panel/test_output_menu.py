@@ -8,6 +8,7 @@ import io
 import nibabel as nib
 import numpy as np
 import pytest
+from hands import WAIT_MS
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QProgressDialog
 
@@ -33,7 +34,7 @@ def panel(make_napari_viewer, tmp_path, qtbot):
     panel.add_fod(path)
     panel.set_parameters(n_per_seed=30, max_length_mm=40.0)
     panel.session.add_seeds_mm(np.asarray(phantom_seeds_mm("cross")))
-    with qtbot.waitSignal(panel.runs.finished, timeout=120_000):
+    with qtbot.waitSignal(panel.runs.finished, timeout=WAIT_MS):
         panel.run()
     return panel
 
@@ -75,7 +76,7 @@ def test_edits_of_a_preview_are_not_written_into_a_script(panel, monkeypatch, qt
     messages = []
     monkeypatch.setattr(module, "show_info", messages.append)
     panel.set_parameters(n_per_seed=3000)
-    with qtbot.waitSignal(panel.runs.finished, timeout=120_000):
+    with qtbot.waitSignal(panel.runs.finished, timeout=WAIT_MS):
         panel.runs.start(preview=True)
     panel.session.streamlines_layer.selected = [0, 3]
     panel.session.streamlines_layer.editor.delete_selected()
@@ -185,6 +186,6 @@ def test_the_display_section_keeps_its_look_for_a_layer_made_anew(panel, qtbot):
         next(c for c in panel.appearance.controls if c.name == "slab_mm").value
     )
     panel.viewer.layers.remove(panel.session.streamlines_layer)
-    with qtbot.waitSignal(panel.runs.finished, timeout=60_000):
+    with qtbot.waitSignal(panel.runs.finished, timeout=WAIT_MS):
         panel.run()
     assert panel.session.streamlines_layer.width == 7.0

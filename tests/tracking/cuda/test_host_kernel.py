@@ -17,7 +17,8 @@ from toys import SKEWED, arc_fod, random_fod, straight_fod
 from napari_tractography.files.fods import load_fod
 from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
-from napari_tractography.regions import INCLUDE_RULES, Region
+from napari_tractography.regions import Region
+from napari_tractography.roles import INCLUDE_RULES
 from napari_tractography.seeds import Seeds
 from napari_tractography.stop import StopReason
 from napari_tractography.tracking import codes

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import FileError
-from ...fields.kinds import AUTO, PEAKS
+from ...fields.kinds import PEAKS
 from ...fields.peaks import stacked
+from ...fields.readings import AUTO
 from ...fod import Fod
 from ...grid import Grid
 from ..hashing import sha256_of

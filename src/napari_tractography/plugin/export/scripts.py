@@ -22,7 +22,7 @@ from ...errors import (
     InvalidTissuesError,
     TractographyError,
 )
-from ...fields.sh import DEFAULT_FRAMES
+from ...fields.readings import DEFAULT_FRAMES
 from ...files.fods import load_mask, load_volume
 from ...fod import Fod
 from ...grid import Grid

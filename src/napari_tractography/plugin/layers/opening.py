@@ -22,7 +22,7 @@ from qtpy.QtCore import QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
 from ...errors import AmbiguousKindError, TractographyError
-from ...fields.kinds import AUTO
+from ...fields.readings import AUTO
 from ...files.fods import fod_reader
 from ...files.paths import GivenUpError
 from ...fod import Fod

@@ -16,7 +16,7 @@ from napari.utils.colormaps import Colormap, ensure_colormap
 from numpy.typing import NDArray
 
 from ...errors import InvalidMaskError
-from ...fields.kinds import AUTO
+from ...fields.readings import AUTO
 from ...fod import Fod
 from ...grid import Grid
 from ...units import symbol

@@ -36,7 +36,7 @@ class Request:
         Where streamlines may run, on the FOD's grid.
     regions : tuple of Region
     include_rule : str
-        Of the include regions, see :data:`napari_tractography.regions.INCLUDE_RULES`.
+        Of the include regions, see :data:`napari_tractography.roles.INCLUDE_RULES`.
     tissues : Tissues, optional
     select : int, optional
         How many streamlines the full run accepts; None where it starts as many as the seeding says.

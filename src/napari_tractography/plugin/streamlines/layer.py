@@ -322,7 +322,10 @@ class Streamlines(DrawnStreamlines):
         self.tractogram = Tractogram(self.space.to_world(array[:, 1:]), offsets)
 
     def _get_state(self) -> dict[str, Any]:
-        """State for writers and duplicates: tractogram, grid and look are in the metadata."""
+        """State for writers, duplicates and key frames of films.
+
+        Tractogram, grid and colours are in the metadata; what is not there can be set by its name.
+        """
         state: dict[str, Any] = self._get_base_state()
         planes = self._clip.other_planes(self.experimental_clipping_planes)
         state["experimental_clipping_planes"] = [plane.model_dump() for plane in planes]
@@ -330,7 +333,14 @@ class Streamlines(DrawnStreamlines):
         extra = {"tractogram": self.tractogram, "grid": grid, LOOK_KEY: self._look()}
         state["metadata"] = {**self.metadata, **extra}
         state.update(
-            data=np.asarray(self.data), tail_width=self.tail_width, tail_length=self.tail_length
+            data=np.asarray(self.data),
+            tail_width=self.tail_width,
+            slab_mm=self.slab_mm,
+            clip=self.clip,
+            clip_at_mm=self.clip_at_mm,
+            lit=self.lit,
+            color_by=self.color_by,
+            colormap=self.colormap,
         )
         return state
 
@@ -348,16 +358,19 @@ class Streamlines(DrawnStreamlines):
             colouring=self._colouring,
             colours=self._colours,
             max_vertices=self._max_vertices,
-            slab_mm=self._slab_mm,
-            clip=self.clip,
-            clip_at_mm=self.clip_at_mm,
-            colormap=self.colormap,
-            lit=self.lit,
         )
 
 
 def _from_layer_data(
-    _data: Any, *, metadata: dict[str, Any], tail_width: float, tail_length: int, **state: Any
+    _data: Any,
+    *,
+    metadata: dict[str, Any],
+    tail_width: float,
+    clip: str,
+    clip_at_mm: float,
+    lit: bool,
+    color_by: str,
+    **state: Any,
 ) -> Streamlines:
     """Return the layer that :meth:`Streamlines.as_layer_data_tuple` describes."""
     own = dict(metadata)
@@ -367,16 +380,14 @@ def _from_layer_data(
     layer = Streamlines(
         space=look.shown.space,
         max_vertices=look.max_vertices,
-        slab_mm=look.slab_mm,
         width=tail_width,
-        colormap=look.colormap,
         metadata=own,
         **state,
     )
     layer.reference = reference
     layer._colouring = look.colouring.copy(look.shown)
     layer._changed(look.shown, look.colours)
-    layer.clip_at_mm, layer.clip, layer.lit = look.clip_at_mm, look.clip, look.lit
+    layer.clip_at_mm, layer.clip, layer.lit = clip_at_mm, clip, lit
     return layer
 
 

@@ -58,7 +58,7 @@ def register(create: Callable[..., Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a duplicate takes over besides the state that all layers of napari have.
+    """What a duplicate takes over that has no name and value of its own in the state of the layer.
 
     Attributes
     ----------
@@ -69,13 +69,6 @@ class Look:
     colours : Colours
         Of what is drawn.
     max_vertices : int
-    slab_mm : float
-    clip : str
-    clip_at_mm : float
-        See :class:`.layer.Streamlines`.
-    colormap : str
-        Of colours that stand for a number.
-    lit : bool
         See :class:`.layer.Streamlines`.
     """
 
@@ -83,11 +76,6 @@ class Look:
     colouring: Colouring
     colours: Colours
     max_vertices: int
-    slab_mm: float
-    clip: str
-    clip_at_mm: float
-    colormap: str
-    lit: bool
 
 
 class TrackRows:

@@ -11,6 +11,7 @@ from typing import Any
 import nibabel as nib
 import numpy as np
 import pytest
+from hands import WAIT_MS
 from qtpy.QtCore import QEvent, Qt
 from qtpy.QtGui import QColor, QGuiApplication, QKeyEvent, QPalette
 from qtpy.QtTest import QTest
@@ -62,7 +63,7 @@ def panel(open_model: Any, cross: Any) -> Any:
 def measured(panel: Any, qtbot: Any, kind: str) -> Any:
     panel.measure.kind.value = kind
     panel.measure.measure.click()
-    qtbot.waitUntil(lambda: not panel.measure.measuring.is_busy, timeout=60_000)
+    qtbot.waitUntil(lambda: not panel.measure.measuring.is_busy, timeout=WAIT_MS)
     return panel.measure.shown
 
 
@@ -181,7 +182,7 @@ def test_work_is_given_up_and_the_newest_wins(panel: Any, qtbot: Any) -> None:
     assert panel.measure.cancel.isEnabled()
     measuring.start(work, done.append, n_total=10)
     gates.append(True)
-    qtbot.waitUntil(lambda: not measuring.is_busy, timeout=60_000)
+    qtbot.waitUntil(lambda: not measuring.is_busy, timeout=WAIT_MS)
     assert done == ["new"]
     gates.clear()
     measuring.start(work, done.append, n_total=10)
@@ -197,7 +198,7 @@ def test_what_fails_is_told_and_ends(panel: Any, qtbot: Any, notes: list[str]) -
         raise RuntimeError("out of luck")
 
     panel.measure.measuring.start(work, lambda _found: None, n_total=1)
-    qtbot.waitUntil(lambda: not panel.measure.measuring.is_busy, timeout=60_000)
+    qtbot.waitUntil(lambda: not panel.measure.measuring.is_busy, timeout=WAIT_MS)
     assert any("out of luck" in note for note in notes)
 
 
@@ -208,7 +209,7 @@ def test_maps_become_layers_and_files(
     section, layers = panel.measure, panel.viewer.layers
     before = len(layers)
     section.start_map(name)
-    qtbot.waitUntil(lambda: not section.measuring.is_busy, timeout=60_000)
+    qtbot.waitUntil(lambda: not section.measuring.is_busy, timeout=WAIT_MS)
     assert len(layers) == before + (2 if name == "Visitation" else 1)
     layers.selection.active = layers[-1]
     section.save_map(str(tmp_path / "map.nii.gz"))
@@ -227,7 +228,7 @@ def test_maps_become_layers_and_files(
 def test_visitation_says_how_well_it_is_known(panel: Any, qtbot: Any) -> None:
     section = panel.measure
     section.start_map("Visitation")
-    qtbot.waitUntil(lambda: not section.measuring.is_busy, timeout=60_000)
+    qtbot.waitUntil(lambda: not section.measuring.is_busy, timeout=WAIT_MS)
     panel.viewer.cursor.position = (0.0, 0.0, 0.0)
     section.show_visitation()
     assert "40 streamlines: " in section.visited.text()
@@ -248,7 +249,7 @@ def test_maps_are_made_on_the_voxels_that_are_chosen(panel: Any, qtbot: Any, cro
     panel.measure.refresh_layers()
     panel.measure.grid.value = coarse
     panel.measure.start_map("Density")
-    qtbot.waitUntil(lambda: not panel.measure.measuring.is_busy, timeout=60_000)
+    qtbot.waitUntil(lambda: not panel.measure.measuring.is_busy, timeout=WAIT_MS)
     found = maps.grid_of_layer(panel.viewer.layers[-1], panel.session.space)
     assert found.same_space(grid)
 
@@ -331,7 +332,7 @@ def test_a_visitation_map_of_chosen_streamlines_warns(
     editor.edits = (Edit.lengths(10, 25),)  # a rule that each streamline passes or not
     for n_told, name in enumerate(("Visitation", "Density", "Visitation")):
         panel.measure.start_map(name)
-        qtbot.waitUntil(lambda: not panel.measure.measuring.is_busy, timeout=60_000)
+        qtbot.waitUntil(lambda: not panel.measure.measuring.is_busy, timeout=WAIT_MS)
         assert len([note for note in notes if "no independent trials" in note]) == n_told // 2
         if not n_told:
             editor.select(0)

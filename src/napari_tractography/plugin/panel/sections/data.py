@@ -15,7 +15,8 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog, QLabel, QProgressBar, QWidget
 
 from ....errors import AmbiguousKindError, TractographyError
-from ....fields.kinds import AUTO, KINDS
+from ....fields.kinds import KINDS
+from ....fields.readings import AUTO
 from ....files.fods import load_mask
 from ....files.paths import GivenUpError
 from ....fod import Fod

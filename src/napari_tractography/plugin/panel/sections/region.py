@@ -28,7 +28,8 @@ from qtpy.QtWidgets import (
 
 from ....errors import TractographyError
 from ....files.volumes import save_volume
-from ....regions import INCLUDE_RULES, ROLE_HELP, Region
+from ....regions import Region
+from ....roles import INCLUDE_RULES, ROLE_HELP
 from ....units import symbol
 from ...export.paths import PATH_KEY
 from ...layers.region_entries import ROLE_COLOURS, Entry

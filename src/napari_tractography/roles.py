@@ -1,0 +1,13 @@
+"""What regions are for: the names alone, for help texts and checks. Needs nothing."""
+
+from __future__ import annotations
+
+ROLES = ("seed", "include", "exclude", "stop", "end")
+ROLE_HELP = {
+    "seed": "Streamlines start here.",
+    "include": "Streamlines must pass here; by the rule, through all, any, or all in order.",
+    "exclude": "Streamlines that enter are discarded.",
+    "stop": "Streamlines that enter stop there.",
+    "end": "Streamlines that enter stop there, and those that end elsewhere are discarded.",
+}
+INCLUDE_RULES = ("all", "any", "ordered")
