@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import FileError, InvalidParameterError, InvalidSeedsError
-from .files.formats.streamlines import StreamlineArrays
 from .files.paths import ending_of
 from .files.tractograms import DTYPES, FORMATS, open_stream
 from .fod import Fod
@@ -145,7 +144,8 @@ def save_chunks(
         for chunk in chunks:
             saved.add(chunk)
             if len(chunk):
-                append(_arrays(chunk if tolerance_mm is None else compressed(chunk, tolerance_mm)))
+                written = chunk if tolerance_mm is None else compressed(chunk, tolerance_mm)
+                append(written.arrays())
         if not len(saved):
             raise InvalidSeedsError(saved.why_empty() + " Nothing was written.")
     return saved
@@ -231,24 +231,7 @@ def compressed(tractogram: Tractogram, tolerance_mm: float) -> Tractogram:
 
     lines = compress_streamlines(list(tractogram), tolerance_mm, SEGMENT_MM)
     fewer = Tractogram.from_streamlines(lines)
-    return Tractogram(
-        fewer.points,
-        fewer.offsets,
-        seed_index=tractogram.seed_index,
-        stop_reasons=tractogram.stop_reasons,
-        lengths_mm=tractogram.lengths_mm,
-        tally=tractogram.tally,
-        n_seeds=tractogram.n_seeds,
-        weights=tractogram.weights,
-    )
-
-
-def _arrays(tractogram: Tractogram) -> StreamlineArrays:
-    return StreamlineArrays(
-        tractogram.points,
-        tractogram.offsets,
-        seed_index=tractogram.seed_index,
-        stop_reasons=tractogram.stop_reasons,
-        lengths_mm=tractogram.lengths_mm,
-        weights=tractogram.weights,
-    )
+    arrays = replace(tractogram.arrays(), points=fewer.points, offsets=fewer.offsets)
+    made = Tractogram.of_arrays(arrays)
+    made.tally, made.n_seeds = tractogram.tally, tractogram.n_seeds
+    return made
