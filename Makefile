@@ -7,7 +7,8 @@
 #   make lowest               tests on the lowest version of every dependency, in .venv-lowest
 #   make python PYTHON=python3.13    tests under another Python, in .venv-3.13
 #   make lint, make format    what `make test` checks first, spelling too; let ruff put it right
-#   make coverage             which lines the tests run; those that Numba compiles are not counted
+#   make coverage             which lines the last `make test` did not run; what Numba compiles is
+#                             not counted
 #   make docs, make docs-check    write, or check, the pages that are derived from the code
 #   make site                 the pages of docs/ as a site in site/; links that lead nowhere are errors
 #   make pictures             the film and the figures of docs/images
@@ -35,10 +36,6 @@ test: lint
 	@scripts/tests.sh $(ARGS)
 
 coverage:
-	@scripts/setup.sh test
-	@rm -f .coverage .coverage.*
-	@QT_API=pyqt6 PYTEST_QT_API=pyqt6 $(HEADLESS) $(PYTHON_BIN) -m coverage run -m pytest -p no:xvfb -q $(ARGS)
-	@$(PYTHON_BIN) -m coverage combine --quiet
 	@$(PYTHON_BIN) -m coverage report
 
 lowest:

@@ -5,6 +5,7 @@ Loaded by ``mkdocs build``, see ``hooks`` in mkdocs.yml.
 
 from __future__ import annotations
 
+import logging
 import posixpath
 import re
 import tomllib
@@ -13,6 +14,7 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
+logger = logging.getLogger("mkdocs.hooks.site")  # whose warnings end a strict build
 ROOT = Path(__file__).resolve().parent.parent
 OUTSIDE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 
@@ -51,6 +53,8 @@ def in_site(markdown: str, folder: str) -> str:
         path = posixpath.normpath(posixpath.join(folder, target))
         inside = OUTSIDE.get(path) or (path[len("docs/") :] if path.startswith("docs/") else None)
         if inside is None:
+            if not (ROOT / path).exists():
+                logger.warning("'%s' is linked from '%s', and is not there.", path, folder or ".")
             return f"]({source_address()}/blob/main/{path}{fragment})"
         here = folder[len("docs") :].strip("/")
         return f"]({posixpath.relpath(inside, here or '.')}{fragment})"

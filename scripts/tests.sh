@@ -3,8 +3,9 @@
 #
 # Without arguments there are two processes, since hardly any test takes more than one processor:
 # each has a screen and settings of its own, and pytest-xdist gives the next file of tests to
-# whichever is done. With arguments there is one process. ENVIRONMENT names another environment than
-# .venv, as scripts/python.sh does.
+# whichever is done. They note which lines of the program are run, and fail where too few are (see
+# pyproject.toml). With arguments there is one process, and no such note. ENVIRONMENT names another
+# environment than .venv, as scripts/python.sh does.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -30,5 +31,5 @@ screen() {
 case ${OPEN_SCREENS:-0} in
 0) OPEN_SCREENS=1 exec scripts/headless.sh scripts/tests.sh ;;
 1) OPEN_SCREENS=2 FIRST_SCREEN=$(screen) exec scripts/headless.sh scripts/tests.sh ;;
-*) exec "${pytest[@]}" --dist loadfile --tx "$FIRST_SCREEN" --tx "$(screen)" ;;
+*) exec "${pytest[@]}" --cov --cov-report= --dist loadfile --tx "$FIRST_SCREEN" --tx "$(screen)" ;;
 esac

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -15,6 +18,25 @@ from napari_tractography.tracking import kernels
 # No test depends on how fast the machine is.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def coverage_sees_workers() -> Iterator[None]:
+    """Lines count that run in workers of Qt, whose threads Python does not start itself."""
+    if threading.gettrace() is None:
+        yield
+        return
+    from superqt.utils import WorkerBase
+
+    run = WorkerBase.run
+
+    def traced(worker: Any) -> None:
+        sys.settrace(threading.gettrace())
+        run(worker)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WorkerBase, "run", traced)
+        yield
 
 
 @pytest.fixture(autouse=True)

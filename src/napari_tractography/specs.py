@@ -135,9 +135,11 @@ def _names(rows: tuple[Algorithm, ...]) -> str:
 
 
 def specs_of(parameters: type[Any]) -> tuple[ParameterSpec, ...]:
-    """Return the description of every field of a dataclass of parameters, in its order."""
+    """Return the description of every field of a dataclass that has one, in its order."""
     specs = []
     for f in dataclasses.fields(parameters):
+        if not f.metadata:
+            continue
         spec = dict(f.metadata)
         users = users_of(f.name)
         if users != ALGORITHMS:  # the help begins with whom it is for

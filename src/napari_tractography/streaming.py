@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import FileError, InvalidParameterError, InvalidSeedsError, UnfinishedError
-from .files.formats.streamlines import StreamlineArrays
 from .files.paths import ending_of
 from .files.tractograms import DTYPES, FORMATS, open_stream
 from .fod import Fod
@@ -154,7 +153,8 @@ def save_chunks(
         for chunk in _until(ended, chunks):
             saved.add(chunk)
             if len(chunk):
-                append(_arrays(chunk if tolerance_mm is None else compressed(chunk, tolerance_mm)))
+                written = chunk if tolerance_mm is None else compressed(chunk, tolerance_mm)
+                append(written.arrays())
         if not len(saved):
             for error in ended:
                 raise error
@@ -256,24 +256,7 @@ def compressed(tractogram: Tractogram, tolerance_mm: float) -> Tractogram:
 
     lines = compress_streamlines(list(tractogram), tolerance_mm, SEGMENT_MM)
     fewer = Tractogram.from_streamlines(lines)
-    return Tractogram(
-        fewer.points,
-        fewer.offsets,
-        seed_index=tractogram.seed_index,
-        stop_reasons=tractogram.stop_reasons,
-        lengths_mm=tractogram.lengths_mm,
-        tally=tractogram.tally,
-        n_seeds=tractogram.n_seeds,
-        weights=tractogram.weights,
-    )
-
-
-def _arrays(tractogram: Tractogram) -> StreamlineArrays:
-    return StreamlineArrays(
-        tractogram.points,
-        tractogram.offsets,
-        seed_index=tractogram.seed_index,
-        stop_reasons=tractogram.stop_reasons,
-        lengths_mm=tractogram.lengths_mm,
-        weights=tractogram.weights,
-    )
+    arrays = replace(tractogram.arrays(), points=fewer.points, offsets=fewer.offsets)
+    made = Tractogram.of_arrays(arrays)
+    made.tally, made.n_seeds = tractogram.tally, tractogram.n_seeds
+    return made

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import FileError, InvalidTractogramError
+from .files.formats.streamlines import StreamlineArrays
 from .files.formats.weights import checked_weights
 from .grid import Grid
 from .outcome import Outcome
@@ -161,6 +162,18 @@ class Tractogram(Outcome):
         return cls(np.concatenate(lines), offsets)
 
     @classmethod
+    def of_arrays(cls, arrays: StreamlineArrays) -> Tractogram:
+        """Make a tractogram of what files hold; nothing is copied."""
+        return cls(
+            arrays.points,
+            arrays.offsets,
+            seed_index=arrays.seed_index,
+            stop_reasons=arrays.stop_reasons,
+            lengths_mm=arrays.lengths_mm,
+            weights=arrays.weights,
+        )
+
+    @classmethod
     def concatenate(cls, parts: Iterable[Tractogram], *, n_seeds: int | None = None) -> Tractogram:
         """Join tractograms, such as the chunks of a run, in the order given.
 
@@ -257,6 +270,17 @@ class Tractogram(Outcome):
             made._origin = base, picked[rows]
         made.tally, made.n_seeds = {}, len(rows)
         return made
+
+    def arrays(self) -> StreamlineArrays:
+        """Return what files hold of the streamlines; nothing is copied."""
+        return StreamlineArrays(
+            self.points,
+            self.offsets,
+            seed_index=self.seed_index,
+            stop_reasons=self.stop_reasons,
+            lengths_mm=self.lengths_mm,
+            weights=self.weights,
+        )
 
     def with_weights(self, weights: ArrayLike | None) -> Tractogram:
         """Return the same streamlines, points shared, with other weights or none.
@@ -367,7 +391,6 @@ class Tractogram(Outcome):
             When the ending is unknown, the reference is missing or the file cannot be written.
         """
         # Formats are imported on use, so that the package loads without nibabel.
-        from .files.formats.streamlines import StreamlineArrays
         from .files.tractograms import write_streamlines
 
         grid = getattr(reference, "grid", reference)
@@ -376,15 +399,7 @@ class Tractogram(Outcome):
                 f"The reference of {path} is of type {type(reference).__name__}; "
                 "give the Fod or the Grid that was tracked."
             )
-        arrays = StreamlineArrays(
-            self.points,
-            self.offsets,
-            seed_index=self.seed_index,
-            stop_reasons=self.stop_reasons,
-            lengths_mm=self.lengths_mm,
-            weights=self.weights,
-        )
-        write_streamlines(arrays, path, grid)
+        write_streamlines(self.arrays(), path, grid)
 
     def __repr__(self) -> str:
         return f"Tractogram({self.n_streamlines} streamlines, {self.n_points} points)"
@@ -416,15 +431,18 @@ def load_tractogram(path: str | PathLike[str]) -> Tractogram:
     """
     from .files.tractograms import read_streamlines
 
-    arrays = read_streamlines(path)
+    return as_read(read_streamlines(path), path)
+
+
+def as_read(arrays: StreamlineArrays, path: str | PathLike[str]) -> Tractogram:
+    """Return the streamlines that were read from a file.
+
+    Raises
+    ------
+    FileError
+        When the arrays do not belong together.
+    """
     try:
-        return Tractogram(
-            arrays.points,
-            arrays.offsets,
-            seed_index=arrays.seed_index,
-            stop_reasons=arrays.stop_reasons,
-            lengths_mm=arrays.lengths_mm,
-            weights=arrays.weights,
-        )
+        return Tractogram.of_arrays(arrays)
     except (InvalidTractogramError, OverflowError, TypeError) as error:
         raise FileError(f"{path}: {error}") from None

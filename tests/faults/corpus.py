@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import h5py
 import nibabel as nib
 import numpy as np
+import tifffile
 
 import napari_tractography as nt
 from napari_tractography.cli import main
+from napari_tractography.errors import FileError
 from napari_tractography.files.fods import load_mask, load_volume
 from napari_tractography.files.formats.weights import load_weights
 from napari_tractography.recipes.edits import Edit
@@ -136,6 +141,73 @@ def load_project(path: Path) -> Any:
     return project.as_python(), project.changed_files()
 
 
+IMAGE = np.random.default_rng(8).normal(size=(12, 10, 9)).astype(np.float32)
+
+
+def save_chunk(path: Path) -> None:
+    """Write an image as Zarr, of which `path` is the chunk in one corner."""
+    import zarr
+
+    zarr.create_array(path.parents[3], data=IMAGE, chunks=(6, 5, 9), overwrite=True)
+    assert path.exists()
+
+
+def save_tiff(path: Path) -> None:
+    tifffile.imwrite(path, IMAGE, compression="zlib", rowsperstrip=4)
+
+
+def fibres_in(array: Any) -> Any:
+    """Work out the fibres in an image that was opened, all of it."""
+    fod = nt.Fod.from_image(array, name="image")
+    assert fod.blocks is not None
+    return fod.blocks.whole()
+
+
+def fibres_in_zarr(path: Path) -> Any:
+    """Whether it can be opened napari tells; what can be is read where it is tracked."""
+    import zarr
+
+    return fibres_in(zarr.open_array(path.parents[3], mode="r"))
+
+
+def fibres_in_tiff(path: Path) -> Any:
+    import zarr
+
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(tifffile.TiffFile(path))
+            array = zarr.open_array(file.aszarr(), mode="r")
+        except Exception as error:
+            raise FileError("napari tells") from error
+        return fibres_in(array)
+
+
+def save_labels(path: Path) -> None:
+    labels = np.arange(np.prod(GRID.shape), dtype=np.int32).reshape(GRID.shape)
+    nib.save(nib.MGHImage(labels, GRID.affine), path)
+
+
+def save_directions(path: Path) -> None:
+    """As FSL writes them: one unit vector a voxel."""
+    vectors = np.random.default_rng(3).normal(size=(*GRID.shape, 3))
+    vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
+    nib.save(nib.Nifti1Image(vectors.astype(np.float32), GRID.affine), path)
+
+
+def save_pam5(path: Path) -> None:
+    """As DIPY writes them, by hand."""
+    with h5py.File(path, "w") as file:
+        file.attrs["version"] = "0.0.1"
+        group = file.create_group("pam")
+        for name, shape in (
+            ("peak_dirs", (*GRID.shape, 2, 3)), ("peak_values", (*GRID.shape, 2)),
+            ("peak_indices", (*GRID.shape, 2)), ("sphere_vertices", (6, 3)),
+        ):  # fmt: skip
+            values = np.random.default_rng(4).uniform(0.1, 1, shape).astype(np.float32)
+            group.create_dataset(name, data=values, chunks=shape, compression="gzip")
+        group.create_dataset("affine", data=GRID.affine)
+
+
 def describe(path: Path) -> None:
     """Run the command, which prints what it finds, or one line and ends with code 2."""
     assert main(["info", str(path)]) in (0, 2)
@@ -164,6 +236,10 @@ CASES = (
     Case("fod.mif", lambda path: path.write_bytes(mif()) and None, VOLUMES),
     Case("fod.mif.gz", lambda path: path.write_bytes(gzip.compress(mif())) and None, VOLUMES),
     Case("fod.mih", save_mih, VOLUMES),
+    Case("labels.mgz", save_labels, (load_volume, load_mask, describe)),
+    Case("labels.mgh", save_labels, (load_volume, load_tissues, describe)),
+    Case("dyads1.nii.gz", save_directions, (nt.load_fod, fod_as("peaks"), describe)),
+    Case("peaks.pam5", save_pam5, (nt.load_fod, describe)),
     Case("lines.tck", lambda path: lines().save(path), TRACTOGRAMS),
     Case("lines.trk", lambda path: lines().save(path, reference=GRID), TRACTOGRAMS),
     Case("lines.trx", lambda path: lines().save(path), (*TRACTOGRAMS, load_weights)),
@@ -175,3 +251,8 @@ CASES = (
         "weights.txt", lambda path: path.write_text("0.5\n1.25e-3\n2\n") and None, (load_weights,)
     ),
 )
+if find_spec("zarr"):  # which opens large images, of TIFF as well
+    CASES += (
+        Case("image.zarr/c/0/0/0", save_chunk, (fibres_in_zarr,)),
+        Case("image.tif", save_tiff, (fibres_in_tiff,)),
+    )

@@ -149,3 +149,15 @@ def test_a_slice_has_the_thickness_of_its_pixels():
 def test_places_on_no_grid_are_refused(places):
     with pytest.raises(InvalidFodError, match="on no regular grid"):
         on_regular_grid(places, np.ones((len(places), 3)))
+
+
+@pytest.mark.parametrize("number", [np.inf, -np.inf, 3e38, -1e30])
+def test_a_peak_without_end_counts_as_broken_and_as_none(number):
+    """Damaged files hold numbers whose squares are no float32."""
+    peaks = np.zeros((2, 1, 1, 3), np.float32)
+    peaks[..., 2] = 0.5
+    peaks[1, 0, 0, 0] = number
+    fod = Fod.from_peaks(peaks, np.eye(4))
+    assert fod.n_invalid_voxels == 1
+    assert fod.n_voxels == 1
+    assert fod.overview().max() == 0.5

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from napari_tractography.plugin.layers.volumes import fod_layer_data
 FEW = 40  # streamlines a seed
 CHUNK = 500  # streamlines, of a run made long
 MANY = 20 * CHUNK
+TURNS = 300  # of the loop of events, of 10 ms at least
 WAIT_MS = 600_000  # the first run in an environment compiles kernels: minutes on a busy machine
 
 OBLIQUE = np.array(
@@ -46,6 +49,19 @@ def save_fod(fod: Fod, path: Path, *, axes: str = "RAS") -> Path:
 def tracking_threads() -> list[str]:
     """Names of the engine's threads."""
     return [t.name for t in threading.enumerate() if t.name.startswith("tractography")]
+
+
+def is_let_go(reference: weakref.ref[Any]) -> bool:
+    """Tell whether nothing holds an object once events that are under way have come.
+
+    The loop of events turns a number of times: on a slow machine that takes longer, and is as far.
+    """
+    for _ in range(TURNS):
+        gc.collect()
+        if reference() is None:
+            return True
+        QTest.qWait(10)
+    return False
 
 
 def lie_still(panel: QWidget) -> None:

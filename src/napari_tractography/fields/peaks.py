@@ -18,6 +18,7 @@ from .sh import sh_matrix
 from .vectors import Vectors, checked_volume, rotation_to_ras, used_rows
 
 NAME = "peaks"
+ENDLESS = 1e18  # numbers from which on lengths are infinite, as float32 has no such squares
 # Lobes that stand for peaks where SH coefficients are asked for: cos^8 of the angle, which has no
 # degree above 8, is nowhere negative and is 1 along the peak.
 LOBE_LMAX = 8
@@ -51,7 +52,8 @@ def peaks_of_voxels(
     rows : (x, y, z) int32
         Of each voxel in them, -1 without peaks.
     n_invalid : int
-        Voxels in which a peak has an infinite number, or NaN in some places only.
+        Voxels in which a peak has an infinite number or one that is next to it, or NaN in some
+        places only.
 
     Raises
     ------
@@ -73,9 +75,9 @@ def peaks_of_voxels(
     if array.shape[:3] != grid.shape:
         raise InvalidFodError(f"{name} has shape {array.shape} but its grid has {grid.shape}.")
     array = array.reshape(*array.shape[:3], -1, 3)
-    finite = np.isfinite(array)
-    whole = finite.all(axis=4)
-    broken = (~whole & (finite.any(axis=4) | np.isinf(array).any(axis=4))).any(axis=3)
+    usable = (array < ENDLESS) & (array > -ENDLESS)
+    whole = usable.all(axis=4)
+    broken = (~whole & ~np.isnan(array).all(axis=4)).any(axis=3)
     is_peak = whole & (array != 0).any(axis=4)
     is_used = is_peak.any(axis=3)
     if not is_used.any():

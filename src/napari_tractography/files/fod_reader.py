@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import threading
 from os import PathLike
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,16 @@ from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 from .images import NumberStream
 from .packing import pack_volumes, pack_voxels
 from .recognition import tensor_kind_of, tracked_kind_of
+
+
+class FodKeywords(TypedDict, total=False):
+    """How a file is read, by name; see :class:`FodReader`."""
+
+    kind: str
+    basis: str
+    frame: str | None
+    axes: str | None
+    order: str | None
 
 
 class FodReader:

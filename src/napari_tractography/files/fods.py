@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from ..fields.kinds import checked_kind
 from ..fields.readings import AUTO
 from ..fod import Fod
 from ..grid import Grid
-from .fod_reader import FodReader
+from .fod_reader import FodKeywords, FodReader
 from .formats.peak_files import PeakReader, reads_peaks
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 
@@ -67,61 +67,25 @@ def load_fod(
     InvalidParameterError
         When the kind, the basis, the frame, the axes or the order is unknown.
     """
-    return _read_fod(path, False, kind, basis, frame, axes, order)[0]
+    reader = fod_reader(path, kind=kind, basis=basis, frame=frame, axes=axes, order=order)
+    return reader.read(hashed=False)[0]
 
 
-def load_fod_hashed(
-    path: str | PathLike[str],
-    *,
-    kind: str = AUTO,
-    basis: str = "tournier07",
-    frame: str | None = None,
-    axes: str | None = None,
-    order: str | None = None,
-) -> tuple[Fod, str]:
+def load_fod_hashed(path: str | PathLike[str], **given: Unpack[FodKeywords]) -> tuple[Fod, str]:
     """Read an FOD volume and the SHA-256 of its file, in one pass; see :func:`load_fod`.
 
     Of a .mih with its data file, the SHA-256 is the header's.
     """
-    return _read_fod(path, True, kind, basis, frame, axes, order)
-
-
-def _read_fod(
-    path: str | PathLike[str],
-    hashed: bool,
-    kind: str,
-    basis: str,
-    frame: str | None,
-    axes: str | None,
-    order: str | None,
-) -> tuple[Fod, str]:
-    return fod_reader(path, kind=kind, basis=basis, frame=frame, axes=axes, order=order).read(
-        hashed=hashed
-    )
+    return fod_reader(path, **given).read(hashed=True)
 
 
 def fod_reader(
-    path: str | PathLike[str],
-    *,
-    kind: str = AUTO,
-    basis: str = "tournier07",
-    frame: str | None = None,
-    axes: str | None = None,
-    order: str | None = None,
-    look_later: bool = False,
+    path: str | PathLike[str], *, look_later: bool = False, **given: Unpack[FodKeywords]
 ) -> FodReader | PeakReader:
     """Return what reads a file in pieces; the parameters are those of :class:`.FodReader`."""
-    if reads_peaks(path, checked_kind(kind)):
-        return PeakReader(path, axes=axes)
-    return FodReader(
-        path,
-        kind=kind,
-        basis=basis,
-        frame=frame,
-        axes=axes,
-        order=order,
-        look_later=look_later,
-    )
+    if reads_peaks(path, checked_kind(given.get("kind", AUTO))):
+        return PeakReader(path, axes=given.get("axes"))
+    return FodReader(path, look_later=look_later, **given)
 
 
 def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:

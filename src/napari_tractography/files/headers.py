@@ -28,6 +28,21 @@ from .paths import ending_of, existing_file
 logger = logging.getLogger(__name__)
 
 SYMMETRIC_MATRIX = 1005  # NIfTI's intent code
+MALFORMED = (  # what nibabel raises on damaged headers
+    ImageFileError,
+    HeaderDataError,
+    MGHError,
+    WrapStructError,
+    OSError,
+    EOFError,
+    OverflowError,  # an offset of infinity
+    TypeError,
+    ValueError,
+    KeyError,
+    AttributeError,
+    zlib.error,
+    struct.error,
+)
 
 
 def _nifti_header(path: Path) -> StoredImage:
@@ -38,18 +53,7 @@ def _nifti_header(path: Path) -> StoredImage:
         shape, affine, dtype = tuple(map(int, image.shape)), image.affine, np.dtype(proxy.dtype)
         offset, slope, intercept = int(proxy.offset), float(proxy.slope), float(proxy.inter)
         intent = int(header["intent_code"])
-    except (
-        ImageFileError,
-        HeaderDataError,
-        OSError,
-        EOFError,
-        OverflowError,  # an offset of infinity
-        ValueError,
-        KeyError,
-        AttributeError,
-        zlib.error,
-        struct.error,
-    ) as error:
+    except MALFORMED as error:
         raise FileError(
             f"{path} cannot be read as NIfTI ({error}); copy or export it again."
         ) from None
@@ -80,19 +84,7 @@ def _freesurfer_header(path: Path) -> StoredImage:
         shape = tuple(map(int, header.get_data_shape()))
         affine, dtype = header.get_affine(), header.get_data_dtype()
         offset = int(header.get_data_offset())
-    except (
-        ImageFileError,
-        HeaderDataError,
-        MGHError,
-        WrapStructError,
-        OSError,
-        EOFError,
-        TypeError,
-        ValueError,
-        KeyError,
-        zlib.error,
-        struct.error,
-    ) as error:
+    except MALFORMED as error:
         raise FileError(
             f"{path} cannot be read as FreeSurfer's ({error}); copy or export it again."
         ) from None

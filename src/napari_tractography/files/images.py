@@ -144,23 +144,8 @@ class StoredImage:
             )
 
     def check_memory(self, n_bytes: int) -> None:
-        """Check that what is to be kept of the image fits into the memory of this machine.
-
-        A few megabytes of gzip may hold gigabytes, and a system out of memory ends programs
-        without a word.
-
-        Raises
-        ------
-        FileError
-            When it is more than there is in all.
-        """
-        whole = memory_bytes()
-        if whole and n_bytes > whole:
-            raise FileError(
-                f"{self.path} of shape {' x '.join(map(str, self.shape))} takes "
-                f"{n_bytes / 1e9:.1f} GB of memory and this machine has {whole / 1e9:.1f} GB; "
-                "crop it first (mrgrid FILE crop), or use a larger machine."
-            )
+        """Check that what is to be kept of the image fits, see :func:`check_memory`."""
+        check_memory(self.path, self.shape, n_bytes)
 
     @contextmanager
     def opened(
@@ -218,6 +203,26 @@ class StoredImage:
             raise FileError(
                 f"{self.path} of shape {self.shape} does not fit into memory; crop it first."
             ) from None
+
+
+def check_memory(path: Path, shape: tuple[int, ...], n_bytes: int) -> None:
+    """Check that what is to be kept of a file fits into the memory of this machine.
+
+    A few megabytes of a compressed file may hold gigabytes, and a system out of memory ends
+    programs without a word.
+
+    Raises
+    ------
+    FileError
+        When it is more than there is in all.
+    """
+    whole = memory_bytes()
+    if whole and n_bytes > whole:
+        raise FileError(
+            f"{path} of shape {' x '.join(map(str, shape))} takes "
+            f"{n_bytes / 1e9:.1f} GB of memory and this machine has {whole / 1e9:.1f} GB; "
+            "crop it first (mrgrid FILE crop), or use a larger machine."
+        )
 
 
 class NumberStream:

@@ -105,23 +105,9 @@ def count_passes(points, offsets, weights, to_voxel, ends_only, counts, last):
                 end[a] = to_voxel[a, 3] + 0.5
                 for b in range(3):
                     end[a] += to_voxel[a, b] * points[p, b]
-            if alone:
+            if alone or p > first:
                 _traverse(
-                    end,
-                    end,
-                    streamline,
-                    weights[streamline],
-                    counts,
-                    last,
-                    cell,
-                    last_cell,
-                    sign,
-                    face_at,
-                    spacing,
-                )
-            elif p > first:
-                _traverse(
-                    start,
+                    end if alone else start,
                     end,
                     streamline,
                     weights[streamline],

@@ -18,6 +18,7 @@ from ..errors import FileError, InvalidSeedsError
 from ..fields.images import NAME as IMAGE
 from ..fields.kinds import SH
 from ..fields.readings import AUTO, DEFAULT_FRAMES
+from ..files.fod_reader import FodKeywords
 from ..files.fods import load_fod, load_fod_hashed
 from ..files.formats.image_files import existing_image, image_sha256, is_remote
 from ..files.hashing import sha256_of
@@ -195,15 +196,17 @@ class FodSource:
         if not self.path:
             raise FileError("The recipe names neither an FOD file nor a phantom; write it again.")
         file = located(self.path, folder)
-        axes, order = self.axes or None, self.order or None
+        how: FodKeywords = {
+            "kind": self.kind,
+            "basis": self.basis,
+            "frame": frame,
+            "axes": self.axes or None,
+            "order": self.order or None,
+        }
         if not (hashed or self.sha256):
-            fod = load_fod(
-                file, kind=self.kind, basis=self.basis, frame=frame, axes=axes, order=order
-            )
+            fod = load_fod(file, **how)
             return fod, self._as_read(fod)
-        fod, sha256 = load_fod_hashed(
-            file, kind=self.kind, basis=self.basis, frame=frame, axes=axes, order=order
-        )
+        fod, sha256 = load_fod_hashed(file, **how)
         warn_if_changed(file, self.sha256, sha256, "FOD")
         return fod, dataclasses.replace(self._as_read(fod), sha256=sha256)
 

@@ -18,7 +18,7 @@ from ..philox import Purpose
 from ..stop import StopReason
 
 PADDING = 16  # coefficients of a voxel are filled up to a multiple: a vector
-UNFILLED, UNFILLED_BITS = -1.0, 0xBC00  # in place of a bound, as a half float
+UNFILLED_BITS = 0xBC00  # in place of a bound, as a half float: -1
 POINTS_AT_ONCE = 32  # directions at which kernels evaluate one FOD at once
 TRIES_A_BLOCK = 2  # directions that four random words are enough for
 # Directions that are tried before a look at the cone, before its largest amplitude becomes the

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hands import FEW, WAIT_MS, save_fod
+from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QFileDialog, QMessageBox
 
 from napari_tractography import Project, Tractogram
@@ -281,3 +282,54 @@ def test_napari_opens_a_project_and_docks_the_panel(
     qtbot.waitUntil(lambda: panel().project.opening is None, timeout=WAIT_MS)
     assert digests(panel()) == wanted
     panel().close_session()
+
+
+def test_save_asks_where_to_once(
+    study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: list[str]
+) -> None:
+    answers = ["", str(tmp_path / "mine"), str(tmp_path / "other.json")]
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *args: (answers.pop(0), ""))
+    project = study.project
+    assert not project.ask_save()  # it was cancelled
+    assert not list(tmp_path.glob("*.tracts.json"))
+    assert project.ask_save()
+    assert project.ask_save()  # again, to the same file
+    assert project.ask_save(anew=True)
+    assert answers == []
+    saved = {path.name: Project.load(path) for path in tmp_path.glob("*.tracts.json")}
+    assert saved.keys() == {"mine.tracts.json", "other.tracts.json"}
+    for each in saved.values():
+        assert list(each.bundles) == ["CST left", "CST right"]
+    assert notes[-1] == f"info: Saved 2 bundles to {tmp_path / 'other.tracts.json'}."
+
+
+def test_a_project_that_cannot_be_saved_or_opened_is_told(
+    study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: list[str]
+) -> None:
+    before = digests(study)
+    assert not study.project.save(tmp_path / "nowhere" / "study.tracts.json")
+    broken = tmp_path / "broken.tracts.json"
+    for text in ("{", json.dumps({"format_version": 10**6, "bundles": []})):
+        broken.write_text(text, "utf-8")
+        assert not study.project.open_project(broken)
+    assert [note.startswith("error: ") for note in notes] == [True] * 3
+    assert "nowhere" in notes[0]
+    assert all("broken.tracts.json" in note for note in notes[1:])
+    monkeypatch.setattr(study.project, "may_be_lost", lambda: False)
+    monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *args: pytest.fail("asked"))
+    study.project.ask_open()
+    assert digests(study) == before
+
+
+def test_the_copied_script_makes_all_bundles_again(
+    study: Any, open_model: Any, notes: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    study.project.copy_python()
+    assert notes[-1] == "info: Copied; it gives the 2 bundles with their digests."
+    exec(compile(QGuiApplication.clipboard().text(), "copied", "exec"), {})
+    printed = capsys.readouterr().out
+    assert all(digest in printed for digest in digests(study).values())
+    notes.clear()
+    open_model().project.copy_python()
+    (note,) = notes
+    assert note.startswith("error: There are no bundles to copy")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import weakref
 
 import numpy as np
 import pytest
-from hands import WAIT_MS
+from hands import WAIT_MS, is_let_go
 
 from napari_tractography.plugin.panel.display.appearance import CLUSTER, VOLUME
 from napari_tractography.plugin.session import clustering as module
@@ -169,18 +168,13 @@ def test_clustering_that_fails_says_so_once_until_something_changes(
     assert len(notes) == 2
 
 
-def test_a_layer_that_is_removed_is_let_go_of(panel, rest, qtbot):
+def test_a_layer_that_is_removed_is_let_go_of(panel, rest):
     control(panel, "colour_by").value = CLUSTER
     gone = weakref.ref(panel.session.streamlines_layer)
     panel.viewer.layers.remove(panel.session.streamlines_layer)
     panel.bundles.history.clear()  # undo would bring it back
     rest()
-
-    def is_gone():
-        gc.collect()
-        return gone() is None
-
-    qtbot.waitUntil(is_gone, timeout=5000)
+    assert is_let_go(gone)
     fresh = panel.session.ensure_streamlines_layer()
     fresh.tractogram = two_bundles()
     rest()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 
 import numpy as np
 import pytest
-from hands import Mouse
+from hands import Mouse, is_let_go
 
 from napari_tractography.errors import InvalidParameterError
 from napari_tractography.plugin.streamlines.clipping import AXES, NO_CLIP
@@ -129,18 +128,13 @@ def test_planes_of_others_stay():
         layer.clip = "oblique"
 
 
-def test_a_clipped_layer_is_let_go_of(panel, qtbot):
+def test_a_clipped_layer_is_let_go_of(panel):
     panel.appearance.clip.choice.value = "axial"
     gone = weakref.ref(panel.session.streamlines_layer)
     panel.viewer.layers.remove(panel.session.streamlines_layer)
     panel.bundles.history.clear()  # undo would bring it back
     panel.viewer.dims.set_point(0, 2.0)
-
-    def is_gone():
-        gc.collect()
-        return gone() is None
-
-    qtbot.waitUntil(is_gone, timeout=5000)
+    assert is_let_go(gone)
     panel.close_session()
     point = panel.viewer.dims.point[0]
     panel.viewer.dims.set_point(0, point + 2.0)

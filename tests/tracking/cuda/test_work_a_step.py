@@ -1,8 +1,7 @@
 """What one step costs, in look-ups and draws: the same in a large volume as in a small one.
 
 Counted, not timed: a step whose work grows with the volume, the streamline or the number of seeds
-fails here on any machine. The kernels of the CPU are compiled without a counter; they take the same
-draws as this source and as the twin in NumPy, which other tests compare bit by bit.
+fails here on any machine. See ``cpu/test_work_a_step.py`` for the kernel of the CPU.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from toys import lobes
 from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.seeds import Seeds
+from napari_tractography.tracking.codes import UNFILLED_BITS
 from napari_tractography.tracking.plain import run as plain
 from napari_tractography.tracking.plain.lanes import Lanes
 
@@ -104,22 +104,32 @@ def test_a_narrow_cone_takes_no_more_draws(counted) -> None:
 
 
 @pytest.mark.parametrize("n", [20, 40])
-def test_the_twin_in_numpy_tries_as_few_directions(n: int, monkeypatch) -> None:
-    tries, steps = [], []
-    step = Lanes.step
+def test_the_twin_in_numpy_looks_up_and_tries_as_little(n: int, monkeypatch) -> None:
+    tries, steps, arrivals = [], [], []
+    step, arrive = Lanes.step, Lanes.arrive
 
-    def counting(lanes: Lanes, which):
+    def counted_step(lanes: Lanes, which):
         tries.extend(lanes.n_tries[which])
         moved = step(lanes, which)
         steps.append(len(moved))
         return moved
 
-    monkeypatch.setattr(Lanes, "step", counting)
+    def counted_arrive(lanes: Lanes, which):
+        arrivals.append(len(which))
+        arrive(lanes, which)
+
+    monkeypatch.setattr(Lanes, "step", counted_step)
+    monkeypatch.setattr(Lanes, "arrive", counted_arrive)
     fod = bundle(n)
     seeds = Seeds.in_sphere(fod.grid.to_mm([(n - 1) / 2] * 3), 2.0, 100)
-    plan = plan_of(fod, seeds, PARAMETERS)
+    plan = plan_of(fod, seeds, PARAMETERS.replace(max_length_mm=10.0))
     tracked = plain.track_range(plan, 0, 100, np.zeros(1, np.uint8))
     assert len(tracked) == 100
     assert sum(steps) > 1000
+    # Halves are tracked to the largest length each, of which the second is cut where both are
+    # joined; a start is one more.
+    assert len(tracked) < sum(arrivals) <= sum(steps) + len(tracked)
     assert np.mean(tries) < 40  # a pass tries up to 32 at once
     assert max(tries) <= 512
+    bounds = plan.field.coefficients[:-1, fod.values.shape[1]]
+    assert (bounds != UNFILLED_BITS).sum() < 20**3 / 4  # where streamlines run, and no more

@@ -5,6 +5,7 @@ Called by :mod:`.peak_files`.
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,23 @@ import numpy as np
 from ...errors import FileError
 from ...fod import Fod
 from ...grid import Grid
+from ..images import check_memory
 
 PAM5 = ".pam5"
+# What h5py and DIPY raise on damaged files.
+MALFORMED = (
+    AttributeError,
+    EOFError,
+    IndexError,
+    KeyError,
+    MemoryError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    ZeroDivisionError,
+)
 
 
 def pam5_grid(path: Path) -> Grid:
@@ -22,7 +38,7 @@ def pam5_grid(path: Path) -> Grid:
     Raises
     ------
     FileError
-        When it is no such file, or holds no affine.
+        When it is no such file, holds no affine, or more than there is memory for.
     """
     import h5py  # type: ignore[import-untyped]  # on use: most people have no such file
 
@@ -30,8 +46,10 @@ def pam5_grid(path: Path) -> Grid:
         with h5py.File(path, "r") as file:
             group = file["pam"]
             shape = group["peak_dirs"].shape[:3]
+            held = [each for each in group.values() if isinstance(each, h5py.Dataset)]
+            check_memory(path, shape, sum(each.size * each.dtype.itemsize for each in held))
             affine = group["affine"][()] if "affine" in group else None
-    except (OSError, KeyError, ValueError, AttributeError) as error:
+    except MALFORMED as error:
         raise FileError(f"{path} is no .pam5 file that DIPY reads ({error}).") from error
     if affine is None:
         raise FileError(f"{path} holds no affine; give an affine to DIPY's peaks_from_model.")
@@ -59,13 +77,14 @@ def load_pam5(path: Path, *, axes: str = "voxel") -> Fod:
     from dipy.io.peaks import load_pam  # on use: DIPY takes a third of a second to load
 
     try:
-        found = load_pam(str(path), verbose=False)
-    except (OSError, KeyError, ValueError, AttributeError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on the sphere, of which nothing is used
+            found = load_pam(str(path), verbose=False)
+        peaks = np.asarray(found.peak_dirs, dtype=np.float32)
+        if found.peak_values is not None:
+            peaks = peaks * np.asarray(found.peak_values, dtype=np.float32)[..., None]
+    except MALFORMED as error:
         raise FileError(f"{path} is no .pam5 file that DIPY reads ({error}).") from error
     if found.affine is None:
         raise FileError(f"{path} holds no affine; give an affine to DIPY's peaks_from_model.")
-    peaks = np.asarray(found.peak_dirs, dtype=np.float32)
-    values = getattr(found, "peak_values", None)
-    if values is not None:
-        peaks = peaks * np.asarray(values, dtype=np.float32)[..., None]
     return Fod.from_peaks(peaks, np.asarray(found.affine), axes=axes, name=path.name)

@@ -58,9 +58,7 @@ class PeakReader:
         self._axes = axes
         self._is_pam5 = self._path.suffix.lower() == PAM5
         self.name = self._path.name
-        self.grid: Grid = (
-            pam5_grid(self._path) if self._is_pam5 else grid_of(read_header(self._path))
-        )
+        self.grid: Grid = pam5_grid(self._path) if self._is_pam5 else _fsl_grid(self._path)
         self.isotropic: NDArray[np.float32] = np.zeros(self.grid.shape, np.float32)
         self.map_read, self.cancelled = threading.Event(), threading.Event()
         self.progress = 0.0
@@ -109,6 +107,14 @@ class PeakReader:
             )
         values: NDArray[np.float32] = stored.read(np.float32).reshape(shape)
         return values
+
+
+def _fsl_grid(path: Path) -> Grid:
+    """Return the voxel grid of one of FSL's files, which may be damaged or too large."""
+    stored = read_header(path)
+    stored.check_size()
+    stored.check_memory(stored.n_bytes)
+    return grid_of(stored)
 
 
 def reads_peaks(path: str | PathLike[str], kind: str = AUTO) -> bool:

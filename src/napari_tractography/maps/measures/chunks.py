@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from os import PathLike
 
-from ...errors import FileError, InvalidParameterError, InvalidTractogramError
+from ...errors import InvalidParameterError
 from ...files.tractograms import iter_streamlines
-from ...tractogram import Tractogram
+from ...tractogram import Tractogram, as_read
 
 Source = Tractogram | Iterable[Tractogram] | str | PathLike[str]
 
@@ -34,18 +34,8 @@ def chunks_of(source: Source) -> Iterator[Tractogram]:
     if isinstance(source, Tractogram):
         yield source
     elif isinstance(source, str | PathLike):
-        try:
-            for arrays in iter_streamlines(source):
-                yield Tractogram(
-                    arrays.points,
-                    arrays.offsets,
-                    seed_index=arrays.seed_index,
-                    stop_reasons=arrays.stop_reasons,
-                    lengths_mm=arrays.lengths_mm,
-                    weights=arrays.weights,
-                )
-        except InvalidTractogramError as error:
-            raise FileError(f"{source}: {error}") from None
+        for arrays in iter_streamlines(source):
+            yield as_read(arrays, source)
     else:
         yield from source
 

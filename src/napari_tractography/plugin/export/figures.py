@@ -18,6 +18,7 @@ from superqt.utils import qimage_to_array
 
 from ...errors import FileError
 from ...files.paths import check_writable, written_whole
+from ...specs import parameter
 from ...units import MM, symbol
 from ..space.display import unit_of_layer
 from ..space.orientation_labels import LABEL_PIXELS, draw_label, edge_labels
@@ -26,7 +27,6 @@ from ..streamlines.layer import Streamlines
 from .screenshots import LARGEST_SIDE, canvas_picture
 
 CM_PER_INCH = 2.54
-BACKGROUNDS = ("white", "black", "transparent", "as on the screen")
 FONT_POINTS = 8.0
 LETTER_POINTS = 9.0
 CLEAR = 8  # of 255: what is more transparent is background
@@ -36,35 +36,55 @@ GRADIENT_FRACTION = 0.35
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What a figure is to be like.
+    """What a figure is to be like; the panel asks for it by the description of each field.
 
     Attributes
     ----------
-    width_cm : float
-    dpi : float
-        Pixels an inch.
-    background : str
-        One of :data:`BACKGROUNDS`.
-    crop : bool
-        Whether to cut it to what is drawn.
-    letters : bool
-        Whether to write at the edges which side of the body they look to.
     letter_colour : str
         "#rrggbb"; "" for black or white, whichever is seen.
-    scale_bar : bool
-        Where the picture has one scale: in slices, and in 3-D without perspective.
-    legend : bool
-        Of the colours of the streamlines that are shown.
     """
 
-    width_cm: float = 8.5
-    dpi: float = 300.0
-    background: str = "white"
-    crop: bool = True
-    letters: bool = True
-    letter_colour: str = ""
-    scale_bar: bool = True
-    legend: bool = True
+    width_cm: float = parameter(
+        8.5,
+        label="Width",
+        unit="cm",
+        minimum=1.0,
+        maximum=100.0,
+        increment=0.5,
+        help="Width on paper; a column of a journal is about 8.5 cm, a page 17 cm.",
+    )
+    dpi: float = parameter(
+        300.0,
+        label="Resolution",
+        unit="dpi",
+        minimum=30.0,
+        maximum=1200.0,
+        increment=50.0,
+        help="Pixels an inch; journals ask for 300.",
+    )
+    background: str = parameter(
+        "white",
+        label="Background",
+        choices=("white", "black", "transparent", "as on the screen"),
+        help="What is behind everything.",
+    )
+    crop: bool = parameter(
+        True,
+        label="Crop to content",
+        help="Cut the figure to what is drawn; otherwise it is the whole canvas.",
+    )
+    letters: bool = parameter(
+        True, label="Letters", help="Write R, L, A, P, S, I beside the picture."
+    )
+    letter_colour: str = parameter("", label="Letter colour", help="The colour of the letters.")
+    scale_bar: bool = parameter(
+        True,
+        label="Scale bar",
+        help="Draw a bar of so many mm, in slices and in 3-D without perspective.",
+    )
+    legend: bool = parameter(
+        True, label="Legend", help="Say what the colours of the streamlines mean."
+    )
 
     @property
     def width_px(self) -> int:

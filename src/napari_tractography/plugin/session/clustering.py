@@ -9,10 +9,9 @@ from __future__ import annotations
 import logging
 import weakref
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
-from napari.qt.threading import thread_worker
 from numpy.typing import NDArray
 from psygnal import Signal
 from qtpy.QtCore import QTimer
@@ -21,6 +20,7 @@ from ...maps.clusters import Clusters, cluster
 from ...tractogram import Tractogram
 from ..streamlines.colouring import VALUES
 from ..streamlines.layer import Streamlines
+from .bundles import workers
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Clustering:
         self._wanted: Tractogram | None = None  # what the layer draws
         self._found: Found | None = None
         self._failed: tuple[Tractogram, float] | None = None  # as in Found
-        self._worker: Any = None
+        self._is_working = False
         self._delay = QTimer()
         self._delay.setSingleShot(True)
         self._delay.setInterval(DELAY_MS)
@@ -76,7 +76,7 @@ class Clustering:
     @property
     def is_busy(self) -> bool:
         """Whether a result is on the way."""
-        return self._worker is not None or self._delay.isActive()
+        return self._is_working or self._delay.isActive()
 
     def colour(self, layer: Streamlines, distance_mm: float) -> None:
         """Colour a layer by cluster from now on."""
@@ -118,14 +118,15 @@ class Clustering:
     def _begin(self) -> None:
         self._delay.stop()
         wanted, distance_mm = self._wanted, self._distance_mm
-        if self._worker is not None or wanted is None or self._has_failed:
+        if self._is_working or wanted is None or self._has_failed:
             return  # _on_finished begins what is wanted then
-        worker = _find(wanted, distance_mm)
-        worker.returned.connect(self._on_found)
-        worker.errored.connect(lambda error: self._on_error(error, wanted, distance_mm))
-        worker.finished.connect(self._on_finished)
-        self._worker = worker
-        worker.start()
+        self._is_working = True
+        workers.call(
+            partial(_find, wanted, distance_mm),
+            returned=self._on_found,
+            errored=lambda error: self._on_error(error, wanted, distance_mm),
+            finished=self._on_finished,
+        )
 
     def _on_found(self, found: Found) -> None:
         layer = self.layer
@@ -157,14 +158,13 @@ class Clustering:
         return found.drawn is self._wanted and found.distance_mm == self._distance_mm
 
     def _on_finished(self) -> None:
-        self._worker = None
+        self._is_working = False
         if self.layer is None or self._delay.isActive():
             return
         if self._found is None or not self._is_new(self._found):
             self._begin()
 
 
-@thread_worker(ignore_errors=True)  # type: ignore[untyped-decorator]  # _on_error tells them
 def _find(drawn: Tractogram, distance_mm: float) -> Found:
     clusters = cluster(drawn, distance_mm=distance_mm)
     return Found(drawn, distance_mm, clusters, clusters.labels(drawn))

@@ -7,7 +7,7 @@ and goes to the session. Called by the panel.
 from __future__ import annotations
 
 import time
-from typing import Any
+from functools import partial
 
 from psygnal import Signal
 from qtpy.QtCore import QTimer
@@ -16,6 +16,7 @@ from ...errors import TractographyError
 from ...tractogram import Tractogram
 from ..layers.opening import FodOpening
 from ..streamlines.layer import Streamlines
+from .bundles import workers
 from .bundles.state import BundleState
 from .previews import Pace
 from .runs import Failure, Finished, Run, work
@@ -72,7 +73,7 @@ class RunControl:
         self._is_full_due = False  # whether all is tracked once the preview under way is shown
         self._is_waiting = False  # whether a change was not followed, to keep edits by hand
         self._awaited: FodOpening | None = None  # a run begins when this has been read
-        self._workers: set[Any] = set()
+        self._working: set[Run] = set()  # whose threads have not ended
         self._settle = QTimer()
         self._settle.setSingleShot(True)
         self._settle.setInterval(SETTLE_MS)
@@ -96,7 +97,7 @@ class RunControl:
     @property
     def n_workers(self) -> int:
         """Number of threads that have not ended, those of runs that were given up included."""
-        return len(self._workers)
+        return len(self._working)
 
     @property
     def settle_ms(self) -> int:
@@ -148,11 +149,12 @@ class RunControl:
             self._changed_at = 0.0
         self.current = run
         self._is_outdated = self._is_full = self._is_waiting = False
-        worker = work(run)
-        worker.yielded.connect(lambda item: self._on_yield(run, item))
-        worker.finished.connect(lambda: self._on_worker_done(run, worker))
-        self._workers.add(worker)
-        worker.start()
+        self._working.add(run)
+        workers.iterate(
+            partial(work, run),
+            yielded=partial(self._on_yield, run),
+            finished=partial(self._on_worker_done, run),
+        )
         self.started.emit(run)
         return run
 
@@ -312,8 +314,8 @@ class RunControl:
 
     # -- what arrives --------------------------------------------------------------------------
 
-    def _on_worker_done(self, run: Run, worker: Any) -> None:
-        self._workers.discard(worker)
+    def _on_worker_done(self, run: Run) -> None:
+        self._working.discard(run)
         if self._ending is run:  # it failed after it was cancelled
             self._ending = None
         if self.current is run:  # it ended without a result

@@ -11,8 +11,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from napari.qt.threading import thread_worker
-
 from ...errors import TractographyError
 from ...tracking import kernels
 from ...tracking.cpu import run as cpu
@@ -108,7 +106,6 @@ class Run:
         self.n_points_shown = self.n_points
 
 
-@thread_worker  # type: ignore[untyped-decorator]
 def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
     """Track in a thread: yields chunks, then Finished; a Failure instead of raising."""
     request = run.request

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import imageio.v3 as imageio
+import pytest
 from hands import lie_still
-from qtpy.QtWidgets import QFileDialog
+from qtpy.QtWidgets import QFileDialog, QLabel
+
+from napari_tractography.plugin.panel.display.figure_dialog import OptionsDialog
+from napari_tractography.plugin.panel.widgets.controls import set_values
 
 
 def test_no_option_is_cut_off_where_the_panel_is_as_narrow_as_it_gets(
@@ -63,4 +68,70 @@ def test_a_screenshot_that_cannot_be_written(
         (note,) = notes
         assert note.startswith("error: ")
         assert Path(name).parts[0] in note
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool, Path | str], list[str]]:
+    """Answer dialogs of options, and where to; returns what the dialogs show."""
+
+    def answer(accepted: bool, path: Path | str) -> list[str]:
+        asked: list[str] = []
+
+        def run(dialog: OptionsDialog) -> int:
+            asked.extend(
+                each.text() for each in dialog.findChildren(QLabel) if each.isVisibleTo(dialog)
+            )
+            (dialog.accept if accepted else dialog.reject)()
+            return dialog.result()
+
+        monkeypatch.setattr(OptionsDialog, "exec", run)
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *args: (str(path), ""))
+        return asked
+
+    return answer
+
+
+def test_a_figure_is_as_large_as_was_asked_for(
+    open_window: Any, cross: Any, tmp_path: Path, notes: list[str], answer: Any
+) -> None:
+    panel = open_window(cross)
+    path = tmp_path / "figure.png"
+    values = {"figure_width_cm": 5.08, "figure_dpi": 150.0, "figure_background": "black"}
+    set_values(panel.pictures.figure_controls, values)
+    asked = answer(True, path)
+    panel.pictures.figure_button.click()
+    assert {"Width (cm)", "Resolution (dpi)", "Letter colour"} <= set(asked)
+    picture = imageio.imread(path)
+    assert picture.shape[1] == 300
+    assert picture[0, 0].tolist()[:3] == [0, 0, 0]
+    assert notes == [f"info: Saved the figure to {path}: 5.08 cm at 150 dpi."]
+
+
+def test_a_figure_that_is_not_wanted_or_cannot_be_written(
+    open_window: Any, cross: Any, tmp_path: Path, notes: list[str], answer: Any
+) -> None:
+    panel = open_window(cross)
+    for accepted, path in ((False, tmp_path / "a.png"), (True, "")):
+        answer(accepted, path)
+        panel.pictures.ask_figure()
+    assert notes == []
+    answer(True, tmp_path / "nowhere" / "a.png")
+    panel.pictures.ask_figure()
+    (note,) = notes
+    assert note.startswith("error: ")
+    assert "nowhere" in note
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_options_stay_with_the_panel_when_a_dialog_is_closed(
+    open_window: Any, answer: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    panel = open_window()
+    asked = answer(False, tmp_path / "turn.gif")
+    panel.pictures.ask_movie()
+    assert {"Length (s)", "Width (px)", "Letters"} <= set(asked)
+    for control in panel.pictures.kept_controls:
+        assert control.native.window() is panel.window(), control.name
+    assert notes == []
     assert not list(tmp_path.iterdir())

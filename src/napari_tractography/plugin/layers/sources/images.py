@@ -19,7 +19,7 @@ from ....fields.images import ImageSource
 from ....fields.odfs import LARGEST, SMALLEST
 from ....fod import Fod
 from ....grid import Grid
-from ....specs import ParameterSpec
+from ....specs import ParameterSpec, parameter, specs_of
 from ....units import MM_IN, VOXEL
 from ...space.display import (
     NAPARI_UNITS,
@@ -44,11 +44,14 @@ NAME = "Worked out"
 COLOUR = "#56b4e9"
 OPACITY = 0.25
 
-IMAGE_SPECS = (
-    ParameterSpec(
-        name="sigma_vox",
+
+@dataclass(frozen=True, slots=True)
+class ImageSettings:
+    """How fibres are found in an image."""
+
+    sigma_vox: float = parameter(
+        1.0,
         label="Noise scale",
-        default=1.0,
         unit="voxels",
         minimum=0.5,
         maximum=20.0,
@@ -56,11 +59,10 @@ IMAGE_SPECS = (
         slider=(0.5, 5.0),
         help="What is smaller is smoothed away before gradients are taken: about the radius of the "
         "thinnest fibres that are seen.",
-    ),
-    ParameterSpec(
-        name="rho_vox",
+    )
+    rho_vox: float = parameter(
+        3.0,
         label="Integration scale",
-        default=3.0,
         unit="voxels",
         minimum=1.0,
         maximum=50.0,
@@ -68,15 +70,17 @@ IMAGE_SPECS = (
         slider=(1.0, 15.0),
         help="Over how far orientations are averaged. Larger is smoother, and rounds what turns "
         "more quickly.",
-    ),
-    ParameterSpec(
-        name="fibres",
+    )
+    fibres: str = parameter(
+        ANY,
         label="Fibres",
-        default=ANY,
         choices=tuple(FIBRES),
         help="Whether only what is brighter, or darker, than its surroundings counts as fibre.",
-    ),
-)
+    )
+    tissue: Layer | None = None  # only where it is not zero there are fibres
+
+
+IMAGE_SPECS = specs_of(ImageSettings)
 ODF_SPEC = ParameterSpec(
     name="odf_voxels",
     label="ODF blocks",
@@ -88,26 +92,6 @@ ODF_SPEC = ParameterSpec(
     help="Edge length of the blocks whose orientations become one ODF: large enough for all "
     "directions that cross, small enough for what turns.",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ImageSettings:
-    """How fibres are found in an image.
-
-    Attributes
-    ----------
-    sigma_vox, rho_vox : float
-        Noise scale and integration scale, voxels.
-    fibres : str
-        One of :data:`FIBRES`.
-    tissue : Layer, optional
-        Only where it is not zero there are fibres.
-    """
-
-    sigma_vox: float = 1.0
-    rho_vox: float = 3.0
-    fibres: str = ANY
-    tissue: Layer | None = None
 
 
 def image_layers(layers: Iterable[Layer]) -> list[Layer]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from qtpy.QtWidgets import QDialog, QDialogButtonBox, QLabel, QVBoxLayout, QWidget
 
-from ....parameters import ParameterSpec
-from ...export.figures import BACKGROUNDS, Figure
+from ....specs import ParameterSpec, specs_of
+from ...export.figures import Figure
 from ..widgets.controls import form, values_of
 
-_DEFAULT = Figure()
 AUTOMATIC = "black or white"
 LETTER_COLOURS = {
     AUTOMATIC: "",
@@ -22,67 +22,15 @@ LETTER_COLOURS = {
     "red": "#d62728",
 }
 
-FIGURE_SPECS = (
-    ParameterSpec(
-        name="figure_width_cm",
-        label="Width",
-        default=_DEFAULT.width_cm,
-        unit="cm",
-        minimum=1.0,
-        maximum=100.0,
-        increment=0.5,
-        help="Width on paper; a column of a journal is about 8.5 cm, a page 17 cm.",
-    ),
-    ParameterSpec(
-        name="figure_dpi",
-        label="Resolution",
-        default=_DEFAULT.dpi,
-        unit="dpi",
-        minimum=30.0,
-        maximum=1200.0,
-        increment=50.0,
-        help="Pixels an inch; journals ask for 300.",
-    ),
-    ParameterSpec(
-        name="figure_background",
-        label="Background",
-        default=_DEFAULT.background,
-        choices=BACKGROUNDS,
-        help="What is behind everything.",
-    ),
-    ParameterSpec(
-        name="figure_crop",
-        label="Crop to content",
-        default=_DEFAULT.crop,
-        help="Cut the figure to what is drawn; otherwise it is the whole canvas.",
-    ),
-    ParameterSpec(
-        name="figure_letters",
-        label="Letters",
-        default=_DEFAULT.letters,
-        help="Write R, L, A, P, S, I beside the picture.",
-    ),
-    ParameterSpec(
-        name="figure_letter_colour",
-        label="Letter colour",
-        default=AUTOMATIC,
-        choices=tuple(LETTER_COLOURS),
-        help="The colour of the letters.",
-    ),
-    ParameterSpec(
-        name="figure_scale_bar",
-        label="Scale bar",
-        default=_DEFAULT.scale_bar,
-        help="Draw a bar of so many mm, in slices and in 3-D without perspective.",
-    ),
-    ParameterSpec(
-        name="figure_legend",
-        label="Legend",
-        default=_DEFAULT.legend,
-        help="Say what the colours of the streamlines mean.",
-    ),
-)
 
+def _figure_spec(spec: ParameterSpec) -> ParameterSpec:
+    """Return what the panel calls an option of figures: it keeps all kinds of options together."""
+    if spec.name == "letter_colour":
+        spec = replace(spec, default=AUTOMATIC, choices=tuple(LETTER_COLOURS))
+    return replace(spec, name=f"figure_{spec.name}")
+
+
+FIGURE_SPECS = tuple(_figure_spec(spec) for spec in specs_of(Figure))
 MOVIE_SPECS = (
     ParameterSpec(
         name="movie_seconds",

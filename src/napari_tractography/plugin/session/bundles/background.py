@@ -8,14 +8,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from napari.qt.threading import thread_worker
 from psygnal import Signal
 from qtpy.QtCore import QTimer
 
 from ....errors import TractographyError
 from ....files.paths import GivenUpError
+from . import workers
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,6 @@ class Background:
     def __init__(self) -> None:
         self._task: _Task | None = None
         self._text = ""
-        self._workers: set[Any] = set()
         self._poll = QTimer()
         self._poll.setInterval(POLL_MS)
         self._poll.timeout.connect(self._tell)
@@ -74,13 +74,13 @@ class Background:
         self._give_up()
         task = self._task = _Task()
         self._text = text
-        worker = _do(work, task)
-        worker.returned.connect(lambda found: self._on_returned(task, found, done))
-        worker.errored.connect(lambda error: self._on_error(task, error))
-        worker.finished.connect(lambda: self._on_finished(worker, task))
-        self._workers.add(worker)
         self._poll.start()
-        worker.start()
+        workers.call(
+            partial(_do, work, task),
+            returned=lambda found: self._on_returned(task, found, done),
+            errored=partial(self._on_error, task),
+            finished=partial(self._on_finished, task),
+        )
         self._tell()
 
     def cancel(self) -> None:
@@ -111,8 +111,7 @@ class Background:
             self._end()
             self.failed.emit(f"{self._text}: {error}")
 
-    def _on_finished(self, worker: Any, task: _Task) -> None:
-        self._workers.discard(worker)
+    def _on_finished(self, task: _Task) -> None:
         if task is self._task:  # superqt keeps some errors to itself
             self._end()
 
@@ -125,7 +124,6 @@ class _GaveUp:
     """The result of work that was no longer wanted."""
 
 
-@thread_worker(ignore_errors=True)  # type: ignore[untyped-decorator]  # _on_error tells them
 def _do(work: Callable[[Advance], Any], task: _Task) -> Any:
     try:
         return work(task.advance)

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
-from napari.qt.threading import thread_worker
 from psygnal import Signal
 
 from ....errors import TractographyError
 from ....files.paths import GivenUpError
 from ....maps.measures.chunks import blocks_of
 from ....tractogram import Tractogram
+from . import workers
 
 logger = logging.getLogger(__name__)
 
@@ -84,10 +85,11 @@ class Measuring:
         """
         self.give_up()
         watch = self.watch = Watch(n_total)
-        worker = _work(work, watch)
-        worker.returned.connect(lambda outcome: self._on_returned(watch, outcome, done))
         self.started.emit()
-        worker.start()
+        workers.call(
+            partial(_work, work, watch),
+            returned=lambda outcome: self._on_returned(watch, outcome, done),
+        )
 
     def give_up(self) -> None:
         """Give up what is under way."""
@@ -118,7 +120,6 @@ class Outcome(NamedTuple):
     error: Exception | None
 
 
-@thread_worker  # type: ignore[untyped-decorator]
 def _work(work: Callable[[Watch], Any], watch: Watch) -> Outcome:
     try:
         return Outcome(work(watch), None)

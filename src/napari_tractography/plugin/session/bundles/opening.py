@@ -10,11 +10,11 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from napari.layers import Layer
-from napari.qt.threading import thread_worker
 from psygnal import Signal
 
 from ....bundles import Bundle, Source
@@ -35,6 +35,7 @@ from ...streamlines.layer import Streamlines
 from ..requests import Request
 from ..seeding import SeedBetween, SeedFod, Seeding, SeedInterface, SeedMask, SeedSpheres
 from ..session import Session
+from . import workers
 from .listing import BundleList
 from .state import COLOURS, BundleState, Given
 
@@ -96,17 +97,15 @@ class Opening:
         self.cancelled = threading.Event()
         self._states = {state.name: state for state in bundles.bundles}
         self._fods = dict(fods)
-        self._worker: Any = None
 
     def start(self) -> None:
         """Begin; `ended` is emitted at the end."""
         self.is_under_way = True
         session = self.bundles.session
         execution = session.execution
-        self._worker = _track(self, execution)
-        self._worker.yielded.connect(self._on_made)
-        self._worker.finished.connect(self._on_finished)
-        self._worker.start()
+        workers.iterate(
+            partial(_track, self, execution), yielded=self._on_made, finished=self._on_finished
+        )
 
     def cancel(self) -> None:
         """Track no more; bundles without streamlines keep their seeds and regions."""
@@ -186,7 +185,6 @@ class Opening:
         return "\n".join([proven, *self.problems])
 
 
-@thread_worker(ignore_errors=True)  # type: ignore[untyped-decorator]
 def _track(opening: Opening, execution: Execution) -> Iterator[Made]:
     bundles = list(opening.project.bundles.values())
     yield Made(bundles[0].name, 0.0)

@@ -136,12 +136,5 @@ def _in_seed_order(parts: list[Tractogram]) -> Tractogram:
     if len(parts) < 2:
         return whole
     ordered = whole[np.argsort(whole.seed_index, kind="stable")]
-    return Tractogram(
-        ordered.points,
-        ordered.offsets,
-        seed_index=ordered.seed_index,
-        stop_reasons=ordered.stop_reasons,
-        lengths_mm=ordered.lengths_mm,
-        tally=whole.tally,
-        n_seeds=whole.n_seeds,
-    )
+    ordered.tally, ordered.n_seeds = whole.tally, whole.n_seeds
+    return ordered

@@ -1,0 +1,95 @@
+"""The list of bundles in the panel: its context menu, keys and colours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QColor
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QColorDialog
+
+from napari_tractography.phantoms import phantom_seeds_mm
+
+NAMES = ["one", "two", "three"]
+
+
+@pytest.fixture
+def panel(open_model: Any, cross: Any) -> Any:
+    """Three bundles of a seed each, of which the second is active; none is tracked."""
+    panel = open_model(cross)
+    panel.bundles.rename(panel.bundles.active, NAMES[0])
+    panel.session.add_seeds_mm(phantom_seeds_mm("cross")[:1])
+    for name in NAMES[1:]:
+        panel.bundles.add(name)
+        panel.session.add_seeds_mm(phantom_seeds_mm("cross")[1:])
+    panel.bundles.activate(panel.bundles.bundles[1])
+    return panel
+
+
+def names(panel: Any) -> list[str]:
+    return [bundle.name for bundle in panel.bundles.bundles]
+
+
+def press(panel: Any, key: Qt.Key, *modifiers: Qt.KeyboardModifier) -> None:
+    held = Qt.KeyboardModifier.NoModifier
+    for modifier in modifiers:
+        held |= modifier
+    QTest.keyClick(panel.bundle_list.table, key, held)
+
+
+def test_keys_reorder_delete_and_undo(panel: Any) -> None:
+    ctrl = Qt.KeyboardModifier.ControlModifier
+    press(panel, Qt.Key.Key_Up, ctrl)
+    assert names(panel) == ["two", "one", "three"]
+    press(panel, Qt.Key.Key_Down, ctrl)
+    press(panel, Qt.Key.Key_Down, ctrl)
+    assert names(panel) == ["one", "three", "two"]
+    press(panel, Qt.Key.Key_Delete)
+    assert names(panel) == ["one", "three"]
+    press(panel, Qt.Key.Key_Z, ctrl)
+    assert names(panel) == ["one", "three", "two"]
+    press(panel, Qt.Key.Key_Y, ctrl)
+    assert names(panel) == ["one", "three"]
+
+
+def test_space_closes_and_opens_the_eye_of_a_row(panel: Any) -> None:
+    active = panel.bundles.active
+    panel.session.ensure_streamlines_layer()
+    assert active.is_visible
+    press(panel, Qt.Key.Key_Space)
+    assert [bundle.is_visible for bundle in panel.bundles.bundles] == [True, False, True]
+    press(panel, Qt.Key.Key_Space)
+    assert active.is_visible
+
+
+def test_the_menu_does_what_its_entries_say(panel: Any) -> None:
+    def entries() -> dict[str, Any]:
+        panel.menu_kept = panel.bundle_list.menu()  # it goes with its entries
+        return {entry.text(): entry for entry in panel.menu_kept.actions() if entry.text()}
+
+    first = entries()
+    assert first["Move up"].isEnabled()
+    assert not first["Redo"].isEnabled()
+    first["Move up"].trigger()
+    assert names(panel) == ["two", "one", "three"]
+    assert not entries()["Move up"].isEnabled()
+    entries()["Duplicate"].trigger()
+    assert len(names(panel)) == 4
+    entries()["Delete"].trigger()
+    entries()["Undo"].trigger()
+    assert len(names(panel)) == 4
+    entries()["Redo"].trigger()
+    assert len(names(panel)) == 3
+
+
+def test_a_colour_is_taken_where_one_is_chosen(panel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = panel.bundles.bundles[2]
+    before, chosen = other.colour, [QColor(), QColor("#123456")]
+    monkeypatch.setattr(QColorDialog, "getColor", lambda *args: chosen.pop(0))
+    panel.bundle_list.ask_colour(other)  # it was cancelled
+    assert other.colour == before
+    panel.bundle_list.ask_colour(other)
+    assert other.colour == "#123456"
+    assert panel.bundles.active is other

@@ -1,0 +1,103 @@
+"""The kernel with counters compiled in, run by itself: prints what steps cost as JSON.
+
+The counters stand in front of functions of the kernel, which look them up when they are compiled:
+that must not happen in a process that tracks, so this one is a program. ``progress``, which the
+kernel keeps its own counts in, has room for more here.
+
+    python counted_kernel.py '[{"n_voxels": 26, "n_seeds": 40, "max_length_mm": 10}]'
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+from plans import plan_of
+from toys import lobes
+
+from napari_tractography.compiling import inlined
+from napari_tractography.fod import Fod
+from napari_tractography.parameters import TrackingParameters
+from napari_tractography.seeds import Seeds
+from napari_tractography.tracking.codes import UNFILLED_BITS
+from napari_tractography.tracking.cpu import cells, draw, run
+from napari_tractography.tracking.cpu.lanes import N_LANES
+from napari_tractography.tracking.plan import Plan
+
+PARAMETERS = TrackingParameters(step_mm=0.5, max_angle_deg=30.0)
+N_OWN = 8  # counts of the kernel's own
+CELLS, LOOK_UPS, PASSES, LOOKS_AROUND = range(N_OWN, N_OWN + 4)
+find_rows, interpolate = cells.find_rows, cells.interpolate
+random_words, reconsider = draw.random_words, draw.reconsider
+new_lane_state = run.new_lane_state
+
+
+@inlined
+def counted_find_rows(field, state, n, lane):
+    state.progress[CELLS] += 1
+    find_rows(field, state, n, lane)
+
+
+@inlined
+def counted_interpolate(field, state, n, lane):
+    state.progress[LOOK_UPS] += 1
+    interpolate(field, state, n, lane)
+
+
+@inlined
+def counted_random_words(settings, state, block):
+    state.progress[PASSES] += 1
+    return random_words(settings, state, block)
+
+
+@inlined
+def counted_reconsider(field, settings, scratch, state, n, lane):
+    state.progress[LOOKS_AROUND] += 1
+    return reconsider(field, settings, scratch, state, n, lane)
+
+
+def with_more_progress(*args: int, **kwargs: int) -> Any:
+    state = new_lane_state(*args, **kwargs)
+    assert len(state.progress) == N_OWN
+    return state._replace(progress=np.zeros(N_OWN + 4, np.int64))
+
+
+def put_in() -> None:
+    cells.find_rows, cells.interpolate = counted_find_rows, counted_interpolate
+    draw.random_words, draw.reconsider = counted_random_words, counted_reconsider
+    run.new_lane_state = with_more_progress
+
+
+def plan_of_bundle(n_voxels: int, n_seeds: int, **changes: float) -> Plan:
+    """Fibres along x in n x n x n voxels, all alike, and seeds in the middle."""
+    values = np.broadcast_to(lobes(np.array([1.0, 0, 0]), 2), (n_voxels, n_voxels, n_voxels, 6))
+    fod = Fod(values, np.eye(4))
+    seeds = Seeds.in_sphere(fod.grid.to_mm([(n_voxels - 1) / 2] * 3), 2.0, n_seeds)
+    return plan_of(fod, seeds, PARAMETERS.replace(**changes))
+
+
+def work_of(n_voxels: int, n_seeds: int, **changes: float) -> dict[str, Any]:
+    """Return the digest, and counts: of steps, of filled rows, and the others a step."""
+    plan = plan_of_bundle(n_voxels, n_seeds, **changes)
+    buffers = run.ThreadBuffers()
+    tracked, _ = run.track_range(plan, 0, n_seeds, np.zeros(1, np.uint8), buffers)
+    assert buffers.state is not None
+    counts = buffers.state.progress
+    n_steps = tracked.n_points - len(tracked)
+    bounds = plan.field.coefficients[:-1, plan.field.values.shape[1]]
+    return {
+        "digest": tracked.digest(),
+        "n_steps": n_steps,
+        "n_filled": int((bounds != UNFILLED_BITS).sum()),
+        "cells": counts[CELLS] / n_steps,
+        "look_ups": counts[LOOK_UPS] / n_steps,
+        "draws": N_LANES * counts[PASSES] / n_steps,
+        "looks_around": counts[LOOKS_AROUND] / n_steps,
+    }
+
+
+if __name__ == "__main__":
+    put_in()
+    print(json.dumps([work_of(**case) for case in json.loads(sys.argv[1])]))
