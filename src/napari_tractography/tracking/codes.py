@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import directions, parameters
+from ..buffers import aligned
 from ..philox import Purpose
 from ..stop import StopReason
 
@@ -280,19 +281,19 @@ class Scratch(NamedTuple):
 def new_scratch(n_points: int, n_padded: int, n_lanes: int) -> Scratch:
     """Allocate the scratch of one thread, for so many directions at most, and so many lanes."""
     return Scratch(
-        amplitudes=np.zeros(n_points, np.float32),
-        peak=np.zeros(4, np.float32),
-        mixed=np.zeros(n_padded, np.float32),
-        halves=np.zeros(n_padded, np.uint16),
-        tried=np.zeros((4, n_lanes), np.float32),
-        lane_amplitudes=np.zeros((n_points, n_lanes), np.float32),
-        turned=np.zeros((n_padded, n_lanes), np.float32),
-        climbs=np.zeros((CLIMB_PARTS, n_lanes), np.float32),
-        climb_rows=np.zeros((n_lanes, CLIMB_PARTS), np.float32),
-        more_climb_rows=np.zeros((n_lanes, CLIMB_PARTS), np.float32),
-        more_climbs=np.zeros((CLIMB_PARTS, n_lanes), np.float32),
-        climbers=np.zeros(n_lanes, np.int64),
-        rows=np.zeros((n_lanes, n_padded), np.float32),
+        amplitudes=aligned(n_points, np.float32),
+        peak=aligned(4, np.float32),
+        mixed=aligned(n_padded, np.float32),
+        halves=aligned(n_padded, np.uint16),
+        tried=aligned((4, n_lanes), np.float32),
+        lane_amplitudes=aligned((n_points, n_lanes), np.float32),
+        turned=aligned((n_padded, n_lanes), np.float32),
+        climbs=aligned((CLIMB_PARTS, n_lanes), np.float32),
+        climb_rows=aligned((n_lanes, CLIMB_PARTS), np.float32),
+        more_climb_rows=aligned((n_lanes, CLIMB_PARTS), np.float32),
+        more_climbs=aligned((CLIMB_PARTS, n_lanes), np.float32),
+        climbers=aligned(n_lanes, np.int64),
+        rows=aligned((n_lanes, n_padded), np.float32),
         box=np.full(6, -(2**40)),  # no voxels yet
-        box_bound=np.zeros(2, np.float32),
+        box_bound=aligned(2, np.float32),
     )
