@@ -13,19 +13,20 @@ from ...compiling import inlined
 from ..codes import EVERYWHERE, LOW_AMPLITUDE, LOW_PROBABILITY, PURPOSE_START, SAME, SHARP_TURN
 from .cells import find_rows_of, mean_amplitude
 from .draw import arrive, draw_starts, find_peak, little_in_cone, positive
-from .lanes import AWAY, EXPECTED, N_LANES, SETTLED, booleans_of, load, load_from
+from .lanes import AWAY, CLIMBING, EXPECTED, N_LANES, SETTLED, booleans_of, load, load_from
 from .llvm import bits_of, count_bits, lowest_bit, select
 from .memory import store
 from .sphere.ascent import AMPLITUDE, X, Y, Z, climb_side_by_side
 from .sphere.evaluation import values_of_lanes
 from .sphere.peaks import climb, value_at
-from .sphere.search import begin_climbs, largest_in_cones, look_around
+from .sphere.search import begin_climbs_of, largest_in_cones, look_around
 
 BIT, NONE = np.uint32(1), np.uint32(0)
 ZERO, HALF = np.float32(0), np.float32(0.5)
 ENOUGH = (
     3 * N_LANES // 4
 )  # lanes that wait until they are searched for together, while others go on
+STEPS_AT_ONCE = 3  # of a climb, before lanes that are done step on
 
 
 @inlined
@@ -65,22 +66,28 @@ def nearest_peak_directions(field, settings, scratch, state, n, drawing):
     if not work:
         return chosen, ended
     ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
+    climbs, new = scratch.climbs, work & ~np.uint32(state.progress[CLIMBING])
+    if new:
+        value = values_of_lanes(field.shifts, state.coefficients, ux, uy, uz)
+        begin_climbs_of(climbs, new, ux, uy, uz, value)
+    done = climb_side_by_side(
+        field.shifts, state.coefficients, climbs, EVERYWHERE, ZERO, work, STEPS_AT_ONCE
+    )
+    state.progress[CLIMBING] = np.int64(work & ~done)
+    if not done:
+        return chosen, ended
     little = NONE
     if field.allowed.size:
-        little = little_in_cones(field, settings, scratch, state, n, work)
+        little = little_in_cones(field, settings, scratch, state, n, done)
     elif settings.min_probability > ZERO:
         _, _, _, _, mean = look_around(
             field.shifts, state.coefficients, scratch, field.look_points, ux, uy, uz
         )
-        little = little_of(field, settings, scratch, state, n, work, mean)
-    value = values_of_lanes(field.shifts, state.coefficients, ux, uy, uz)
-    climbs = scratch.climbs
-    begin_climbs(climbs, ux, uy, uz, ux, uy, uz, value)
-    climb_side_by_side(field.shifts, state.coefficients, climbs, EVERYWHERE, ZERO, work)
+        little = little_of(field, settings, scratch, state, n, done, mean)
     x, y, z = load_from(climbs, X), load_from(climbs, Y), load_from(climbs, Z)
-    sharp = work & bits_of(ux * x + uy * y + uz * z < settings.cone_cosine)
+    sharp = done & bits_of(ux * x + uy * y + uz * z < settings.cone_cosine)
     amplitude = positive(settings, load_from(climbs, AMPLITUDE))
-    return turn(settings, state, chosen, ended, work, x, y, z, amplitude, sharp, little)
+    return turn(settings, state, chosen, ended, done, x, y, z, amplitude, sharp, little)
 
 
 @inlined

@@ -139,8 +139,8 @@ class LaneState(NamedTuple):
 # has its direction already, those whose `coefficients` are of an earlier point, and of these the
 # ones whose `lane_rows` are, and those whose rows are on the way from memory; the number of seeds
 # begun and of points of streamlines that are done. SETTLED are lanes whose direction follows itself
-# as long as they stay in their voxel.
-BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, N_BEGUN, N_POINTS = range(8)
+# as long as they stay in their voxel, and CLIMBING those whose climb to a peak is under way.
+BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, N_BEGUN, N_POINTS = range(9)
 
 FLOATS = ("x", "y", "z", "ux", "uy", "uz", "length", "max_length", "bound")
 INTS = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
@@ -194,7 +194,7 @@ def new_lane_state(
         next_down=aligned((N_LANES, 2, n_includes + 1), np.int64),
         points=np.empty((N_LANES, 2 * n_points + 1, 3), np.float32),
         tissue=new_tissue_state(max_path),
-        progress=aligned(8, np.int64),
+        progress=aligned(9, np.int64),
     )
 
 
