@@ -29,7 +29,7 @@ CGROUPS_1 = ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
 
 
 def aligned(shape: int | tuple[int, ...], dtype: Any, value: Any = 0) -> NDArray[Any]:
-    """Return an array, filled with a value, that begins where a cache line does.
+    """Return an array that begins where a cache line does; `value` None leaves it as it is.
 
     A vector of 64 bytes that lies across two lines takes two loads.
     """
@@ -38,7 +38,8 @@ def aligned(shape: int | tuple[int, ...], dtype: Any, value: Any = 0) -> NDArray
     memory = np.empty(n_bytes + CACHE_LINE, np.uint8)
     first = -memory.ctypes.data % CACHE_LINE
     array = memory[first : first + n_bytes].view(dtype).reshape(shape)
-    array[...] = value
+    if value is not None:
+        array[...] = value
     return array
 
 

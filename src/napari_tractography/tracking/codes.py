@@ -169,6 +169,7 @@ class Field(NamedTuple):
     """The FOD, its cones and the mask, as kernels read them; see tables/."""
 
     voxel_rows: np.ndarray  # (x, y, z) int32
+    words: np.ndarray  # (n, 2) uint64: the same, for the CPU; see tables/builders.py
     values: np.ndarray  # (n_rows, n_coefficients) float32
     change: np.ndarray  # (n_coefficients, n_padded) float32
     coefficients: np.ndarray  # (n_rows + 1, n_padded) uint16: half floats; after them, the bound

@@ -130,6 +130,7 @@ def kernel_field(
     angle = parameters.max_angle_deg if reach_deg is None else reach_deg
     return codes.Field(
         voxel_rows=_read_only(table.voxel_rows),
+        words=_read_only(table.words),
         values=_read_only(table.values),
         change=table.change,
         coefficients=table.coefficients,

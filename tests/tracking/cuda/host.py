@@ -21,7 +21,7 @@ from napari_tractography.tracking.cuda.scheduler import (
     Sizing,
     run_devices,
 )
-from napari_tractography.tracking.tables.builders import aligned_rows
+from napari_tractography.buffers import aligned
 from napari_tractography.tractogram import Tractogram, tally_from_counts
 
 ENTRY = "host_entry.cpp"
@@ -73,7 +73,7 @@ def rows_of(library, field, block=7) -> dict[str, np.ndarray]:
     """The rows of a table, all of them filled by the kernel."""
     n_rows, n_padded = len(field.values), field.change.shape[1]
     arrays = {
-        "coefficients": aligned_rows(n_rows + 1, n_padded),
+        "coefficients": aligned((n_rows + 1, n_padded), np.uint16),
         "masses": np.zeros(n_rows + 1, np.float32),
         "values": np.ascontiguousarray(field.values),
         "change": np.ascontiguousarray(field.change),

@@ -24,7 +24,7 @@ from .lanes import (
     side_by_side,
     sum_of_positive,
 )
-from .llvm import bits_of, floors, largest_of, lowest_bit, select, to_ints
+from .llvm import bits_of, count_bits_of_64, floors, largest_of, lowest_bit, select, to_ints
 from .memory import (
     acquire,
     half_loader_from,
@@ -40,6 +40,7 @@ from .sphere.evaluation import value_at, values_at
 from .sphere.peaks import climb, cosine_of, largest_value
 
 BIT = np.uint32(1)
+ONE_BIT, NO_BITS = np.uint64(1), np.uint64(0)
 UNFILLED_BITS = np.uint16(codes.UNFILLED_BITS)  # for the bound of a row that is not filled yet
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
 load_some, load_halves = loader_from(PADDING), half_loader_from(PADDING)
@@ -158,17 +159,26 @@ def corner_weight(k, fx, fy, fz):
 
 
 @inlined
+def row_of(field, voxel):
+    """Return the row of a voxel, given in C order; that of zeros where there is no FOD."""
+    at = (voxel >> 6) << 1
+    bits, bit = number_at(field.words, at), ONE_BIT << np.uint64(voxel & 63)
+    row = np.int64(number_at(field.words, at + 1)) + count_bits_of_64(bits & (bit - ONE_BIT))
+    return select((bits & bit) != NO_BITS, row, np.int64(field.values.shape[0]))
+
+
+@inlined
 def ask_for_numbers(field, state, n, lane):
     """Ask for the numbers of the rows of a lane's cell: the voxel, or the eight voxels around."""
     _, ny, nz = field.voxel_rows.shape
     cells = state.cells
     first = (np.int64(cells[0, lane]) * ny + np.int64(cells[1, lane])) * nz
     first += np.int64(cells[2, lane])
-    prefetch_at(field.voxel_rows, first)
+    prefetch_at(field.words, (first >> 6) << 1)
     if n > 1:
-        prefetch_at(field.voxel_rows, first + nz)
-        prefetch_at(field.voxel_rows, first + ny * nz)
-        prefetch_at(field.voxel_rows, first + ny * nz + nz)
+        prefetch_at(field.words, (first + nz >> 6) << 1)
+        prefetch_at(field.words, (first + ny * nz >> 6) << 1)
+        prefetch_at(field.words, (first + ny * nz + nz >> 6) << 1)
 
 
 @inlined
@@ -215,15 +225,14 @@ def find_rows(field, state, n, lane):
     iy = np.int64(state.cells[1, lane])
     iz = np.int64(state.cells[2, lane])
     nx, ny, nz = field.voxel_rows.shape
-    voxels, none = field.voxel_rows, field.values.shape[0]
+    none = np.int64(field.values.shape[0])
     first = (ix * ny + iy) * nz + iz
     inside = ix >= 0 and iy >= 0 and iz >= 0 and ix + 1 < nx and iy + 1 < ny and iz + 1 < nz
     for k in range(n):
         dx, dy, dz = k >> 2, (k >> 1) & 1, k & 1
-        row = np.int64(-1)
+        row = none
         if inside or (0 <= ix + dx < nx and 0 <= iy + dy < ny and 0 <= iz + dz < nz):
-            row = np.int64(number_at(voxels, first + (dx * ny + dy) * nz + dz))
-        row = row if row >= 0 else none
+            row = row_of(field, first + (dx * ny + dy) * nz + dz)
         state.lane_rows[lane, k] = row
         begin = row * padded_length(field.shifts)
         for at in range(0, padded_length(field.shifts), CACHE_LINE):
