@@ -48,6 +48,9 @@ class Tractogram(Outcome):
     weights : (n_streamlines,) array_like, optional
         What each streamline stands for, such as the cross-sections of SIFT2; float32, from 0.
 
+    points_are_finite : bool
+        Whether that is known, and need not be looked at: that takes a twentieth of tracking.
+
     Raises
     ------
     InvalidTractogramError
@@ -82,6 +85,7 @@ class Tractogram(Outcome):
         tally: Mapping[StopReason, int] | None = None,
         n_seeds: int | None = None,
         weights: ArrayLike | None = None,
+        points_are_finite: bool = False,
     ) -> None:
         self._points: NDArray[np.float32] | None = np.ascontiguousarray(points, dtype=np.float32)
         self._origin: tuple[Tractogram, NDArray[np.int64]] | None = None  # of points not made yet
@@ -103,7 +107,8 @@ class Tractogram(Outcome):
             )
         # The extremes show NaN and infinity without a temporary as large as the points. Of a file
         # that is mapped into memory they would have to be read, all of them.
-        checked = self.points[:0] if isinstance(points, np.memmap) else self.points
+        is_known = points_are_finite or isinstance(points, np.memmap)
+        checked = self.points[:0] if is_known else self.points
         if checked.size and not np.isfinite((checked.min(), checked.max())).all():
             raise InvalidTractogramError(
                 f"{int((~np.isfinite(self.points)).any(axis=1).sum())} points are not finite; "
@@ -163,7 +168,7 @@ class Tractogram(Outcome):
             not in steps.
         """
         made = joined(parts, n_seeds)
-        return cls.empty() if made is None else cls(**made)
+        return cls.empty() if made is None else cls(**made, points_are_finite=True)
 
     @property
     def points(self) -> NDArray[np.float32]:

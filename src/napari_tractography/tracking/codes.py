@@ -181,6 +181,7 @@ class Field(NamedTuple):
     look_points: np.ndarray  # (4, n) float32: see tables/builders.py
     look_neighbours: np.ndarray  # (2 n + 1, N_AROUND) int32
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
+    mask_words: np.ndarray  # (n,) uint64: the same on the CPU, a bit a voxel
     # Of a cone given as a function; else all of them are empty.
     allowed: np.ndarray  # (n_directions, n_directions) uint8: which direction may follow which
     directions: np.ndarray  # (n_directions, 3) float32
@@ -194,6 +195,7 @@ class VectorField(NamedTuple):
     vectors: np.ndarray  # (n_rows, n) float32: see tables/vectors.py
     to_voxel: np.ndarray  # (3, 4) float32
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
+    mask_words: np.ndarray  # (n,) uint64: the same on the CPU, a bit a voxel
     is_tensor: bool
 
 

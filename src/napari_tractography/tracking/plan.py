@@ -22,7 +22,7 @@ from ..tissues import N_TISSUES, Tissues
 from . import codes
 from .cpu.vectors.field import BlockField
 from .tables.blocks import BlockTable
-from .tables.builders import cone_points, look_points, sphere_points
+from .tables.builders import bits_of_voxels, cone_points, look_points, sphere_points
 from .tables.data import FodTable
 from .tables.vectors import VectorTable
 
@@ -99,9 +99,7 @@ class Plan:
             self,
             positions_mm=host_array(self.positions_mm),
             given=host_array(self.given),
-            field=field._replace(
-                mask=_read_only(host_array(field.mask)),
-            ),
+            field=field._replace(**_mask_arrays(host_array(field.mask))),
             regions=regions._replace(voxels=host_array(regions.voxels)),
         )
 
@@ -141,7 +139,7 @@ def kernel_field(
         cone_points=cone_points(angle, table.lmax),
         look_points=look_points(angle, table.lmax)[0],
         look_neighbours=look_points(angle, table.lmax)[1],
-        mask=_read_only(np.zeros((0, 0, 0), np.uint8) if mask is None else mask),
+        **_mask_arrays(mask),
         allowed=_read_only(np.zeros((0, 0), np.uint8) if allowed is None else allowed),
         directions=_read_only(np.zeros((0, 3), np.float32) if no_cone else direction_set(n)),
         neighbours=_read_only(
@@ -156,7 +154,7 @@ def vector_field(table: VectorTable, mask: NDArray[np.uint8] | None = None) -> c
         voxel_rows=_read_only(table.voxel_rows),
         vectors=_read_only(table.vectors),
         to_voxel=table.to_voxel,
-        mask=_read_only(np.zeros((0, 0, 0), np.uint8) if mask is None else mask),
+        **_mask_arrays(mask),
         is_tensor=table.is_tensor,
     )
 
@@ -170,7 +168,7 @@ def block_field(table: BlockTable, mask: NDArray[np.uint8] | None = None) -> Blo
         touched=np.zeros(store.shape, np.uint8),
         vectors=store.vectors,
         to_voxel=table.to_voxel,
-        mask=_read_only(np.zeros((0, 0, 0), np.uint8) if mask is None else mask),
+        **_mask_arrays(mask),
         block_bits=store.block_bits,
         is_tensor=False,
     )
@@ -297,6 +295,14 @@ def _one_after_the_other(masks: Sequence[DeviceArray], on_gpu: bool) -> Any:
         voxels = library.concatenate([mask.ravel() for mask in near])
     synchronize(voxels)
     return voxels
+
+
+def _mask_arrays(mask: NDArray[np.uint8] | None) -> dict[str, NDArray[Any]]:
+    """Return what a field has of a mask, of which there may be none."""
+    if mask is None:
+        mask = np.zeros((0, 0, 0), np.uint8)
+    bits = bits_of_voxels(mask) if isinstance(mask, np.ndarray) else np.zeros(0, np.uint64)
+    return {"mask": _read_only(mask), "mask_words": _read_only(bits)}
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -115,6 +115,7 @@ class LaneState(NamedTuple):
     corner_weights: np.ndarray  # (8, N_LANES) float32: trilinear
     corner: np.ndarray  # (N_LANES,) int32: the corner nearest to the point
     lane_rows: np.ndarray  # (N_LANES, 8) int64
+    ahead: np.ndarray  # (N_LANES,) int32: that of a step straight on
     # The streamline.
     seed: np.ndarray  # (N_LANES,) int64: index of its seed in the block
     half: np.ndarray  # (N_LANES,) int64: which half is being tracked
@@ -144,7 +145,7 @@ BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, N_BEGUN, N_POINTS = rang
 
 FLOATS = ("x", "y", "z", "ux", "uy", "uz", "length", "max_length", "bound")
 INTS = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
-INTS += ("since_recorded", "reason", "next_voxel", "corner")
+INTS += ("since_recorded", "reason", "next_voxel", "corner", "ahead")
 WORDS = ("stream", "purpose", "n_tries")
 LONGS = ("seed", "half", "visited")
 NOWHERE = np.int32(-(2**31))  # the cell of no point

@@ -310,5 +310,6 @@ def _track(
         lengths_mm=lengths[kept],
         tally=tally_from_counts(tally),
         n_seeds=int(progress[N_BEGUN]) - int(progress[BUSY]).bit_count() - len(left),
+        points_are_finite=True,  # each is in a voxel of the image
     )
     return chunk, left

@@ -57,13 +57,19 @@ def build_table(fod: Fod) -> FodTable:
 
 def words_of(voxel_rows: NDArray[np.int32]) -> NDArray[np.uint64]:
     """Return `words` of a :class:`FodTable`, by the rows of its voxels, which ascend."""
-    n_words = -(-voxel_rows.size // WORD)
-    held = np.zeros((n_words, WORD), np.bool_)
-    held.ravel()[: voxel_rows.size] = voxel_rows.ravel() >= 0
-    words = aligned((n_words, 2), np.uint64)
-    words[:, 0] = np.packbits(held, axis=1, bitorder="little").view("<u8")[:, 0]
-    words[1:, 1] = np.cumsum(held.sum(axis=1))[:-1]
+    held = voxel_rows >= 0
+    bits = bits_of_voxels(held)
+    words = aligned((len(bits), 2), np.uint64)
+    words[:, 0] = bits
+    before = np.cumsum(held.ravel(), dtype=np.int32)[WORD - 1 :: WORD]
+    words[1:, 1] = before[: len(bits) - 1]
     return words
+
+
+def bits_of_voxels(volume: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a bit for each voxel in C order, the lowest first: 1 where a volume is not 0."""
+    bits = np.packbits(volume.ravel(), bitorder="little")
+    return np.pad(bits, (0, -len(bits) % 8)).view("<u8").astype(np.uint64, copy=False)
 
 
 def empty_rows(
