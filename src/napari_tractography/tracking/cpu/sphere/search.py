@@ -172,17 +172,14 @@ def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
     close = cosine_of(field.shifts, BESIDE)
     n_points, n_waiting = points.shape[1], 0
     for j in range(2 * n_points + 1):
+        # All neighbours are compared: to stop at the first that is higher was slower, as nobody
+        # can tell which it is.
         value = load_from(seen, j * N_LANES)
-        left = lanes & bits_of(value >= enough)
-        if not left:
-            continue
         most = value + ABREAST * (value - enough)
-        for i in range(0, N_AROUND, 2):
-            one = load_from(seen, np.uint64(neighbours[j, i]) * WIDTH)
-            other = load_from(seen, np.uint64(neighbours[j, i + 1]) * WIDTH)
-            left &= bits_of((one <= most) & (other <= most))
-            if not left:
-                break
+        stands_out = value >= enough
+        for i in range(N_AROUND):
+            stands_out &= load_from(seen, np.uint64(neighbours[j, i]) * WIDTH) <= most
+        left = lanes & bits_of(stands_out)
         if not left:
             continue
         along, across, up = ZERO, ZERO, ONE
