@@ -39,7 +39,7 @@ from .memory import (
 from .sphere.evaluation import value_at, values_at
 from .sphere.peaks import climb, cosine_of, largest_value
 
-BIT = np.uint32(1)
+BIT, NONE = np.uint32(1), np.uint32(0)
 ONE_BIT, NO_BITS = np.uint64(1), np.uint64(0)
 UNFILLED_BITS = np.uint16(codes.UNFILLED_BITS)  # for the bound of a row that is not filled yet
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
@@ -201,15 +201,22 @@ def leave_cell(field, state, n, lane):
 def leave_cells(field, state, n, moved):
     """Move a set of lanes to the cells of their last points."""
     vx, vy, vz = to_voxel(field.to_voxel, load(state.x), load(state.y), load(state.z))
-    half = HALF if n == 1 else ZERO
-    ix, iy, iz = to_ints(floors(vx + half)), to_ints(floors(vy + half)), to_ints(floors(vz + half))
-    jx, jy, jz = load(state.cells[0]), load(state.cells[1]), load(state.cells[2])
-    left = moved & bits_of((ix != jx) | (iy != jy) | (iz != jz))
+    ix, iy, iz = cells_of(n, vx, vy, vz)
+    left = moved & ~lanes_in(state.cells, ix, iy, iz)
     elsewhere = booleans_of(left)
-    store(state.cells[0], select(elsewhere, ix, jx))
-    store(state.cells[1], select(elsewhere, iy, jy))
-    store(state.cells[2], select(elsewhere, iz, jz))
+    store(state.cells[0], select(elsewhere, ix, load(state.cells[0])))
+    store(state.cells[1], select(elsewhere, iy, load(state.cells[1])))
+    store(state.cells[2], select(elsewhere, iz, load(state.cells[2])))
+    known = NONE
+    if n == 1:
+        known = left & lanes_in(state.cells_ahead, ix, iy, iz)
+        state.progress[EXPECTED] |= np.int64(known)
+        left &= ~known
     state.progress[AWAY] |= np.int64(left)
+    while known:
+        lane = lowest_bit(known)
+        known &= known - BIT
+        state.lane_rows[lane, 0] = state.rows_ahead[lane, 0]
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
@@ -217,14 +224,50 @@ def leave_cells(field, state, n, moved):
 
 
 @inlined
-def find_rows(field, state, n, lane):
+def cells_of(n, vx, vy, vz):
+    """Return the cells of voxel coordinates, of all lanes."""
+    half = HALF if n == 1 else ZERO
+    return to_ints(floors(vx + half)), to_ints(floors(vy + half)), to_ints(floors(vz + half))
+
+
+@inlined
+def lanes_in(cells, ix, iy, iz):
+    """Return the lanes whose cells are those given."""
+    jx, jy, jz = load(cells[0]), load(cells[1]), load(cells[2])
+    return bits_of((ix == jx) & (iy == jy) & (iz == jz))
+
+
+@inlined
+def look_ahead(field, settings, state, n, moved):
+    """Find the rows of where a set of lanes gets to by going straight on, and ask for them.
+
+    Most lanes do get there, or next to it, and memory has a whole pass to bring the rows. For
+    nearest voxels alone: eight rows for each position took longer than they saved.
+    """
+    step = settings.step
+    x = load(state.x) + step * load(state.ux)
+    y = load(state.y) + step * load(state.uy)
+    z = load(state.z) + step * load(state.uz)
+    vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
+    ix, iy, iz = cells_of(n, vx, vy, vz)
+    left = moved & ~(lanes_in(state.cells, ix, iy, iz) | lanes_in(state.cells_ahead, ix, iy, iz))
+    elsewhere = booleans_of(left)
+    store(state.cells_ahead[0], select(elsewhere, ix, load(state.cells_ahead[0])))
+    store(state.cells_ahead[1], select(elsewhere, iy, load(state.cells_ahead[1])))
+    store(state.cells_ahead[2], select(elsewhere, iz, load(state.cells_ahead[2])))
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        find_rows(field, state.cells_ahead, state.rows_ahead, n, lane)
+
+
+@inlined
+def find_rows(field, cells, rows, n, lane):
     """Find the rows of the cell of a lane, and ask for them.
 
     The last row of the table, of zeros, stands for voxels without an FOD.
     """
-    ix = np.int64(state.cells[0, lane])
-    iy = np.int64(state.cells[1, lane])
-    iz = np.int64(state.cells[2, lane])
+    ix, iy, iz = np.int64(cells[0, lane]), np.int64(cells[1, lane]), np.int64(cells[2, lane])
     nx, ny, nz = field.voxel_rows.shape
     none = np.int64(field.values.shape[0])
     first = (ix * ny + iy) * nz + iz
@@ -234,39 +277,16 @@ def find_rows(field, state, n, lane):
         row = none
         if inside or (0 <= ix + dx < nx and 0 <= iy + dy < ny and 0 <= iz + dz < nz):
             row = row_of(field, first + (dx * ny + dy) * nz + dz)
-        state.lane_rows[lane, k] = row
+        rows[lane, k] = row
         ask_for_row(field, row)
-
-
-@inlined
-def ask_ahead(field, settings, state, moved):
-    """Ask for the rows of the nearest voxels of where a set of lanes gets to by going straight on.
-
-    That is where most do get to, or next to it. With eight rows for each position it takes longer
-    than it saves.
-    """
-    step = settings.step
-    x = load(state.x) + step * load(state.ux)
-    y = load(state.y) + step * load(state.uy)
-    z = load(state.z) + step * load(state.uz)
-    vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
-    ix, iy, iz = to_ints(floors(vx + HALF)), to_ints(floors(vy + HALF)), to_ints(floors(vz + HALF))
-    jx, jy, jz = load(state.cells[0]), load(state.cells[1]), load(state.cells[2])
-    nx, ny, nz = field.voxel_rows.shape
-    inside = (ix >= 0) & (iy >= 0) & (iz >= 0) & (ix < nx) & (iy < ny) & (iz < nz)
-    store(state.ahead, (ix * np.int32(ny) + iy) * np.int32(nz) + iz)
-    left = moved & bits_of(inside & ((ix != jx) | (iy != jy) | (iz != jz)))
-    while left:
-        lane = lowest_bit(left)
-        left &= left - BIT
-        ask_for_row(field, row_of(field, np.int64(state.ahead[lane])))
 
 
 @inlined
 def ask_for_row(field, row):
     """Ask for a row of the table."""
     n_padded = padded_length(field.shifts)
-    for at in range(0, n_padded, CACHE_LINE):
+    # Rows begin in the middle of lines or where they begin.
+    for at in range(0, n_padded - CACHE_LINE // 2, CACHE_LINE):
         prefetch_at(field.coefficients, row * n_padded + at)
     prefetch_at(field.coefficients, row * n_padded + n_padded - 1)
 
@@ -306,7 +326,7 @@ def find_rows_of(field, state, n, lanes):
     while lanes:
         lane = lowest_bit(lanes)
         lanes &= lanes - BIT
-        find_rows(field, state, n, lane)
+        find_rows(field, state.cells, state.lane_rows, n, lane)
 
 
 @inlined

@@ -60,22 +60,36 @@ def largest_directions(field, settings, scratch, state, n, drawing):
 def nearest_peak_directions(field, settings, scratch, state, n, drawing):
     """Turn a set of lanes to the peaks nearest to their directions; see `draw_directions`.
 
-    As MRtrix3's SD_STREAM does (Tournier, Calamante & Connelly, 2012).
+    As MRtrix3's SD_STREAM does (Tournier, Calamante & Connelly, 2012). Start directions, too, are
+    those of the peaks that they lead up to.
     """
-    chosen, ended, work = prepare(field, settings, scratch, state, n, drawing)
+    climbing = np.uint32(state.progress[CLIMBING])
+    starting = drawing & bits_of(load(state.purpose) == np.uint32(PURPOSE_START))
+    under_way = starting & climbing
+    chosen, ended, work = prepare(field, settings, scratch, state, n, drawing & ~under_way)
+    drawn = chosen & starting
+    chosen &= ~drawn
+    new, work = (work & ~climbing) | drawn, work | drawn | under_way
     if not work:
         return chosen, ended
-    ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
-    climbs, new = scratch.climbs, work & ~np.uint32(state.progress[CLIMBING])
+    ux, uy, uz, climbs = load(state.ux), load(state.uy), load(state.uz), scratch.climbs
     if new:
         value = values_of_lanes(field.shifts, state.coefficients, ux, uy, uz)
         begin_climbs_of(climbs, new, ux, uy, uz, value)
     done = climb_side_by_side(
         field.shifts, state.coefficients, climbs, EVERYWHERE, ZERO, work, STEPS_AT_ONCE
     )
-    state.progress[CLIMBING] = np.int64(work & ~done)
+    state.progress[CLIMBING] = np.int64((climbing | work) & ~done)
     if not done:
         return chosen, ended
+    x, y, z = load_from(climbs, X), load_from(climbs, Y), load_from(climbs, Z)
+    begun = done & starting
+    where = booleans_of(begun)
+    store(state.ux, select(where, x, ux))
+    store(state.uy, select(where, y, uy))
+    store(state.uz, select(where, z, uz))
+    chosen |= begun
+    done &= ~starting
     little = NONE
     if field.allowed.size:
         little = little_in_cones(field, settings, scratch, state, n, done)
@@ -84,7 +98,6 @@ def nearest_peak_directions(field, settings, scratch, state, n, drawing):
             field.shifts, state.coefficients, scratch, field.look_points, ux, uy, uz
         )
         little = little_of(field, settings, scratch, state, n, done, mean)
-    x, y, z = load_from(climbs, X), load_from(climbs, Y), load_from(climbs, Z)
     sharp = done & bits_of(ux * x + uy * y + uz * z < settings.cone_cosine)
     amplitude = positive(settings, load_from(climbs, AMPLITUDE))
     return turn(settings, state, chosen, ended, done, x, y, z, amplitude, sharp, little)

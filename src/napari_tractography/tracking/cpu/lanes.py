@@ -115,7 +115,9 @@ class LaneState(NamedTuple):
     corner_weights: np.ndarray  # (8, N_LANES) float32: trilinear
     corner: np.ndarray  # (N_LANES,) int32: the corner nearest to the point
     lane_rows: np.ndarray  # (N_LANES, 8) int64
-    ahead: np.ndarray  # (N_LANES,) int32: that of a step straight on
+    # The cell that a step straight on leads to, and its rows.
+    cells_ahead: np.ndarray  # (3, N_LANES) int32
+    rows_ahead: np.ndarray  # (N_LANES, 8) int64
     # The streamline.
     seed: np.ndarray  # (N_LANES,) int64: index of its seed in the block
     half: np.ndarray  # (N_LANES,) int64: which half is being tracked
@@ -145,7 +147,7 @@ BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, N_BEGUN, N_POINTS = rang
 
 FLOATS = ("x", "y", "z", "ux", "uy", "uz", "length", "max_length", "bound")
 INTS = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
-INTS += ("since_recorded", "reason", "next_voxel", "corner", "ahead")
+INTS += ("since_recorded", "reason", "next_voxel", "corner")
 WORDS = ("stream", "purpose", "n_tries")
 LONGS = ("seed", "half", "visited")
 NOWHERE = np.int32(-(2**31))  # the cell of no point
@@ -184,6 +186,8 @@ def new_lane_state(
         cells=aligned((3, N_LANES), np.int32, NOWHERE),
         corner_weights=aligned((8, N_LANES), np.float32),
         lane_rows=aligned((N_LANES, 8), np.int64, -1),
+        cells_ahead=aligned((3, N_LANES), np.int32, NOWHERE),
+        rows_ahead=aligned((N_LANES, 8), np.int64, -1),
         start_direction=aligned((N_LANES, 3), np.float32),
         heading=aligned((N_LANES, 3), np.float32),
         half_n_points=aligned((N_LANES, 2), np.int64),

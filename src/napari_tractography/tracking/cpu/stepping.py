@@ -7,7 +7,7 @@ import numpy as np
 
 from ...compiling import inlined
 from ..codes import MAX_LENGTH
-from .cells import FEW_ROWS, HALF, ZERO, ask_ahead, find_rows_of, leave_cells, to_voxel
+from .cells import FEW_ROWS, HALF, ZERO, find_rows_of, leave_cells, look_ahead, to_voxel
 from .lanes import AWAY, MOVED, booleans_of, load
 from .llvm import bits_of, floors, lowest_bit, select, to_ints
 from .memory import store
@@ -50,10 +50,10 @@ def step_on(field, settings, regions, state, n, going):
     store(state.n_tries, select(where, np.uint32(0), n_tries))
     state.progress[MOVED] |= np.int64(moved)
     leave_cells(field, state, n, moved)
-    if n == 1 and field.values.shape[0] > FEW_ROWS:
-        ask_ahead(field, settings, state, moved)
     record_points(settings, state, where)
     find_rows_of(field, state, n, moved & np.uint32(state.progress[AWAY]))
+    if n == 1 and field.values.shape[0] > FEW_ROWS:
+        look_ahead(field, settings, state, n, moved)
     done = moved & bits_of(steps >= load(state.max_steps))
     if done:
         reason = select(booleans_of(done), np.int32(MAX_LENGTH), load(state.reason))
