@@ -37,7 +37,7 @@ def aligned(shape: int | tuple[int, ...], dtype: Any, value: Any = 0) -> NDArray
     n_bytes = size * np.dtype(dtype).itemsize
     memory = np.empty(n_bytes + CACHE_LINE, np.uint8)
     first = -memory.ctypes.data % CACHE_LINE
-    array = memory[first : first + n_bytes].view(dtype).reshape(shape)
+    array: NDArray[Any] = memory[first : first + n_bytes].view(dtype).reshape(shape)
     if value is not None:
         array[...] = value
     return array

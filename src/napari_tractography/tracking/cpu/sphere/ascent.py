@@ -30,9 +30,24 @@ from .tangents import (
     tangents,
 )
 
-X, Y, Z, AMPLITUDE, UX, UY, UZ, PEAK_X, PEAK_Y, PEAK_Z, PEAK, N_STEPS, NOW_X, NOW_Y, NOW_Z, BORDER = (
-    np.int64(part * N_LANES) for part in range(CLIMB_PARTS)
-)
+(
+    X,
+    Y,
+    Z,
+    AMPLITUDE,
+    UX,
+    UY,
+    UZ,
+    PEAK_X,
+    PEAK_Y,
+    PEAK_Z,
+    PEAK,
+    N_STEPS,
+    NOW_X,
+    NOW_Y,
+    NOW_Z,
+    BORDER,
+) = (np.int64(part * N_LANES) for part in range(CLIMB_PARTS))
 NONE, SOME = np.uint32(0), np.uint32((1 << CLIMBERS) - 1)
 ZERO, ONE, MOST = np.float32(0), np.float32(1), np.float32(CLIMBS)
 

@@ -141,7 +141,15 @@ def begin_climbs(climbs, ux, uy, uz, x, y, z, value):
 def begin_climbs_of(climbs, lanes, x, y, z, value):
     """Prepare climbs of a set of lanes anywhere on the sphere; those of others are under way."""
     where = booleans_of(lanes)
-    for part, now in ((X, x), (Y, y), (Z, z), (AMPLITUDE, value), (NOW_X, x), (NOW_Y, y), (NOW_Z, z)):
+    for part, now in (
+        (X, x),
+        (Y, y),
+        (Z, z),
+        (AMPLITUDE, value),
+        (NOW_X, x),
+        (NOW_Y, y),
+        (NOW_Z, z),
+    ):
         store_to(climbs, part, select(where, now, load_from(climbs, part)))
     store_to(climbs, N_STEPS, select(where, ZERO, load_from(climbs, N_STEPS)))
     for part in (UX, UY, UZ, PEAK_X, PEAK_Y, PEAK_Z, BORDER):
