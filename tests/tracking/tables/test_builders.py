@@ -36,7 +36,8 @@ def test_a_new_table_has_empty_rows_and_one_of_zeros_for_empty_voxels(lmax):
     assert table.masses[-1] == 0
     assert np.uint16(UNFILLED_BITS).view(np.float16) == -1
     assert not table.change[:, n:].any()
-    assert table.n_bytes == table.coefficients.nbytes + table.masses.nbytes
+    arrays = table.coefficients, table.masses, table.words
+    assert table.n_bytes == sum(array.nbytes for array in arrays)
 
 
 @pytest.mark.parametrize("lmax", [0, 4, 8, 16])

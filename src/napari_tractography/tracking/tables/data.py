@@ -64,4 +64,4 @@ class FodTable:
     @property
     def n_bytes(self) -> int:
         """Memory of the table in bytes, without the FOD's own arrays."""
-        return self.coefficients.nbytes + self.masses.nbytes
+        return self.coefficients.nbytes + self.masses.nbytes + self.words.nbytes
