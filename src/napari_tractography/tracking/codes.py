@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import directions, parameters
+from ..buffers import aligned
 from ..philox import Purpose
 from ..stop import StopReason
 
@@ -94,7 +95,7 @@ ABREAST = np.float32(1 / 6)
 LOBES = 3  # to climb, at most
 CLIMBS = 12  # steps; three or four are enough where the lobe is round
 FAR = np.float32(1.12)  # longest step, radians times lmax
-STILL = np.float32(1e-6)  # square of a step after which the peak is reached
+STILL = np.float32(1e-6)
 HOPE = np.float32(0.75)  # of slope times step: half as much again as a parabola gains
 SAME = np.float32(1e-9)  # square of the distance between directions that count as one
 NOWHERE = np.float32(-1e30)  # below every amplitude
@@ -168,6 +169,7 @@ class Field(NamedTuple):
     """The FOD, its cones and the mask, as kernels read them; see tables/."""
 
     voxel_rows: np.ndarray  # (x, y, z) int32
+    words: np.ndarray  # (n, 2) uint64: the same, for the CPU; see tables/builders.py
     values: np.ndarray  # (n_rows, n_coefficients) float32
     change: np.ndarray  # (n_coefficients, n_padded) float32
     coefficients: np.ndarray  # (n_rows + 1, n_padded) uint16: half floats; after them, the bound
@@ -179,6 +181,7 @@ class Field(NamedTuple):
     look_points: np.ndarray  # (4, n) float32: see tables/builders.py
     look_neighbours: np.ndarray  # (2 n + 1, N_AROUND) int32
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
+    mask_words: np.ndarray  # (n,) uint64: the same on the CPU, a bit a voxel
     # Of a cone given as a function; else all of them are empty.
     allowed: np.ndarray  # (n_directions, n_directions) uint8: which direction may follow which
     directions: np.ndarray  # (n_directions, 3) float32
@@ -192,6 +195,7 @@ class VectorField(NamedTuple):
     vectors: np.ndarray  # (n_rows, n) float32: see tables/vectors.py
     to_voxel: np.ndarray  # (3, 4) float32
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
+    mask_words: np.ndarray  # (n,) uint64: the same on the CPU, a bit a voxel
     is_tensor: bool
 
 
@@ -280,19 +284,19 @@ class Scratch(NamedTuple):
 def new_scratch(n_points: int, n_padded: int, n_lanes: int) -> Scratch:
     """Allocate the scratch of one thread, for so many directions at most, and so many lanes."""
     return Scratch(
-        amplitudes=np.zeros(n_points, np.float32),
-        peak=np.zeros(4, np.float32),
-        mixed=np.zeros(n_padded, np.float32),
-        halves=np.zeros(n_padded, np.uint16),
-        tried=np.zeros((4, n_lanes), np.float32),
-        lane_amplitudes=np.zeros((n_points, n_lanes), np.float32),
-        turned=np.zeros((n_padded, n_lanes), np.float32),
-        climbs=np.zeros((CLIMB_PARTS, n_lanes), np.float32),
-        climb_rows=np.zeros((n_lanes, CLIMB_PARTS), np.float32),
-        more_climb_rows=np.zeros((n_lanes, CLIMB_PARTS), np.float32),
-        more_climbs=np.zeros((CLIMB_PARTS, n_lanes), np.float32),
-        climbers=np.zeros(n_lanes, np.int64),
-        rows=np.zeros((n_lanes, n_padded), np.float32),
+        amplitudes=aligned(n_points, np.float32),
+        peak=aligned(4, np.float32),
+        mixed=aligned(n_padded, np.float32),
+        halves=aligned(n_padded, np.uint16),
+        tried=aligned((4, n_lanes), np.float32),
+        lane_amplitudes=aligned((n_points, n_lanes), np.float32),
+        turned=aligned((n_padded, n_lanes), np.float32),
+        climbs=aligned((CLIMB_PARTS, n_lanes), np.float32),
+        climb_rows=aligned((n_lanes, CLIMB_PARTS), np.float32),
+        more_climb_rows=aligned((n_lanes, CLIMB_PARTS), np.float32),
+        more_climbs=aligned((CLIMB_PARTS, n_lanes), np.float32),
+        climbers=aligned(n_lanes, np.int64),
+        rows=aligned((n_lanes, n_padded), np.float32),
         box=np.full(6, -(2**40)),  # no voxels yet
-        box_bound=np.zeros(2, np.float32),
+        box_bound=aligned(2, np.float32),
     )

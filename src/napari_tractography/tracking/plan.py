@@ -23,7 +23,7 @@ from ..tissues import N_TISSUES, Tissues
 from . import codes
 from .cpu.vectors.field import BlockField
 from .tables.blocks import BlockTable
-from .tables.builders import cone_points, look_points, sphere_points
+from .tables.builders import bits_of_voxels, cone_points, look_points, sphere_points
 from .tables.data import FodTable
 from .tables.vectors import VectorTable
 
@@ -96,13 +96,12 @@ class Plan:
     def on_host(self) -> Plan:
         """Return the plan with all that was given brought to the host, as the CPU reads it."""
         field, regions = self.field, self.regions
+        mask, words = _with_words(host_array(field.mask))
         return replace(
             self,
             positions_mm=host_array(self.positions_mm),
             given=host_array(self.given),
-            field=field._replace(
-                mask=_read_only(host_array(field.mask)),
-            ),
+            field=field._replace(mask=mask, mask_words=words),
             regions=regions._replace(voxels=host_array(regions.voxels)),
         )
 
@@ -126,11 +125,13 @@ def kernel_field(
     reach_deg : float, optional
         Of such a cone: no direction further from the current one is allowed.
     """
+    inside, words = _with_words(mask)
     n = parameters.n_directions
     no_cone = allowed is None
     angle = parameters.max_angle_deg if reach_deg is None else reach_deg
     return codes.Field(
         voxel_rows=_read_only(table.voxel_rows),
+        words=_read_only(table.words),
         values=_read_only(table.values),
         change=table.change,
         coefficients=table.coefficients,
@@ -141,7 +142,8 @@ def kernel_field(
         cone_points=cone_points(angle, table.lmax),
         look_points=look_points(angle, table.lmax)[0],
         look_neighbours=look_points(angle, table.lmax)[1],
-        mask=_read_only(np.zeros((0, 0, 0), np.uint8) if mask is None else mask),
+        mask=inside,
+        mask_words=words,
         allowed=_read_only(np.zeros((0, 0), np.uint8) if allowed is None else allowed),
         directions=_read_only(np.zeros((0, 3), np.float32) if no_cone else direction_set(n)),
         neighbours=_read_only(
@@ -152,11 +154,13 @@ def kernel_field(
 
 def vector_field(table: VectorTable, mask: NDArray[np.uint8] | None = None) -> codes.VectorField:
     """Put peaks or tensors and the mask into the kernel's form; see :func:`kernel_field`."""
+    inside, words = _with_words(mask)
     return codes.VectorField(
         voxel_rows=_read_only(table.voxel_rows),
         vectors=_read_only(table.vectors),
         to_voxel=table.to_voxel,
-        mask=_read_only(np.zeros((0, 0, 0), np.uint8) if mask is None else mask),
+        mask=inside,
+        mask_words=words,
         is_tensor=table.is_tensor,
     )
 
@@ -164,13 +168,15 @@ def vector_field(table: VectorTable, mask: NDArray[np.uint8] | None = None) -> c
 def block_field(table: BlockTable, mask: NDArray[np.uint8] | None = None) -> BlockField:
     """Put the orientations of an image and the mask into the kernel's form."""
     store = table.store
+    inside, words = _with_words(mask)
     return BlockField(
         voxel_rows=np.broadcast_to(np.int32(-1), store.source.grid.shape),
         slots=store.slots,
         touched=np.zeros(store.shape, np.uint8),
         vectors=store.vectors,
         to_voxel=table.to_voxel,
-        mask=_read_only(np.zeros((0, 0, 0), np.uint8) if mask is None else mask),
+        mask=inside,
+        mask_words=words,
         block_bits=store.block_bits,
         is_tensor=False,
     )
@@ -297,6 +303,14 @@ def _one_after_the_other(masks: Sequence[DeviceArray], on_gpu: bool) -> Any:
         voxels = library.concatenate([mask.ravel() for mask in near])
     synchronize(voxels)
     return voxels
+
+
+def _with_words(mask: NDArray[np.uint8] | None) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+    """Return a mask and, of one on the host, its bits; there may be none."""
+    if mask is None:
+        mask = np.zeros((0, 0, 0), np.uint8)
+    words = bits_of_voxels(mask) if isinstance(mask, np.ndarray) else np.zeros(0, np.uint64)
+    return _read_only(mask), _read_only(words)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from napari_tractography.buffers import aligned
 from napari_tractography.tracking.codes import START_GIVEN, VectorField
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
@@ -21,7 +22,6 @@ from napari_tractography.tracking.cuda.scheduler import (
     Sizing,
     run_devices,
 )
-from napari_tractography.tracking.tables.builders import aligned_rows
 from napari_tractography.tractogram import Tractogram, tally_from_counts
 
 ENTRY = "host_entry.cpp"
@@ -73,7 +73,7 @@ def rows_of(library, field, block=7) -> dict[str, np.ndarray]:
     """The rows of a table, all of them filled by the kernel."""
     n_rows, n_padded = len(field.values), field.change.shape[1]
     arrays = {
-        "coefficients": aligned_rows(n_rows + 1, n_padded),
+        "coefficients": aligned((n_rows + 1, n_padded), np.uint16),
         "masses": np.zeros(n_rows + 1, np.float32),
         "values": np.ascontiguousarray(field.values),
         "change": np.ascontiguousarray(field.change),

@@ -8,17 +8,18 @@ from scipy.spatial import cKDTree
 from toys import SKEWED, random_fod
 from toys import cone_points as dense_cone
 
+from napari_tractography.buffers import CACHE_LINE, aligned
 from napari_tractography.fields.polynomials import change_of_basis
 from napari_tractography.fod import Fod
 from napari_tractography.tracking.codes import N_AROUND, PADDING, POINTS_AT_ONCE, UNFILLED_BITS
 from napari_tractography.tracking.tables.builders import (
-    CACHE_LINE,
     LARGEST_HALF,
-    aligned_rows,
+    bits_of_voxels,
     build_table,
     cone_points,
     look_points,
     sphere_points,
+    words_of,
 )
 
 
@@ -35,7 +36,8 @@ def test_a_new_table_has_empty_rows_and_one_of_zeros_for_empty_voxels(lmax):
     assert table.masses[-1] == 0
     assert np.uint16(UNFILLED_BITS).view(np.float16) == -1
     assert not table.change[:, n:].any()
-    assert table.n_bytes == table.coefficients.nbytes + table.masses.nbytes
+    arrays = table.coefficients, table.masses, table.words
+    assert table.n_bytes == sum(array.nbytes for array in arrays)
 
 
 @pytest.mark.parametrize("lmax", [0, 4, 8, 16])
@@ -80,8 +82,32 @@ def test_only_voxels_with_an_fod_have_rows():
 @pytest.mark.parametrize("n_columns", [16, 48, 160])
 def test_rows_begin_where_cache_lines_do(n_columns):
     for _ in range(5):
-        assert aligned_rows(7, n_columns).ctypes.data % CACHE_LINE == 0
-        assert aligned_rows(7, n_columns).shape == (7, n_columns)
+        rows = aligned((7, n_columns), np.uint16, 3)
+        assert rows.ctypes.data % CACHE_LINE == 0
+        assert rows.shape == (7, n_columns)
+        assert (rows == 3).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 7), (4, 4, 4), (2, 8, 8), (9, 11, 13)])
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_words_tell_the_rows_of_voxels(shape, share):
+    held = np.random.default_rng(4).random(shape) < share
+    rows = np.where(held, np.cumsum(held).reshape(shape) - 1, -1).astype(np.int32)
+    words = words_of(rows)
+    assert len(words) == -(-held.size // 64)
+    for voxel, row in enumerate(rows.ravel()):
+        bits, before = (int(number) for number in words[voxel // 64])
+        below = bits & ((1 << voxel % 64) - 1)
+        assert (bits >> voxel % 64 & 1) == (row >= 0)
+        if row >= 0:
+            assert before + below.bit_count() == row
+
+
+def test_bits_of_a_mask_are_those_of_its_voxels_in_order():
+    mask = np.zeros((5, 6, 7), np.uint8)
+    mask[1, 2, 3] = mask[4, 5, 6] = 1
+    words = bits_of_voxels(mask)
+    assert [i for i in range(64 * len(words)) if int(words[i // 64]) >> i % 64 & 1] == [59, 209]
 
 
 def farthest_deg(points: np.ndarray, probes: np.ndarray) -> float:

@@ -150,7 +150,9 @@ class SharedPlan:
 
 def _of_table(table: FodTable | VectorTable) -> tuple[str, ...]:
     """Return the names of the large arrays that a field has of its table, read-only."""
-    return ("voxel_rows", "values" if isinstance(table, FodTable) else "vectors")
+    if isinstance(table, FodTable):
+        return ("voxel_rows", "words", "values")
+    return ("voxel_rows", "vectors")
 
 
 def _packed(value: Any, exchange: Exchange | None) -> Any:

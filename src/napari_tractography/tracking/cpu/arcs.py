@@ -40,10 +40,20 @@ from ..codes import (
     UNIT_20,
     UNIT_24,
 )
-from .cells import HALF, ONE, ZERO, corner_weight, ensure_row, load_halves, padded_length, to_voxel
+from .cells import (
+    HALF,
+    ONE,
+    ZERO,
+    corner_weight,
+    ensure_row,
+    load_halves,
+    padded_length,
+    row_of,
+    to_voxel,
+)
 from .draw import little_in_cone, philox_block, turn_of
 from .llvm import roots
-from .memory import acquire, number_at, store_to
+from .memory import acquire, store_to
 from .sphere.cones import make_positive, nearest_index
 from .sphere.evaluation import value_at
 from .sphere.headings import mirrored
@@ -220,8 +230,7 @@ def row_at(field, inside, ix, iy, iz):
     none = np.int64(field.values.shape[0])
     if not inside and (ix < 0 or iy < 0 or iz < 0 or ix >= nx or iy >= ny or iz >= nz):
         return none
-    row = np.int64(number_at(field.voxel_rows, (ix * ny + iy) * nz + iz))
-    return row if row >= 0 else none
+    return row_of(field, (ix * ny + iy) * nz + iz)
 
 
 @inlined

@@ -24,7 +24,7 @@ from .lanes import (
     side_by_side,
     sum_of_positive,
 )
-from .llvm import bits_of, floors, largest_of, lowest_bit, select, to_ints
+from .llvm import bits_of, count_bits_of_64, floors, largest_of, lowest_bit, select, to_ints
 from .memory import (
     acquire,
     half_loader_from,
@@ -39,11 +39,13 @@ from .memory import (
 from .sphere.evaluation import value_at, values_at
 from .sphere.peaks import climb, cosine_of, largest_value
 
-BIT = np.uint32(1)
+BIT, NONE = np.uint32(1), np.uint32(0)
+ONE_BIT, NO_BITS = np.uint64(1), np.uint64(0)
 UNFILLED_BITS = np.uint16(codes.UNFILLED_BITS)  # for the bound of a row that is not filled yet
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
 load_some, load_halves = loader_from(PADDING), half_loader_from(PADDING)
 CACHE_LINE = 32  # numbers of 16 bits
+FEW_ROWS = 1 << 13  # of a table that stays in the second level of the cache
 
 
 @inlined
@@ -158,17 +160,26 @@ def corner_weight(k, fx, fy, fz):
 
 
 @inlined
+def row_of(field, voxel):
+    """Return the row of a voxel, given in C order; that of zeros where there is no FOD."""
+    at = (voxel >> 6) << 1
+    bits, bit = number_at(field.words, at), ONE_BIT << np.uint64(voxel & 63)
+    row = np.int64(number_at(field.words, at + 1)) + count_bits_of_64(bits & (bit - ONE_BIT))
+    return select((bits & bit) != NO_BITS, row, np.int64(field.values.shape[0]))
+
+
+@inlined
 def ask_for_numbers(field, state, n, lane):
     """Ask for the numbers of the rows of a lane's cell: the voxel, or the eight voxels around."""
     _, ny, nz = field.voxel_rows.shape
     cells = state.cells
     first = (np.int64(cells[0, lane]) * ny + np.int64(cells[1, lane])) * nz
     first += np.int64(cells[2, lane])
-    prefetch_at(field.voxel_rows, first)
+    prefetch_at(field.words, (first >> 6) << 1)
     if n > 1:
-        prefetch_at(field.voxel_rows, first + nz)
-        prefetch_at(field.voxel_rows, first + ny * nz)
-        prefetch_at(field.voxel_rows, first + ny * nz + nz)
+        prefetch_at(field.words, (first + nz >> 6) << 1)
+        prefetch_at(field.words, (first + ny * nz >> 6) << 1)
+        prefetch_at(field.words, (first + ny * nz + nz >> 6) << 1)
 
 
 @inlined
@@ -190,15 +201,22 @@ def leave_cell(field, state, n, lane):
 def leave_cells(field, state, n, moved):
     """Move a set of lanes to the cells of their last points."""
     vx, vy, vz = to_voxel(field.to_voxel, load(state.x), load(state.y), load(state.z))
-    half = HALF if n == 1 else ZERO
-    ix, iy, iz = to_ints(floors(vx + half)), to_ints(floors(vy + half)), to_ints(floors(vz + half))
-    jx, jy, jz = load(state.cells[0]), load(state.cells[1]), load(state.cells[2])
-    left = moved & bits_of((ix != jx) | (iy != jy) | (iz != jz))
+    ix, iy, iz = cells_of(n, vx, vy, vz)
+    left = moved & ~lanes_in(state.cells, ix, iy, iz)
     elsewhere = booleans_of(left)
-    store(state.cells[0], select(elsewhere, ix, jx))
-    store(state.cells[1], select(elsewhere, iy, jy))
-    store(state.cells[2], select(elsewhere, iz, jz))
+    store(state.cells[0], select(elsewhere, ix, load(state.cells[0])))
+    store(state.cells[1], select(elsewhere, iy, load(state.cells[1])))
+    store(state.cells[2], select(elsewhere, iz, load(state.cells[2])))
+    known = NONE
+    if n == 1:
+        known = left & lanes_in(state.cells_ahead, ix, iy, iz)
+        state.progress[EXPECTED] |= np.int64(known)
+        left &= ~known
     state.progress[AWAY] |= np.int64(left)
+    while known:
+        lane = lowest_bit(known)
+        known &= known - BIT
+        state.lane_rows[lane, 0] = state.rows_ahead[lane, 0]
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
@@ -206,29 +224,71 @@ def leave_cells(field, state, n, moved):
 
 
 @inlined
-def find_rows(field, state, n, lane):
+def cells_of(n, vx, vy, vz):
+    """Return the cells of voxel coordinates, of all lanes."""
+    half = HALF if n == 1 else ZERO
+    return to_ints(floors(vx + half)), to_ints(floors(vy + half)), to_ints(floors(vz + half))
+
+
+@inlined
+def lanes_in(cells, ix, iy, iz):
+    """Return the lanes whose cells are those given."""
+    jx, jy, jz = load(cells[0]), load(cells[1]), load(cells[2])
+    return bits_of((ix == jx) & (iy == jy) & (iz == jz))
+
+
+@inlined
+def look_ahead(field, settings, state, n, moved):
+    """Find the rows of where a set of lanes gets to by going straight on, and ask for them.
+
+    Most lanes do get there, or next to it, and memory has a whole pass to bring the rows. For
+    nearest voxels alone: eight rows for each position took longer than they saved.
+    """
+    step = settings.step
+    x = load(state.x) + step * load(state.ux)
+    y = load(state.y) + step * load(state.uy)
+    z = load(state.z) + step * load(state.uz)
+    vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
+    ix, iy, iz = cells_of(n, vx, vy, vz)
+    left = moved & ~(lanes_in(state.cells, ix, iy, iz) | lanes_in(state.cells_ahead, ix, iy, iz))
+    elsewhere = booleans_of(left)
+    store(state.cells_ahead[0], select(elsewhere, ix, load(state.cells_ahead[0])))
+    store(state.cells_ahead[1], select(elsewhere, iy, load(state.cells_ahead[1])))
+    store(state.cells_ahead[2], select(elsewhere, iz, load(state.cells_ahead[2])))
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        find_rows(field, state.cells_ahead, state.rows_ahead, n, lane)
+
+
+@inlined
+def find_rows(field, cells, rows, n, lane):
     """Find the rows of the cell of a lane, and ask for them.
 
     The last row of the table, of zeros, stands for voxels without an FOD.
     """
-    ix = np.int64(state.cells[0, lane])
-    iy = np.int64(state.cells[1, lane])
-    iz = np.int64(state.cells[2, lane])
+    ix, iy, iz = np.int64(cells[0, lane]), np.int64(cells[1, lane]), np.int64(cells[2, lane])
     nx, ny, nz = field.voxel_rows.shape
-    voxels, none = field.voxel_rows, field.values.shape[0]
+    none = np.int64(field.values.shape[0])
     first = (ix * ny + iy) * nz + iz
     inside = ix >= 0 and iy >= 0 and iz >= 0 and ix + 1 < nx and iy + 1 < ny and iz + 1 < nz
     for k in range(n):
         dx, dy, dz = k >> 2, (k >> 1) & 1, k & 1
-        row = np.int64(-1)
+        row = none
         if inside or (0 <= ix + dx < nx and 0 <= iy + dy < ny and 0 <= iz + dz < nz):
-            row = np.int64(number_at(voxels, first + (dx * ny + dy) * nz + dz))
-        row = row if row >= 0 else none
-        state.lane_rows[lane, k] = row
-        begin = row * padded_length(field.shifts)
-        for at in range(0, padded_length(field.shifts), CACHE_LINE):
-            prefetch_at(field.coefficients, begin + at)
-        prefetch_at(field.coefficients, begin + padded_length(field.shifts) - 1)
+            row = row_of(field, first + (dx * ny + dy) * nz + dz)
+        rows[lane, k] = row
+        ask_for_row(field, row)
+
+
+@inlined
+def ask_for_row(field, row):
+    """Ask for a row of the table."""
+    n_padded = padded_length(field.shifts)
+    # Rows begin in the middle of lines or where they begin.
+    for at in range(0, n_padded - CACHE_LINE // 2, CACHE_LINE):
+        prefetch_at(field.coefficients, row * n_padded + at)
+    prefetch_at(field.coefficients, row * n_padded + n_padded - 1)
 
 
 @inlined
@@ -266,7 +326,7 @@ def find_rows_of(field, state, n, lanes):
     while lanes:
         lane = lowest_bit(lanes)
         lanes &= lanes - BIT
-        find_rows(field, state, n, lane)
+        find_rows(field, state.cells, state.lane_rows, n, lane)
 
 
 @inlined

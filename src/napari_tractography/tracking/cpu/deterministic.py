@@ -13,19 +13,20 @@ from ...compiling import inlined
 from ..codes import EVERYWHERE, LOW_AMPLITUDE, LOW_PROBABILITY, PURPOSE_START, SAME, SHARP_TURN
 from .cells import find_rows_of, mean_amplitude
 from .draw import arrive, draw_starts, find_peak, little_in_cone, positive
-from .lanes import AWAY, EXPECTED, N_LANES, SETTLED, booleans_of, load, load_from
+from .lanes import AWAY, CLIMBING, EXPECTED, N_LANES, SETTLED, booleans_of, load, load_from
 from .llvm import bits_of, count_bits, lowest_bit, select
 from .memory import store
 from .sphere.ascent import AMPLITUDE, X, Y, Z, climb_side_by_side
 from .sphere.evaluation import values_of_lanes
 from .sphere.peaks import climb, value_at
-from .sphere.search import begin_climbs, largest_in_cones, look_around
+from .sphere.search import begin_climbs_of, largest_in_cones, look_around
 
 BIT, NONE = np.uint32(1), np.uint32(0)
 ZERO, HALF = np.float32(0), np.float32(0.5)
 ENOUGH = (
     3 * N_LANES // 4
 )  # lanes that wait until they are searched for together, while others go on
+STEPS_AT_ONCE = 3  # of a climb, before lanes that are done step on
 
 
 @inlined
@@ -59,28 +60,47 @@ def largest_directions(field, settings, scratch, state, n, drawing):
 def nearest_peak_directions(field, settings, scratch, state, n, drawing):
     """Turn a set of lanes to the peaks nearest to their directions; see `draw_directions`.
 
-    As MRtrix3's SD_STREAM does (Tournier, Calamante & Connelly, 2012).
+    As MRtrix3's SD_STREAM does (Tournier, Calamante & Connelly, 2012). Start directions, too, are
+    those of the peaks that they lead up to.
     """
-    chosen, ended, work = prepare(field, settings, scratch, state, n, drawing)
+    climbing = np.uint32(state.progress[CLIMBING])
+    starting = drawing & bits_of(load(state.purpose) == np.uint32(PURPOSE_START))
+    under_way = starting & climbing
+    chosen, ended, work = prepare(field, settings, scratch, state, n, drawing & ~under_way)
+    drawn = chosen & starting
+    chosen &= ~drawn
+    new, work = (work & ~climbing) | drawn, work | drawn | under_way
     if not work:
         return chosen, ended
-    ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
+    ux, uy, uz, climbs = load(state.ux), load(state.uy), load(state.uz), scratch.climbs
+    if new:
+        value = values_of_lanes(field.shifts, state.coefficients, ux, uy, uz)
+        begin_climbs_of(climbs, new, ux, uy, uz, value)
+    done = climb_side_by_side(
+        field.shifts, state.coefficients, climbs, EVERYWHERE, ZERO, work, STEPS_AT_ONCE
+    )
+    state.progress[CLIMBING] = np.int64((climbing | work) & ~done)
+    if not done:
+        return chosen, ended
+    x, y, z = load_from(climbs, X), load_from(climbs, Y), load_from(climbs, Z)
+    begun = done & starting
+    where = booleans_of(begun)
+    store(state.ux, select(where, x, ux))
+    store(state.uy, select(where, y, uy))
+    store(state.uz, select(where, z, uz))
+    chosen |= begun
+    done &= ~starting
     little = NONE
     if field.allowed.size:
-        little = little_in_cones(field, settings, scratch, state, n, work)
+        little = little_in_cones(field, settings, scratch, state, n, done)
     elif settings.min_probability > ZERO:
         _, _, _, _, mean = look_around(
             field.shifts, state.coefficients, scratch, field.look_points, ux, uy, uz
         )
-        little = little_of(field, settings, scratch, state, n, work, mean)
-    value = values_of_lanes(field.shifts, state.coefficients, ux, uy, uz)
-    climbs = scratch.climbs
-    begin_climbs(climbs, ux, uy, uz, ux, uy, uz, value)
-    climb_side_by_side(field.shifts, state.coefficients, climbs, EVERYWHERE, ZERO, work)
-    x, y, z = load_from(climbs, X), load_from(climbs, Y), load_from(climbs, Z)
-    sharp = work & bits_of(ux * x + uy * y + uz * z < settings.cone_cosine)
+        little = little_of(field, settings, scratch, state, n, done, mean)
+    sharp = done & bits_of(ux * x + uy * y + uz * z < settings.cone_cosine)
     amplitude = positive(settings, load_from(climbs, AMPLITUDE))
-    return turn(settings, state, chosen, ended, work, x, y, z, amplitude, sharp, little)
+    return turn(settings, state, chosen, ended, done, x, y, z, amplitude, sharp, little)
 
 
 @inlined

@@ -200,7 +200,7 @@ def track_block(
             if settings.start == START_SAMPLED:
                 start = state.start_direction[lane]
                 start[0], start[1], start[2] = state.ux[lane], state.uy[lane], state.uz[lane]
-            if AT_PEAK:
+            if AT_PEAK and settings.start != START_SAMPLED:
                 start_at_peak(field, state, lane)
             at = positions[state.seed[lane]]
             reason = begin_halves(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from ...buffers import aligned
 from ...compiling import OPTIONS, cached, inlined
 from ..codes import PADDING, POINTS_AT_ONCE
 from .llvm import booleans_reader, register_width, select, sum_of
@@ -114,6 +115,9 @@ class LaneState(NamedTuple):
     corner_weights: np.ndarray  # (8, N_LANES) float32: trilinear
     corner: np.ndarray  # (N_LANES,) int32: the corner nearest to the point
     lane_rows: np.ndarray  # (N_LANES, 8) int64
+    # The cell that a step straight on leads to, and its rows.
+    cells_ahead: np.ndarray  # (3, N_LANES) int32
+    rows_ahead: np.ndarray  # (N_LANES, 8) int64
     # The streamline.
     seed: np.ndarray  # (N_LANES,) int64: index of its seed in the block
     half: np.ndarray  # (N_LANES,) int64: which half is being tracked
@@ -138,8 +142,8 @@ class LaneState(NamedTuple):
 # has its direction already, those whose `coefficients` are of an earlier point, and of these the
 # ones whose `lane_rows` are, and those whose rows are on the way from memory; the number of seeds
 # begun and of points of streamlines that are done. SETTLED are lanes whose direction follows itself
-# as long as they stay in their voxel.
-BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, N_BEGUN, N_POINTS = range(8)
+# as long as they stay in their voxel, and CLIMBING those whose climb to a peak is under way.
+BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, N_BEGUN, N_POINTS = range(9)
 
 FLOATS = ("x", "y", "z", "ux", "uy", "uz", "length", "max_length", "bound")
 INTS = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
@@ -166,7 +170,7 @@ def new_lane_state(
         The most steps of half a streamline, with a tissue image.
     """
     arrays = {
-        name: np.zeros(N_LANES, dtype)
+        name: aligned(N_LANES, dtype)
         for names, dtype in (
             (FLOATS, np.float32),
             (INTS, np.int32),
@@ -177,23 +181,25 @@ def new_lane_state(
     }
     return LaneState(
         **arrays,
-        coefficients=np.zeros((n_padded, N_LANES), np.float32),
-        lane_coefficients=np.zeros((N_LANES, n_padded), np.float32),
-        cells=np.full((3, N_LANES), NOWHERE),
-        corner_weights=np.zeros((8, N_LANES), np.float32),
-        lane_rows=np.full((N_LANES, 8), -1, np.int64),
-        start_direction=np.zeros((N_LANES, 3), np.float32),
-        heading=np.zeros((N_LANES, 3), np.float32),
-        half_n_points=np.zeros((N_LANES, 2), np.int64),
-        half_steps=np.zeros((N_LANES, 2), np.int64),
-        half_lengths=np.zeros((N_LANES, 2), np.float32),
-        half_reasons=np.zeros((N_LANES, 2), np.int64),
-        inside=np.zeros((N_LANES, n_regions), np.uint8),
-        next_up=np.zeros((N_LANES, 2, n_includes + 1), np.int64),
-        next_down=np.zeros((N_LANES, 2, n_includes + 1), np.int64),
+        coefficients=aligned((n_padded, N_LANES), np.float32),
+        lane_coefficients=aligned((N_LANES, n_padded), np.float32),
+        cells=aligned((3, N_LANES), np.int32, NOWHERE),
+        corner_weights=aligned((8, N_LANES), np.float32),
+        lane_rows=aligned((N_LANES, 8), np.int64, -1),
+        cells_ahead=aligned((3, N_LANES), np.int32, NOWHERE),
+        rows_ahead=aligned((N_LANES, 8), np.int64, -1),
+        start_direction=aligned((N_LANES, 3), np.float32),
+        heading=aligned((N_LANES, 3), np.float32),
+        half_n_points=aligned((N_LANES, 2), np.int64),
+        half_steps=aligned((N_LANES, 2), np.int64),
+        half_lengths=aligned((N_LANES, 2), np.float32),
+        half_reasons=aligned((N_LANES, 2), np.int64),
+        inside=aligned((N_LANES, n_regions), np.uint8),
+        next_up=aligned((N_LANES, 2, n_includes + 1), np.int64),
+        next_down=aligned((N_LANES, 2, n_includes + 1), np.int64),
         points=np.empty((N_LANES, 2 * n_points + 1, 3), np.float32),
         tissue=new_tissue_state(max_path),
-        progress=np.zeros(8, np.int64),
+        progress=aligned(9, np.int64),
     )
 
 

@@ -327,15 +327,15 @@ def _bits(builder, booleans, kind):
 bits_of = _of_vector(types.boolean, lambda vector: types.uint32, _bits)
 
 
-def _of_bits(result, generate):
-    """Return a function of a uint32."""
+def _of_bits(result, generate, kind=types.uint32):
+    """Return a function of a uint32, or of another kind."""
 
     @intrinsic
     def function(typing_context, bits):
         def lower(context, builder, sig, args):
             return generate(builder, args[0])
 
-        return result(types.uint32), lower
+        return result(kind), lower
 
     return function
 
@@ -355,6 +355,7 @@ def _counter(count):
 
 
 count_bits = _counter(lambda builder, bits: builder.ctpop(bits))
+count_bits_of_64 = _of_bits(types.int64, lambda builder, bits: builder.ctpop(bits), types.uint64)
 # The place of the lowest bit that is set; there must be one, which spares a branch.
 lowest_bit = _counter(lambda builder, bits: builder.cttz(bits, ir.Constant(BIT, 1)))
 

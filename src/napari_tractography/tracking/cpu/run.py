@@ -269,7 +269,8 @@ def _track(
     track_block = _kernel_of(plan)
     progress = buffers.state.progress
     progress[:] = 0
-    buffers.state.cells[:] = NOWHERE  # the rows of its cells may be those of cells before
+    # The rows of its cells may be those of cells before.
+    buffers.state.cells[:] = buffers.state.cells_ahead[:] = NOWHERE
     seeds = slice(first, last)
     while not track_block(
         field,
@@ -310,5 +311,6 @@ def _track(
         lengths_mm=lengths[kept],
         tally=tally_from_counts(tally),
         n_seeds=int(progress[N_BEGUN]) - int(progress[BUSY]).bit_count() - len(left),
+        points_are_finite=True,  # each is in a voxel of the image
     )
     return chunk, left

@@ -7,10 +7,10 @@ import numpy as np
 
 from ...compiling import inlined
 from ..codes import MAX_LENGTH
-from .cells import HALF, ZERO, find_rows_of, leave_cells, to_voxel
+from .cells import FEW_ROWS, HALF, ZERO, find_rows_of, leave_cells, look_ahead, to_voxel
 from .lanes import AWAY, MOVED, booleans_of, load
 from .llvm import bits_of, floors, lowest_bit, select, to_ints
-from .memory import prefetch_at, store
+from .memory import store
 from .places.tissues import visit
 from .streamline import enter_voxel
 
@@ -34,12 +34,6 @@ def step_on(field, settings, regions, state, n, going):
     store(state.next_voxel, next_voxel)
     elsewhere = going & bits_of(next_voxel != load(state.voxel))  # small steps mostly stay inside
     left, ended = elsewhere, NONE
-    if field.mask.size:
-        while left:
-            lane = lowest_bit(left)
-            left &= left - BIT
-            prefetch_at(field.mask, np.int64(state.next_voxel[lane]))
-        left = elsewhere
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
@@ -58,6 +52,8 @@ def step_on(field, settings, regions, state, n, going):
     leave_cells(field, state, n, moved)
     record_points(settings, state, where)
     find_rows_of(field, state, n, moved & np.uint32(state.progress[AWAY]))
+    if n == 1 and field.values.shape[0] > FEW_ROWS:
+        look_ahead(field, settings, state, n, moved)
     done = moved & bits_of(steps >= load(state.max_steps))
     if done:
         reason = select(booleans_of(done), np.int32(MAX_LENGTH), load(state.reason))

@@ -65,12 +65,19 @@ def nearest_voxel(field, vx, vy, vz):
 
 
 @inlined
+def is_in_mask(field, voxel):
+    """Tell whether a voxel, given in C order, lies in the mask."""
+    word = number_at(field.mask_words, voxel >> 6)
+    return (word >> np.uint64(voxel & 63)) & np.uint64(1) != np.uint64(0)
+
+
+@inlined
 def enter_voxel(field, state, lane, voxel):
     """Move a lane into a voxel; return False, with a reason, where it may not go there."""
     if voxel < 0:
         state.reason[lane] = LEFT_IMAGE
         return False
-    if field.mask.size and not number_at(field.mask, voxel):
+    if field.mask_words.size and not is_in_mask(field, voxel):
         state.reason[lane] = LEFT_MASK
         return False
     state.voxel[lane] = voxel

@@ -126,6 +126,7 @@ def build_table(fod: Fod) -> FodTable:
         ) from error
     return FodTable(
         voxel_rows=fod.device_rows.native,
+        words=np.empty((0, 2), np.uint64),
         values=values,
         change=change * scale,
         coefficients=coefficients,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...buffers import aligned
 from ...directions import GOLDEN_ANGLE_RAD, direction_set
 from ...fields.polynomials import change_of_basis, polynomial_matrix
 from ...fod import Fod
@@ -30,7 +31,7 @@ SOLID_ANGLE = 1.9  # steradians, over lmax squared
 # Between the rings, and within a ring, of the directions at which a cone is looked at by
 # deterministic tracking, times lmax: half the distance of lobes.
 RING_DEG, ALONG_RING_DEG = 90.0, 80.0
-CACHE_LINE = 64  # bytes
+WORD = 64  # voxels, a bit each
 LARGEST_HALF = 60000.0  # float
 SIGNIFICANT = 9  # digits of the change of basis: the same numbers with every linear algebra library
 
@@ -43,6 +44,7 @@ def build_table(fod: Fod) -> FodTable:
     scale = suitable_scale(fod.values, change, fod.lmax)
     return FodTable(
         voxel_rows=fod.voxel_rows,
+        words=words_of(fod.voxel_rows),
         values=fod.values,
         change=change * scale,
         coefficients=coefficients,
@@ -53,22 +55,32 @@ def build_table(fod: Fod) -> FodTable:
     )
 
 
+def words_of(voxel_rows: NDArray[np.int32]) -> NDArray[np.uint64]:
+    """Return `words` of a :class:`FodTable`, by the rows of its voxels, which ascend."""
+    held = voxel_rows >= 0
+    bits = bits_of_voxels(held)
+    words = aligned((len(bits), 2), np.uint64)
+    words[:, 0] = bits
+    before = np.cumsum(held.ravel(), dtype=np.int32)[WORD - 1 :: WORD]
+    words[1:, 1] = before[: len(bits) - 1]
+    return words
+
+
+def bits_of_voxels(volume: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a bit for each voxel in C order, the lowest first: 1 where a volume is not 0."""
+    bits = np.packbits(volume.ravel(), bitorder="little")
+    return np.pad(bits, (0, -len(bits) % 8)).view("<u8").astype(np.uint64, copy=False)
+
+
 def empty_rows(
     n_rows: int, n_coefficients: int, n_padded: int
 ) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
     """Return `coefficients` and `masses` of a :class:`FodTable`, none of whose rows is filled."""
-    coefficients = aligned_rows(n_rows + 1, n_padded)
+    coefficients = aligned((n_rows + 1, n_padded), np.uint16, None)
     coefficients[:, n_coefficients] = UNFILLED_BITS
     masses = np.empty(n_rows + 1, np.float32)
     coefficients[-1] = masses[-1] = 0
     return coefficients, masses
-
-
-def aligned_rows(n_rows: int, n_columns: int) -> NDArray[np.uint16]:
-    """Return an array that begins where a cache line does; not initialised."""
-    memory = np.empty(n_rows * n_columns + CACHE_LINE // 2, np.uint16)
-    first = -memory.ctypes.data % CACHE_LINE // 2
-    return memory[first : first + n_rows * n_columns].reshape(n_rows, n_columns)
 
 
 def suitable_scale(values: Any, change: NDArray[np.float32], lmax: int) -> np.float32:

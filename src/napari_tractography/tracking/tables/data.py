@@ -22,6 +22,9 @@ class FodTable:
     ----------
     voxel_rows : (x, y, z) int32
         Row of each voxel in the arrays below, -1 where it is empty.
+    words : (n, 2) uint64
+        The same in a twentieth of the memory: of 64 voxels in C order each, which of them have a
+        row, and how many voxels before them do. Empty where the rows lie on a GPU.
     values : (n_rows, n_coefficients) float32
         The FOD's own coefficients.
     change : (n_coefficients, n_padded) float32
@@ -44,6 +47,7 @@ class FodTable:
     """
 
     voxel_rows: NDArray[np.int32]
+    words: NDArray[np.uint64]
     values: NDArray[np.float32]
     change: NDArray[np.float32]
     coefficients: NDArray[np.uint16]
@@ -60,4 +64,4 @@ class FodTable:
     @property
     def n_bytes(self) -> int:
         """Memory of the table in bytes, without the FOD's own arrays."""
-        return self.coefficients.nbytes + self.masses.nbytes
+        return self.coefficients.nbytes + self.masses.nbytes + self.words.nbytes

@@ -1,8 +1,11 @@
 """Climbs to peaks, side by side: as `peaks.climb`, bit for bit.
 
 What climbs need is in an array, (CLIMB_PARTS, N_LANES) float32, a column for each: where it begins
-and the amplitude there, then where it has led; the axis of the cone; and of climbs that matter only
-where they lead to more, the direction and amplitude of what they are to exceed.
+and the amplitude there, then where it has led; the axis of the cone; of climbs that matter only
+where they lead to more, the direction and amplitude of what they are to exceed; and of climbs under
+way, how many steps have been taken, to where, and whether that is on the border of the cone. Some
+climbs take twice as many steps as others, which need not wait: one that is not done after
+a number of steps may be gone on with later, and has the same bits.
 """
 # mypy: ignore-errors
 
@@ -11,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....compiling import compiled, inlined
-from ...codes import BESIDE, CLIMBS, FAR, HOPE, STILL
+from ...codes import BESIDE, CLIMB_PARTS, CLIMBS, FAR, HOPE, STILL
 from ..lanes import CLIMBERS, N_LANES, load_some, some_booleans_of
 from ..llvm import bits_of, select
 from ..memory import stay, store_to
@@ -27,37 +30,62 @@ from .tangents import (
     tangents,
 )
 
-X, Y, Z, AMPLITUDE, UX, UY, UZ, PEAK_X, PEAK_Y, PEAK_Z, PEAK = (
-    np.int64(part * N_LANES) for part in range(11)
-)
+(
+    X,
+    Y,
+    Z,
+    AMPLITUDE,
+    UX,
+    UY,
+    UZ,
+    PEAK_X,
+    PEAK_Y,
+    PEAK_Z,
+    PEAK,
+    N_STEPS,
+    NOW_X,
+    NOW_Y,
+    NOW_Z,
+    BORDER,
+) = (np.int64(part * N_LANES) for part in range(CLIMB_PARTS))
 NONE, SOME = np.uint32(0), np.uint32((1 << CLIMBERS) - 1)
-ZERO = np.float32(0)
+ZERO, ONE, MOST = np.float32(0), np.float32(1), np.float32(CLIMBS)
 
 
 @compiled
-def climb_side_by_side(shifts, coefficients, climbs, cosine, sine, lanes):
-    """Climb with a set of lanes; `coefficients` are (n, N_LANES) float32."""
+def climb_side_by_side(shifts, coefficients, climbs, cosine, sine, lanes, n_steps):
+    """Climb with a set of lanes, by so many steps at most; return those that are done.
+
+    `coefficients` are (n, N_LANES) float32.
+    """
+    done = NONE
     for first in range(0, N_LANES, CLIMBERS):
         some = lanes >> np.uint32(first) & SOME
         if some:
-            climb_some(shifts, coefficients[:, first:], climbs, first, cosine, sine, some)
+            left = climb_some(
+                shifts, coefficients[:, first:], climbs, first, cosine, sine, some, n_steps
+            )
+            done |= (some & ~left) << np.uint32(first)
+    return done
 
 
 @inlined
-def climb_some(shifts, coefficients, climbs, first, cosine, sine, left):
-    """Climb with a set of CLIMBERS lanes; see `peaks.climb`."""
+def climb_some(shifts, coefficients, climbs, first, cosine, sine, climbing, n_steps):
+    """Climb with a set of CLIMBERS lanes; see `peaks.climb`. Return those that are not done."""
     x, y, z = (
-        load_some(climbs, first + X),
-        load_some(climbs, first + Y),
-        load_some(climbs, first + Z),
+        load_some(climbs, first + NOW_X),
+        load_some(climbs, first + NOW_Y),
+        load_some(climbs, first + NOW_Z),
     )
     ux, uy, uz = (
         load_some(climbs, first + UX),
         load_some(climbs, first + UY),
         load_some(climbs, first + UZ),
     )
-    climbing, border, far = left, NONE, FAR / degree_of(shifts)
-    for _ in range(CLIMBS):
+    border = bits_of(load_some(climbs, first + BORDER) > ZERO)
+    taken = load_some(climbs, first + N_STEPS)
+    left, far = climbing, FAR / degree_of(shifts)
+    for _ in range(n_steps):
         if not left:
             break
         stay()
@@ -112,9 +140,19 @@ def climb_some(shifts, coefficients, climbs, first, cosine, sine, left):
         )
         in_vain = (along > cosine_of(shifts, BESIDE)) & (value <= peak)
         in_vain = in_vain | (bent_down & (value + HOPE * gain < peak))
-        left &= ~bits_of((size < STILL) | in_vain)
+        taken = select(moved, taken + ONE, taken)
+        left &= ~bits_of((size < STILL) | in_vain | (taken >= MOST))
+    for part, now in ((N_STEPS, taken), (NOW_X, x), (NOW_Y, y), (NOW_Z, z)):
+        store_to(climbs, first + part, now)  # of other lanes what it was
+    on_border = select(some_booleans_of(border), ONE, taken - taken)
+    where = some_booleans_of(climbing)
+    store_to(climbs, first + BORDER, select(where, on_border, load_some(climbs, first + BORDER)))
+    done = climbing & ~left
+    if not done:
+        return left
     amplitude = values_of_some(shifts, coefficients, x, y, z)
     higher = amplitude >= load_some(climbs, first + AMPLITUDE)
-    higher = higher & some_booleans_of(climbing)
+    higher = higher & some_booleans_of(done)
     for part, now in ((X, x), (Y, y), (Z, z), (AMPLITUDE, amplitude)):
         store_to(climbs, first + part, select(higher, now, load_some(climbs, first + part)))
+    return left

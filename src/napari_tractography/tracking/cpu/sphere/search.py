@@ -12,12 +12,26 @@ from __future__ import annotations
 import numpy as np
 
 from ....compiling import compiled, inlined
-from ...codes import ABREAST, BESIDE, CLIMB_PARTS, N_AROUND, NOWHERE, ON_AXIS, PROMISING
-from ..lanes import N_LANES, TILE, filled, load_from, side_by_side, transpose
+from ...codes import (
+    ABREAST,
+    BESIDE,
+    CLIMB_PARTS,
+    CLIMBS,
+    N_AROUND,
+    NOWHERE,
+    ON_AXIS,
+    PROMISING,
+)
+from ..lanes import N_LANES, TILE, booleans_of, filled, load_from, side_by_side, transpose
 from ..llvm import bits_of, lowest_bit, roots, select
 from ..memory import copy_numbers, stay, store_to
 from .ascent import (
     AMPLITUDE,
+    BORDER,
+    N_STEPS,
+    NOW_X,
+    NOW_Y,
+    NOW_Z,
     PEAK,
     PEAK_X,
     PEAK_Y,
@@ -101,7 +115,7 @@ def largest_in_cones(field, settings, scratch, state, ux, uy, uz, lanes):
     )
     begin_climbs(climbs, ux, uy, uz, x, y, z, value)
     cosine, sine = settings.cone_cosine, settings.cone_sine
-    climb_side_by_side(field.shifts, state.coefficients, climbs, cosine, sine, lanes)
+    climb_side_by_side(field.shifts, state.coefficients, climbs, cosine, sine, lanes, CLIMBS)
     x, y, z = load_from(climbs, X), load_from(climbs, Y), load_from(climbs, Z)
     value = load_from(climbs, AMPLITUDE)
     for part, now in ((PEAK_X, x), (PEAK_Y, y), (PEAK_Z, z), (PEAK, value)):
@@ -116,7 +130,29 @@ def begin_climbs(climbs, ux, uy, uz, x, y, z, value):
     """Prepare climbs of all lanes, from unit vectors, that matter wherever they lead."""
     for part, now in ((X, x), (Y, y), (Z, z), (AMPLITUDE, value), (UX, ux), (UY, uy), (UZ, uz)):
         store_to(climbs, part, now)
-    for part in (PEAK_X, PEAK_Y, PEAK_Z):
+    for part, now in ((NOW_X, x), (NOW_Y, y), (NOW_Z, z)):
+        store_to(climbs, part, now)
+    for part in (PEAK_X, PEAK_Y, PEAK_Z, N_STEPS, BORDER):
+        store_to(climbs, part, filled(ZERO))
+    store_to(climbs, PEAK, filled(NOWHERE))
+
+
+@inlined
+def begin_climbs_of(climbs, lanes, x, y, z, value):
+    """Prepare climbs of a set of lanes anywhere on the sphere; those of others are under way."""
+    where = booleans_of(lanes)
+    for part, now in (
+        (X, x),
+        (Y, y),
+        (Z, z),
+        (AMPLITUDE, value),
+        (NOW_X, x),
+        (NOW_Y, y),
+        (NOW_Z, z),
+    ):
+        store_to(climbs, part, select(where, now, load_from(climbs, part)))
+    store_to(climbs, N_STEPS, select(where, ZERO, load_from(climbs, N_STEPS)))
+    for part in (UX, UY, UZ, PEAK_X, PEAK_Y, PEAK_Z, BORDER):
         store_to(climbs, part, filled(ZERO))
     store_to(climbs, PEAK, filled(NOWHERE))
 
@@ -144,17 +180,14 @@ def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
     close = cosine_of(field.shifts, BESIDE)
     n_points, n_waiting = points.shape[1], 0
     for j in range(2 * n_points + 1):
+        # All neighbours are compared: to stop at the first that is higher was slower, as nobody
+        # can tell which it is.
         value = load_from(seen, j * N_LANES)
-        left = lanes & bits_of(value >= enough)
-        if not left:
-            continue
         most = value + ABREAST * (value - enough)
-        for i in range(0, N_AROUND, 2):
-            one = load_from(seen, np.uint64(neighbours[j, i]) * WIDTH)
-            other = load_from(seen, np.uint64(neighbours[j, i + 1]) * WIDTH)
-            left &= bits_of((one <= most) & (other <= most))
-            if not left:
-                break
+        stands_out = value >= enough
+        for i in range(N_AROUND):
+            stands_out &= load_from(seen, np.uint64(neighbours[j, i]) * WIDTH) <= most
+        left = lanes & bits_of(stands_out)
         if not left:
             continue
         along, across, up = ZERO, ZERO, ONE
@@ -192,6 +225,8 @@ def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
             row = more_rows[n_waiting]
             row[0], row[1], row[2] = tried[0, lane], tried[1, lane], tried[2, lane]
             row[3] = seen[j, lane]
+            row[11], row[15] = ZERO, ZERO
+            row[12], row[13], row[14] = row[0], row[1], row[2]
             n_waiting += 1
     if n_waiting:
         climb_together(field.shifts, state.lane_coefficients, scratch, cosine, sine, n_waiting)
@@ -211,7 +246,7 @@ def climb_together(shifts, coefficients, scratch, cosine, sine, n):
     lanes = EVERY >> np.uint32(N_LANES - n)
     side_by_side(scratch.rows, scratch.turned, lanes)
     side_by_side(scratch.more_climb_rows, more, lanes)
-    climb_side_by_side(shifts, scratch.turned, more, cosine, sine, lanes)
+    climb_side_by_side(shifts, scratch.turned, more, cosine, sine, lanes, CLIMBS)
     for i in range(n):
         lane = scratch.climbers[i]
         if more[3, i] > climbs[3, lane]:

@@ -25,5 +25,6 @@ class BlockField(NamedTuple):
     vectors: np.ndarray  # (n_rows, 3) float32: of all voxels of a block, zero where there is none
     to_voxel: np.ndarray  # (3, 4) float32
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
+    mask_words: np.ndarray  # (n,) uint64: the same, a bit a voxel
     block_bits: int  # a block has 2^block_bits voxels along each axis
     is_tensor: bool
