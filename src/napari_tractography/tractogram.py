@@ -92,7 +92,6 @@ class Tractogram(Outcome):
         weights: ArrayLike | None = None,
         points_are_finite: bool = False,
     ) -> None:
-        is_mapped = isinstance(points, np.memmap)
         self._points: NDArray[np.float32] | None = None
         self._stored: NDArray[np.float16] | None = None
         self._origin: tuple[Tractogram, NDArray[np.int64]] | None = None  # of points not made yet
@@ -117,10 +116,10 @@ class Tractogram(Outcome):
                 f"offsets must rise from 0 to the number of points, {len(stored)}; "
                 f"they are {self.offsets[:3]} ... {self.offsets[-1:]}."
             )
-        # The extremes show NaN and infinity without a temporary as large as the points. Of a file
-        # that is mapped into memory they would have to be read, all of them.
-        checked = stored[:0] if is_mapped or points_are_finite else stored
-        if checked.size and not np.isfinite((checked.min(), checked.max())).all():
+        # The extremes show them without a temporary as large as the points; files that are mapped
+        # would have to be read for them.
+        is_known = points_are_finite or isinstance(points, np.memmap) or not stored.size
+        if not is_known and not np.isfinite((stored.min(), stored.max())).all():
             raise InvalidTractogramError(
                 f"{int((~np.isfinite(stored)).any(axis=1).sum())} points are not finite; "
                 "remove those streamlines."
@@ -398,11 +397,9 @@ class Tractogram(Outcome):
         from .files.tractograms import write_streamlines
 
         grid = getattr(reference, "grid", reference)
-        if grid is not None and not isinstance(grid, Grid):
-            raise FileError(
-                f"The reference of {path} is of type {type(reference).__name__}; "
-                "give the Fod or the Grid that was tracked."
-            )
+        if not isinstance(grid, Grid | None):
+            kind = type(reference).__name__
+            raise FileError(f"The reference of {path} is of type {kind}; give the Fod or its Grid.")
         write_streamlines(self.arrays(), path, grid)
 
     def __repr__(self) -> str:
