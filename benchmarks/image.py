@@ -21,6 +21,7 @@ import time
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -54,6 +55,29 @@ class Rule:
         x, y, z = np.ix_(*(np.arange(s.start, s.stop, dtype=np.float32) for s in box))
         r = np.hypot(x - 1023.5, y - 1023.5)
         return np.cos(0.9 * r + 0.4 * z) + np.cos(1.1 * z) + np.cos(0.7 * r - 0.6 * z)
+
+
+def zarr_by_rule(rule: Rule, edge: int = 64) -> tuple[Any, set[str]]:
+    """Return a Zarr whose chunks are made by a rule when they are read, and the keys of these."""
+    import zarr
+    from zarr.storage import MemoryStore
+
+    read: set[str] = set()
+
+    class Store(MemoryStore):
+        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+            _, is_chunk, index = key.partition("c/")
+            if not is_chunk:
+                return await super().get(key, prototype, byte_range)
+            read.add(key)
+            firsts = (edge * int(number) for number in index.split("/"))
+            chunk = rule[tuple(slice(first, first + edge) for first in firsts)]
+            return prototype.buffer.from_bytes(chunk.astype("<f4").tobytes())
+
+    array = zarr.create_array(
+        Store(), shape=rule.shape, chunks=(edge,) * 3, dtype="<f4", compressors=None, filters=None
+    )
+    return array, read
 
 
 def heart_volume(folder: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -113,9 +137,11 @@ def click_heart(folder: Path) -> None:
 
 
 def click_rule() -> None:
-    """Click in a volume of 2048^3 voxels."""
-    fod = nt.Fod.from_image(Rule(), np.diag([0.01, 0.01, 0.01, 1.0]), name="rule")
+    """Click in a Zarr of 2048^3 voxels."""
+    image, read = zarr_by_rule(Rule())
+    fod = nt.Fod.from_image(image, np.diag([0.01, 0.01, 0.01, 1.0]), name="rule")
     measure_clicks(fod, np.array([12.0, 10.0, 10.0]), 0.05)
+    print(f"{len(read)} of {image.nchunks} chunks of the Zarr read")
 
 
 def axial_median(angles: np.ndarray) -> float:
