@@ -192,6 +192,7 @@ class VectorField(NamedTuple):
     """Peaks or tensors and the mask, as kernels that follow them read them."""
 
     voxel_rows: np.ndarray  # (x, y, z) int32
+    words: np.ndarray  # (0, 2) uint64: FODs alone have them
     vectors: np.ndarray  # (n_rows, n) float32: see tables/vectors.py
     to_voxel: np.ndarray  # (3, 4) float32
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask

@@ -157,6 +157,7 @@ def vector_field(table: VectorTable, mask: NDArray[np.uint8] | None = None) -> c
     inside, words = _with_words(mask)
     return codes.VectorField(
         voxel_rows=_read_only(table.voxel_rows),
+        words=_read_only(np.zeros((0, 2), np.uint64)),
         vectors=_read_only(table.vectors),
         to_voxel=table.to_voxel,
         mask=inside,
@@ -171,6 +172,7 @@ def block_field(table: BlockTable, mask: NDArray[np.uint8] | None = None) -> Blo
     inside, words = _with_words(mask)
     return BlockField(
         voxel_rows=np.broadcast_to(np.int32(-1), store.source.grid.shape),
+        words=_read_only(np.zeros((0, 2), np.uint64)),
         slots=store.slots,
         touched=np.zeros(store.shape, np.uint8),
         vectors=store.vectors,
