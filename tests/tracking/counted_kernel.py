@@ -22,22 +22,23 @@ from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.seeds import Seeds
 from napari_tractography.tracking.codes import UNFILLED_BITS
-from napari_tractography.tracking.cpu import cells, draw, run
-from napari_tractography.tracking.cpu.lanes import N_LANES
+from napari_tractography.tracking.cpu import cells, draw, run, stepping, streamline
+from napari_tractography.tracking.cpu.lanes import N_LANES, N_POINTS
+from napari_tractography.tracking.cpu.llvm import count_bits
 from napari_tractography.tracking.plan import Plan
 
 PARAMETERS = TrackingParameters(step_mm=0.5, max_angle_deg=30.0)
-N_OWN = 8  # counts of the kernel's own
+N_OWN = N_POINTS + 1  # counts of the kernel's own
 CELLS, LOOK_UPS, PASSES, LOOKS_AROUND = range(N_OWN, N_OWN + 4)
-find_rows, interpolate = cells.find_rows, cells.interpolate
+find_rows_of, interpolate = cells.find_rows_of, cells.interpolate
 random_words, reconsider = draw.random_words, draw.reconsider
 new_lane_state = run.new_lane_state
 
 
 @inlined
-def counted_find_rows(field, state, n, lane):
-    state.progress[CELLS] += 1
-    find_rows(field, state, n, lane)
+def counted_find_rows_of(field, state, n, lanes):
+    state.progress[CELLS] += count_bits(lanes)
+    find_rows_of(field, state, n, lanes)
 
 
 @inlined
@@ -65,7 +66,9 @@ def with_more_progress(*args: int, **kwargs: int) -> Any:
 
 
 def put_in() -> None:
-    cells.find_rows, cells.interpolate = counted_find_rows, counted_interpolate
+    for module in (cells, draw, stepping, streamline):
+        module.find_rows_of = counted_find_rows_of
+    cells.interpolate = counted_interpolate
     draw.random_words, draw.reconsider = counted_random_words, counted_reconsider
     run.new_lane_state = with_more_progress
 
