@@ -33,6 +33,7 @@ def runs_kept() -> int:
 def test_runs_that_are_started_and_cancelled_are_let_go(
     open_window: Callable[..., Any], cross: Any, settle: Callable[[Any], None], qtbot: Any
 ) -> None:
+    before = runs_kept()  # of other tests in this process
     panel = open_window(cross)
     panel.session.add_seeds_mm(np.zeros((1, 3)))
     panel.set_parameters(n_per_seed=MANY)
@@ -48,7 +49,7 @@ def test_runs_that_are_started_and_cancelled_are_let_go(
     references = [weakref.ref(run) for run in started]
     started.clear()
     assert all(is_let_go(reference) for reference in references)
-    assert runs_kept() == 0
+    assert runs_kept() <= before
 
 
 def items_of(large: Large) -> Iterator[str]:
