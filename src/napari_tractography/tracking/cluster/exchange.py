@@ -15,7 +15,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ...buffers import pool
 from ...errors import BackendError, FileError
+from ...files.formats.streamlines import StreamlineArrays
 from ...files.paths import written_whole
 from ...processes import UNFINISHED, is_left_over, unfinished_name
 from ...stop import StopReason
@@ -78,17 +79,14 @@ class FiledTractogram:
     ----------
     path : str
         Of a file with the points, float32, one after the other.
-    offsets, seed_index, stop_reasons, lengths_mm
-        As of the tractogram.
+    others : StreamlineArrays
+        The other arrays; no points.
     tally : dict of StopReason to int
     n_seeds : int
     """
 
     path: str
-    offsets: NDArray[np.int64]
-    seed_index: NDArray[np.int64]
-    stop_reasons: NDArray[np.uint8]
-    lengths_mm: NDArray[np.float32]
+    others: StreamlineArrays
     tally: dict[StopReason, int]
     n_seeds: int
 
@@ -102,7 +100,7 @@ class FiledTractogram:
         BackendError
             When the file is not there or not whole.
         """
-        points = pool.points(int(self.offsets[-1]))
+        points = pool.points(int(self.others.offsets[-1]))
         try:
             with open(self.path, "rb") as file:
                 n = file.readinto(points.data.cast("B"))
@@ -114,15 +112,9 @@ class FiledTractogram:
             ) from error
         if n != points.nbytes:
             raise BackendError(f"{self.path} was cut short; make room there and track again.")
-        return Tractogram(
-            points,
-            self.offsets,
-            seed_index=self.seed_index,
-            stop_reasons=self.stop_reasons,
-            lengths_mm=self.lengths_mm,
-            tally=self.tally,
-            n_seeds=self.n_seeds,
-        )
+        made = Tractogram.of_arrays(replace(self.others, points=points))
+        made.tally, made.n_seeds = self.tally, self.n_seeds
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +177,8 @@ def handed_over(tractogram: Tractogram, folder: str) -> Tractogram | FiledTracto
         with contextlib.suppress(OSError):
             path.unlink()
         return tractogram
-    return FiledTractogram(
-        str(path),
-        tractogram.offsets,
-        tractogram.seed_index,
-        tractogram.stop_reasons,
-        tractogram.lengths_mm,
-        tractogram.tally,
-        tractogram.n_seeds,
-    )
+    others = replace(tractogram.arrays(), points=tractogram.points[:0])
+    return FiledTractogram(str(path), others, tractogram.tally, tractogram.n_seeds)
 
 
 def folder_of_this_machine(n_bytes: int) -> Path:

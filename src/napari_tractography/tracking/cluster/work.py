@@ -55,9 +55,9 @@ class Done:
         made = self.made
         if not isinstance(made, Tractogram | FiledTractogram):
             return int(sizeof(made))
-        columns = (made.offsets, made.seed_index, made.stop_reasons, made.lengths_mm)
-        points = self.n_bytes if isinstance(made, Tractogram) else 0
-        return points + sum(column.nbytes for column in columns)
+        arrays = made.arrays() if isinstance(made, Tractogram) else made.others
+        columns = sum(column.nbytes for column in arrays.columns().values())
+        return arrays.points.nbytes + arrays.offsets.nbytes + columns
 
 
 def track_range(
