@@ -16,13 +16,18 @@ from typing import Any
 import h5py
 import nibabel as nib
 import numpy as np
+import pytest
 import tifffile
 
 import napari_tractography as nt
 from napari_tractography.cli import main
+from napari_tractography.cli.subjects import KEYS, PROOFS, ResultsTable
 from napari_tractography.errors import FileError
 from napari_tractography.files.fods import load_mask, load_volume
+from napari_tractography.files.formats import trx
+from napari_tractography.files.formats.image_files import image_sha256, open_image
 from napari_tractography.files.formats.weights import load_weights
+from napari_tractography.files.tractograms import iter_streamlines
 from napari_tractography.recipes.edits import Edit
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
@@ -182,6 +187,21 @@ def fibres_in_tiff(path: Path) -> Any:
         return fibres_in(array)
 
 
+def image_in(path: Path) -> Any:
+    """Open an image as recipes do, of a Zarr by its folder, and look at voxels in many places."""
+    folder = path.parent if path.name == "zarr.json" else path
+    image = open_image(folder)
+    return image_sha256(folder, image), np.asarray(image[2:9, 2:9, 2:9])
+
+
+def save_zarr(path: Path) -> None:
+    """Write an image as Zarr, of which `path` is the description."""
+    import zarr
+
+    zarr.create_array(path.parent, data=IMAGE, chunks=(6, 5, 9), overwrite=True)
+    assert path.exists()
+
+
 def save_labels(path: Path) -> None:
     labels = np.arange(np.prod(GRID.shape), dtype=np.int32).reshape(GRID.shape)
     nib.save(nib.MGHImage(labels, GRID.affine), path)
@@ -217,6 +237,33 @@ def fod_as(kind: str) -> Callable[[Path], Any]:
     return lambda path: nt.load_fod(path, kind=kind)
 
 
+def load_mapped(path: Path) -> Tractogram:
+    """Read a .trx as if it were large."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trx, "MAPPED_FROM", 0)
+        return load_tractogram(path)
+
+
+def load_by_blocks(path: Path) -> list[Any]:
+    return list(iter_streamlines(path, 2))
+
+
+def save_table(path: Path) -> None:
+    """A table of results as the command writes it, with two rows."""
+    path.unlink(missing_ok=True)
+    for subject in ("01", "02"):
+        ResultsTable(path).add(
+            dict.fromkeys((*KEYS, *PROOFS), "x") | {"subject": subject, "volume_mm3": "1.5"}
+        )
+
+
+def add_to_table(path: Path) -> Any:
+    table = ResultsTable(path)
+    table.has("01", "x", "x", path)
+    table.add(dict.fromkeys((*KEYS, *PROOFS), "y"))
+    return ResultsTable(path).rows
+
+
 VOLUMES = (
     nt.load_fod,
     fod_as("sh"),
@@ -227,7 +274,7 @@ VOLUMES = (
     load_tissues,
     describe,
 )
-TRACTOGRAMS = (load_tractogram, describe)
+TRACTOGRAMS = (load_tractogram, load_by_blocks, describe)
 CASES = (
     Case("fod.nii", save_nifti, VOLUMES),
     Case("fod.nii.gz", save_nifti, VOLUMES),
@@ -242,11 +289,13 @@ CASES = (
     Case("peaks.pam5", save_pam5, (nt.load_fod, describe)),
     Case("lines.tck", lambda path: lines().save(path), TRACTOGRAMS),
     Case("lines.trk", lambda path: lines().save(path, reference=GRID), TRACTOGRAMS),
-    Case("lines.trx", lambda path: lines().save(path), (*TRACTOGRAMS, load_weights)),
+    Case("lines.trx", lambda path: lines().save(path), (*TRACTOGRAMS, load_mapped, load_weights)),
     Case("lines.vtk", lambda path: lines().save(path), TRACTOGRAMS),
     Case("text.vtk", save_text_vtk, TRACTOGRAMS),
     Case("recipe.json", lambda path: recipe().save(path), (load_recipe, nt.Project.load)),
     Case("study.tracts.json", save_project, (load_project, Recipe.load)),
+    Case("image.npy", lambda path: np.save(path, IMAGE), (image_in,)),
+    Case("table.csv", save_table, (add_to_table,)),
     Case(
         "weights.txt", lambda path: path.write_text("0.5\n1.25e-3\n2\n") and None, (load_weights,)
     ),
@@ -254,5 +303,6 @@ CASES = (
 if find_spec("zarr"):  # which opens large images, of TIFF as well
     CASES += (
         Case("image.zarr/c/0/0/0", save_chunk, (fibres_in_zarr,)),
-        Case("image.tif", save_tiff, (fibres_in_tiff,)),
+        Case("image.zarr/zarr.json", save_zarr, (image_in,)),
+        Case("image.tif", save_tiff, (fibres_in_tiff, image_in)),
     )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import gzip
+import io
 import json
 import re
+import warnings
+import zipfile
 from typing import Any
 
 from hypothesis import strategies as st
@@ -48,6 +51,15 @@ of_bytes = st.lists(
 # Values of JSON: the place as a share of all places, and what is put there; or left out.
 of_json = st.lists(st.tuples(share, st.sampled_from([*VALUES, "LEFT OUT"])), min_size=1, max_size=3)
 
+# Which member of an archive, and damage of its bytes, of its JSON, or another name.
+NAMES = [
+    "../out", "/", "x" * 300, "header.json", "positions.2.float32", "positions.3.float64",
+    "positions.3.object", "positions.3.int8", "offsets.uint8", "offsets.float32", "offsets.object",
+    "offsets.nothing", "dps/a.uint64", "dps/a.9.float32", "dps/a.object", "dpv/a.float32", "dpv/",
+    "groups/a.uint32",
+]  # fmt: skip
+of_archives = st.tuples(share, st.one_of(of_bytes, of_json, st.sampled_from(NAMES)))
+
 
 def damaged(raw: bytes, damage: list[tuple[str, float, Any]]) -> bytes:
     """Return bytes with some damage."""
@@ -73,6 +85,27 @@ def damaged(raw: bytes, damage: list[tuple[str, float, Any]]) -> bytes:
 def damaged_inside(raw: bytes, damage: list[tuple[str, float, Any]]) -> bytes:
     """Return a gzip file whose content has some damage."""
     return gzip.compress(damaged(gzip.decompress(raw), damage), 1)
+
+
+def damaged_archive(raw: bytes, damage: tuple[float, Any]) -> bytes:
+    """Return a zip archive with one member damaged, and with checksums that fit."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        members = [(name, archive.read(name)) for name in archive.namelist()]
+    where, what = damage
+    at = int(where * len(members))
+    if isinstance(what, str):
+        members[at] = what, members[at][1]
+    elif len(what[0]) == 3:
+        members[at] = members[at][0], damaged(members[at][1], what)
+    else:
+        at = next(k for k, (name, _) in enumerate(members) if name.endswith(".json"))
+        members[at] = members[at][0], damaged_json(members[at][1].decode(), what).encode()
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # two members of one name
+        for name, content in members:
+            archive.writestr(name, content)
+    return stream.getvalue()
 
 
 def damaged_json(text: str, damage: list[tuple[float, Any]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import struct
+import zipfile
 import zlib
 from base64 import b64encode
 from pathlib import Path
@@ -12,15 +13,31 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
-from corpus import GRID, load_project, load_recipe, mif, recipe, save_nifti, save_project, volume
+from corpus import (
+    GRID,
+    add_to_table,
+    image_in,
+    lines,
+    load_mapped,
+    load_project,
+    load_recipe,
+    mif,
+    recipe,
+    save_nifti,
+    save_project,
+    save_table,
+    save_zarr,
+    volume,
+)
 from guards import MACHINE_BYTES, outcome
-from mutations import deep
+from mutations import damaged_archive, deep
 
 import napari_tractography as nt
 from napari_tractography.errors import MOST_CHARACTERS, FileError, MissingPackageError
 from napari_tractography.files.fods import load_mask, load_volume
 from napari_tractography.recipes.numbers import BITS, numbers_of
 from napari_tractography.recipes.recipe import Recipe
+from napari_tractography.tracking.costs import PerformanceModel
 from napari_tractography.tractogram import load_tractogram
 
 VOX_OFFSET, DIM = 108, 40  # bytes in a NIfTI-1 header
@@ -233,6 +250,65 @@ def test_an_archive_that_unpacks_to_more_than_there_is_room_for_is_refused(
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr("shutil.disk_usage", lambda folder: usage(10**4, 10**4 - 99, 99))
     assert "make room" in outcome(load_tractogram, path)
+
+
+def test_a_trk_that_counts_more_points_than_there_are(tmp_path: Path) -> None:
+    """Room for gigabytes was made before they were missed."""
+    path = tmp_path / "lines.trk"
+    lines().save(path, reference=GRID)
+    raw = path.read_bytes()
+    assert struct.unpack("<i", raw[1000:1004]) == (5,)  # points of the first streamline
+    for count in (2**30, -(2**30)):
+        path.write_bytes(raw[:1000] + struct.pack("<i", count) + raw[1004:])
+        assert "lines.trk" in outcome(load_tractogram, path)
+
+
+def test_a_trx_whose_offsets_lead_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "lines.trx"
+    lines().save(path)
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+    raw, where = path.read_bytes(), names.index("offsets.uint32") / len(names) + 1e-6
+    for at in (0.2, 0.4, 0.6, 0.8):
+        path.write_bytes(damaged_archive(raw, (where, [("header", at, b"\xff\xff\xff\xf0")])))
+        for load in (load_tractogram, load_mapped):
+            assert "lines.trx" in outcome(load, path)
+
+
+@pytest.mark.parametrize("row", ["01,x", "01,x,x,1.5,x,x,x,too,much"])
+def test_a_table_of_results_with_a_row_of_another_length(tmp_path: Path, row: str) -> None:
+    path = tmp_path / "table.csv"
+    save_table(path)
+    path.write_text(f"{path.read_text('utf-8')}{row}\n", "utf-8")
+    assert "longer or shorter than its header" in outcome(add_to_table, path)
+
+
+@pytest.mark.parametrize("n_voxels", [2**40, 2**62])
+def test_a_zarr_that_says_it_is_endless(tmp_path: Path, n_voxels: int) -> None:
+    """Dask lists all chunks of an axis."""
+    pytest.importorskip("zarr")
+    path = tmp_path / "image.zarr" / "zarr.json"
+    save_zarr(path)
+    content = json.loads(path.read_text("utf-8"))
+    content["shape"][1] = n_voxels
+    path.write_text(json.dumps(content), "utf-8")
+    assert "cannot be read as Zarr" in outcome(image_in, path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[" * 100_000, id="deep"),
+        pytest.param('{"a": {"start_s": 1%s, "upload_s_per_byte": 1, "s_per_step": 1, '
+                     '"mm_per_seed": 1}}' % ("0" * 400), id="endless"),
+        pytest.param('{"a": {"start_s": "nan"}}', id="text"),
+        pytest.param('["a"]', id="list"),
+    ],
+)  # fmt: skip
+def test_costs_that_are_damaged_are_measured_anew(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "costs.json"
+    path.write_text(text, "utf-8")
+    assert PerformanceModel(path).get("a") is None
 
 
 def test_gzip_is_what_it_says(tmp_path: Path) -> None:

@@ -105,6 +105,12 @@ class ResultsTable:
             raise FileError(f"{path} cannot be read ({error}); give another --table.") from None
         if any(not {*KEYS, *PROOFS} <= set(row) for row in rows):
             raise FileError(f"{path} is another table; give another --table.")
+        # DictReader: None for cells that a row lacks, and under None those that it has besides.
+        if any(None in row or None in row.values() for row in rows):
+            raise FileError(
+                f"{path} has a row that is longer or shorter than its header; remove that row, "
+                "or give another --table."
+            )
         self.rows = {(row["subject"], row["bundle"]): row for row in rows}
 
     def has(self, subject: str, bundle: str, inputs: str, out: Path) -> bool:

@@ -197,9 +197,10 @@ def _telling(file: Path) -> Iterator[None]:
             "copy or export it again."
         ) from None
     except OSError as error:
-        raise FileError(
-            f"{file} cannot be read ({error.strerror or error}); check its permissions."
-        ) from None
+        remedy = "check its permissions"
+        if error.filename not in (None, str(file)):  # of what it was unpacked to
+            remedy = "copy or export it again"
+        raise FileError(f"{file} cannot be read ({error.strerror or error}); {remedy}.") from None
 
 
 @contextlib.contextmanager

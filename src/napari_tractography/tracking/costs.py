@@ -178,7 +178,9 @@ class PerformanceModel:
             return {key: _checked(cost) for key, cost in content.items()}
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, TypeError, AttributeError) as error:
+        except (
+            OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError,
+        ) as error:  # fmt: skip
             logger.debug("%s is measured anew: %s", self.path, error)
         return {}
 

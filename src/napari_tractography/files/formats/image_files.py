@@ -31,6 +31,7 @@ PLACES, PLACE_VOXELS = (1 / 6, 1 / 2, 5 / 6), 16
 GRID = tuple(itertools.product(PLACES, repeat=3))
 DIAGONAL = tuple((place,) * 3 for place in PLACES)  # where an image is compared with its file
 MOST_BYTES = 4 << 30  # of a file whose SHA-256 is taken of all of it
+MOST_CHUNKS = 1_000_000  # along an axis: more are in no image
 MOST_PARTS = 64  # time points and channels among which an image is sought
 
 
@@ -257,6 +258,10 @@ def _zarr_levels(path: str, key: str) -> tuple[list[Any], str]:
         arrays = [root[name] if name else root for name in keys]
         if not all(hasattr(array, "chunks") for array in arrays):
             raise ValueError("it is a group without an image; name one of its arrays")
+        for array in arrays:
+            each = zip(array.shape, array.chunks, strict=True)
+            if any(n > size * MOST_CHUNKS for n, size in each):  # Dask lists them all
+                raise ValueError(f"shape {array.shape} in chunks of {array.chunks}")
         levels = [dask.array.from_array(array, chunks=array.chunks, name=False) for array in arrays]
     except Exception as error:  # whatever stores and codecs raise
         where = f"{path}, {key!r}," if key else path

@@ -60,8 +60,15 @@ def arrays_of(lines: ArraySequence, columns: Mapping[str, Any]) -> StreamlineArr
     lines : ArraySequence
         RAS+ mm.
     columns : mapping of str to (n_streamlines, n) array_like
+
+    Raises
+    ------
+    ValueError
+        When they say that they are longer than they are.
     """
     counts = np.fromiter(map(len, lines), dtype=np.int64, count=len(lines))
+    if lines.total_nb_rows != counts.sum():  # before room is made for so many
+        raise ValueError(f"offsets for {lines.total_nb_rows} points, {counts.sum()} are there")
     return with_columns(
         np.asarray(lines.get_data(), dtype=np.float32).reshape(-1, 3),
         np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),

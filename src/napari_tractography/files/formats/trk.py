@@ -89,6 +89,21 @@ def _trk(streamlines: StreamlineArrays, grid: Grid | None, always_split: bool = 
     return TrkFile(nibabel_tractogram(streamlines, columns), header)
 
 
+class _Rest(io.BufferedReader):
+    """A file of which no more can be asked for than is there: room is made for what is asked for.
+
+    Where a file is damaged any number may stand where the points of a streamline are counted.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(path))
+        self._n_bytes = path.stat().st_size
+
+    def read(self, size: int | None = -1) -> bytes:
+        whole = size is None or size < 0
+        return super().read(-1 if whole else min(size or 0, self._n_bytes))
+
+
 def read_trk(path: Path) -> StreamlineArrays:
     """Read points and columns.
 
@@ -97,8 +112,10 @@ def read_trk(path: Path) -> StreamlineArrays:
     FileError
         When fewer streamlines are there than the header says.
     """
-    claimed = int(TrkFile.load(path, lazy_load=True).header[Field.NB_STREAMLINES])
-    loaded = TrkFile.load(path).tractogram
+    with _Rest(path) as file:
+        claimed = int(TrkFile.load(file, lazy_load=True).header[Field.NB_STREAMLINES])
+        file.seek(0)
+        loaded = TrkFile.load(file).tractogram
     if claimed and claimed != len(loaded.streamlines):
         raise FileError(
             f"{path} is truncated: its header says {claimed} streamlines, "

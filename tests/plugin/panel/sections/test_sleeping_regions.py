@@ -17,8 +17,10 @@ def test_a_sphere_is_asleep_until_it_is_touched(open_window: Any, settle: Any, q
     session, regions, table = panel.session, panel.session.regions, panel.regions.table
     everything = session.tractogram.digest()
     mouse = Mouse(panel.viewer)
+    assert not table.isVisible()
     mouse.click(BESIDE, CONTROL | SHIFT)
     settle(panel)
+    assert table.isVisible()  # the section is unfolded: there it says why nothing happens yet
     (entry,) = regions.entries
     assert table.item(0, 0).text() == "Sphere (asleep)"
     assert session.request().regions == ()

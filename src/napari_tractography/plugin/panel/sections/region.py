@@ -11,7 +11,7 @@ import numpy as np
 from magicgui import widgets
 from napari.layers import Labels, Layer
 from napari.utils.notifications import show_info
-from qtpy.QtCore import Qt
+from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QColor, QIcon, QKeyEvent, QPixmap
 from qtpy.QtWidgets import (
     QAbstractItemView,
@@ -74,6 +74,8 @@ class RegionSection(QWidget):  # type: ignore[misc]
     run_between : callable
         Tracks between the two regions that the session has chosen.
     """
+
+    asleep_added = Signal()
 
     def __init__(
         self,
@@ -168,7 +170,10 @@ class RegionSection(QWidget):  # type: ignore[misc]
         """Show the regions as they are."""
         entries = self.session.regions.entries
         if self._shown != entries:
+            added = [entry for entry in entries if entry not in self._shown]
             self._build(list(entries))
+            if any(entry.is_asleep for entry in added):
+                self.asleep_added.emit()
         for number, entry in enumerate(entries):
             self._show(number, entry)
         self.table.setVisible(bool(entries))
