@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +63,22 @@ def test_the_blocks_of_the_page_run(
         panel.session.seed_positions_mm(), SEED_MM[None] + (0, 0, 4), atol=1e-3
     )
     panel.close_session()
+
+
+def test_a_script_that_ends_with_its_window_open_ends_well() -> None:
+    """Qt then deletes its objects one by one; a panel that still listened to them aborted."""
+    script = """
+import napari
+from qtpy.QtWidgets import QApplication
+viewer = napari.Viewer()
+viewer.open_sample("napari-tractography", "cross")
+_, panel = viewer.window.add_plugin_dock_widget("napari-tractography", "Tractography")
+panel.set_parameters(n_per_seed=20)
+panel.session.add_seeds_mm([[0.0, 0.0, 0.0]])
+panel.run()
+while panel.runs.is_busy or panel.runs.is_awaiting:
+    QApplication.processEvents()
+print(len(panel.session.tractogram), "streamlines")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "20 streamlines"), done.stderr

@@ -80,9 +80,11 @@ def _mapped(path: Path, archive: zipfile.ZipFile) -> StreamlineArrays | None:
         found = _array_in(path, entries[name])
         return np.frombuffer(archive.read(name), _dtype_of(name)) if found is None else found
 
-    n_points = points.size // 3
+    n_points, found = points.size // 3, numbers(offsets)
+    if n > len(found):  # before room is made for so many
+        raise ValueError(f"{n} streamlines and {len(found)} offsets")
     starts = np.empty(n + 1, np.int64)
-    starts[:n] = numbers(offsets)[:n]  # some programs add the end, some not
+    starts[:n] = found[:n]  # some programs add the end, some not
     starts[n] = n_points
     columns = {
         name.removeprefix(COLUMNS).split(".")[0]: numbers(name).reshape(n, -1)

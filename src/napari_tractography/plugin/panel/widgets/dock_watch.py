@@ -1,9 +1,15 @@
-"""Whether a docked widget is in use: napari has no event for a dock or window that closes."""
+"""Whether a docked widget is in use: napari has no event for a dock or window that closes.
+
+Nor has Qt one for a script that ends with its windows open: its objects are deleted one by one.
+"""
 
 from __future__ import annotations
 
+import atexit
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
+from typing import ClassVar
 
 from qtpy.QtCore import QEvent, QObject, QTimer
 from qtpy.QtWidgets import QWidget
@@ -17,8 +23,11 @@ class DockWatch(QObject):  # type: ignore[misc]
     widget : QWidget
         What is docked.
     opened, closed : callable
-        Called when the widget is put into a dock, and when the dock or the window closes.
+        Called when the widget is put into a dock, and when the dock or the window closes or the
+        program ends.
     """
+
+    _all: ClassVar[weakref.WeakSet[DockWatch]] = weakref.WeakSet()
 
     def __init__(
         self, widget: QWidget, *, opened: Callable[[], None], closed: Callable[[], None]
@@ -29,6 +38,14 @@ class DockWatch(QObject):  # type: ignore[misc]
         self._closed = closed
         self._window_ref: Callable[[], QWidget | None] = lambda: None  # weak
         widget.installEventFilter(self)
+        self._all.add(self)
+
+    @classmethod
+    def close_all(cls) -> None:
+        """Tell all widgets that the program ends, while Qt's objects are still there."""
+        for watch in list(cls._all):
+            with suppress(RuntimeError):  # of a widget that Qt has deleted before
+                watch._closed()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Note events; all of them still reach their target."""
@@ -65,3 +82,6 @@ class DockWatch(QObject):  # type: ignore[misc]
     def _check_window(self) -> None:
         if self._window is None or not self._window.isVisible():
             self._closed()
+
+
+atexit.register(DockWatch.close_all)  # after Qt's own, so that it is called before
