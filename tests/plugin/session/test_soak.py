@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from hands import CHUNK, FEW, WAIT_MS
 
 # Of these there are as many as are shown and kept for undo, however long a person plays.
 COUNTED = {"Run", "Request", "Tractogram", "Plan", "Streamlines", "DrawnSubset", "QTimer"}
@@ -67,3 +68,28 @@ def test_live_mode_holds_no_more_after_many_moves(
                 settle(panel)
 
     assert_no_more(play, panel, settle, 150, 150)  # the history of undo is full after a hundred
+
+
+@pytest.mark.usefixtures("traced")
+def test_runs_that_are_cancelled_hold_no_more_after_many(
+    open_model: Any, cross: Any, settle: Callable[[Any], None], qtbot: Any
+) -> None:
+    """Run and Cancel, sometimes before anything has arrived and sometimes after."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.zeros((1, 3)))
+    panel.set_parameters(n_per_seed=FEW)
+    panel.run()
+    settle(panel)
+    panel.set_parameters(n_per_seed=20 * CHUNK)
+    told: list[str] = []
+    panel.runs.cancelled.connect(lambda _run: told.append("cancelled"))
+
+    def play(n: int) -> None:
+        for k in range(n):
+            panel.run()
+            qtbot.wait(k % 5)
+            panel.runs.cancel()
+        qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+
+    assert_no_more(play, panel, settle, 10, 20)
+    assert told
