@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Run tests on the lowest version of every dependency: `scripts/lowest.sh [pytest's arguments]`.
 #
-# Without arguments those that meet other packages: Numba's compiled code, files, and what the
-# plugin takes from napari's inside. The environment, .venv-lowest, is made by setup.sh.
+# Without arguments those that meet other packages: Numba's compiled code, files, Dask, Matplotlib,
+# Zarr, and what the plugin takes from napari's inside. The environment, .venv-lowest, is made by
+# setup.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,14 +12,17 @@ if [ $# -eq 0 ]; then
     set -- \
         tests/test_*.py --deselect tests/test_repository.py --deselect tests/test_packaging.py \
         --deselect tests/test_gallery.py --deselect tests/test_docs.py \
-        tests/files \
+        tests/files tests/fields/test_images.py tests/recipes/test_images.py \
+        tests/cli/test_measures.py tests/maps/measures \
         tests/tracking/test_digests.py tests/tracking/cpu tests/tracking/tables \
+        tests/tracking/cluster \
         tests/plugin/test_contributions.py \
         tests/plugin/layers \
         tests/plugin/streamlines/test_bare_tracks.py tests/plugin/streamlines/test_layer.py \
         tests/plugin/session/test_session.py \
         tests/plugin/export/test_screenshots.py \
-        tests/plugin/panel/test_settings.py tests/plugin/panel/widgets
+        tests/plugin/panel/test_settings.py tests/plugin/panel/widgets \
+        tests/plugin/panel/measure
 fi
 
 .venv-lowest/bin/python -m pip list --disable-pip-version-check --format freeze |

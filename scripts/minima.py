@@ -10,9 +10,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# What people add on any machine; what needs a GPU, or makes the docs, is left out.
+EXTRAS = ("dask", "plots", "zarr")
 
 
 def minima(requirements: Iterable[str]) -> dict[str, str]:
@@ -35,9 +39,10 @@ def minima(requirements: Iterable[str]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Print a line for each dependency: name==version."""
+    """Print a line for each dependency, those of the extras too: name==version."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    for name, version in minima(project["dependencies"]).items():
+    extras = (project["optional-dependencies"][name] for name in EXTRAS)
+    for name, version in minima(chain(project["dependencies"], *extras)).items():
         print(f"{name}=={version}")
 
 

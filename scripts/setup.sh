@@ -21,7 +21,7 @@ demo) packages=(".[all]") ;;
 test) packages=(".[all,test]") ;;
 lowest)
     # Without CuPy, whose newest release takes no NumPy that is as old as this.
-    packages=(. "napari[pyqt6]" hatchling hypothesis psutil pytest pytest-qt)
+    packages=(".[dask,plots,zarr]" "napari[pyqt6]" hatchling hypothesis psutil pytest pytest-qt)
     environment=.venv-lowest
     ;;
 python) packages=(".[all,test]") ;; # the environment is named below, by the version
@@ -133,7 +133,7 @@ find_python() {
         echo "$PYTHON"
         return
     fi
-    for candidate in python3 python3.13 python3.12 python3.11 python3.14 python; do
+    for candidate in python3 python3.14 python3.13 python3.12 python3.11 python; do
         if command -v "$candidate" >/dev/null && is_recent "$candidate"; then
             command -v "$candidate"
             return

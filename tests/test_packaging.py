@@ -64,6 +64,18 @@ def _requirement(imported: str) -> str:
     return " ".join(stated)
 
 
+def test_every_python_from_the_lowest_on_is_named() -> None:
+    minors = [
+        int(found[1])
+        for classifier in PROJECT["classifiers"]
+        if (found := re.fullmatch(r"Programming Language :: Python :: 3\.(\d+)", classifier))
+    ]
+    assert PROJECT["requires-python"] == f">=3.{minors[0]}"
+    assert minors == list(range(minors[0], minors[-1] + 1))
+    page = (ROOT / "docs" / "install.md").read_text("utf-8")
+    assert f"tested under 3.{minors[0]} to 3.{minors[-1]}." in page
+
+
 def test_every_package_that_is_imported_is_a_dependency() -> None:
     foreign = {name for name in _imported_names() if name.partition(".")[0] not in OPTIONAL}
     assert {name for name in foreign if not _requirement(name)} <= {"napari_tractography"}
@@ -88,7 +100,15 @@ def test_private_interfaces_are_of_packages_with_an_upper_bound() -> None:
 
 
 def test_every_dependency_has_a_lowest_version(script: ModuleType) -> None:
-    assert len(script.minima(PROJECT["dependencies"])) == len(PROJECT["dependencies"])
+    extras = [d for name in script.EXTRAS for d in PROJECT["optional-dependencies"][name]]
+    stated = [*PROJECT["dependencies"], *extras]
+    assert len(script.minima(stated)) == len(stated)
+
+
+def test_the_environment_of_lowest_versions_has_the_extras(script: ModuleType) -> None:
+    setup = (ROOT / "scripts" / "setup.sh").read_text("utf-8")
+    installed = re.findall(r'packages=\("\.\[([\w,]+)\]" "napari\[pyqt6\]"', setup)
+    assert installed == [",".join(script.EXTRAS)]
 
 
 def test_lowest_versions_are_read_whatever_else_a_requirement_says(script: ModuleType) -> None:

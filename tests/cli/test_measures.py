@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -86,7 +87,8 @@ def test_plots(bundles: None) -> None:
     assert imageio.imread("p.png").std() > 5
     assert main([*words, "--plot", "p.svg"]) == 0
     drawn = Path("p.svg").read_text("utf-8")
-    assert drawn.count('<g id="FillBetweenPolyCollection') == 2
+    bands = re.findall(r'<g id="(?:FillBetween)?PolyCollection', drawn)  # called so from 3.10 on
+    assert len(bands) == 2
     assert main(["connectome", "b.tck", "labels.nii.gz", "-o", "c.csv", "--plot", "c.png"]) == 0
     assert imageio.imread("c.png").std() > 5
 

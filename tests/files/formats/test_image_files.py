@@ -93,7 +93,8 @@ def test_a_zarr_is_told_by_what_it_holds_however_it_is_stored(
     other = ome_zarr(tmp_path / "other.zarr", image, chunk=16)
     before = image_sha256(one, open_image(one))
     assert before == image_sha256(other, open_image(other))
-    zarr.open(other, mode="r+")["s0"][9, 10, 11] += 1  # the middle
+    stored = zarr.open(other, mode="r+")["s0"]
+    stored[9, 10, 11] = int(stored[9, 10, 11]) ^ 1  # the middle
     assert image_sha256(other, open_image(other)) != before
     assert image_sha256(one, open_image(one).astype(np.uint32)) != before
 

@@ -80,7 +80,8 @@ def test_every_member_of_tracks_that_needs_its_manager_is_replaced() -> None:
         for function in functions:
             if inspect.isfunction(function) and "self._manager" in inspect.getsource(function):
                 found.add(name)
-    assert found - {"__init__"} == NEED_THE_MANAGER
+    # Python 3.14 keeps annotations as a function, whose source is that of the class.
+    assert found - {"__init__", "__annotate_func__"} == NEED_THE_MANAGER
     # napari asks for get_value, which we replace, and never for _get_value itself; properties
     # read the empty table of the manager.
     ours = Streamlines.__mro__[: Streamlines.__mro__.index(Tracks)]

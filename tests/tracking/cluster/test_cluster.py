@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-WAIT_S = 60
+WAIT_S = 180
 SEEDS = ("--seed-fod", "--n-seeds", "300", "--step", "1", "--quiet")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -58,8 +59,8 @@ class _TrkStream:
     def append(self, streamlines: StreamlineArrays) -> None:
         part = io.BytesIO()
         _trk(streamlines, self._grid, always_split=True).save(part)
-        content = part.getbuffer()
-        self._file.write(content if not self._n else content[HEADER_BYTES:])
+        part.seek(HEADER_BYTES if self._n else 0)
+        shutil.copyfileobj(part, self._file)
         self._n += streamlines.n_streamlines
 
     def finish(self) -> None:
