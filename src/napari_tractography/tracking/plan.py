@@ -23,7 +23,8 @@ from ..tissues import N_TISSUES, Tissues
 from . import codes
 from .cpu.vectors.field import BlockField
 from .tables.blocks import BlockTable
-from .tables.builders import bits_of_voxels, cone_points, look_points, sphere_points
+from .tables.builders import bits_of_voxels, cone_points, sphere_points
+from .tables.looks import cone_looks, turning
 from .tables.data import FodTable
 from .tables.vectors import VectorTable
 
@@ -129,6 +130,7 @@ def kernel_field(
     n = parameters.n_directions
     no_cone = allowed is None
     angle = parameters.max_angle_deg if reach_deg is None else reach_deg
+    looks = cone_looks(angle, table.lmax)
     return codes.Field(
         voxel_rows=_read_only(table.voxel_rows),
         words=_read_only(table.words),
@@ -140,8 +142,12 @@ def kernel_field(
         shifts=tuple(shifts(table.lmax)),
         sphere_points=sphere_points(table.lmax),
         cone_points=cone_points(angle, table.lmax),
-        look_points=look_points(angle, table.lmax)[0],
-        look_neighbours=look_points(angle, table.lmax)[1],
+        look_points=looks.points,
+        look_neighbours=looks.neighbours,
+        look_rings=looks.rings,
+        look_heights=looks.heights,
+        look_azimuths=looks.azimuths,
+        turning=turning(table.lmax),
         mask=inside,
         mask_words=words,
         allowed=_read_only(np.zeros((0, 0), np.uint8) if allowed is None else allowed),

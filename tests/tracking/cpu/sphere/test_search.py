@@ -35,8 +35,9 @@ def search_all(field, settings, scratch, state, rows, units, out):
             lanes.load(units[k, 2]),
         )
         found = search.largest_in_cones(field, settings, scratch, state, ux, uy, uz, EVERY)
-        for part in range(5):
+        for part in range(4):
             memory.store(out[k, part], found[part])
+        memory.store(out[k, 4], search.mean_in_cones(field, scratch))
 
 
 def found_in_cones(fod, angle_deg, units):
