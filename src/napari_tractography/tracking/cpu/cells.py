@@ -45,7 +45,7 @@ UNFILLED_BITS = np.uint16(codes.UNFILLED_BITS)  # for the bound of a row that is
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
 load_some, load_halves = loader_from(PADDING), half_loader_from(PADDING)
 CACHE_LINE = 32  # numbers of 16 bits
-FEW_ROWS = 1 << 13  # of a table that stays in the second level of the cache
+FEW_ROWS = 1 << 13  # that stay in the second level of the cache
 
 
 @inlined

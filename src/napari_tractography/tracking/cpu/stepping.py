@@ -52,7 +52,7 @@ def step_on(field, settings, regions, state, n, going):
     leave_cells(field, state, n, moved)
     record_points(settings, state, where)
     find_rows_of(field, state, n, moved & np.uint32(state.progress[AWAY]))
-    if n == 1 and field.values.shape[0] > FEW_ROWS:
+    if n == 1 and field.n_entered > FEW_ROWS:
         look_ahead(field, settings, state, n, moved)
     done = moved & bits_of(steps >= load(state.max_steps))
     if done:
