@@ -198,11 +198,10 @@ def leave_cell(field, state, n, lane):
 
 
 @inlined
-def leave_cells(field, state, n, moved):
-    """Move a set of lanes to the cells of their last points."""
-    vx, vy, vz = to_voxel(field.to_voxel, load(state.x), load(state.y), load(state.z))
-    ix, iy, iz = cells_of(n, vx, vy, vz)
-    left = moved & ~lanes_in(state.cells, ix, iy, iz)
+def leave_cells(field, state, n, left, ix, iy, iz):
+    """Move a set of lanes, which have left their cells, to those given."""
+    if not left:
+        return
     elsewhere = booleans_of(left)
     store(state.cells[0], select(elsewhere, ix, load(state.cells[0])))
     store(state.cells[1], select(elsewhere, iy, load(state.cells[1])))
