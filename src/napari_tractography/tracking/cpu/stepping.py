@@ -96,10 +96,9 @@ def step_on(field, settings, regions, state, n, going):
 
 @inlined
 def record_points(settings, state, moved):
-    """Write the points of the lanes that have moved; the next step may overwrite a point.
+    """Write every `record_every`-th point of the lanes that have moved.
 
-    Every `record_every` steps of a lane share one place among its points, so that the last point
-    of a half-streamline is always kept.
+    The last point of a half-streamline is always kept, see `end_half`; `cursor` is at its place.
     """
     cursor, since_recorded = load(state.cursor), load(state.since_recorded)
     cursor = select(moved & (since_recorded == 0), cursor + load(state.cursor_step), cursor)
@@ -107,7 +106,7 @@ def record_points(settings, state, moved):
     every = settings.max_steps + 1 if settings.endpoints else settings.record_every
     store(state.since_recorded, select(since_recorded == every, np.int32(0), since_recorded))
     store(state.cursor, cursor)
-    left = bits_of(moved)
+    left = bits_of(moved & (since_recorded == every))
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
