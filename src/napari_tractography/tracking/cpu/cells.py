@@ -17,8 +17,8 @@ from .lanes import (
     AWAY,
     EXPECTED,
     N_LANES,
-    few_side_by_side,
     booleans_of,
+    few_side_by_side,
     filled_int,
     load,
     load_from,
@@ -210,7 +210,7 @@ def leave_cell(field, state, n, lane):
 
 @inlined
 def leave_cells(field, state, n, left, ix, iy, iz):
-    """Move a set of lanes, which have left their cells, to those given."""
+    """Move a set of lanes, those that have left their cells, to the cells of their last points."""
     if not left:
         return
     elsewhere = booleans_of(left)
