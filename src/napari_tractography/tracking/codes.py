@@ -187,6 +187,7 @@ class Field(NamedTuple):
     turning: np.ndarray  # (n_numbers,) float32
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
     mask_words: np.ndarray  # (n,) uint64: the same on the CPU, a bit a voxel
+    n_entered: int  # voxels that streamlines may enter, at most
     # Of a cone given as a function; else all of them are empty.
     allowed: np.ndarray  # (n_directions, n_directions) uint8: which direction may follow which
     directions: np.ndarray  # (n_directions, 3) float32

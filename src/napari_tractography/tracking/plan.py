@@ -150,6 +150,7 @@ def kernel_field(
         turning=turning(table.lmax),
         mask=inside,
         mask_words=words,
+        n_entered=_n_entered(len(table.values), inside),
         allowed=_read_only(np.zeros((0, 0), np.uint8) if allowed is None else allowed),
         directions=_read_only(np.zeros((0, 3), np.float32) if no_cone else direction_set(n)),
         neighbours=_read_only(
@@ -319,6 +320,13 @@ def _with_words(mask: NDArray[np.uint8] | None) -> tuple[NDArray[np.uint8], NDAr
         mask = np.zeros((0, 0, 0), np.uint8)
     words = bits_of_voxels(mask) if isinstance(mask, np.ndarray) else np.zeros(0, np.uint64)
     return _read_only(mask), _read_only(words)
+
+
+def _n_entered(n_rows: int, mask: NDArray[np.uint8]) -> int:
+    """Return how many of the voxels with an FOD a mask on the host leaves, at most."""
+    if not isinstance(mask, np.ndarray) or not mask.size:
+        return n_rows
+    return min(n_rows, int(np.count_nonzero(mask)))
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
