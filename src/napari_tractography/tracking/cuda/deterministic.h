@@ -27,7 +27,7 @@ DEVICE float mean_ahead(const Field& field, const Settings& settings, const Plac
 {
     if (!(settings.min_probability > 0.0f) || replay) return 0.0f;
     if (field.allowed) return mean_in_cone(place.fod, cone_of(field, walk));
-    return mean_of(view_of(field, place.fod, walk.ux, walk.uy, walk.uz));
+    return mean_of(view_of(looks_of(field), place.fod, walk.ux, walk.uy, walk.uz));
 }
 
 // Choose the next direction; see the table of algorithms. In nearest voxels AGAIN, while too few

@@ -1,5 +1,8 @@
 // The FOD in rings around a direction. Twin of cpu/sphere/rings.py, where the method and the order of
 // the harmonics are explained.
+//
+// Loops are not unrolled, so that all this lies in the thread's own memory: in registers beside the
+// coefficients that climbs read it did not fit.
 #pragma once
 
 #include "evaluation.h"
@@ -34,14 +37,14 @@ DEVICE Harmonics harmonics_of(const Fod& fod, const float*& turning)
 {
     const float* c = fod.coefficients;
     Harmonics found;
-#pragma unroll
+#pragma unroll 1
     for (int m = 0; m <= LMAX; m++) {
         const int n = (LMAX - m) / 2 + 1, apart = m > 0 ? 2 : 1;
-#pragma unroll
+#pragma unroll 1
         for (int row = 0; row < n; row++) {
             float cosine = turning[0] * c[0];
             float sine = m > 0 ? turning[0] * c[1] : 0.0f;
-#pragma unroll
+#pragma unroll 1
             for (int j = 1; j <= row; j++) {
                 cosine = cosine + turning[j] * c[j * apart];
                 if (m > 0) sine = sine + turning[j] * c[j * apart + 1];
@@ -58,10 +61,10 @@ DEVICE Harmonics harmonics_of(const Fod& fod, const float*& turning)
 // Write a square matrix times n harmonics, or its transpose.
 DEVICE void times(const float* matrix, int n, bool transposed, const float* source, float* target)
 {
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < n; i++) {
         float total = matrix[transposed ? i : i * n] * source[0];
-#pragma unroll
+#pragma unroll 1
         for (int j = 1; j < n; j++)
             total = total + matrix[transposed ? i + j * n : i * n + j] * source[j];
         target[i] = total;
@@ -72,7 +75,7 @@ DEVICE void times(const float* matrix, int n, bool transposed, const float* sour
 DEVICE Harmonics exchanged(const Harmonics& given, const float* turning)
 {
     Harmonics found;
-#pragma unroll
+#pragma unroll 1
     for (int half = 0; half <= LMAX / 2; half++) {
         const float* source = given.numbers + half * (2 * half - 1);
         float* target = found.numbers + half * (2 * half - 1);
@@ -94,9 +97,9 @@ DEVICE Harmonics tilted(const Fod& fod, const float* turning, float cosine, floa
 {
     Harmonics turned = exchanged(harmonics_of(fod, turning), turning);
     float re = cosine, im = sine;  // of (cosine + i sine)^m
-#pragma unroll
+#pragma unroll 1
     for (int m = 1; m <= LMAX; m++) {
-#pragma unroll
+#pragma unroll 1
         for (int row = 0; row <= (LMAX - m) / 2; row++) {
             float& a = turned.numbers[cosine_at(LMAX - 2 * row, m)];
             float& b = turned.numbers[sine_at(LMAX - 2 * row, m)];
@@ -115,11 +118,11 @@ DEVICE Harmonics tilted(const Fod& fod, const float* turning, float cosine, floa
 DEVICE Four four_values(const Harmonics& fod, const float* heights, const float* azimuths)
 {
     float even = 0.0f, odd = 0.0f, side_even = 0.0f, side_odd = 0.0f;
-#pragma unroll
+#pragma unroll 1
     for (int m = 0; m <= LMAX; m++) {
         float cosine = heights[0] * fod.numbers[cosine_at(LMAX, m)];
         float sine = m > 0 ? heights[0] * fod.numbers[sine_at(LMAX, m)] : 0.0f;
-#pragma unroll
+#pragma unroll 1
         for (int row = 1; row <= (LMAX - m) / 2; row++) {
             cosine = cosine + heights[row] * fod.numbers[cosine_at(LMAX - 2 * row, m)];
             if (m > 0) sine = sine + heights[row] * fod.numbers[sine_at(LMAX - 2 * row, m)];

@@ -5,27 +5,36 @@
 #include "peaks.h"
 #include "rings.h"
 
-// The cone around u, and the FOD in axes of which u is the z axis.
-struct View {
-    const float* points;     // (4, n): see tables/looks.py
+// How a cone is looked at; see tables/looks.py.
+struct Looks {
+    const float* points;     // (4, n)
     const int* neighbours;   // (4 n + 1, N_AROUND)
     const float* heights;    // (n, N_HEIGHTS)
     const float* azimuths;   // (n, 2 LMAX)
+    const float* turning;
     int n;
+};
+
+DEVICE Looks looks_of(const Field& field)
+{
+    Looks looks = {field.look_points,   field.look_neighbours, field.look_heights,
+                   field.look_azimuths, field.turning,         field.n_look_points};
+    return looks;
+}
+
+// The cone around u, and the FOD in axes of which u is the z axis.
+struct View {
+    Looks looks;
     float ux, uy, uz;
     float cosine, sine, radius;  // of the azimuth of u, and its distance from the z axis
     float ahead;                 // the amplitude along u
     Harmonics fod;
 };
 
-DEVICE View view_of(const Field& field, const Fod& fod, float ux, float uy, float uz)
+DEVICE View view_of(const Looks& looks, const Fod& fod, float ux, float uy, float uz)
 {
     View view;
-    view.points = field.look_points;
-    view.neighbours = field.look_neighbours;
-    view.heights = field.look_heights;
-    view.azimuths = field.look_azimuths;
-    view.n = field.n_look_points;
+    view.looks = looks;
     view.ux = ux;
     view.uy = uy;
     view.uz = uz;
@@ -34,14 +43,15 @@ DEVICE View view_of(const Field& field, const Fod& fod, float ux, float uy, floa
     view.cosine = off_axis ? ux / view.radius : 1.0f;
     view.sine = off_axis ? uy / view.radius : 0.0f;
     view.ahead = value_at(fod, ux, uy, uz);
-    view.fod = tilted(turned(fod, view.cosine, view.sine), field.turning, uz, view.radius);
+    view.fod = tilted(turned(fod, view.cosine, view.sine), looks.turning, uz, view.radius);
     return view;
 }
 
 // The amplitudes at point k and at its mirror images.
 DEVICE Four seen_at(const View& view, int k)
 {
-    return four_values(view.fod, view.heights + k * N_HEIGHTS, view.azimuths + k * 2 * LMAX);
+    return four_values(view.fod, view.looks.heights + k * N_HEIGHTS,
+                       view.looks.azimuths + k * 2 * LMAX);
 }
 
 // Number j of the directions that are looked at: 4 k is point k, then come its mirror images, and
@@ -49,10 +59,10 @@ DEVICE Four seen_at(const View& view, int k)
 DEVICE Vector point_around(const View& view, int j)
 {
     float along = 0.0f, across = 0.0f, up = 1.0f;
-    if (j < 4 * view.n) {
-        along = view.points[j / 4];
-        across = view.points[view.n + j / 4];
-        up = view.points[2 * view.n + j / 4];
+    if (j < 4 * view.looks.n) {
+        along = view.looks.points[j / 4];
+        across = view.looks.points[view.looks.n + j / 4];
+        up = view.looks.points[2 * view.looks.n + j / 4];
     }
     along = j & 2 ? -along : along;
     across = j & 1 ? -across : across;
@@ -63,16 +73,16 @@ DEVICE Vector point_around(const View& view, int j)
 
 DEVICE float amplitude_of(const View& view, int j)
 {
-    return j == 4 * view.n ? view.ahead : seen_at(view, j / 4).values[j & 3];
+    return j == 4 * view.looks.n ? view.ahead : seen_at(view, j / 4).values[j & 3];
 }
 
 // The largest amplitude that is seen, and its direction.
 DEVICE Peak look_around(const View& view)
 {
-    int place = 4 * view.n;
+    int place = 4 * view.looks.n;
     float best = view.ahead;
 #pragma unroll 1
-    for (int k = 0; k < view.n; k++) {
+    for (int k = 0; k < view.looks.n; k++) {
         Four four = seen_at(view, k);
 #pragma unroll
         for (int mirror = 0; mirror < 4; mirror++)
@@ -91,9 +101,9 @@ DEVICE float mean_of(const View& view)
 {
     float mean = 0.0f, rest = 1.0f;
 #pragma unroll 1
-    for (int k = 0; k < view.n; k++) {
+    for (int k = 0; k < view.looks.n; k++) {
         Four four = seen_at(view, k);
-        float fraction = view.points[3 * view.n + k], total = 0.0f;
+        float fraction = view.looks.points[3 * view.looks.n + k], total = 0.0f;
 #pragma unroll
         for (int mirror = 0; mirror < 4; mirror++)
             total = total + (four.values[mirror] > 0.0f ? four.values[mirror] : 0.0f);
@@ -109,7 +119,7 @@ DEVICE bool is_promising(const View& view, int j, float value, const Peak& known
     float enough = PROMISING * known.value;
     if (!(value >= enough)) return false;
     float most = value + ABREAST * (value - enough);
-    const int* neighbours = view.neighbours + j * N_AROUND;
+    const int* neighbours = view.looks.neighbours + j * N_AROUND;
 #pragma unroll 1
     for (int i = 0; i < N_AROUND; i++)
         if (!(amplitude_of(view, neighbours[i]) <= most)) return false;
@@ -122,12 +132,12 @@ DEVICE bool is_promising(const View& view, int j, float value, const Peak& known
 DEVICE Peak search(const Field& field, const Fod& fod, float ux, float uy, float uz, float cosine,
                    float sine, float* mean)
 {
-    View view = view_of(field, fod, ux, uy, uz);
+    View view = view_of(looks_of(field), fod, ux, uy, uz);
     if (mean) *mean = mean_of(view);
     Peak known = climb(fod, ux, uy, uz, cosine, sine, look_around(view), nowhere());
     Peak best = known;
 #pragma unroll 1
-    for (int j = 0; j <= 4 * view.n; j++) {
+    for (int j = 0; j <= 4 * view.looks.n; j++) {
         float value = amplitude_of(view, j);
         if (!is_promising(view, j, value, known)) continue;
         Vector q = point_around(view, j);
