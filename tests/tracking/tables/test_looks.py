@@ -34,9 +34,10 @@ def test_a_cone_is_looked_at_from_its_axis_to_its_border(angle, lmax):
     np.testing.assert_allclose(there, np.sort(apart, axis=1)[:, :N_AROUND], atol=1e-3)
 
 
-@pytest.mark.parametrize("lmax", [0, 8])
-def test_rings_are_of_one_height_each(lmax):
-    looks = cone_looks(45.0, lmax)
+@pytest.mark.parametrize("angle", [1.0, 33.0, 90.0])
+@pytest.mark.parametrize("lmax", [0, 8, 16])
+def test_rings_are_of_one_height_each(angle, lmax):
+    looks = cone_looks(angle, lmax)
     heights = looks.points[2]
     for first, last in zip(looks.rings, looks.rings[1:], strict=False):
         assert np.ptp(heights[first:last]) < 1e-6

@@ -95,7 +95,8 @@ DEVICE Harmonics exchanged(const Harmonics& given, const float* turning)
 // The FOD in axes of which (sine, 0, cosine) is the z axis.
 DEVICE Harmonics tilted(const Fod& fod, const float* turning, float cosine, float sine)
 {
-    Harmonics turned = exchanged(harmonics_of(fod, turning), turning);
+    Harmonics turned = harmonics_of(fod, turning);
+    turned = exchanged(turned, turning);
     float re = cosine, im = sine;  // of (cosine + i sine)^m
 #pragma unroll 1
     for (int m = 1; m <= LMAX; m++) {

@@ -58,33 +58,30 @@ def cone_looks(max_angle_deg: float, lmax: int) -> Looks:
     n_rings = max(math.ceil(max_angle_deg * degree / RING_DEG - 0.01), 2)
     apart = math.radians(max_angle_deg) / n_rings
     whole = 1.0 - math.cos(n_rings * apart)
-    rings, polar, azimuth, fraction = [0], [], [], []
-    for ring in range(1, n_rings + 1):
-        angle = ring * apart
+    polar = apart * np.arange(1, n_rings + 1)
+    sizes, azimuth, fraction = [], [], []
+    for angle in polar:
         around = math.tau * math.sin(angle) * degree / math.radians(ALONG_RING_DEG)
         n = max(round(around / 4), FEWEST)
         outer = min(angle + apart / 2, n_rings * apart)
         share = (math.cos(angle - apart / 2) - math.cos(outer)) / whole / (4 * n)
-        rings.append(rings[-1] + n)
-        polar += [angle] * n
+        sizes.append(n)
         azimuth += [(k + 0.5) * math.pi / (2 * n) for k in range(n)]
         fraction += [share] * n
-    units = _units(np.array(polar), np.array(azimuth))
+    across = np.repeat(np.sin(polar), sizes)
+    units = np.stack(
+        [across * np.cos(azimuth), across * np.sin(azimuth), np.repeat(np.cos(polar), sizes)]
+    )
     orders = np.array(azimuth)[:, None] * np.arange(1, lmax + 1)
     return Looks(
         points=_read_only(np.stack([*units, fraction]), np.float32),
         neighbours=_read_only(_neighbours(units), np.int32),
-        rings=_read_only(rings, np.int64),
-        heights=_read_only(_heights(units, lmax), np.float32),
+        rings=_read_only([0, *np.cumsum(sizes)], np.int64),
+        heights=_read_only(np.repeat(_heights(polar, lmax), sizes, axis=0), np.float32),
         azimuths=_read_only(
             np.stack([np.cos(orders), np.sin(orders)], axis=2).reshape(len(orders), -1), np.float32
         ),
     )
-
-
-def _units(polar: NDArray[Any], azimuth: NDArray[Any]) -> NDArray[np.float64]:
-    across = np.sin(polar)
-    return np.stack([across * np.cos(azimuth), across * np.sin(azimuth), np.cos(polar)])
 
 
 def _neighbours(units: NDArray[np.float64]) -> NDArray[Any]:
@@ -97,11 +94,12 @@ def _neighbours(units: NDArray[np.float64]) -> NDArray[Any]:
     return np.pad(nearest, ((0, 0), (0, N_AROUND - nearest.shape[1])), mode="edge")
 
 
-def _heights(units: NDArray[np.float64], lmax: int) -> NDArray[np.float64]:
-    """Return `heights` of :class:`Looks`."""
-    across, z = np.hypot(units[0], units[1]), units[2]
+def _heights(polar: NDArray[np.float64], lmax: int) -> NDArray[np.float64]:
+    """Return `heights` of :class:`Looks`, of rings at these angles."""
     columns = [
-        across**m * harmonic(degree, m, z) for m in range(lmax + 1) for degree in degrees(m, lmax)
+        np.sin(polar) ** m * harmonic(degree, m, np.cos(polar))
+        for m in range(lmax + 1)
+        for degree in degrees(m, lmax)
     ]
     return np.stack(columns, axis=1)
 
