@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from napari_tractography.directions import direction_set
 from napari_tractography.fields.sh import sh_matrix
@@ -185,3 +186,9 @@ def random_vectors(kind: str, shape=(7, 6, 5)) -> Fod:
     peaks[rng.random(shape) < 0.1] = np.nan
     peaks[..., 2, :][rng.random(shape) < 0.5] = 0.0
     return Fod.from_peaks(peaks, SKEWED)
+
+
+def farthest_deg(points: np.ndarray, probes: np.ndarray) -> float:
+    """The largest angle from any probe to the nearest of the points."""
+    chord = cKDTree(points).query(probes)[0].max()
+    return float(np.degrees(2 * np.arcsin(chord / 2)))

@@ -101,7 +101,7 @@ SAME = np.float32(1e-9)  # square of the distance between directions that count 
 NOWHERE = np.float32(-1e30)  # below every amplitude
 EVERYWHERE = np.float32(-2)  # below every cosine
 ON_AXIS = np.float32(1e-6)  # distance from an axis within which any azimuth will do
-N_AROUND = 8  # neighbours of a direction that is looked at
+N_AROUND = 6  # neighbours of a direction that is looked at
 CLIMB_PARTS = 16  # numbers of a climb, filled up
 
 # Of arcs.
@@ -178,10 +178,16 @@ class Field(NamedTuple):
     shifts: tuple  # of lmax + 1 float32: see fields/polynomials.py
     sphere_points: np.ndarray  # (3, n) float32: directions of the half sphere
     cone_points: np.ndarray  # (3, n) float32: directions in a cone around the z axis
-    look_points: np.ndarray  # (4, n) float32: see tables/builders.py
-    look_neighbours: np.ndarray  # (2 n + 1, N_AROUND) int32
+    # How deterministic tracking looks at cones; see tables/looks.py.
+    look_points: np.ndarray  # (4, n) float32
+    look_neighbours: np.ndarray  # (4 n + 1, N_AROUND) int32
+    look_rings: np.ndarray  # (n_rings + 1,) int64
+    look_heights: np.ndarray  # (n, n_heights) float32
+    look_azimuths: np.ndarray  # (n, 2 lmax) float32
+    turning: np.ndarray  # (n_numbers,) float32
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
     mask_words: np.ndarray  # (n,) uint64: the same on the CPU, a bit a voxel
+    n_entered: int  # voxels that streamlines may enter, at most
     # Of a cone given as a function; else all of them are empty.
     allowed: np.ndarray  # (n_directions, n_directions) uint8: which direction may follow which
     directions: np.ndarray  # (n_directions, 3) float32
@@ -267,9 +273,10 @@ class Scratch(NamedTuple):
     halves: np.ndarray  # (n_padded,) uint16: the same as half floats
     tried: np.ndarray  # (4, n_lanes) float32: a direction and an amplitude for each lane
     # Of all lanes: amplitudes at all directions that are looked at, and coefficients in axes turned
-    # to the cone of each.
+    # to the cone of each, about z, and about y.
     lane_amplitudes: np.ndarray  # (n, n_lanes) float32
     turned: np.ndarray  # (n_padded, n_lanes) float32
+    tilted: np.ndarray  # (n_padded, n_lanes) float32
     climbs: np.ndarray  # (CLIMB_PARTS, n_lanes) float32: see cpu/sphere/ascent.py
     # Further climbs, the lane of each, and its coefficients.
     climb_rows: np.ndarray  # (n_lanes, CLIMB_PARTS) float32
@@ -292,6 +299,7 @@ def new_scratch(n_points: int, n_padded: int, n_lanes: int) -> Scratch:
         tried=aligned((4, n_lanes), np.float32),
         lane_amplitudes=aligned((n_points, n_lanes), np.float32),
         turned=aligned((n_padded, n_lanes), np.float32),
+        tilted=aligned((n_padded, n_lanes), np.float32),
         climbs=aligned((CLIMB_PARTS, n_lanes), np.float32),
         climb_rows=aligned((n_lanes, CLIMB_PARTS), np.float32),
         more_climb_rows=aligned((n_lanes, CLIMB_PARTS), np.float32),

@@ -23,7 +23,8 @@ from ..tissues import N_TISSUES, Tissues
 from . import codes
 from .cpu.vectors.field import BlockField
 from .tables.blocks import BlockTable
-from .tables.builders import bits_of_voxels, cone_points, look_points, sphere_points
+from .tables.builders import bits_of_voxels, cone_points, sphere_points
+from .tables.looks import cone_looks, turning
 from .tables.data import FodTable
 from .tables.vectors import VectorTable
 
@@ -129,6 +130,7 @@ def kernel_field(
     n = parameters.n_directions
     no_cone = allowed is None
     angle = parameters.max_angle_deg if reach_deg is None else reach_deg
+    looks = cone_looks(angle, table.lmax)
     return codes.Field(
         voxel_rows=_read_only(table.voxel_rows),
         words=_read_only(table.words),
@@ -140,10 +142,15 @@ def kernel_field(
         shifts=tuple(shifts(table.lmax)),
         sphere_points=sphere_points(table.lmax),
         cone_points=cone_points(angle, table.lmax),
-        look_points=look_points(angle, table.lmax)[0],
-        look_neighbours=look_points(angle, table.lmax)[1],
+        look_points=looks.points,
+        look_neighbours=looks.neighbours,
+        look_rings=looks.rings,
+        look_heights=looks.heights,
+        look_azimuths=looks.azimuths,
+        turning=turning(table.lmax),
         mask=inside,
         mask_words=words,
+        n_entered=_n_entered(len(table.values), inside),
         allowed=_read_only(np.zeros((0, 0), np.uint8) if allowed is None else allowed),
         directions=_read_only(np.zeros((0, 3), np.float32) if no_cone else direction_set(n)),
         neighbours=_read_only(
@@ -313,6 +320,13 @@ def _with_words(mask: NDArray[np.uint8] | None) -> tuple[NDArray[np.uint8], NDAr
         mask = np.zeros((0, 0, 0), np.uint8)
     words = bits_of_voxels(mask) if isinstance(mask, np.ndarray) else np.zeros(0, np.uint64)
     return _read_only(mask), _read_only(words)
+
+
+def _n_entered(n_rows: int, mask: NDArray[np.uint8]) -> int:
+    """Return how many of the voxels with an FOD a mask on the host leaves, at most."""
+    if not isinstance(mask, np.ndarray) or not mask.size:
+        return n_rows
+    return min(n_rows, int(np.count_nonzero(mask)))
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -181,3 +181,12 @@ def test_a_row_that_is_filled_stays_so_while_another_thread_fills_it_too():
             changes += int((table.coefficients[:-1, 45] != bounds).sum())
         assert not [task.exception() for task in other if task.exception()]
     assert changes == 0
+
+
+def test_rows_that_a_mask_keeps_streamlines_from_are_not_counted():
+    table = build_table(Fod(np.ones((4, 5, 6, 6)), np.eye(4)))
+    mask = np.zeros((4, 5, 6), np.uint8)
+    mask[1:3, 2, :] = 1
+    assert kernel_field(table, TrackingParameters()).n_entered == len(table.values) == 120
+    assert kernel_field(table, TrackingParameters(), mask).n_entered == 12
+    assert kernel_field(table, TrackingParameters(), np.ones_like(mask)).n_entered == 120

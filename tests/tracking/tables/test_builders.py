@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.spatial import cKDTree
-from toys import SKEWED, random_fod
-from toys import cone_points as dense_cone
+from toys import SKEWED, farthest_deg, random_fod
 
 from napari_tractography.buffers import CACHE_LINE, aligned
 from napari_tractography.fields.polynomials import change_of_basis
 from napari_tractography.fod import Fod
-from napari_tractography.tracking.codes import N_AROUND, PADDING, POINTS_AT_ONCE, UNFILLED_BITS
+from napari_tractography.tracking.codes import PADDING, POINTS_AT_ONCE, UNFILLED_BITS
 from napari_tractography.tracking.tables.builders import (
     LARGEST_HALF,
     bits_of_voxels,
     build_table,
     cone_points,
-    look_points,
     sphere_points,
     words_of,
 )
@@ -110,12 +107,6 @@ def test_bits_of_a_mask_are_those_of_its_voxels_in_order():
     assert [i for i in range(64 * len(words)) if int(words[i // 64]) >> i % 64 & 1] == [59, 209]
 
 
-def farthest_deg(points: np.ndarray, probes: np.ndarray) -> float:
-    """The largest angle from any probe to the nearest of the points."""
-    chord = cKDTree(points).query(probes)[0].max()
-    return float(np.degrees(2 * np.arcsin(chord / 2)))
-
-
 @pytest.mark.parametrize(("lmax", "gap_deg"), [(2, 25.0), (4, 9.5), (8, 4.5), (16, 2.3)])
 def test_directions_of_the_sphere_leave_no_gap(lmax, gap_deg):
     points = sphere_points(lmax)
@@ -144,28 +135,3 @@ def test_directions_of_a_cone_lie_in_it_and_are_spread_evenly(angle, lmax):
     turns = np.histogram(np.arctan2(points[1], points[0]), bins=4, range=(-np.pi, np.pi))[0]
     assert np.ptp(turns) <= max(3, 0.1 * points.shape[1])
     assert not points.flags.writeable
-
-
-@pytest.mark.parametrize("angle", [1.0, 10.0, 45.0, 90.0])
-@pytest.mark.parametrize("lmax", [0, 8, 16])
-def test_a_cone_is_looked_at_from_its_axis_to_its_border_with_mirror_images(angle, lmax):
-    points, neighbours = look_points(angle, lmax)
-    units, fractions = points[:3].T.astype(float), points[3].astype(float)
-    np.testing.assert_allclose(np.linalg.norm(units, axis=1), 1, atol=1e-6)
-    assert (units[:, 1] > 0).all()
-    every = np.concatenate(
-        [np.stack([units, units * [1, -1, 1]], axis=1).reshape(-1, 3), [[0, 0, 1]]]
-    )
-    assert every[:, 2].min() == pytest.approx(np.cos(np.deg2rad(angle)), abs=1e-6)
-    probes = dense_cone(np.array([0.0, 0.0, 1.0]), angle, 5000)
-    assert farthest_deg(every, probes) < min(0.7 * angle, 65 / max(lmax, 2))
-    # What each stands for: the mean of z over the cone is half of what it is at both ends.
-    weights = np.concatenate([np.repeat(fractions, 2), [1 - 2 * fractions.sum()]])
-    assert (weights > 0).all()
-    assert weights @ every[:, 2] == pytest.approx((1 + every[:, 2].min()) / 2, rel=0.1)
-    # Neighbours are the nearest others.
-    assert neighbours.shape == (len(every), N_AROUND)
-    apart = np.arccos(np.clip(every @ every.T, -1, 1)) + 9 * np.eye(len(every))
-    n = min(N_AROUND, len(every) - 1)
-    there = np.take_along_axis(apart, neighbours.astype(int), axis=1)[:, :n]
-    np.testing.assert_allclose(there, np.sort(apart, axis=1)[:, :n], atol=1e-3)

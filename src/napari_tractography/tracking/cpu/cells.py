@@ -18,13 +18,23 @@ from .lanes import (
     EXPECTED,
     N_LANES,
     booleans_of,
+    few_side_by_side,
     filled_int,
     load,
     load_from,
     side_by_side,
     sum_of_positive,
 )
-from .llvm import bits_of, count_bits_of_64, floors, largest_of, lowest_bit, select, to_ints
+from .llvm import (
+    bits_of,
+    count_bits,
+    count_bits_of_64,
+    floors,
+    largest_of,
+    lowest_bit,
+    select,
+    to_ints,
+)
 from .memory import (
     acquire,
     half_loader_from,
@@ -44,8 +54,9 @@ ONE_BIT, NO_BITS = np.uint64(1), np.uint64(0)
 UNFILLED_BITS = np.uint16(codes.UNFILLED_BITS)  # for the bound of a row that is not filled yet
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
 load_some, load_halves = loader_from(PADDING), half_loader_from(PADDING)
+FEW_LANES = 2  # that are copied one by one
 CACHE_LINE = 32  # numbers of 16 bits
-FEW_ROWS = 1 << 13  # of a table that stays in the second level of the cache
+FEW_ROWS = 1 << 13  # that stay in the second level of the cache
 
 
 @inlined
@@ -198,11 +209,10 @@ def leave_cell(field, state, n, lane):
 
 
 @inlined
-def leave_cells(field, state, n, moved):
-    """Move a set of lanes to the cells of their last points."""
-    vx, vy, vz = to_voxel(field.to_voxel, load(state.x), load(state.y), load(state.z))
-    ix, iy, iz = cells_of(n, vx, vy, vz)
-    left = moved & ~lanes_in(state.cells, ix, iy, iz)
+def leave_cells(field, state, n, left, ix, iy, iz):
+    """Move a set of lanes, those that have left their cells, to the cells of their last points."""
+    if not left:
+        return
     elsewhere = booleans_of(left)
     store(state.cells[0], select(elsewhere, ix, load(state.cells[0])))
     store(state.cells[1], select(elsewhere, iy, load(state.cells[1])))
@@ -359,7 +369,12 @@ def mix(field, scratch, state, n, moved):
         left &= left - BIT
         interpolate(field, state, n, lane)
         state.row[lane] = state.lane_rows[lane, state.corner[lane] if n > 1 else 0]
-    side_by_side(state.lane_coefficients, state.coefficients, new if n == 1 else moved)
+    if n > 1:
+        side_by_side(state.lane_coefficients, state.coefficients, moved)
+    elif count_bits(new) > FEW_LANES:
+        side_by_side(state.lane_coefficients, state.coefficients, new)
+    else:
+        few_side_by_side(state.lane_coefficients, state.coefficients, new)
     bound = load(state.coefficients[field.values.shape[1]])
     store(state.bound, select(booleans_of(moved), bound, load(state.bound)))
 

@@ -19,7 +19,7 @@ from .memory import store
 from .sphere.ascent import AMPLITUDE, X, Y, Z, climb_side_by_side
 from .sphere.evaluation import values_of_lanes
 from .sphere.peaks import climb, value_at
-from .sphere.search import begin_climbs_of, largest_in_cones, look_around
+from .sphere.search import begin_climbs_of, largest_in_cones, look_around, mean_in_cones
 
 BIT, NONE = np.uint32(1), np.uint32(0)
 ZERO, HALF = np.float32(0), np.float32(0.5)
@@ -48,11 +48,11 @@ def largest_directions(field, settings, scratch, state, n, drawing):
         amplitude = load(scratch.tried[3])
         little = little_in_cones(field, settings, scratch, state, n, work)
     else:
-        x, y, z, amplitude, mean = largest_in_cones(
-            field, settings, scratch, state, ux, uy, uz, work
-        )
+        x, y, z, amplitude = largest_in_cones(field, settings, scratch, state, ux, uy, uz, work)
         amplitude = positive(settings, amplitude)
-        little = little_of(field, settings, scratch, state, n, work, mean)
+        little = NONE
+        if settings.min_probability > ZERO:
+            little = little_of(field, settings, scratch, state, n, work)
     return turn(settings, state, chosen, ended, work, x, y, z, amplitude, NONE, little)
 
 
@@ -94,10 +94,8 @@ def nearest_peak_directions(field, settings, scratch, state, n, drawing):
     if field.allowed.size:
         little = little_in_cones(field, settings, scratch, state, n, done)
     elif settings.min_probability > ZERO:
-        _, _, _, _, mean = look_around(
-            field.shifts, state.coefficients, scratch, field.look_points, ux, uy, uz
-        )
-        little = little_of(field, settings, scratch, state, n, done, mean)
+        look_around(field, state.coefficients, scratch, ux, uy, uz)
+        little = little_of(field, settings, scratch, state, n, done)
     sharp = done & bits_of(ux * x + uy * y + uz * z < settings.cone_cosine)
     amplitude = positive(settings, load_from(climbs, AMPLITUDE))
     return turn(settings, state, chosen, ended, done, x, y, z, amplitude, sharp, little)
@@ -132,14 +130,12 @@ def prepare(field, settings, scratch, state, n, drawing):
 
 
 @inlined
-def little_of(field, settings, scratch, state, n, lanes, mean):
+def little_of(field, settings, scratch, state, n, lanes):
     """Return those of a set of lanes in whose cones there is too small a fraction of the FOD.
 
-    `mean` is the mean amplitude of their cones.
+    The cones are those that were looked at last.
     """
-    if not settings.min_probability > ZERO:
-        return NONE
-    left = lanes
+    mean, left = mean_in_cones(field, scratch), lanes
     while left:
         lane = lowest_bit(left)
         left &= left - BIT

@@ -46,6 +46,7 @@ from .lanes import (
     filled,
     filled_words,
     load,
+    load_from,
     numbers_of_lanes,
     sum_of_positive,
 )
@@ -331,9 +332,17 @@ def glance(field, settings, scratch, state, lane):
     points = field.sphere_points if starts else field.cone_points
     mixed, amplitudes, n_points = state.lane_coefficients[lane], scratch.amplitudes, points.shape[1]
     ux, uy, uz = state.ux[lane], state.uy[lane], state.uz[lane]
-    look(field.shifts, mixed, amplitudes, points, ux, uy, uz)
-    make_positive(settings, amplitudes, n_points)
-    if field.allowed.size and not starts:
+    ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
+    any_will_do = starts or not field.allowed.size
+    for j in range(0, n_points, N_LANES):
+        a, b = load_from(points, j), load_from(points, n_points + j)
+        c = load_from(points, 2 * n_points + j)
+        x, y, z = a * ax + b * bx + c * ux, a * ay + b * by + c * uy, a * az + b * bz + c * uz
+        amplitude = positive(settings, values_at(field.shifts, mixed, x, y, z))
+        if any_will_do and bits_of((amplitude > ZERO) & (amplitude >= settings.min_amplitude)):
+            return 1
+        store_to(amplitudes, j, amplitude)
+    if not any_will_do:
         keep_allowed(field, amplitudes, ux, uy, uz)
     largest, j = largest_value(amplitudes, n_points)
     if largest > ZERO and largest >= settings.min_amplitude:

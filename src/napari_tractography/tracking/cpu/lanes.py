@@ -16,7 +16,7 @@ from numba import types
 from ...buffers import aligned
 from ...compiling import OPTIONS, cached, inlined
 from ..codes import PADDING, POINTS_AT_ONCE
-from .llvm import booleans_reader, register_width, select, sum_of
+from .llvm import booleans_reader, lowest_bit, register_width, select, sum_of
 from .memory import copy_numbers, counter, filler, loader, loader_from, transposer
 
 # Streamlines side by side: two registers' worth, so that the operations of one half hide behind
@@ -39,7 +39,7 @@ numbers_of_lanes = counter(types.uint32, N_LANES)
 booleans_of = booleans_reader(N_LANES)
 some_booleans_of = booleans_reader(CLIMBERS)
 transpose, SOME = transposer(TILE), np.uint32((1 << TILE) - 1)
-ZERO = np.float32(0)
+BIT, ZERO = np.uint32(1), np.float32(0)
 
 
 class TissueState(NamedTuple):
@@ -221,6 +221,17 @@ def side_by_side(rows, coefficients, lanes):
                 transpose(
                     rows, first * n_padded + c, n_padded, coefficients, c * N_LANES + first, N_LANES
                 )
+
+
+@inlined
+def few_side_by_side(rows, coefficients, lanes):
+    """Copy the coefficients of those lanes alone: faster for one or two than whole blocks."""
+    n_padded = np.uint64(rows.shape[1])
+    while lanes:
+        lane = np.uint64(lowest_bit(lanes))
+        lanes &= lanes - BIT
+        for c in range(n_padded):
+            coefficients[np.uint64(c), lane] = rows[lane, np.uint64(c)]
 
 
 @inlined

@@ -7,7 +7,17 @@ import numpy as np
 
 from ...compiling import inlined
 from ..codes import MAX_LENGTH
-from .cells import FEW_ROWS, HALF, ZERO, find_rows_of, leave_cells, look_ahead, to_voxel
+from .cells import (
+    FEW_ROWS,
+    HALF,
+    ZERO,
+    cells_of,
+    find_rows_of,
+    lanes_in,
+    leave_cells,
+    look_ahead,
+    to_voxel,
+)
 from .lanes import AWAY, MOVED, booleans_of, load
 from .llvm import bits_of, floors, lowest_bit, select, to_ints
 from .memory import store
@@ -29,8 +39,8 @@ def step_on(field, settings, regions, state, n, going):
     nx, ny, nz = field.voxel_rows.shape
     inside = (fx >= ZERO) & (fy >= ZERO) & (fz >= ZERO) & (fx < nx) & (fy < ny) & (fz < nz)
     fx, fy, fz = select(inside, fx, ZERO), select(inside, fy, ZERO), select(inside, fz, ZERO)
-    next_voxel = (to_ints(fx) * ny + to_ints(fy)) * nz + to_ints(fz)
-    next_voxel = select(inside, next_voxel, np.int32(-1))
+    ix, iy, iz = to_ints(fx), to_ints(fy), to_ints(fz)
+    next_voxel = select(inside, (ix * ny + iy) * nz + iz, np.int32(-1))
     store(state.next_voxel, next_voxel)
     elsewhere = going & bits_of(next_voxel != load(state.voxel))  # small steps mostly stay inside
     left, ended = elsewhere, NONE
@@ -49,10 +59,14 @@ def step_on(field, settings, regions, state, n, going):
     store(state.steps, steps)
     store(state.n_tries, select(where, np.uint32(0), n_tries))
     state.progress[MOVED] |= np.int64(moved)
-    leave_cells(field, state, n, moved)
+    if n == 1:  # a cell is a voxel
+        leave_cells(field, state, n, moved & elsewhere, ix, iy, iz)
+    else:
+        ix, iy, iz = cells_of(n, vx, vy, vz)
+        leave_cells(field, state, n, moved & ~lanes_in(state.cells, ix, iy, iz), ix, iy, iz)
     record_points(settings, state, where)
     find_rows_of(field, state, n, moved & np.uint32(state.progress[AWAY]))
-    if n == 1 and field.values.shape[0] > FEW_ROWS:
+    if n == 1 and field.n_entered > FEW_ROWS:
         look_ahead(field, settings, state, n, moved)
     done = moved & bits_of(steps >= load(state.max_steps))
     if done:
@@ -82,10 +96,9 @@ def step_on(field, settings, regions, state, n, going):
 
 @inlined
 def record_points(settings, state, moved):
-    """Write the points of the lanes that have moved; the next step may overwrite a point.
+    """Write every `record_every`-th point of the lanes that have moved.
 
-    Every `record_every` steps of a lane share one place among its points, so that the last point
-    of a half-streamline is always kept.
+    The last point of a half-streamline is always kept, see `end_half`; `cursor` is at its place.
     """
     cursor, since_recorded = load(state.cursor), load(state.since_recorded)
     cursor = select(moved & (since_recorded == 0), cursor + load(state.cursor_step), cursor)
@@ -93,7 +106,7 @@ def record_points(settings, state, moved):
     every = settings.max_steps + 1 if settings.endpoints else settings.record_every
     store(state.since_recorded, select(since_recorded == every, np.int32(0), since_recorded))
     store(state.cursor, cursor)
-    left = bits_of(moved)
+    left = bits_of(moved & (since_recorded == every))
     while left:
         lane = lowest_bit(left)
         left &= left - BIT

@@ -238,6 +238,8 @@ def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
     length : float32
         Length of the streamline in mm.
     """
+    if state.since_recorded[lane]:
+        keep_last_point(state, lane)
     with_tissues = regions.tissues.fractions.size > 0
     one_way = with_tissues and state.tissue.is_one_way[lane]
     while True:
@@ -286,6 +288,13 @@ def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
     ):
         return False, NOT_ENDED, ZERO
     return False, 0, length
+
+
+@inlined
+def keep_last_point(state, lane):
+    """Write the last point of a lane to its place."""
+    point = state.points[lane, state.cursor[lane]]
+    point[0], point[1], point[2] = state.x[lane], state.y[lane], state.z[lane]
 
 
 @inlined

@@ -27,7 +27,7 @@ DEVICE float mean_ahead(const Field& field, const Settings& settings, const Plac
 {
     if (!(settings.min_probability > 0.0f) || replay) return 0.0f;
     if (field.allowed) return mean_in_cone(place.fod, cone_of(field, walk));
-    return look_around(view_of(field, place.fod, walk.ux, walk.uy, walk.uz)).mean;
+    return mean_of(view_of(looks_of(field), place.fod, walk.ux, walk.uy, walk.uz));
 }
 
 // Choose the next direction; see the table of algorithms. In nearest voxels AGAIN, while too few
@@ -37,17 +37,19 @@ DEVICE int deterministic_direction(const Field& field, const Settings& settings,
 {
     if (settings.interpolation == NEAREST && deferred(!walk.settled)) return AGAIN;
     if (walk.settled) return 0;
-    Seen found;
+    Peak best;
+    float mean = 0.0f;
     if (field.allowed) {
-        found.best = peak_of(field, settings, place, walk);
-        found.mean = mean_ahead(field, settings, place, walk, replay);
+        best = peak_of(field, settings, place, walk);
+        mean = mean_ahead(field, settings, place, walk, replay);
     } else {
-        found = search(field, place.fod, walk.ux, walk.uy, walk.uz, settings.cone_cosine,
-                       settings.cone_sine);
-        found.best.value = positive(sharpness_of(settings), found.best.value);
+        bool counts = settings.min_probability > 0.0f && !replay;
+        best = search(field, place.fod, walk.ux, walk.uy, walk.uz, settings.cone_cosine,
+                      settings.cone_sine, counts ? &mean : 0);
+        best.value = positive(sharpness_of(settings), best.value);
     }
-    if (is_low(settings, found.best.value)) return LOW_AMPLITUDE;
-    return turn_to(field, settings, place, walk, found.best, found.mean, replay);
+    if (is_low(settings, best.value)) return LOW_AMPLITUDE;
+    return turn_to(field, settings, place, walk, best, mean, replay);
 }
 
 // The same, for the peak nearest to the direction.

@@ -45,48 +45,6 @@ DEVICE float value_at(const Fod& fod, float x, float y, float z)
     return value;
 }
 
-// The FOD at a unit vector, and at its mirror image, (x, -y, z).
-struct Mirrored {
-    float value, mirrored;
-};
-
-DEVICE Mirrored mirrored_values(const Fod& fod, float x, float y, float z)
-{
-    const float* c = fod.coefficients;
-    float w = z * z;
-    float v = w - shift_of(0);
-    float even = c[0], odd = 0.0f;
-    int at = 1;
-#pragma unroll
-    for (int k = 0; k < LMAX / 2; k++) even = even * v + c[at++];
-    float re = x, im = y;  // of (x + i y)^m
-#pragma unroll
-    for (int m = 1; m <= LMAX; m++) {
-        v = w - shift_of(m);
-        float cosine = c[at], sine = c[at + 1];
-        at += 2;
-#pragma unroll
-        for (int k = 0; k < (LMAX - m) / 2; k++) {
-            cosine = cosine * v + c[at];
-            sine = sine * v + c[at + 1];
-            at += 2;
-        }
-        cosine = cosine * re;
-        sine = sine * im;
-        if (m & 1) {
-            cosine = cosine * z;
-            sine = sine * z;
-        }
-        even = even + cosine;
-        odd = odd + sine;
-        float next = x * re - y * im;
-        im = x * im + y * re;
-        re = next;
-    }
-    Mirrored both = {even + odd, even - odd};
-    return both;
-}
-
 // The FOD in axes that are turned about z: the new x axis is at (cosine, sine, 0).
 DEVICE Fod turned(const Fod& fod, float cosine, float sine)
 {

@@ -3,30 +3,38 @@
 #pragma once
 
 #include "peaks.h"
+#include "rings.h"
 
-// The cone around u, and the FOD, in axes in which u lies in the plane of x and z.
-struct View {
-    const float* points;     // (4, n): see tables/builders.py
-    const int* neighbours;   // (2 n + 1, N_AROUND)
+// How a cone is looked at; see tables/looks.py.
+struct Looks {
+    const float* points;     // (4, n)
+    const int* neighbours;   // (4 n + 1, N_AROUND)
+    const float* heights;    // (n, N_HEIGHTS)
+    const float* azimuths;   // (n, 2 LMAX)
+    const float* turning;
     int n;
+};
+
+DEVICE Looks looks_of(const Field& field)
+{
+    Looks looks = {field.look_points,   field.look_neighbours, field.look_heights,
+                   field.look_azimuths, field.turning,         field.n_look_points};
+    return looks;
+}
+
+// The cone around u, and the FOD in axes of which u is the z axis.
+struct View {
+    Looks looks;
     float ux, uy, uz;
     float cosine, sine, radius;  // of the azimuth of u, and its distance from the z axis
     float ahead;                 // the amplitude along u
-    Fod fod;
+    Harmonics fod;
 };
 
-// What is seen: the largest amplitude, and the mean over the cone of what is not negative.
-struct Seen {
-    Peak best;
-    float mean;
-};
-
-DEVICE View view_of(const Field& field, const Fod& fod, float ux, float uy, float uz)
+DEVICE View view_of(const Looks& looks, const Fod& fod, float ux, float uy, float uz)
 {
     View view;
-    view.points = field.look_points;
-    view.neighbours = field.look_neighbours;
-    view.n = field.n_look_points;
+    view.looks = looks;
     view.ux = ux;
     view.uy = uy;
     view.uz = uz;
@@ -34,30 +42,29 @@ DEVICE View view_of(const Field& field, const Fod& fod, float ux, float uy, floa
     bool off_axis = view.radius > ON_AXIS;
     view.cosine = off_axis ? ux / view.radius : 1.0f;
     view.sine = off_axis ? uy / view.radius : 0.0f;
-    view.fod = turned(fod, view.cosine, view.sine);
-    view.ahead = value_at(view.fod, view.radius, 0.0f, uz);
+    view.ahead = value_at(fod, ux, uy, uz);
+    view.fod = tilted(turned(fod, view.cosine, view.sine), looks.turning, uz, view.radius);
     return view;
 }
 
-// The amplitudes at point k and at its mirror image.
-DEVICE Mirrored seen_at(const View& view, int k)
+// The amplitudes at point k and at its mirror images.
+DEVICE Four seen_at(const View& view, int k)
 {
-    float along = view.points[k], across = view.points[view.n + k];
-    float up = view.points[2 * view.n + k];
-    return mirrored_values(view.fod, along * view.uz + up * view.radius, across,
-                           up * view.uz - along * view.radius);
+    return four_values(view.fod, view.looks.heights + k * N_HEIGHTS,
+                       view.looks.azimuths + k * 2 * LMAX);
 }
 
-// Number j of the directions that are looked at: 2 k is point k, 2 k + 1 its mirror image, and the
-// last one u.
+// Number j of the directions that are looked at: 4 k is point k, then come its mirror images, and
+// the last one is u.
 DEVICE Vector point_around(const View& view, int j)
 {
     float along = 0.0f, across = 0.0f, up = 1.0f;
-    if (j < 2 * view.n) {
-        along = view.points[j / 2];
-        across = view.points[view.n + j / 2];
-        up = view.points[2 * view.n + j / 2];
+    if (j < 4 * view.looks.n) {
+        along = view.looks.points[j / 4];
+        across = view.looks.points[view.looks.n + j / 4];
+        up = view.looks.points[2 * view.looks.n + j / 4];
     }
+    along = j & 2 ? -along : along;
     across = j & 1 ? -across : across;
     float x = along * view.uz + up * view.radius, z = up * view.uz - along * view.radius;
     Vector q = {view.cosine * x - view.sine * across, view.sine * x + view.cosine * across, z};
@@ -66,36 +73,44 @@ DEVICE Vector point_around(const View& view, int j)
 
 DEVICE float amplitude_of(const View& view, int j)
 {
-    if (j == 2 * view.n) return view.ahead;
-    Mirrored both = seen_at(view, j / 2);
-    return j & 1 ? both.mirrored : both.value;
+    return j == 4 * view.looks.n ? view.ahead : seen_at(view, j / 4).values[j & 3];
 }
 
-DEVICE Seen look_around(const View& view)
+// The largest amplitude that is seen, and its direction.
+DEVICE Peak look_around(const View& view)
 {
-    int place = 2 * view.n;
-    float best = view.ahead, mean = 0.0f, rest = 1.0f;
+    int place = 4 * view.looks.n;
+    float best = view.ahead;
 #pragma unroll 1
-    for (int k = 0; k < view.n; k++) {
-        Mirrored both = seen_at(view, k);
-        float fraction = view.points[3 * view.n + k];
-        float positive = (both.value > 0.0f ? both.value : 0.0f) +
-                         (both.mirrored > 0.0f ? both.mirrored : 0.0f);
-        mean = mean + fraction * positive;
-        rest = rest - (fraction + fraction);
-        if (both.value > best) {
-            best = both.value;
-            place = 2 * k;
-        }
-        if (both.mirrored > best) {
-            best = both.mirrored;
-            place = 2 * k + 1;
-        }
+    for (int k = 0; k < view.looks.n; k++) {
+        Four four = seen_at(view, k);
+#pragma unroll
+        for (int mirror = 0; mirror < 4; mirror++)
+            if (four.values[mirror] > best) {
+                best = four.values[mirror];
+                place = 4 * k + mirror;
+            }
     }
-    mean = mean + rest * (view.ahead > 0.0f ? view.ahead : 0.0f);
     Vector q = point_around(view, place);
-    Seen seen = {{q.x, q.y, q.z, best}, mean};
+    Peak seen = {q.x, q.y, q.z, best};
     return seen;
+}
+
+// The mean over the cone of what is not negative.
+DEVICE float mean_of(const View& view)
+{
+    float mean = 0.0f, rest = 1.0f;
+#pragma unroll 1
+    for (int k = 0; k < view.looks.n; k++) {
+        Four four = seen_at(view, k);
+        float fraction = view.looks.points[3 * view.looks.n + k], total = 0.0f;
+#pragma unroll
+        for (int mirror = 0; mirror < 4; mirror++)
+            total = total + (four.values[mirror] > 0.0f ? four.values[mirror] : 0.0f);
+        mean = mean + fraction * total;
+        rest = rest - 4.0f * fraction;
+    }
+    return mean + rest * (view.ahead > 0.0f ? view.ahead : 0.0f);
 }
 
 // Tell whether what is seen in one direction may lead higher than the peak that is known.
@@ -104,7 +119,7 @@ DEVICE bool is_promising(const View& view, int j, float value, const Peak& known
     float enough = PROMISING * known.value;
     if (!(value >= enough)) return false;
     float most = value + ABREAST * (value - enough);
-    const int* neighbours = view.neighbours + j * N_AROUND;
+    const int* neighbours = view.looks.neighbours + j * N_AROUND;
 #pragma unroll 1
     for (int i = 0; i < N_AROUND; i++)
         if (!(amplitude_of(view, neighbours[i]) <= most)) return false;
@@ -113,22 +128,22 @@ DEVICE bool is_promising(const View& view, int j, float value, const Peak& known
     return !(is_beside && value <= known.value);
 }
 
-// The largest amplitude in the cone, and the mean over it.
-DEVICE Seen search(const Field& field, const Fod& fod, float ux, float uy, float uz, float cosine,
-                   float sine)
+// The largest amplitude in the cone; the mean over it, where that is asked for.
+DEVICE Peak search(const Field& field, const Fod& fod, float ux, float uy, float uz, float cosine,
+                   float sine, float* mean)
 {
-    View view = view_of(field, fod, ux, uy, uz);
-    Seen found = look_around(view);
-    Peak known = climb(fod, ux, uy, uz, cosine, sine, found.best, nowhere());
-    found.best = known;
+    View view = view_of(looks_of(field), fod, ux, uy, uz);
+    if (mean) *mean = mean_of(view);
+    Peak known = climb(fod, ux, uy, uz, cosine, sine, look_around(view), nowhere());
+    Peak best = known;
 #pragma unroll 1
-    for (int j = 0; j <= 2 * view.n; j++) {
+    for (int j = 0; j <= 4 * view.looks.n; j++) {
         float value = amplitude_of(view, j);
         if (!is_promising(view, j, value, known)) continue;
         Vector q = point_around(view, j);
         Peak first = {q.x, q.y, q.z, value};
         Peak peak = climb(fod, ux, uy, uz, cosine, sine, first, known);
-        if (peak.value > found.best.value) found.best = peak;
+        if (peak.value > best.value) best = peak;
     }
-    return found;
+    return best;
 }

@@ -25,8 +25,11 @@ struct Field {
     const float* masses;                 // (n_rows + 1,)
     const float* sphere_points;          // (3, n_sphere_points): directions of the half sphere
     const float* cone_points;            // (3, n_cone_points): directions around the z axis
-    const float* look_points;            // (4, n_look_points): see tables/builders.py
-    const int* look_neighbours;          // (2 n_look_points + 1, N_AROUND)
+    const float* look_points;            // (4, n_look_points): see tables/looks.py
+    const int* look_neighbours;          // (4 n_look_points + 1, N_AROUND)
+    const float* look_heights;           // (n_look_points, n_heights)
+    const float* look_azimuths;          // (n_look_points, 2 LMAX)
+    const float* turning;                // see tables/looks.py
     const unsigned char* mask;           // (nx, ny, nz), or null without a mask
     const unsigned char* allowed;        // (n_directions, n_directions), or null: see codes.py
     const float* directions;             // (n_directions, 3)

@@ -19,7 +19,7 @@ from ...buffers import aligned
 from ...directions import GOLDEN_ANGLE_RAD, direction_set
 from ...fields.polynomials import change_of_basis, polynomial_matrix
 from ...fod import Fod
-from ..codes import ABOVE, EXCESS, N_AROUND, PADDING, POINTS_AT_ONCE, UNFILLED_BITS
+from ..codes import ABOVE, EXCESS, PADDING, POINTS_AT_ONCE, UNFILLED_BITS
 from .data import FodTable
 
 # Directions of the half sphere at which the FOD of a voxel is evaluated once, over lmax squared:
@@ -28,9 +28,6 @@ BOUND_DIRECTIONS = 11.5
 # Of the cone, per direction at which an amplitude in it is looked for; a lobe of lmax 8 is ten
 # times as large.
 SOLID_ANGLE = 1.9  # steradians, over lmax squared
-# Between the rings, and within a ring, of the directions at which a cone is looked at by
-# deterministic tracking, times lmax: half the distance of lobes.
-RING_DEG, ALONG_RING_DEG = 90.0, 80.0
 WORD = 64  # voxels, a bit each
 LARGEST_HALF = 60000.0  # float
 SIGNIFICANT = 9  # digits of the change of basis: the same numbers with every linear algebra library
@@ -152,45 +149,6 @@ def cone_points(max_angle_deg: float, lmax: int) -> NDArray[np.float32]:
     points = np.ascontiguousarray(points, dtype=np.float32)
     points.flags.writeable = False
     return points
-
-
-@lru_cache(maxsize=8)
-def look_points(max_angle_deg: float, lmax: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Return directions at which a cone is looked at, and which are beside each other.
-
-    They lie in rings around the z axis, the last of which is the border of the cone, each with its
-    mirror image in the plane of x and z, so that kernels have the amplitudes of two for one.
-
-    Returns
-    -------
-    points : (4, n) float32, read-only
-        A unit vector with positive y, and what fraction of the cone it stands for; so does its
-        mirror image. What is missing from 1 in all is that of the axis.
-    neighbours : (2 n + 1, N_AROUND) int32, read-only
-        The nearest of them; 2 k is number k, 2 k + 1 its mirror image, and 2 n the axis.
-    """
-    degree = max(lmax, 2)
-    n_rings = max(math.ceil(max_angle_deg * degree / RING_DEG - 0.01), 2)
-    apart = math.radians(max_angle_deg) / n_rings
-    whole = 1.0 - math.cos(n_rings * apart)
-    rings = []
-    for ring in range(1, n_rings + 1):
-        angle = ring * apart
-        n = max(round(math.pi * math.sin(angle) * degree / math.radians(ALONG_RING_DEG)), 3)
-        outer = min(angle + apart / 2, n_rings * apart)
-        fraction = (math.cos(angle - apart / 2) - math.cos(outer)) / whole / (2 * n)
-        azimuth = (np.arange(n) + 0.5) * (math.pi / n)
-        around = [math.sin(angle) * np.cos(azimuth), math.sin(angle) * np.sin(azimuth)]
-        rings.append([*around, np.full(n, math.cos(angle)), np.full(n, fraction)])
-    points = np.concatenate([np.stack(ring) for ring in rings], axis=1)
-    every = np.stack([points[:3], points[:3] * [[1], [-1], [1]]], axis=2).reshape(3, -1)
-    every = np.concatenate([every, [[0], [0], [1]]], axis=1)
-    nearness = np.round(every.T @ every, 9) - 9.0 * np.eye(every.shape[1])
-    neighbours = np.argsort(-nearness, axis=1, kind="stable")[:, :N_AROUND].astype(np.int32)
-    neighbours = np.pad(neighbours, ((0, 0), (0, N_AROUND - neighbours.shape[1])), mode="edge")
-    points = np.ascontiguousarray(points, dtype=np.float32)
-    points.flags.writeable = neighbours.flags.writeable = False
-    return points, neighbours
 
 
 def _whole(wanted: float) -> int:

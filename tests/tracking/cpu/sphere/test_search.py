@@ -16,14 +16,16 @@ from napari_tractography.tracking.cpu.lanes import N_LANES
 from napari_tractography.tracking.cpu.sphere import search
 from napari_tractography.tracking.plan import kernel_field, kernel_settings
 from napari_tractography.tracking.tables.builders import build_table
+from napari_tractography.tracking.tables.looks import cone_looks
 
 N_DENSE = 10_000  # directions of the half sphere: 1.4 degrees apart
 REFINED_DEG = (1.4, 0.5, 0.17)
+SIGNS = np.array([[1, 1, -1, -1], [1, -1, 1, -1], [1, 1, 1, 1]])[:, None]  # of mirror images
 EVERY = np.uint32((1 << N_LANES) - 1)
 
 
 @njit
-def search_all(field, settings, scratch, state, rows, units, out):
+def search_all(field, settings, scratch, state, rows, units, out, seen):
     for k in range(len(rows)):
         for lane in range(N_LANES):
             for c in range(rows.shape[2]):
@@ -35,12 +37,19 @@ def search_all(field, settings, scratch, state, rows, units, out):
             lanes.load(units[k, 2]),
         )
         found = search.largest_in_cones(field, settings, scratch, state, ux, uy, uz, EVERY)
-        for part in range(5):
+        for part in range(4):
             memory.store(out[k, part], found[part])
+        memory.store(out[k, 4], search.mean_in_cones(field, scratch))
+        for j in range(seen.shape[1]):
+            for lane in range(N_LANES):
+                seen[k, j, lane] = scratch.lane_amplitudes[j, lane]
 
 
 def found_in_cones(fod, angle_deg, units):
-    """The direction, the amplitude and the mean that kernels find in the cones of voxels."""
+    """What kernels find in the cones of voxels.
+
+    The direction, the amplitude and the mean, and the amplitudes at all that is looked at.
+    """
     parameters = TrackingParameters(algorithm="deterministic", max_angle_deg=angle_deg)
     field = kernel_field(build_table(fod), parameters)
     rows = fod.values.astype(np.float64) @ change_of_basis(fod.sample_matrix, fod.lmax).T
@@ -48,6 +57,7 @@ def found_in_cones(fod, angle_deg, units):
     scratch = codes.new_scratch(len(field.look_neighbours), n_padded, N_LANES)
     state = lanes.new_lane_state(0, 0, 10, n_padded)
     out = np.zeros((len(rows) // N_LANES, 5, N_LANES), np.float32)
+    seen = np.zeros((len(out), len(field.look_neighbours), N_LANES), np.float32)
     search_all(
         field,
         kernel_settings(parameters),
@@ -56,8 +66,9 @@ def found_in_cones(fod, angle_deg, units):
         rows.astype(np.float32).reshape(len(out), N_LANES, -1),
         np.swapaxes(units.astype(np.float32).reshape(len(out), N_LANES, 3), 1, 2).copy(),
         out,
+        seen,
     )
-    return np.swapaxes(out, 1, 2).reshape(-1, 5).astype(np.float64)
+    return tuple(np.swapaxes(a, 1, 2).reshape(-1, a.shape[1]).astype(float) for a in (out, seen))
 
 
 def into_cones(directions, axes, angle_deg):
@@ -126,7 +137,7 @@ def test_the_largest_amplitude_of_a_cone_is_found(fod, angle):
     fod = type(fod)(fod.values[:n].reshape(n, 1, 1, -1), fod.grid.affine)
     units = np.random.default_rng(5).normal(size=(n, 3))
     units /= np.linalg.norm(units, axis=1, keepdims=True)
-    found = found_in_cones(fod, angle, units)
+    found, seen = found_in_cones(fod, angle, units)
     at, amplitudes = found[:, :3], found[:, 3]
     wanted = largest_of_all(fod, angle, units)
     dense = fod.values.astype(np.float64) @ fod.sample_matrix(direction_set(1000)).T
@@ -141,13 +152,22 @@ def test_the_largest_amplitude_of_a_cone_is_found(fod, angle):
     there = np.einsum("nc,nc->n", fod.sample_matrix(at), fod.values.astype(np.float64))
     scale = np.abs(fod.values).sum(axis=1).max()
     np.testing.assert_allclose(amplitudes, there, atol=1e-5 * scale)
+    # What is seen on the way, on rings around the axis: in what order, their azimuth aside.
+    np.testing.assert_allclose(seen[:, -1], amplitudes_at(fod, units[:, None])[:, 0], atol=1e-4)
+    points = cone_looks(angle, fod.lmax).points.astype(float)
+    x, y, z = (points[:3, :, None] * SIGNS).reshape(3, -1)
+    east = np.stack([units[:, 0] * units[:, 2], units[:, 1] * units[:, 2], units[:, 2] ** 2 - 1])
+    east = (east / np.linalg.norm(east, axis=0)).T
+    north = np.cross(units, east)
+    around = east[:, None] * x[:, None] + north[:, None] * y[:, None] + units[:, None] * z[:, None]
+    np.testing.assert_allclose(seen[:, :-1], amplitudes_at(fod, around), atol=3e-5 * scale)
 
 
 def test_the_mean_over_a_cone_is_that_of_many_directions():
     fod = crossing_fod(shape=(4, 4, 4), seed=6)
     units = np.random.default_rng(7).normal(size=(64, 3))
     units /= np.linalg.norm(units, axis=1, keepdims=True)
-    means = found_in_cones(fod, 45.0, units)[:, 4]
+    means = found_in_cones(fod, 45.0, units)[0][:, 4]
     dense = direction_set(2 * N_DENSE).astype(np.float64)
     for row, unit, mean in zip(fod.values.astype(np.float64), units, means, strict=True):
         inside = dense[dense @ unit > np.cos(np.pi / 4)]

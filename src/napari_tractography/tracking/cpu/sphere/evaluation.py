@@ -86,31 +86,6 @@ def _value(shifts, coefficients, x, y, z):
     return value
 
 
-def _mirrored_values(shifts, coefficients, x, y, z):
-    """Return the FOD at unit vectors and at their mirror images, (x, -y, z)."""
-    w = z * z
-    v = w - shifts[0]
-    even = FETCH(coefficients, FIRST)
-    odd = x - x
-    at = FIRST + ONE_MORE
-    for _ in range(LMAX >> 1):
-        even = even * v + FETCH(coefficients, at)
-        at += ONE_MORE
-    re, im = x, y  # of (x + i y)^m
-    for m in range(1, LMAX + 1):
-        v = w - shifts[m]
-        cosine, sine = FETCH(coefficients, at), FETCH(coefficients, at + ONE_MORE)
-        at += TWO_MORE
-        for _ in range((LMAX - m) >> 1):
-            cosine = cosine * v + FETCH(coefficients, at)
-            sine = sine * v + FETCH(coefficients, at + ONE_MORE)
-            at += TWO_MORE
-        cosine, sine = cosine * re, sine * im
-        if m & 1:
-            cosine, sine = cosine * z, sine * z
-        even, odd = even + cosine, odd + sine
-        re, im = x * re - y * im, x * im + y * re
-    return even + odd, even - odd
 
 
 def _turn(shifts, coefficients, cosine, sine, turned):
@@ -244,5 +219,4 @@ values_at = _for(_value, everywhere)
 derivatives_at = _for(_derivatives, number)
 derivatives_of_some = _for(_derivatives, some_lanes)
 values_of_some = _for(_value, some_lanes)
-mirrored_values_of_lanes = _for(_mirrored_values, lanes)
 turn_lanes = _for(_turn, lanes)

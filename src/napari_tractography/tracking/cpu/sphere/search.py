@@ -1,7 +1,7 @@
 """The largest amplitude in the cone of each lane: looked for side by side, then climbed to.
 
-A cone is looked at in axes in which its own lies in the plane of x and z: then the FOD at a
-direction and at its mirror image takes but one evaluation. From the largest amplitude seen a climb
+A cone is looked at in axes of which its own is the z axis: then the FOD on a ring around it is a
+short sum. From the largest amplitude seen a climb
 leads to a peak, and more climbs begin where amplitudes seen are no less than PROMISING of it and
 not on the slope of a neighbour; they are few, so those of all lanes are climbed together.
 """
@@ -44,11 +44,13 @@ from .ascent import (
     Z,
     climb_side_by_side,
 )
-from .evaluation import mirrored_values_of_lanes, turn_lanes, values_of_lanes
+from .evaluation import turn_lanes, values_of_lanes
 from .peaks import cosine_of
+from .rings import look_at_rings
 
 BIT, EVERY = np.uint32(1), np.uint32((1 << N_LANES) - 1)
-ZERO, ONE, WIDTH = np.float32(0), np.float32(1), np.uint64(N_LANES)
+ZERO, ONE, FOUR, WIDTH = np.float32(0), np.float32(1), np.float32(4), np.uint64(N_LANES)
+TWO_ROWS, THREE_ROWS = 2 * N_LANES, 3 * N_LANES
 
 
 @inlined
@@ -60,44 +62,54 @@ def azimuth_of(ux, uy):
 
 
 @inlined
-def look_around(shifts, coefficients, scratch, points, ux, uy, uz):
-    """Look at the cones of all lanes; see `builders.look_points`.
+def look_around(field, coefficients, scratch, ux, uy, uz):
+    """Look at the cones of all lanes; see :mod:`.rings`.
 
     Amplitudes are left in ``scratch.lane_amplitudes``.
 
     Returns
     -------
-    x, y, z, value, mean
-        Vectors: the direction of the largest amplitude seen and it, and the mean over the cone of
-        what is not negative.
+    x, y, z, value
+        Vectors: the direction of the largest amplitude seen and it.
     """
-    n_points = points.shape[1]
-    seen, turned = scratch.lane_amplitudes, scratch.turned
+    n_points, tried = field.look_points.shape[1], scratch.tried
     cosine, sine, radius = azimuth_of(ux, uy)
-    turn_lanes(shifts, coefficients, cosine, sine, turned)
-    best_x, best_y, best_z = radius, filled(ZERO), uz
-    ahead = values_of_lanes(shifts, turned, best_x, best_y, best_z)
-    store_to(seen, 2 * n_points * N_LANES, ahead)
-    best, mean, rest = ahead, filled(ZERO), ONE
+    ahead = values_of_lanes(field.shifts, coefficients, ux, uy, uz)
+    turn_lanes(field.shifts, coefficients, cosine, sine, scratch.turned)
+    look_at_rings(field, scratch, radius, uz, ahead)
+    for lane in range(N_LANES):
+        along, across, up = point_of(field.look_points, n_points, np.int64(tried[1, lane]))
+        tried[0, lane], tried[1, lane], tried[2, lane] = along, across, up
+    along, across, up = load_from(tried, 0), load_from(tried, N_LANES), load_from(tried, TWO_ROWS)
+    x, z = along * uz + up * radius, up * uz - along * radius
+    x, y = cosine * x - sine * across, sine * x + cosine * across
+    return x, y, z, load_from(tried, THREE_ROWS)
+
+
+@inlined
+def point_of(points, n_points, j):
+    """Return number j of the directions that are looked at, around the z axis."""
+    if j == 4 * n_points:
+        return ZERO, ZERO, ONE
+    along, across, up = points[0, j >> 2], points[1, j >> 2], points[2, j >> 2]
+    return -along if j & 2 else along, -across if j & 1 else across, up
+
+
+@inlined
+def mean_in_cones(field, scratch):
+    """Return the mean over the cones that were looked at of what is not negative; a vector."""
+    points, seen = field.look_points, scratch.lane_amplitudes
+    n_points = points.shape[1]
+    mean, rest = filled(ZERO), ONE
     for k in range(n_points):
-        stay()
-        along, across, up, fraction = points[0, k], points[1, k], points[2, k], points[3, k]
-        x, y, z = along * uz + up * radius, filled(across), up * uz - along * radius
-        value, mirrored = mirrored_values_of_lanes(shifts, turned, x, y, z)
-        store_to(seen, 2 * k * N_LANES, value)
-        store_to(seen, (2 * k + 1) * N_LANES, mirrored)
-        positive = select(value > ZERO, value, ZERO) + select(mirrored > ZERO, mirrored, ZERO)
-        mean = mean + fraction * positive
-        rest = rest - (fraction + fraction)
-        higher = value > best
-        best, best_y = select(higher, value, best), select(higher, y, best_y)
-        even_higher = mirrored > best
-        best, best_y = select(even_higher, mirrored, best), select(even_higher, -across, best_y)
-        higher = higher | even_higher
-        best_x, best_z = select(higher, x, best_x), select(higher, z, best_z)
-    mean = mean + rest * select(ahead > ZERO, ahead, ZERO)
-    x, y = cosine * best_x - sine * best_y, sine * best_x + cosine * best_y
-    return x, y, best_z, best, mean
+        total = filled(ZERO)
+        for mirror in range(4):
+            value = load_from(seen, (4 * k + mirror) * N_LANES)
+            total = total + select(value > ZERO, value, ZERO)
+        mean = mean + points[3, k] * total
+        rest = rest - FOUR * points[3, k]
+    ahead = load_from(seen, 4 * n_points * N_LANES)
+    return mean + rest * select(ahead > ZERO, ahead, ZERO)
 
 
 @inlined
@@ -106,13 +118,11 @@ def largest_in_cones(field, settings, scratch, state, ux, uy, uz, lanes):
 
     Returns
     -------
-    x, y, z, value, mean
-        Vectors: the direction of the largest amplitude, and it; the mean over the cone.
+    x, y, z, value
+        Vectors: the direction of the largest amplitude, and it.
     """
     climbs = scratch.climbs
-    x, y, z, value, mean = look_around(
-        field.shifts, state.coefficients, scratch, field.look_points, ux, uy, uz
-    )
+    x, y, z, value = look_around(field, state.coefficients, scratch, ux, uy, uz)
     begin_climbs(climbs, ux, uy, uz, x, y, z, value)
     cosine, sine = settings.cone_cosine, settings.cone_sine
     climb_side_by_side(field.shifts, state.coefficients, climbs, cosine, sine, lanes, CLIMBS)
@@ -122,7 +132,7 @@ def largest_in_cones(field, settings, scratch, state, ux, uy, uz, lanes):
         store_to(climbs, part, now)
     climb_elsewhere(field, scratch, state, cosine, sine, lanes)
     x, y, z = load_from(climbs, X), load_from(climbs, Y), load_from(climbs, Z)
-    return x, y, z, load_from(climbs, AMPLITUDE), mean
+    return x, y, z, load_from(climbs, AMPLITUDE)
 
 
 @inlined
@@ -179,21 +189,20 @@ def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
     enough = PROMISING * peak
     close = cosine_of(field.shifts, BESIDE)
     n_points, n_waiting = points.shape[1], 0
-    for j in range(2 * n_points + 1):
+    for j in range(4 * n_points + 1):
+        value = load_from(seen, j * N_LANES)
+        stands_out = value >= enough
+        if not lanes & bits_of(stands_out):
+            continue
         # All neighbours are compared: to stop at the first that is higher was slower, as nobody
         # can tell which it is.
-        value = load_from(seen, j * N_LANES)
         most = value + ABREAST * (value - enough)
-        stands_out = value >= enough
         for i in range(N_AROUND):
             stands_out &= load_from(seen, np.uint64(neighbours[j, i]) * WIDTH) <= most
         left = lanes & bits_of(stands_out)
         if not left:
             continue
-        along, across, up = ZERO, ZERO, ONE
-        if j < 2 * n_points:
-            along, across, up = points[0, j >> 1], points[1, j >> 1], points[2, j >> 1]
-        across = -across if j & 1 else across
+        along, across, up = point_of(points, n_points, j)
         x, z = along * uz + up * radius, up * uz - along * radius
         x, y = azimuth * x - turn * across, turn * x + azimuth * across
         cosine_to_peak = (

@@ -1,0 +1,48 @@
+"""The directions at which a cone is looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from toys import cone_points, farthest_deg
+
+from napari_tractography.tracking.codes import N_AROUND
+from napari_tractography.tracking.tables.looks import cone_looks
+
+MIRRORED = [[1, 1, 1], [1, -1, 1], [-1, 1, 1], [-1, -1, 1]]
+
+
+@pytest.mark.parametrize("angle", [1.0, 10.0, 45.0, 90.0])
+@pytest.mark.parametrize("lmax", [0, 8, 16])
+def test_a_cone_is_looked_at_from_its_axis_to_its_border(angle, lmax):
+    looks = cone_looks(angle, lmax)
+    units, fractions = looks.points[:3].T.astype(float), looks.points[3].astype(float)
+    np.testing.assert_allclose(np.linalg.norm(units, axis=1), 1, atol=1e-6)
+    assert (units[:, :2] > 0).all()  # a quarter, of which the others are mirror images
+    every = np.concatenate([(units[:, None] * MIRRORED).reshape(-1, 3), [[0, 0, 1]]])
+    assert every[:, 2].min() == pytest.approx(np.cos(np.deg2rad(angle)), abs=1e-6)
+    probes = cone_points(np.array([0.0, 0.0, 1.0]), angle, 5000)
+    assert farthest_deg(every, probes) < min(0.7 * angle, 65 / max(lmax, 2))
+    # What each stands for: the mean of z over the cone is half of what it is at both ends.
+    weights = np.concatenate([np.repeat(fractions, 4), [1 - 4 * fractions.sum()]])
+    assert (weights > 0).all()
+    assert weights @ every[:, 2] == pytest.approx((1 + every[:, 2].min()) / 2, rel=0.1)
+    # Neighbours are the nearest others.
+    assert looks.neighbours.shape == (len(every), N_AROUND)
+    apart = np.arccos(np.clip(every @ every.T, -1, 1)) + 9 * np.eye(len(every))
+    there = np.take_along_axis(apart, looks.neighbours.astype(int), axis=1)
+    np.testing.assert_allclose(there, np.sort(apart, axis=1)[:, :N_AROUND], atol=1e-3)
+
+
+@pytest.mark.parametrize("angle", [1.0, 33.0, 90.0])
+@pytest.mark.parametrize("lmax", [0, 8, 16])
+def test_rings_are_of_one_height_each(angle, lmax):
+    looks = cone_looks(angle, lmax)
+    heights = looks.points[2]
+    for first, last in zip(looks.rings, looks.rings[1:], strict=False):
+        assert np.ptp(heights[first:last]) < 1e-6
+        np.testing.assert_array_equal(
+            looks.heights[first:last], np.repeat(looks.heights[first:][:1], last - first, axis=0)
+        )
+    assert looks.rings[-1] == len(heights) == len(looks.azimuths)
+    assert (np.diff(heights[looks.rings[:-1]]) < 0).all()
