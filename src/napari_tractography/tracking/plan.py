@@ -24,8 +24,8 @@ from . import codes
 from .cpu.vectors.field import BlockField
 from .tables.blocks import BlockTable
 from .tables.builders import bits_of_voxels, cone_points, sphere_points
-from .tables.looks import cone_looks, turning
 from .tables.data import FodTable
+from .tables.looks import cone_looks, turning
 from .tables.vectors import VectorTable
 
 POSITIVITIES = {"clip": codes.CLIP, "softplus": codes.SOFTPLUS}

@@ -94,7 +94,7 @@ def _neighbours(units: NDArray[np.float64]) -> NDArray[Any]:
     return np.pad(nearest, ((0, 0), (0, N_AROUND - nearest.shape[1])), mode="edge")
 
 
-def _heights(polar: NDArray[np.float64], lmax: int) -> NDArray[np.float64]:
+def _heights(polar: NDArray[Any], lmax: int) -> NDArray[Any]:
     """Return `heights` of :class:`Looks`, of rings at these angles."""
     columns = [
         np.sin(polar) ** m * harmonic(degree, m, np.cos(polar))
@@ -141,7 +141,7 @@ def harmonic(degree: int, m: int, z: NDArray[np.float64]) -> NDArray[np.float64]
     return np.asarray(scale * Legendre.basis(degree).deriv(m)(z), np.float64)
 
 
-def _from_polynomials(m: int, lmax: int) -> NDArray[np.float64]:
+def _from_polynomials(m: int, lmax: int) -> NDArray[Any]:
     """Return the change to harmonics of order m: a row for each, a column for each power."""
     n = len(degrees(m, lmax))
     z = np.cos((np.arange(4 * n) + 0.5) * math.pi / (8 * n))
@@ -153,7 +153,7 @@ def _from_polynomials(m: int, lmax: int) -> NDArray[np.float64]:
     return np.round(change, SIGNIFICANT)
 
 
-def _exchange(degree: int) -> NDArray[np.float64]:
+def _exchange(degree: int) -> NDArray[Any]:
     """Return the matrix that exchanges y and z for harmonics of one degree.
 
     In the order in which kernels keep them: cosines of even orders, sines of odd orders, cosines
@@ -165,7 +165,7 @@ def _exchange(degree: int) -> NDArray[np.float64]:
     return np.round(np.linalg.lstsq(here, there, rcond=None)[0], SIGNIFICANT)
 
 
-def _harmonics(degree: int, units: NDArray[np.float64]) -> NDArray[np.float64]:
+def _harmonics(degree: int, units: NDArray[np.float64]) -> NDArray[Any]:
     x, y, z = units.T
     powers = {m: (x + 1j * y) ** m * harmonic(degree, m, z) for m in range(degree + 1)}
     even, odd = range(0, degree + 1, 2), range(1, degree + 1, 2)

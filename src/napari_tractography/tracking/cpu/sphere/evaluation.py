@@ -86,8 +86,6 @@ def _value(shifts, coefficients, x, y, z):
     return value
 
 
-
-
 def _turn(shifts, coefficients, cosine, sine, turned):
     """Write the coefficients of all lanes in axes that are turned about z to `turned`.
 

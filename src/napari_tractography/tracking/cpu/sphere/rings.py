@@ -151,10 +151,9 @@ def _ring(shifts, tilted, heights, at):
             if m > 0:
                 sine = sine + number * load_some(tilted, sine_at(LMAX - 2 * row, m) * WIDTH)
         at += ((LMAX - m) >> 1) + 1
+        parts = (*parts, cosine)
         if m > 0:
-            parts = (*parts, cosine, sine)
-        else:
-            parts = (cosine,)
+            parts = (*parts, sine)
     return parts
 
 

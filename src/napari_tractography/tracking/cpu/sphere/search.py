@@ -24,7 +24,7 @@ from ...codes import (
 )
 from ..lanes import N_LANES, TILE, booleans_of, filled, load_from, side_by_side, transpose
 from ..llvm import bits_of, lowest_bit, roots, select
-from ..memory import copy_numbers, stay, store_to
+from ..memory import copy_numbers, store_to
 from .ascent import (
     AMPLITUDE,
     BORDER,
