@@ -162,7 +162,8 @@ def _exchange(degree: int) -> NDArray[Any]:
     units = direction_set(FIT_DIRECTIONS).astype(np.float64)
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     here, there = (_harmonics(degree, units[:, axes]) for axes in ([0, 1, 2], [0, 2, 1]))
-    return np.round(np.linalg.lstsq(here, there, rcond=None)[0], SIGNIFICANT)
+    exchange: NDArray[Any] = np.linalg.lstsq(here, there, rcond=None)[0]
+    return np.round(exchange, SIGNIFICANT)
 
 
 def _harmonics(degree: int, units: NDArray[np.float64]) -> NDArray[Any]:
