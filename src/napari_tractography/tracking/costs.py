@@ -20,6 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
+# What a file of costs raises that is damaged, or not one.
+UNREADABLE = (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError)
 
 FEW_SEEDS = 10_000  # fewer are tracked on the CPU as long as nothing has been measured
 SHORT_SECONDS = 0.5  # for a run that the CPU does in this time GPUs are not looked for
@@ -178,9 +180,7 @@ class PerformanceModel:
             return {key: _checked(cost) for key, cost in content.items()}
         except FileNotFoundError:
             pass
-        except (
-            OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError,
-        ) as error:  # fmt: skip
+        except UNREADABLE as error:
             logger.debug("%s is measured anew: %s", self.path, error)
         return {}
 

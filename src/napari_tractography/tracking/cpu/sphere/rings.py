@@ -26,7 +26,6 @@ from ..llvm import by_length, select
 from ..memory import number_at, stay, store_to
 
 WIDTH = np.int64(N_LANES)
-ZERO = np.float32(0)
 LMAX = 0  # in the functions below
 
 
