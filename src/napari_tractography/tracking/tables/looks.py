@@ -62,7 +62,7 @@ def cone_looks(max_angle_deg: float, lmax: int) -> Looks:
     sizes, azimuth, fraction = [], [], []
     for angle in polar:
         around = math.tau * math.sin(angle) * degree / math.radians(ALONG_RING_DEG)
-        n = max(round(around / 4), FEWEST)
+        n = max(math.ceil(around / 4 - 0.05), FEWEST)
         outer = min(angle + apart / 2, n_rings * apart)
         share = (math.cos(angle - apart / 2) - math.cos(outer)) / whole / (4 * n)
         sizes.append(n)
