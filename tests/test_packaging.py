@@ -73,7 +73,7 @@ def test_every_python_from_the_lowest_on_is_named() -> None:
     assert PROJECT["requires-python"] == f">=3.{minors[0]}"
     assert minors == list(range(minors[0], minors[-1] + 1))
     page = (ROOT / "docs" / "install.md").read_text("utf-8")
-    assert f"tested under 3.{minors[0]} to 3.{minors[-1]}." in page
+    assert f"Python 3.{minors[0]} to 3.{minors[-1]}." in page
 
 
 def test_every_package_that_is_imported_is_a_dependency() -> None:

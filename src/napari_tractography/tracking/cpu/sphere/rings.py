@@ -3,7 +3,7 @@
 The FOD is turned until the direction is the z axis: about z, in the form of :mod:`.evaluation`;
 then, as harmonics, about y, which is a turn about z between two exchanges of y and z (Pinchon &
 Hoggan, J. Phys. A 40, 2007). On a ring around the z axis it is a sum of cosines and sines, one of
-each for every order, which give four directions at once: a tenth of the work of evaluating each.
+each for every order, which give four directions at once.
 
 Harmonics are kept degree after degree; of a degree l the l / 2 + 1 cosines of even order come
 first, then l / 2 sines of odd order, cosines of odd order and sines of even order each.

@@ -1,9 +1,9 @@
 """The largest amplitude in the cone of each lane: looked for side by side, then climbed to.
 
 A cone is looked at in axes of which its own is the z axis: then the FOD on a ring around it is a
-short sum. From the largest amplitude seen a climb
-leads to a peak, and more climbs begin where amplitudes seen are no less than PROMISING of it and
-not on the slope of a neighbour; they are few, so those of all lanes are climbed together.
+short sum. From the largest amplitude seen a climb leads to a peak, and more climbs begin where
+amplitudes seen are no less than PROMISING of it and not on the slope of a neighbour; they are few,
+so those of all lanes are climbed together.
 """
 # mypy: ignore-errors
 
