@@ -182,7 +182,7 @@ class Field(NamedTuple):
     look_points: np.ndarray  # (4, n) float32
     look_neighbours: np.ndarray  # (4 n + 1, N_AROUND) int32
     look_rings: np.ndarray  # (n_rings + 1,) int64
-    look_heights: np.ndarray  # (n, n_heights) float32
+    look_heights: np.ndarray  # (n + 1, n_heights) float32
     look_azimuths: np.ndarray  # (n, 2 lmax) float32
     turning: np.ndarray  # (n_numbers,) float32
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask

@@ -44,5 +44,9 @@ def test_rings_are_of_one_height_each(angle, lmax):
         np.testing.assert_array_equal(
             looks.heights[first:last], np.repeat(looks.heights[first:][:1], last - first, axis=0)
         )
-    assert looks.rings[-1] == len(heights) == len(looks.azimuths)
+    degrees = np.arange(lmax, -1, -2)
+    on_axis = np.zeros(looks.heights.shape[1])
+    on_axis[: len(degrees)] = np.sqrt((2 * degrees + 1) / (4 * np.pi))
+    np.testing.assert_allclose(looks.heights[-1], on_axis, rtol=1e-6)
+    assert looks.rings[-1] == len(heights) == len(looks.azimuths) == len(looks.heights) - 1
     assert (np.diff(heights[looks.rings[:-1]]) < 0).all()

@@ -115,6 +115,16 @@ DEVICE Harmonics tilted(const Fod& fod, const float* turning, float cosine, floa
     return exchanged(turned, turning);
 }
 
+// The FOD along the z axis, of which these are the heights.
+DEVICE float along_axis(const Harmonics& fod, const float* heights)
+{
+    float value = heights[0] * fod.numbers[cosine_at(LMAX, 0)];
+#pragma unroll 1
+    for (int row = 1; row <= LMAX / 2; row++)
+        value = value + heights[row] * fod.numbers[cosine_at(LMAX - 2 * row, 0)];
+    return value;
+}
+
 // The FOD at a direction of which these are the heights and azimuths, and at its mirror images.
 DEVICE Four four_values(const Harmonics& fod, const float* heights, const float* azimuths)
 {

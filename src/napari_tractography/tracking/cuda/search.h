@@ -9,7 +9,7 @@
 struct Looks {
     const float* points;     // (4, n)
     const int* neighbours;   // (4 n + 1, N_AROUND)
-    const float* heights;    // (n, N_HEIGHTS)
+    const float* heights;    // (n + 1, N_HEIGHTS)
     const float* azimuths;   // (n, 2 LMAX)
     const float* turning;
     int n;
@@ -42,8 +42,8 @@ DEVICE View view_of(const Looks& looks, const Fod& fod, float ux, float uy, floa
     bool off_axis = view.radius > ON_AXIS;
     view.cosine = off_axis ? ux / view.radius : 1.0f;
     view.sine = off_axis ? uy / view.radius : 0.0f;
-    view.ahead = value_at(fod, ux, uy, uz);
     view.fod = tilted(turned(fod, view.cosine, view.sine), looks.turning, uz, view.radius);
+    view.ahead = along_axis(view.fod, looks.heights + looks.n * N_HEIGHTS);
     return view;
 }
 

@@ -38,8 +38,8 @@ class Looks(NamedTuple):
         The nearest of them; 4 k is number k, then come its mirror images, and 4 n is the axis.
     rings : (n_rings + 1,) int64
         The first of `points` of each ring, and their number.
-    heights : (n, n_heights) float32
-        What harmonics of degree l and order m have in common there, m after m.
+    heights : (n + 1, n_heights) float32
+        What harmonics of degree l and order m have in common there, m after m; last, on the axis.
     azimuths : (n, 2 lmax) float32
         Cosine and sine of m times the azimuth, from m = 1 on.
     """
@@ -77,7 +77,9 @@ def cone_looks(max_angle_deg: float, lmax: int) -> Looks:
         points=_read_only(np.stack([*units, fraction]), np.float32),
         neighbours=_read_only(_neighbours(units), np.int32),
         rings=_read_only([0, *np.cumsum(sizes)], np.int64),
-        heights=_read_only(np.repeat(_heights(polar, lmax), sizes, axis=0), np.float32),
+        heights=_read_only(
+            np.repeat(_heights(np.append(polar, 0.0), lmax), [*sizes, 1], axis=0), np.float32
+        ),
         azimuths=_read_only(
             np.stack([np.cos(orders), np.sin(orders)], axis=2).reshape(len(orders), -1), np.float32
         ),

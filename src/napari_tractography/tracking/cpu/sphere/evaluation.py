@@ -21,7 +21,6 @@ import numpy as np
 from ....compiling import bound, inlined, unrolled
 from ..lanes import N_LANES, filled, load_from, load_some
 from ..llvm import by_length
-from ..memory import store_to
 
 WIDTH = np.uint64(N_LANES)
 ONE = np.float32(1)
@@ -84,25 +83,6 @@ def _value(shifts, coefficients, x, y, z):
         value = value + term
         re, im = x * re - y * im, x * im + y * re
     return value
-
-
-def _turn(shifts, coefficients, cosine, sine, turned):
-    """Write the coefficients of all lanes in axes that are turned about z to `turned`.
-
-    The new x axis is at (cosine, sine, 0).
-    """
-    at = FIRST
-    for _ in range((LMAX >> 1) + 1):
-        store_to(turned, at * WIDTH, FETCH(coefficients, at))
-        at += ONE_MORE
-    re, im = cosine, sine  # of (cosine + i sine)^m
-    for m in range(1, LMAX + 1):
-        for _ in range(((LMAX - m) >> 1) + 1):
-            first, second = FETCH(coefficients, at), FETCH(coefficients, at + ONE_MORE)
-            store_to(turned, at * WIDTH, first * re + second * im)
-            store_to(turned, (at + ONE_MORE) * WIDTH, second * re - first * im)
-            at += TWO_MORE
-        re, im = cosine * re - sine * im, cosine * im + sine * re
 
 
 def _derivatives(shifts, coefficients, x, y, z):
@@ -217,4 +197,3 @@ values_at = _for(_value, everywhere)
 derivatives_at = _for(_derivatives, number)
 derivatives_of_some = _for(_derivatives, some_lanes)
 values_of_some = _for(_value, some_lanes)
-turn_lanes = _for(_turn, lanes)

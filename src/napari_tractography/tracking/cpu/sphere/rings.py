@@ -8,9 +8,11 @@ each for every order, which give four directions at once.
 Harmonics are kept degree after degree; of a degree l the l / 2 + 1 cosines of even order come
 first, then l / 2 sines of odd order, cosines of odd order and sines of even order each.
 
-Parameters that recur: arrays of lanes are (n, N_LANES) float32, from the first of CLIMBERS lanes
-on; `shifts` is a tuple for whose length, lmax + 1, the code is compiled, with all loops written
-out.
+All lanes are turned at once, so that each number of a matrix is read once; rings are looked at for
+CLIMBERS lanes at a time, whose sums stay in registers.
+
+Parameters that recur: arrays of lanes are (n, N_LANES) float32; `shifts` is a tuple for whose
+length, lmax + 1, the code is compiled, with all loops written out.
 """
 # mypy: ignore-errors
 
@@ -21,7 +23,7 @@ from functools import cache
 import numpy as np
 
 from ....compiling import inlined, unrolled
-from ..lanes import CLIMBERS, N_LANES, load_some
+from ..lanes import CLIMBERS, N_LANES, load_from, load_some
 from ..llvm import by_length, select
 from ..memory import number_at, stay, store_to
 
@@ -45,42 +47,54 @@ def sine_at(degree, m):
     return ((degree * (degree - 1)) >> 1) + degree + (degree >> 1) + (m >> 1)
 
 
-def _tilt(shifts, turning, turned, tilted, cosine, sine):
-    """Turn FODs about y until (sine, 0, cosine) is the z axis.
+def _tilt(shifts, turning, coefficients, azimuth, polar, turned, tilted):
+    """Turn the FODs of all lanes until a direction is the z axis: about z, then about y.
 
     Parameters
     ----------
     turning : (n,) float32
         See :func:`napari_tractography.tracking.tables.looks.turning`.
+    coefficients : (n_padded, N_LANES) float32
+        See :mod:`.evaluation`.
+    azimuth, polar : tuple
+        Cosine and sine, vectors.
     turned : (n_padded, N_LANES) float32
-        Coefficients as of :mod:`.evaluation`; overwritten.
+        Overwritten.
     tilted : (n_padded, N_LANES) float32
         Of harmonics; written.
     """
-    k = to_harmonics(shifts, turning, turned, tilted)
+    k = to_harmonics(shifts, turning, coefficients, azimuth, tilted)
     exchange_y_and_z(shifts, turning, k, tilted, turned)
+    cosine, sine = polar
     re, im = cosine, sine  # of (cosine + i sine)^m
     for m in range(1, LMAX + 1):
         for row in range(((LMAX - m) >> 1) + 1):
             a, b = cosine_at(LMAX - 2 * row, m) * WIDTH, sine_at(LMAX - 2 * row, m) * WIDTH
-            first, second = load_some(turned, a), load_some(turned, b)
+            first, second = load_from(turned, a), load_from(turned, b)
             store_to(turned, a, first * re - second * im)
             store_to(turned, b, first * im + second * re)
         re, im = cosine * re - sine * im, cosine * im + sine * re
     exchange_y_and_z(shifts, turning, k, turned, tilted)
 
 
-def _to_harmonics(shifts, turning, source, target):
-    """Write the harmonics of polynomials to `target`; return how many numbers that took."""
+def _to_harmonics(shifts, turning, source, azimuth, target):
+    """Write the harmonics of polynomials, turned about z; return how many numbers that took."""
     k, at = 0, 0
+    re, im = azimuth  # of (cosine + i sine)^m
     for m in range(LMAX + 1):
         cosines, sines = (), ()
         for _ in range(((LMAX - m) >> 1) + 1):
-            cosines = (*cosines, load_some(source, at * WIDTH))
+            first = load_from(source, at * WIDTH)
             at += 1
             if m > 0:
-                sines = (*sines, load_some(source, at * WIDTH))
+                second = load_from(source, at * WIDTH)
                 at += 1
+                cosines = (*cosines, first * re + second * im)
+                sines = (*sines, second * re - first * im)
+            else:
+                cosines = (*cosines, first)
+        if m > 0:
+            re, im = azimuth[0] * re - azimuth[1] * im, azimuth[0] * im + azimuth[1] * re
         for row in range(((LMAX - m) >> 1) + 1):
             number = number_at(turning, k)
             cosine = number * cosines[0]
@@ -108,23 +122,24 @@ def _exchange_y_and_z(shifts, turning, k, source, target):
         at = half * (2 * half - 1)
         evens, odds, cosines, sines = (), (), (), ()
         for j in range(half + 1):
-            evens = (*evens, load_some(source, (at + j) * WIDTH))
-        for j in range(half):
-            odds = (*odds, load_some(source, (at + half + 1 + j) * WIDTH))
-            cosines = (*cosines, load_some(source, (at + 2 * half + 1 + j) * WIDTH))
-            sines = (*sines, load_some(source, (at + 3 * half + 1 + j) * WIDTH))
+            evens = (*evens, load_from(source, (at + j) * WIDTH))
         for i in range(half + 1):
             total = number_at(turning, k) * evens[0]
             for j in range(1, half + 1):
                 total = total + number_at(turning, k + j) * evens[j]
             k += half + 1
             store_to(target, (at + i) * WIDTH, total)
+        for j in range(half):
+            odds = (*odds, load_from(source, (at + half + 1 + j) * WIDTH))
         for i in range(half):
             total = number_at(turning, k) * odds[0]
             for j in range(1, half):
                 total = total + number_at(turning, k + j) * odds[j]
             k += half
             store_to(target, (at + half + 1 + i) * WIDTH, total)
+        for j in range(half):
+            cosines = (*cosines, load_from(source, (at + 2 * half + 1 + j) * WIDTH))
+            sines = (*sines, load_from(source, (at + 3 * half + 1 + j) * WIDTH))
         for i in range(half):
             cosine = number_at(turning, k + i * half) * sines[0]
             sine = number_at(turning, k + i) * cosines[0]
@@ -136,8 +151,20 @@ def _exchange_y_and_z(shifts, turning, k, source, target):
         k += half * half
 
 
+def _ahead(shifts, tilted, heights, at):
+    """Return the FOD of CLIMBERS lanes along the z axis, whose heights begin at `at`."""
+    value = number_at(heights, at) * load_some(tilted, cosine_at(LMAX, 0) * WIDTH)
+    for row in range(1, (LMAX >> 1) + 1):
+        number = number_at(heights, at + row)
+        value = value + number * load_some(tilted, cosine_at(LMAX - 2 * row, 0) * WIDTH)
+    return value
+
+
 def _ring(shifts, tilted, heights, at):
-    """Return cosines and sines of each order on a ring, whose heights begin at `at`."""
+    """Return cosines and sines of each order on a ring, for CLIMBERS lanes.
+
+    Its heights begin at `at`.
+    """
     parts = ()
     for m in range(LMAX + 1):
         number = number_at(heights, at)
@@ -190,17 +217,17 @@ def _for(function):
 to_harmonics = _for(_to_harmonics)
 exchange_y_and_z = _for(_exchange_y_and_z)
 tilt = _for(_tilt)
+along_axis = _for(_ahead)
 ring = _for(_ring)
 around = _for(_around)
 
 
 @inlined
-def look_at_rings(field, scratch, radius, uz, ahead):
-    """Look at rings around (radius, 0, uz), of all lanes.
+def look_at_rings(field, coefficients, scratch, cosine, sine, radius, uz):
+    """Look at rings around (radius cosine, radius sine, uz), of all lanes.
 
-    Coefficients of the FODs are in ``scratch.turned``, which is overwritten. Amplitudes are left in
-    ``scratch.lane_amplitudes``, `ahead`, that of the axis, as the last; the number of the largest
-    and it in rows 1 and 3 of ``scratch.tried``.
+    Amplitudes are left in ``scratch.lane_amplitudes``, that of the axis as the last; the number of
+    the largest and it in rows 1 and 3 of ``scratch.tried``.
     """
     shifts, rings, azimuths = field.shifts, field.look_rings, field.look_azimuths
     n_points, n_heights, n_azimuths = (
@@ -209,15 +236,19 @@ def look_at_rings(field, scratch, radius, uz, ahead):
         azimuths.shape[1],
     )
     tried = scratch.tried
-    store_to(scratch.lane_amplitudes, 4 * n_points * N_LANES, ahead)
-    store_to(tried, 0, radius)
-    store_to(tried, N_LANES, uz)
+    tilt(
+        shifts,
+        field.turning,
+        coefficients,
+        (cosine, sine),
+        (uz, radius),
+        scratch.turned,
+        scratch.tilted,
+    )
     for first in range(0, N_LANES, CLIMBERS):
-        turned, tilted = scratch.turned[:, first:], scratch.tilted[:, first:]
-        seen = scratch.lane_amplitudes[:, first:]
-        sine, cosine = load_some(tried, first), load_some(tried, N_LANES + first)
-        tilt(shifts, field.turning, turned, tilted, cosine, sine)
-        best = load_some(seen, 4 * n_points * N_LANES)
+        tilted, seen = scratch.tilted[:, first:], scratch.lane_amplitudes[:, first:]
+        best = along_axis(shifts, tilted, field.look_heights, n_points * n_heights)
+        store_to(seen, 4 * n_points * N_LANES, best)
         place = select(best < best, best, np.float32(4 * n_points))
         for i in range(len(rings) - 1):
             stay()

@@ -44,7 +44,6 @@ from .ascent import (
     Z,
     climb_side_by_side,
 )
-from .evaluation import turn_lanes, values_of_lanes
 from .peaks import cosine_of
 from .rings import look_at_rings
 
@@ -74,9 +73,7 @@ def look_around(field, coefficients, scratch, ux, uy, uz):
     """
     n_points, tried = field.look_points.shape[1], scratch.tried
     cosine, sine, radius = azimuth_of(ux, uy)
-    ahead = values_of_lanes(field.shifts, coefficients, ux, uy, uz)
-    turn_lanes(field.shifts, coefficients, cosine, sine, scratch.turned)
-    look_at_rings(field, scratch, radius, uz, ahead)
+    look_at_rings(field, coefficients, scratch, cosine, sine, radius, uz)
     for lane in range(N_LANES):
         along, across, up = point_of(field.look_points, n_points, np.int64(tried[1, lane]))
         tried[0, lane], tried[1, lane], tried[2, lane] = along, across, up
