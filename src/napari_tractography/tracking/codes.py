@@ -182,7 +182,8 @@ class Field(NamedTuple):
     look_points: np.ndarray  # (4, n) float32
     look_neighbours: np.ndarray  # (4 n + 1, N_AROUND) int32
     look_rings: np.ndarray  # (n_rings + 1,) int64
-    look_heights: np.ndarray  # (n + 1, n_heights) float32
+    look_heights: np.ndarray  # (n, n_heights) float32
+    look_axis: np.ndarray  # (4, lmax / 2 + 1) float32
     look_azimuths: np.ndarray  # (n, 2 lmax) float32
     turning: np.ndarray  # (n_numbers,) float32
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
@@ -271,10 +272,11 @@ class Scratch(NamedTuple):
     peak: np.ndarray  # (4,) float32: a direction and its amplitude
     mixed: np.ndarray  # (n_padded,) float32: coefficients
     halves: np.ndarray  # (n_padded,) uint16: the same as half floats
-    tried: np.ndarray  # (4, n_lanes) float32: a direction and an amplitude for each lane
+    tried: np.ndarray  # (5, n_lanes) float32: a direction and an amplitude for each lane
     # Of all lanes: amplitudes at all directions that are looked at, and coefficients in axes turned
     # to the cone of each, about z, and about y.
     lane_amplitudes: np.ndarray  # (n, n_lanes) float32
+    outstanding: np.ndarray  # (2, n) int64: numbers of those that stand out, and in which lanes
     turned: np.ndarray  # (n_padded, n_lanes) float32
     tilted: np.ndarray  # (n_padded, n_lanes) float32
     climbs: np.ndarray  # (CLIMB_PARTS, n_lanes) float32: see cpu/sphere/ascent.py
@@ -296,8 +298,9 @@ def new_scratch(n_points: int, n_padded: int, n_lanes: int) -> Scratch:
         peak=aligned(4, np.float32),
         mixed=aligned(n_padded, np.float32),
         halves=aligned(n_padded, np.uint16),
-        tried=aligned((4, n_lanes), np.float32),
+        tried=aligned((5, n_lanes), np.float32),
         lane_amplitudes=aligned((n_points, n_lanes), np.float32),
+        outstanding=aligned((2, n_points), np.int64),
         turned=aligned((n_padded, n_lanes), np.float32),
         tilted=aligned((n_padded, n_lanes), np.float32),
         climbs=aligned((CLIMB_PARTS, n_lanes), np.float32),

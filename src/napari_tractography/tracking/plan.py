@@ -146,6 +146,7 @@ def kernel_field(
         look_neighbours=looks.neighbours,
         look_rings=looks.rings,
         look_heights=looks.heights,
+        look_axis=looks.axis,
         look_azimuths=looks.azimuths,
         turning=turning(table.lmax),
         mask=inside,

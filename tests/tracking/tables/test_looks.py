@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import lpmv, poch
 from toys import cone_points, farthest_deg
 
 from napari_tractography.tracking.codes import N_AROUND
@@ -44,9 +45,23 @@ def test_rings_are_of_one_height_each(angle, lmax):
         np.testing.assert_array_equal(
             looks.heights[first:last], np.repeat(looks.heights[first:][:1], last - first, axis=0)
         )
-    degrees = np.arange(lmax, -1, -2)
-    on_axis = np.zeros(looks.heights.shape[1])
-    on_axis[: len(degrees)] = np.sqrt((2 * degrees + 1) / (4 * np.pi))
-    np.testing.assert_allclose(looks.heights[-1], on_axis, rtol=1e-6)
-    assert looks.rings[-1] == len(heights) == len(looks.azimuths) == len(looks.heights) - 1
+    assert looks.rings[-1] == len(heights) == len(looks.azimuths) == len(looks.heights)
     assert (np.diff(heights[looks.rings[:-1]]) < 0).all()
+
+
+@pytest.mark.parametrize("lmax", [0, 2, 8, 16])
+def test_what_harmonics_are_on_the_axis_follows_from_legendre_functions(lmax):
+    degrees, apart = np.arange(lmax, -1, -2), 1e-3
+    z = np.cos(apart * np.arange(3))
+
+    def across(m):  # without the sign of Condon & Shortley; there are none of orders above a degree
+        scale = (2 * degrees + 1) / (4 * np.pi) * poch(degrees + m + 1, -2 * m) * (2 if m else 1)
+        scale = np.where(degrees >= m, np.sqrt(np.abs(scale)), 0)
+        return scale * np.abs(lpmv(m, degrees, z[:, None]))
+
+    value, down, slope, bend = cone_looks(45.0, lmax).axis
+    even = across(0)
+    np.testing.assert_allclose(value, even[0], rtol=1e-6)
+    np.testing.assert_allclose(down, 2 * (even[0] - even[1]) / apart**2, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(slope, across(1)[1] / apart, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(bend, 2 * across(2)[1] / apart**2, rtol=1e-3, atol=1e-6)

@@ -94,7 +94,7 @@ def nearest_peak_directions(field, settings, scratch, state, n, drawing):
     if field.allowed.size:
         little = little_in_cones(field, settings, scratch, state, n, done)
     elif settings.min_probability > ZERO:
-        look_around(field, state.coefficients, scratch, ux, uy, uz)
+        look_around(field, settings, state.coefficients, scratch, ux, uy, uz)
         little = little_of(field, settings, scratch, state, n, done)
     sharp = done & bits_of(ux * x + uy * y + uz * z < settings.cone_cosine)
     amplitude = positive(settings, load_from(climbs, AMPLITUDE))

@@ -32,11 +32,11 @@ DEVICE Peak nowhere()
 
 // Climb from a direction to the peak of its lobe within the cone, by Newton's method.
 //
-// A climb that cannot exceed a peak that is known is given up.
+// What is reached is no lower than `first`. A climb that cannot exceed a known peak is given up.
 DEVICE Peak climb(const Fod& fod, float ux, float uy, float uz, float cosine, float sine,
-                  Peak first, const Peak& known)
+                  Peak first, const Vector& from, const Peak& known)
 {
-    float x = first.x, y = first.y, z = first.z;
+    float x = from.x, y = from.y, z = from.z;
     bool on_border = false;
     const float far = FAR / degree();
 #pragma unroll 1
@@ -97,6 +97,13 @@ DEVICE Peak climb(const Fod& fod, float ux, float uy, float uz, float cosine, fl
     }
     Peak reached = {x, y, z, value_at(fod, x, y, z)};
     return reached.value >= first.value ? reached : first;
+}
+
+DEVICE Peak climb(const Fod& fod, float ux, float uy, float uz, float cosine, float sine,
+                  const Peak& first, const Peak& known)
+{
+    Vector from = {first.x, first.y, first.z};
+    return climb(fod, ux, uy, uz, cosine, sine, first, from, known);
 }
 
 // The j-th of directions spread around the z axis, turned to lie around u.

@@ -5,7 +5,7 @@
 // coefficients that climbs read it did not fit.
 #pragma once
 
-#include "evaluation.h"
+#include "tangents.h"
 
 #define N_HEIGHTS ((LMAX / 2 + 1) * (LMAX / 2 + 1))
 
@@ -115,14 +115,34 @@ DEVICE Harmonics tilted(const Fod& fod, const float* turning, float cosine, floa
     return exchanged(turned, turning);
 }
 
-// The FOD along the z axis, of which these are the heights.
-DEVICE float along_axis(const Harmonics& fod, const float* heights)
+// The FOD along the z axis, and its derivatives along x and y there, on the sphere.
+struct Ahead {
+    float value;
+    Slopes slopes;
+};
+
+DEVICE Ahead along_axis(const Harmonics& fod, const float* axis)
 {
-    float value = heights[0] * fod.numbers[cosine_at(LMAX, 0)];
+    const int n = LMAX / 2 + 1;
+    float cosine = fod.numbers[cosine_at(LMAX, 0)];
+    float value = axis[0] * cosine, down = axis[n] * cosine;
+    float ga = 0.0f, gb = 0.0f, along = 0.0f, across = 0.0f;
 #pragma unroll 1
-    for (int row = 1; row <= LMAX / 2; row++)
-        value = value + heights[row] * fod.numbers[cosine_at(LMAX - 2 * row, 0)];
-    return value;
+    for (int row = 1; row < n; row++) {
+        cosine = fod.numbers[cosine_at(LMAX - 2 * row, 0)];
+        value = value + axis[row] * cosine;
+        down = down + axis[n + row] * cosine;
+    }
+#pragma unroll 1
+    for (int row = 0; row < LMAX / 2; row++) {
+        int degree = LMAX - 2 * row;
+        ga = ga + axis[2 * n + row] * fod.numbers[cosine_at(degree, 1)];
+        gb = gb + axis[2 * n + row] * fod.numbers[sine_at(degree, 1)];
+        along = along + axis[3 * n + row] * fod.numbers[cosine_at(degree, 2)];
+        across = across + axis[3 * n + row] * fod.numbers[sine_at(degree, 2)];
+    }
+    Ahead ahead = {value, {ga, gb, along - down, across, 0.0f - along - down}};
+    return ahead;
 }
 
 // The FOD at a direction of which these are the heights and azimuths, and at its mirror images.

@@ -9,8 +9,9 @@
 struct Looks {
     const float* points;     // (4, n)
     const int* neighbours;   // (4 n + 1, N_AROUND)
-    const float* heights;    // (n + 1, N_HEIGHTS)
+    const float* heights;    // (n, N_HEIGHTS)
     const float* azimuths;   // (n, 2 LMAX)
+    const float* axis;       // (4, LMAX / 2 + 1)
     const float* turning;
     int n;
 };
@@ -18,7 +19,8 @@ struct Looks {
 DEVICE Looks looks_of(const Field& field)
 {
     Looks looks = {field.look_points,   field.look_neighbours, field.look_heights,
-                   field.look_azimuths, field.turning,         field.n_look_points};
+                   field.look_azimuths, field.look_axis,       field.turning,
+                   field.n_look_points};
     return looks;
 }
 
@@ -27,7 +29,7 @@ struct View {
     Looks looks;
     float ux, uy, uz;
     float cosine, sine, radius;  // of the azimuth of u, and its distance from the z axis
-    float ahead;                 // the amplitude along u
+    Ahead ahead;                 // what is along u
     Harmonics fod;
 };
 
@@ -43,7 +45,7 @@ DEVICE View view_of(const Looks& looks, const Fod& fod, float ux, float uy, floa
     view.cosine = off_axis ? ux / view.radius : 1.0f;
     view.sine = off_axis ? uy / view.radius : 0.0f;
     view.fod = tilted(turned(fod, view.cosine, view.sine), looks.turning, uz, view.radius);
-    view.ahead = along_axis(view.fod, looks.heights + looks.n * N_HEIGHTS);
+    view.ahead = along_axis(view.fod, looks.axis);
     return view;
 }
 
@@ -52,6 +54,14 @@ DEVICE Four seen_at(const View& view, int k)
 {
     return four_values(view.fod, view.looks.heights + k * N_HEIGHTS,
                        view.looks.azimuths + k * 2 * LMAX);
+}
+
+// A vector given in axes of which u is the z axis.
+DEVICE Vector around_u(const View& view, float along, float across, float up)
+{
+    float x = along * view.uz + up * view.radius, z = up * view.uz - along * view.radius;
+    Vector q = {view.cosine * x - view.sine * across, view.sine * x + view.cosine * across, z};
+    return q;
 }
 
 // Number j of the directions that are looked at: 4 k is point k, then come its mirror images, and
@@ -66,21 +76,33 @@ DEVICE Vector point_around(const View& view, int j)
     }
     along = j & 2 ? -along : along;
     across = j & 1 ? -across : across;
-    float x = along * view.uz + up * view.radius, z = up * view.uz - along * view.radius;
-    Vector q = {view.cosine * x - view.sine * across, view.sine * x + view.cosine * across, z};
-    return q;
+    return around_u(view, along, across, up);
 }
 
 DEVICE float amplitude_of(const View& view, int j)
 {
-    return j == 4 * view.looks.n ? view.ahead : seen_at(view, j / 4).values[j & 3];
+    return j == 4 * view.looks.n ? view.ahead.value : seen_at(view, j / 4).values[j & 3];
 }
 
-// The largest amplitude that is seen, and its direction.
-DEVICE Peak look_around(const View& view)
+// Where a Newton step from u leads: u where there is none that stays in the cone.
+DEVICE Vector step_from_axis(const View& view, float cosine)
+{
+    Step up = newton_step(view.ahead.slopes);
+    const float far = FAR / degree();
+    float length = sqrtf(1.0f + up.a * up.a + up.b * up.b);
+    float furthest = 1.0f + 0.5f * far * far;
+    float border = 1.0f / (cosine > 1e-3f ? cosine : 1e-3f);
+    furthest = furthest < border ? furthest : border;
+    bool leads_up = up.bent_down && length < furthest;
+    return leads_up ? around_u(view, up.a / length, up.b / length, 1.0f / length)
+                    : around_u(view, 0.0f, 0.0f, 1.0f);
+}
+
+// Climb from the largest amplitude that is seen.
+DEVICE Peak climb_from_best(const View& view, const Fod& fod, float cosine, float sine)
 {
     int place = 4 * view.looks.n;
-    float best = view.ahead;
+    float best = view.ahead.value;
 #pragma unroll 1
     for (int k = 0; k < view.looks.n; k++) {
         Four four = seen_at(view, k);
@@ -91,9 +113,15 @@ DEVICE Peak look_around(const View& view)
                 place = 4 * k + mirror;
             }
     }
-    Vector q = point_around(view, place);
-    Peak seen = {q.x, q.y, q.z, best};
-    return seen;
+    bool is_ahead = place == 4 * view.looks.n;
+    Vector q = is_ahead ? step_from_axis(view, cosine) : point_around(view, place);
+    Peak first = {q.x, q.y, q.z, best};
+    if (is_ahead) {
+        first.x = view.ux;
+        first.y = view.uy;
+        first.z = view.uz;
+    }
+    return climb(fod, view.ux, view.uy, view.uz, cosine, sine, first, q, nowhere());
 }
 
 // The mean over the cone of what is not negative.
@@ -110,22 +138,33 @@ DEVICE float mean_of(const View& view)
         mean = mean + fraction * total;
         rest = rest - 4.0f * fraction;
     }
-    return mean + rest * (view.ahead > 0.0f ? view.ahead : 0.0f);
+    return mean + rest * (view.ahead.value > 0.0f ? view.ahead.value : 0.0f);
 }
 
-// Tell whether what is seen in one direction may lead higher than the peak that is known.
-DEVICE bool is_promising(const View& view, int j, float value, const Peak& known)
+// The cosine between direction number j and a peak, given in axes of which u is the z axis.
+DEVICE float cosine_to(const View& view, int j, const Vector& peak)
+{
+    if (j == 4 * view.looks.n) return peak.z;
+    const float* point = view.looks.points + j / 4;
+    float along = point[0] * peak.x, across = point[view.looks.n] * peak.y;
+    float up = point[2 * view.looks.n] * peak.z;
+    up = j & 2 ? up - along : up + along;
+    return j & 1 ? up - across : up + across;
+}
+
+// Tell whether what is seen in one direction may lead higher than the peak that is known; that
+// peak's direction is given again in axes of which u is the z axis.
+DEVICE bool is_promising(const View& view, int j, float value, const Peak& known,
+                         const Vector& there)
 {
     float enough = PROMISING * known.value;
-    if (!(value >= enough)) return false;
+    if (!(value >= enough && cosine_to(view, j, there) <= cosine_of(NEAR))) return false;
     float most = value + ABREAST * (value - enough);
     const int* neighbours = view.looks.neighbours + j * N_AROUND;
 #pragma unroll 1
     for (int i = 0; i < N_AROUND; i++)
         if (!(amplitude_of(view, neighbours[i]) <= most)) return false;
-    Vector q = point_around(view, j);
-    bool is_beside = q.x * known.x + q.y * known.y + q.z * known.z > cosine_of(BESIDE);
-    return !(is_beside && value <= known.value);
+    return true;
 }
 
 // The largest amplitude in the cone; the mean over it, where that is asked for.
@@ -134,12 +173,14 @@ DEVICE Peak search(const Field& field, const Fod& fod, float ux, float uy, float
 {
     View view = view_of(looks_of(field), fod, ux, uy, uz);
     if (mean) *mean = mean_of(view);
-    Peak known = climb(fod, ux, uy, uz, cosine, sine, look_around(view), nowhere());
-    Peak best = known;
+    Peak known = climb_from_best(view, fod, cosine, sine), best = known;
+    float x = view.cosine * known.x + view.sine * known.y;
+    Vector there = {x * uz - known.z * view.radius, view.cosine * known.y - view.sine * known.x,
+                    x * view.radius + known.z * uz};
 #pragma unroll 1
     for (int j = 0; j <= 4 * view.looks.n; j++) {
         float value = amplitude_of(view, j);
-        if (!is_promising(view, j, value, known)) continue;
+        if (!is_promising(view, j, value, known, there)) continue;
         Vector q = point_around(view, j);
         Peak first = {q.x, q.y, q.z, value};
         Peak peak = climb(fod, ux, uy, uz, cosine, sine, first, known);

@@ -49,6 +49,7 @@ TABLES = (
     "look_neighbours",
     "look_heights",
     "look_azimuths",
+    "look_axis",
     "turning",
     "mask",
     "allowed",

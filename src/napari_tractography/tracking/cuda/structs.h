@@ -27,8 +27,9 @@ struct Field {
     const float* cone_points;            // (3, n_cone_points): directions around the z axis
     const float* look_points;            // (4, n_look_points): see tables/looks.py
     const int* look_neighbours;          // (4 n_look_points + 1, N_AROUND)
-    const float* look_heights;           // (n_look_points + 1, n_heights)
+    const float* look_heights;           // (n_look_points, n_heights)
     const float* look_azimuths;          // (n_look_points, 2 LMAX)
+    const float* look_axis;              // (4, LMAX / 2 + 1)
     const float* turning;                // see tables/looks.py
     const unsigned char* mask;           // (nx, ny, nz), or null without a mask
     const unsigned char* allowed;        // (n_directions, n_directions), or null: see codes.py

@@ -38,10 +38,14 @@ class Looks(NamedTuple):
         The nearest of them; 4 k is number k, then come its mirror images, and 4 n is the axis.
     rings : (n_rings + 1,) int64
         The first of `points` of each ring, and their number.
-    heights : (n + 1, n_heights) float32
-        What harmonics of degree l and order m have in common there, m after m; last, on the axis.
+    heights : (n, n_heights) float32
+        What harmonics of degree l and order m have in common there, m after m.
     azimuths : (n, 2 lmax) float32
         Cosine and sine of m times the azimuth, from m = 1 on.
+    axis : (4, lmax / 2 + 1) float32
+        On the axis, of degrees lmax, lmax - 2, ...: the value of order 0 and minus its second
+        derivative, the derivative of order 1, the second derivative of order 2; 0 where a degree
+        has no such order.
     """
 
     points: NDArray[np.float32]
@@ -49,6 +53,7 @@ class Looks(NamedTuple):
     rings: NDArray[np.int64]
     heights: NDArray[np.float32]
     azimuths: NDArray[np.float32]
+    axis: NDArray[np.float32]
 
 
 @lru_cache(maxsize=8)
@@ -77,12 +82,11 @@ def cone_looks(max_angle_deg: float, lmax: int) -> Looks:
         points=_read_only(np.stack([*units, fraction]), np.float32),
         neighbours=_read_only(_neighbours(units), np.int32),
         rings=_read_only([0, *np.cumsum(sizes)], np.int64),
-        heights=_read_only(
-            np.repeat(_heights(np.append(polar, 0.0), lmax), [*sizes, 1], axis=0), np.float32
-        ),
+        heights=_read_only(np.repeat(_heights(polar, lmax), sizes, axis=0), np.float32),
         azimuths=_read_only(
             np.stack([np.cos(orders), np.sin(orders)], axis=2).reshape(len(orders), -1), np.float32
         ),
+        axis=_read_only(_axis(lmax), np.float32),
     )
 
 
@@ -104,6 +108,22 @@ def _heights(polar: NDArray[Any], lmax: int) -> NDArray[Any]:
         for degree in degrees(m, lmax)
     ]
     return np.stack(columns, axis=1)
+
+
+def _axis(lmax: int) -> list[list[float]]:
+    """Return `axis` of :class:`Looks`.
+
+    A harmonic of order 0 changes with z = 1 - (x^2 + y^2) / 2, by l (l + 1) / 2 of it; those of
+    orders 1 and 2 are x and y, x^2 - y^2 and 2 x y, times what :func:`harmonic` gives.
+    """
+    every = range(lmax, -1, -2)
+    values = [float(harmonic(degree, 0, np.ones(1))[0]) for degree in every]
+    bends = [value * degree * (degree + 1) / 2 for value, degree in zip(values, every, strict=True)]
+    first, second = (
+        [float(harmonic(degree, m, np.ones(1))[0]) if degree else 0.0 for degree in every]
+        for m in (1, 2)
+    )
+    return [values, bends, first, [2 * number for number in second]]
 
 
 @lru_cache(maxsize=4)

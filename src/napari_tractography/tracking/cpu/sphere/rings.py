@@ -23,11 +23,15 @@ from functools import cache
 import numpy as np
 
 from ....compiling import inlined, unrolled
+from ...codes import FAR
 from ..lanes import CLIMBERS, N_LANES, load_from, load_some
-from ..llvm import by_length, select
+from ..llvm import by_length, roots, select
 from ..memory import number_at, stay, store_to
+from .peaks import degree_of
+from .tangents import newton_step
 
 WIDTH = np.int64(N_LANES)
+ZERO, HALF, ONE, SMALL = np.float32(0), np.float32(0.5), np.float32(1), np.float32(1e-3)
 LMAX = 0  # in the functions below
 
 
@@ -151,13 +155,30 @@ def _exchange_y_and_z(shifts, turning, k, source, target):
         k += half * half
 
 
-def _ahead(shifts, tilted, heights, at):
-    """Return the FOD of CLIMBERS lanes along the z axis, whose heights begin at `at`."""
-    value = number_at(heights, at) * load_some(tilted, cosine_at(LMAX, 0) * WIDTH)
-    for row in range(1, (LMAX >> 1) + 1):
-        number = number_at(heights, at + row)
-        value = value + number * load_some(tilted, cosine_at(LMAX - 2 * row, 0) * WIDTH)
-    return value
+def _ahead(shifts, tilted, axis):
+    """Return the FOD of CLIMBERS lanes along the z axis, and its derivatives there.
+
+    Returns
+    -------
+    value, ga, gb, haa, hab, hbb
+        The derivatives along x and y; the first ones, then the second ones, on the sphere.
+    """
+    n = (LMAX >> 1) + 1
+    cosine = load_some(tilted, cosine_at(LMAX, 0) * WIDTH)
+    value, down = number_at(axis, 0) * cosine, number_at(axis, n) * cosine
+    ga = gb = along = across = value - value
+    for row in range(1, n):
+        cosine = load_some(tilted, cosine_at(LMAX - 2 * row, 0) * WIDTH)
+        value = value + number_at(axis, row) * cosine
+        down = down + number_at(axis, n + row) * cosine
+    for row in range(LMAX >> 1):
+        number, degree = number_at(axis, 2 * n + row), LMAX - 2 * row
+        ga = ga + number * load_some(tilted, cosine_at(degree, 1) * WIDTH)
+        gb = gb + number * load_some(tilted, sine_at(degree, 1) * WIDTH)
+        number = number_at(axis, 3 * n + row)
+        along = along + number * load_some(tilted, cosine_at(degree, 2) * WIDTH)
+        across = across + number * load_some(tilted, sine_at(degree, 2) * WIDTH)
+    return value, ga, gb, along - down, across, ZERO - along - down
 
 
 def _ring(shifts, tilted, heights, at):
@@ -223,11 +244,19 @@ around = _for(_around)
 
 
 @inlined
-def look_at_rings(field, coefficients, scratch, cosine, sine, radius, uz):
+def secant_of(shifts, settings):
+    """Return that of the longest step from the axis: some FAR, and within the cone."""
+    far = FAR / degree_of(shifts)
+    return min(ONE + HALF * far * far, ONE / max(settings.cone_cosine, SMALL))
+
+
+@inlined
+def look_at_rings(field, settings, coefficients, scratch, cosine, sine, radius, uz):
     """Look at rings around (radius cosine, radius sine, uz), of all lanes.
 
-    Amplitudes are left in ``scratch.lane_amplitudes``, that of the axis as the last; the number of
-    the largest and it in rows 1 and 3 of ``scratch.tried``.
+    Amplitudes are left in ``scratch.lane_amplitudes``, that of the axis as the last; in rows of
+    ``scratch.tried`` the number of the largest, 1, and it, 3; and a Newton step from the axis, 0,
+    2 and 4, which is the axis where there is none that stays in the cone.
     """
     shifts, rings, azimuths = field.shifts, field.look_rings, field.look_azimuths
     n_points, n_heights, n_azimuths = (
@@ -235,7 +264,7 @@ def look_at_rings(field, coefficients, scratch, cosine, sine, radius, uz):
         field.look_heights.shape[1],
         azimuths.shape[1],
     )
-    tried = scratch.tried
+    tried, furthest = scratch.tried, secant_of(shifts, settings)
     tilt(
         shifts,
         field.turning,
@@ -247,7 +276,13 @@ def look_at_rings(field, coefficients, scratch, cosine, sine, radius, uz):
     )
     for first in range(0, N_LANES, CLIMBERS):
         tilted, seen = scratch.tilted[:, first:], scratch.lane_amplitudes[:, first:]
-        best = along_axis(shifts, tilted, field.look_heights, n_points * n_heights)
+        best, ga, gb, haa, hab, hbb = along_axis(shifts, tilted, field.look_axis)
+        a, b, bent_down = newton_step(ga, gb, haa, hab, hbb)
+        length = roots(ONE + a * a + b * b)
+        leads_up = bent_down & (length < furthest)
+        store_to(tried, first, select(leads_up, a / length, ZERO))
+        store_to(tried, 2 * N_LANES + first, select(leads_up, b / length, ZERO))
+        store_to(tried, 4 * N_LANES + first, select(leads_up, ONE / length, ONE))
         store_to(seen, 4 * n_points * N_LANES, best)
         place = select(best < best, best, np.float32(4 * n_points))
         for i in range(len(rings) - 1):

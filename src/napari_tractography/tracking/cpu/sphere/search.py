@@ -1,9 +1,10 @@
 """The largest amplitude in the cone of each lane: looked for side by side, then climbed to.
 
 A cone is looked at in axes of which its own is the z axis: then the FOD on a ring around it is a
-short sum. From the largest amplitude seen a climb leads to a peak, and more climbs begin where
-amplitudes seen are no less than PROMISING of it and not on the slope of a neighbour; they are few,
-so those of all lanes are climbed together.
+short sum. From the largest amplitude seen a climb leads to a peak; where that is the amplitude on
+the axis, its first step is known without the derivatives. More climbs begin where amplitudes seen
+are no less than PROMISING of the peak, neither near it nor on the slope of a neighbour; they are
+few, so those of all lanes are climbed together.
 """
 # mypy: ignore-errors
 
@@ -14,10 +15,10 @@ import numpy as np
 from ....compiling import compiled, inlined
 from ...codes import (
     ABREAST,
-    BESIDE,
     CLIMB_PARTS,
     CLIMBS,
     N_AROUND,
+    NEAR,
     NOWHERE,
     ON_AXIS,
     PROMISING,
@@ -47,7 +48,7 @@ from .ascent import (
 from .peaks import cosine_of
 from .rings import look_at_rings
 
-BIT, EVERY = np.uint32(1), np.uint32((1 << N_LANES) - 1)
+NONE, BIT, EVERY = np.uint32(0), np.uint32(1), np.uint32((1 << N_LANES) - 1)
 ZERO, ONE, FOUR, WIDTH = np.float32(0), np.float32(1), np.float32(4), np.uint64(N_LANES)
 TWO_ROWS, THREE_ROWS = 2 * N_LANES, 3 * N_LANES
 
@@ -61,26 +62,34 @@ def azimuth_of(ux, uy):
 
 
 @inlined
-def look_around(field, coefficients, scratch, ux, uy, uz):
+def look_around(field, settings, coefficients, scratch, ux, uy, uz):
     """Look at the cones of all lanes; see :mod:`.rings`.
 
     Amplitudes are left in ``scratch.lane_amplitudes``.
 
     Returns
     -------
-    x, y, z, value
-        Vectors: the direction of the largest amplitude seen and it.
+    ahead : vector
+        Whether the largest amplitude seen is that of the axis.
+    value, x, y, z : vectors
+        That amplitude, and where to climb from: its direction, or what a Newton step from the axis
+        leads to.
     """
     n_points, tried = field.look_points.shape[1], scratch.tried
     cosine, sine, radius = azimuth_of(ux, uy)
-    look_at_rings(field, coefficients, scratch, cosine, sine, radius, uz)
+    look_at_rings(field, settings, coefficients, scratch, cosine, sine, radius, uz)
+    ahead = load_from(tried, N_LANES) == np.float32(4 * n_points)
     for lane in range(N_LANES):
-        along, across, up = point_of(field.look_points, n_points, np.int64(tried[1, lane]))
-        tried[0, lane], tried[1, lane], tried[2, lane] = along, across, up
+        j = np.int64(tried[1, lane])
+        if j == 4 * n_points:
+            tried[1, lane], tried[2, lane] = tried[2, lane], tried[4, lane]
+        else:
+            along, across, up = point_of(field.look_points, n_points, j)
+            tried[0, lane], tried[1, lane], tried[2, lane] = along, across, up
     along, across, up = load_from(tried, 0), load_from(tried, N_LANES), load_from(tried, TWO_ROWS)
     x, z = along * uz + up * radius, up * uz - along * radius
     x, y = cosine * x - sine * across, sine * x + cosine * across
-    return x, y, z, load_from(tried, THREE_ROWS)
+    return ahead, load_from(tried, THREE_ROWS), x, y, z
 
 
 @inlined
@@ -119,8 +128,8 @@ def largest_in_cones(field, settings, scratch, state, ux, uy, uz, lanes):
         Vectors: the direction of the largest amplitude, and it.
     """
     climbs = scratch.climbs
-    x, y, z, value = look_around(field, state.coefficients, scratch, ux, uy, uz)
-    begin_climbs(climbs, ux, uy, uz, x, y, z, value)
+    ahead, value, x, y, z = look_around(field, settings, state.coefficients, scratch, ux, uy, uz)
+    begin_climbs(climbs, ux, uy, uz, ahead, value, x, y, z)
     cosine, sine = settings.cone_cosine, settings.cone_sine
     climb_side_by_side(field.shifts, state.coefficients, climbs, cosine, sine, lanes, CLIMBS)
     x, y, z = load_from(climbs, X), load_from(climbs, Y), load_from(climbs, Z)
@@ -133,10 +142,12 @@ def largest_in_cones(field, settings, scratch, state, ux, uy, uz, lanes):
 
 
 @inlined
-def begin_climbs(climbs, ux, uy, uz, x, y, z, value):
-    """Prepare climbs of all lanes, from unit vectors, that matter wherever they lead."""
-    for part, now in ((X, x), (Y, y), (Z, z), (AMPLITUDE, value), (UX, ux), (UY, uy), (UZ, uz)):
+def begin_climbs(climbs, ux, uy, uz, ahead, value, x, y, z):
+    """Prepare climbs of all lanes, that matter wherever they lead; see `look_around`."""
+    for part, now in ((AMPLITUDE, value), (UX, ux), (UY, uy), (UZ, uz)):
         store_to(climbs, part, now)
+    for part, now, axis in ((X, x, ux), (Y, y, uy), (Z, z, uz)):
+        store_to(climbs, part, select(ahead, axis, now))
     for part, now in ((NOW_X, x), (NOW_Y, y), (NOW_Z, z)):
         store_to(climbs, part, now)
     for part in (PEAK_X, PEAK_Y, PEAK_Z, N_STEPS, BORDER):
@@ -167,11 +178,12 @@ def begin_climbs_of(climbs, lanes, x, y, z, value):
 @inlined
 def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
     """Climb from what else has been seen that may lead higher; keep it where it does."""
-    points, neighbours = field.look_points, field.look_neighbours
+    points, n_points, listed = field.look_points, field.look_points.shape[1], scratch.outstanding
     seen, climbs, more_rows = scratch.lane_amplitudes, scratch.climbs, scratch.more_climb_rows
-    tried = scratch.tried
+    tried, n_waiting = scratch.tried, 0
     uz = load_from(climbs, UZ)
     azimuth, turn, radius = azimuth_of(load_from(climbs, UX), load_from(climbs, UY))
+    n_listed = list_outstanding(field, scratch, lanes, azimuth, turn, radius, uz)
     for first in range(0, N_LANES, TILE):  # what a climb needs side by side, to be copied
         for part in range(0, CLIMB_PARTS, TILE):
             transpose(
@@ -182,34 +194,11 @@ def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
                 first * CLIMB_PARTS + part,
                 CLIMB_PARTS,
             )
-    peak = load_from(climbs, PEAK)
-    enough = PROMISING * peak
-    close = cosine_of(field.shifts, BESIDE)
-    n_points, n_waiting = points.shape[1], 0
-    for j in range(4 * n_points + 1):
-        value = load_from(seen, j * N_LANES)
-        stands_out = value >= enough
-        if not lanes & bits_of(stands_out):
-            continue
-        # All neighbours are compared: to stop at the first that is higher was slower, as nobody
-        # can tell which it is.
-        most = value + ABREAST * (value - enough)
-        for i in range(N_AROUND):
-            stands_out &= load_from(seen, np.uint64(neighbours[j, i]) * WIDTH) <= most
-        left = lanes & bits_of(stands_out)
-        if not left:
-            continue
+    for place in range(n_listed):
+        j, left = listed[0, place], np.uint32(listed[1, place])
         along, across, up = point_of(points, n_points, j)
         x, z = along * uz + up * radius, up * uz - along * radius
         x, y = azimuth * x - turn * across, turn * x + azimuth * across
-        cosine_to_peak = (
-            x * load_from(climbs, PEAK_X)
-            + y * load_from(climbs, PEAK_Y)
-            + z * load_from(climbs, PEAK_Z)
-        )
-        left &= ~bits_of((cosine_to_peak > close) & (value <= peak))
-        if not left:
-            continue
         for part, now in ((0, x), (1, y), (2, z)):
             store_to(tried, part * N_LANES, now)
         while left:
@@ -236,6 +225,54 @@ def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
             n_waiting += 1
     if n_waiting:
         climb_together(field.shifts, state.lane_coefficients, scratch, cosine, sine, n_waiting)
+
+
+@inlined
+def list_outstanding(field, scratch, lanes, cosine, sine, radius, uz):
+    """List in ``scratch.outstanding`` what may lead higher than peaks that are known.
+
+    Directions that are listed are stepped past without a branch, and all neighbours are compared:
+    nobody can tell beforehand which stand out, and to branch was slower.
+
+    Returns
+    -------
+    int
+        How many directions stand out in some lane.
+    """
+    points, neighbours = field.look_points, field.look_neighbours
+    seen, listed, climbs = scratch.lane_amplitudes, scratch.outstanding, scratch.climbs
+    enough, close = PROMISING * load_from(climbs, PEAK), cosine_of(field.shifts, NEAR)
+    # The peaks, in axes of which those of the cones are the z axis.
+    x, y, z = load_from(climbs, PEAK_X), load_from(climbs, PEAK_Y), load_from(climbs, PEAK_Z)
+    x, y = cosine * x + sine * y, cosine * y - sine * x
+    x, z = x * uz - z * radius, x * radius + z * uz
+    n_points, n_high = points.shape[1], 0
+    for k in range(n_points):
+        along, across, up = points[0, k] * x, points[1, k] * y, points[2, k] * z
+        ahead, behind = up + along, up - along
+        cosines = ahead + across, ahead - across, behind + across, behind - across
+        for mirror in range(4):
+            value = load_from(seen, (4 * k + mirror) * N_LANES)
+            high = (value >= enough) & (cosines[mirror] <= close)
+            there = lanes & bits_of(high)
+            listed[0, n_high], listed[1, n_high] = 4 * k + mirror, np.int64(there)
+            n_high += there != NONE
+    value = load_from(seen, 4 * n_points * N_LANES)
+    there = lanes & bits_of((value >= enough) & (z <= close))
+    listed[0, n_high], listed[1, n_high] = 4 * n_points, np.int64(there)
+    n_high += there != NONE
+    n_listed = 0
+    for place in range(n_high):
+        j, there = listed[0, place], np.uint32(listed[1, place])
+        value = load_from(seen, j * N_LANES)
+        most = value + ABREAST * (value - enough)
+        stands_out = value <= most
+        for i in range(N_AROUND):
+            stands_out &= load_from(seen, np.uint64(neighbours[j, i]) * WIDTH) <= most
+        there &= bits_of(stands_out)
+        listed[0, n_listed], listed[1, n_listed] = j, np.int64(there)
+        n_listed += there != NONE
+    return n_listed
 
 
 @compiled
