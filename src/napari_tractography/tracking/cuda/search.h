@@ -158,7 +158,7 @@ DEVICE bool is_promising(const View& view, int j, float value, const Peak& known
                          const Vector& there)
 {
     float enough = PROMISING * known.value;
-    if (!(value >= enough && cosine_to(view, j, there) <= cosine_of(NEAR))) return false;
+    if (!(value >= enough && cosine_to(view, j, there) <= cosine_of(BESIDE))) return false;
     float most = value + ABREAST * (value - enough);
     const int* neighbours = view.looks.neighbours + j * N_AROUND;
 #pragma unroll 1

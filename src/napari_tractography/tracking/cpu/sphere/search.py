@@ -15,10 +15,10 @@ import numpy as np
 from ....compiling import compiled, inlined
 from ...codes import (
     ABREAST,
+    BESIDE,
     CLIMB_PARTS,
     CLIMBS,
     N_AROUND,
-    NEAR,
     NOWHERE,
     ON_AXIS,
     PROMISING,
@@ -241,7 +241,7 @@ def list_outstanding(field, scratch, lanes, cosine, sine, radius, uz):
     """
     points, neighbours = field.look_points, field.look_neighbours
     seen, listed, climbs = scratch.lane_amplitudes, scratch.outstanding, scratch.climbs
-    enough, close = PROMISING * load_from(climbs, PEAK), cosine_of(field.shifts, NEAR)
+    enough, close = PROMISING * load_from(climbs, PEAK), cosine_of(field.shifts, BESIDE)
     # The peaks, in axes of which those of the cones are the z axis.
     x, y, z = load_from(climbs, PEAK_X), load_from(climbs, PEAK_Y), load_from(climbs, PEAK_Z)
     x, y = cosine * x + sine * y, cosine * y - sine * x
