@@ -274,7 +274,8 @@ class Scratch(NamedTuple):
     peak: np.ndarray  # (4,) float32: a direction and its amplitude
     mixed: np.ndarray  # (n_padded,) float32: coefficients
     halves: np.ndarray  # (n_padded,) uint16: the same as half floats
-    tried: np.ndarray  # (5, n_lanes) float32: a direction and an amplitude for each lane
+    # A direction and an amplitude for each lane; on the way there, see cpu/sphere/rings.py.
+    tried: np.ndarray  # (5, n_lanes) float32
     # Of all lanes: amplitudes at all directions that are looked at, and coefficients in axes turned
     # to the cone of each, about z, and about y.
     lane_amplitudes: np.ndarray  # (n, n_lanes) float32
