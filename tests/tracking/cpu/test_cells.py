@@ -190,3 +190,28 @@ def test_rows_that_a_mask_keeps_streamlines_from_are_not_counted():
     assert kernel_field(table, TrackingParameters()).n_entered == len(table.values) == 120
     assert kernel_field(table, TrackingParameters(), mask).n_entered == 12
     assert kernel_field(table, TrackingParameters(), np.ones_like(mask)).n_entered == 120
+
+
+@njit
+def rows_around(field, cells_there, rows, n):
+    for lane in range(cells_there.shape[1]):
+        cells.find_rows(field, cells_there, rows, n, lane)
+
+
+@pytest.mark.parametrize("n", [1, 8])
+def test_rows_are_those_of_the_voxels_of_each_cell(n):
+    rng = np.random.default_rng(5)
+    coefficients = np.where(rng.uniform(size=(5, 7, 11, 1)) < 0.6, 1.0, 0.0)
+    fod = Fod(coefficients, np.eye(4))
+    field = kernel_field(build_table(fod), TrackingParameters())
+    first = np.stack(np.meshgrid(*(np.arange(-2, size + 2) for size in (5, 7, 11))), -1)
+    first = first.reshape(-1, 3)
+    found = np.full((len(first), 8), -9)
+    rows_around(field, np.ascontiguousarray(first.T, np.int32), found, n)
+    padded = np.pad(fod.voxel_rows, 4, constant_values=-1)
+    wanted = padded[tuple((first[:, None] + [[k >> 2, k >> 1 & 1, k & 1] for k in range(n)]).T + 4)]
+    wanted = np.where(wanted < 0, len(fod.values), wanted).T
+    np.testing.assert_array_equal(found[:, :n], wanted)
+    # Voxels are looked up by 64 at a time: some cells lie across two of these.
+    inside = ((first >= 0) & (first + 1 < (5, 7, 11))).all(axis=1)
+    assert (first[inside] @ [77, 11, 1] % 64 == 63).sum() > 2
