@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,25 @@ def kernels_are_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests wait for kernels that are not on the disk, and start no processes that compile them."""
     monkeypatch.setattr(kernels, "in_a_process", False)
     monkeypatch.setattr(selection_kernels, "in_a_process", False)
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files and says nothing."""
+
+    def log_message(self, *_args: Any) -> None:
+        """Do not write what was asked for."""
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[ThreadingHTTPServer]:
+    """A server of the test's own folder, for this machine alone."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
 
 
 @pytest.fixture(scope="session")

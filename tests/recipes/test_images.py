@@ -26,13 +26,16 @@ SEEDS = SeedSource("sphere", n=12, center_mm=(0.24, 0.0, 0.0), radius_mm=0.06)
 
 def written(folder: Path, kind: str) -> Path:
     """Write the tube as (z, y, x); return where."""
-    if kind == "zarr":
-        root = zarr.open_group(folder / "tube.zarr", mode="w")
+    if kind != "tif":
+        path = folder / f"tube.{kind}"
+        store = zarr.storage.ZipStore(path, mode="w") if kind == "zarr.zip" else path
+        root = zarr.open_group(store, mode="w")
         array = root.create_array(
             "scan/0", shape=TUBE.image.T.shape, chunks=(8, 8, 8), dtype=TUBE.image.dtype
         )
         array[:] = TUBE.image.T
-        return folder / "tube.zarr"
+        root.store.close()
+        return path
     tifffile.imwrite(folder / "tube.tif", TUBE.image.T)
     return folder / "tube.tif"
 
@@ -42,7 +45,7 @@ def fod_of(image, **changes) -> nt.Fod:
     return nt.Fod.from_image(image, TUBE.grid, **{**given, **changes})
 
 
-def recipe_of(fod: nt.Fod, path: Path, key: str = "") -> nt.Recipe:
+def recipe_of(fod: nt.Fod, path: Path | str, key: str = "") -> nt.Recipe:
     return nt.Recipe(
         FodSource.of_image(fod, path, key),
         (SEEDS,),
@@ -50,11 +53,17 @@ def recipe_of(fod: nt.Fod, path: Path, key: str = "") -> nt.Recipe:
     )
 
 
-@pytest.mark.parametrize(("kind", "key"), [("tif", ""), ("zarr", "scan/0")])
-def test_a_run_in_an_image_is_made_again(tmp_path: Path, kind: str, key: str, capsys) -> None:
+@pytest.mark.parametrize(
+    ("kind", "key"), [("tif", ""), ("zarr", "scan/0"), ("zarr.zip", "scan/0"), ("http", "scan/0")]
+)
+def test_a_run_in_an_image_is_made_again(
+    tmp_path: Path, served, kind: str, key: str, capsys
+) -> None:
     tissue = TUBE.fibres
     fod = fod_of(TUBE.image, mask=tissue)
-    path = written(tmp_path, kind)
+    path: Path | str = written(tmp_path, "zarr" if kind == "http" else kind)
+    if kind == "http":
+        path = f"http://127.0.0.1:{served.server_port}/tube.zarr"
     recipe = recipe_of(fod, path, key)
     wanted = nt.track(fod, SEEDS.make(fod), recipe.parameters)
     assert len(wanted) > 4

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import nibabel as nib
@@ -99,6 +101,29 @@ def test_a_zarr_is_told_by_what_it_holds_however_it_is_stored(
     assert image_sha256(one, open_image(one).astype(np.uint32)) != before
 
 
+def test_a_zarr_is_read_from_an_archive_and_from_a_server(
+    tmp_path: Path, image: np.ndarray, served: ThreadingHTTPServer
+) -> None:
+    folder = ome_zarr(tmp_path / "scan.zarr", image)
+    archive = Path(shutil.make_archive(str(folder), "zip", folder))
+    address = f"http://127.0.0.1:{served.server_port}/scan.zarr"
+    for place in (archive, address):
+        levels, key = stored_levels(place)
+        assert (key, len(levels)) == ("s0", 2)
+        np.testing.assert_array_equal(open_image(place), image)
+        assert image_sha256(place, open_image(place)) == image_sha256(folder, open_image(folder))
+    far = open_image(address)
+    served.shutdown()
+    served.server_close()
+    with pytest.raises(FileError, match=r"cannot be read at voxel .*check the file or the conn"):
+        image_sha256(address, far)
+    with pytest.raises(FileError, match=f"{address} cannot be read as Zarr"):
+        stored_levels(address)
+    archive.write_bytes(archive.read_bytes()[:1000])
+    with pytest.raises(FileError, match=r"scan\.zarr\.zip cannot be read as Zarr"):
+        stored_levels(archive)
+
+
 def test_a_large_file_is_told_by_places(
     tmp_path: Path, image: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +157,12 @@ def test_without_the_package_a_zarr_is_told_with_what_to_install(
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'napari-tractography\[zarr\]'\."):
         stored_levels(path)
+
+
+def test_an_address_that_takes_another_package_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(MissingPackageError, match=r"s3://a/b\.zarr is out of reach .*fsspec\[s3\]"):
+        stored_levels("s3://a/b.zarr")
 
 
 def test_what_is_no_image_is_told_in_a_sentence(tmp_path: Path, image: np.ndarray) -> None:

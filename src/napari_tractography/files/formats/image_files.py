@@ -85,7 +85,7 @@ def stored_levels(path: str | PathLike[str], key: str = "") -> tuple[list[Any], 
     FileError
         When it is missing, damaged or of another format.
     MissingPackageError
-        When a Zarr is to be read and the package is not there.
+        When a Zarr is to be read and the package is not there, or one that its address takes.
     """
     if is_zarr(path):
         return _zarr_levels(str(path), key)
@@ -247,13 +247,15 @@ def _zarr_levels(path: str, key: str) -> tuple[list[Any], str]:
 
     try:
         import zarr
+        from zarr.storage import ZipStore
     except ImportError as error:
         raise MissingPackageError(
             f"{path} is a Zarr, and the package zarr is not installed; "
             "pip install 'napari-tractography[zarr]'."
         ) from error
     try:
-        root = zarr.open(path, mode="r")
+        is_archive = path.lower().endswith(".zip") and not is_remote(path)
+        root = zarr.open(ZipStore(path, mode="r") if is_archive else path, mode="r")
         keys = _keys_of_levels(root, key)
         arrays = [root[name] if name else root for name in keys]
         if not all(hasattr(array, "chunks") for array in arrays):
@@ -263,6 +265,11 @@ def _zarr_levels(path: str, key: str) -> tuple[list[Any], str]:
             if any(n > size * MOST_CHUNKS for n, size in each):  # Dask lists them all
                 raise ValueError(f"shape {array.shape} in chunks of {array.chunks}")
         levels = [dask.array.from_array(array, chunks=array.chunks, name=False) for array in arrays]
+    except ImportError as error:  # what the protocol of an address takes
+        raise MissingPackageError(
+            f"{path} is out of reach ({error}); "
+            "pip install 'fsspec[http]' for https, 'fsspec[s3]' for s3."
+        ) from error
     except Exception as error:  # whatever stores and codecs raise
         where = f"{path}, {key!r}," if key else path
         raise FileError(f"{where} cannot be read as Zarr ({error}); check it.") from error
