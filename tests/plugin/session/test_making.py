@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -109,6 +111,14 @@ def test_tracks_without_a_third_dimension_are_refused(
 def test_an_index_shows_how_far_it_is_and_may_be_cancelled(
     opened: Any, qtbot: Any, monkeypatch: Any
 ) -> None:
+    prepare, released = filtering._prepare, threading.Event()
+
+    def held_up(whole: Tractogram, advance: Callable[[float], None]) -> None:
+        while not released.wait(0.001):
+            advance(0.5)
+        prepare(whole, advance)
+
+    monkeypatch.setattr(filtering, "_prepare", held_up)
     monkeypatch.setattr(filtering, "INDEX_FROM", 4)
     layer = opened.session.streamlines_layer
     entry = opened.session.regions.add_made(Region.sphere((10, 2, 0), 1.2, "include"))
@@ -117,6 +127,7 @@ def test_an_index_shows_how_far_it_is_and_may_be_cancelled(
     assert opened.indexing.isHidden()
     assert "index" in opened.results.label.text()
     assert len(layer.tractogram) == 8
+    released.set()
     opened.session.regions.set_role(entry, "exclude")  # which begins again
     qtbot.waitUntil(lambda: len(layer.tractogram) == 5, timeout=WAIT_MS)
     assert layer.editor.base.has_index

@@ -86,19 +86,22 @@ def test_runs_that_are_cancelled_hold_no_more_after_many(
     """Run and Cancel, sometimes before anything has arrived and sometimes after."""
     panel = open_model(cross)
     panel.session.add_seeds_mm(np.zeros((1, 3)))
-    panel.set_parameters(n_per_seed=FEW)
-    panel.run()
-    settle(panel)
-    panel.set_parameters(n_per_seed=20 * CHUNK)
     told: list[str] = []
     panel.runs.cancelled.connect(lambda _run: told.append("cancelled"))
 
     def play(n: int) -> None:
+        panel.set_parameters(n_per_seed=20 * CHUNK)
         for k in range(n):
             panel.run()
             qtbot.wait(k % 5)
             panel.runs.cancel()
         qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+        settle(panel)
+        # What had arrived of a run is kept, more or less of it: the last one goes to its end.
+        panel.set_parameters(n_per_seed=FEW)
+        panel.run()
+        settle(panel)
+        assert len(panel.session.streamlines_layer.tractogram) <= FEW
 
     assert_no_more(play, panel, settle, 10, 20)
     assert told
