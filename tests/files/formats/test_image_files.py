@@ -161,8 +161,18 @@ def test_without_the_package_a_zarr_is_told_with_what_to_install(
 
 def test_an_address_that_takes_another_package_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(MissingPackageError, match=r"s3://a/b\.zarr is out of reach .*fsspec\[s3\]"):
+    with pytest.raises(MissingPackageError, match=r"s3://a/b\.zarr is out .*'fsspec\[s3\]'\."):
         stored_levels("s3://a/b.zarr")
+
+    def refuse(*_given: object, **_named: object) -> None:
+        raise ImportError("aiohttp")
+
+    monkeypatch.setattr(zarr, "open", refuse)
+    said = r"https://a/b\.zarr is out of reach \(aiohttp\); pip install 'fsspec\[http\]'\."
+    with pytest.raises(MissingPackageError, match=said):
+        stored_levels("https://a/b.zarr")
+    with pytest.raises(FileError, match=r"b\.zarr\.zip cannot be read as Zarr"):
+        stored_levels("b.zarr.zip")
 
 
 def test_what_is_no_image_is_told_in_a_sentence(tmp_path: Path, image: np.ndarray) -> None:

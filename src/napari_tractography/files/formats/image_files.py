@@ -265,12 +265,13 @@ def _zarr_levels(path: str, key: str) -> tuple[list[Any], str]:
             if any(n > size * MOST_CHUNKS for n, size in each):  # Dask lists them all
                 raise ValueError(f"shape {array.shape} in chunks of {array.chunks}")
         levels = [dask.array.from_array(array, chunks=array.chunks, name=False) for array in arrays]
-    except ImportError as error:  # what the protocol of an address takes
-        raise MissingPackageError(
-            f"{path} is out of reach ({error}); "
-            "pip install 'fsspec[http]' for https, 'fsspec[s3]' for s3."
-        ) from error
     except Exception as error:  # whatever stores and codecs raise
+        if is_remote(path) and isinstance(error, ImportError):  # what its protocol takes
+            protocol = path.partition("://")[0].lower()
+            extra = "http" if protocol == "https" else protocol
+            raise MissingPackageError(
+                f"{path} is out of reach ({error}); pip install 'fsspec[{extra}]'."
+            ) from error
         where = f"{path}, {key!r}," if key else path
         raise FileError(f"{where} cannot be read as Zarr ({error}); check it.") from error
     return levels, keys[0]
