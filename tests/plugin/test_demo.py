@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import imageio.v3 as imageio
@@ -15,7 +17,10 @@ from napari_tractography import load_fod
 from napari_tractography.errors import FileError
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin import demo
+from napari_tractography.plugin.export.screenshots import save_screenshot
 from napari_tractography.plugin.layers.volumes import fod_of
+from napari_tractography.plugin.panel import results
+from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.tractogram import load_tractogram
 
@@ -45,6 +50,28 @@ def test_it_leaves_a_picture_streamlines_and_a_summary(
     assert "steps/s" in said
     assert "demo.png" in said
     assert len(saved) > 100
+
+
+def test_the_picture_waits_for_the_whole_text_however_slow_the_machine(
+    tested_viewer: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = iter(range(10**9))
+    clock = SimpleNamespace(monotonic=lambda: next(ticks), sleep=time.sleep)
+    monkeypatch.setattr(demo, "time", clock)
+    monkeypatch.setattr(demo, "TIMEOUT_SECONDS", 1e9)
+    monkeypatch.setattr(results, "LINES", 1)  # so that the text has to ask for its room
+    heights = []
+
+    def look(viewer: Any, picture: Path, **options: Any) -> None:
+        panel = viewer.window._qt_window.findChild(TractographyPanel)
+        label = panel.results.label
+        heights.append((label.height(), label.heightForWidth(label.width())))
+        save_screenshot(viewer, picture, **options)
+
+    monkeypatch.setattr(demo, "save_screenshot", look)
+    assert demo.run_demo(None, tmp_path / "out") == 0
+    [(height, needed)] = heights
+    assert height >= needed > 3 * 10  # pixels: the text has more than three lines
 
 
 def test_the_window_is_there_before_a_large_fod_has_been_read(

@@ -32,7 +32,8 @@ N_SEEDS = 40  # places in an FOD of the user's
 N_STREAMLINES = 6000  # in all
 WINDOW = (1400, 860)
 TIMEOUT_SECONDS = 600
-SETTLE_SECONDS = 0.5  # for the last frame to be drawn
+SETTLE_ROUNDS = 25  # of events, for the layout and the last frame: one may take long to draw
+SETTLE_SECONDS = 0.02  # between them
 SEED_FRACTION = 0.5  # of a seed's usual size: there are many
 VOLUME_OPACITY = 0.25  # a hint of the volume behind the streamlines
 THIN_VOXELS = 8  # a volume with fewer slices is shown from above
@@ -169,10 +170,9 @@ def _write(viewer: Any, panel: TractographyPanel, output: Path) -> int:
     tractogram = panel.session.tractogram
     if tractogram is None or not len(tractogram):
         raise BackendError(panel.results.label.text())
-    end = time.monotonic() + SETTLE_SECONDS
-    while time.monotonic() < end:
+    for _ in range(SETTLE_ROUNDS):
         application.processEvents()
-        time.sleep(0.01)
+        time.sleep(SETTLE_SECONDS)
     picture, streamlines = output / "demo.png", output / "demo.trk"
     save_screenshot(viewer, picture, canvas_only=False)
     tractogram.save(streamlines, reference=panel.session.fod)

@@ -123,6 +123,16 @@ def test_run_and_cancel_stay_where_they_are(open_window: Any, cross: Any, settle
     assert places(panel) == before
 
 
+def test_a_usual_result_finds_room_and_moves_nothing(open_window: Any, cross: Any) -> None:
+    panel = open_window(cross, size=(1280, 800))
+    label = panel.results.label
+    lie_still(panel)
+    before = label.height()
+    panel.results.tell("<br>".join(["a line of the result"] * results.LINES))
+    lie_still(panel)
+    assert label.heightForWidth(label.width()) <= label.height() == before
+
+
 @pytest.mark.usefixtures("long_runs")
 def test_progress_and_cancel(open_window: Any, cross: Any, qtbot: Any) -> None:
     panel = open_window(cross)

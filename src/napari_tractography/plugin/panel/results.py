@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from qtpy.QtCore import Qt
+from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QLabel, QProgressBar, QWidget
 
 from ...tracking import report
@@ -24,7 +25,7 @@ from ..streamlines.layer import Streamlines
 from .widgets.sections import delayed, stack
 
 PROGRESS_STEPS = 1000
-LINES = 6  # room for the usual result, so that little moves
+LINES = 7  # room for the usual result, so that little moves
 REASONS_SHOWN = 3
 PREPARING_SECONDS = 0.5  # without a sign of a run, before the notice says why
 NOTICE_MS = 150  # after the last change, before the result is compared with what is set now
@@ -83,7 +84,6 @@ class Results(QWidget):  # type: ignore[misc]
         self.label.setWordWrap(True)
         self.label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.label.setMinimumHeight(LINES * self.label.fontMetrics().lineSpacing() + 4)
         self.label.setToolTip(
             "The last run: how many streamlines, how long, from how many seeds, why they ended, "
             "and how long that took."
@@ -91,7 +91,6 @@ class Results(QWidget):  # type: ignore[misc]
         self.notice = QLabel()
         self.notice.setWordWrap(True)
         self.notice.setStyleSheet(NOTICE_STYLE)
-        self.notice.setMinimumHeight(self.notice.fontMetrics().lineSpacing() + 6)
         policy = self.notice.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.notice.setSizePolicy(policy)
@@ -106,6 +105,12 @@ class Results(QWidget):  # type: ignore[misc]
         session.changed.connect(self._compare_later)
         session.edited.connect(self._compare_later)
         session.layer_made.connect(self._on_layer)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
+        """Keep room for text, now that the labels have the window's font."""
+        self.label.setMinimumHeight(height_of(LINES, self.label))
+        self.notice.setMinimumHeight(self.notice.fontMetrics().lineSpacing() + 6)
+        super().showEvent(event)
 
     def close_results(self) -> None:
         """Compare no more."""
@@ -246,6 +251,15 @@ class Results(QWidget):  # type: ignore[misc]
         ]
         edits = dropped_edits(run) if run.kept else []
         self.tell_of(run.bundle, "<br>".join([*lines, *edits]))
+
+
+def height_of(n_lines: int, label: QLabel) -> int:
+    """Return the height in pixels of so many lines of rich text in the style of a label."""
+    text = label.text()
+    label.setText("<br>".join(["line"] * n_lines))
+    height: int = label.heightForWidth(label.width())
+    label.setText(text)
+    return height
 
 
 def bundle_summary(bundle: BundleState) -> str:
