@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import nibabel as nib
+import numpy as np
 import pytest
 
 import napari_tractography as nt
@@ -21,6 +25,20 @@ def test_info_of_an_fod(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "sh: SH coefficients, by header and values" in told
     assert main(["info", "fod.nii.gz", "--kind", "sh"]) == 0
     assert "sh: SH coefficients, as given" in capsys.readouterr().out
+
+
+def test_what_nibabel_says_of_a_header_is_said_once(folder: Path) -> None:
+    image = nib.load("fod.nii.gz")
+    header = image.header.copy()
+    header["sform_code"], header["vox_offset"] = 99, 352
+    values = np.asarray(image.dataobj).astype(header.get_data_dtype())
+    Path("odd.nii").write_bytes(
+        header.binaryblock + bytes(4) + np.ravel(values, order="F").tobytes()
+    )
+    code = "import sys; from napari_tractography.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "info", "odd.nii"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert told.count("sform_code 99 not valid") == 1, told
 
 
 def test_info_of_a_tractogram(

@@ -69,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     logging.basicConfig(format=f"{PROGRAM}: %(message)s", level=logging.WARNING)
+    logging.getLogger("nibabel.global").propagate = False  # it writes its lines itself
     try:
         options = make_parser().parse_args(arguments)
         code: int = options.run(options)
