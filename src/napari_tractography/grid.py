@@ -139,4 +139,5 @@ class Grid:
 
     def __repr__(self) -> str:
         sizes = " x ".join(f"{s:.4g}" for s in self.voxel_sizes_mm)
-        return f"Grid(shape={self.shape}, voxels {sizes} mm)"
+        first = ", ".join(f"{x:.4g}" for x in self.affine[:3, 3])
+        return f"Grid(shape={self.shape}, voxels {sizes} mm, the first at {first} mm)"

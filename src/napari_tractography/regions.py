@@ -70,6 +70,11 @@ class Region:
             raise InvalidRegionError(
                 f"The centre {center_mm!r} of region {name} is no point; give x, y, z in RAS+ mm."
             )
+        if np.abs(centre).max() > np.finfo(np.float32).max:
+            raise InvalidRegionError(
+                f"The centre {center_mm!r} of region {name} is too far away for 32 bits; give "
+                "x, y, z in RAS+ mm."
+            )
         if not (math.isfinite(radius_mm) and radius_mm > 0):
             raise InvalidRegionError(
                 f"Region {name} has a radius of {radius_mm} mm and so is empty; "

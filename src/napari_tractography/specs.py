@@ -115,12 +115,17 @@ class ParameterSpec:
             and not self.minimum <= typed <= self.maximum  # as of NaN
         ):
             is_endless = LARGEST_SHOWN <= abs(typed) < math.inf  # an int that is no float
-            shown = "a number that large" if is_endless else f"{value:g}"
+            shown = "a number that large" if is_endless else _shown(typed)
             raise InvalidParameterError(
                 f"{self.name} = {shown}{unit} is out of range; "
-                f"choose {self.minimum:g} to {self.maximum:g}{unit}."
+                f"choose {_shown(self.minimum)} to {_shown(self.maximum)}{unit}."
             )
         return typed
+
+
+def _shown(number: float) -> str:
+    """Return a limit or a value; of whole numbers, which may be large, every digit."""
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def parameter(default: Any, **spec: Any) -> Any:

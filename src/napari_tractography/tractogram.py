@@ -17,7 +17,7 @@ from .files.formats.weights import checked_weights
 from .grid import Grid
 from .outcome import Outcome
 from .selection.joining import OfChosen, gathered, joined
-from .selection.passing import Criteria, between, passing
+from .selection.passing import Criteria, between, check_criteria, passing
 from .selection.segments import lengths_mm
 from .stop import StopReason
 
@@ -322,13 +322,14 @@ class Tractogram(Outcome):
         Raises
         ------
         InvalidParameterError
-            When a region has the role stop or seed, the rule is unknown, limits are the wrong way
-            round, or there are no weights.
+            When a region has the role stop or seed, the rule or a criterion is unknown, limits are
+            the wrong way round, or there are no weights.
         """
         return self[self.select_numbers(**criteria)]
 
     def select_numbers(self, **criteria: Unpack[Criteria]) -> NDArray[np.int64]:
         """Return the numbers of the streamlines that :meth:`select` returns, (n,) int64, rising."""
+        check_criteria(criteria)
         kept = passing(
             self.points,
             self.offsets,

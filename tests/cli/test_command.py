@@ -23,6 +23,7 @@ COMMANDS = (
     "track", "info", "select", "measure", "profile", "density", "visitation", "connectome",
     "coherence", "replay", "bench", "demo",
 )  # fmt: skip
+LONG = 300 * "a"
 RUN = ("--n-seeds", "50", "--n-directions", "256", "--step", "1", "--quiet")
 
 
@@ -153,6 +154,32 @@ WRONG = {
     "output is a folder": ([*SEEDED, "-o", "folder.tck"], ["folder.tck is a folder"]),
     "output of unknown ending": ([*SEEDED, "-o", "out.png"], ["out.png", ".trk"]),
     "nothing found": ([*SEEDED, "--min-length", "1900"], ["No streamlines", "minimum length"]),
+    "output with too long a name": ([*SEEDED, "-o", LONG + ".tck"], [LONG, "too long"]),
+    "region with too long a name": ([*SEEDED, "--include", LONG + ":3"], [LONG]),
+    "sphere too far away": ([*SEEDED, "--exclude", "1e39,0,0,1"], ["1e+39", "32 bits"]),
+    "random seed too large": (
+        [*SEEDED, "--seed", str(2**63)], [f"= {2**63} is", f"0 to {2**63 - 1}."]
+    ),
+    "streamlines over weights": (
+        ["select", "a.tck", "-o", "s.tck", "--weights", "w.txt", "--out-weights", "s.tck"],
+        ["s.tck is to be written twice"],
+    ),
+    "lengths over counts": (
+        ["connectome", "a.tck", "labels.nii.gz", "-o", "c.csv", "--lengths", "./c.csv"],
+        ["c.csv is to be written twice"],
+    ),
+    "error over probability": (
+        ["visitation", "a.tck", "-o", "v.nii", "--error", "v.nii", "--template", "mask.nii.gz"],
+        ["v.nii is to be written twice"],
+    ),
+    "asymmetry over measures": (
+        ["measure", "a_left.tck", "a_right.tck", "-o", "m.csv", "--asymmetry", "m.csv"],
+        ["m.csv is to be written twice"],
+    ),
+    "plot over table": (
+        ["profile", "a.tck", "3d.nii", "-o", "p.svg", "--plot", "p.svg"],
+        ["p.svg is to be written twice"],
+    ),
     "no command": ([], ["COMMAND", "--help"]),
     "unknown command": (["fly"], ["'fly'", "track"]),
     "no FOD": (["track", "-o", "out.tck"], ["FOD", "--help"]),
@@ -197,7 +224,32 @@ def test_wrong_input_is_one_line_and_leaves_nothing(
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
+def test_too_little_memory_is_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: Any, **_options: Any) -> None:
+        raise MemoryError("Unable to allocate 1.40 TiB")
+
+    monkeypatch.setattr(nt.Seeds, "in_mask", fail)
+    assert main(SEEDED) == 2
+    err = capsys.readouterr().err
+    assert "the memory is not enough (Unable to allocate 1.40 TiB)" in err
+    assert "fewer seeds" in err
+    assert err.count("\n") == 1
+
+
 # ------------------------------------------------------------------------------- as its own process
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_for_what_is_printed_is_one_line(folder: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [PROGRAM, "info", "fod.nii.gz"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "make room" in done.stderr
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:

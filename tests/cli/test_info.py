@@ -41,6 +41,18 @@ def test_what_nibabel_says_of_a_header_is_said_once(folder: Path) -> None:
     assert told.count("sform_code 99 not valid") == 1, told
 
 
+@pytest.mark.parametrize("unit", ["mm", "micron", "meter", "unknown"])
+def test_a_unit_that_is_not_heeded_is_said(
+    folder: Path, caplog: pytest.LogCaptureFixture, unit: str
+) -> None:
+    image = nib.load("fod.nii.gz")
+    image.header.set_xyzt_units(xyz=unit)
+    nib.save(image, "other.nii.gz")
+    assert main(["info", "other.nii.gz"]) == 0
+    named = {"micron": "micrometre", "meter": "metre"}.get(unit)
+    assert (f"names the {named} as its unit, but is read in mm" in caplog.text) == bool(named)
+
+
 def test_info_of_a_tractogram(
     folder: Path, track: Track, capsys: pytest.CaptureFixture[str]
 ) -> None:

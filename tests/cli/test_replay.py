@@ -38,6 +38,30 @@ def test_replay_tells_other_streamlines_by_its_exit_code(
     assert "not the recipe's streamlines" in capsys.readouterr().out
 
 
+def test_a_replay_that_gives_nothing_says_so_and_writes_nothing(
+    folder: Path, track: Track, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert track() == 0
+    _project()
+    fod = nib.load("fod.nii.gz")
+    (folder / "sub-1").mkdir()
+    nib.save(nib.Nifti1Image(0.001 * fod.get_fdata(), fod.affine), "sub-1/fod.nii.gz")
+    capsys.readouterr()
+    faint = ["--fod", "sub-1/fod.nii.gz", "--quiet"]
+    assert main(["replay", "b.json", "-o", "none.tck", *faint]) == 2
+    err = capsys.readouterr().err
+    assert "No streamlines from 50 seeds" in err
+    assert err.endswith("Nothing was written.\n")
+    assert not Path("none.tck").exists()
+    assert main(["replay", "p.tracts.json", "-o", "out", *faint]) == 2
+    assert "No streamlines from 50 seeds" in capsys.readouterr().err
+    assert not list(Path("out").iterdir())
+    # Of many subjects it is a row of the table, and said.
+    many = ["--fod", "sub-*/fod.nii.gz", "--quiet"]
+    assert main(["replay", "b.json", "-o", "{subject}.tck", *many]) == 0
+    assert "sub-1.tck: No streamlines from 50 seeds" in caplog.text
+
+
 def test_replay_names_the_backend_that_differs(
     track: Track, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

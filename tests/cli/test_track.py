@@ -302,3 +302,14 @@ def test_two_regions_are_tracked_between(folder: Path, capsys: pytest.CaptureFix
     capsys.readouterr()
     assert main(words) == 2
     assert "--select not at all" in capsys.readouterr().err
+
+
+def test_the_largest_random_seed_serves_both_ways_between_two_regions(
+    folder: Path, drawing: nt.Fod
+) -> None:
+    regions = [nt.Region.mask(drawing.support, drawing.grid, "include", name="all")] * 2
+    parameters = nt.TrackingParameters.for_fod(drawing, random_seed=2**63 - 1)
+    inputs = nt.tracking.inputs.TrackingInput(
+        drawing, None, parameters, between=tuple(regions), select=4
+    )
+    assert [half.parameters.random_seed for half in inputs.halves()] == [2**63 - 1, 0]

@@ -204,3 +204,9 @@ def test_selection_is_that_of_tckedit(tmp_path: Path, kind: str) -> None:
     assert 5 < len(wanted) < len(fine) - 5
     assert abs(len(found) - len(wanted)) <= 1  # a corner cut by less than 0.1 mm
     assert np.isin(wanted.points[wanted.offsets[:-1], 0], found.points[:, 0]).all()
+
+
+def test_what_is_no_criterion_is_refused(track):
+    for name in ("min_length_mm", "region"):
+        with pytest.raises(InvalidParameterError, match=rf"{name} .* length_mm"):
+            track.select(**{name: 1})

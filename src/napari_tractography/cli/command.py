@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -65,6 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
+    except OSError as error:
+        if error.errno != errno.ENOSPC:  # of files that are written, their writers tell
+            raise
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(
+            f"{PROGRAM}: what it prints cannot be written ({error.strerror}); make room.",
+            file=sys.stderr,
+        )
+        return EXIT_WRONG_INPUT
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -76,6 +87,13 @@ def _run(arguments: Sequence[str] | None) -> int:
         return code
     except TractographyError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
+        return EXIT_WRONG_INPUT
+    except MemoryError as error:
+        print(
+            f"{PROGRAM}: the memory is not enough ({error}); ask for less at a time: fewer seeds, "
+            "longer steps, shorter streamlines or fewer places.",
+            file=sys.stderr,
+        )
         return EXIT_WRONG_INPUT
     except KeyboardInterrupt:
         print(f"{PROGRAM}: interrupted; {LEFT}.", file=sys.stderr)

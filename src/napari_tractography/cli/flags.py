@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -137,7 +138,7 @@ def load_streamlines(path: str, weights: str | None) -> Tractogram:
     tractogram = load_tractogram(path)
     if weights is None:
         return tractogram
-    in_file = path.lower().endswith(".trx") and not Path(weights).exists()
+    in_file = path.lower().endswith(".trx") and not os.path.exists(weights)
     try:
         return tractogram.with_weights(
             load_weights(path, weights) if in_file else load_weights(weights)
@@ -223,7 +224,7 @@ def region_source(role: str, text: str) -> RegionSource:
     from ..recipes.sources import RegionSource
     from ..recipes.volumes import VolumeSource
 
-    if text.count(",") == 3 and not Path(text).exists():
+    if text.count(",") == 3 and not os.path.exists(text):
         return RegionSource(role, text, *sphere_numbers(text, f"--{role}"))
     path, label = _path_and_label(text)
     return RegionSource(
@@ -233,7 +234,7 @@ def region_source(role: str, text: str) -> RegionSource:
 
 def _path_and_label(text: str) -> tuple[str, int | None]:
     path, colon, label = text.rpartition(":")
-    if colon and label.isdecimal() and not Path(text).exists():
+    if colon and label.isdecimal() and not os.path.exists(text):
         return path, int(label)
     return text, None
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import FileError, TractographyError
+from ..errors import FileError, InvalidSeedsError, TractographyError
 from .flags import add_execution, execution_of
 from .progress import print_result, track_with_progress
 from .subjects import SUBJECT, TABLE, fod_source, is_pattern, replay_subjects
@@ -135,6 +135,8 @@ def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
     seconds = time.perf_counter() - start
     tractogram = recipe.edit(recipe.weighted(tracked))
     same = recipe.check(tractogram, report.backend)
+    if not len(tracked) and not (recipe.digest and same):
+        raise InvalidSeedsError(tracked.why_empty() + " Nothing was written.")
     if options.out:
         tractogram.save(options.out, reference=inputs.fod)
     if not options.quiet:
@@ -193,7 +195,10 @@ def _replay_bundle(
         inputs, source = bundle.source.read(fods=bundle.fods)
         bundle.learn(source)
         report = Report()
-        bundle.adopt(track_with_progress(options, inputs, execution, report), report.backend)
+        tracked = track_with_progress(options, inputs, execution, report)
+        bundle.adopt(tracked, report.backend)
+        if not len(tracked) and not bundle.is_proven:
+            raise InvalidSeedsError(tracked.why_empty() + " Nothing was written.")
         grid = inputs.fod
     tractogram = bundle.tractogram()
     if out is not None:

@@ -46,13 +46,14 @@ def add_select(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the streamlines taken; return the exit code."""
     from ..files.formats.weights import save_weights
-    from ..files.paths import check_writable
+    from ..files.paths import check_apart, check_writable
     from ..files.tractograms import check_target
     from ..files.volumes import load_grid
 
     check_target(options.out)
     if options.out_weights:
         check_writable(options.out_weights)
+    check_apart(options.out, options.out_weights)
     for flag, given in (
         ("--out-weights", options.out_weights), ("--min-weight", options.min_weight)
     ):  # fmt: skip

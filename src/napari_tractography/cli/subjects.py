@@ -12,6 +12,7 @@ import dataclasses
 import glob
 import hashlib
 import json
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from ..recipes.recipe import ReadFods, Recipe
     from ..recipes.sources import FodSource
     from ..tracking.inputs import Execution
+
+logger = logging.getLogger(__name__)
 
 SUBJECT = "{subject}"  # in names of outputs and of scalar maps
 TABLE = "tracts.csv"
@@ -241,7 +244,10 @@ def _track_and_write(
     inputs, source = bundle.source.read(fods=bundle.fods)
     bundle.learn(source)
     report = Report()
-    bundle.adopt(track_with_progress(options, inputs, execution, report), report.backend)
+    tracked = track_with_progress(options, inputs, execution, report)
+    if not len(tracked):  # a row of the table like any other
+        logger.warning("%s: %s", out, tracked.why_empty())
+    bundle.adopt(tracked, report.backend)
     tractogram = bundle.tractogram()
     measures = measure(tractogram, scalars, grid=inputs.fod, name=bundle.name)
     try:

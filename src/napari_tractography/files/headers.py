@@ -28,6 +28,7 @@ from .paths import ending_of, existing_file
 logger = logging.getLogger(__name__)
 
 SYMMETRIC_MATRIX = 1005  # NIfTI's intent code
+UNIT_BITS, OTHER_UNITS = 0x7, {1: "metre", 3: "micrometre"}  # of NIfTI's xyzt_units; 2 is mm
 MALFORMED = (  # what nibabel raises on damaged headers
     ImageFileError,
     HeaderDataError,
@@ -52,7 +53,7 @@ def _nifti_header(path: Path) -> StoredImage:
         placed = bool(header["sform_code"] or header["qform_code"])
         shape, affine, dtype = tuple(map(int, image.shape)), image.affine, np.dtype(proxy.dtype)
         offset, slope, intercept = int(proxy.offset), float(proxy.slope), float(proxy.inter)
-        intent = int(header["intent_code"])
+        intent, unit = int(header["intent_code"]), int(header["xyzt_units"]) & UNIT_BITS
     except MALFORMED as error:
         raise FileError(
             f"{path} cannot be read as NIfTI ({error}); copy or export it again."
@@ -61,6 +62,12 @@ def _nifti_header(path: Path) -> StoredImage:
         logger.warning(
             "%s has neither sform nor qform: where it lies, and which side is left, is a guess.",
             path.name,
+        )
+    if unit in OTHER_UNITS:
+        logger.warning(
+            "%s names the %s as its unit, but is read in mm, as MRtrix3 does; scale its affine.",
+            path.name,
+            OTHER_UNITS[unit],
         )
     return StoredImage(
         path=path,

@@ -6,6 +6,7 @@ Called by the readers and writers of this folder and by everything else that wri
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import threading
@@ -82,16 +83,36 @@ def check_writable(path: str | PathLike[str]) -> None:
     """
     wanted = Path(os.path.expanduser(path))
     probe = wanted.with_name(f"{secrets.token_hex(4)}-{wanted.name}")
-    if wanted.is_dir():
+    if os.path.isdir(wanted):
         raise FileError(f"{wanted} is a folder; give the name of a file inside it.")
-    with written_whole(probe) as temporary:
+    with written_whole(probe, called=wanted) as temporary:
         temporary.touch()
     probe.unlink()
 
 
+def check_apart(*paths: str | PathLike[str] | None) -> None:
+    """Check that no two files that are to be written, None for none, are the same.
+
+    Raises
+    ------
+    FileError
+    """
+    seen: set[str] = set()
+    for path in paths:
+        if path is None:
+            continue
+        real = os.path.normcase(os.path.realpath(os.path.expanduser(path)))
+        if real in seen:
+            raise FileError(f"{path} is to be written twice; give another name to one of them.")
+        seen.add(real)
+
+
 @contextlib.contextmanager
 def written_whole(
-    path: str | PathLike[str], name_in_the_end: Callable[[str], str] = str
+    path: str | PathLike[str],
+    name_in_the_end: Callable[[str], str] = str,
+    *,
+    called: Path | None = None,
 ) -> Iterator[Path]:
     """Yield a temporary path to write to; put it where it shall be only when all is written.
 
@@ -106,6 +127,8 @@ def written_whole(
         Where the file shall be. A symbolic link is followed, not replaced.
     name_in_the_end : callable, optional
         Asked when all is written: another name in the same folder, where it shall not be this one.
+    called : Path, optional
+        What messages name instead.
 
     Yields
     ------
@@ -120,11 +143,12 @@ def written_whole(
         When it is no longer wanted, see :func:`dropped_after`.
     """
     wanted = Path(os.path.expanduser(path))
+    called = wanted if called is None else called
     try:
         target = wanted.resolve()
         is_folder, has_parent = target.is_dir(), target.parent.is_dir()
     except (OSError, ValueError, RuntimeError) as error:
-        raise FileError(f"{wanted} cannot be written ({error}); check the path.") from None
+        raise FileError(f"{called} cannot be written ({error}); check the path.") from None
     if is_folder:
         raise FileError(f"{wanted} is a folder; give the name of a file inside it.")
     if not has_parent:
@@ -141,9 +165,11 @@ def written_whole(
     except FileError:
         raise
     except OSError as error:
+        remedy = "choose another folder or make room"
+        if error.errno == errno.ENAMETOOLONG:
+            remedy = "give a shorter name"
         raise FileError(
-            f"{wanted} cannot be written ({error.strerror or error}); "
-            "choose another folder or make room."
+            f"{called} cannot be written ({error.strerror or error}); {remedy}."
         ) from error
     finally:
         with contextlib.suppress(OSError):

@@ -174,6 +174,20 @@ def _chained(
     return met
 
 
+def check_criteria(criteria: Criteria) -> None:
+    """Check that there are no others than those of :class:`Criteria`.
+
+    Raises
+    ------
+    InvalidParameterError
+    """
+    unknown = sorted(set(criteria) - set(Criteria.__annotations__))
+    if unknown:
+        raise InvalidParameterError(
+            f"{unknown[0]} is no criterion; select by {', '.join(Criteria.__annotations__)}."
+        )
+
+
 def between(
     values: NDArray[np.float32] | None, limits: tuple[float, float] | None, name: str
 ) -> NDArray[np.bool_]:

@@ -123,7 +123,7 @@ class TrackingInput:
         one, other = self.between
         ways = ((one, other, self.select - self.select // 2), (other, one, self.select // 2))
         return [
-            self._one_way(start, goal, n, self.parameters.random_seed + which)
+            self._one_way(start, goal, n, (self.parameters.random_seed + which) % 2**63)
             for which, (start, goal, n) in enumerate(ways)
             if n
         ]

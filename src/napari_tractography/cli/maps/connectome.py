@@ -44,13 +44,14 @@ def add_connectome(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the tables; return the exit code."""
     from ...files.fods import load_volume
-    from ...files.paths import check_writable
+    from ...files.paths import check_apart, check_writable
     from ...maps.connectome import connectome
     from ...maps.measures.chunks import chunks_of
     from ...maps.measures.plots import check_plot_target, plot_connectome, save_plot
 
     for path in filter(None, (options.out, options.lengths)):
         check_writable(path)
+    check_apart(options.out, options.lengths, options.plot)
     if options.plot:
         check_plot_target(options.plot)
     labels, grid = load_volume(options.labels)

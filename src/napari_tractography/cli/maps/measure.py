@@ -44,7 +44,7 @@ def add_measure(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print and write the table; return the exit code."""
     from ...errors import InvalidParameterError
-    from ...files.paths import check_writable
+    from ...files.paths import check_apart, check_writable
     from ...files.volumes import load_grid
     from ...maps.measures.bundles import measure, sides
     from ...maps.measures.scalars import ScalarMap
@@ -52,6 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
     for path in filter(None, (options.out, options.asymmetry)):
         check_writable(path)
+    check_apart(options.out, options.asymmetry)
     names = names_of(options.tractograms)
     if options.asymmetry and not sides(names):
         raise InvalidParameterError(

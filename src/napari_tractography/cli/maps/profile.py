@@ -36,7 +36,7 @@ def add_profile(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write table and plot; return the exit code."""
-    from ...files.paths import check_writable
+    from ...files.paths import check_apart, check_writable
     from ...maps.measures.plots import check_plot_target, plot_profiles, save_plot
     from ...maps.measures.profiles import profile
     from ...maps.measures.scalars import ScalarMap
@@ -45,6 +45,7 @@ def run(options: argparse.Namespace) -> int:
     check_writable(options.out)
     if options.plot:
         check_plot_target(options.plot)
+    check_apart(options.out, options.plot)
     scalar = ScalarMap.load(options.scalar)
     found = [
         profile(path, scalar, options.n, weights=options.weights, name=name)

@@ -45,11 +45,13 @@ def add_visitation(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the maps; return the exit code."""
+    from ...files.paths import check_apart
     from ...files.volumes import check_volume_target, load_grid, save_volume
     from ...maps.measures.visitation import visitation
 
     for path in filter(None, (options.out, options.error)):
         check_volume_target(path)
+    check_apart(options.out, options.error)
     points = [_point(text) for text in options.at]
     found = visitation(options.tractogram, load_grid(options.template), ends_only=options.ends_only)
     said = [found.at(point) for point in points]
