@@ -83,6 +83,15 @@ def test_glyphs_lie_below_seeds_and_streamlines_however_often(scene):
         scene.glyphs_box.click()
 
 
+def test_sliders_of_slices_are_those_of_the_viewer_before_3d_was_seen(scene):
+    viewer, slices = scene.session.viewer, scene.slices
+    assert viewer.dims.ndisplay == 2
+    start, stop, step = viewer.dims.range[-3]
+    slider = slices.sliders[0].slider
+    assert slider.maximum() == round((stop - start) / step)
+    assert slider.value() == round((viewer.dims.point[-3] - start) / step) > 0
+
+
 def test_slices_are_what_3d_shows_and_have_sliders(scene):
     viewer, slices = scene.session.viewer, scene.slices
     volume = scene.session.fod_layer

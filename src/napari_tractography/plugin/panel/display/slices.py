@@ -125,6 +125,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         self._layer_events.removed.connect(self._on_layers)
         self._layer_events.inserted.connect(self._on_layers)
         self._layer_events.renamed.connect(self._on_layers)
+        self._on_slice()
 
     def close_slices(self) -> None:
         """Stop listening, and take the planes off the screen."""
@@ -150,9 +151,8 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         return self.viewer.layers.events
 
     def _on_slice(self, _event: Any = None) -> None:
-        if self.planes is not None:
-            for slider in self.sliders:
-                slider.show()
+        for slider in self.sliders:
+            slider.show()
 
     @property
     def source(self) -> Layer | None:
