@@ -132,6 +132,37 @@ def test_cancel_before_anything_arrived_keeps_the_result_before(
     assert session.streamlines_layer.tractogram is before
 
 
+def test_a_run_that_only_waited_leaves_the_result_before(
+    open_model: Any, cross: Any, settle: Any, monkeypatch: pytest.MonkeyPatch, qtbot: Any
+) -> None:
+    """For workers of a cluster or for the engine: chunks without seeds come meanwhile."""
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    before, log = session.tractogram, Log(panel.runs)
+    came = threading.Event()
+
+    def waiting(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
+        for _ in range(60_000):
+            yield Tractogram.empty()
+            came.set()
+            time.sleep(0.01)
+
+    monkeypatch.setattr(runs, "iter_chunks", waiting)
+    monkeypatch.setattr(runs, "REDRAW_SECONDS", 0.0)
+    panel.run()
+    qtbot.waitUntil(came.is_set, timeout=WAIT_MS)
+    qtbot.wait(50)
+    assert len(session.streamlines_layer.tractogram) == len(before)
+    panel.cancel_button.click()
+    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    assert log.events == ["started", "cancelled"]
+    assert session.tractogram is before
+    assert session.streamlines_layer.tractogram is before
+
+
 @pytest.mark.usefixtures("long_runs")
 def test_a_new_run_takes_the_place_of_the_one_under_way(
     open_model: Any, cross: Any, qtbot: Any, settle: Any

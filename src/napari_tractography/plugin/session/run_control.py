@@ -165,7 +165,7 @@ class RunControl:
         run = self.current
         if run is None:
             return
-        if run.parts:
+        if run.n_done:
             run.kept = True
             self._ending = run
         self._abandon()
@@ -341,7 +341,7 @@ class RunControl:
                 self._follow_preview()
         elif isinstance(item, Finished):
             self._finish(run, item.tractogram)
-        else:
+        elif item.n_seeds:  # else the run waits, and what is shown stays
             run.take(item)
             if not run.request.is_preview and run.is_redraw_due():
                 self._draw_fresh(run)
@@ -380,7 +380,7 @@ class RunControl:
 
     def _keep(self, run: Run, tractogram: Tractogram | None = None) -> None:
         """Make what has arrived of a run the result; nothing where nothing has."""
-        if not run.parts:
+        if not run.n_done:
             return
         whole = Tractogram.concatenate(run.parts) if tractogram is None else tractogram
         self.session.keep_result(run.request, whole, run.seconds, run.report, bundle=run.bundle)
