@@ -22,7 +22,7 @@ from napari_tractography.seeds import Seeds
 from napari_tractography.tracking import kernels
 from napari_tractography.tracking.cpu import run as cpu
 from napari_tractography.tracking.engine import iter_track
-from napari_tractography.tracking.report import STANDING_IN, Report
+from napari_tractography.tracking.report import PREPARING, STANDING_IN, Report
 from napari_tractography.tractogram import Tractogram
 
 WAIT_S = 120
@@ -109,6 +109,19 @@ def test_what_numpy_does_not_track_waits_for_the_kernel(fresh_machine, fod, seed
     assert sum(chunk.n_seeds for chunk in found) == len(seeds)
     assert report.reason == "asked for"
     assert len(fresh_machine.commands) == 1  # here it would hold up the window
+
+
+def test_whoever_waits_for_the_kernel_can_give_up(fresh_machine, fod, seeds, monkeypatch):
+    monkeypatch.setattr(kernels, "WAIT_SECONDS", 0.01)
+    report = Report()
+    parameters = SHORT.replace(algorithm="deterministic")
+    chunks = iter_track(fod, seeds, parameters, backend="cpu", report=report)
+    assert [next(chunks).n_seeds for _ in range(3)] == [0, 0, 0]
+    assert report.phase == PREPARING
+    chunks.close()
+    assert not fresh_machine.has_compiled
+    (thread,) = [t for t in threading.enumerate() if t.name == kernels.THREAD_NAME]
+    assert thread.daemon  # and so does not hold up the end of the program
 
 
 def test_a_kernel_is_compiled_by_one_process_and_each_largest_degree_by_its_own(

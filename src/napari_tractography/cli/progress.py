@@ -54,7 +54,7 @@ def _shown(
     n_done, last_s = 0, 0.0
     for chunk in chunks:
         n_done += chunk.n_seeds
-        if n_done == n_seeds or time.perf_counter() - last_s > INTERVAL_S:
+        if n_done == n_seeds or (n_done and time.perf_counter() - last_s > INTERVAL_S):
             last_s = time.perf_counter()
             show(f"{100 * n_done // n_seeds:3d} %  {n_done} of {n_seeds} seeds")
         yield chunk
@@ -67,7 +67,7 @@ def _selected(
     n_accepted, n_done, last_s = 0, 0, 0.0
     for chunk in chunks:
         n_accepted, n_done = n_accepted + len(chunk), n_done + chunk.n_seeds
-        if time.perf_counter() - last_s > INTERVAL_S:
+        if n_done and time.perf_counter() - last_s > INTERVAL_S:
             last_s = time.perf_counter()
             show(
                 f"{100 * n_accepted // wanted:3d} %  {n_accepted} of {wanted} streamlines, "

@@ -89,7 +89,8 @@ def iter_chunks(
 ) -> Generator[Tractogram, None, None]:
     """Track by the chosen backend; learn what it costs.
 
-    A GPU that "auto" chose and that fails before the first chunk gives way to the CPU.
+    A GPU that "auto" chose and that fails before the first chunk gives way to the CPU. While there
+    is nothing to do but wait, chunks without seeds come: whoever takes them may close the generator.
 
     Raises
     ------
@@ -128,9 +129,11 @@ def iter_chunks(
             yield chunk
         if first == plan.n_seeds:
             return
-    begun = time.perf_counter()
+    begun, was_missing = time.perf_counter(), kernels.is_missing(plan)
     report.phase = PREPARING
-    if kernels.make_ready(plan):
+    for _ in kernels.until_compiled(plan):
+        yield Tractogram.empty()
+    if cpu.make_ready(plan) or was_missing:
         report.seconds["start"] = time.perf_counter() - begun
     report.phase = ""
     chunks = cpu.iter_chunks(plan, execution, report=report, first=first)

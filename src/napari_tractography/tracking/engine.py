@@ -96,8 +96,8 @@ def iter_track(
     ------
     Tractogram
         In seed order; their `n_seeds` add up to ``len(seeds)`` or, with `select`, to as many as
-        were needed. A chunk may be empty, and of no seeds while a cluster has nothing ready, so
-        that whoever waits can cancel. Closing the generator cancels.
+        were needed. A chunk may be empty, and of no seeds while the kernel is being compiled or a
+        cluster has nothing ready, so that whoever waits can cancel. Closing the generator cancels.
 
     Raises
     ------

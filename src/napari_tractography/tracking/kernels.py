@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..processes import run_in_a_process
@@ -41,6 +42,7 @@ Path({marker!r}).unlink(missing_ok=True)
 """
 MARKED_SECONDS = 120.0  # after which a program that has begun to compile counts as ended
 POLL_SECONDS = 0.5
+WAIT_SECONDS = 0.1  # after which whoever waits for a kernel is asked whether that is still wanted
 THREAD_NAME = "tractography-compiling"
 
 _lock = threading.Lock()
@@ -88,11 +90,21 @@ def begin(plan: Plan) -> threading.Event:
 
 def make_ready(plan: Plan) -> bool:
     """Compile or load the kernel of a plan, and wait for it; return whether that was needed."""
+    was_missing = is_missing(plan)
+    for _ in until_compiled(plan):
+        pass
+    return cpu.make_ready(plan) or was_missing
+
+
+def until_compiled(plan: Plan) -> Iterator[None]:
+    """Compile the kernel of a plan if it is missing, and wait; yield now and then meanwhile.
+
+    Whoever waits can give up then: it takes a minute.
+    """
     if is_missing(plan):
-        begin(plan).wait()
-        cpu.make_ready(plan)
-        return True
-    return cpu.make_ready(plan)
+        ended = begin(plan)
+        while not ended.wait(WAIT_SECONDS):
+            yield
 
 
 def _compile(command: str, plan: Plan, ended: threading.Event) -> None:

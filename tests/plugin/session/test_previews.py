@@ -249,3 +249,24 @@ def test_without_the_kernel_previews_are_the_same(
     assert begun == [plan]
     cancelled.set()
     assert not len(track_preview(plan, [0, 100], [20, 40], cancelled))
+
+
+def test_a_preview_that_waits_for_the_kernel_can_be_given_up(
+    cross: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(cross, Seeds.at(PLACES), TrackingParameters(algorithm="sd_stream"))
+    cancelled = threading.Event()
+
+    class Never(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            assert timeout is not None, "nobody sets it"
+            return super().wait(timeout)
+
+    def begin(_plan: Any) -> threading.Event:
+        cancelled.set()
+        return Never()
+
+    monkeypatch.setattr(kernels, "is_missing", lambda plan: True)
+    monkeypatch.setattr(kernels, "begin", begin)
+    monkeypatch.setattr(kernels, "WAIT_SECONDS", 0.01)
+    assert track_preview(plan, [0], [3], cancelled).n_seeds == 0

@@ -75,7 +75,8 @@ def track_preview(
     counts : sequence of int
         Seeds of each place in the plan.
     cancelled : threading.Event
-        When it is set, what has been tracked so far is returned.
+        When it is set, what has been tracked so far is returned: nothing where the kernel is
+        still being compiled.
     n_threads : int, optional
         By default one a processor.
 
@@ -93,7 +94,10 @@ def track_preview(
     if kernels.stands_in(plan):
         kernels.begin(plan)
         return _in_numpy(plan, _blocks(firsts, counts, plain.MAX_BLOCK), cancelled)
-    kernels.make_ready(plan)
+    for _ in kernels.until_compiled(plan):
+        if cancelled.is_set():
+            return Tractogram.empty()
+    cpu.make_ready(plan)
     size = max(-(-plan.n_seeds // n_workers), cpu.FIRST_BLOCK_MIN)
     stop = np.zeros(1, np.uint8)
     buffers = cpu.ThreadBuffers()
