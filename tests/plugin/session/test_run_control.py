@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hands import CHUNK, MANY, WAIT_MS, tracking_threads
+from qtpy.QtCore import QThreadPool
 
 from napari_tractography import Seeds, Tractogram, track
 from napari_tractography.plugin.panel import results
@@ -161,6 +162,29 @@ def test_a_run_that_only_waited_leaves_the_result_before(
     assert log.events == ["started", "cancelled"]
     assert session.tractogram is before
     assert session.streamlines_layer.tractogram is before
+
+
+def test_a_run_that_was_cancelled_before_it_had_a_thread_does_nothing(
+    open_model: Any, cross: Any, monkeypatch: pytest.MonkeyPatch, qtbot: Any
+) -> None:
+    """Nor does the end of the window wait for it."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    begun: list[Any] = []
+    monkeypatch.setattr(runs, "iter_chunks", lambda *args, **kwargs: begun.append(args))
+    pool, gate = QThreadPool.globalInstance(), threading.Event()
+    assert pool.waitForDone(WAIT_MS)
+    for _ in range(pool.maxThreadCount()):
+        pool.start(lambda: gate.wait(60))
+    try:
+        run = panel.runs.start()
+        monkeypatch.setattr(run.ended, "wait", lambda timeout: begun.append(timeout))
+        panel.runs.close()
+    finally:
+        gate.set()
+    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    assert run.ended.is_set()
+    assert begun == []
 
 
 @pytest.mark.usefixtures("long_runs")

@@ -35,6 +35,7 @@ WAITING = "Live waits, to keep your edits: Run or Undo."
 AWAITING = "Reading the FOD: tracking begins when it is read."
 PREPARING = "Preparing the engine, up to a minute at first."
 WORKERLESS = "The cluster has no workers yet: the run begins with the first."
+QUEUED = "Waiting until other work in this window has ended."
 SLOWER = "Slower for the first seconds, while the engine is prepared."
 HIDDEN = "The layer {} is hidden: click its eye, or Run."
 PREVIEW = "A preview: Run tracks all {:,}."
@@ -45,13 +46,15 @@ NOTICE_HELP = {
     AWAITING: "Seeds and parameters may be changed meanwhile. Cancel takes Run back.",
     PREPARING: "The engine is compiled on the first run on a machine, and read from a cache later.",
     WORKERLESS: "Workers may be waiting in the queue of a batch system. Cancel ends the run.",
+    QUEUED: "Other runs, or indexing and measuring of streamlines, take all threads. Cancel ends the "
+    "run.",
     SLOWER: "The streamlines are the same. On the first run on a machine the engine is compiled, "
     "and read from a cache later.",
 }
 # Dark on amber, to be read in a dark and in a light window.
 NOTICE_STYLE = "background: #f2b632; color: #1b1b1b; border-radius: 3px; padding: 2px 6px;"
 QUIET_STYLE = "padding: 2px 6px;"
-OF_A_RUN = (PREPARING, SLOWER, WORKERLESS)
+OF_A_RUN = (PREPARING, SLOWER, WORKERLESS, QUEUED)
 QUIET = (SLOWER,)  # what is said and needs nobody to do anything
 
 
@@ -193,7 +196,10 @@ class Results(QWidget):  # type: ignore[misc]
                 self.tell_of(run.bundle, so_far(run))
         elif run.seconds > PREPARING_SECONDS:
             self.progress.setRange(0, 0)  # busy
-        if run.report.phase == report.STANDING_IN:
+        if not run.has_begun:
+            if run.seconds > PREPARING_SECONDS:
+                self._show_notice(QUEUED)
+        elif run.report.phase == report.STANDING_IN:
             self._show_notice(SLOWER)
         elif run.report.phase == report.WAITING:
             self._show_notice(WORKERLESS)
@@ -201,7 +207,7 @@ class Results(QWidget):  # type: ignore[misc]
             self._show_notice(PREPARING)
             if not run.n_done and not run.request.is_preview:
                 self.tell_of(run.bundle, f"Preparing the engine: {run.seconds:.0f} s so far.")
-        elif run.n_done:
+        elif run.n_done or self.notice.text() == QUEUED:
             self._show_notice("")
 
     def _fill(self, run: Run) -> None:

@@ -180,7 +180,8 @@ class RunControl:
         self._abandon()
         for run in runs:
             run.kept = False
-            run.ended.wait(CLOSE_SECONDS)
+            if run.has_begun:  # else it ends as it begins
+                run.ended.wait(CLOSE_SECONDS)
 
     @property
     def _is_of_another(self) -> bool:

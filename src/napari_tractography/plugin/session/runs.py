@@ -71,6 +71,7 @@ class Run:
         self.n_points_shown = 0
         self.last_redraw = self.begun
         self.cancelled = threading.Event()
+        self.has_begun = False  # until then it waits for a thread, which others may hold
         self.ended = threading.Event()
         self.kept = False  # when cancelled, whether what has arrived is wanted
         self.was_ready = True  # whether what tracks needed neither loading nor compiling
@@ -109,8 +110,11 @@ class Run:
 def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
     """Track in a thread: yields chunks, then Finished; a Failure instead of raising."""
     request = run.request
+    run.has_begun = True
     parts = []
     try:
+        if run.cancelled.is_set():  # before it had a thread
+            return
         if request.is_preview:
             preview = preview_of(run)
             if not run.cancelled.is_set():
