@@ -153,6 +153,39 @@ def test_progress_and_cancel(open_window: Any, cross: Any, qtbot: Any) -> None:
     assert f"{len(panel.session.tractogram):,} streamlines" in panel.results.label.text()
 
 
+@pytest.mark.usefixtures("long_runs")
+def test_what_is_kept_of_a_run_before_does_not_put_the_next_to_rest(
+    open_model: Any, cross: Any, qtbot: Any, settle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.set_parameters(n_per_seed=MANY)
+    panel.run_button.click()
+    qtbot.waitUntil(lambda: panel.runs.current.n_done > 0, timeout=WAIT_MS)
+    kept: list[bool] = []
+    panel.runs.kept.connect(lambda run: kept.append(panel.runs.current is not None))
+    gate, track = threading.Event(), runs.iter_chunks
+
+    def late(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
+        gate.wait(60)  # had it drawn something, nothing would be kept of the first
+        yield from track(*args, **kwargs)
+
+    monkeypatch.setattr(runs, "iter_chunks", late)
+    try:
+        panel.cancel_button.click()
+        panel.run_button.click()
+        qtbot.waitUntil(lambda: bool(kept), timeout=WAIT_MS)
+        assert kept == [True]
+        assert panel.cancel_button.isEnabled()
+        assert panel._poll.isActive()
+        assert panel.session.tractogram.n_seeds < MANY
+    finally:
+        gate.set()
+    settle(panel)
+    assert panel.session.tractogram.n_seeds == MANY
+    assert not panel.cancel_button.isEnabled()
+
+
 # The notice.
 
 

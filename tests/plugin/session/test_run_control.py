@@ -188,6 +188,38 @@ def test_a_run_that_was_cancelled_before_it_had_a_thread_does_nothing(
 
 
 @pytest.mark.usefixtures("long_runs")
+def test_what_is_kept_of_a_cancelled_run_comes_in_place_of_nothing_newer(
+    open_model: Any, cross: Any, monkeypatch: pytest.MonkeyPatch, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(MIDDLE)
+    panel.set_parameters(n_per_seed=MANY)
+    log = Log(panel.runs)
+    gate, track_slowly = threading.Event(), runs.iter_chunks
+
+    def ends_late(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
+        try:
+            yield from track_slowly(*args, **kwargs)
+        finally:
+            gate.wait(60)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "iter_chunks", ends_late)
+        panel.run()
+        qtbot.waitUntil(lambda: log.count("advanced") >= 1, timeout=WAIT_MS)
+    panel.runs.cancel()
+    panel.set_parameters(n_per_seed=25)
+    panel.run()
+    qtbot.waitUntil(lambda: log.count("finished") == 1, timeout=WAIT_MS)
+    gate.set()
+    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    assert log.count("kept") == 0
+    assert session.tractogram.n_seeds == 25
+    assert not panel.runs.is_busy
+
+
+@pytest.mark.usefixtures("long_runs")
 def test_a_new_run_takes_the_place_of_the_one_under_way(
     open_model: Any, cross: Any, qtbot: Any, settle: Any
 ) -> None:

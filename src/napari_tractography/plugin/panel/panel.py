@@ -234,7 +234,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         runs.started.connect(self._on_run_started)
         runs.finished.connect(self._on_run_finished)
         runs.cancelled.connect(self._on_run_cancelled)
-        runs.kept.connect(self._on_run_cancelled)
+        runs.kept.connect(self._on_run_kept)
         runs.gave_up.connect(self._on_run_gave_up)
         runs.failed.connect(self._on_failed)
         runs.awaiting.connect(self._on_awaiting)
@@ -393,6 +393,14 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     def _on_run_cancelled(self, run: Run) -> None:
         self._rest()
         self.results.show_cancelled(run)
+
+    def _on_run_kept(self, run: Run) -> None:
+        """Say how much a cancelled run had, and leave alone what is shown of the one after it."""
+        current = self.runs.current
+        if current is None:
+            self._rest()
+        if current is None or current.bundle is not run.bundle:
+            self.results.show_cancelled(run)
 
     def _on_run_gave_up(self, _run: Run) -> None:
         self._rest()

@@ -383,6 +383,9 @@ class RunControl:
         """Make what has arrived of a run the result; nothing where nothing has."""
         if not run.n_done:
             return
+        ending = self._ending
+        if ending is not None and ending is not run and ending.bundle is run.bundle:
+            self._ending = None  # its result would come in place of a newer one
         whole = Tractogram.concatenate(run.parts) if tractogram is None else tractogram
         self.session.keep_result(run.request, whole, run.seconds, run.report, bundle=run.bundle)
         self._drawn = None
