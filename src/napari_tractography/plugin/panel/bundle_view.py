@@ -63,7 +63,7 @@ class BundleView:
         bundle.look = self._panel.appearance.look
         if not self._panel.runs.is_busy:
             is_result = bundle.tractogram is not None  # else it is a hint
-            bundle.text = self._panel.results.label.text() if is_result else ""
+            bundle.text = self._panel.results.lasting if is_result else ""
 
     def _on_activated(self, bundle: BundleState) -> None:
         """Show everything of the bundle that is active now."""

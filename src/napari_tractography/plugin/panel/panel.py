@@ -133,7 +133,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.regions = RegionSection(self.session, show_warning, self.run_between)
         self.tissues = TissueSection(self.session)
         self.tracking = TrackingSection(
-            self.session, lambda text: self.results.tell(text), lambda: self.show_hint()
+            self.session, lambda text: self.results.tell_for_now(text), lambda: self.show_hint()
         )
         more = self.tracking.more_form
         self.forms = [*self.seeds.forms, self.regions.form, self.tracking.main_form, more]
@@ -342,7 +342,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         try:
             self.session.set_parameters(seeding=SeedingParameters(**values_of(self.seeding)))
         except TractographyError as error:
-            self.results.tell(str(error))
+            self.results.tell_for_now(str(error))
             return
         self.show_hint()
 
@@ -404,6 +404,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     def _on_run_gave_up(self, _run: Run) -> None:
         self._rest()
+        self.show_hint()
 
     def _on_edited(self) -> None:
         layer = self.session.streamlines_layer
@@ -413,7 +414,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     def _on_failed(self, message: str, preview: bool) -> None:
         self._rest()
-        self.results.tell(message)
+        self.results.tell_for_now(message)
         if not preview:  # while a seed is dragged one message is enough
             show_error(message)
 
@@ -424,7 +425,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.save_button.refresh()
 
     def show_hint(self) -> None:
-        """Say what to do next, where there is no result."""
+        """Say what to do next, where there is no result; else the result, in place of a problem."""
         self.seeds.show_source()
-        if self.session.tractogram is None and self.runs.current is None:
+        if self.runs.current is not None:
+            return
+        if self.session.tractogram is not None:
+            self.results.tell_again()
+        else:
             self.results.tell(NEXT_STEP[self.session.fod_layer is not None, self.session.can_start])

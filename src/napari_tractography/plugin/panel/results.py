@@ -30,6 +30,7 @@ REASONS_SHOWN = 3
 PREPARING_SECONDS = 0.5  # without a sign of a run, before the notice says why
 NOTICE_MS = 150  # after the last change, before the result is compared with what is set now
 
+BEGUN = "Tracking has begun."
 OUTDATED = "The parameters have changed since: Run again."
 WAITING = "Live waits, to keep your edits: Run or Undo."
 AWAITING = "Reading the FOD: tracking begins when it is read."
@@ -81,6 +82,8 @@ class Results(QWidget):  # type: ignore[misc]
         super().__init__(parent)
         self.session = session
         self.runs = runs
+        self._before: str | None = None  # the text that comes back after one that is for now,
+        self._before_of: Tractogram | None = None  # and the result that it is of
         self.progress = QProgressBar()
         self.progress.setToolTip("How far the run is.")
         self.label = QLabel()
@@ -105,7 +108,7 @@ class Results(QWidget):  # type: ignore[misc]
         for signal in (runs.finished, runs.cancelled, runs.kept, runs.gave_up):
             signal.connect(self._compare_later)
         runs.failed.connect(self._compare_later)
-        session.changed.connect(self._compare_later)
+        session.changed.connect(self._on_changed)
         session.edited.connect(self._compare_later)
         session.layer_made.connect(self._on_layer)
 
@@ -121,7 +124,28 @@ class Results(QWidget):  # type: ignore[misc]
 
     def tell(self, text: str) -> None:
         """Show a text in place of the result."""
+        self._before, self._before_of = None, self.session.tractogram
         self.label.setText(text)
+
+    def tell_for_now(self, text: str) -> None:
+        """Show a text until the run that it is of, or the problem, is over."""
+        if self._before is None:
+            self._before = self.label.text()
+        self.label.setText(text)
+
+    def tell_again(self) -> None:
+        """Show what was there before what was told for now."""
+        if self._before is not None:
+            self.tell(self.lasting)
+
+    @property
+    def lasting(self) -> str:
+        """The text without what is told for now."""
+        if self._before is None:
+            return self.label.text()
+        if self._before_of is not self.session.tractogram:  # a run failed of which some arrived
+            return bundle_summary(self.session.bundle)
+        return self._before
 
     def tell_of(self, bundle: BundleState, text: str) -> None:
         """Show a text on the result of a bundle; later, where that bundle is not active."""
@@ -166,14 +190,23 @@ class Results(QWidget):  # type: ignore[misc]
         self.notice.setToolTip(NOTICE_HELP.get(text, ""))
         self.notice.setVisible(bool(text))
 
-    def _on_started(self, _run: Run) -> None:
+    def _on_started(self, run: Run) -> None:
         self._compare.stop()
+        self.tell_again()  # nothing stays of a run that this one replaces
+        if self.session.tractogram is None and run.bundle is self.session.bundle:
+            self.tell_for_now(BEGUN)
         if self.notice.text() != SLOWER:  # which the run before said, and may still be true
             self._show_notice("")
 
     def _on_layer(self, layer: Streamlines) -> None:
         for event in (layer.events.visible, layer.events.name):
             event.connect(self._compare_later)
+
+    def _on_changed(self) -> None:
+        """Take back what was told of a problem; Live, where it is on, tells anew."""
+        self._compare_later()
+        if not self.runs.live and self.runs.current is None and self.session.tractogram is not None:
+            self.tell_again()
 
     def _compare_later(self, _event: Any = None) -> None:
         self._compare.start()
@@ -185,6 +218,7 @@ class Results(QWidget):  # type: ignore[misc]
         self.progress.setRange(0, PROGRESS_STEPS)
         self.progress.setValue(0)
         self.progress.setFormat("")
+        self.tell_again()
         if self.notice.text() in OF_A_RUN:
             self._compare_later()
 
@@ -193,7 +227,7 @@ class Results(QWidget):  # type: ignore[misc]
         if run.n_done:
             self._fill(run)
             if not run.request.is_preview:
-                self.tell_of(run.bundle, so_far(run))
+                self._tell_progress(run, so_far(run))
         elif run.seconds > PREPARING_SECONDS:
             self.progress.setRange(0, 0)  # busy
         if not run.has_begun:
@@ -205,10 +239,14 @@ class Results(QWidget):  # type: ignore[misc]
             self._show_notice(WORKERLESS)
         elif run.report.phase == report.PREPARING and run.seconds > PREPARING_SECONDS:
             self._show_notice(PREPARING)
-            if not run.n_done and not run.request.is_preview:
-                self.tell_of(run.bundle, f"Preparing the engine: {run.seconds:.0f} s so far.")
+            if not run.n_done:
+                self._tell_progress(run, f"Preparing the engine: {run.seconds:.0f} s so far.")
         elif run.n_done or self.notice.text() == QUEUED:
             self._show_notice("")
+
+    def _tell_progress(self, run: Run, text: str) -> None:
+        if run.bundle is self.session.bundle:
+            self.tell_for_now(text)
 
     def _fill(self, run: Run) -> None:
         select = run.request.select
