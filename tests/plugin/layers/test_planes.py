@@ -117,6 +117,21 @@ def test_what_goes_takes_the_planes_along_and_shows_the_volume(shown):
     viewer.dims.set_point(0, 2.0)  # nobody listens
 
 
+def test_planes_have_the_units_of_the_volume_also_where_it_has_none():
+    """Else napari warns of inconsistent units, and draws without."""
+    viewer = ViewerModel()
+    volume = viewer.add_image(np.ones(SHAPE, np.float32))
+    viewer.dims.ndisplay = 3
+    planes = SlicePlanes(viewer, volume)
+    assert viewer.layers.extent.units == volume.units
+    assert str(volume.units[0]) == "pixel"
+    volume.units = ("mm",) * 3  # said later
+    assert viewer.layers.extent.units == planes.layer.units == volume.units
+    planes.close()
+    volume.units = ("um",) * 3
+    assert planes.layer.units != volume.units
+
+
 def test_colours_are_shown_as_they_are():
     viewer = ViewerModel()
     rgb = np.zeros((*SHAPE, 3), np.uint8)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import binary_fill_holes
 from superqt.utils import qthrottled
 
-from ..space.display import DisplaySpace, display_space_of_layer
+from ..space.display import DisplaySpace, display_space_of_layer, set_units
 from ..space.layer_list import insert_beside, place_of_lowest
 from ..streamlines.layer import Streamlines
 from .on_volume import OnVolume, SeedPoints
@@ -82,6 +82,7 @@ class SlicePlanes:
             visible=viewer.dims.ndisplay == 3,
         )
         self.layer.space, self.layer.planes = self.space, self
+        self._take_units()
         self._hidden: dict[Layer, bool] = dict.fromkeys([source, *beside], True)
         in_front = Streamlines, SeedPoints, Spheres  # seeds and regions are seen behind slices, too
         at = place_of_lowest(viewer.layers, lambda layer: isinstance(layer, in_front))
@@ -93,6 +94,7 @@ class SlicePlanes:
             event.connect(self._on_slice)
         for event in self._look_events:
             event.connect(self._on_look)
+        source.events.units.connect(self._take_units)
         viewer.dims.events.ndisplay.connect(self._on_ndisplay)
         viewer.layers.events.removed.connect(self._on_removed)
         viewer.mouse_drag_callbacks.append(self._drag_callback)  # seeds under the mouse go first
@@ -135,11 +137,19 @@ class SlicePlanes:
             event.disconnect(self._on_slice)
         for event in self._look_events:
             event.disconnect(self._on_look)
+        self.source.events.units.disconnect(self._take_units)
         self.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
         self.viewer.layers.events.removed.disconnect(self._on_removed)
         if self._drag_callback in self.viewer.mouse_drag_callbacks:
             self.viewer.mouse_drag_callbacks.remove(self._drag_callback)
         self._show_again()
+
+    def _take_units(self, _event: Any = None) -> None:
+        """Have the units of the volume: pixels, too, where it says no size of its voxels.
+
+        napari warns of layers that differ, and then draws them without.
+        """
+        set_units(self.layer, self.source.units)
 
     def _on_slice(self, _event: Any = None) -> None:
         self.update()
