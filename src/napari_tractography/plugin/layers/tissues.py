@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 from napari.layers import Image, Labels, Layer
-from napari.utils.colormaps import DirectLabelColormap
 
 from ...tissues import N_TISSUES, Tissues
 from ..space.display import DisplaySpace
-from .volumes import LayerData, voxels_of
+from .volumes import LayerData, label_colours, voxels_of
 
 TISSUES_KEY = "tissues"  # layer.metadata[TISSUES_KEY]: the Tissues that a labels layer shows
 OVERLAY_OPACITY = 0.3
@@ -31,11 +30,10 @@ def tissue_layer_data(tissues: Tissues) -> LayerData:
     labels = np.ascontiguousarray(space.volume(held), dtype=np.uint8)
     kwargs = space.layer_kwargs
     kwargs["metadata"][TISSUES_KEY] = tissues
-    colours: dict[int | None, str] = {None: "transparent", **dict(enumerate(COLOURS, 1))}
     kwargs |= {
         "name": tissues.name,
         "opacity": OVERLAY_OPACITY,
-        "colormap": DirectLabelColormap(color_dict=colours),
+        "colormap": label_colours(*COLOURS),
     }
     return labels, kwargs, "labels"
 

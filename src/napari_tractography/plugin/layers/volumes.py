@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from napari.layers import Image, Labels, Layer
-from napari.utils.colormaps import Colormap, ensure_colormap
+from napari.utils.colormaps import Colormap, CyclicLabelColormap, ensure_colormap
 from numpy.typing import NDArray
 
 from ...errors import InvalidMaskError
@@ -39,6 +39,14 @@ def faded(name: str) -> Colormap:
     colours = np.array(base.colors, dtype=float)
     colours[:, 3] = np.minimum(np.linspace(0, 1, len(colours)) / FADED, 1.0)
     return Colormap(colours, name=f"{name}, faded", controls=base.controls)
+
+
+def label_colours(*colours: str) -> CyclicLabelColormap:
+    """Return colours for labels from 1 on, over and over; 0 is transparent.
+
+    A DirectLabelColormap has Numba compile a dictionary for two seconds, in the window's thread.
+    """
+    return CyclicLabelColormap(colors=["transparent", *colours])
 
 
 def fod_layer_data(fod: Fod) -> LayerData:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from napari.layers import Labels, Layer
 from napari.layers.base import ActionType
-from napari.utils.colormaps import DirectLabelColormap
 from numpy.typing import NDArray
 from psygnal import Signal
 from qtpy.QtCore import QTimer
@@ -35,6 +34,7 @@ from ..layers.region_entries import (
     show_spheres_in,
 )
 from ..layers.spheres import Spheres
+from ..layers.volumes import label_colours
 from ..space.display import DisplaySpace
 from ..space.layer_list import insert_beside, move_below, place_of_lowest
 from ..streamlines.layer import Streamlines
@@ -405,7 +405,7 @@ class Regions:
             if isinstance(layer, Spheres):
                 layer.face_color = layer.current_face_color = colour
             elif layer.metadata.get(PAINTED_KEY):
-                layer.colormap = DirectLabelColormap(color_dict={None: colour, 0: "transparent"})
+                layer.colormap = label_colours(colour)
         self.list_changed.emit()
         self.changed.emit()
 

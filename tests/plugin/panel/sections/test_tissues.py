@@ -7,8 +7,11 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
+from matplotlib.colors import to_hex
+from numba.core.event import install_recorder
 
 from napari_tractography.plugin.export.scripts import as_command, as_python
+from napari_tractography.plugin.layers.tissues import COLOURS
 from napari_tractography.stop import StopReason
 from napari_tractography.tissues import CORTEX, WHITE
 
@@ -48,6 +51,24 @@ def test_the_image_is_shown_and_streamlines_are_held_to_it(
     panel.run()
     settle(panel)
     assert StopReason.ENTERED_CORTEX not in panel.session.tractogram.tally
+
+
+def test_tissues_and_regions_are_shown_without_compiling_anything(
+    open_model: Any, cross: Any, tmp_path: Path
+) -> None:
+    """That would hold up the window: their labels have the colours that are meant for them."""
+    panel = open_model(cross)
+    with install_recorder("numba:compile") as compiled:
+        panel.tissues.add(save_tissues(cross, tmp_path / "5tt.nii.gz"))
+        tissues = panel.viewer.layers["5tt.nii.gz"]
+        entry = panel.session.regions.add_painting()
+        entry.layer.data_setitem(tuple(np.array([[1, 1], [2, 2], [3, 4]])), 1)
+        panel.viewer.dims.ndisplay = 3
+    assert not compiled.buffer
+    shown = [to_hex(tissues.get_color(label)) for label in range(1, len(COLOURS) + 1)]
+    assert shown == list(COLOURS)
+    painted = [to_hex(entry.layer.get_color(label)) for label in (1, 2, 3)]
+    assert painted == [to_hex(entry.colour)] * 3
 
 
 def test_the_command_names_the_image(open_model: Any, cross: Any, tmp_path: Path) -> None:
