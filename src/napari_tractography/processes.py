@@ -13,35 +13,53 @@ import re
 import secrets
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 
+ASK_SECONDS = 0.2
+GIVEN_UP = "given up"
 UNFINISHED = "unfinished-tractography"
 _NAME = re.compile(rf"\.?{UNFINISHED}-([0-9a-f]{{8}})-(\d{{1,9}})-[0-9a-f]{{8}}")
 
 
-def run_in_a_process(command: str) -> str:
+def run_in_a_process(command: str, goes_on: Callable[[], bool] = lambda: True) -> str:
     """Run Python code in a Python of its own, which goes on should this one end before it.
+
+    Parameters
+    ----------
+    command : str
+    goes_on : callable
+        Asked now and then; where it says no, the other process is killed.
 
     Returns
     -------
     str
-        What went wrong; "" if nothing did, or if there is no Python that can be started by itself.
+        What went wrong; "" if nothing did, or if there is no Python that can be started by itself;
+        :data:`GIVEN_UP` where it was killed.
     """
     if not sys.executable or hasattr(sys, "frozen"):
         return ""
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             [sys.executable, "-c", command],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # of Windows
-            check=False,
         )
     except OSError as error:
         return str(error)
-    return f"exit status {done.returncode}" if done.returncode else ""
+    while True:
+        try:
+            status = process.wait(ASK_SECONDS)
+        except subprocess.TimeoutExpired:
+            if not goes_on():
+                process.kill()
+                process.wait()
+                return GIVEN_UP
+        else:
+            return f"exit status {status}" if status else ""
 
 
 def unfinished_name() -> str:

@@ -45,18 +45,33 @@ def fresh_machine(monkeypatch, tmp_path):
 
     They do when `gate` is set, so that the next chunk is the kernel's.
     """
-    machine = SimpleNamespace(gate=threading.Event(), commands=[], has_compiled=False, status=0)
+    machine = SimpleNamespace(
+        gate=threading.Event(), commands=[], killed=[], has_compiled=False, status=0
+    )
 
-    def run(command, **_):
-        machine.commands.append(command)
-        assert machine.gate.wait(WAIT_S)
-        machine.has_compiled = True
-        return SimpleNamespace(returncode=machine.status)
+    class Process:
+        def __init__(self, command, **_):
+            machine.commands.append(command[-1])
+            self.command, self.is_killed = command[-1], False
+
+        def wait(self, timeout=WAIT_S):
+            if self.is_killed:
+                return -9
+            if not machine.gate.wait(timeout):
+                raise subprocess.TimeoutExpired(self.command, timeout)
+            machine.has_compiled = True
+            return machine.status
+
+        def kill(self):
+            machine.killed.append(self.command)
+            self.is_killed = True
 
     monkeypatch.setattr(kernels, "in_a_process", True)
     monkeypatch.setattr(kernels, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(kernels.tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(processes.subprocess, "run", run)
+    monkeypatch.setattr(processes.subprocess, "Popen", Process)
+    monkeypatch.setattr(processes, "ASK_SECONDS", 0.01)
+    monkeypatch.setattr(kernels, "_queue", kernels._Queue())
     monkeypatch.setattr(cpu, "_loaded", set())
     monkeypatch.setattr(cpu, "is_on_disk", lambda plan: machine.has_compiled)
     yield machine
@@ -124,25 +139,77 @@ def test_whoever_waits_for_the_kernel_can_give_up(fresh_machine, fod, seeds, mon
     assert thread.daemon  # and so does not hold up the end of the program
 
 
+def wait_until(is_so):
+    deadline = time.monotonic() + WAIT_S
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert is_so()
+
+
+def lmax_of(command):
+    return int(command.split("lmax=")[1].split(",")[0])
+
+
 def test_a_kernel_is_compiled_by_one_process_and_each_largest_degree_by_its_own(
-    fresh_machine, fod, seeds
+    fresh_machine, fod, seeds, monkeypatch
 ):
     plans = [plan_of(fod, seeds, SHORT), plan_of(fod, seeds[:3], SHORT.replace(step_mm=0.2))]
     plans.append(plan_of(random_fod(4), seeds[:3], SHORT))
+    monkeypatch.setattr(cpu, "is_on_disk", lambda plan: False)
     ended = [kernels.begin(plan) for plan in plans]
     assert ended[0] is ended[1] is not ended[2]
     assert not any(event.is_set() for event in ended)
-    deadline = time.monotonic() + WAIT_S
-    while len(fresh_machine.commands) < 2 and time.monotonic() < deadline:  # by threads
-        time.sleep(0.01)
     fresh_machine.gate.set()
     assert all(event.wait(WAIT_S) for event in ended)
-    for lmax, (*_, command) in zip((2, 4), sorted(fresh_machine.commands), strict=True):
+    for lmax, command in zip((2, 4), sorted({*fresh_machine.commands}, key=lmax_of), strict=True):
         assert (
             f"compile_kernel('probabilistic', 'trilinear', lmax={lmax}, of_vectors=False" in command
         )
     assert all(cpu.is_loaded(plan) for plan in plans)
     assert not any(kernels.is_missing(plan) for plan in plans)
+
+
+def test_one_at_a_time_and_first_what_was_asked_for_last(
+    fresh_machine, fod, seeds, tmp_path, monkeypatch
+):
+    """The guess before an FOD is there gives way to what is chosen, and comes later."""
+    monkeypatch.setattr(cpu, "is_on_disk", lambda plan: False)
+    begun, killed = fresh_machine.commands, fresh_machine.killed
+    guess = kernels.begin(plan_of(random_fod(4), seeds[:3], SHORT))
+    wait_until(lambda: len(begun) == 1)
+    chosen = kernels.begin(plan_of(fod, seeds, SHORT))
+    wait_until(lambda: len(begun) == 2)
+    assert killed == begun[:1]
+    assert not chosen.is_set()
+    assert not guess.is_set()
+    assert len(list(tmp_path.glob("*.compiling"))) == 1  # another program may begin the guess
+    fresh_machine.gate.set()
+    assert chosen.wait(WAIT_S)
+    assert guess.wait(WAIT_S)
+    assert [lmax_of(command) for command in begun] == [4, 2, 4]
+
+
+def test_what_is_awaited_is_compiled_to_its_end_and_before_the_rest(
+    fresh_machine, fod, seeds, monkeypatch
+):
+    monkeypatch.setattr(cpu, "is_on_disk", lambda plan: False)
+    monkeypatch.setattr(kernels, "WAIT_SECONDS", 0.01)
+    begun = fresh_machine.commands
+    visited = kernels.begin(plan_of(random_fod(4), seeds[:3], SHORT))
+    wait_until(lambda: len(begun) == 1)
+    waiting = kernels.until_compiled(plan_of(fod, seeds, SHORT))
+    next(waiting)
+    wait_until(lambda: len(begun) == 2)
+    later = kernels.begin(plan_of(random_fod(6), seeds[:3], SHORT))
+    for _ in range(5):
+        next(waiting)
+    assert [lmax_of(command) for command in begun] == [4, 2]  # it keeps its turn
+    waiting.close()  # given up
+    wait_until(lambda: len(begun) == 3)
+    fresh_machine.gate.set()
+    assert later.wait(WAIT_S)
+    assert visited.wait(WAIT_S)
+    assert [lmax_of(command) for command in begun] == [4, 2, 6, 2, 4]
 
 
 @pytest.mark.parametrize("how", ["exit status", "no Python"])
@@ -152,7 +219,7 @@ def test_where_the_process_fails_it_is_compiled_here(
     fresh_machine.status = 3
     fresh_machine.gate.set()
     if how == "no Python":
-        monkeypatch.setattr(processes.subprocess, "run", refuse)
+        monkeypatch.setattr(processes.subprocess, "Popen", refuse)
     plan = plan_of(fod, seeds, SHORT)
     with caplog.at_level(logging.WARNING):
         kernels.make_ready(plan)
@@ -160,12 +227,12 @@ def test_where_the_process_fails_it_is_compiled_here(
     assert "compiling here" in caplog.text
 
 
-def test_a_program_before_may_still_be_compiling(fresh_machine, fod, seeds):
+def test_a_program_before_may_still_be_compiling(fresh_machine, fod, seeds, monkeypatch):
     plan = plan_of(fod, seeds, SHORT)
     first = kernels.begin(plan)
     while not fresh_machine.commands:
         time.sleep(0.01)
-    kernels._under_way.clear()  # as in another program
+    monkeypatch.setattr(kernels, "_queue", kernels._Queue())  # as in another program
     second = kernels.begin(plan)
     assert second is not first
     fresh_machine.gate.set()
@@ -184,7 +251,7 @@ def test_a_program_that_ended_while_it_compiled_is_not_waited_for_for_ever(
         time.sleep(0.01)
     (marker,) = tmp_path.glob("*.compiling")
     os.utime(marker, (0, 0))
-    kernels._under_way.clear()
+    monkeypatch.setattr(kernels, "_queue", kernels._Queue())
     ended = kernels.begin(plan)
     while len(fresh_machine.commands) < 2:
         time.sleep(0.01)
@@ -220,7 +287,7 @@ def test_what_was_begun_is_marked_as_long_as_it_runs(tmp_path):
     """By the process that compiles, which may outlive the one that began it."""
     marker = tmp_path / "a marker"
     marker.touch()
-    kernels._run(kernels.AND_REMOVE.format(marker=str(marker)))
+    assert not processes.run_in_a_process(kernels.AND_REMOVE.format(marker=str(marker)))
     assert not marker.exists()
 
 
@@ -235,13 +302,13 @@ def test_a_process_of_its_own_finds_the_package(monkeypatch):
     """Where it was found here: on a path that was added at run time, say."""
     done = []
 
-    def run(command, *, env, **_):
+    def begin(command, *, env, **_):
         code = "import napari_tractography as n; print(n.__file__)"
-        ran = subprocess_run([command[0], "-c", code], env=env, capture_output=True, text=True)
-        done.append(ran.stdout.strip())
+        ran = popen([command[0], "-c", code], env=env, stdout=subprocess.PIPE, text=True)
+        done.append(ran.communicate()[0].strip())
         return ran
 
-    subprocess_run = subprocess.run
-    monkeypatch.setattr(processes.subprocess, "run", run)
-    kernels._run("")
+    popen = subprocess.Popen
+    monkeypatch.setattr(processes.subprocess, "Popen", begin)
+    processes.run_in_a_process("")
     assert done == [sys.modules["napari_tractography"].__file__]

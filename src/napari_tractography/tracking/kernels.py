@@ -2,22 +2,28 @@
 
 That takes half a minute, once for each kind of run on a machine. Done in this process it would hold
 up the window, since Numba compiles in Python; so another process does it and leaves the machine
-code in Numba's cache, from where this one loads it. Meanwhile :mod:`.plain` tracks. Used by
-:mod:`.backends` and, for previews, by the plugin.
+code in Numba's cache, from where this one loads it. Meanwhile :mod:`.plain` tracks. One kernel is
+compiled at a time, since each takes as long again beside another: what somebody waits for first,
+then what was asked for last. Used by :mod:`.backends` and, for previews, by the plugin.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import logging
 import sys
 import tempfile
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from ..processes import run_in_a_process
+from ..processes import GIVEN_UP, run_in_a_process
 from . import codes
 from .algorithms import BY_CODE
 from .codes import NEAREST
@@ -45,9 +51,6 @@ POLL_SECONDS = 0.5
 WAIT_SECONDS = 0.1  # after which whoever waits for a kernel is asked whether that is still wanted
 THREAD_NAME = "tractography-compiling"
 
-_lock = threading.Lock()
-_under_way: dict[str, threading.Event] = {}  # by command
-
 
 def is_missing(plan: Plan) -> bool:
     """Tell whether the kernel of a plan is yet to be compiled in a process of its own."""
@@ -60,39 +63,26 @@ def stands_in(plan: Plan) -> bool:
 
 
 def begin(plan: Plan) -> threading.Event:
-    """Begin to compile the kernel of a plan, unless that was begun; return at once.
+    """Ask for the kernel of a plan to be compiled, before what was asked for until now.
+
+    Returns at once.
 
     Returns
     -------
     Event
         Set when the kernel is loaded, or could not be.
     """
-    command = COMMAND.format(
-        algorithm=BY_CODE[plan.settings.algorithm].name,
-        interpolation="nearest" if plan.settings.interpolation == NEAREST else "trilinear",
-        lmax=plan.table.lmax,
-        of_vectors=isinstance(plan.field, codes.VectorField),
-        in_blocks=isinstance(plan.field, BlockField),
-    )
-    with _lock:
-        if command in _under_way:
-            return _under_way[command]
-        ended = threading.Event()
-        if cpu.is_loaded(plan):
-            ended.set()
-        else:
-            _under_way[command] = ended
-            threading.Thread(
-                target=_compile, args=(command, plan, ended), name=THREAD_NAME, daemon=True
-            ).start()
-    return ended
+    return _queue.ask(_command_of(plan), plan)
 
 
 def make_ready(plan: Plan) -> bool:
-    """Compile or load the kernel of a plan, and wait for it; return whether that was needed."""
+    """Compile or load the kernel of a plan; return whether that was needed.
+
+    Kernels that :func:`until_compiled` waits for are compiled before it.
+    """
     was_missing = is_missing(plan)
-    for _ in until_compiled(plan):
-        pass
+    if was_missing:
+        begin(plan).wait()
     return cpu.make_ready(plan) or was_missing
 
 
@@ -103,26 +93,115 @@ def until_compiled(plan: Plan) -> Iterator[None]:
     """
     if is_missing(plan):
         ended = begin(plan)
-        while not ended.wait(WAIT_SECONDS):
+        with _queue.awaited(_command_of(plan)):
+            while not ended.wait(WAIT_SECONDS):
+                yield
+
+
+def _command_of(plan: Plan) -> str:
+    return COMMAND.format(
+        algorithm=BY_CODE[plan.settings.algorithm].name,
+        interpolation="nearest" if plan.settings.interpolation == NEAREST else "trilinear",
+        lmax=plan.table.lmax,
+        of_vectors=isinstance(plan.field, codes.VectorField),
+        in_blocks=isinstance(plan.field, BlockField),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A kernel that is to be compiled; `asked` rises from one that was asked for to the next."""
+
+    command: str
+    plan: Plan
+    asked: int = 0
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
+class _Queue:
+    """Kernels to compile, one at a time, in a thread that ends when there are none."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: dict[str, _Job] = {}  # by command
+        self._awaited: Counter[str] = Counter()  # how many wait, by command
+        self._numbers = itertools.count()
+        self._has_thread = False
+
+    def ask(self, command: str, plan: Plan) -> threading.Event:
+        """Ask for a kernel; see :func:`begin`."""
+        with self._lock:
+            job = self._jobs.get(command) or _Job(command, plan)
+            job.asked = next(self._numbers)
+            if command not in self._jobs and cpu.is_loaded(plan):
+                job.ended.set()
+                return job.ended
+            self._jobs[command] = job
+            if not self._has_thread:
+                self._has_thread = True
+                threading.Thread(target=self._work, name=THREAD_NAME, daemon=True).start()
+        return job.ended
+
+    @contextlib.contextmanager
+    def awaited(self, command: str) -> Iterator[None]:
+        """Have a kernel compiled first, meanwhile: somebody can do nothing without it."""
+        with self._lock:
+            self._awaited[command] += 1
+        try:
             yield
+        finally:
+            with self._lock:
+                self._awaited[command] -= 1
+
+    def _first(self) -> _Job:
+        jobs = self._jobs.values()
+        return max(jobs, key=lambda job: (self._awaited[job.command] > 0, job.asked))
+
+    def _goes_on(self, job: _Job) -> bool:
+        """Tell whether a job keeps its turn; what is awaited does to its end."""
+        with self._lock:
+            return self._awaited[job.command] > 0 or self._first() is job
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._jobs:
+                    self._has_thread = False
+                    return
+                job = self._first()
+            is_done = True
+            try:
+                is_done = _compile(job.command, job.plan, partial(self._goes_on, job))
+            except Exception:  # raised again by whoever tracks with that kernel
+                logger.exception("Compiling a kernel failed")
+            if is_done:
+                with self._lock:
+                    del self._jobs[job.command]
+                job.ended.set()
 
 
-def _compile(command: str, plan: Plan, ended: threading.Event) -> None:
-    try:
-        marker = _marker(command)
-        while _is_fresh(marker) and not cpu.is_on_disk(plan):
-            time.sleep(POLL_SECONDS)  # a program before this one, or beside it, has begun
-        if not cpu.is_on_disk(plan):
-            marker.touch()
-            _run(command + AND_REMOVE.format(marker=str(marker)))
-            marker.unlink(missing_ok=True)
-        cpu.make_ready(plan)  # loads it; where the process has failed it is compiled here
-    except Exception:  # raised again by whoever tracks with that kernel
-        logger.exception("Compiling a kernel failed")
-    finally:
-        with _lock:
-            _under_way.pop(command, None)
-        ended.set()
+_queue = _Queue()
+
+
+def _compile(command: str, plan: Plan, goes_on: Callable[[], bool]) -> bool:
+    """Compile and load a kernel; return False where another had to go first."""
+    marker = _marker(command)
+    while _is_fresh(marker) and not cpu.is_on_disk(plan):
+        if not goes_on():
+            return False
+        time.sleep(POLL_SECONDS)  # a program before this one, or beside it, has begun
+    if not cpu.is_on_disk(plan):
+        marker.touch()
+        problem = run_in_a_process(command + AND_REMOVE.format(marker=str(marker)), goes_on)
+        marker.unlink(missing_ok=True)
+        if problem == GIVEN_UP:
+            return False
+        if problem:
+            logger.warning(
+                "Compiling in a process of its own failed (%s): compiling here.", problem
+            )
+    cpu.make_ready(plan)  # loads it; where the process has failed it is compiled here
+    return True
 
 
 def _marker(command: str) -> Path:
@@ -136,10 +215,3 @@ def _is_fresh(marker: Path) -> bool:
         return time.time() - marker.stat().st_mtime < MARKED_SECONDS
     except FileNotFoundError:
         return False
-
-
-def _run(command: str) -> None:
-    """Run a command in a Python of its own, which goes on should this one end before it."""
-    problem = run_in_a_process(command)
-    if problem:
-        logger.warning("Compiling in a process of its own failed (%s): compiling here.", problem)

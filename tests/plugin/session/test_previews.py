@@ -262,7 +262,8 @@ def test_a_preview_that_waits_for_the_kernel_can_be_given_up(
 
         def wait(self, timeout: float | None = None) -> bool:
             self.n_waits += 1
-            assert timeout is not None and self.n_waits < 10, "nobody asks whether it is wanted"
+            assert timeout is not None
+            assert self.n_waits < 10, "nobody asks whether it is wanted"
             return super().wait(timeout)
 
     def begin(_plan: Any) -> threading.Event:

@@ -47,8 +47,8 @@ NOTICE_HELP = {
     AWAITING: "Seeds and parameters may be changed meanwhile. Cancel takes Run back.",
     PREPARING: "The engine is compiled on the first run on a machine, and read from a cache later.",
     WORKERLESS: "Workers may be waiting in the queue of a batch system. Cancel ends the run.",
-    QUEUED: "Other runs, or indexing and measuring of streamlines, take all threads. Cancel ends the "
-    "run.",
+    QUEUED: "Other runs, or indexing and measuring of streamlines, take all threads. Cancel ends "
+    "the run.",
     SLOWER: "The streamlines are the same. On the first run on a machine the engine is compiled, "
     "and read from a cache later.",
 }
@@ -142,7 +142,7 @@ class Results(QWidget):  # type: ignore[misc]
     def lasting(self) -> str:
         """The text without what is told for now."""
         if self._before is None:
-            return self.label.text()
+            return str(self.label.text())
         if self._before_of is not self.session.tractogram:  # a run failed of which some arrived
             return bundle_summary(self.session.bundle)
         return self._before
