@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from qtpy.QtWidgets import QApplication, QWidget
 
 from napari_tractography.fod import Fod
 from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.session.run_control import RunControl
 
 FEW = 40  # streamlines a seed
 CHUNK = 500  # streamlines, of a run made long
@@ -77,6 +79,27 @@ def lie_still(panel: QWidget) -> None:
         now = places()
         n_same = n_same + 1 if now == before else 0
         before = now
+
+
+class Log:
+    """What the control of runs tells, in order."""
+
+    def __init__(self, runs: RunControl) -> None:
+        self.events: list[str] = []
+        self.threads: set[int] = set()
+        for name in ("started", "advanced", "finished", "cancelled", "kept"):
+            getattr(runs, name).connect(self._noting(name))
+        runs.failed.connect(lambda message, preview: self._note(f"failed: {message}"))
+
+    def _noting(self, name: str) -> Callable[[Any], None]:
+        return lambda run: self._note(name)
+
+    def _note(self, text: str) -> None:
+        self.events.append(text)
+        self.threads.add(threading.get_ident())
+
+    def count(self, name: str) -> int:
+        return sum(event.startswith(name) for event in self.events)
 
 
 class Mouse:

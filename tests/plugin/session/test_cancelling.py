@@ -1,0 +1,154 @@
+"""Runs that are cancelled: what had come of them is kept, and nothing else changes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import MANY, WAIT_MS, Log, tracking_threads
+from qtpy.QtCore import QThreadPool
+
+from napari_tractography import Tractogram, track
+from napari_tractography.plugin.session import runs
+
+MIDDLE = np.zeros((1, 3))  # where the two bundles of the cross meet
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_cancel_keeps_what_has_arrived_and_nothing_follows(
+    open_model: Any, cross: Any, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(MIDDLE)
+    panel.set_parameters(n_per_seed=50 * MANY)
+    log = Log(panel.runs)
+    panel.run()
+    qtbot.waitUntil(lambda: log.count("advanced") >= 3, timeout=WAIT_MS)
+    advanced = log.count("advanced")
+    panel.runs.cancel()
+    assert log.events[-1] == "cancelled"  # at once
+    assert panel.runs.current is None
+    qtbot.waitUntil(lambda: log.count("kept") == 1, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: not tracking_threads() and not panel.runs.n_workers, timeout=WAIT_MS)
+    assert log.count("advanced") == advanced
+    assert log.count("finished") == 0
+    kept = session.tractogram
+    assert 0 < kept.n_seeds < 50 * MANY
+    assert session.streamlines_layer.tractogram is kept
+    whole = track(cross, panel.session.request().seeds()[: kept.n_seeds], session.parameters)
+    assert kept.digest() == whole.digest()  # nothing is missing in the middle
+
+
+def test_cancel_before_anything_arrived_keeps_the_result_before(
+    open_model: Any, cross: Any, settle: Any, monkeypatch: pytest.MonkeyPatch, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    before = session.tractogram
+    gate = threading.Event()
+
+    def slow(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
+        gate.wait(60)
+        yield from ()
+
+    monkeypatch.setattr(runs, "iter_chunks", slow)
+    panel.run()
+    panel.runs.cancel()
+    gate.set()
+    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    assert session.tractogram is before
+    assert session.streamlines_layer.tractogram is before
+
+
+def test_a_run_that_only_waited_leaves_the_result_before(
+    open_model: Any, cross: Any, settle: Any, monkeypatch: pytest.MonkeyPatch, qtbot: Any
+) -> None:
+    """For workers of a cluster or for the engine: chunks without seeds come meanwhile."""
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    before, log = session.tractogram, Log(panel.runs)
+    came = threading.Event()
+
+    def waiting(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
+        for _ in range(60_000):
+            yield Tractogram.empty()
+            came.set()
+            time.sleep(0.01)
+
+    monkeypatch.setattr(runs, "iter_chunks", waiting)
+    monkeypatch.setattr(runs, "REDRAW_SECONDS", 0.0)
+    panel.run()
+    qtbot.waitUntil(came.is_set, timeout=WAIT_MS)
+    qtbot.wait(50)
+    assert len(session.streamlines_layer.tractogram) == len(before)
+    panel.cancel_button.click()
+    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    assert log.events == ["started", "cancelled"]
+    assert session.tractogram is before
+    assert session.streamlines_layer.tractogram is before
+
+
+def test_a_run_that_was_cancelled_before_it_had_a_thread_does_nothing(
+    open_model: Any, cross: Any, monkeypatch: pytest.MonkeyPatch, qtbot: Any
+) -> None:
+    """Nor does the end of the window wait for it."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    begun: list[Any] = []
+    monkeypatch.setattr(runs, "iter_chunks", lambda *args, **kwargs: begun.append(args))
+    pool, gate = QThreadPool.globalInstance(), threading.Event()
+    assert pool.waitForDone(WAIT_MS)
+    for _ in range(pool.maxThreadCount()):
+        pool.start(lambda: gate.wait(60))
+    try:
+        run = panel.runs.start()
+        monkeypatch.setattr(run.ended, "wait", lambda timeout: begun.append(timeout))
+        panel.runs.close()
+    finally:
+        gate.set()
+    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    assert run.ended.is_set()
+    assert begun == []
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_what_is_kept_of_a_cancelled_run_comes_in_place_of_nothing_newer(
+    open_model: Any, cross: Any, monkeypatch: pytest.MonkeyPatch, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(MIDDLE)
+    panel.set_parameters(n_per_seed=MANY)
+    log = Log(panel.runs)
+    gate, track_slowly = threading.Event(), runs.iter_chunks
+
+    def ends_late(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
+        try:
+            yield from track_slowly(*args, **kwargs)
+        finally:
+            gate.wait(60)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "iter_chunks", ends_late)
+        panel.run()
+        qtbot.waitUntil(lambda: log.count("advanced") >= 1, timeout=WAIT_MS)
+    panel.runs.cancel()
+    panel.set_parameters(n_per_seed=25)
+    panel.run()
+    qtbot.waitUntil(lambda: log.count("finished") == 1, timeout=WAIT_MS)
+    gate.set()
+    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    assert log.count("kept") == 0
+    assert session.tractogram.n_seeds == 25
+    assert not panel.runs.is_busy
