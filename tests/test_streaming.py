@@ -20,10 +20,12 @@ from napari_tractography.errors import (
     FileError,
     InvalidParameterError,
     InvalidSeedsError,
+    InvalidTractogramError,
     UnfinishedError,
 )
 from napari_tractography.files.formats import trx as trx_module
 from napari_tractography.files.formats import trx_stream
+from napari_tractography.files.tractograms import open_stream
 from napari_tractography.grid import Grid
 from napari_tractography.stop import StopReason
 from napari_tractography.streaming import SavedTractogram, compressed, save_chunks
@@ -196,6 +198,28 @@ def test_no_streamlines_are_no_file(tmp_path):
     with pytest.raises(InvalidSeedsError, match=r"No streamlines.* Nothing was written\."):
         save_chunks([nt.Tractogram.empty()], tmp_path / "t.trx", reference=GRID)
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("weights_first", [True, False])
+@pytest.mark.parametrize("ending", [".trk", ".trx"])
+def test_chunks_with_other_columns_are_refused(tmp_path, chunks, ending, weights_first):
+    plain, weighted = chunks[0], chunks[0].with_weights(np.ones(len(chunks[0])))
+    mixed = [weighted, plain] if weights_first else [plain, weighted]
+    with pytest.raises(InvalidTractogramError, match=r"columns .*weights.*give all of them"):
+        save_chunks(mixed, tmp_path / f"t{ending}", reference=GRID)
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_where_no_streamlines_are_appended_the_file_is_whole(tmp_path, ending, chunks):
+    for name, parts in (("none", []), ("empty", chunks[1:2]), ("later", chunks[1:])):
+        path = tmp_path / f"{name}{ending}"
+        with open_stream(path, GRID) as append:
+            for part in parts:
+                append(part.arrays())
+        at_once = tmp_path / f"{name}-at-once{ending}"
+        nt.Tractogram.concatenate(parts).save(at_once, reference=GRID)
+        assert nt.load_tractogram(path).digest() == nt.load_tractogram(at_once).digest()
 
 
 def test_impossible_wishes_are_told_before_the_work(tmp_path):

@@ -134,6 +134,9 @@ def save_chunks(
         When a number is impossible, or the format has no such points.
     InvalidSeedsError
         When there is not one streamline; nothing is written.
+    InvalidTractogramError
+        When chunks differ in what they know of each streamline, such as weights, and the format
+        holds it: .trk and .trx; nothing is written.
     UnfinishedError
         When the run could not go on; says where its streamlines are.
     """

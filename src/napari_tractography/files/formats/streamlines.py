@@ -12,6 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import InvalidTractogramError
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamlineArrays:
@@ -65,11 +67,50 @@ class StreamlineArrays:
         return {name: c for name, c in named.items() if c is not None and self.n_streamlines}
 
 
+NO_STREAMLINES = StreamlineArrays(np.empty((0, 3), np.float32), np.zeros(1, np.int64))
+
+
 class StreamlineStream(Protocol):
     """A file that streamlines are appended to; left by ``with``, it is complete."""
 
     def append(self, streamlines: StreamlineArrays) -> None:
-        """Write streamlines; all calls give the same columns."""
+        """Write streamlines.
+
+        Raises
+        ------
+        InvalidTractogramError
+            When the file holds columns, and these have others than those before them.
+        """
+
+
+class SameColumns:
+    """The columns of a file that is appended to: those of the streamlines that came first."""
+
+    def __init__(self) -> None:
+        self._names: list[str] | None = None
+
+    def check(self, streamlines: StreamlineArrays) -> None:
+        """Hold further streamlines to them.
+
+        Raises
+        ------
+        InvalidTractogramError
+            When there are others.
+        """
+        if not streamlines.n_streamlines:  # which has no columns, and adds none
+            return
+        names = sorted(streamlines.columns())
+        if self._names is None:
+            self._names = names
+        if names != self._names:
+            raise InvalidTractogramError(
+                f"Streamlines with the columns {_listed(names)} cannot follow those with "
+                f"{_listed(self._names)} in one file; give all of them the same columns."
+            )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
 
 
 def joined(parts: Sequence[StreamlineArrays]) -> StreamlineArrays:

@@ -14,9 +14,8 @@ from nibabel.streamlines import TckFile
 
 from ...grid import Grid
 from .sequences import arrays_of, nibabel_tractogram
-from .streamlines import StreamlineArrays
+from .streamlines import NO_STREAMLINES, StreamlineArrays
 
-NO_STREAMLINES = StreamlineArrays(np.empty((0, 3), np.float32), np.zeros(1, np.int64))
 END = TckFile.EOF_DELIMITER.tobytes()
 COUNT = b"count: "  # in the header, before ten digits
 

@@ -17,7 +17,7 @@ from nibabel.streamlines.trk import header_2_dtype
 from ...errors import FileError
 from ...grid import Grid
 from .sequences import LARGEST_WHOLE, arrays_of, image_size, nibabel_tractogram
-from .streamlines import StreamlineArrays
+from .streamlines import NO_STREAMLINES, SameColumns, StreamlineArrays
 
 HEADER_BYTES = header_2_dtype.itemsize
 COUNT_AT = header_2_dtype.fields[Field.NB_STREAMLINES][1]  # bytes
@@ -54,9 +54,13 @@ class _TrkStream:
 
     def __init__(self, file: BinaryIO, grid: Grid | None) -> None:
         self._file, self._grid = file, grid
+        self._columns = SameColumns()
         self._n = 0
 
     def append(self, streamlines: StreamlineArrays) -> None:
+        if not streamlines.n_streamlines:  # whose header would name no columns
+            return
+        self._columns.check(streamlines)
         part = io.BytesIO()
         _trk(streamlines, self._grid, always_split=True).save(part)
         part.seek(HEADER_BYTES if self._n else 0)
@@ -64,6 +68,8 @@ class _TrkStream:
         self._n += streamlines.n_streamlines
 
     def finish(self) -> None:
+        if not self._n:
+            _trk(NO_STREAMLINES, self._grid).save(self._file)
         self._file.seek(COUNT_AT)
         self._file.write(np.int32(self._n).astype("<i4").tobytes())
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ...grid import Grid
 from .sequences import image_size
-from .streamlines import StreamlineArrays
+from .streamlines import SameColumns, StreamlineArrays
 
 ALIGNMENT = 64  # bytes, of each array in the archive
 LOCAL_HEADER = 30  # bytes of a zip entry before its name
@@ -59,9 +59,11 @@ class _TrxStream:
         self._dtype = dtype
         self._arrays: dict[str, IO[bytes]] = {}  # by name in the archive
         self._counts = self._temporary()  # points of each streamline, int64
+        self._columns = SameColumns()
         self._n_points = self._n_streamlines = 0
 
     def append(self, streamlines: StreamlineArrays) -> None:
+        self._columns.check(streamlines)
         points = streamlines.points.astype(np.dtype(self._dtype).newbyteorder("<"), copy=False)
         self._add(f"positions.3.{self._dtype}", points)
         self._counts.write(np.diff(streamlines.offsets).astype(np.int64).data)
