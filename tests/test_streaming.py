@@ -107,6 +107,12 @@ def test_what_is_known_of_the_file_is_known_of_the_tractogram(tmp_path, chunks, 
     np.testing.assert_array_equal(saved.lengths_mm, whole.lengths_mm)
 
 
+def test_the_file_may_lie_in_the_home_folder(tmp_path, chunks, monkeypatch):
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    assert save_chunks(chunks, "~/t.tck").path == tmp_path / "t.tck"
+
+
 def test_half_the_digits_are_half_the_bytes(tmp_path, chunks, whole):
     saved = save_chunks(iter(chunks), tmp_path / "t.trx", reference=GRID, dtype="float16")
     assert saved.digest() == whole.digest()  # of what was tracked

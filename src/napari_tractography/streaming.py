@@ -140,7 +140,7 @@ def save_chunks(
     UnfinishedError
         When the run could not go on; says where its streamlines are.
     """
-    target = Path(path)
+    target = Path(path).expanduser()
     ending = ending_of(target, FORMATS, "a tractogram")
     check_points(dtype, ending, tolerance_mm)
     grid = reference.grid if isinstance(reference, Fod) else reference

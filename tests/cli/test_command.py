@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -17,12 +18,18 @@ import pytest
 import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.cli.command import make_parser
+from napari_tractography.cli.flags import expanded
 
 PROGRAM = Path(sys.executable).with_name("napari-tractography")
 COMMANDS = (
     "track", "info", "select", "measure", "profile", "density", "visitation", "connectome",
     "coherence", "replay", "bench", "demo",
 )  # fmt: skip
+# What stands for a path in the help.
+PATHS = {
+    "FILE", "FOD", "FOLDER", "IMAGE", "LABELS", "OUT", "PROJECT", "RECIPE", "REGION", "SCALAR",
+    "TCK", "5TT",
+}  # fmt: skip
 LONG = 300 * "a"
 RUN = ("--n-seeds", "50", "--n-directions", "256", "--step", "1", "--quiet")
 
@@ -55,6 +62,17 @@ def test_help_loads_nothing_heavy() -> None:
     loaded = {name.partition(".")[0] for name in found}
     assert "napari_tractography" in loaded
     assert loaded.isdisjoint({"cupy", "dipy", "napari", "nibabel", "numba", "numpy", "qtpy"})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_path_may_begin_with_the_home_folder(command: str) -> None:
+    (parsers,) = [
+        action for action in make_parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    ]  # fmt: skip
+    for action in parsers.choices[command]._actions:
+        names_a_path = PATHS & set(re.split(r"\W", str(action.metavar)))
+        assert (action.type is expanded) == bool(names_a_path), action.dest
 
 
 # ------------------------------------------------------------------------------------- wrong input

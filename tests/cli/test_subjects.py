@@ -110,6 +110,22 @@ def test_bundles_of_a_project_go_to_a_folder_of_each(subjects: Path) -> None:
     ]
 
 
+def test_subjects_of_the_home_folder_are_found_and_kept(
+    subjects: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(subjects))
+    words = ["replay", "b.json", "-o", "~/{subject}/b.tck", "--table=~/t.csv", "--quiet"]
+    for number in (1, 2):
+        fod = f"~/sub-{number}*/wmfod.nii.gz"
+        assert main([*words, "--fod", fod, "--scalar", "~/{subject}/fa.nii.gz"]) == 0
+    assert [(row["subject"], row["file"]) for row in rows("t.csv")] == [
+        (name, str(subjects / name / "b.tck")) for name in ("sub-1", "sub-2")
+    ]
+    assert len(nt.load_tractogram("sub-2/b.tck")) > 0
+    assert not Path("~").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -107,11 +107,19 @@ def test_recipe_can_be_left_out(folder: Path, track: Track) -> None:
     assert not Path("b.json").exists()
 
 
+@pytest.mark.parametrize("out", ["b.tck", "~/b.tck"])
 def test_another_json_beside_the_output_is_not_overwritten(
-    folder: Path, track: Track, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    track: Track,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    out: str,
 ) -> None:
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(folder))
     Path("b.json").write_text("{}")
-    assert track() == 2
+    assert track(f"--out={out}") == 2
+    assert Path("b.json").read_text() == "{}"
     assert "b.json exists and is no recipe" in capsys.readouterr().err
     assert Path("b.json").read_text() == "{}"
     assert not Path("b.tck").exists()

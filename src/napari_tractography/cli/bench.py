@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from ..errors import InvalidParameterError
-from .flags import add_reading
+from .flags import add_reading, expanded
 
 BAR_CELLS = 30
 POSITIVE = ("threads", "repeats", "seconds")  # flags
@@ -19,8 +19,12 @@ def add_bench(commands: Any) -> None:
     parser = commands.add_parser(
         "bench", help="measure the speed on this machine, beside other programs'"
     )
-    parser.add_argument("--fod", metavar="FOD", help="track in this FOD instead of a phantom")
-    parser.add_argument("--mask", metavar="IMAGE", help="where to track; by default all of the FOD")
+    parser.add_argument(
+        "--fod", type=expanded, metavar="FOD", help="track in this FOD instead of a phantom"
+    )
+    parser.add_argument(
+        "--mask", type=expanded, metavar="IMAGE", help="where to track; by default all of the FOD"
+    )
     add_reading(parser)
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="(default 2)")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="(default 5)")

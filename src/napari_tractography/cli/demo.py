@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MissingPackageError
+from .flags import expanded
 
 
 def add_demo(commands: Any) -> None:
@@ -16,9 +17,12 @@ def add_demo(commands: Any) -> None:
         help="open napari with the plugin and streamlines on a phantom",
         description="Open napari with the plugin and streamlines on a phantom.",
     )
-    parser.add_argument("--fod", metavar="FOD", help="use this FOD volume instead of the phantom")
+    parser.add_argument(
+        "--fod", type=expanded, metavar="FOD", help="use this FOD volume instead of the phantom"
+    )
     parser.add_argument(
         "--output",
+        type=expanded,
         metavar="FOLDER",
         help="write demo.png and demo.trk there and end, instead of staying open",
     )

@@ -42,6 +42,11 @@ REGION_FLAGS = {
 EXECUTION_FLAGS = {"n_threads": "--threads", "memory_limit": "--memory-limit"}
 
 
+def expanded(text: str) -> str:
+    """Return a path that was given, with ~ as the shell expands it: in --out=~/x it does not."""
+    return os.path.expanduser(text)
+
+
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Add how to read an FOD volume."""
     parser.add_argument(
@@ -71,7 +76,10 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 def add_fod(parser: argparse.ArgumentParser) -> None:
     """Add the FOD and how to read it."""
     parser.add_argument(
-        "fod", metavar="FOD", help="FOD, peaks or tensors: .nii, .nii.gz, .mif, .mif.gz or .pam5"
+        "fod",
+        type=expanded,
+        metavar="FOD",
+        help="FOD, peaks or tensors: .nii, .nii.gz, .mif, .mif.gz or .pam5",
     )
     add_reading(parser)
 
@@ -94,6 +102,7 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cluster-folder",
+        type=expanded,
         metavar="FOLDER",
         help="that this machine and all workers of --cluster see under one path: the FOD and the "
         "streamlines go through it and are not sent",
@@ -203,7 +212,9 @@ def add_regions(parser: argparse.ArgumentParser, roles: Mapping[str, str]) -> No
         "sphere x,y,z,r [mm]",
     )
     for role, text in roles.items():
-        regions.add_argument(f"--{role}", metavar="REGION", action="append", default=[], help=text)
+        regions.add_argument(
+            f"--{role}", type=expanded, metavar="REGION", action="append", default=[], help=text
+        )
     regions.add_argument(
         "--include-rule",
         default="all",

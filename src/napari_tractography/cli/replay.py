@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError, InvalidSeedsError, TractographyError
-from .flags import add_execution, execution_of
+from .flags import add_execution, execution_of, expanded
 from .progress import print_result, track_with_progress
 from .subjects import SUBJECT, TABLE, fod_source, is_pattern, replay_subjects
 
@@ -34,12 +34,14 @@ def add_replay(commands: Any) -> None:
     )
     parser.add_argument(
         "recipe",
+        type=expanded,
         metavar="RECIPE|PROJECT",
         help=".json, as `track` writes it, or .tracts.json, as a project is saved",
     )
     parser.add_argument(
         "-o",
         "--out",
+        type=expanded,
         metavar="OUT",
         help="of a recipe: tractogram to write: .trk, .tck, .trx or .vtk; of a project: folder for "
         "a tractogram of each bundle",
@@ -53,6 +55,7 @@ def add_replay(commands: Any) -> None:
     )
     parser.add_argument(
         "--fod",
+        type=expanded,
         metavar="FOD",
         help="track in this FOD instead, such as another subject's in the same space; results are "
         "then not compared, and edits by streamline number left out. A pattern in quotes, such as "
@@ -61,6 +64,7 @@ def add_replay(commands: Any) -> None:
     )
     parser.add_argument(
         "--table",
+        type=expanded,
         default=TABLE,
         metavar="OUT.csv",
         help="of many subjects: a row for each bundle, with count, lengths and volume; also tells "
@@ -68,6 +72,7 @@ def add_replay(commands: Any) -> None:
     )
     parser.add_argument(
         "--scalar",
+        type=expanded,
         action="append",
         default=[],
         metavar="IMAGE",

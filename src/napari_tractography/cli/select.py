@@ -7,7 +7,14 @@ import math
 from typing import Any
 
 from ..errors import InvalidParameterError
-from .flags import TRACTOGRAM_HELP, WEIGHTS_HELP, add_regions, load_streamlines, region_sources
+from .flags import (
+    TRACTOGRAM_HELP,
+    WEIGHTS_HELP,
+    add_regions,
+    expanded,
+    load_streamlines,
+    region_sources,
+)
 
 ROLES = {
     "include": "streamlines that pass here; may be repeated",
@@ -24,21 +31,32 @@ def add_select(commands: Any) -> None:
         description="Take the streamlines of a file that pass regions, without tracking again. "
         "Regions act on the whole path: a segment between two points cannot slip through a sphere.",
     )
-    parser.add_argument("tractogram", metavar="TCK", help=TRACTOGRAM_HELP)
+    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=TRACTOGRAM_HELP)
     parser.add_argument(
-        "-o", "--out", required=True, metavar="OUT", help="tractogram to write, as TCK"
+        "-o",
+        "--out",
+        required=True,
+        type=expanded,
+        metavar="OUT",
+        help="tractogram to write, as TCK",
     )
     parser.add_argument(
-        "--reference", metavar="IMAGE", help="image that they belong to; a .trk OUT needs it"
+        "--reference",
+        type=expanded,
+        metavar="IMAGE",
+        help="image that they belong to; a .trk OUT needs it",
     )
     add_regions(parser, ROLES)
     limits = parser.add_argument_group("limits", "which count themselves")
     limits.add_argument("--min-length", type=float, default=0.0, metavar="MM", help="[mm]")
     limits.add_argument("--max-length", type=float, default=math.inf, metavar="MM", help="[mm]")
     limits.add_argument("--min-weight", type=float, metavar="X", help="of --weights")
-    parser.add_argument("--weights", metavar="FILE|NAME", help=WEIGHTS_HELP)
+    parser.add_argument("--weights", type=expanded, metavar="FILE|NAME", help=WEIGHTS_HELP)
     parser.add_argument(
-        "--out-weights", metavar="OUT.txt", help="weights of the streamlines taken, to write"
+        "--out-weights",
+        type=expanded,
+        metavar="OUT.txt",
+        help="weights of the streamlines taken, to write",
     )
     parser.set_defaults(run=run)
 

@@ -21,6 +21,7 @@ from .flags import (
     add_fod,
     add_regions,
     execution_of,
+    expanded,
     region_source,
     region_sources,
     sphere_numbers,
@@ -46,6 +47,7 @@ def add_track(commands: Any) -> None:
         "-o",
         "--out",
         required=True,
+        type=expanded,
         dest="out",
         metavar="OUT",
         help="tractogram to write: .trk, .tck, .trx or .vtk",
@@ -64,9 +66,12 @@ def add_track(commands: Any) -> None:
         help="leave out points within this distance of the line between those that stay",
     )
     parser.add_argument("--no-recipe", action="store_true", help="write no recipe beside OUT")
-    parser.add_argument("--mask", metavar="IMAGE", help="stay where this image is not zero")
+    parser.add_argument(
+        "--mask", type=expanded, metavar="IMAGE", help="stay where this image is not zero"
+    )
     parser.add_argument(
         "--tissues",
+        type=expanded,
         metavar="5TT",
         help="tissue image: five volumes as 5ttgen writes them, or FreeSurfer's labels; "
         "streamlines then end in grey matter, and those that cannot are discarded",
@@ -82,7 +87,9 @@ def add_track(commands: Any) -> None:
 
 def _add_seeds(parser: argparse.ArgumentParser) -> None:
     seeds = parser.add_mutually_exclusive_group()
-    seeds.add_argument("--seed-mask", metavar="IMAGE", help="seed where this image is not zero")
+    seeds.add_argument(
+        "--seed-mask", type=expanded, metavar="IMAGE", help="seed where this image is not zero"
+    )
     seeds.add_argument(
         "--seed-sphere",
         metavar="x,y,z,r[,n]",
@@ -100,6 +107,7 @@ def _add_seeds(parser: argparse.ArgumentParser) -> None:
     )
     seeds.add_argument(
         "--between",
+        type=expanded,
         metavar="REGION",
         action="append",
         help="given twice: seed in each of two regions, for streamlines that end in the other, as "

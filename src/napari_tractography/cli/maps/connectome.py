@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..flags import TRACTOGRAM_HELP, WEIGHTS_HELP, load_streamlines
+from ..flags import TRACTOGRAM_HELP, WEIGHTS_HELP, expanded, load_streamlines
 
 
 def add_connectome(commands: Any) -> None:
@@ -15,10 +15,16 @@ def add_connectome(commands: Any) -> None:
         help="count the streamlines between each pair of labels",
         description="Count the streamlines between each pair of labels, by their two ends.",
     )
-    parser.add_argument("tractogram", metavar="TCK", help=TRACTOGRAM_HELP)
-    parser.add_argument("labels", metavar="LABELS", help="image of whole numbers, 0 for no label")
-    parser.add_argument("-o", "--out", required=True, metavar="OUT.csv", help="counts to write")
-    parser.add_argument("--lengths", metavar="OUT.csv", help="also write mean lengths [mm]")
+    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=TRACTOGRAM_HELP)
+    parser.add_argument(
+        "labels", type=expanded, metavar="LABELS", help="image of whole numbers, 0 for no label"
+    )
+    parser.add_argument(
+        "-o", "--out", type=expanded, required=True, metavar="OUT.csv", help="counts to write"
+    )
+    parser.add_argument(
+        "--lengths", type=expanded, metavar="OUT.csv", help="also write mean lengths [mm]"
+    )
     parser.add_argument(
         "--radius",
         type=float,
@@ -33,10 +39,16 @@ def add_connectome(commands: Any) -> None:
         help="rows are first points, columns last points; symmetric otherwise",
     )
     parser.add_argument(
-        "--weights", metavar="FILE|NAME", help=f"{WEIGHTS_HELP}; counts are sums of weights"
+        "--weights",
+        type=expanded,
+        metavar="FILE|NAME",
+        help=f"{WEIGHTS_HELP}; counts are sums of weights",
     )
     parser.add_argument(
-        "--plot", metavar="OUT", help="also draw the counts as a matrix: .png, .svg or .pdf"
+        "--plot",
+        type=expanded,
+        metavar="OUT",
+        help="also draw the counts as a matrix: .png, .svg or .pdf",
     )
     parser.set_defaults(run=run)
 

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from ...errors import InvalidParameterError
-from ..flags import TRACTOGRAM_HELP, WEIGHTS_HELP, load_streamlines
+from ..flags import TRACTOGRAM_HELP, WEIGHTS_HELP, expanded, load_streamlines
 
 
 def add_density(commands: Any) -> None:
@@ -17,10 +17,16 @@ def add_density(commands: Any) -> None:
         description="Count the streamlines that pass each voxel, each once in every voxel that it "
         "enters. Segments are followed exactly.",
     )
-    parser.add_argument("tractogram", metavar="TCK", help=TRACTOGRAM_HELP)
-    parser.add_argument("-o", "--out", required=True, metavar="OUT", help=".nii or .nii.gz")
+    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=TRACTOGRAM_HELP)
     parser.add_argument(
-        "--template", required=True, metavar="IMAGE", help="image whose grid the map shall have"
+        "-o", "--out", type=expanded, required=True, metavar="OUT", help=".nii or .nii.gz"
+    )
+    parser.add_argument(
+        "--template",
+        type=expanded,
+        required=True,
+        metavar="IMAGE",
+        help="image whose grid the map shall have",
     )
     parser.add_argument(
         "--ends-only",
@@ -28,7 +34,10 @@ def add_density(commands: Any) -> None:
         help="count first and last points only; for tractograms of endpoints",
     )
     parser.add_argument(
-        "--weights", metavar="FILE|NAME", help=f"{WEIGHTS_HELP}; the map is a sum of weights"
+        "--weights",
+        type=expanded,
+        metavar="FILE|NAME",
+        help=f"{WEIGHTS_HELP}; the map is a sum of weights",
     )
     parser.add_argument(
         "--at-least",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..flags import TRACTOGRAM_HELP, names_of
+from ..flags import TRACTOGRAM_HELP, expanded, names_of
 
 
 def add_measure(commands: Any) -> None:
@@ -17,9 +17,12 @@ def add_measure(commands: Any) -> None:
         "their lengths, volume and surface of the voxels that they pass, mean and standard "
         "deviation over streamlines of the mean along each of scalar maps.",
     )
-    parser.add_argument("tractograms", nargs="+", metavar="TCK", help=TRACTOGRAM_HELP)
+    parser.add_argument(
+        "tractograms", type=expanded, nargs="+", metavar="TCK", help=TRACTOGRAM_HELP
+    )
     parser.add_argument(
         "--scalar",
+        type=expanded,
         action="append",
         default=[],
         metavar="IMAGE",
@@ -27,13 +30,17 @@ def add_measure(commands: Any) -> None:
     )
     parser.add_argument(
         "--template",
+        type=expanded,
         metavar="IMAGE",
         help="image whose voxels make volume and surface (default the first scalar map, and "
         "without one voxels of 1 mm)",
     )
-    parser.add_argument("-o", "--out", metavar="OUT.csv", help="table to write; it is printed, too")
+    parser.add_argument(
+        "-o", "--out", type=expanded, metavar="OUT.csv", help="table to write; it is printed, too"
+    )
     parser.add_argument(
         "--asymmetry",
+        type=expanded,
         metavar="OUT.csv",
         help="also write (L - R) / (L + R) of every number, of files whose names differ in left "
         "and right alone",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..flags import TRACTOGRAM_HELP, names_of
+from ..flags import TRACTOGRAM_HELP, expanded, names_of
 
 
 def add_profile(commands: Any) -> None:
@@ -16,9 +16,15 @@ def add_profile(commands: Any) -> None:
         description="Average a scalar map along bundles: streamlines are oriented alike by their "
         "centroid, resampled to as many points each, and averaged point by point.",
     )
-    parser.add_argument("tractograms", nargs="+", metavar="TCK", help=TRACTOGRAM_HELP)
-    parser.add_argument("scalar", metavar="SCALAR", help="scalar map such as FA, on any grid")
-    parser.add_argument("-o", "--out", required=True, metavar="OUT.csv", help="table to write")
+    parser.add_argument(
+        "tractograms", type=expanded, nargs="+", metavar="TCK", help=TRACTOGRAM_HELP
+    )
+    parser.add_argument(
+        "scalar", type=expanded, metavar="SCALAR", help="scalar map such as FA, on any grid"
+    )
+    parser.add_argument(
+        "-o", "--out", type=expanded, required=True, metavar="OUT.csv", help="table to write"
+    )
     parser.add_argument(
         "-n", "--n", type=int, default=100, metavar="N", help="how many places (default 100)"
     )
@@ -29,7 +35,10 @@ def add_profile(commands: Any) -> None:
         help="whether streamlines count less the farther they lie from the others (default equal)",
     )
     parser.add_argument(
-        "--plot", metavar="OUT", help="also draw all bundles in one plot: .png, .svg or .pdf"
+        "--plot",
+        type=expanded,
+        metavar="OUT",
+        help="also draw all bundles in one plot: .png, .svg or .pdf",
     )
     parser.set_defaults(run=run)
 

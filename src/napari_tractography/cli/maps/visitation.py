@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..flags import TRACTOGRAM_HELP
+from ..flags import TRACTOGRAM_HELP, expanded
 
 
 def add_visitation(commands: Any) -> None:
@@ -17,12 +17,20 @@ def add_visitation(commands: Any) -> None:
         "the streamlines of a file that do, with its Monte-Carlo standard error, "
         "sqrt(p (1 - p) / n): streamlines from independent seeds are independent trials.",
     )
-    parser.add_argument("tractogram", metavar="TCK", help=TRACTOGRAM_HELP)
-    parser.add_argument("-o", "--out", required=True, metavar="OUT", help=".nii or .nii.gz")
+    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=TRACTOGRAM_HELP)
     parser.add_argument(
-        "--template", required=True, metavar="IMAGE", help="image whose grid the map shall have"
+        "-o", "--out", type=expanded, required=True, metavar="OUT", help=".nii or .nii.gz"
     )
-    parser.add_argument("--error", metavar="OUT", help="also write the standard error")
+    parser.add_argument(
+        "--template",
+        type=expanded,
+        required=True,
+        metavar="IMAGE",
+        help="image whose grid the map shall have",
+    )
+    parser.add_argument(
+        "--error", type=expanded, metavar="OUT", help="also write the standard error"
+    )
     parser.add_argument(
         "--ends-only", action="store_true", help="first and last points only visit a voxel"
     )
