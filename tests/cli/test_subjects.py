@@ -9,12 +9,15 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
+import zarr
 
 import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.cli.subjects import is_pattern, subjects_of
 from napari_tractography.errors import FileError
+from napari_tractography.files.formats.image_files import open_image
 from napari_tractography.files.volumes import save_volume
+from napari_tractography.recipes.sources import FodSource, SeedSource
 
 Track = Callable[..., int]
 PATTERN = "sub-*/wmfod.nii.gz"
@@ -108,6 +111,31 @@ def test_bundles_of_a_project_go_to_a_folder_of_each(subjects: Path) -> None:
         "CST_left.trx",
         "CST_right.trx",
     ]
+
+
+def test_images_in_zarr_folders_are_those_of_many_subjects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    voxels = np.random.default_rng(0).random((24, 24, 24), np.float32)
+    for number in (1, 2):
+        Path(f"sub-{number}").mkdir()
+        stored = zarr.open(
+            f"sub-{number}/i.zarr", mode="w", shape=voxels.shape, chunks=(12, 12, 12), dtype="f4"
+        )
+        stored[:] = number * voxels
+    image = nt.Fod.from_image(open_image("sub-1/i.zarr"), np.eye(4), name="i")
+    sphere = SeedSource("sphere", 20, 0, (12.0, 12.0, 12.0), 3.0)
+    nt.Recipe(FodSource.of_image(image, "sub-1/i.zarr"), (sphere,)).save("r.json")
+    words = ["replay", "r.json", "-o", "{subject}/b.tck", "--fod", "sub-*/i.zarr"]
+    assert main(words) == 0
+    assert main(words) == 0
+    told = capsys.readouterr()
+    assert "0 bundles of 2 subjects made, 2 were there" in told.out
+    assert "is not the file of the recipe" not in told.err
+    alone = ["replay", "r.json", "--fod", "sub-2/i.zarr", "-o", "alone.tck", "--quiet"]
+    assert main(alone) == 0
+    assert rows()[1]["digest"] == nt.load_tractogram("alone.tck").digest()
 
 
 def test_subjects_of_the_home_folder_are_found_and_kept(

@@ -25,6 +25,7 @@ from .progress import track_with_progress
 if TYPE_CHECKING:
     from ..bundles import Bundle
     from ..maps.measures.bundles import BundleMeasures
+    from ..recipes.images import ImageReading
     from ..recipes.recipe import ReadFods, Recipe
     from ..recipes.sources import FodSource
     from ..tracking.inputs import Execution
@@ -198,16 +199,17 @@ def _made(
     from ..recipes.recipe import Recipe
 
     fods: ReadFods = {}  # so that the FOD is read once for all bundles, and only if it is needed
-    sha256 = ""
+    hashes: dict[ImageReading | None, str] = {}  # of the FOD, or of a part of an image, read once
     for bundle in bundles:
         if not isinstance(bundle.source, Recipe):
             continue
         out = Path(targets[bundle.name].replace(SUBJECT, subject.name))
         scalars = [Path(path.replace(SUBJECT, subject.name)) for path in options.scalar]
         try:
-            sha256 = sha256 or sha256_of(subject.fod)
             source = fod_source(subject.fod, bundle.source)
-            made = bundle.on_fod(dataclasses.replace(source, sha256=sha256))
+            if source.image not in hashes:
+                hashes[source.image] = source.sha256_now()
+            made = bundle.on_fod(dataclasses.replace(source, sha256=hashes[source.image]))
             assert isinstance(made.source, Recipe)
             inputs = inputs_sha256(made.source, scalars)
             if table.has(subject.name, bundle.name, inputs, out):
