@@ -80,6 +80,8 @@ def _request(bundles: BundleList, state: BundleState) -> tuple[Request | None, b
     That is what is set now; but of streamlines that were edited by hand what gave them.
     """
     wanted = bundles.wanted_of(state)
+    if state.arriving is not None:  # what is shown is a part of what comes, and not the result
+        return wanted or state.arriving.request, False
     result, layer = state.result_request, state.streamlines_layer
     if result is None or layer is None or not result.is_whole:
         return wanted, False

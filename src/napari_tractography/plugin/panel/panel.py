@@ -413,7 +413,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.save_button.refresh()
 
     def _on_failed(self, message: str, preview: bool) -> None:
-        self._rest()
+        if self.runs.current is None:  # else that run goes on
+            self._rest()
         self.results.tell_for_now(message)
         if not preview:  # while a seed is dragged one message is enough
             show_error(message)

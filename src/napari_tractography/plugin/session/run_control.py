@@ -17,7 +17,7 @@ from ...tractogram import Tractogram
 from ..layers.opening import FodOpening
 from ..streamlines.layer import Streamlines
 from .bundles import workers
-from .bundles.state import BundleState
+from .bundles.state import Arriving, BundleState
 from .previews import Pace
 from .runs import Failure, Finished, Run, work
 from .session import Session
@@ -123,17 +123,14 @@ class RunControl:
     def start(self, *, preview: bool = False) -> Run | None:
         """Start a run, in place of the one under way.
 
-        Returns None where `failed` says why not, and where the FOD is still being read: then the
-        run, but no preview, begins when it has been.
+        Returns None where `failed` says why not, and the one under way goes on; and where the FOD
+        is still being read: then the run, but no preview, begins when it has been.
         """
         if self.session.opening is not None:
             if not preview:
                 self._await_fod()
             return None
         self._settle.stop()
-        if self._is_of_another:
-            self.cancel()  # what has arrived is wanted: nobody tracks that bundle anew
-        self._abandon()
         self._is_full_due &= preview
         try:
             n_preview = self.pace.n_streamlines if preview else None
@@ -141,6 +138,9 @@ class RunControl:
         except TractographyError as error:
             self.failed.emit(str(error), preview)
             return None
+        if self._is_of_another:
+            self.cancel()  # what has arrived is wanted: nobody tracks that bundle anew
+        self._abandon()
         self._number += 1
         run = Run(self._number, request, self.session.bundle)
         run.drops_edits = self.session.has_edits
@@ -210,20 +210,22 @@ class RunControl:
             self.gave_up.emit(run)
 
     def _abandon(self) -> None:
-        if self.current is not None:
-            self.current.cancelled.set()
+        run = self.current
+        if run is not None:
+            run.cancelled.set()
             self.current = None
+            self.session.keep_arrived(run.bundle)
 
     # -- waiting for the FOD -------------------------------------------------------------------
 
     def _await_fod(self) -> None:
         """Let the run begin when the FOD has been read; say at once if it has no seeds."""
-        self.cancel()
         try:
             self.session.make_seeding()
         except TractographyError as error:
             self.failed.emit(str(error), False)
             return
+        self.cancel()
         self._await(self.session.opening)
 
     def _await(self, opening: FodOpening | None) -> None:
@@ -320,7 +322,7 @@ class RunControl:
         if self._ending is run:  # it failed after it was cancelled
             self._ending = None
         if self.current is run:  # it ended without a result
-            self.current = None
+            self._abandon()
             self.gave_up.emit(run)
             self._follow_preview()
 
@@ -375,7 +377,8 @@ class RunControl:
         goes_on = run.n_parts_shown > 0 and self._drawn == (run, layer)
         parts = run.parts[run.n_parts_shown :] if goes_on else run.parts
         arrived = Tractogram.concatenate(parts)
-        self.session.show_arriving(run.request, arrived, append=goes_on, bundle=run.bundle)
+        arriving = Arriving(run.request, run.report)
+        self.session.show_arriving(run.bundle, arriving, arrived, append=goes_on)
         self._drawn = run, layer
         run.note_redraw()
 

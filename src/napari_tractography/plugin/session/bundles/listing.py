@@ -121,6 +121,7 @@ class BundleList(Rows):
         """Return a copy of the active bundle that is not in the list yet."""
         self.leaving.emit(self.active)  # for its look
         session, bundle = self.session, self.active
+        session.keep_arrived(bundle)  # what is shown is copied
         made = BundleState(self.free_name(name), self.free_colour(), **self._settings())
         made.given, made.rule = given_of(session), session.regions.rule
         made.look, made.path, made.text = dict(bundle.look), bundle.path, bundle.text

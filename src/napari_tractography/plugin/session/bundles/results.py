@@ -16,7 +16,7 @@ from ...space.layer_list import insert_beside
 from ...streamlines.layer import Streamlines
 from ..requests import Request
 from ..seed_layer import SEEDS_KEY
-from .state import BUNDLE_KEY, BundleState, OfActive
+from .state import BUNDLE_KEY, Arriving, BundleState, OfActive
 
 FIRST_NAME = "Bundle 1"
 
@@ -61,24 +61,41 @@ class Results:
         return layer is not None and layer.editor.is_edited
 
     def show_arriving(
-        self, request: Request, part: Tractogram, *, append: bool, bundle: BundleState | None = None
+        self, bundle: BundleState, arriving: Arriving, part: Tractogram, *, append: bool
     ) -> None:
-        """Show what has arrived of a run: instead of what is shown, or behind it.
+        """Show what has arrived of a run; the result of the bundle stays what it was.
 
         Parameters
         ----------
-        bundle : BundleState, optional
-            By default the active one.
+        bundle : BundleState
+            Of the run.
+        arriving : Arriving
+            The run.
+        part : Tractogram
+            What has arrived, or what has since it was shown last.
+        append : bool
+            Whether it comes behind what is shown, not instead of it.
         """
-        bundle = self.bundle if bundle is None else bundle
         layer = self.ensure_streamlines_layer(bundle)
-        bundle.result_request = request  # first: colours by seed ask for it
+        bundle.arriving = arriving  # first: colours by seed ask for it
         with sliders_kept(self.viewer, layer):
             if append:
                 layer.append(part)
             else:
                 layer.tractogram = part
-        layer.reference = request.fod.grid
+        layer.reference = arriving.request.fod.grid
+
+    def keep_arrived(self, bundle: BundleState) -> None:
+        """Make what is shown of a run, if that is a part, the result: no more will come of it."""
+        arriving, layer = bundle.arriving, bundle.streamlines_layer
+        if arriving is None:
+            return
+        bundle.arriving = None
+        if layer is None:
+            return
+        _set_result(bundle, arriving.request, layer.tractogram)
+        bundle.report = arriving.report
+        self.result_changed.emit(bundle)
 
     def keep_result(
         self,
@@ -92,10 +109,9 @@ class Results:
         """Keep and show the result of a run that ended or was cancelled."""
         bundle = self.bundle if bundle is None else bundle
         layer = self.ensure_streamlines_layer(bundle)
-        bundle.tractogram, bundle.result_request = tractogram, request
-        bundle.result_grid = request.fod.grid
+        bundle.arriving = None
+        _set_result(bundle, request, tractogram)
         bundle.seconds, bundle.report = seconds, report
-        bundle.weights, bundle.min_weight = None, 0.0  # of other streamlines
         with sliders_kept(self.viewer, layer):
             layer.tractogram = tractogram
         layer.reference = bundle.result_grid
@@ -134,6 +150,7 @@ class Results:
         layer = bundle.streamlines_layer
         if layer is None:
             return
+        self.keep_arrived(bundle)  # else the edits would be those of another result
         bundle.tractogram = layer.tractogram
         if bundle.result_request is not None:
             bundle.result_grid = bundle.result_request.fod.grid
@@ -148,3 +165,9 @@ class Results:
         step_mm = self.result_request.parameters.step_mm
         steps = float(self.tractogram.lengths_mm.sum()) / step_mm
         return self.report.speed(steps, self.seconds)
+
+
+def _set_result(bundle: BundleState, request: Request, tractogram: Tractogram) -> None:
+    bundle.tractogram, bundle.result_request = tractogram, request
+    bundle.result_grid = request.fod.grid
+    bundle.weights, bundle.min_weight = None, 0.0  # of other streamlines

@@ -55,6 +55,21 @@ class Given:
     regions: tuple[Region, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Arriving:
+    """Of which run streamlines are on the way.
+
+    Attributes
+    ----------
+    request : Request
+    report : Report
+        What it is tracked on, as far as it is.
+    """
+
+    request: Request
+    report: Report
+
+
 @dataclass(slots=True, eq=False)
 class BundleState:
     """A bundle in the window.
@@ -70,13 +85,16 @@ class BundleState:
     tractogram : Tractogram or None
         The last result, complete or not, as it was edited by hand.
     result_request : Request or None
-        What gave the streamlines that are shown, before they were edited.
+        What gave :attr:`tractogram`, before it was edited.
     result_grid : Grid or None
         The grid of the FOD in which :attr:`tractogram` was tracked.
     seconds : float
         How long the last result took.
     report : Report
         What the last result was tracked on, and where the time went.
+    arriving : Arriving or None
+        The run whose beginning the layer shows in place of the last result; the result stays what
+        it was until that run ends, is given up, or what is shown of it is edited.
     text : str
         What the panel says of the result.
     look : dict
@@ -109,6 +127,7 @@ class BundleState:
     result_grid: Grid | None = None
     seconds: float = 0.0
     report: Report = field(default_factory=Report)
+    arriving: Arriving | None = None
     text: str = ""
     look: dict[str, Any] = field(default_factory=dict)
     seeds_layer: Points | None = None
