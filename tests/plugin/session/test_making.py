@@ -133,6 +133,34 @@ def test_an_index_shows_how_far_it_is_and_may_be_cancelled(
     assert layer.editor.base.has_index
 
 
+def test_while_an_index_is_made_no_move_looks_at_all_streamlines(
+    opened: Any, qtbot: Any, monkeypatch: Any
+) -> None:
+    """What is set meanwhile is followed once, when the index is there."""
+    prepare, released = filtering._prepare, threading.Event()
+    select, with_index = Tractogram.select_numbers, []
+
+    def held_up(whole: Tractogram, advance: Callable[[float], None]) -> None:
+        assert released.wait(60)
+        prepare(whole, advance)
+
+    def noted(self: Tractogram, **criteria: Any) -> Any:
+        with_index.append(self.has_index)
+        return select(self, **criteria)
+
+    monkeypatch.setattr(filtering, "_prepare", held_up)
+    monkeypatch.setattr(filtering, "INDEX_FROM", 4)
+    monkeypatch.setattr(Tractogram, "select_numbers", noted)
+    layer, regions = opened.session.streamlines_layer, opened.session.regions
+    entry = regions.add_made(Region.sphere((10, 2, 0), 1.2, "include"))
+    regions.set_radius(entry, 2.2)
+    regions.set_radius(entry, 0.5)
+    assert with_index == []
+    released.set()
+    qtbot.waitUntil(lambda: ys(layer) == [2], timeout=WAIT_MS)
+    assert with_index == [True]
+
+
 def test_bundles_without_streamlines_survive_a_second_panel(
     open_model: Any, cross: Any, settle: Any, qtbot: Any
 ) -> None:

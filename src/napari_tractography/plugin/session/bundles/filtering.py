@@ -68,7 +68,7 @@ class Filtering:
         criteria = self._weights(whole)
         if bundle.is_opened:
             criteria |= self._regions_and_lengths()
-            if criteria.get("regions") and len(whole) > INDEX_FROM and whole is not self._indexed:
+            if criteria.get("regions") and len(whole) > INDEX_FROM and not whole.has_index:
                 self._begin(whole)
                 return
         passing: NDArray[np.bool_] | None = None
