@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import zarr
 
 import napari_tractography as nt
 from napari_tractography.cli import main
-from napari_tractography.cli.subjects import is_pattern, subjects_of
+from napari_tractography.cli.subjects import is_pattern, scalar_names, subjects_of
 from napari_tractography.errors import FileError
 from napari_tractography.files.formats.image_files import open_image
 from napari_tractography.files.volumes import save_volume
@@ -138,6 +139,37 @@ def test_images_in_zarr_folders_are_those_of_many_subjects(
     assert rows()[1]["digest"] == nt.load_tractogram("alone.tck").digest()
 
 
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("{subject}/fa.nii.gz", "fa"),
+        ("fa/{subject}.nii.gz", "fa"),
+        ("{subject}/dwi/{subject}_FA.nii.gz", "FA"),
+        ("{subject}/dwi/FA-{subject}-mean.mif", "FA-mean"),
+        ("/data/md/{subject}/{subject}.nii.gz", "md"),
+        ("/{subject}/{subject}.nii.gz", "scalar"),
+        ("template/_FA.nii", "_FA"),
+    ],
+)
+def test_scalar_maps_have_one_name_in_all_subjects(pattern: str, name: str) -> None:
+    assert scalar_names([pattern]) == {name: pattern}
+
+
+def test_a_scalar_map_is_one_column_of_all_subjects(subjects: Path) -> None:
+    for folder in ("fa", "md"):
+        (subjects / folder).mkdir()
+        for number in (1, 2):
+            shutil.copy(f"sub-{number}/fa.nii.gz", f"{folder}/sub-{number}.nii.gz")
+    words = ["replay", "b.json", *OUT, "--quiet", "--scalar=fa/{subject}.nii.gz"]
+    assert main([*words, "--scalar=md/{subject}.nii.gz"]) == 0
+    for number, row in enumerate(rows(), 1):
+        means = {name: float(row[name]) for name in row if name.endswith("_mean")}
+        assert means == pytest.approx({"fa_mean": 0.1 * number, "md_mean": 0.1 * number}, rel=1e-3)
+    shutil.copy("sub-2/fa.nii.gz", "fa/sub-1.nii.gz")  # noticed, though md has a file of that name
+    assert main([*words, "--scalar=md/{subject}.nii.gz"]) == 0
+    assert float(rows()[0]["fa_mean"]) == pytest.approx(0.2, rel=1e-3)
+
+
 def test_subjects_of_the_home_folder_are_found_and_kept(
     subjects: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +192,9 @@ def test_subjects_of_the_home_folder_are_found_and_kept(
         pytest.param(["-o", "b.tck", "--fod", PATTERN], "the same for all subjects", id="out"),
         pytest.param(["-o", "{subject}.tck", "--fod", "x*"], "matches no file", id="no match"),
         pytest.param(["-o", "{subject}", "--fod", PATTERN], "does not end like", id="ending"),
+        pytest.param(
+            [*OUT, "--scalar", "a/fa.nii", "--scalar", "{subject}_fa.nii"], "both be fa", id="maps"
+        ),
         pytest.param([*OUT, "--table", "other.csv"], "is another table", id="table"),
     ],
 )

@@ -76,8 +76,9 @@ def add_replay(commands: Any) -> None:
         action="append",
         default=[],
         metavar="IMAGE",
-        help=f"of many subjects: scalar map for the table, such as '{SUBJECT}/fa.nii.gz'; may be "
-        "repeated",
+        help=f"of many subjects: scalar map for the table, such as '{SUBJECT}/fa.nii.gz'; named "
+        f"by its file without {SUBJECT}, or by its folder where no more is left of the name; may "
+        "be repeated",
     )
     add_execution(parser)
     parser.set_defaults(run=run)

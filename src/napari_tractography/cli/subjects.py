@@ -13,13 +13,14 @@ import glob
 import hashlib
 import json
 import logging
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import FileError, TractographyError
+from ..errors import FileError, InvalidParameterError, TractographyError
 from .progress import track_with_progress
 
 if TYPE_CHECKING:
@@ -81,6 +82,41 @@ def subjects_of(pattern: str) -> list[Subject]:
             f"--fod {pattern} matches more than one FOD of {sorted(twice)[0]}; make it narrower."
         )
     return found
+
+
+def scalar_names(patterns: Sequence[str]) -> dict[str, str]:
+    """Return scalar maps, with {subject} in their paths, by what they are called in the table.
+
+    That is the name of the file without {subject}, or of its folder where nothing is left.
+
+    Raises
+    ------
+    InvalidParameterError
+        When two have one name.
+    """
+    found: dict[str, str] = {}
+    for pattern in patterns:
+        name = _scalar_name(pattern)
+        if name in found:
+            raise InvalidParameterError(
+                f"--scalar {pattern} and --scalar {found[name]} would both be {name} in the "
+                "table; rename one of the files."
+            )
+        found[name] = pattern
+    return found
+
+
+def _scalar_name(pattern: str) -> str:
+    from ..maps.measures.scalars import name_of
+
+    folders = [part for part in Path(pattern).parent.parts if part != Path(pattern).anchor]
+    for part in (name_of(pattern), *reversed(folders)):
+        if SUBJECT not in part:
+            return part
+        name = re.sub(rf"[._-]*{re.escape(SUBJECT)}", "", part).strip("._-")
+        if name:
+            return name
+    return "scalar"
 
 
 class ResultsTable:
@@ -167,10 +203,11 @@ def replay_subjects(
         When some could not be made, after all others.
     """
     subjects = subjects_of(options.fod)
+    scalars = scalar_names(options.scalar)
     table = ResultsTable(Path(options.table))
     n_all, n_there, n_failed = 0, 0, 0
     for subject in subjects:
-        for bundle, outcome in _made(options, execution, bundles, targets, table, subject):
+        for bundle, outcome in _made(options, execution, bundles, targets, scalars, table, subject):
             n_all += 1
             n_there += outcome == "there"
             n_failed += outcome == "failed"
@@ -191,6 +228,7 @@ def _made(
     execution: Execution,
     bundles: Sequence[Bundle],
     targets: dict[str, str],
+    scalars: dict[str, str],
     table: ResultsTable,
     subject: Subject,
 ) -> Iterator[tuple[str, str]]:
@@ -204,19 +242,19 @@ def _made(
         if not isinstance(bundle.source, Recipe):
             continue
         out = Path(targets[bundle.name].replace(SUBJECT, subject.name))
-        scalars = [Path(path.replace(SUBJECT, subject.name)) for path in options.scalar]
+        maps = {name: Path(path.replace(SUBJECT, subject.name)) for name, path in scalars.items()}
         try:
             source = fod_source(subject.fod, bundle.source)
             if source.image not in hashes:
                 hashes[source.image] = source.sha256_now()
             made = bundle.on_fod(dataclasses.replace(source, sha256=hashes[source.image]))
             assert isinstance(made.source, Recipe)
-            inputs = inputs_sha256(made.source, scalars)
+            inputs = inputs_sha256(made.source, maps)
             if table.has(subject.name, bundle.name, inputs, out):
                 yield bundle.name, "there"
                 continue
             made.fods = fods
-            measures = _track_and_write(options, execution, made, out, scalars)
+            measures = _track_and_write(options, execution, made, out, maps)
         except TractographyError as error:
             print(f"{subject.name}: {bundle.name}: {error}", file=sys.stderr)
             yield bundle.name, "failed"
@@ -236,9 +274,10 @@ def _track_and_write(
     execution: Execution,
     bundle: Bundle,
     out: Path,
-    scalars: Sequence[Path],
+    maps: dict[str, Path],
 ) -> BundleMeasures:
     from ..maps.measures.bundles import measure
+    from ..maps.measures.scalars import ScalarMap
     from ..recipes.recipe import Recipe
     from ..tracking.report import Report
 
@@ -251,6 +290,7 @@ def _track_and_write(
         logger.warning("%s: %s", out, tracked.why_empty())
     bundle.adopt(tracked, report.backend)
     tractogram = bundle.tractogram()
+    scalars = [dataclasses.replace(ScalarMap.load(path), name=name) for name, path in maps.items()]
     measures = measure(tractogram, scalars, grid=inputs.fod, name=bundle.name)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -275,9 +315,10 @@ def fod_source(path: str | Path, recipe: Recipe) -> FodSource:
     )
 
 
-def inputs_sha256(recipe: Recipe, scalars: Sequence[Path]) -> str:
+def inputs_sha256(recipe: Recipe, maps: dict[str, Path]) -> str:
     """Return the SHA-256 of all that a row depends on, wherever the FOD lies."""
     from ..files.hashing import sha256_of
+    from ..maps.measures.scalars import name_of
     from ..recipes.codec import recipe_content
 
     bare = dataclasses.replace(
@@ -288,8 +329,11 @@ def inputs_sha256(recipe: Recipe, scalars: Sequence[Path]) -> str:
         device="",
         digest="",
     )
-    maps = {path.name: sha256_of(path) for path in scalars}
-    text = json.dumps([recipe_content(bare), maps], sort_keys=True)
+    # With the ending, as tables have it that were begun before maps had names of their own.
+    hashes = {
+        name + path.name.removeprefix(name_of(path)): sha256_of(path) for name, path in maps.items()
+    }
+    text = json.dumps([recipe_content(bare), hashes], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
