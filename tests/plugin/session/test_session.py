@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hands import LEFT_HANDED, OBLIQUE, fod_layer
 
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.plugin.export.projects import project_of
+from napari_tractography.regions import Region
 
 MIDDLE = np.zeros((1, 3))  # where the two bundles of the cross meet
 
@@ -88,3 +91,25 @@ def test_the_same_layer_is_filled_again(open_model: Any, cross: Any, settle: Any
     assert (layer.colour_by, layer.width) == ("length", 5)
     panel.viewer.add_layer(fod_layer(cross))  # and a volume that comes later changes nothing
     assert panel.session.streamlines_layer is layer
+
+
+@pytest.mark.parametrize("kind", ["sphere", "mask"])
+def test_the_name_of_a_region_is_saved_and_outdates_nothing(
+    open_model: Any, cross: Any, settle: Any, kind: str
+) -> None:
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(MIDDLE)
+    region = Region.sphere((0, 0, 0), 30.0, "include")
+    if kind == "mask":
+        region = Region.mask(np.ones(cross.grid.shape), cross.grid, "include")
+    entry = session.regions.add_made(region)
+    panel.run()
+    settle(panel)
+    entry.layer.name = "pons"
+    assert session.is_result_current
+    (saved,) = project_of(panel.bundles)[0].bundles.values()
+    assert saved.source.digest == session.tractogram.digest()
+    assert [region.name for region in saved.source.regions] == ["pons"]
+    session.regions.set_role(entry, "exclude")
+    assert not session.is_result_current

@@ -85,7 +85,9 @@ def _request(bundles: BundleList, state: BundleState) -> tuple[Request | None, b
     result, layer = state.result_request, state.streamlines_layer
     if result is None or layer is None or not result.is_whole:
         return wanted, False
-    if layer.editor.is_edited or wanted is None or result.gives_the_same_as(wanted):
+    if wanted is not None and result.gives_the_same_as(wanted):
+        return wanted, True  # which has the names of regions as they are now
+    if layer.editor.is_edited or wanted is None:
         return result, True
     return wanted, False
 

@@ -125,7 +125,7 @@ def _same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, Region) and one.voxels is not None and other.voxels is not None:
-        told = [(r.role, r.name, r.grid) for r in (one, other)]
+        told = [(r.role, r.grid) for r in (one, other)]
         return told[0] == told[1] and np.array_equal(one.voxels, other.voxels)
     if isinstance(one, np.ndarray):
         return np.array_equal(one, other)
@@ -135,5 +135,7 @@ def _same(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(_same, one, other))
     if is_dataclass(one):
         names = {field.name for field in fields(one)} - WITHOUT_EFFECT
+        if isinstance(one, Region):
+            names.remove("name")  # of its layer
         return all(_same(getattr(one, name), getattr(other, name)) for name in names)
     return bool(one == other)
