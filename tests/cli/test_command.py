@@ -170,6 +170,10 @@ WRONG = {
     "unknown rule": ([*SEEDED, "--include-rule", "some"], ["'some'", "ordered"]),
     "output without a folder": ([*SEEDED, "-o", "absent/x.tck"], ["absent", "does not exist"]),
     "output is a folder": ([*SEEDED, "-o", "folder.tck"], ["folder.tck is a folder"]),
+    "table is the current folder": (["measure", "a.tck", "-o", "."], [". is a folder"]),
+    "weights are the root folder": (
+        ["select", "a.tck", "-o", "s.tck", "--out-weights", "/"], ["/ is a folder"]
+    ),
     "output of unknown ending": ([*SEEDED, "-o", "out.png"], ["out.png", ".trk"]),
     "nothing found": ([*SEEDED, "--min-length", "1900"], ["No streamlines", "minimum length"]),
     "output with too long a name": ([*SEEDED, "-o", LONG + ".tck"], [LONG, "too long"]),

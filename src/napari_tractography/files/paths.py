@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
@@ -79,15 +78,11 @@ def check_writable(path: str | PathLike[str]) -> None:
     Raises
     ------
     FileError
-        When the folder is missing or cannot be written.
+        When it is a folder, its folder is missing or cannot be written, or its name is too long.
     """
-    wanted = Path(os.path.expanduser(path))
-    probe = wanted.with_name(f"{secrets.token_hex(4)}-{wanted.name}")
-    if os.path.isdir(wanted):
-        raise FileError(f"{wanted} is a folder; give the name of a file inside it.")
-    with written_whole(probe, called=wanted) as temporary:
-        temporary.touch()
-    probe.unlink()
+    with contextlib.suppress(GivenUpError), written_whole(path) as temporary:
+        temporary.touch()  # what a writer does first; it is deleted instead of put there
+        raise GivenUpError
 
 
 def check_apart(*paths: str | PathLike[str] | None) -> None:
@@ -111,8 +106,6 @@ def check_apart(*paths: str | PathLike[str] | None) -> None:
 def written_whole(
     path: str | PathLike[str],
     name_in_the_end: Callable[[str], str] = str,
-    *,
-    called: Path | None = None,
 ) -> Iterator[Path]:
     """Yield a temporary path to write to; put it where it shall be only when all is written.
 
@@ -127,8 +120,6 @@ def written_whole(
         Where the file shall be. A symbolic link is followed, not replaced.
     name_in_the_end : callable, optional
         Asked when all is written: another name in the same folder, where it shall not be this one.
-    called : Path, optional
-        What messages name instead.
 
     Yields
     ------
@@ -143,12 +134,11 @@ def written_whole(
         When it is no longer wanted, see :func:`dropped_after`.
     """
     wanted = Path(os.path.expanduser(path))
-    called = wanted if called is None else called
     try:
         target = wanted.resolve()
         is_folder, has_parent = target.is_dir(), target.parent.is_dir()
     except (OSError, ValueError, RuntimeError) as error:
-        raise FileError(f"{called} cannot be written ({error}); check the path.") from None
+        raise FileError(f"{wanted} cannot be written ({error}); check the path.") from None
     if is_folder:
         raise FileError(f"{wanted} is a folder; give the name of a file inside it.")
     if not has_parent:
@@ -169,7 +159,7 @@ def written_whole(
         if error.errno == errno.ENAMETOOLONG:
             remedy = "give a shorter name"
         raise FileError(
-            f"{called} cannot be written ({error.strerror or error}); {remedy}."
+            f"{wanted} cannot be written ({error.strerror or error}); {remedy}."
         ) from error
     finally:
         with contextlib.suppress(OSError):
