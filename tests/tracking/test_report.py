@@ -32,10 +32,13 @@ def test_the_speed_leaves_out_what_is_not_tracking():
     assert "inf" not in said(0.0, tracking=0.0)  # a clock that stood still
 
 
-def test_another_backend_begins_anew_but_for_the_tables():
-    report = Report("cuda:0", "many seeds", {"tables": 2.0, "upload": 1.0}, 10, 20)
-    report.begin("cpu", "cuda:0 failed")
-    assert report == Report("cpu", "cuda:0 failed", {"tables": 2.0})
+def test_seconds_add_up_until_another_run_begins():
+    report = Report("cuda:0", "many seeds", {"upload": 1.0}, 10, 20, n_seeds=5, n_streamlines=3)
+    report.add("upload", 0.5)
+    report.add("tables", 2.0)
+    assert report.seconds == {"upload": 1.5, "tables": 2.0}
+    report.clear()
+    assert report == Report("cuda:0", "many seeds")
 
 
 def along_x(shape, strength=1.0):

@@ -14,6 +14,7 @@ from napari_tractography.regions import Region
 from napari_tractography.seeds import Seeds
 from napari_tractography.stop import StopReason
 from napari_tractography.tracking import selecting
+from napari_tractography.tracking.cpu import run as cpu
 from napari_tractography.tracking.engine import iter_track, track, track_between
 from napari_tractography.tracking.report import Report
 from napari_tractography.tractogram import Tractogram
@@ -69,7 +70,29 @@ def test_chunks_come_while_it_goes_on_and_the_report_counts():
     assert len(chunks) > 4
     assert sum(len(chunk) for chunk in chunks) == report.n_streamlines == 300
     assert sum(chunk.n_seeds for chunk in chunks) == report.n_seeds
-    assert report.acceptance == 300 / report.n_seeds
+
+
+def test_the_time_of_tracking_is_that_of_all_rounds(monkeypatch):
+    ranges, track_range = [], cpu.track_range
+
+    def count(plan, first, last, *rest):
+        ranges.append(last - first)
+        return track_range(plan, first, last, *rest)[0], 0.5
+
+    monkeypatch.setattr(cpu, "track_range", count)
+    monkeypatch.setattr(selecting, "_next_round", lambda *_: 37)
+    report, one_thread = Report(), {"n_threads": 1, "backend": "cpu"}
+    list(iter_track(FOD, seeds(), LONG, select=200, report=report, **one_thread))
+    assert len(ranges) > 3
+    assert report.seconds["tracking"] == 0.5 * len(ranges)
+
+
+def test_a_report_that_is_filled_again_forgets_the_run_before():
+    report = Report()
+    for _ in range(2):
+        chunks = list(iter_track(FOD, seeds(40), LONG, backend="cpu", report=report))
+    assert report.n_seeds == sum(chunk.n_seeds for chunk in chunks) == 40
+    assert report.n_streamlines == sum(len(chunk) for chunk in chunks)
 
 
 def test_it_gives_up_with_a_sentence(caplog):

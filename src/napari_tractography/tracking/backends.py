@@ -104,6 +104,7 @@ def iter_chunks(
     n_threads = execution.n_workers
     if choice.gpus:
         report.begin(choice.name, choice.reason)
+        before = replace(report, seconds=dict(report.seconds))
         chunks = cuda.iter_chunks(plan, execution, gpus=choice.gpus, report=report)
         try:
             report.phase = PREPARING
@@ -117,6 +118,8 @@ def iter_chunks(
             if not choice.automatic:
                 raise failure.error from failure.error.__cause__
             logger.warning("%s Tracking on the CPU instead.", failure.error)
+            report.seconds, report.held_bytes = before.seconds, before.held_bytes
+            report.uploaded_bytes = before.uploaded_bytes
             choice = Choice(reason=str(failure.error))
     report.begin(choice.name, choice.reason)
     plan, first = plan.on_host(), 0
@@ -134,7 +137,7 @@ def iter_chunks(
     for _ in kernels.until_compiled(plan):
         yield Tractogram.empty()
     if cpu.make_ready(plan) or was_missing:
-        report.seconds["start"] = time.perf_counter() - begun
+        report.add("start", time.perf_counter() - begun)
     report.phase = ""
     chunks = cpu.iter_chunks(plan, execution, report=report, first=first)
     yield from measuring.measured(chunks, plan, report, gpus=(), n_threads=n_threads)

@@ -254,6 +254,7 @@ def iter_chunks(
     """Track streamlines, a chunk at a time; see :func:`iter_track`."""
     execution = execution or Execution()
     report = Report() if report is None else report
+    report.clear()
     runs = [given] if given.between is None else given.halves()
     parts = [_iter_one(run, execution, report) for run in runs]  # wrong input is told here
     return _counted(_one_after_the_other(parts), report)
@@ -287,7 +288,7 @@ def _iter_chunks(
     begun = time.perf_counter()
     plan = make_plan(given, on_gpu=backends.may_use_a_gpu(execution))
     plan = replace(plan, first_stream=first_stream)
-    report.seconds["tables"] = time.perf_counter() - begun
+    report.add("tables", time.perf_counter() - begun)
     choice = backends.choose(plan, execution)
     return backends.iter_chunks(choice, plan, execution, report=report)
 
@@ -296,7 +297,6 @@ def _counted(
     chunks: Generator[Tractogram, None, None], report: Report
 ) -> Generator[Tractogram, None, None]:
     """Pass chunks on, and count seeds and streamlines."""
-    report.n_seeds = report.n_streamlines = 0
     with contextlib.closing(chunks):
         for chunk in chunks:
             report.n_seeds += chunk.n_seeds

@@ -85,6 +85,7 @@ def measured(
     mm, first_mm = 0.0, 0.0
     n_chunks = n_seeds = 0
     cold = not started_gpus.issuperset(gpus)
+    upload_s_before, bytes_before = report.seconds.get("upload", 0.0), report.uploaded_bytes
     try:
         while True:
             begun = time.perf_counter()
@@ -111,14 +112,15 @@ def measured(
     if work_seconds < MEASURED_SECONDS or work_mm <= 0 or not n_seeds:
         return
     s_per_mm = work_seconds / work_mm
-    upload_s = report.seconds.get("upload", 0.0)
+    upload_s = report.seconds.get("upload", 0.0) - upload_s_before
+    uploaded_bytes = report.uploaded_bytes - bytes_before
     start_s = max(0.0, first_seconds - first_mm * s_per_mm - upload_s)
     key = cost_key(plan, gpus, n_threads)
     known = performance.get(key)
-    if report.uploaded_bytes < MEASURED_BYTES:
+    if uploaded_bytes < MEASURED_BYTES:
         upload_s_per_byte = known.upload_s_per_byte if known else 0.0
     else:
-        upload_s_per_byte = upload_s / report.uploaded_bytes
+        upload_s_per_byte = upload_s / uploaded_bytes
     performance.learn(
         key,
         Cost(

@@ -61,16 +61,18 @@ class Report:
     n_seeds: int = 0
     n_streamlines: int = 0
 
-    @property
-    def acceptance(self) -> float:
-        """Streamlines a seed, so far."""
-        return self.n_streamlines / max(self.n_seeds, 1)
+    def clear(self) -> None:
+        """Forget an earlier run."""
+        self.seconds = {}
+        self.uploaded_bytes = self.held_bytes = self.n_seeds = self.n_streamlines = 0
 
     def begin(self, backend: str, reason: str) -> None:
-        """Say what tracks from now on; forget what another backend took, but not the tables."""
+        """Say what tracks from now on."""
         self.backend, self.reason = backend, reason
-        self.seconds = {what: s for what, s in self.seconds.items() if what == "tables"}
-        self.uploaded_bytes = self.held_bytes = 0
+
+    def add(self, what: str, seconds: float) -> None:
+        """Add to the seconds of a part; runs that track in rounds do each part several times."""
+        self.seconds[what] = self.seconds.get(what, 0.0) + seconds
 
     def speed(self, n_steps: float, seconds: float) -> str:
         """Say how long a run took, and how fast it was besides what is not tracking.

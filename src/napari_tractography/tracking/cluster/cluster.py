@@ -170,6 +170,7 @@ class Cluster:
             )
         how = replace(execution or Execution(), backend="auto")
         filled = Report() if report is None else report
+        filled.clear()
         results = self._results(make_plan(what), how, filled, function)
         return self._made(results, filled)
 
@@ -207,7 +208,7 @@ class Cluster:
                     if done is not None:
                         known = self._connection.known
                         busy = done.seconds / max(sum(known.values()), 1)
-                        report.seconds["tracking"] = report.seconds.get("tracking", 0.0) + busy
+                        report.add("tracking", busy)
                         report.backend = f"{self._named(len(known))} ({done.backend})"
                     yield done
 

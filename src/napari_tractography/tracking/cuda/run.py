@@ -68,10 +68,9 @@ def iter_chunks(
             device.close()
         if report is not None:
             for what in ("upload", "tracking", "download"):
-                report.seconds[what] = sum(device.seconds[what] for device in devices)
-                if what != "upload" and devices:
-                    report.seconds[what] /= len(devices)
-            report.uploaded_bytes = sum(device.uploaded_bytes for device in devices)
+                seconds = sum(device.seconds[what] for device in devices)
+                report.add(what, seconds if what == "upload" else seconds / max(len(devices), 1))
+            report.uploaded_bytes += sum(device.uploaded_bytes for device in devices)
             report.held_bytes = sum(device.held_bytes for device in devices)
 
 

@@ -75,8 +75,7 @@ def iter_chunks(
         last = min(first + size, plan.n_seeds)
         begun = time.perf_counter()
         chunk = track_range(plan, first, last, np.zeros(1, np.uint8), plan.first_stream)
-        seconds = report.seconds.get("tracking", 0.0) + time.perf_counter() - begun
-        report.seconds["tracking"] = seconds
+        report.add("tracking", time.perf_counter() - begun)
         yield chunk
         first, size = last, execution.block or min(2 * size, MAX_BLOCK)
 
