@@ -155,6 +155,12 @@ def test_a_bundle_is_split_and_duplicated(folder: Path) -> None:
     assert np.array_equal(part.tractogram().points, first.tractogram()[[0, n - 1]].points)
     assert [edit.kind for edit in part.edits] == ["lengths", "keep"]
     assert len(first.edits) == 1
+    again = made.add("again", made.bundles["whole"])
+    assert list(made.bundles) == ["whole", "part", "again"]
+    assert [bundle.name for bundle in made.bundles.values()] == ["whole", "part", "again"]
+    assert again.tractogram().digest() == first.tractogram().digest()
+    made.save(folder / "copies.json")
+    assert list(nt.Project.load(folder / "copies.json").bundles) == ["whole", "part", "again"]
 
 
 def test_the_other_side_is_tracked_in_mirrored_regions(folder: Path) -> None:

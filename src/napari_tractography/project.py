@@ -95,8 +95,8 @@ class Project:
         name : str
             That no other bundle has.
         source : Recipe, TractogramFile, Bundle or path-like
-            Where it comes from; of a bundle everything but the name. A path is that of a
-            tractogram.
+            Where it comes from; of a bundle everything but the name, and it stays as it is. A path
+            is that of a tractogram.
         colour : str
             One colour such as "#ff8800", or a colour mode of the layer such as "direction".
         visible : bool
@@ -110,8 +110,7 @@ class Project:
         """
         name = self._free(name)
         if isinstance(source, Bundle):
-            bundle = source
-            bundle.name = name
+            bundle = source.duplicate(name)
         else:
             if not isinstance(source, Recipe | TractogramFile):
                 source = TractogramFile.file(source)
