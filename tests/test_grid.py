@@ -103,6 +103,23 @@ def test_equality_and_same_space():
     assert not grid.same_space(Grid((4, 5, 7), SHEARED))
 
 
+@pytest.mark.parametrize("origin_mm", [0.0, 100.0])
+def test_small_voxels_far_from_the_origin_are_told_apart(origin_mm):
+    affine = np.diag([1e-3, 1e-3, 1e-3, 1.0])
+    affine[:3, 3] = origin_mm
+    shifted = affine.copy()
+    shifted[0, 3] += 1e-3
+    grid = Grid((4, 5, 6), affine)
+    assert grid.same_space(Grid((4, 5, 6), affine))
+    assert not grid.same_space(Grid((4, 5, 6), shifted))
+
+
+def test_a_point_lies_in_the_voxel_with_the_nearest_centre():
+    grid = Grid((2, 3, 1), np.diag([2.0, 1.0, 1.0, 1.0]))
+    points = [[0.9, 0.4, 0.0], [1.1, 0.6, np.nextafter(0.5, 0)], [-9.0, 9.0, 9.0]]
+    assert grid.nearest_voxels(points).tolist() == [[0, 0, 0], [1, 1, 0], [0, 2, 0]]
+
+
 def test_arrays_cannot_be_changed():
     grid = Grid((4, 5, 6), SHEARED)
     with pytest.raises(ValueError, match="read-only"):

@@ -121,13 +121,25 @@ class Grid:
         vox = self.to_voxel(points_mm)
         return np.asarray(((vox >= -0.5) & (vox < np.array(self.shape) - 0.5)).all(axis=-1))
 
+    def nearest_voxels(self, points_mm: ArrayLike) -> NDArray[np.int64]:
+        """Return the voxels that (..., 3) RAS+ mm points lie in, (..., 3) int64.
+
+        Of points outside the image, the nearest along each axis.
+        """
+        vox = np.floor(self.to_voxel(points_mm) + 0.5)
+        # Of 0.5 - 1e-17, which is inside, the sum is 1.
+        return np.clip(vox, 0, np.array(self.shape) - 1).astype(np.int64)
+
     def same_space(self, other: Grid) -> bool:
         """Tell whether two grids put the same voxels at the same places.
 
-        To 1e-3 mm or, of voxels below 1 mm, a thousandth of them.
+        No number of their affines differs by more than 1e-3 mm or, of voxels below 1 mm, a
+        thousandth of them.
         """
-        atol = 1e-3 * min(1.0, float(self.voxel_sizes_mm.min()))
-        return self.shape == other.shape and np.allclose(self.affine, other.affine, atol=atol)
+        most = 1e-3 * min(1.0, float(self.voxel_sizes_mm.min()))
+        return self.shape == other.shape and bool(
+            (np.abs(self.affine - other.affine) <= most).all()
+        )
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, Grid):

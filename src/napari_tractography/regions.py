@@ -141,8 +141,7 @@ class Region:
             assert self.center_mm is not None
             return np.asarray(((points - self.center_mm) ** 2).sum(axis=1) <= self.radius_mm**2)
         inside = self.grid.contains(points)
-        voxels = np.floor(self.grid.to_voxel(points[inside]) + 0.5).astype(int)
-        voxels = np.minimum(voxels, np.array(self.grid.shape) - 1)  # 0.5 - 1e-17 rounds up
+        voxels = self.grid.nearest_voxels(points[inside])
         inside[inside] = self.voxels[tuple(voxels.T)] != 0
         return inside
 

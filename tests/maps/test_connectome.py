@@ -113,6 +113,7 @@ def test_csv_has_labels_in_its_first_row_and_column(
     [
         pytest.param(np.ones((2, 2)), 0.0, InvalidMaskError, r"\(2, 2\)", id="2-D"),
         pytest.param(np.zeros((2, 2, 2)), 0.0, InvalidMaskError, "all 0", id="empty"),
+        pytest.param(np.zeros((0, 2, 2)), 0.0, InvalidMaskError, "all 0", id="no voxels"),
         pytest.param(np.full((2, 2, 2), 0.5), 0.0, InvalidMaskError, "0.5", id="fractions"),
         pytest.param(np.full((2, 2, 2), -1), 0.0, InvalidMaskError, "-1", id="negative"),
         pytest.param(np.full((2, 2, 2), np.nan), 0.0, InvalidMaskError, "nan", id="NaN"),

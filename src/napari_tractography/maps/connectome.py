@@ -120,24 +120,10 @@ def connectome(
     InvalidTractogramError
         When there are more or fewer weights than streamlines, or one is not a number from 0.
     """
-    image = np.asarray(labels)
-    if image.ndim != 3:
-        raise InvalidMaskError(f"The labels have shape {image.shape}; give a 3-D image.")
-    with np.errstate(invalid="ignore"):
-        whole = image.astype(np.int64)
-    if not np.array_equal(whole, image) or whole.min() < 0:
-        raise InvalidMaskError(
-            f"The labels range from {image.min():g} to {image.max():g} and are not all whole "
-            "numbers from 0; give a label image such as a parcellation."
-        )
+    whole, names = _checked_labels(labels)
     if not (math.isfinite(radius_mm) and radius_mm >= 0):
         raise InvalidParameterError(
             f"radius_mm = {radius_mm:g} mm is out of range; give 0 or a positive number."
-        )
-    names = np.unique(whole[whole > 0])
-    if not len(names):
-        raise InvalidMaskError(
-            f"The labels of shape {image.shape} are all 0; give an image with labels."
         )
     grid = affine if isinstance(affine, Grid) else Grid(whole.shape, affine)
     find = _NearestLabels(whole, grid, radius_mm) if radius_mm else _LabelsAt(whole, grid)
@@ -190,6 +176,26 @@ def connectome(
     )
 
 
+def _checked_labels(labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return a label image as whole numbers, and the labels in it, ascending."""
+    image = np.asarray(labels)
+    if image.ndim != 3:
+        raise InvalidMaskError(f"The labels have shape {image.shape}; give a 3-D image.")
+    with np.errstate(invalid="ignore"):
+        whole = image.astype(np.int64)
+    if whole.size and not (np.array_equal(whole, image) and whole.min() >= 0):
+        raise InvalidMaskError(
+            f"The labels range from {image.min():g} to {image.max():g} and are not all whole "
+            "numbers from 0; give a label image such as a parcellation."
+        )
+    names = np.unique(whole[whole > 0])
+    if not len(names):
+        raise InvalidMaskError(
+            f"The labels of shape {image.shape} are all 0; give an image with labels."
+        )
+    return whole, names
+
+
 def text_of(count: float) -> str:
     """Return a count, or a sum of weights, as it is written into a file."""
     return str(count) if isinstance(count, int) else f"{count:.9g}"
@@ -203,8 +209,7 @@ class _LabelsAt:
 
     def __call__(self, points: NDArray[np.float32]) -> NDArray[np.int64]:
         inside = self._grid.contains(points)
-        voxels = np.floor(self._grid.to_voxel(points[inside]) + 0.5).astype(np.int64)
-        voxels = np.minimum(voxels, np.array(self._grid.shape) - 1)  # 0.5 - 1e-17 rounds up
+        voxels = self._grid.nearest_voxels(points[inside])
         found = np.zeros(len(points), np.int64)
         found[inside] = self._labels[tuple(voxels.T)]
         return found

@@ -45,6 +45,7 @@ def test_probability_is_the_share_of_streamlines(tens: Tractogram) -> None:
 def test_error_is_told_as_far_as_it_goes() -> None:
     found = Visitation(np.full((1, 1, 1), 0.0314), 10_000, Grid((1, 1, 1), np.eye(4)))
     assert found.at([0, 0, 0]) == "10,000 streamlines: 0.031 ± 0.002"
+    assert found.at([0, 0, np.nextafter(0.5, 0)]) == "10,000 streamlines: 0.031 ± 0.002"
 
 
 def test_share_of_the_seeds(tens: Tractogram) -> None:

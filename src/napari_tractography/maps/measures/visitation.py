@@ -78,7 +78,7 @@ class Visitation:
         """Return the probability at a (3,) RAS+ mm point in words, "0.031 ± 0.002"."""
         if not bool(self.grid.contains(point_mm)):
             return f"{self.n:,} {self._noun}: outside the map"
-        voxel = tuple(np.floor(self.grid.to_voxel(point_mm) + 0.5).astype(int))
+        voxel = tuple(self.grid.nearest_voxels(point_mm))
         p = float(self.probability[voxel])
         error = math.sqrt(p * (1 - p) / self.n)
         if not error:
