@@ -206,6 +206,14 @@ def test_useless_voxels_are_empty_counted_and_mentioned_once(caplog):
     assert not fod.amplitudes(random_units(3))[:, 0, 0].any()
 
 
+def test_numbers_that_float32_has_no_room_for_are_not_finite():
+    data = np.ones((2, 2, 2, 6))
+    data[0, 0, 0, 2], data[1, 1, 1, 0] = 1e39, -1e39
+    fod = Fod(data, np.eye(4))
+    assert (fod.n_voxels, fod.n_invalid_voxels) == (6, 2)
+    assert np.isfinite(fod.values).all()
+
+
 def test_clean_volumes_are_not_mentioned(caplog):
     with caplog.at_level(logging.INFO):
         Fod(np.ones((2, 2, 2, 1)), np.eye(4))

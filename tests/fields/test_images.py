@@ -139,6 +139,7 @@ def test_other_numbers_that_are_impossible():
         ({"unit": "inch"}, "'inch' is no unit"),
         ({"min_linearity": 2}, "min_linearity = 2 is no fraction"),
         ({"memory_limit": 1000}, "no room for a block"),
+        ({"memory_limit": np.nan}, "memory_limit = nan bytes"),
     ):
         with pytest.raises(InvalidParameterError, match=message):
             Fod.from_image(image, np.eye(4), **options)
@@ -148,6 +149,7 @@ def test_an_image_without_a_scale_is_taken_and_said_so(caplog):
     fod = Fod.from_image(rings(SHAPE), unit="um", name="scan")
     assert "scan has no physical scale: a voxel counts as 1 um" in caplog.text
     np.testing.assert_allclose(fod.grid.voxel_sizes_mm, 1e-3)
+    assert fod.worked_out()[1].unit == fod.grid.unit == "um"
 
 
 def test_an_array_that_cannot_be_read_is_told_with_its_place():

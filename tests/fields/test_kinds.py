@@ -107,6 +107,11 @@ def test_peaks_are_told(n: int, unit: bool, empty: float) -> None:
     assert kind_of(values) == "peaks"
 
 
+def test_peaks_of_which_every_voxel_lacks_some_are_told() -> None:
+    values = np.pad(scans.peaks(1, unit=True), ((0, 0), (0, 6)), constant_values=np.nan)
+    assert kind_of(values) == "peaks"
+
+
 @pytest.mark.parametrize("n", SH_COUNTS)
 def test_peaks_towards_one_side_are_no_fod(n: int) -> None:
     """Some programs flip all vectors, so that the first component is never negative."""

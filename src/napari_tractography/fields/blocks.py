@@ -83,12 +83,12 @@ class BlockStore:
         self.rows_a_block = 1 << 3 * block_bits
         if memory_limit is None:
             memory_limit = MEMORY_FRACTION * (memory_bytes() or UNKNOWN_MEMORY)
-        n_slots = int(min(memory_limit / (12 * self.rows_a_block), math.prod(self.shape)))
-        if n_slots < 1:
+        if not memory_limit >= 12 * self.rows_a_block:
             raise InvalidParameterError(
                 f"memory_limit = {memory_limit:g} bytes is no room for a block of "
                 f"{1 << block_bits}^3 voxels; give {12 * self.rows_a_block:,} or more."
             )
+        n_slots = int(min(memory_limit / (12 * self.rows_a_block), math.prod(self.shape)))
         self.slots: NDArray[np.int32] = np.full(self.shape, MISSING, np.int32)
         # Memory is taken page by page, as slots are filled.
         self.vectors: NDArray[np.float32] = np.empty((n_slots * self.rows_a_block, 3), np.float32)
@@ -127,7 +127,8 @@ class BlockStore:
         size = 1 << self.block_bits
         to_voxel = np.diag([size, size, size, 1.0])
         to_voxel[:3, 3] = (size - 1) / 2
-        return Grid(self.shape, self.source.grid.affine @ to_voxel)
+        grid = self.source.grid
+        return Grid(self.shape, grid.affine @ to_voxel, unit=grid.unit)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:

@@ -130,6 +130,9 @@ def recognise(values: NDArray[np.float32], n_volumes: int) -> Kind:
     finite = np.isfinite(values)
     numbers = np.where(finite, values, 0.0).astype(np.float64)
     whole = numbers[finite.all(axis=1)]
+    vectors = PEAKS if n_volumes % 3 == 0 and _are_peaks(numbers, finite) else UNCLEAR
+    if not len(whole):  # every voxel lacks a peak
+        return vectors
     if _are_masks(whole):
         return MASKS
     if _are_images(whole):
@@ -145,11 +148,11 @@ def recognise(values: NDArray[np.float32], n_volumes: int) -> Kind:
         if _anisotropy(whole) < MIN_ANISOTROPY:
             return ISOTROPIC
         return SH if not _are_parallel(whole) or _is_a_lobe(whole) else UNCLEAR
-    return PEAKS if n_volumes % 3 == 0 and _are_peaks(numbers, finite) else UNCLEAR
+    return vectors
 
 
 def _are_masks(values: NDArray[np.float64]) -> bool:
-    return bool(values.size and values.min() >= 0 and len(np.unique(values)) <= 2)
+    return bool(values.min() >= 0 and len(np.unique(values)) <= 2)
 
 
 def _are_images(values: NDArray[np.float64]) -> bool:

@@ -15,10 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidFodError
 from ..grid import Grid
 from .sh import sh_matrix
-from .vectors import Vectors, checked_volume, rotation_to_ras, used_rows
+from .vectors import ENDLESS, Vectors, checked_volume, rotation_to_ras, used_rows
 
 NAME = "peaks"
-ENDLESS = 1e18  # numbers from which on lengths are infinite, as float32 has no such squares
 # Lobes that stand for peaks where SH coefficients are asked for: cos^8 of the angle, which has no
 # degree above 8, is nowhere negative and is 1 along the peak.
 LOBE_LMAX = 8

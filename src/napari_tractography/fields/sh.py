@@ -83,8 +83,10 @@ def used_sh_voxels(data: Any) -> tuple[Any, Any, int]:
     finite = library.ones(data.shape[:3], dtype=bool)
     nonzero = library.zeros(data.shape[:3], dtype=bool)
     for k in range(data.shape[3]):  # a volume at a time: no temporary of the whole size
-        finite &= library.isfinite(data[..., k])
-        nonzero |= data[..., k] != 0
+        with np.errstate(over="ignore"):  # what float32 has no room for is not finite then
+            volume = data[..., k].astype(np.float32, copy=False)
+        finite &= library.isfinite(volume)
+        nonzero |= volume != 0
     used = finite & nonzero
     values = library.ascontiguousarray(data[used], dtype=np.float32)
     counted = library.cumsum(used.ravel(), dtype=np.int32).reshape(used.shape)

@@ -13,7 +13,7 @@ from ..errors import InvalidFodError, InvalidParameterError
 from ..grid import Grid
 from .readings import TENSOR_ORDERS
 from .sh import sh_matrix
-from .vectors import Vectors, checked_volume, rotation_to_ras, used_rows
+from .vectors import ENDLESS, Vectors, checked_volume, rotation_to_ras, used_rows
 
 NAME = "tensor"
 # Axes that programs write the elements of their tensors in.
@@ -78,7 +78,7 @@ def tensors_of_voxels(
         raise InvalidFodError(f"{name} has shape {array.shape} but its grid has {grid.shape}.")
     array = array[..., TENSOR_ORDERS[order]]
     there = (array != 0).any(axis=3)
-    finite = np.isfinite(array).all(axis=3)
+    finite = (np.abs(array) < ENDLESS).all(axis=3)
     negative = there & finite & (array[..., :3] < 0).any(axis=3)
     if 2 * negative.sum() > (there & finite).sum():
         raise InvalidFodError(

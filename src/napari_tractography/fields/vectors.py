@@ -18,6 +18,8 @@ from ..errors import InvalidFodError, InvalidParameterError
 from ..grid import Grid
 from .readings import AXES
 
+ENDLESS = 1e18  # numbers from which on lengths are infinite, as float32 has no such squares
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vectors:
