@@ -52,6 +52,14 @@ def test_lengths_equal_a_plain_loop(counts):
     np.testing.assert_allclose(tractogram.lengths_mm, expected, atol=1e-5)
 
 
+def test_a_point_that_is_far_away_leaves_other_lengths_alone():
+    far = [[0, 0, 0], [1e20, 0, 0]]
+    ends = [[-3e38, 0, 0], [3e38, 0, 0]]
+    near = [[0, 0, 0], [0, 3, 0]]
+    lengths = Tractogram.from_streamlines([near, far, [[1, 1, 1]], near, ends, near]).lengths_mm
+    np.testing.assert_allclose(lengths, [3, 1e20, 0, 3, np.inf, 3])
+
+
 def test_given_lengths_are_kept():
     """Where points were left out the polyline is shorter than the path."""
     tractogram = Tractogram([[0, 0, 0], [1, 0, 0]], [0, 2], lengths_mm=[5.0])

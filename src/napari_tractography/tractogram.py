@@ -267,10 +267,8 @@ class Tractogram(Outcome):
             setattr(made, name, None)  # what is picked when it is asked for
         counts = self.offsets[1:][rows] - self.offsets[:-1][rows]
         made.offsets = np.concatenate([[0], np.cumsum(counts)])
-        made._origin = self, rows
-        if self._origin is not None:
-            base, picked = self._origin
-            made._origin = base, picked[rows]
+        origin = self._origin  # read once: it goes when another thread asks for the points
+        made._origin = (self, rows) if origin is None else (origin[0], origin[1][rows])
         made.tally, made.n_seeds = {}, len(rows)
         return made
 
