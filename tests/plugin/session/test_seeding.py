@@ -89,6 +89,22 @@ def test_one_button_tracks_between_two_regions(panel: Any, monkeypatch: Any) -> 
     assert [r.center_mm.tolist() for r in given.between] == [list(e[::-1]) for e in ENDS]
 
 
+def test_a_duplicate_is_tracked_between_the_same_regions(panel: Any) -> None:
+    """Neither the first two nor in their order; a region that is not in use is not copied."""
+    session = panel.session
+    asleep = session.regions.add_sphere(np.array((0.0, -10.0, 0.0)), 2.0, is_asleep=True)
+    last = session.regions.add_sphere(np.array((0.0, 15.0, 0.0)), 3.0, "stop")
+    session.regions.choose_between(last, session.regions.entries[1])
+    panel.set_parameters(source="between regions")
+    wanted = session.make_seeding()
+    panel.bundles.duplicate()
+    assert asleep not in session.regions.entries
+    given = session.make_seeding()
+    for before, after in ((wanted.one, given.one), (wanted.other, given.other)):
+        assert (after.role, after.radius_mm) == (before.role, before.radius_mm)
+        np.testing.assert_allclose(after.center_mm, before.center_mm, atol=1e-4)
+
+
 def test_what_is_missing_is_said(open_model: Any, cross: Any) -> None:
     session = open_model(cross).session
     for source, what in (

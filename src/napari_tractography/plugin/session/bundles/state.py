@@ -48,11 +48,14 @@ class Given:
         Radius and number that seeds have of their own, see
         :attr:`~napari_tractography.plugin.session.seed_layer.SeedLayer.own`.
     regions : tuple of Region
+    ends : tuple of 2 int or None
+        The numbers of those that are tracked between; None for the first two.
     """
 
     seeds_mm: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 3)))
     own: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     regions: tuple[Region, ...] = ()
+    ends: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

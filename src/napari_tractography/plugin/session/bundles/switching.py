@@ -12,6 +12,9 @@ from typing import Any
 from napari.layers import Layer
 
 from ....errors import TractographyError
+from ....regions import Region
+from ...layers.region_entries import Entry
+from ..seeding import chosen_ends
 from ..session import Session
 from .state import BundleState, Given
 
@@ -40,8 +43,10 @@ def wake(session: Session, bundle: BundleState) -> None:
     bundle.seeds_layer, bundle.entries, bundle.wanted = None, [], None
     if bundle.given is not None:
         session.seeds.fill(bundle.given.seeds_mm, bundle.given.own)
-        for region in bundle.given.regions:
-            session.regions.add_made(region)
+        made = [session.regions.add_made(region) for region in bundle.given.regions]
+        if bundle.given.ends is not None:
+            one, other = bundle.given.ends
+            session.regions.between = made[one], made[other]
         bundle.given = None
     _choose_masks(session, bundle)  # again: layers that came in between make controls say theirs
     session.history.begin()  # what was done in another bundle is not undone here
@@ -66,10 +71,16 @@ def _choose_masks(session: Session, bundle: BundleState) -> None:
 
 def given_of(session: Session) -> Given:
     """Return seeds and regions of the active bundle as data."""
-    regions = []
+    regions: list[Region] = []
+    firsts: dict[Entry, int] = {}  # the number of the first region of each entry
     for entry in (entry for entry in session.regions.entries if not entry.is_asleep):
-        regions += [replace(region, role=entry.role) for region in session.regions.of(entry)]
-    return Given(session.seed_positions_mm(), session.seeds.own, tuple(regions))
+        made = session.regions.of(entry)
+        if made:
+            firsts[entry] = len(regions)
+        regions += [replace(region, role=entry.role) for region in made]
+    one, other = chosen_ends(session.regions) or (None, None)
+    ends = (firsts[one], firsts[other]) if one in firsts and other in firsts else None
+    return Given(session.seed_positions_mm(), session.seeds.own, tuple(regions), ends)
 
 
 def settings_of(session: Session) -> dict[str, Any]:
