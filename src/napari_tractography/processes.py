@@ -1,11 +1,13 @@
 """Processes: Python code in one of its own, and what those that were killed have left behind.
 
 Called by :mod:`.tracking.kernels` and :mod:`.selection.kernels`, which compile without holding up a
-window, and by what writes files that are to be whole or not there.
+window, by what writes files that are to be whole or not there, and by what looks for projects that
+a crash has left.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import platform
@@ -19,6 +21,9 @@ from functools import cache
 ASK_SECONDS = 0.2
 GIVEN_UP = "given up"
 UNFINISHED = "unfinished-tractography"
+# Of Windows: what may be done with a process, what OpenProcess says where there is none, and what a
+# wait of no time says of one that has ended.
+SYNCHRONIZE, INVALID_PARAMETER, ENDED = 0x100000, 87, 0
 _NAME = re.compile(rf"\.?{UNFINISHED}-([0-9a-f]{{8}})-(\d{{1,9}})-[0-9a-f]{{8}}")
 
 
@@ -73,10 +78,10 @@ def unfinished_name() -> str:
 def is_left_over(name: str) -> bool:
     """Tell whether a name begins as :func:`unfinished_name` of a process here that is gone.
 
-    Of processes of other machines, of other containers and on Windows nothing is known.
+    Of processes of other machines and of other containers nothing is known.
     """
     match = _NAME.match(name)
-    return match is not None and match[1] == _machine() and not _may_live(int(match[2]))
+    return match is not None and match[1] == _machine() and not may_live(int(match[2]))
 
 
 @cache
@@ -89,10 +94,19 @@ def _machine() -> str:
     return hashlib.sha256(f"{platform.node()} {numbers}".encode()).hexdigest()[:8]
 
 
-def _may_live(pid: int) -> bool:
-    """Tell whether there is such a process, or may be."""
-    if os.name != "posix":  # where the question would end it
-        return True
+def may_live(pid: int) -> bool:
+    """Tell whether there is such a process on this machine, or may be; nothing happens to it."""
+    if sys.platform == "win32":  # where a signal of zero would end it, or press Ctrl-C
+        windows = ctypes.WinDLL("kernel32", use_last_error=True)
+        windows.OpenProcess.restype = ctypes.c_void_p  # a handle has 64 bits
+        windows.WaitForSingleObject.argtypes = (ctypes.c_void_p, ctypes.c_uint32)
+        windows.CloseHandle.argtypes = (ctypes.c_void_p,)
+        handle = windows.OpenProcess(SYNCHRONIZE, False, pid & 0xFFFFFFFF)
+        if not handle:
+            return bool(ctypes.get_last_error() != INVALID_PARAMETER)  # it belongs to someone else
+        has_ended = windows.WaitForSingleObject(handle, 0) == ENDED
+        windows.CloseHandle(handle)
+        return not has_ended
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -198,6 +198,10 @@ def test_a_crash_loses_nothing_that_was_kept(
     (kept,) = (settings_folder / "kept").iterdir()
     assert str(os.getpid()) in kept.name
     assert not project_keeper.left_behind()  # the window is still there
+    large = kept.with_name(f"{10**30}-1{project_keeper.ENDING}")  # no process that can be asked for
+    kept.rename(large)
+    assert not project_keeper.left_behind()
+    kept = large
     dead = kept.with_name(f"999999999-1{project_keeper.ENDING}")
     kept.rename(dead)  # as if it had been another process
     again = open_model(prepared=False)

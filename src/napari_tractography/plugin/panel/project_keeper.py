@@ -16,6 +16,7 @@ import napari.settings
 from qtpy.QtCore import QObject, QTimer
 
 from ...errors import TractographyError
+from ...processes import may_live
 from ...project import ENDING
 from ...recipes.codec import write_json
 from ..export.projects import fingerprint, project_of
@@ -148,15 +149,7 @@ def left_behind() -> list[Path]:
 def _is_alive(file: Path) -> bool:
     """Tell whether the process that wrote a file still runs."""
     number = file.name.partition("-")[0]
-    if not number.isdecimal():
-        return True
-    try:
-        os.kill(int(number), 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it belongs to someone else
-        return True
-    return True
+    return not number.isdecimal() or may_live(int(number))
 
 
 def _timer(parent: QObject, ms: int, call: Callable[[], None], *, once: bool = False) -> QTimer:
