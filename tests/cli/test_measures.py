@@ -93,6 +93,21 @@ def test_plots(bundles: None) -> None:
     assert imageio.imread("c.png").std() > 5
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names are text on other disks")
+def test_names_may_be_of_any_bytes(bundles: None, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    bundle, scalar = "b\udcff$\\a$.tck", "fa\udcff.nii.gz"  # as Python has 0xff, which is no UTF-8
+    Path("CST_left.tck").rename(bundle)
+    Path("fa.nii.gz").rename(scalar)
+    words = ["profile", bundle, scalar, "-o", "\udcff.csv"]
+    assert main([*words, "--plot", "p.svg"]) == 0
+    assert b"fa\xff," in Path("\udcff.csv").read_bytes()
+    assert "p.svg" in capsys.readouterr().out
+    assert main(["measure", bundle, "--scalar", scalar, "-o", "t.csv"]) == 0
+    assert b"fa\xff_mean" in Path("t.csv").read_bytes()
+    assert r"fa\udcff_mean" in capsys.readouterr().out
+
+
 def test_without_matplotlib_a_sentence_says_so_before_the_work(
     bundles: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

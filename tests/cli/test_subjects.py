@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,6 +113,16 @@ def test_bundles_of_a_project_go_to_a_folder_of_each(subjects: Path) -> None:
         "CST_left.trx",
         "CST_right.trx",
     ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are text on other disks")
+def test_names_may_be_of_any_bytes(subjects: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("sub-1").rename("sub-\udcff")  # as Python has the byte 0xff, which is no UTF-8
+    assert main(["replay", "b.json", *OUT]) == 0
+    assert r"written to sub-\udcff/tracts/b.tck" in capsys.readouterr().out
+    assert b"sub-\xff/tracts/b.tck" in Path("tracts.csv").read_bytes()
+    assert main(["replay", "b.json", *OUT]) == 0
+    assert "2 were there" in capsys.readouterr().out
 
 
 def test_images_in_zarr_folders_are_those_of_many_subjects(

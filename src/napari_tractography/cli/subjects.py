@@ -139,9 +139,9 @@ class ResultsTable:
         if not path.exists():
             return
         try:
-            with path.open(encoding="utf-8", newline="") as file:
+            with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
                 rows = list(csv.DictReader(file))
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+        except (OSError, csv.Error) as error:
             raise FileError(f"{path} cannot be read ({error}); give another --table.") from None
         if any(not {*KEYS, *PROOFS} <= set(row) for row in rows):
             raise FileError(f"{path} is another table; give another --table.")

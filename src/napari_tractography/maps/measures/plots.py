@@ -110,12 +110,12 @@ def plot_profiles(
         axes.fill_between(
             percent, each.mean - each.sd, each.mean + each.sd, color=colour, alpha=BAND, lw=0
         )
-        axes.plot(percent, each.mean, color=colour, label=each.name or None)
+        axes.plot(percent, each.mean, color=colour, label=_literal(each.name) or None)
     axes.set_xlim(0, 100)
     ends = {each.ends for each in profiles}
     way = " to ".join(ends.pop()) if len(ends) == 1 else ""
     axes.set_xlabel(f"Along the tract [%]{f', {way}' if way else ''}")
-    axes.set_ylabel(", ".join(dict.fromkeys(each.scalar for each in profiles)))
+    axes.set_ylabel(_literal(", ".join(dict.fromkeys(each.scalar for each in profiles))))
     _tidy(axes)
     if any(each.name for each in profiles):
         _legend(drawn)
@@ -154,9 +154,9 @@ def plot_asymmetry(
     for number, name in enumerate(names):
         values = [asymmetry(by_name[one], by_name[other]).get(name, np.nan) for one, other in pairs]
         places = np.arange(len(pairs)) + (number - (len(names) - 1) / 2) * height
-        label = COLUMNS[name][0] if name in COLUMNS else name.replace("_", ", ")
+        label = COLUMNS[name][0] if name in COLUMNS else _literal(name.replace("_", ", "))
         axes.barh(places, values, height, label=label, color=COLOURS[number % len(COLOURS)])
-    axes.set_yticks(np.arange(len(pairs)), [_without_side(one) for one, _ in pairs])
+    axes.set_yticks(np.arange(len(pairs)), [_literal(_without_side(one)) for one, _ in pairs])
     axes.invert_yaxis()
     reach = max(0.05, 1.1 * max(abs(x) for x in axes.get_xlim()))
     axes.set_xlim(reach, -reach)  # left is on the left
@@ -233,7 +233,7 @@ def plot_lengths(
     for number, (each, name) in enumerate(zip(arrays, names, strict=True)):
         colour = (colours or COLOURS)[number % len(colours or COLOURS)]
         axes.hist(each, bins, histtype="stepfilled", color=colour, alpha=0.35)
-        axes.hist(each, bins, histtype="step", color=colour, label=name)
+        axes.hist(each, bins, histtype="step", color=colour, label=_literal(name))
     axes.set_xlabel("Length [mm]")
     axes.set_ylabel("Streamlines")
     _tidy(axes)
@@ -263,6 +263,11 @@ def coloured(plot: Figure, ink: str, paper: str) -> Figure:
 def _legend(drawn: Any) -> None:
     """Name what is drawn above the axes, where nothing lies below."""
     drawn.legend(loc="outside upper center", ncols=3, frameon=False, fontsize="small")
+
+
+def _literal(name: str) -> str:
+    """Return a name, which may be a file's, so that Matplotlib draws it: $ begins no formula."""
+    return name.encode(errors="backslashreplace").decode().replace("$", r"\$")
 
 
 def _without_side(name: str) -> str:
