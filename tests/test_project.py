@@ -234,6 +234,19 @@ def test_missing_files_are_named_and_may_be_elsewhere(folder: Path) -> None:
     assert digests(found) == wanted
 
 
+def test_a_project_of_another_drive_of_windows_is_opened_here(folder: Path) -> None:
+    made = nt.Project()
+    made.add("a", recipe(folder))
+    made.save(folder / "a.tracts.json")
+    content = json.loads((folder / "a.tracts.json").read_text())
+    content["bundles"][0]["recipe"]["fod"]["path"] = "D:\\data\\fod.nii.gz"
+    (folder / "a.tracts.json").write_text(json.dumps(content))
+    places = {"fod.nii.gz": folder / "data" / "fod.nii.gz"}
+    assert digests(nt.Project.load(folder / "a.tracts.json", places=places)) == digests(made)
+    (folder / "data" / "fod.nii.gz").rename(folder / "fod.nii.gz")
+    assert nt.Project.load(folder / "a.tracts.json").files().keys() == {str(folder / "fod.nii.gz")}
+
+
 def test_a_file_that_changed_is_named(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     made = project(folder)
     digests(made)

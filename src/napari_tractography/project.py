@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TypeVar
 
 from .bundles import Bundle, Source, checked_name
@@ -33,7 +33,7 @@ from .recipes.recipe import ReadFods, Recipe
 from .recipes.scripts import expression, script
 from .recipes.sources import FodSource
 from .recipes.streamlines import TractogramFile
-from .recipes.volumes import located
+from .recipes.volumes import located, names_of
 
 FORMAT = "napari-tractography project"
 FORMAT_VERSION = 1
@@ -282,7 +282,9 @@ class Project:
             if is_remote(name):
                 return name
             place = str(_joined(folder, name))
-            new = given.get(place) or given.get(name) or given.get(PurePath(place).name)
+            new = next(
+                (given[key] for key in (place, name, *names_of(place)) if key in given), None
+            )
             try:
                 return str(located(place if new is None else str(new), folder).absolute())
             except FileError:

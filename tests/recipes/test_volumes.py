@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from napari_tractography.errors import (
     FileError,
     InvalidMaskError,
 )
-from napari_tractography.recipes.volumes import VolumeSource
+from napari_tractography.recipes.volumes import VolumeSource, located
 
 
 def test_painted_masks_come_back_bit_by_bit() -> None:
@@ -36,3 +37,21 @@ def test_damaged_painted_mask_is_refused(damage: str) -> None:
 def test_label_that_is_absent_is_named(folder: Path) -> None:
     with pytest.raises(InvalidMaskError, match="label 17"):
         VolumeSource.file(folder / "mask.nii.gz", label=17).load()
+
+
+@pytest.mark.parametrize(
+    "there", ["C:\\study\\", "C:/study/", "\\\\server\\study\\", "/study/", "/C:\\a\\"]
+)
+def test_a_file_beside_the_recipe_is_found_wherever_that_was_written(
+    folder: Path, there: str
+) -> None:
+    assert located(there + "mask.nii.gz", folder) == folder / "mask.nii.gz"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no names have backslashes there")
+def test_a_name_with_a_backslash_is_that_file(folder: Path) -> None:
+    (folder / "a\\mask.nii.gz").touch()
+    assert located("/study/a\\mask.nii.gz", folder) == folder / "a\\mask.nii.gz"
+    (folder / "a\\mask.nii.gz").unlink()
+    with pytest.raises(FileError, match="does not exist"):
+        located("/study/a\\b.nii.gz", folder)

@@ -11,7 +11,7 @@ import math
 import zlib
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +30,7 @@ SHOWN_DIGITS = 12  # of a SHA-256 in messages
 
 
 def located(path: str, folder: Path | None) -> Path:
-    """Return where a file, or the folder of a Zarr, is: at its path, or of its name in a folder.
+    """Return where a file, or the folder of a Zarr, is: at its path, or by its name in a folder.
 
     Raises
     ------
@@ -41,9 +41,15 @@ def located(path: str, folder: Path | None) -> Path:
         return existing_image(path)
     except FileError:
         if folder is not None:
-            with contextlib.suppress(FileError):
-                return existing_image(folder / Path(path).name)
+            for name in names_of(path):
+                with contextlib.suppress(FileError):
+                    return existing_image(folder / name)
         raise
+
+
+def names_of(path: str) -> tuple[str, ...]:
+    """Return what the file of a path may be called: its name here, and that of a Windows path."""
+    return tuple(dict.fromkeys((Path(path).name, PureWindowsPath(path).name)))
 
 
 def warn_if_changed(path: str | Path, then: str, now: str, what: str) -> None:
