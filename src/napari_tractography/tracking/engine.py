@@ -66,7 +66,7 @@ from .tables.vectors import VectorTable, vector_table
 logger = logging.getLogger(__name__)
 
 # What the panel and the command line show until the first streamlines are there.
-PREPARING = "Preparing the engine; the first run on a machine takes up to a minute."
+PREPARING = "Preparing the engine; the first run on a machine takes a minute or so."
 
 
 def iter_track(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from napari.layers import Layer
 
 from napari_tractography import Fod, Tractogram, track
 from napari_tractography.phantoms import phantom_seeds_mm
+from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.regions import Region
 
@@ -132,6 +135,35 @@ def test_a_run_goes_on_into_its_own_bundle(two: Any, settle: Any) -> None:
     assert two.results.label.text() == text  # that of the bundle that is active
     two.bundles.activate(first)
     assert f"{len(first.tractogram):,} streamlines" in two.results.label.text()
+
+
+@pytest.mark.parametrize("n_arrived", [0, 1])
+def test_a_run_that_fails_in_a_bundle_that_rests_is_told_there(
+    two: Any, settle: Any, monkeypatch: Any, notes: list[str], n_arrived: int
+) -> None:
+    """With what has become of its result; nothing is said of the bundle that is active."""
+    first, second = two.bundles.bundles
+    gate = threading.Event()
+
+    def broken(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
+        gate.wait(60)
+        yield from [Tractogram.from_streamlines([[(0, 0, 0), (1, 0, 0)]])] * n_arrived
+        raise RuntimeError("the device is gone")
+
+    monkeypatch.setattr(runs, "iter_chunks", broken)
+    two.bundles.activate(first)
+    before = two.results.label.text()
+    two.run()
+    two.bundles.activate(second)
+    text = two.results.label.text()
+    gate.set()
+    settle(two)
+    assert two.results.label.text() == text
+    assert notes[-1].startswith("error: Bundle 1: Tracking failed: the device is gone")
+    two.bundles.activate(first)
+    problem, _, known = two.results.label.text().partition("<br>")
+    assert "the device is gone" in problem
+    assert known.startswith("<b>1 streamlines</b>") if n_arrived else known == before
 
 
 @pytest.mark.usefixtures("long_runs")

@@ -61,9 +61,8 @@ class BundleView:
     def _on_leaving(self, bundle: BundleState) -> None:
         """Note what the panel alone knows of the bundle that was active."""
         bundle.look = self._panel.appearance.look
-        if not self._panel.runs.is_busy:
-            is_result = bundle.tractogram is not None  # else it is a hint
-            bundle.text = self._panel.results.lasting if is_result else ""
+        is_result = bundle.tractogram is not None  # else it is a hint
+        bundle.text = self._panel.results.lasting if is_result else ""
 
     def _on_activated(self, bundle: BundleState) -> None:
         """Show everything of the bundle that is active now."""

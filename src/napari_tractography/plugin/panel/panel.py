@@ -17,6 +17,7 @@ from ...errors import TractographyError
 from ...seeding import SEED_SOURCES, SeedingParameters
 from ..session.bundles.filtering import Filtering
 from ..session.bundles.listing import BundleList
+from ..session.bundles.state import BundleState
 from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.seed_mouse import SeedMouse
@@ -351,7 +352,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         try:
             self.session.tracking.parameters()  # those of the session are the last possible ones
         except TractographyError as error:
-            self._on_failed(str(error), preview=False)
+            self._on_failed(str(error), False, self.session.bundle)
             return
         self.session.regions.wake()
         if self.session.streamlines_layer is not None:
@@ -412,10 +413,12 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self.results.tell(layer.editor.summary())
             self.save_button.refresh()
 
-    def _on_failed(self, message: str, preview: bool) -> None:
+    def _on_failed(self, message: str, preview: bool, bundle: BundleState) -> None:
         if self.runs.current is None:  # else that run goes on
             self._rest()
-        self.results.tell_for_now(message)
+        self.results.tell_problem(bundle, message)
+        if bundle is not self.session.bundle:
+            message = f"{bundle.name}: {message}"
         if not preview:  # while a seed is dragged one message is enough
             show_error(message)
 

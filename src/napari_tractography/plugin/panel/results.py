@@ -34,7 +34,7 @@ BEGUN = "Tracking has begun."
 OUTDATED = "The parameters have changed since: Run again."
 WAITING = "Live waits, to keep your edits: Run or Undo."
 AWAITING = "Reading the FOD: tracking begins when it is read."
-PREPARING = "Preparing the engine, up to a minute at first."
+PREPARING = "Preparing the engine: at first a minute or so."
 WORKERLESS = "The cluster has no workers yet: the run begins with the first."
 QUEUED = "Waiting until other work in this window has ended."
 SLOWER = "Slower for the first seconds, while the engine is prepared."
@@ -132,6 +132,14 @@ class Results(QWidget):  # type: ignore[misc]
         if self._before is None:
             self._before = self.label.text()
         self.label.setText(text)
+
+    def tell_problem(self, bundle: BundleState, message: str) -> None:
+        """Say why a bundle was not tracked: for now, or when it becomes active."""
+        if bundle is self.session.bundle:
+            self.tell_for_now(message)
+        else:
+            known = bundle.text or bundle_summary(bundle)
+            bundle.text = "<br>".join(filter(None, [html.escape(message), known]))
 
     def tell_again(self) -> None:
         """Show what was there before what was told for now."""

@@ -55,7 +55,7 @@ class RunControl:
     finished = Signal(object)  # Run
     cancelled = Signal(object)  # Run, at once
     kept = Signal(object)  # Run, cancelled before: what had arrived is now the result
-    failed = Signal(str, bool)  # a sentence, and whether it was only a preview
+    failed = Signal(str, bool, object)  # a sentence, whether it was only a preview; BundleState
     gave_up = Signal(object)  # Run that ended without a result
     awaiting = Signal(bool)  # whether a run is to begin when the FOD has been read
 
@@ -136,7 +136,7 @@ class RunControl:
             n_preview = self.pace.n_streamlines if preview else None
             request = self.session.request(n_preview=n_preview)
         except TractographyError as error:
-            self.failed.emit(str(error), preview)
+            self.failed.emit(str(error), preview, self.session.bundle)
             return None
         if self._is_of_another:
             self.cancel()  # what has arrived is wanted: nobody tracks that bundle anew
@@ -223,7 +223,7 @@ class RunControl:
         try:
             self.session.make_seeding()
         except TractographyError as error:
-            self.failed.emit(str(error), False)
+            self.failed.emit(str(error), False, self.session.bundle)
             return
         self.cancel()
         self._await(self.session.opening)
@@ -339,7 +339,7 @@ class RunControl:
         if isinstance(item, Failure):
             self.current = None
             self._keep(run)
-            self.failed.emit(item.message, run.request.is_preview)
+            self.failed.emit(item.message, run.request.is_preview, run.bundle)
             if run.request.is_preview:
                 self._follow_preview()
         elif isinstance(item, Finished):

@@ -170,4 +170,5 @@ class Results:
 def _set_result(bundle: BundleState, request: Request, tractogram: Tractogram) -> None:
     bundle.tractogram, bundle.result_request = tractogram, request
     bundle.result_grid = request.fod.grid
-    bundle.weights, bundle.min_weight = None, 0.0  # of other streamlines
+    bundle.weights, bundle.min_weight = None, 0.0  # of other streamlines, as is the text
+    bundle.text = ""

@@ -99,7 +99,7 @@ class BundleState:
         The run whose beginning the layer shows in place of the last result; the result stays what
         it was until that run ends, is given up, or what is shown of it is edited.
     text : str
-        What the panel says of the result.
+        What the panel says of the result; "" for no more than what can be seen of it.
     look : dict
         Values of the Display section.
     seeds_layer, entries, rule
