@@ -8,20 +8,16 @@ Points are RAS+ mm with voxel centres at integer voxel coordinates on both sides
 from __future__ import annotations
 
 import contextlib
-import struct
-import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
-from nibabel.streamlines.tractogram_file import DataError, HeaderError
 
 from ..errors import FileError
 from ..grid import Grid
+from .formats.damage import telling
 from .formats.streamlines import StreamlineArrays, StreamlineStream, joined
 from .formats.tck import iter_tck, read_tck, stream_tck, write_tck
 from .formats.trk import read_trk, stream_trk, write_trk
@@ -29,26 +25,6 @@ from .formats.trx import read_trx, write_trx
 from .formats.trx_stream import stream_trx
 from .formats.vtk import read_vtk, write_vtk
 from .paths import check_writable, ending_of, existing_file, written_whole
-
-# What the readers' libraries are known to raise on files that are not what they claim to be.
-MALFORMED = (
-    DataError,
-    HeaderError,
-    AttributeError,
-    EOFError,
-    KeyError,
-    IndexError,
-    MemoryError,
-    OverflowError,
-    TypeError,
-    UnicodeDecodeError,
-    ValueError,
-    ZeroDivisionError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-    RuntimeError,  # zipfile: an encrypted entry, an unknown compression
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +36,8 @@ class TractogramFormat:
     write : callable
         Takes the streamlines, the path, and the grid of the image they belong to or None.
     read : callable
-        Takes the path; may raise any of :data:`MALFORMED`.
+        Takes the path; may raise whatever
+        :func:`~napari_tractography.files.formats.damage.telling` turns into one sentence.
     iterate : callable, optional
         Takes the path and how many streamlines at a time; yields them as they are read.
     stream : callable, optional
@@ -145,7 +122,7 @@ def read_streamlines(path: str | PathLike[str]) -> StreamlineArrays:
     """
     file = existing_file(path)
     read = FORMATS[ending_of(file, FORMATS, "a tractogram")].read
-    with _telling(file):
+    with telling(file):
         return read(file)
 
 
@@ -175,32 +152,11 @@ def iter_streamlines(
         return
     found = row.iterate(file, n_streamlines)
     while True:
-        with _telling(file):  # only while it reads: warnings of the caller are the caller's
+        with telling(file):  # only while it reads: warnings of the caller are the caller's
             block = next(found, None)
         if block is None:
             return
         yield block
-
-
-@contextlib.contextmanager
-def _telling(file: Path) -> Iterator[None]:
-    """Turn what goes wrong while a file is read into one sentence."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # nibabel's remarks on missing header entries
-            yield
-    except FileError:
-        raise
-    except MALFORMED as error:
-        raise FileError(
-            f"{file} is truncated or corrupt ({str(error) or type(error).__name__}); "
-            "copy or export it again."
-        ) from None
-    except OSError as error:
-        remedy = "check its permissions"
-        if error.filename not in (None, str(file)):  # of what it was unpacked to
-            remedy = "copy or export it again"
-        raise FileError(f"{file} cannot be read ({error.strerror or error}); {remedy}.") from None
 
 
 @contextlib.contextmanager

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import subprocess
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +15,7 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.errors import FileError, InvalidTractogramError
-from napari_tractography.files.formats.weights import load_weights, save_weights
+from napari_tractography.files.formats.weights import columns_of, load_weights, save_weights
 
 LINES = [[(0, 0, 0), (1, 0, 0)], [(0, 1, 0), (1, 1, 0)], [(0, 2, 0), (1, 2, 0), (2, 2, 0)]]
 
@@ -49,6 +53,8 @@ def test_weights_are_written_to_the_last_digit(tmp_path: Path) -> None:
         pytest.param(b"1 2\n3\n", "one number a streamline", id="ragged"),
         pytest.param(b"one two", "one number a streamline", id="words"),
         pytest.param(b"\xff\xfe\x00\x80", "no text", id="binary"),
+        pytest.param(b"1 1e39 2", "1 of 3 weights are infinite", id="beyond float32"),
+        pytest.param(b"1 inf -inf", "2 of 3 weights are infinite", id="infinite"),
     ],
 )
 def test_what_is_no_file_of_weights_is_said(tmp_path: Path, content: bytes, word: str) -> None:
@@ -69,6 +75,37 @@ def test_trx_and_trk_keep_weights(tmp_path: Path, track: nt.Tractogram, ending: 
         assert load_weights(path).tolist() == [1.5, 0.25, 3.0]
         with pytest.raises(FileError, match="stop_reasons, weights"):
             load_weights(path, "sift2")
+
+
+@pytest.mark.parametrize("read", [load_weights, columns_of, nt.load_tractogram])
+def test_a_file_that_may_not_be_read_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "t.trx"
+    path.touch()
+
+    def refuse(*_arguments: object) -> None:  # as the system does, but not of root
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(zipfile, "ZipFile", refuse)
+    with pytest.raises(FileError, match=r"t\.trx cannot be read \(Permission denied\); check"):
+        read(path)
+
+
+def test_a_column_of_a_damaged_archive_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "t.trx"
+    name = "dps/weights.float32"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr(name, np.ones(2000, np.float32).tobytes())
+        archive.writestr("header.json", "{}")
+    content = bytearray(path.read_bytes())
+    first = content.index(name.encode()) + len(name) + 20
+    content[first : first + 12] = bytes(byte ^ 0xFF for byte in content[first : first + 12])
+    path.write_bytes(content)
+    with pytest.raises(FileError, match="truncated or corrupt"):
+        load_weights(path)
+    with pytest.raises(FileError, match="truncated or corrupt"):
+        nt.load_tractogram(path)
 
 
 def test_columns_of_trx_files_by_trx_python(tmp_path: Path, track: nt.Tractogram) -> None:

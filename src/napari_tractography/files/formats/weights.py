@@ -5,20 +5,18 @@ Called by the tractograms, the recipes, the command and the plugin.
 
 from __future__ import annotations
 
-import warnings
 import zipfile
-import zlib
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...errors import FileError, InvalidTractogramError
 from ..paths import existing_file, written_whole
+from .damage import telling
 
-# What zipfile raises on damaged archives: RuntimeError where one seems to be encrypted.
-MALFORMED = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError)
 COLUMNS = "dps/"  # the folder of a .trx file with values per streamline
 
 
@@ -61,17 +59,28 @@ def load_weights(path: str | PathLike[str], name: str = "") -> NDArray[np.float3
     Raises
     ------
     FileError
-        When the file is missing or holds no such numbers.
+        When the file is missing, cannot be read or holds no such numbers, or infinite ones.
     """
     file = existing_file(path)
+    with telling(file):
+        weights = _numbers(file, name).astype(np.float32)
+    n_infinite = int(np.isinf(weights).sum())
+    if n_infinite:  # also what is too large for 32 bits
+        raise FileError(
+            f"In {file} {n_infinite} of {len(weights)} weights are infinite or above 3.4e38; give "
+            "smaller numbers."
+        )
+    return weights
+
+
+def _numbers(file: Path, name: str) -> NDArray[Any]:
+    """Return the numbers of a file, one a streamline."""
     if file.suffix.lower() == ".trx":
         return _column(file, name)
     if name:
         raise FileError(f"{file} has no columns, so none is called {name!r}; leave the name out.")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # NumPy's remark on an empty file; said below
-            values = np.loadtxt(file, dtype=np.float64, comments="#", delimiter=None, ndmin=1)
+        values = np.loadtxt(file, dtype=np.float64, comments="#", delimiter=None, ndmin=1)
     except UnicodeDecodeError:
         raise FileError(f"{file} is no text; give weights as tcksift2 writes them.") from None
     except ValueError as error:
@@ -79,15 +88,11 @@ def load_weights(path: str | PathLike[str], name: str = "") -> NDArray[np.float3
             f"{file} does not hold one number a streamline ({error}); give weights as tcksift2 "
             "writes them."
         ) from None
-    except OSError as error:
-        raise FileError(
-            f"{file} cannot be read ({error.strerror or error}); check its permissions."
-        ) from None
     if values.size == 0 or (values.ndim > 1 and min(values.shape) > 1):
         raise FileError(
             f"{file} holds numbers of shape {values.shape}; give one weight a streamline."
         )
-    return values.ravel().astype(np.float32)
+    return values.ravel()
 
 
 def columns_of(path: str | PathLike[str]) -> list[str]:
@@ -96,16 +101,13 @@ def columns_of(path: str | PathLike[str]) -> list[str]:
     Raises
     ------
     FileError
-        When the file is missing or damaged.
+        When the file is missing, damaged or cannot be read.
     """
     file = existing_file(path)
     if file.suffix.lower() != ".trx":
         return []
-    try:
-        with zipfile.ZipFile(file) as archive:
-            return sorted(_entries(archive))
-    except MALFORMED as error:
-        raise FileError(f"{file} is no .trx file ({error}); export it again.") from None
+    with telling(file), zipfile.ZipFile(file) as archive:
+        return sorted(_entries(archive))
 
 
 def save_weights(weights: ArrayLike, path: str | PathLike[str]) -> None:
@@ -130,24 +132,21 @@ def _entries(archive: zipfile.ZipFile) -> dict[str, str]:
     }
 
 
-def _column(file: Path, name: str) -> NDArray[np.float32]:
+def _column(file: Path, name: str) -> NDArray[Any]:
     """Read a column of a .trx file by its place in the archive: name.columns.dtype."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            found = _entries(archive)
-            wanted = name or ("weights" if "weights" in found else "")
-            if not wanted and len(found) == 1:
-                (wanted,) = found
-            if wanted not in found:
-                there = ", ".join(sorted(found)) or "none"
-                raise FileError(
-                    f"{file} has no values per streamline called {wanted or 'weights'!r}; "
-                    f"it has {there}."
-                )
-            entry = found[wanted]
-            data = archive.read(entry)
-    except MALFORMED as error:
-        raise FileError(f"{file} is no .trx file ({error}); export it again.") from None
+    with zipfile.ZipFile(file) as archive:
+        found = _entries(archive)
+        wanted = name or ("weights" if "weights" in found else "")
+        if not wanted and len(found) == 1:
+            (wanted,) = found
+        if wanted not in found:
+            there = ", ".join(sorted(found)) or "none"
+            raise FileError(
+                f"{file} has no values per streamline called {wanted or 'weights'!r}; "
+                f"it has {there}."
+            )
+        entry = found[wanted]
+        data = archive.read(entry)
     parts = Path(entry).name.split(".")
     try:
         values = np.frombuffer(data, np.dtype(parts[-1]).newbyteorder("<"))
@@ -155,4 +154,4 @@ def _column(file: Path, name: str) -> NDArray[np.float32]:
         raise FileError(f"{file} holds {entry}, which are no numbers; export it again.") from None
     if len(parts) > 2 and parts[1] != "1":
         raise FileError(f"{file} holds {parts[1]} values per streamline in {wanted}; give one.")
-    return values.astype(np.float32)
+    return values
