@@ -13,7 +13,7 @@ from napari.layers import Tracks
 from qtpy.QtCore import QEventLoop, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
-from ..errors import FileError, TractographyError
+from ..errors import FileError, InvalidTractogramError, TractographyError
 from ..fields.kinds import Kind
 from ..fields.readings import AUTO, TRACKED
 from ..fields.sh import SH_COUNTS
@@ -28,6 +28,7 @@ from ..tissues import N_TISSUES, load_tissues
 from ..tractogram import Tractogram, load_tractogram
 from .layers.opening import FOD_KEY
 from .layers.sources.images import PHANTOM_KEY
+from .layers.sources.tracks import tractogram_of_tracks
 from .layers.tissues import tissue_layer_data
 from .layers.volumes import LayerData, fod_grid_of, fod_layer_data, fod_layers, open_fod
 from .space.display import DisplaySpace
@@ -183,21 +184,12 @@ def _of_tracks(data: Any, attributes: dict[str, Any], grid: Grid | None) -> Trac
         When the tracks are not in three dimensions. napari would take a ValueError for "another
         writer, please".
     """
-    rows = np.asarray(data, np.float64)
-    if rows.ndim != 2 or rows.shape[1] != 5:
-        raise FileError(
-            f"The layer {attributes.get('name')!r} has no tracks in three dimensions; streamlines "
-            "need rows of (track, time, z, y, x)."
-        )
-    placing = ("scale", "translate", "rotate", "shear", "affine")
-    where = {name: attributes[name] for name in placing if name in attributes}
-    layer = Tracks(rows, **where)  # which sorts them by track and time
-    corners = np.array([layer.data_to_world(p) for p in np.vstack([np.zeros(4), np.eye(4)[1:]])])
-    axes, first = (corners[1:] - corners[0])[:, 1:], corners[0, 1:]
-    space = DisplaySpace.identity() if grid is None else DisplaySpace.of(grid)
-    points = space.to_world(layer.data[:, 2:] @ axes + first)
-    _, begins = np.unique(layer.data[:, 0], return_index=True)
-    return Tractogram(points.astype(np.float32), np.append(np.sort(begins), len(points)))
+    known = ("name", "scale", "translate", "rotate", "shear", "affine")
+    layer = Tracks(data, **{name: attributes[name] for name in known if name in attributes})
+    try:
+        return tractogram_of_tracks(layer, _space_of(grid))
+    except InvalidTractogramError as error:
+        raise FileError(str(error)) from error
 
 
 def _each(read: Callable[[str], LayerData]) -> Reader:
@@ -238,6 +230,9 @@ def _read_streamlines(path: str | list[str]) -> list[Streamlines]:
             raise FileError(f"{one} holds no streamlines; there is nothing to show.")
         fods = [] if viewer is None else fod_layers(viewer.layers)
         grid = fod_grid_of(fods[-1]) if fods else None
-        space = DisplaySpace.identity() if grid is None else DisplaySpace.of(grid)
-        layers.append(Streamlines(tractogram, space=space, name=Path(one).name))
+        layers.append(Streamlines(tractogram, space=_space_of(grid), name=Path(one).name))
     return layers
+
+
+def _space_of(grid: Grid | None) -> DisplaySpace:
+    return DisplaySpace.identity() if grid is None else DisplaySpace.of(grid)

@@ -1,1 +1,1 @@
-"""Layers of others that become FODs: vectors on a grid, and images in which fibres are seen."""
+"""Layers of others as sources: vectors and images that become FODs, tracks, streamlines."""

@@ -12,7 +12,7 @@ from ....bundles import Bundle
 from ....errors import InvalidTractogramError
 from ....recipes.mirror import midsagittal_x_mm
 from ....recipes.streamlines import TractogramFile
-from ....tractogram import Tractogram
+from ...layers.sources.tracks import tractogram_of_tracks
 from ...streamlines.layer import Streamlines
 from .listing import OPENED, BundleList
 from .opening import split_filters, state_of
@@ -90,7 +90,7 @@ def take_tracks(bundles: BundleList, layer: Tracks) -> BundleState:
     InvalidTractogramError
         When its tracks do not lie in three dimensions, beside time.
     """
-    made = tractogram_of_tracks(bundles, layer)
+    made = tractogram_of_tracks(layer, bundles.session.space)
     name = bundles.free_name(f"{layer.name} bundle")
     streamlines = Streamlines(made, space=bundles.session.space, name=name)
     state = BundleState(name, bundles.free_colour())
@@ -99,20 +99,3 @@ def take_tracks(bundles: BundleList, layer: Tracks) -> BundleState:
     bundles.insert(state, f"Took up {layer.name}")
     layer.visible = False
     return state
-
-
-def tractogram_of_tracks(bundles: BundleList, layer: Tracks) -> Tractogram:
-    """Return the tracks of a layer as streamlines, in the order of time, where they are shown."""
-    data = np.asarray(layer.data, dtype=np.float64)
-    if data.shape[1] != 5:
-        raise InvalidTractogramError(
-            f"The tracks of {layer.name} have {data.shape[1] - 1} coordinates; only t, z, y, x are "
-            "streamlines, as napari sorts the others by their first coordinate."
-        )
-    corners = np.vstack([np.zeros(4), np.eye(4)])
-    placed = np.array([layer.data_to_world(corner) for corner in corners])
-    world = data[:, 1:] @ (placed[1:] - placed[0]) + placed[0]
-    space = bundles.session.space
-    points = np.asarray(space.to_world(world[:, 1:]), dtype=np.float32)
-    offsets = np.concatenate([[0], np.flatnonzero(np.diff(data[:, 0])) + 1, [len(data)]])
-    return Tractogram(points, offsets if len(data) else [0])
