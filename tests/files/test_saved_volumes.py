@@ -25,6 +25,9 @@ GRID = Grid((2, 3, 4), AFFINE)
         (np.uint8, np.uint8),
         (np.int32, np.int32),
         (np.int64, np.int32),
+        (np.uint64, np.int32),
+        (np.uint32, np.uint32),
+        (np.float16, np.float32),
         (np.float32, np.float32),
         (np.float64, np.float32),
     ],
@@ -72,4 +75,30 @@ def test_unwritable_target_is_named_and_nothing_left(tmp_path: Path, name: str, 
 def test_values_of_another_shape_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"\(4, 3, 2\)"):
         save_volume(np.ones((4, 3, 2)), GRID, tmp_path / "map.nii")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_large_labels_are_kept_as_far_as_32_bits_go(
+    tmp_path: Path, dtype: type[np.generic]
+) -> None:
+    labels = np.full(GRID.shape, 2**32 - 1, dtype)
+    save_volume(labels, GRID, tmp_path / "map.nii")
+    assert np.array_equal(load_volume(tmp_path / "map.nii")[0], labels)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (np.full(GRID.shape, 2**32), "from 4294967296 to 4294967296"),
+        (np.arange(24).reshape(GRID.shape) * 2**31 - 2**31, "from -2147483648 to"),
+        (np.full(GRID.shape, 2**64 - 1, np.uint64), "32 bits cannot; renumber"),
+        (np.ones(GRID.shape, complex), "complex128 values"),
+        (np.full(GRID.shape, "a"), "not real numbers"),
+        (np.zeros((1, 40_000, 1), np.uint8), "no more than 32767 voxels"),
+    ],
+)
+def test_what_nifti_cannot_hold_is_said(tmp_path: Path, values: np.ndarray, words: str) -> None:
+    with pytest.raises(FileError, match=words):
+        save_volume(values, Grid(values.shape, AFFINE), tmp_path / "map.nii")
     assert not list(tmp_path.iterdir())

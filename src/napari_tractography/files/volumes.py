@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import nibabel as nib
 import numpy as np
-from numpy.typing import ArrayLike
+from nibabel.spatialimages import HeaderDataError
+from numpy.typing import ArrayLike, NDArray
 
 from ..errors import FileError
 from ..grid import Grid
@@ -23,7 +25,7 @@ def save_volume(values: ArrayLike, grid: Grid, path: str | PathLike[str]) -> Non
     Parameters
     ----------
     values : (x, y, z) array_like
-        Bool is written as uint8, int64 as int32 where that loses nothing, float64 as float32.
+        Bool is written as uint8, 64-bit integers as 32-bit ones, all floats as float32.
     grid : Grid
         Its affine is written as sform and, as far as it goes, as qform, in scanner space.
     path : path-like
@@ -32,7 +34,8 @@ def save_volume(values: ArrayLike, grid: Grid, path: str | PathLike[str]) -> Non
     Raises
     ------
     FileError
-        When the ending is unknown, the shapes differ or the file cannot be written.
+        When the ending is unknown, the shapes differ, NIfTI cannot hold the shape, the values are
+        no real numbers or integers beyond 32 bits, or the file cannot be written.
     """
     wanted = Path(path)
     ending_of(wanted, ENDINGS, "a volume to write")
@@ -41,18 +44,40 @@ def save_volume(values: ArrayLike, grid: Grid, path: str | PathLike[str]) -> Non
         raise FileError(
             f"The volume for {wanted} has shape {array.shape} but its grid has {grid.shape}."
         )
-    if array.dtype == np.bool_:
-        array = array.astype(np.uint8)
-    elif array.dtype == np.int64 and np.array_equal(array, array.astype(np.int32)):
-        array = array.astype(np.int32)  # many programs read no 64-bit integers
-    elif array.dtype == np.float64:
-        array = array.astype(np.float32)
-    image = nib.Nifti1Image(array, grid.affine)
+    try:
+        image = nib.Nifti1Image(_as_stored(array, wanted), grid.affine)
+    except HeaderDataError:  # it counts voxels along an axis with 16 bits
+        raise FileError(
+            f"The volume for {wanted} has shape {array.shape}, but NIfTI holds no more than 32767 "
+            "voxels along an axis; crop or resample it."
+        ) from None
     image.set_qform(grid.affine, code=1)
     image.set_sform(grid.affine, code=1)
     image.header.set_xyzt_units(xyz="mm")
     with written_whole(wanted) as temporary:
         nib.save(image, temporary)
+
+
+def _as_stored(array: NDArray[Any], wanted: Path) -> NDArray[Any]:
+    """Return the numbers of an array in a type that NIfTI has and that many programs read."""
+    if array.dtype.kind == "b":
+        return array.astype(np.uint8)
+    if array.dtype.kind == "f":
+        return array.astype(np.float32, copy=False)
+    if array.dtype.kind not in "iu":
+        raise FileError(
+            f"The volume for {wanted} holds {array.dtype} values, not real numbers; convert it."
+        )
+    if array.dtype.itemsize < 8:
+        return array
+    least, most = int(array.min()), int(array.max())
+    for dtype in (np.int32, np.uint32):
+        if np.iinfo(dtype).min <= least and most <= np.iinfo(dtype).max:
+            return array.astype(dtype)
+    raise FileError(
+        f"The volume for {wanted} holds integers from {least} to {most}, which 32 bits cannot; "
+        "renumber them, or convert them to float."
+    )
 
 
 def load_grid(path: str | PathLike[str]) -> Grid:
