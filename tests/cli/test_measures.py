@@ -81,7 +81,7 @@ def test_profile(bundles: None, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_plots(bundles: None) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="no Matplotlib to draw with")
     words = ["profile", "CST_left.tck", "CST_right.tck", "fa.nii.gz", "-o", "p.csv"]
     assert main([*words, "--plot", "p.png"]) == 0
     assert imageio.imread("p.png").std() > 5
@@ -95,7 +95,7 @@ def test_plots(bundles: None) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are text on other disks")
 def test_names_may_be_of_any_bytes(bundles: None, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="no Matplotlib to draw with")
     bundle, scalar = "b\udcff$\\a$.tck", "fa\udcff.nii.gz"  # as Python has 0xff, which is no UTF-8
     Path("CST_left.tck").rename(bundle)
     Path("fa.nii.gz").rename(scalar)

@@ -301,7 +301,7 @@ def test_a_table_of_results_with_a_row_of_another_length(tmp_path: Path, row: st
 @pytest.mark.parametrize("n_voxels", [2**31, 2**62])
 def test_a_zarr_that_says_it_is_endless(tmp_path: Path, n_voxels: int) -> None:
     """Dask lists all chunks of an axis."""
-    pytest.importorskip("zarr")
+    pytest.importorskip("zarr", reason="zarr is not installed")
     path = tmp_path / "image.zarr" / "zarr.json"
     save_zarr(path)
     content = json.loads(path.read_text("utf-8"))

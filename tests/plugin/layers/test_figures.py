@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import imageio.v3 as imageio
 import imageio_ffmpeg
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from napari_tractography.errors import FileError, InvalidTractogramError
+from napari_tractography.plugin.export import movies
 from napari_tractography.plugin.export.movies import turntable
 from napari_tractography.plugin.layers.figures import (
     MAX_PATH_POINTS,
@@ -131,6 +133,34 @@ def test_a_cancelled_movie_leaves_no_file_and_the_camera_as_it_was(
     movie.close()
     assert list(tmp_path.iterdir()) == []
     np.testing.assert_allclose(viewer.scene.camera.view_direction, before, atol=1e-6)
+
+
+def test_a_movie_that_fails_leaves_no_file_and_no_encoder(
+    make_napari_viewer, tmp_path, lines, monkeypatch
+):
+    """What the encoder says goes on for many lines."""
+    closed = []
+
+    class Broken:
+        def __init__(self, path, *args, **kwargs):
+            Path(path).write_bytes(b"half of it")
+
+        def send(self, frame):
+            if frame is not None:
+                raise OSError("[Errno 32] Broken pipe\n\nFFMPEG COMMAND:\nffmpeg -y")
+
+        def close(self):
+            closed.append(self)
+
+    monkeypatch.setattr(movies.imageio_ffmpeg, "write_frames", Broken)
+    viewer = make_napari_viewer(show=True)
+    viewer.add_layer(tubes_layer(lines, SPACE))
+    viewer.dims.ndisplay = 3
+    with pytest.raises(FileError, match=r"turn\.mp4 cannot be written") as told:
+        list(turntable(viewer, tmp_path / "turn.mp4", n_frames=2))
+    assert "\n" not in str(told.value)
+    assert len(closed) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_movies_that_cannot_be_are_refused(make_napari_viewer, tmp_path, lines):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -81,16 +82,26 @@ def turntable(
             duration = 1000 / FRAMES_A_SECOND
             imageio.imwrite(temporary, frames, extension=".gif", duration=duration, loop=0)
         else:
-            # Frame by frame, by the package that carries the encoder: imageio's own way to it
-            # leaves the encoder's pipes open.
-            height, width = frames[0].shape[:2]
-            writer = imageio_ffmpeg.write_frames(
-                str(temporary), (width, height), fps=FRAMES_A_SECOND
-            )
-            writer.send(None)
-            for frame in frames:
-                writer.send(np.ascontiguousarray(frame))
-            writer.close()
+            try:
+                _encode(frames, temporary)
+            except OSError as error:  # which goes on for many lines, with the encoder's command
+                why = str(error).partition("\n")[0]
+                raise FileError(
+                    f"{target} cannot be written ({why}); choose another folder or make room."
+                ) from error
+
+
+def _encode(frames: list[NDArray[np.uint8]], path: Path) -> None:
+    """Write an MP4 frame by frame, by the package that carries the encoder.
+
+    imageio's own way to it leaves the encoder's pipes open.
+    """
+    height, width = frames[0].shape[:2]
+    writer = imageio_ffmpeg.write_frames(str(path), (width, height), fps=FRAMES_A_SECOND)
+    with closing(writer):  # else the encoder of a movie that failed goes on
+        writer.send(None)
+        for frame in frames:
+            writer.send(np.ascontiguousarray(frame))
 
 
 def _cropped(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:

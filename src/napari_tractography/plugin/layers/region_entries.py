@@ -84,6 +84,7 @@ def layers_of(entries: Iterable[Entry]) -> list[Layer]:
 
 
 def show_spheres_in(layer: Spheres, before: DisplaySpace, space: DisplaySpace) -> None:
+    """Show spheres in another display space; they stay where they are in RAS+ mm."""
     radii_mm = layer.radii_mm
     layer.metadata[SPACE_KEY] = layer.space = space
     with layer.events.data.blocker():
@@ -93,6 +94,14 @@ def show_spheres_in(layer: Spheres, before: DisplaySpace, space: DisplaySpace) -
 
 
 def make_regions(entry: Entry, space: DisplaySpace) -> Iterable[Region]:
+    """Make the regions of an entry: one for each sphere, or one of its labels if there are any.
+
+    Parameters
+    ----------
+    entry : Entry
+    space : DisplaySpace
+        Where its layer is shown.
+    """
     layer = entry.layer
     if isinstance(layer, Spheres):
         centres = space.places_at(layer.data)
@@ -106,6 +115,7 @@ def make_regions(entry: Entry, space: DisplaySpace) -> Iterable[Region]:
 
 
 def same_regions(some: list[Region], others: list[Region]) -> bool:
+    """Tell whether regions of labels are the same voxels of the same grids, in the same order."""
     if len(some) != len(others):
         return False
     return all(

@@ -129,7 +129,7 @@ def test_connectome_of_all_that_is_shown(panel: Any, qtbot: Any, cross: Any) -> 
 
 @pytest.mark.parametrize("kind", ["Profiles", "Asymmetry", "Lengths", "Connectome"])
 def test_plots_are_drawn_and_saved(panel: Any, qtbot: Any, tmp_path: Path, kind: str) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="no Matplotlib to draw with")
     measured(panel, qtbot, kind)
     assert panel.measure.picture.isEnabled()
     panel.measure.save_plot(str(tmp_path / "p.svg"))
@@ -293,7 +293,7 @@ def test_handles_of_the_histogram_edit_the_lengths_of_the_bundle(
 def test_plots_are_drawn_beside_the_window(
     panel: Any, qtbot: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="no Matplotlib to draw with")
     drawn_in, draw = [], plots.plot_lengths
 
     def noted(*given: Any, **named: Any) -> Any:
@@ -309,7 +309,7 @@ def test_plots_are_drawn_beside_the_window(
 
 
 def test_an_open_plot_takes_up_the_colours_of_another_theme(panel: Any, qtbot: Any) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="no Matplotlib to draw with")
     from matplotlib.colors import to_hex
 
     measured(panel, qtbot, "Profiles")
