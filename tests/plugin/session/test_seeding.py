@@ -105,6 +105,20 @@ def test_a_duplicate_is_tracked_between_the_same_regions(panel: Any) -> None:
         np.testing.assert_allclose(after.center_mm, before.center_mm, atol=1e-4)
 
 
+def test_a_new_panel_tracks_between_the_same_regions(panel: Any, qtbot: Any) -> None:
+    session = panel.session
+    session.regions.choose_between(session.regions.entries[2], session.regions.entries[1])
+    panel.set_parameters(source="between regions")
+    wanted = session.make_seeding()
+    panel.close_session()
+    again = type(panel)(panel.viewer, remember=False)
+    qtbot.addWidget(again)
+    given = again.session.make_seeding()
+    np.testing.assert_allclose(given.one.center_mm, wanted.one.center_mm, atol=1e-4)
+    np.testing.assert_allclose(given.other.center_mm, wanted.other.center_mm, atol=1e-4)
+    again.close_session()
+
+
 def test_what_is_missing_is_said(open_model: Any, cross: Any) -> None:
     session = open_model(cross).session
     for source, what in (

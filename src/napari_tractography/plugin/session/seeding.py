@@ -213,6 +213,13 @@ def chosen_ends(regions: Any) -> tuple[Entry, Entry] | None:
     return tuple(regions.entries[:2]) if len(regions.entries) > 1 else None
 
 
+def same_ends(regions: Any, ends: tuple[Entry, Entry] | None) -> tuple[Entry, Entry] | None:
+    """Return the regions that are those of a panel that was closed; None where one is gone."""
+    ours = {(entry.layer, entry.label): entry for entry in regions.entries}
+    one, other = (ours.get((end.layer, end.label)) for end in ends) if ends else (None, None)
+    return None if one is None or other is None else (one, other)
+
+
 def _between(regions: Any, n: int) -> SeedBetween:
     ends = chosen_ends(regions)
     if ends is None:

@@ -14,6 +14,7 @@ from psygnal import Signal
 
 from ...space.layer_list import insert_beside
 from ...streamlines.layer import Streamlines
+from ..seeding import same_ends
 from ..session import Session
 from .history import History
 from .rows import Rows
@@ -70,6 +71,7 @@ class BundleList(Rows):
         layers.selection.events.active.disconnect(self._on_active_layer)
         for name, value in self._settings().items():
             setattr(self.active, name, value)
+        self.active.between = self.session.regions.between
         LEFT[self.viewer] = Left(self.bundles, self.active)
 
     # -- which is active -----------------------------------------------------------------------
@@ -326,6 +328,8 @@ class BundleList(Rows):
         gone = [b for b in self.bundles if b.is_opened and b.streamlines_layer is None]
         self.bundles = [b for b in self.bundles if b not in gone or b is left.active]
         resume(self.session, left.active)
+        regions = self.session.regions
+        regions.between = same_ends(regions, left.active.between)
         self.activated.emit(left.active)
         self.changed.emit()
 
