@@ -146,7 +146,7 @@ def save_chunks(
     grid = reference.grid if isinstance(reference, Fod) else reference
     if grid is None and ending == ".trk":
         raise FileError(
-            "A .trk file needs the image it belongs to; pass reference=fod, or save as .tck."
+            "A .trk file needs the image it belongs to as its reference; give it, or save as .tck."
         )
     saved = SavedTractogram(target)
     ended: list[UnfinishedError] = []

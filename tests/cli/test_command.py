@@ -18,7 +18,7 @@ import pytest
 import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.cli.command import make_parser
-from napari_tractography.cli.flags import expanded
+from napari_tractography.cli.flags import SPELT, expanded, in_flags
 
 PROGRAM = Path(sys.executable).with_name("napari-tractography")
 COMMANDS = (
@@ -64,6 +64,30 @@ def test_help_loads_nothing_heavy() -> None:
     assert loaded.isdisjoint({"cupy", "dipy", "napari", "nibabel", "numba", "numpy", "qtpy"})
 
 
+def test_arguments_are_named_as_flags_of_the_sub_command_alone() -> None:
+    options = make_parser().parse_args(["track", "f.nii", "-o", "b.tck"])
+    for said, told in {
+        "min_length_mm = 9 mm exceeds max_length_mm = 8 mm.": (
+            "--min-length = 9 mm exceeds --max-length = 8 mm."
+        ),
+        "n_threads = 0 is impossible": "--threads = 0 is impossible",
+        "step_mm must be of type float, not 'a'.": "--step must be of type float, not 'a'.",
+        "radius_mm = -1 mm": "radius_mm = -1 mm",  # a flag of connectome
+        "a/step_mm = 1.nii and 'gamma = 1' and the start is": (
+            "a/step_mm = 1.nii and 'gamma = 1' and the start is"
+        ),
+    }.items():
+        assert in_flags(said, options) == told
+
+
+def test_flags_that_stand_for_arguments_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in COMMANDS:
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+    told = capsys.readouterr().out
+    assert [flag for flag in SPELT.values() if f"{flag} " not in told] == []
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_path_may_begin_with_the_home_folder(command: str) -> None:
     (parsers,) = [
@@ -104,6 +128,7 @@ def _wrong_files(folder: Path) -> None:
     whole = Path("fod.nii.gz").read_bytes()
     Path("cut.nii.gz").write_bytes(whole[: len(whole) // 2])
     Path("cut.tck").write_bytes(b"mrtrix tracks\ndatatype: Float32LE\nfile: . 60\nEND\n")
+    nt.Tractogram.from_streamlines([[(0, 0, 0), (4, 0, 0)]]).save("one.tck")
     Path("page.html").write_text("<html>")
     Path("other.json").write_text("{}")
 
@@ -122,7 +147,7 @@ WRONG = {
     "unknown kind": (["info", "fod.nii.gz", "--kind", "k"], ["'k'", "auto, sh"]),
     "peaks of 45 volumes without axes": (
         ["info", "fod.nii.gz", "--kind", "peaks", "--axes", "ras"],
-        ["axes = 'ras' is unknown", "scanner"],
+        ["--axes = 'ras' is unknown", "scanner"],
     ),
     "all zero": (["info", "zeros.nii"], ["zeros.nii", "no voxel"]),
     "all NaN": (["info", "nan.nii"], ["nan.nii", "no voxel"]),
@@ -148,14 +173,26 @@ WRONG = {
     "sphere with NaN": ([*TRACK, "--seed-sphere", "nan,0,0,1"], ["nan"]),
     "negative radius": ([*TRACK, "--seed-sphere", "0,0,0,-1"], ["-1"]),
     "two kinds of seeds": ([*SEEDED, "--seed-fod"], ["--seed-fod", "--help"]),
-    "step of zero": ([*SEEDED, "--step", "0"], ["step_mm = 0 mm", "1e-06 to 10"]),
-    "step of NaN": ([*SEEDED, "--step", "nan"], ["step_mm = nan", "1e-06 to 10"]),
+    "step of zero": ([*SEEDED, "--step", "0"], ["--step = 0 mm", "1e-06 to 10"]),
+    "step of NaN": ([*SEEDED, "--step", "nan"], ["--step = nan", "1e-06 to 10"]),
     "step of words": ([*SEEDED, "--step", "far"], ["--step", "'far'", "--help"]),
-    "angle of 91": ([*SEEDED, "--max-angle", "91"], ["max_angle_deg = 91", "90"]),
-    "negative gamma": ([*SEEDED, "--gamma", "-1"], ["gamma = -1"]),
+    "angle of 91": ([*SEEDED, "--max-angle", "91"], ["--max-angle = 91", "90"]),
+    "negative gamma": ([*SEEDED, "--gamma", "-1"], ["--gamma = -1"]),
     "unknown algorithm": ([*SEEDED, "--algorithm", "magic"], ["'magic'", "probabilistic"]),
     "lengths the wrong way round": (
-        [*SEEDED, "--min-length", "90", "--max-length", "80"], ["90", "80"]
+        [*SEEDED, "--min-length", "90", "--max-length", "80"],
+        ["--min-length = 90 mm exceeds --max-length = 80 mm"],
+    ),
+    "selection of none": ([*SEEDED, "--select", "0"], ["--select = 0 is impossible"]),
+    "most seeds of none": (
+        [*SEEDED, "--select", "5", "--max-seeds", "0"], ["--max-seeds = 0 is impossible"]
+    ),
+    "selection to .trk": (
+        ["select", "one.tck", "-o", "s.trk"], ["A .trk file needs", "reference; give it"]
+    ),
+    "labels at a negative distance": (
+        ["connectome", "one.tck", "labels.nii.gz", "-o", "c.csv", "--radius", "-1"],
+        ["--radius = -1 mm is out of range"],
     ),
     "no directions given": ([*SEEDED, "--start", "given"], ["given"]),
     "unknown backend": ([*SEEDED, "--backend", "abacus"], ["'abacus'", "cpu"]),

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import napari_tractography as nt
-from napari_tractography.cli import main
+from napari_tractography.cli import main, progress
 from napari_tractography.cli import track as track_module
 from napari_tractography.cli.command import make_parser
 from napari_tractography.cli.track import given_parameters
@@ -85,6 +85,52 @@ def test_a_terminal_is_told_what_goes_on_and_left_tidy(
     else:
         assert "100 %  50 of 50 seeds" in told[-3]
         assert last == ""
+
+
+@pytest.mark.parametrize("n_wanted", [0, 30])
+def test_how_far_a_run_is_is_counted_chunk_by_chunk(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    n_wanted: int,
+) -> None:
+    from napari_tractography.tracking import engine
+
+    counts: list[tuple[int, int]] = []  # accepted and done, after each chunk
+
+    def in_parts(given: Any, execution: Execution, **more: Any) -> Any:
+        for chunk in iter_chunks(given, replace(execution, block=20), **more):
+            last = counts[-1] if counts else (0, 0)
+            counts.append((last[0] + len(chunk), last[1] + chunk.n_seeds))
+            yield chunk
+
+    iter_chunks = engine.iter_chunks
+    monkeypatch.setattr(engine, "iter_chunks", in_parts)
+    monkeypatch.setattr(progress, "INTERVAL_S", -1.0)  # every chunk is shown
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    words = ["track", "fod.nii.gz", "-o", "b.tck", "--seed-fod", *RUN[:-1]]
+    assert main([*words, *(["--select", str(n_wanted)] if n_wanted else [])]) == 0
+    told = [part.rstrip() for part in capsys.readouterr().err.split("\r") if part.strip()][1:]
+    if n_wanted:
+        assert told == [
+            f"{100 * n // 30:3d} %  {n} of 30 streamlines, {100 * n / done:.3g} % of {done} seeds"
+            for n, done in counts
+        ]
+    else:
+        assert told == [f"{2 * done:3d} %  {done} of 50 seeds" for _, done in counts]
+    assert len(told) > 1
+
+
+def test_where_nothing_is_selected_one_sentence_says_why(
+    track: Track, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    few = ["--select", "20", "--max-seeds", "20"]
+    assert track(*few, "--min-length", "190") == 2
+    assert "No streamlines from 20 seeds" in capsys.readouterr().err
+    assert caplog.messages == []
+    assert track(*few, "--min-length", "60") == 0
+    (told,) = caplog.messages
+    assert "of 20 streamlines were accepted of 20 seeds: allow more seeds" in told
 
 
 def test_several_spheres_have_their_number_of_seeds_each_and_go_on_counting(
@@ -183,7 +229,7 @@ def test_an_impossible_flag_is_told_before_anything_is_read(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["track", "absent.nii", "-o", "b.tck", "--seed-fod", "--step", "99"]) == 2
-    assert "step_mm = 99 mm is out of range" in capsys.readouterr().err
+    assert "--step = 99 mm is out of range" in capsys.readouterr().err
 
 
 def test_help_tells_units_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:

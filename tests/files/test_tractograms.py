@@ -246,7 +246,7 @@ def test_foreign_trk_without_our_columns_is_read(tmp_path):
 
 
 def test_trk_without_a_reference_is_refused(tmp_path):
-    with pytest.raises(FileError, match="reference=fod"):
+    with pytest.raises(FileError, match="as its reference; give it"):
         make().save(tmp_path / "t.trk")
     assert not os.listdir(tmp_path)
 

@@ -101,7 +101,7 @@ def test_it_gives_up_with_a_sentence(caplog):
     assert found.n_seeds == 600
     assert 0 < len(found) < 500
     assert f"Only {len(found)} of 500 streamlines were accepted of 600 seeds" in caplog.text
-    assert "raise max_seeds" in caplog.text
+    assert "allow more seeds" in caplog.text
 
 
 def test_by_default_it_gives_up_after_a_thousand_seeds_each(caplog):

@@ -23,6 +23,7 @@ from ..errors import InvalidParameterError, TractographyError
 from ..version import __version__
 from .bench import add_bench
 from .demo import add_demo
+from .flags import in_flags
 from .info import add_info
 from .maps.coherence import add_coherence
 from .maps.connectome import add_connectome
@@ -85,12 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     logging.basicConfig(format=f"{PROGRAM}: %(message)s", level=logging.WARNING)
     logging.getLogger("nibabel.global").propagate = False  # it writes its lines itself
+    options = argparse.Namespace()
     try:
-        options = make_parser().parse_args(arguments)
+        make_parser().parse_args(arguments, options)
         code: int = options.run(options)
         return code
     except TractographyError as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        print(f"{PROGRAM}: {in_flags(str(error), options)}", file=sys.stderr)
         return EXIT_WRONG_INPUT
     except MemoryError as error:
         print(

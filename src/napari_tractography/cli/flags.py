@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import logging
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..errors import (
     InvalidTractogramError,
 )
 from ..fields.readings import AUTO, AXES, BASES, CHOICES, FRAMES, TENSOR_ORDERS
+from ..parameters import parameter_specs
 from ..roles import INCLUDE_RULES
 
 if TYPE_CHECKING:
@@ -38,13 +40,44 @@ REGION_FLAGS = {
     "end": "streamlines that enter stop there, those that end elsewhere are discarded; "
     "may be repeated",
 }
-# How the fields of Execution are spelt on the command line.
-EXECUTION_FLAGS = {"n_threads": "--threads", "memory_limit": "--memory-limit"}
+# How arguments of the package are spelt on the command line, besides the tracking parameters.
+SPELT = {
+    "axes": "--axes",
+    "backend": "--backend",
+    "basis": "--basis",
+    "dtype": "--dtype",
+    "frame": "--frame",
+    "include_rule": "--include-rule",
+    "kind": "--kind",
+    "max_seeds": "--max-seeds",
+    "memory_limit": "--memory-limit",
+    "n_threads": "--threads",
+    "order": "--order",
+    "radius_mm": "--radius",
+    "select": "--select",
+    "weights": "--weights",
+}
+# A name before its value, as messages have it; not a part of a path or of what was given.
+ARGUMENT = r"(?<![\w./\\'\"-])[a-z]+(?:_[a-z]+)*(?= ?= ?\S| must be of type )"
 
 
 def expanded(text: str) -> str:
     """Return a path that was given, with ~ as the shell expands it: in --out=~/x it does not."""
     return os.path.expanduser(text)
+
+
+def in_flags(message: str, options: argparse.Namespace) -> str:
+    """Return a message of the package with the flags of a sub-command for names of arguments."""
+    spelt = {
+        spec.name: spec.flag
+        for spec in parameter_specs()
+        if hasattr(options, f"parameter_{spec.name}")
+    } | {
+        name: flag
+        for name, flag in SPELT.items()
+        if hasattr(options, flag.removeprefix("--").replace("-", "_"))
+    }
+    return re.sub(ARGUMENT, lambda found: spelt.get(found[0], found[0]), message)
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
@@ -189,19 +222,13 @@ def execution_from(options: argparse.Namespace) -> Execution:
     Raises
     ------
     InvalidParameterError
-        When a number is impossible; with the name of its flag.
+        When a number is impossible.
     """
     from ..tracking.inputs import Execution
 
-    try:
-        return Execution(
-            backend=options.backend, n_threads=options.threads, memory_limit=options.memory_limit
-        )
-    except InvalidParameterError as error:
-        message = str(error)
-        for name, flag in EXECUTION_FLAGS.items():
-            message = message.replace(f"{name} =", f"{flag} =")
-        raise InvalidParameterError(message) from None
+    return Execution(
+        backend=options.backend, n_threads=options.threads, memory_limit=options.memory_limit
+    )
 
 
 def add_regions(parser: argparse.ArgumentParser, roles: Mapping[str, str]) -> None:

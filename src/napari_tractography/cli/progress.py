@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -36,13 +37,15 @@ def chunks_with_progress(
     options: argparse.Namespace, inputs: TrackingInput, execution: Execution, report: Report
 ) -> Iterator[Iterator[Tractogram]]:
     """Yield chunks as they come, and show on a terminal how far it is; fill the report."""
+    from ..tracking import selecting
     from ..tracking.engine import PREPARING, iter_chunks
 
-    with progress_line(sys.stderr.isatty() and not options.quiet) as show:
+    visible = sys.stderr.isatty() and not options.quiet
+    with _held_back(selecting.logger) as held, progress_line(visible) as show:
         show(PREPARING)
         with contextlib.closing(iter_chunks(inputs, execution, report=report)) as chunks:
             if inputs.select is not None:
-                yield _selected(chunks, inputs.select, show)
+                yield _selected(chunks, inputs.select, show, held)
             else:
                 yield _shown(chunks, len(inputs.seeds), show)
 
@@ -61,9 +64,15 @@ def _shown(
 
 
 def _selected(
-    chunks: Iterator[Tractogram], wanted: int, show: Callable[[str], None]
+    chunks: Iterator[Tractogram],
+    wanted: int,
+    show: Callable[[str], None],
+    held: list[logging.LogRecord],
 ) -> Iterator[Tractogram]:
-    """Pass chunks on, and show how many streamlines are accepted, and of how many seeds."""
+    """Pass chunks on, and show how many streamlines are accepted, and of how many seeds.
+
+    Where none is, an error says why: what was held back, that there are fewer, is let go.
+    """
     n_accepted, n_done, last_s = 0, 0, 0.0
     for chunk in chunks:
         n_accepted, n_done = n_accepted + len(chunk), n_done + chunk.n_seeds
@@ -74,6 +83,26 @@ def _selected(
                 f"{100 * n_accepted / max(n_done, 1):.3g} % of {n_done} seeds"
             )
         yield chunk
+    if not n_accepted:
+        held.clear()
+
+
+@contextlib.contextmanager
+def _held_back(logger: logging.Logger) -> Iterator[list[logging.LogRecord]]:
+    """Hold back what a logger says until the end; yield it."""
+    held: list[logging.LogRecord] = []
+
+    def hold(record: logging.LogRecord) -> bool:
+        held.append(record)
+        return False
+
+    logger.addFilter(hold)
+    try:
+        yield held
+    finally:
+        logger.removeFilter(hold)
+        for record in held:
+            logger.handle(record)
 
 
 @contextlib.contextmanager

@@ -78,7 +78,7 @@ def _part(seeds: Seeds, n: int, first: int) -> Seeds:
 
 
 def _sentence(given: TrackingInput, n_accepted: int, n_done: int) -> str:
-    remedy = "raise max_seeds, seed nearer to where streamlines are accepted, or select fewer"
+    remedy = "allow more seeds, seed nearer to where streamlines are accepted, or select fewer"
     if not given.seeds.can_go_on:
         remedy = "points that are given have no more of the same; seed in a sphere or in a mask"
     return (

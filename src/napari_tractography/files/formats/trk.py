@@ -78,7 +78,7 @@ def _trk(streamlines: StreamlineArrays, grid: Grid | None, always_split: bool = 
     """Return nibabel's file; `always_split` writes large and small seed indices alike."""
     if grid is None:
         raise FileError(
-            "A .trk file needs the image it belongs to; pass reference=fod, or save as .tck."
+            "A .trk file needs the image it belongs to as its reference; give it, or save as .tck."
         )
     columns = streamlines.columns()
     if "seed_index" in columns:
