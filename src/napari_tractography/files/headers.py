@@ -22,6 +22,7 @@ from nibabel.wrapstruct import WrapStructError
 from ..errors import FileError, InvalidFodError, InvalidGridError
 from ..grid import Grid
 from .images import StoredImage
+from .mif import ENDINGS as MRTRIX_ENDINGS
 from .mif import read_mif_header
 from .paths import ending_of, existing_file
 
@@ -119,13 +120,12 @@ def _declared(path: Path, intent: int, shape: tuple[int, ...]) -> str:
         return ""
 
 
-# Each format is a function from a path to what its header says.
+# Each format is a function from a path to what its header says. Whatever asks for the endings of
+# volumes asks here.
 FORMATS = {
     ".nii": _nifti_header,
     ".nii.gz": _nifti_header,
-    ".mif": read_mif_header,
-    ".mif.gz": read_mif_header,
-    ".mih": read_mif_header,
+    **dict.fromkeys(MRTRIX_ENDINGS, read_mif_header),
     ".mgz": _freesurfer_header,
     ".mgh": _freesurfer_header,
 }

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..errors import FileError
 from .images import StoredImage
 
+ENDINGS = (".mif", ".mif.gz", ".mih")
 MAGIC = b"mrtrix image"
 MAX_HEADER_BYTES = 1 << 26  # headers hold gradient tables and histories, never this much
 REQUIRED = ("dim", "vox", "layout", "datatype", "file")

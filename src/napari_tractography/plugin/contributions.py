@@ -19,6 +19,7 @@ from ..fields.readings import AUTO, TRACKED
 from ..fields.sh import SH_COUNTS
 from ..files.fods import load_volume, volume_shape
 from ..files.formats.pam5 import PAM5
+from ..files.mif import ENDINGS as MRTRIX_ENDINGS
 from ..files.recognition import kind_of
 from ..grid import Grid
 from ..image_phantoms import make_image_phantom
@@ -41,7 +42,6 @@ FIRST_ENDING = ".tck"  # of the manifest, which napari itself adds to a name; ne
 NO_LAYERS: list[Any] = [(None,)]  # what napari takes for a file that was read and gives no layers
 THREAD_NAME = "tractography-looking"
 POLL_SECONDS = 0.02  # between two turns of the event loop
-MRTRIX_ENDINGS = (".mif", ".mif.gz", ".mih")
 
 
 def read_fod(path: str | list[str]) -> Reader | None:

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from ...errors import FileError, MissingPackageError
 from ..fods import load_volume
 from ..hashing import sha256_of
+from ..headers import FORMATS
 from ..paths import existing_file
 
 TIFF, NUMPY = (".tif", ".tiff"), (".npy",)
-VOLUMES = (".nii", ".nii.gz", ".mif", ".mif.gz", ".mih", ".mgz", ".mgh")
 ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")  # one of them is in the folder of a Zarr
 LAST_AXES = ("zyx", "xyz")  # orders of the three axes of space
 # Boxes of so many voxels along each axis, around these fractions of each, are looked at.
@@ -98,7 +98,7 @@ def stored_levels(path: str | PathLike[str], key: str = "") -> tuple[list[Any], 
             return [np.load(file, mmap_mode="r", allow_pickle=False)], ""
     except Exception as error:  # whatever these libraries raise for a damaged file
         raise FileError(f"{file} cannot be read ({error}); check the file.") from error
-    if name.endswith(VOLUMES):
+    if name.endswith(tuple(FORMATS)):
         return [load_volume(file)[0]], ""
     raise FileError(
         f"{file} is no image that recipes and scripts read; save it as .tif, .npy, .nii.gz or Zarr."

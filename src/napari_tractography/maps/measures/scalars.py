@@ -16,10 +16,9 @@ from scipy.ndimage import map_coordinates
 
 from ...errors import InvalidParameterError
 from ...files.fods import load_volume
+from ...files.headers import FORMATS
 from ...grid import Grid
 from ...tractogram import Tractogram
-
-ENDINGS = (".nii.gz", ".nii", ".mif.gz", ".mif", ".mih")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,5 +129,6 @@ class ScalarMap:
 def name_of(path: str | PathLike[str]) -> str:
     """Return the name of a file without its folder and the ending of a volume."""
     name = Path(path).name
-    ending = next((e for e in ENDINGS if name.lower().endswith(e)), "")
+    longest_first = sorted(FORMATS, key=len, reverse=True)
+    ending = next((e for e in longest_first if name.lower().endswith(e)), "")
     return name[: len(name) - len(ending)] if ending else name

@@ -18,6 +18,7 @@ from ....errors import AmbiguousKindError, TractographyError
 from ....fields.kinds import KINDS
 from ....fields.readings import AUTO
 from ....files.fods import load_mask
+from ....files.headers import FORMATS
 from ....files.paths import GivenUpError
 from ....fod import Fod
 from ....units import per_mm, symbol
@@ -48,7 +49,7 @@ from ..widgets.sections import button, row, stack
 from .image import ImageSection
 
 FOD_FILTER = "FOD, peaks, tensors (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5)"
-MASK_FILTER = "Mask (*.nii *.nii.gz *.mif *.mif.gz *.mih *.mgz *.mgh)"
+MASK_FILTER = f"Mask ({' '.join(f'*{ending}' for ending in FORMATS)})"
 VOLUME_OPACITY = 0.3
 PROGRESS_STEPS = 1000
 

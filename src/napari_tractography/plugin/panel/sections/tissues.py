@@ -13,6 +13,7 @@ from napari.utils.notifications import show_error
 from qtpy.QtWidgets import QFileDialog, QLabel, QWidget
 
 from ....errors import TractographyError
+from ....files.headers import FORMATS
 from ....files.paths import GivenUpError
 from ....tissues import TISSUES, check_tissues, load_tissues
 from ...export.paths import PATH_KEY
@@ -24,7 +25,7 @@ from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form, layer_choice
 from ..widgets.sections import button, stack
 
-FILTER = "Tissue image (*.nii *.nii.gz *.mif *.mif.gz *.mih *.mgz *.mgh)"
+FILTER = f"Tissue image ({' '.join(f'*{ending}' for ending in FORMATS)})"
 NONE = "No tissue image: streamlines end where the FOD does."
 LEGEND = ", ".join(
     f'<span style="color: {colour}">\u25a0</span> {number} {name}'
