@@ -207,15 +207,19 @@ def test_subjects_of_the_home_folder_are_found_and_kept(
             [*OUT, "--scalar", "a/fa.nii", "--scalar", "{subject}_fa.nii"], "both be fa", id="maps"
         ),
         pytest.param([*OUT, "--table", "other.csv"], "is another table", id="table"),
+        pytest.param([*OUT, "--table", "bare.csv"], "is another table", id="table without rows"),
+        pytest.param([*OUT, "--table", "."], "is a folder", id="table is a folder"),
     ],
 )
 def test_impossible_wishes_are_told_before_the_work(
     subjects: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
 ) -> None:
     Path("other.csv").write_text("a,b\n1,2\n")
+    Path("bare.csv").write_text("a,b\n")
     assert main(["replay", "b.json", *words]) == 2
     assert told in capsys.readouterr().err
     assert Path("other.csv").read_text() == "a,b\n1,2\n"
+    assert Path("bare.csv").read_text() == "a,b\n"
 
 
 def test_subjects_are_named_by_what_the_pattern_matched(

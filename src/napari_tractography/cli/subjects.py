@@ -140,10 +140,11 @@ class ResultsTable:
             return
         try:
             with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-                rows = list(csv.DictReader(file))
+                reader = csv.DictReader(file)
+                rows, header = list(reader), reader.fieldnames
         except (OSError, csv.Error) as error:
             raise FileError(f"{path} cannot be read ({error}); give another --table.") from None
-        if any(not {*KEYS, *PROOFS} <= set(row) for row in rows):
+        if header is not None and not {*KEYS, *PROOFS} <= set(header):  # None: an empty file
             raise FileError(f"{path} is another table; give another --table.")
         # DictReader: None for cells that a row lacks, and under None those that it has besides.
         if any(None in row or None in row.values() for row in rows):
