@@ -20,7 +20,11 @@ from ..codes import N_AROUND
 
 # Between the rings, and within a ring, times lmax: half the distance of lobes.
 RING_DEG, ALONG_RING_DEG = 90.0, 80.0
-FEWEST = 2  # directions of a quarter of a ring
+FEWEST, FEWEST_RINGS = 2, 2  # directions of a quarter of a ring, and rings
+# How much closer directions are on the border of a cone with that few rings. All of it is near one
+# lobe there, and what is largest may lie on the border between two directions: of 10,000 steps in a
+# brain of lmax 4 with a cone of 25.7 degrees 8 missed it, by up to 6 %, now 1 by 0.3 %.
+RIM = 2
 FIT_DIRECTIONS = 512
 SIGNIFICANT = 9  # digits: the same numbers with every linear algebra library
 
@@ -60,13 +64,15 @@ class Looks(NamedTuple):
 def cone_looks(max_angle_deg: float, lmax: int) -> Looks:
     """Return the directions at which a cone of this half-angle is looked at."""
     degree = max(lmax, 2)
-    n_rings = max(math.ceil(max_angle_deg * degree / RING_DEG - 0.01), 2)
+    n_rings = max(math.ceil(max_angle_deg * degree / RING_DEG - 0.01), FEWEST_RINGS)
     apart = math.radians(max_angle_deg) / n_rings
     whole = 1.0 - math.cos(n_rings * apart)
     polar = apart * np.arange(1, n_rings + 1)
     sizes, azimuth, fraction = [], [], []
     for angle in polar:
         around = math.tau * math.sin(angle) * degree / math.radians(ALONG_RING_DEG)
+        if n_rings == FEWEST_RINGS and angle == polar[-1]:
+            around *= RIM
         n = max(math.ceil(around / 4 - 0.05), FEWEST)
         outer = min(angle + apart / 2, n_rings * apart)
         share = (math.cos(angle - apart / 2) - math.cos(outer)) / whole / (4 * n)
