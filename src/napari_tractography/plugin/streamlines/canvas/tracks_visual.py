@@ -169,9 +169,14 @@ class VispyBareTracks(VispyTracksLayer):  # type: ignore[misc]
         self.node.update()
 
     def close(self) -> None:
-        """Vispy visual is closing."""
+        """Vispy visual is closing.
+
+        napari has OpenGL delete what the layer had as soon as this is done, whatever context is
+        current. With another than the canvas's, the next frame ended the process.
+        """
         if self.node.canvas is not None:
             self.node.canvas.events.draw.disconnect(self._before_drawing)
+            self.node.canvas.set_current()
         super().close()
 
 
