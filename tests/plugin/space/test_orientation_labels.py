@@ -191,3 +191,13 @@ def test_views_keep_an_fod_in_the_picture(viewer):
         show_view(viewer, name)
         picture = viewer.screenshot(canvas_only=True, flash=False)[..., :3]
         assert (picture.max(axis=2) > 60).mean() > 0.005
+
+
+@pytest.mark.parametrize("name", ["axial", "coronal", "sagittal"])
+def test_slices_stay_where_they_are_between_3d_and_2d(viewer, name):
+    show_view(viewer, "axial")
+    viewer.dims.set_point((0, 1, 2), (12.0, -7.0, 5.0))
+    chosen = viewer.dims.point
+    show_view(viewer, "3-D")
+    show_view(viewer, name)
+    assert viewer.dims.point == chosen

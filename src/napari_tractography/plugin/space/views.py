@@ -52,12 +52,13 @@ ORDERS = {"axial": (0, 1, 2), "coronal": (1, 0, 2), "sagittal": (2, 0, 1)}
 
 
 def show_view(viewer: Any, name: str) -> None:
-    """Turn a viewer to one of :data:`VIEWS` and fit it."""
-    extra = viewer.dims.ndim - 3
+    """Turn a viewer to one of :data:`VIEWS` and fit it; the slices stay where they are."""
+    extra, point = viewer.dims.ndim - 3, viewer.dims.point
     if name in ORDERS:
-        viewer.dims.ndisplay = 2
+        viewer.dims.ndisplay = 2  # napari moves the slice to where the camera looks in 3-D
         order = ORDERS[name]
         viewer.dims.order = (*range(extra), *(axis + extra for axis in order))
+        viewer.dims.set_point(range(viewer.dims.ndim), point)
         viewer.reset_view()
         return
     viewer.dims.order = tuple(range(viewer.dims.ndim))
