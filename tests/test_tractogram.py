@@ -115,6 +115,14 @@ def test_joining_adds_tallies_and_seeds():
     assert Tractogram.concatenate([]).n_streamlines == 0
 
 
+def test_chosen_streamlines_do_not_know_their_seeds():
+    run = Tractogram(np.zeros((2, 3)), [0, 1, 2], n_seeds=40)
+    assert run[:1].n_seeds == 0
+    assert run[:1].summary().startswith("1 streamlines, 1 points")
+    assert Tractogram.concatenate([run, run, Tractogram.empty()]).n_seeds == 80
+    assert Tractogram.concatenate([run, run[:1]]).n_seeds == 0
+
+
 def test_digest_is_the_documented_hash():
     points = np.array([[1.5, 2, 3], [4, 5, 6], [7, 8, 9]])
     tractogram = Tractogram(points, [0, 1, 3])
@@ -132,7 +140,7 @@ def test_arrays_have_the_documented_types():
     assert tractogram.offsets.dtype == np.int64
     assert tractogram.seed_index.tolist() == [0]
     assert tractogram.stop_reasons.tolist() == [[0, 0]]
-    assert tractogram.n_seeds == 1
+    assert tractogram.n_seeds == 0  # nobody knows
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ class Outcome:
     tally : dict of StopReason to int
         How often each reason ended a half streamline or rejected a whole one, over all seeds.
     n_seeds : int
-        How many seeds were tried.
+        How many seeds were tried; 0 where nobody knows: of a file, and of chosen streamlines.
     stop_reasons : (n_streamlines, 2) uint8
         Codes of the first and the last point.
     """
@@ -53,11 +53,13 @@ class Outcome:
     def __len__(self) -> int:
         return self.n_streamlines
 
+    @property
+    def _from_seeds(self) -> str:
+        return f" from {self.n_seeds} seeds" if self.n_seeds else ""
+
     def summary(self) -> str:
         """Return the run in words: counts, lengths and why streamlines ended."""
-        lines = [
-            f"{self.n_streamlines} streamlines from {self.n_seeds} seeds, {self.n_points} points"
-        ]
+        lines = [f"{self.n_streamlines} streamlines{self._from_seeds}, {self.n_points} points"]
         if self.n_streamlines:
             lengths = self.lengths_mm
             lines.append(
@@ -91,4 +93,4 @@ class Outcome:
             return "No streamlines: there were no seeds; place one."
         reason, count = reasons[0]
         remedy = f"; {reason.remedy}" if reason.remedy else ""
-        return f"No streamlines from {self.n_seeds} seeds: {count} x {reason.text}{remedy}."
+        return f"No streamlines{self._from_seeds}: {count} x {reason.text}{remedy}."

@@ -47,8 +47,8 @@ class Tractogram(Outcome):
         are shorter where points were left out.
     tally : mapping of StopReason to int, optional
         How often each reason ended a half streamline or rejected a whole one, over all seeds.
-    n_seeds : int, optional
-        How many seeds were tried; the number of streamlines by default.
+    n_seeds : int
+        How many seeds were tried; 0, the default, where nobody knows, as of a file.
     weights : (n_streamlines,) array_like, optional
         What each streamline stands for, such as the cross-sections of SIFT2; float32, from 0.
 
@@ -88,7 +88,7 @@ class Tractogram(Outcome):
         stop_reasons: ArrayLike | None = None,
         lengths_mm: ArrayLike | None = None,
         tally: Mapping[StopReason, int] | None = None,
-        n_seeds: int | None = None,
+        n_seeds: int = 0,
         weights: ArrayLike | None = None,
         points_are_finite: bool = False,
     ) -> None:
@@ -148,7 +148,7 @@ class Tractogram(Outcome):
                 )
         self._index: SpatialIndex | None = None
         self.tally: dict[StopReason, int] = dict(tally or {})
-        self.n_seeds: int = n if n_seeds is None else int(n_seeds)
+        self.n_seeds = int(n_seeds)
 
     @classmethod
     def empty(cls) -> Tractogram:
@@ -180,7 +180,8 @@ class Tractogram(Outcome):
     def concatenate(cls, parts: Iterable[Tractogram], *, n_seeds: int | None = None) -> Tractogram:
         """Join tractograms, such as the chunks of a run, in the order given.
 
-        An iterator is used up one part at a time: its points are not in memory twice.
+        An iterator is used up one part at a time: its points are not in memory twice. Numbers of
+        seeds are added up where all parts with streamlines know theirs.
 
         Parameters
         ----------
@@ -269,7 +270,7 @@ class Tractogram(Outcome):
         made.offsets = np.concatenate([[0], np.cumsum(counts)])
         origin = self._origin  # read once: it goes when another thread asks for the points
         made._origin = (self, rows) if origin is None else (origin[0], origin[1][rows])
-        made.tally, made.n_seeds = {}, len(rows)
+        made.tally, made.n_seeds = {}, 0  # how many seeds give just these nobody knows
         return made
 
     def arrays(self) -> StreamlineArrays:

@@ -57,6 +57,7 @@ def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
     weights: list[NDArray[np.float32] | None] = []
     tally: dict[StopReason, int] = {}
     known = False
+    seeds_are_known = True
     n_points = n_tried = 0
     for part in known_parts or parts:
         first, n_points = n_points, n_points + part.n_points
@@ -76,6 +77,7 @@ def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
         lengths.append(part.lengths_mm)
         weights.append(part.weights)
         n_tried += part.n_seeds
+        seeds_are_known &= bool(part.n_seeds or not len(part))
         for reason, count in part.tally.items():
             tally[reason] = tally.get(reason, 0) + count
     if not seed_index:
@@ -88,7 +90,7 @@ def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
         "stop_reasons": np.concatenate(stop_reasons),
         "lengths_mm": np.concatenate(lengths) if known else None,
         "tally": tally,
-        "n_seeds": n_tried,
+        "n_seeds": n_tried if seeds_are_known else 0,
         "weights": np.concatenate(weighted) if len(weighted) == len(weights) else None,
     }
 

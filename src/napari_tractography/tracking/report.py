@@ -120,6 +120,8 @@ def advice(tractogram: Outcome, parameters: TrackingParameters) -> str:
             f"{parameters.max_length_mm:g} mm: raise the minimum amplitude "
             f"({parameters.min_amplitude:g}) if they wander, else the maximum length."
         )
+    if not tractogram.n_seeds:  # of a file, or of chosen streamlines: nobody knows
+        return ""
     left_seed = tractogram.lengths_mm > (STEPS_AT_SEED + 0.01) * parameters.step_mm
     unwanted = sum(tractogram.tally.get(reason, 0) for reason in UNWANTED)
     fraction = 1 - (int(left_seed.sum()) + unwanted) / max(tractogram.n_seeds, 1)

@@ -56,6 +56,18 @@ def test_share_of_the_seeds(tens: Tractogram) -> None:
     assert found.at([0, 1, 1]).startswith("80 seeds: 0.25 ± 0.05")
 
 
+@pytest.mark.parametrize("what", ["file", "chosen", "chunks"])
+def test_streamlines_that_do_not_know_their_seeds_have_no_share_of_them(
+    what: str, tens: Tractogram, tmp_path: Path
+) -> None:
+    run = Tractogram(tens.points, tens.offsets, n_seeds=40)
+    path = tmp_path / "tens.trk"
+    run.save(path, reference=UNIT)
+    source = {"file": path, "chosen": run[:4], "chunks": [run, run[:4]]}[what]
+    with pytest.raises(InvalidTractogramError, match='is not known.*or trials="accepted"'):
+        visitation(source, UNIT, trials="started")
+
+
 def test_enough_says_how_many_more(tens: Tractogram) -> None:
     found = visitation(tens, UNIT)
     more = found.n_more(0.01)

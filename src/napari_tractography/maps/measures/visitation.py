@@ -116,7 +116,7 @@ def visitation(
         the probability that a streamline of this bundle visits the voxel, and right however a run
         ended. "started": of the seeds, which is the probability that a streamline from a seed is
         accepted and visits the voxel; the tractogram must know its seeds (`n_seeds`), as one that
-        was tracked does, and files do not.
+        was tracked does, and files and chosen streamlines do not.
     ends_only : bool
         Whether only first and last points visit.
 
@@ -129,7 +129,7 @@ def visitation(
     InvalidParameterError
         When `trials` is unknown.
     InvalidTractogramError
-        When there are no trials.
+        When there are no trials, or "started" ones of streamlines that do not know their seeds.
 
     Notes
     -----
@@ -147,6 +147,11 @@ def visitation(
     for chunk in chunks_of(source):
         counter.add(chunk)
         n_seeds += chunk.n_seeds
+        if trials == "started" and len(chunk) and not chunk.n_seeds:
+            raise InvalidTractogramError(
+                f"How many seeds were tried for these {len(chunk)} streamlines is not known, as of "
+                'files and of chosen streamlines; give what was tracked, or trials="accepted".'
+            )
     counter.warn_if_outside()
     n = n_seeds if trials == "started" else counter.n_streamlines
     if not n:

@@ -290,7 +290,7 @@ class Results(QWidget):  # type: ignore[misc]
         if layer is not None and layer.n_shown < len(tractogram):
             lines.append(layer.summary)
         lines.append(self.session.speed() if request.is_whole else preview_summary(run))
-        self.tell_of(run.bundle, "<br>".join([*lines, *dropped_edits(run)]))
+        self.tell_of(run.bundle, "<br>".join(filter(None, [*lines, *dropped_edits(run)])))
 
     def show_cancelled(self, run: Run) -> None:
         """Show how far a run was when it was cancelled."""
@@ -347,8 +347,10 @@ def too_few(n_accepted: int, wanted: int) -> list[str]:
 
 
 def of_the_seeds(tractogram: Tractogram) -> str:
-    """Return how many seeds gave streamlines, and why the others gave none."""
+    """Return how many seeds gave streamlines, and why the others gave none; "" if not known."""
     n_seeds, n_given = tractogram.n_seeds, len(tractogram)
+    if not n_seeds:
+        return ""
     if n_given == n_seeds:
         return f"Each of {n_seeds:,} seeds gave a streamline."
     share = 100 * n_given / max(n_seeds, 1)
