@@ -163,13 +163,26 @@ def test_streamlines_that_were_open_before_follow_the_volume(
     save_fod(fod, tmp_path / "wm.nii.gz")
     lines(OBLIQUE).save(tmp_path / "a.tck")
     viewer = make_napari_viewer()
-    viewer.open(tmp_path / "a.tck", plugin=PLUGIN)
-    assert viewer.layers[0].space == DisplaySpace.identity()
+    (streamlines,) = viewer.open(tmp_path / "a.tck", plugin=PLUGIN)
+    assert streamlines.space == DisplaySpace.identity()
     (image,) = viewer.open(tmp_path / "wm.nii.gz", plugin=PLUGIN)
-    shown = viewer.layers[0].data[:, 1:]
+    shown = streamlines.data[:, 1:]
     places = np.array([image.world_to_data(p) for p in shown])
     high = np.array(image.data.shape) - 0.5
     assert ((places > -0.5) & (places < high)).all()
+
+
+def test_an_fod_that_is_opened_last_hides_nothing(make_napari_viewer: Any, tmp_path: Path) -> None:
+    save_fod(make_phantom("cross", lmax=2), tmp_path / "wm.nii.gz")
+    lines(np.eye(4)).save(tmp_path / "a.tck")
+    viewer = make_napari_viewer()
+    below = viewer.add_image(np.zeros((4, 4, 4)))
+    (streamlines,) = viewer.open(tmp_path / "a.tck", plugin=PLUGIN)
+    seeds = viewer.add_points(np.zeros((1, 3)))
+    (image,) = viewer.open(tmp_path / "wm.nii.gz", plugin=PLUGIN)
+    assert list(viewer.layers) == [below, image, streamlines, seeds]
+    top = viewer.add_image(np.zeros((4, 4, 4)))  # the person's own business
+    assert viewer.layers[-1] is top
 
 
 def test_an_empty_or_unreadable_tractogram_says_so(make_napari_viewer: Any, tmp_path: Path) -> None:

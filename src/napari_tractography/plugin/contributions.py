@@ -9,7 +9,7 @@ from typing import Any
 
 import napari
 import numpy as np
-from napari.layers import Tracks
+from napari.layers import Image, Tracks
 from qtpy.QtCore import QEventLoop, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
@@ -33,6 +33,7 @@ from .layers.sources.tracks import tractogram_of_tracks
 from .layers.tissues import tissue_layer_data
 from .layers.volumes import LayerData, fod_grid_of, fod_layer_data, fod_layers, open_fod
 from .space.display import DisplaySpace
+from .space.layer_list import move_below_once_inserted
 from .streamlines.layer import Streamlines
 
 Reader = Callable[[str | list[str]], list[LayerData]]
@@ -202,10 +203,18 @@ def _each(read: Callable[[str], LayerData]) -> Reader:
 def _fod_layer(path: str, *, kind: str = AUTO) -> LayerData:
     viewer = napari.current_viewer()
     data = open_fod(path, viewer, kind=kind)
-    grid = data[1]["metadata"][FOD_KEY].grid
-    for layer in () if viewer is None else viewer.layers:
+    opened = data[1]["metadata"][FOD_KEY]
+    if viewer is None:
+        return data
+    for layer in viewer.layers:
         if isinstance(layer, Streamlines) and layer.space.grid is None:
-            layer.space = DisplaySpace.of(grid)  # they were opened without a volume
+            layer.space = DisplaySpace.of(opened.grid)  # they were opened without a volume
+    # On top of them it would hide streamlines, seeds and regions.
+    move_below_once_inserted(
+        viewer.layers,
+        lambda layer: layer.metadata.get(FOD_KEY) is opened,
+        lambda layer: not isinstance(layer, Image),
+    )
     return data
 
 

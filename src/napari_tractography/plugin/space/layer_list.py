@@ -30,3 +30,16 @@ def move_below(layers: Any, layer: Layer, is_above: Callable[[Layer], bool]) -> 
     ceiling = place_of_lowest(layers, is_above)
     if layers.index(layer) > ceiling:
         layers.move(layers.index(layer), ceiling)
+
+
+def move_below_once_inserted(
+    layers: Any, is_it: Callable[[Layer], bool], is_above: Callable[[Layer], bool]
+) -> None:
+    """Move a layer that somebody else is about to insert below some others."""
+
+    def on_inserted(event: Any) -> None:
+        if is_it(event.value):
+            layers.events.inserted.disconnect(on_inserted)
+            move_below(layers, event.value, is_above)
+
+    layers.events.inserted.connect(on_inserted)
