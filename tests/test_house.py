@@ -22,8 +22,8 @@ FLOORS = {
     room: number
     for number, rooms in enumerate(
         (
-            "version errors compiling processes arrays buffers units grid directions philox stop "
-            "roles specs arcs defaults parameters seeding tracking.algorithms",
+            "version errors compiling processes arrays buffers units given grid directions philox "
+            "stop roles specs arcs defaults parameters seeding tracking.algorithms",
             "fields",
             "fod orientations",
             "files",

@@ -84,7 +84,9 @@ def test_limits_are_inclusive_and_beyond_them_is_refused(spec):
 
 @pytest.mark.parametrize("spec", NUMBERS, ids=spec_id)
 @pytest.mark.parametrize(
-    "value", ["a", None, True, float("nan"), float("inf"), [1, 2]], ids=lambda v: repr(v)
+    "value",
+    ["a", "1", b"1", None, True, np.True_, float("nan"), float("inf"), [1, 2], 10**400],
+    ids=lambda v: repr(v)[:9],
 )
 def test_what_is_no_number_is_refused(spec, value):
     if value is None and spec.default is None:
@@ -105,6 +107,8 @@ def test_numbers_are_kept_in_their_own_type():
     parameters = TrackingParameters(step_mm=1, record_every=2.0, n_directions=np.int64(100))
     assert (type(parameters.step_mm), type(parameters.record_every)) == (float, int)
     assert type(parameters.n_directions) is int
+    assert TrackingParameters(adaptive=np.True_).adaptive is True
+    assert TrackingParameters(step_mm=np.float32(0.5)).step_mm == 0.5
     with pytest.raises(InvalidParameterError, match="record_every must be of type int"):
         TrackingParameters(record_every=1.5)
 

@@ -71,7 +71,10 @@ def test_every_role_has_words():
     [
         pytest.param(lambda: Region.sphere((0, 0), 1, "stop"), "no point", id="2-D centre"),
         pytest.param(lambda: Region.sphere((0, np.nan, 0), 1, "stop"), "no point", id="NaN"),
+        pytest.param(lambda: Region.sphere(("1", 2, 3), 1, "stop"), "no point", id="text"),
         pytest.param(lambda: Region.sphere((0, 0, 0), 0, "stop"), "radius of 0", id="radius 0"),
+        pytest.param(lambda: Region.sphere((0, 0, 0), "5", "stop"), "radius of '5'", id="text 5"),
+        pytest.param(lambda: Region.sphere((0, 0, 0), None, "stop"), "radius of None", id="None"),
         pytest.param(lambda: Region.sphere((0, 0, 0), np.inf, "stop"), "radius of inf", id="inf"),
         pytest.param(lambda: Region.sphere((0, 0, 0), 1e308, "stop"), "at most 1e", id="huge"),
         pytest.param(

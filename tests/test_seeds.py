@@ -38,6 +38,13 @@ def test_a_sphere_is_filled_evenly():
     ).pvalue > (1e-3)
 
 
+def test_numbers_of_numpy_are_numbers():
+    seeds = Seeds.in_sphere(np.float32([0, 0, 0]), np.float32(1), np.int64(5), first=np.uint8(2))
+    np.testing.assert_array_equal(
+        seeds.positions_mm, Seeds.in_sphere((0, 0, 0), 1.0, 5, first=2).positions_mm
+    )
+
+
 def test_a_sphere_without_radius_is_its_centre():
     np.testing.assert_array_equal(Seeds.in_sphere((1, 2, 3), 0, 5).positions_mm, [[1, 2, 3]] * 5)
 
@@ -138,7 +145,11 @@ def test_joining_keeps_order_and_directions_only_when_all_have_them():
         ),
         pytest.param(lambda: Seeds.in_sphere((0, 0, 0), -1, 5), "-1 mm", id="negative radius"),
         pytest.param(lambda: Seeds.in_sphere((0, 0, 0), np.nan, 5), "nan mm", id="NaN radius"),
+        pytest.param(lambda: Seeds.in_sphere((0, 0, 0), "1", 5), "'1' mm", id="text as radius"),
+        pytest.param(lambda: Seeds.in_sphere((0, 0, 0), None, 5), "None mm", id="no radius"),
         pytest.param(lambda: Seeds.in_sphere((0, 0), 1, 5), "no point", id="2-D centre"),
+        pytest.param(lambda: Seeds.in_sphere(("1", "2", "3"), 1, 5), "no point", id="text centre"),
+        pytest.param(lambda: Seeds.in_sphere(((0,), (1, 2)), 1, 5), "no point", id="ragged centre"),
         pytest.param(lambda: Seeds.in_sphere((0, 0, 0), 1, 0), "^0 seeds", id="zero seeds"),
         pytest.param(lambda: Seeds.in_sphere((0, 0, 0), 1, 2.5), "2.5 seeds", id="half a seed"),
         pytest.param(lambda: Seeds.in_sphere((0, 0, 0), 1, 2**33), "seeds were", id="too many"),
@@ -160,7 +171,7 @@ def test_impossible_seeds_are_refused(make, message):
         make()
 
 
-@pytest.mark.parametrize("n", [np.nan, np.inf, -3])
+@pytest.mark.parametrize("n", [np.nan, np.inf, -3, "5", None, [5], True], ids=repr)
 def test_impossible_counts_are_refused(n):
     with pytest.raises(InvalidSeedsError, match="seeds were asked for"):
         Seeds.in_sphere((0, 0, 0), 1, n)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .arrays import DeviceArray, as_native, library_of, mapped, on_its_device
 from .errors import InvalidParameterError, InvalidRegionError
+from .given import as_float, as_point
 from .grid import Grid
 from .roles import ROLES
 from .seeds import Seeds
@@ -65,8 +66,8 @@ class Region:
         InvalidRegionError
             When the centre is no point or the radius is not positive.
         """
-        centre = np.asarray(center_mm, dtype=np.float64)
-        if centre.shape != (3,) or not np.isfinite(centre).all():
+        centre, radius = as_point(center_mm), as_float(radius_mm)
+        if centre is None:
             raise InvalidRegionError(
                 f"The centre {center_mm!r} of region {name} is no point; give x, y, z in RAS+ mm."
             )
@@ -75,16 +76,16 @@ class Region:
                 f"The centre {center_mm!r} of region {name} is too far away for 32 bits; give "
                 "x, y, z in RAS+ mm."
             )
-        if not (math.isfinite(radius_mm) and radius_mm > 0):
+        if not 0 < radius < math.inf:
             raise InvalidRegionError(
-                f"Region {name} has a radius of {radius_mm} mm and so is empty; "
+                f"Region {name} has a radius of {radius_mm!r} mm and so is empty; "
                 "give a positive number."
             )
-        if radius_mm > MAX_RADIUS_MM:
+        if radius > MAX_RADIUS_MM:
             raise InvalidRegionError(
-                f"Region {name} has a radius of {radius_mm:g} mm; give at most {MAX_RADIUS_MM:g}."
+                f"Region {name} has a radius of {radius:g} mm; give at most {MAX_RADIUS_MM:g}."
             )
-        return cls(_role(role), centre, float(radius_mm), None, None, name)
+        return cls(_role(role), centre, radius, None, None, name)
 
     @classmethod
     def mask(

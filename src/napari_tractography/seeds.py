@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from .arrays import DeviceArray, as_native, host_array, library_of, on_its_device
 from .buffers import memory_bytes
 from .errors import InvalidMaskError, InvalidSeedsError
+from .given import as_float, as_point, as_whole
 from .grid import Grid
 from .interface import interface_points
 from .philox import Purpose, uniforms
@@ -152,22 +153,23 @@ class Seeds:
             When the centre, the radius or a number of seeds is impossible.
         """
         ids = _ids(n, first)
-        if not (math.isfinite(radius_mm) and radius_mm >= 0):
+        radius = as_float(radius_mm)
+        if not 0 <= radius < math.inf:
             raise InvalidSeedsError(
-                f"A seed radius of {radius_mm} mm is impossible; give a number from 0."
+                f"A seed radius of {radius_mm!r} mm is impossible; give a number from 0."
             )
-        centre = np.asarray(center_mm, dtype=np.float64)
-        if centre.shape != (3,) or not np.isfinite(centre).all():
+        centre = as_point(center_mm)
+        if centre is None:
             raise InvalidSeedsError(
                 f"The seed centre {center_mm!r} is no point; give x, y, z in RAS+ mm."
             )
-        positions = centre + radius_mm * _in_unit_ball(ids, random_seed)
+        positions = centre + radius * _in_unit_ball(ids, random_seed)
         if np.abs(positions).max() > np.finfo(np.float32).max:
             raise InvalidSeedsError(
-                f"Seeds within {radius_mm:g} mm of {centre.tolist()} lie too far out for float32; "
+                f"Seeds within {radius:g} mm of {centre.tolist()} lie too far out for float32; "
                 "give a place and a radius of the image's size."
             )
-        draw = partial(_draw_sphere, centre, radius_mm, random_seed, first)
+        draw = partial(_draw_sphere, centre, radius, random_seed, first)
         return cls(positions)._drawn_by(draw)
 
     @classmethod
@@ -341,26 +343,28 @@ def _units(directions: ArrayLike, n: int) -> DeviceArray:
 
 
 def _count(n: int) -> int:
-    if not 1 <= n <= MAX_SEEDS or int(n) != n:
-        raise InvalidSeedsError(f"{n} seeds were asked for; ask for 1 to 2^32.")
+    count = as_whole(n)
+    if count is None or not 1 <= count <= MAX_SEEDS:
+        raise InvalidSeedsError(f"{n!r} seeds were asked for; ask for 1 to 2^32.")
     whole = memory_bytes()
-    if whole and n * BYTES_A_SEED > whole:
+    if whole and count * BYTES_A_SEED > whole:
         raise InvalidSeedsError(
-            f"{n:,} seeds take {n * BYTES_A_SEED / 1e9:.1f} GB of memory and this machine has "
-            f"{whole / 1e9:.1f} GB; track fewer at a time."
+            f"{count:,} seeds take {count * BYTES_A_SEED / 1e9:.1f} GB of memory and this machine "
+            f"has {whole / 1e9:.1f} GB; track fewer at a time."
         )
-    return int(n)
+    return count
 
 
 def _ids(n: int, first: int) -> NDArray[np.int64]:
     """Return the numbers of `n` seeds from number `first` on."""
     count = _count(n)
-    if not (isinstance(first, int | np.integer) and 0 <= first <= MAX_SEEDS - count):
+    before = as_whole(first)
+    if before is None or not 0 <= before <= MAX_SEEDS - count:
         raise InvalidSeedsError(
             f"first = {first!r} is impossible for {count} seeds; give the number of seeds "
             "before them, and at most 2^32 in all."
         )
-    return np.arange(count) + first
+    return np.arange(count) + before
 
 
 # How seeds are drawn again, further on in their lists: functions that can be sent to other

@@ -10,7 +10,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from .errors import InvalidParameterError
+from .given import as_float, as_whole, is_number
 from .tracking.algorithms import ALGORITHMS, users_of
 from .tracking.algorithms.row import Algorithm
 
@@ -93,18 +96,19 @@ class ParameterSpec:
             return None
         wanted = self.type
         unit = f" {self.unit}" if self.unit else ""
-        try:
-            if isinstance(value, bool) is not (wanted is bool):
-                raise TypeError
-            if wanted is int and int(value) != value:
-                raise ValueError
-            if wanted is str and not isinstance(value, str):
-                raise TypeError
-            typed = wanted(value)
-        except (TypeError, ValueError, OverflowError):
+        typed: Any = None
+        if wanted is int:
+            typed = as_whole(value)
+        elif wanted is float and is_number(value):
+            typed = as_float(value)
+        elif wanted is bool and isinstance(value, bool | np.bool_):
+            typed = bool(value)
+        elif wanted is str and isinstance(value, str):
+            typed = str(value)
+        if typed is None:
             raise InvalidParameterError(
                 f"{self.name} must be of type {wanted.__name__}, not {value!r}."
-            ) from None
+            )
         if self.choices and typed not in self.choices:
             raise InvalidParameterError(
                 f"{self.name} = {value!r} is unknown; choose one of {', '.join(self.choices)}."

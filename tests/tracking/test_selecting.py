@@ -118,7 +118,10 @@ def test_given_points_are_used_once(caplog):
     assert "no more of the same" in caplog.text
 
 
-@pytest.mark.parametrize("wrong", [{"select": 0}, {"select": 2.5}, {"select": 3, "max_seeds": -1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"select": 0}, {"select": 2.5}, {"select": True}, {"select": 3, "max_seeds": -1}],
+)
 def test_impossible_numbers_are_named(wrong):
     with pytest.raises(InvalidParameterError, match="give a whole number from 1"):
         track(FOD, seeds(), LONG, **wrong)

@@ -8,12 +8,12 @@ there are only NumPy and CuPy.
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict
 
 from ..errors import InvalidParameterError
+from ..given import as_float, is_count
 from .devices import cpu_count
 
 MEMORY_LIMIT = 0.8  # of what is free on a GPU, by default
@@ -74,12 +74,12 @@ class Execution:
             )
         for name in ("n_threads", "block", "threads_a_block"):
             count = getattr(self, name)
-            if count is not None and not (_is_number(count, numbers.Integral) and count >= 1):
+            if count is not None and not is_count(count):
                 raise InvalidParameterError(
                     f"{name} = {count!r} is impossible; give a whole number from 1."
                 )
         limit = self.memory_limit
-        if not (_is_number(limit, numbers.Real) and math.isfinite(limit) and limit > 0):
+        if not 0 < as_float(limit) < math.inf:
             raise InvalidParameterError(
                 f"memory_limit = {limit!r} is impossible; give a fraction such as 0.8, or bytes."
             )
@@ -98,7 +98,3 @@ class ExecutionKeywords(TypedDict, total=False):
     block: int | None
     memory_limit: float
     threads_a_block: int | None
-
-
-def _is_number(value: object, kind: type) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)

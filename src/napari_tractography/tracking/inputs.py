@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from typing import Any, TypedDict
 
 import numpy as np
@@ -19,6 +18,7 @@ from ..arrays import as_native, library_of, mapped, on_its_device, synchronize
 from ..directions import ConeFunction
 from ..errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError
 from ..fod import Fod
+from ..given import is_count
 from ..grid import Grid
 from ..parameters import TrackingParameters
 from ..regions import Region
@@ -98,7 +98,7 @@ class TrackingInput:
     def __post_init__(self) -> None:
         for name in ("select", "max_seeds"):
             count = getattr(self, name)
-            if count is not None and not (isinstance(count, Integral) and int(count) >= 1):
+            if count is not None and not is_count(count):
                 raise InvalidParameterError(
                     f"{name} = {count!r} is impossible; give a whole number from 1."
                 )

@@ -64,7 +64,7 @@ def test_streamlines_that_do_not_know_their_seeds_have_no_share_of_them(
     path = tmp_path / "tens.trk"
     run.save(path, reference=UNIT)
     source = {"file": path, "chosen": run[:4], "chunks": [run, run[:4]]}[what]
-    with pytest.raises(InvalidTractogramError, match='is not known.*or trials="accepted"'):
+    with pytest.raises(InvalidTractogramError, match=r'is not known.*or trials="accepted"'):
         visitation(source, UNIT, trials="started")
 
 

@@ -1,0 +1,53 @@
+"""Numbers as people give them: of Python or of NumPy, but no booleans and no strings.
+
+Whoever asks for one says in a sentence of its own what is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a value is one real number, NaN and infinity among them."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_count(value: Any) -> bool:
+    """Tell whether a value is an integer from 1."""
+    return isinstance(value, Integral) and is_number(value) and int(value) >= 1
+
+
+def as_float(value: Any) -> float:
+    """Return a number as float, infinite where it is too large for one; NaN of what is none."""
+    if not is_number(value):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def as_whole(value: Any) -> int | None:
+    """Return a whole number, such as 3 or 3.0, as int; None of what is none."""
+    if not is_number(value) or value != value or abs(value) == math.inf or int(value) != value:
+        return None
+    return int(value)
+
+
+def as_point(value: Any) -> NDArray[np.float64] | None:
+    """Return three finite numbers as (3,) float64; None of what is no point."""
+    try:
+        point = np.asarray(value)
+    except ValueError:  # lists of several lengths
+        return None
+    if point.shape != (3,) or point.dtype.kind not in "iuf" or not np.isfinite(point).all():
+        return None
+    return point.astype(np.float64)
