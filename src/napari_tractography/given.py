@@ -1,28 +1,35 @@
 """Numbers as people give them: of Python or of NumPy, but no booleans and no strings.
 
-Whoever asks for one says in a sentence of its own what is wrong.
+Whoever asks for one says in a sentence of its own what is wrong. NumPy is loaded for points only:
+the command's help does without.
 """
 
 from __future__ import annotations
 
 import math
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def is_number(value: Any) -> bool:
     """Tell whether a value is one real number, NaN and infinity among them."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
+    value = _of_python(value)
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_boolean(value: Any) -> bool:
+    """Tell whether a value is True or False."""
+    return isinstance(_of_python(value), bool)
 
 
 def is_count(value: Any) -> bool:
     """Tell whether a value is an integer from 1."""
-    return isinstance(value, Integral) and is_number(value) and int(value) >= 1
+    value = _of_python(value)
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 def as_float(value: Any) -> float:
@@ -44,6 +51,8 @@ def as_whole(value: Any) -> int | None:
 
 def as_point(value: Any) -> NDArray[np.float64] | None:
     """Return three finite numbers as (3,) float64; None of what is no point."""
+    import numpy as np
+
     try:
         point = np.asarray(value)
     except ValueError:  # lists of several lengths
@@ -51,3 +60,8 @@ def as_point(value: Any) -> NDArray[np.float64] | None:
     if point.shape != (3,) or point.dtype.kind not in "iuf" or not np.isfinite(point).all():
         return None
     return point.astype(np.float64)
+
+
+def _of_python(value: Any) -> Any:
+    """Return a scalar of NumPy, or an array without axes, as Python's own."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value

@@ -10,10 +10,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from .errors import InvalidParameterError
-from .given import as_float, as_whole, is_number
+from .given import as_float, as_whole, is_boolean, is_number
 from .tracking.algorithms import ALGORITHMS, users_of
 from .tracking.algorithms.row import Algorithm
 
@@ -101,7 +99,7 @@ class ParameterSpec:
             typed = as_whole(value)
         elif wanted is float and is_number(value):
             typed = as_float(value)
-        elif wanted is bool and isinstance(value, bool | np.bool_):
+        elif wanted is bool and is_boolean(value):
             typed = bool(value)
         elif wanted is str and isinstance(value, str):
             typed = str(value)

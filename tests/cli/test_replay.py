@@ -188,3 +188,23 @@ def test_replay_of_a_recipe_makes_its_edits(
     assert "3 streamlines after edits" in told
     assert "the same streamlines as the recipe's" in told
     assert len(nt.load_tractogram("e.tck")) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(["--format", "trk"], "--format trk is of projects", id="format"),
+        pytest.param(["--scalar", "fa.nii.gz"], "--scalar fa.nii.gz is for many", id="scalar"),
+        pytest.param(["--table", "t.csv"], "--table t.csv is for many subjects", id="table"),
+    ],
+)
+def test_flags_that_mean_nothing_for_a_recipe_are_refused(
+    folder: Path,
+    track: Track,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    message: str,
+) -> None:
+    assert track() == 0
+    assert main(["replay", "b.json", *words]) == 2
+    assert message in capsys.readouterr().err

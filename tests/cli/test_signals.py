@@ -64,6 +64,34 @@ def test_a_signal_ends_the_command_and_leaves_no_half_file(
     assert signal.getsignal(number) is before
 
 
+# The signal comes while the command is imported.
+LOADING = """
+import os, signal, sys
+
+class Signalling:
+    def find_spec(self, name, path=None, target=None):
+        if name == "napari_tractography.cli.command":
+            os.kill(os.getpid(), int(sys.argv[1]))
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Signalling())
+from napari_tractography.cli import main
+sys.exit(main(["--version"]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_a_signal_while_the_command_loads_is_one_line(number: int, code: int, word: str) -> None:
+    words = [sys.executable, "-c", LOADING, str(int(number))]
+    ended = subprocess.run(words, capture_output=True, text=True)
+    assert ended.returncode == code
+    assert ended.stderr.startswith(f"napari-tractography: {word}; ")
+    assert ended.stderr.count("\n") == 1
+
+
 # Writes what comes as `track` does, and is killed after the first chunk.
 KILLED = """
 import os, signal, sys

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -367,3 +368,31 @@ def test_the_largest_random_seed_serves_both_ways_between_two_regions(
         drawing, None, parameters, between=tuple(regions), select=4
     )
     assert [half.parameters.random_seed for half in inputs.halves()] == [2**63 - 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(
+            ["--seed-fod", "--max-seeds", "10"], "--max-seeds 10 limits.*--select", id="max-seeds"
+        ),
+        pytest.param(
+            ["--between", "1,2,3,4", "--between", "9,2,3,4", "--select", "3", "--n-seeds", "77"],
+            "--n-seeds 77 has no meaning with --between",
+            id="n-seeds",
+        ),
+    ],
+)
+def test_numbers_of_seeds_without_effect_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert main(["track", "fod.nii.gz", "-o", "b.tck", *words]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_one_label_of_an_image_is_seeded(folder: Path, drawing: nt.Fod) -> None:
+    assert main(["track", "fod.nii.gz", "-o", "b.tck", "--seed-mask", "labels.nii.gz:4", *RUN]) == 0
+    recipe = nt.Recipe.load("b.json")
+    seeds = recipe.inputs().seeds.positions_mm
+    assert len(seeds) == 50
+    assert (drawing.grid.nearest_voxels(seeds)[:, 0] >= drawing.grid.shape[0] // 2).all()

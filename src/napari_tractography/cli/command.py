@@ -13,16 +13,15 @@ import errno
 import io
 import logging
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from ..errors import InvalidParameterError, TractographyError
 from ..version import __version__
 from .bench import add_bench
 from .demo import add_demo
+from .ending import PROGRAM
 from .flags import in_flags
 from .info import add_info
 from .maps.coherence import add_coherence
@@ -35,16 +34,8 @@ from .replay import add_replay
 from .select import add_select
 from .track import add_track
 
-PROGRAM = "napari-tractography"
-LEFT = "files that were finished stay, and no others are left"
 EXIT_WRONG_INPUT = 2
-EXIT_INTERRUPTED = 128 + 2  # as of a program that SIGINT ends
-EXIT_TERMINATED = 128 + 15  # as of one that SIGTERM ends, which batch systems send
 EXIT_BROKEN_PIPE = 128 + 13  # as of a program that SIGPIPE ends
-
-
-class TerminatedError(BaseException):
-    """SIGTERM came: whatever is under way ends as after Ctrl-C, and cleans up."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -54,15 +45,14 @@ class _Parser(argparse.ArgumentParser):
         raise InvalidParameterError(f"{message}; see {self.prog} --help.")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit code."""
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code. Ctrl-C and SIGTERM are the caller's."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")  # names of files are any bytes
     try:
         try:
-            with _ended_by_sigterm():
-                return _run(arguments)
+            return _run(arguments)
         finally:
             sys.stdout.flush()  # here, where a reader that has gone away is noticed
     except BrokenPipeError:
@@ -101,30 +91,6 @@ def _run(arguments: Sequence[str] | None) -> int:
             file=sys.stderr,
         )
         return EXIT_WRONG_INPUT
-    except KeyboardInterrupt:
-        print(f"{PROGRAM}: interrupted; {LEFT}.", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except TerminatedError:
-        print(f"{PROGRAM}: terminated; {LEFT}.", file=sys.stderr)
-        return EXIT_TERMINATED
-
-
-@contextlib.contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Raise TerminatedError where SIGTERM comes, instead of ending at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the main thread's
-        return
-
-    def end(number: int, frame: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # cleaning up is not disturbed
-        raise TerminatedError
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -151,7 +117,3 @@ def make_parser() -> argparse.ArgumentParser:
     ):
         add(commands)
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

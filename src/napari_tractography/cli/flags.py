@@ -264,13 +264,14 @@ def region_source(role: str, text: str) -> RegionSource:
 
     if text.count(",") == 3 and not os.path.exists(text):
         return RegionSource(role, text, *sphere_numbers(text, f"--{role}"))
-    path, label = _path_and_label(text)
+    path, label = path_and_label(text)
     return RegionSource(
         role, Path(text).name, volume=VolumeSource.file(path, label=label, hashed=False)
     )
 
 
-def _path_and_label(text: str) -> tuple[str, int | None]:
+def path_and_label(text: str) -> tuple[str, int | None]:
+    """Return the image that a flag names and one label of it, or None for all of them."""
     path, colon, label = text.rpartition(":")
     if colon and label.isdecimal() and not os.path.exists(text):
         return path, int(label)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import FileError, InvalidSeedsError, TractographyError
+from ..errors import FileError, InvalidParameterError, InvalidSeedsError, TractographyError
 from .flags import add_execution, execution_of, expanded
 from .progress import print_result, track_with_progress
 from .subjects import SUBJECT, TABLE, fod_source, is_pattern, replay_subjects
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..tracking.inputs import Execution
 
 EXIT_NOT_THE_SAME = 1
+FORMAT = "trk"
 UNSAFE = re.compile(r"[^\w.+-]+")  # in names of files
 NOT_COMPARED = "tracked in another FOD, so that digests are not compared"
 
@@ -48,10 +49,9 @@ def add_replay(commands: Any) -> None:
     )
     parser.add_argument(
         "--format",
-        default="trk",
         metavar="trk|tck|trx|vtk",
         help="of the tractograms of a project; .trk holds no streamlines of bundles that come from "
-        "a file, which become .tck (default trk)",
+        f"a file, which become .tck (default {FORMAT})",
     )
     parser.add_argument(
         "--fod",
@@ -89,11 +89,30 @@ def run(options: argparse.Namespace) -> int:
     from ..project import is_project
 
     with execution_of(options) as execution:
+        _check_flags(options, is_project=is_project(options.recipe))
         if is_pattern(options.fod):
             return _replay_subjects(options, execution)
         if is_project(options.recipe):
             return _replay_project(options, execution)
         return _replay_recipe(options, execution)
+
+
+def _check_flags(options: argparse.Namespace, *, is_project: bool) -> None:
+    """Refuse flags that would be of no effect."""
+    if options.format is not None and not is_project:
+        raise InvalidParameterError(
+            f"--format {options.format} is of projects, and {options.recipe} is a recipe; the "
+            "ending of -o says the format."
+        )
+    if is_pattern(options.fod):
+        return
+    unused = [f"--scalar {path}" for path in options.scalar]
+    unused += [f"--table {options.table}"] if options.table != TABLE else []
+    if unused:
+        raise InvalidParameterError(
+            f"{unused[0]} is for many subjects; give --fod a pattern such as "
+            "'sub-*/wmfod.nii.gz', or use `measure` for what was made."
+        )
 
 
 def _replay_subjects(options: argparse.Namespace, execution: Execution) -> int:
@@ -226,7 +245,7 @@ def _format_of(options: argparse.Namespace) -> str:
     """
     from ..files.tractograms import FORMATS
 
-    ending = "." + options.format.lstrip(".")
+    ending = "." + (options.format or FORMAT).lstrip(".")
     if ending not in FORMATS:
         raise FileError(
             f"--format {options.format} is unknown; choose one of "

@@ -12,7 +12,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import FileError, InvalidSeedsError
+from ..errors import FileError, InvalidParameterError, InvalidSeedsError
 from ..parameters import ParameterSpec, TrackingParameters, parameter_specs
 from ..seeding import seeding_specs
 from .flags import (
@@ -22,6 +22,7 @@ from .flags import (
     add_regions,
     execution_of,
     expanded,
+    path_and_label,
     region_source,
     region_sources,
     sphere_numbers,
@@ -31,6 +32,8 @@ from .progress import chunks_with_progress, print_result
 if TYPE_CHECKING:
     from ..recipes.sources import RegionSource, SeedSource
     from ..tracking.inputs import Execution
+
+N_SEEDS = next(spec.default for spec in seeding_specs() if spec.name == "n_per_seed")
 
 
 def add_track(commands: Any) -> None:
@@ -88,7 +91,10 @@ def add_track(commands: Any) -> None:
 def _add_seeds(parser: argparse.ArgumentParser) -> None:
     seeds = parser.add_mutually_exclusive_group()
     seeds.add_argument(
-        "--seed-mask", type=expanded, metavar="IMAGE", help="seed where this image is not zero"
+        "--seed-mask",
+        type=expanded,
+        metavar="IMAGE",
+        help="seed where this image is not zero, or in one label of it, IMAGE:12",
     )
     seeds.add_argument(
         "--seed-sphere",
@@ -113,14 +119,11 @@ def _add_seeds(parser: argparse.ArgumentParser) -> None:
         help="given twice: seed in each of two regions, for streamlines that end in the other, as "
         "many as --select says; a region as below",
     )
-    n_per_seed = next(spec for spec in seeding_specs() if spec.name == "n_per_seed")
     parser.add_argument(
         "--n-seeds",
         type=int,
-        default=n_per_seed.default,
         metavar="N",
-        help=f"streamlines to start, in each sphere if there are several "
-        f"(default {n_per_seed.default})",
+        help=f"streamlines to start, in each sphere if there are several (default {N_SEEDS})",
     )
     parser.add_argument(
         "--select",
@@ -186,6 +189,7 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
     from ..tracking.report import Report
 
     given = given_parameters(options)
+    _check_counts(options)
     random_seed = given.get("random_seed", TrackingParameters().random_seed)
     check_target(options.out)  # before the work, not after it
     check_points(options.dtype, Path(options.out).suffix.lower(), options.compress)
@@ -240,6 +244,20 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
     return 0
 
 
+def _check_counts(options: argparse.Namespace) -> None:
+    """Refuse numbers of seeds that would be of no effect."""
+    if options.max_seeds is not None and options.select is None:
+        raise InvalidParameterError(
+            f"--max-seeds {options.max_seeds} limits the seeds of --select; give --select N as "
+            "well, or --n-seeds instead."
+        )
+    if options.between and options.n_seeds is not None:
+        raise InvalidParameterError(
+            f"--n-seeds {options.n_seeds} has no meaning with --between, which goes on seeding "
+            "until --select N streamlines are accepted; leave it out."
+        )
+
+
 def _recipe_path(out: str) -> Path:
     """Return where the recipe of an output goes, unless something else is there already."""
     from ..recipes.codec import is_recipe
@@ -271,11 +289,12 @@ def _seed_sources(options: argparse.Namespace, random_seed: int) -> tuple[SeedSo
     from ..recipes.sources import SeedSource
     from ..recipes.volumes import VolumeSource
 
-    n = options.n_seeds
+    n = N_SEEDS if options.n_seeds is None else options.n_seeds
     if options.between:
         return ()
     if options.seed_mask:
-        volume = VolumeSource.file(options.seed_mask, hashed=False)
+        path, label = path_and_label(options.seed_mask)
+        volume = VolumeSource.file(path, label=label, hashed=False)
         return (SeedSource("mask", n, random_seed, volume=volume),)
     if options.seed_fod:
         return (SeedSource("fod", n, random_seed),)

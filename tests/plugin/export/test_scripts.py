@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from napari.layers import Layer
 
-from napari_tractography.cli import command as cli
+from napari_tractography import cli
 from napari_tractography.errors import InvalidFodError, InvalidMaskError
 from napari_tractography.files.fods import load_fod
 from napari_tractography.parameters import TrackingParameters
