@@ -78,6 +78,24 @@ def test_a_ramp_is_followed_from_left_to_right() -> None:
     assert found.name == "arc"
 
 
+def test_where_a_profile_begins_does_not_depend_on_how_many_places_it_has() -> None:
+    """Bent lines whose ends lie nearly as far apart along x as along z."""
+    grid = Grid((8, 8, 8), np.diag([10.0, 10, 10, 1]))
+    rng = np.random.default_rng(13)
+    t = np.linspace(0, 1, 30)[:, None]
+    for _ in range(60):
+        lines = []
+        for _ in range(20):
+            first, bend = rng.normal(scale=(3, 10), size=(3, 2)).T
+            last = rng.normal(loc=(-15, 0, 15), scale=8)
+            line = first * (1 - t) ** 2 + 2 * bend * t * (1 - t) + last * t**2
+            lines.append(line[::-1] if rng.random() < 0.5 else line)
+        bundle = Tractogram.from_streamlines(lines)
+        ends = {profile(bundle, (np.ones(grid.shape), grid.affine), n).ends for n in (2, 100)}
+        assert len(ends) == 1
+        assert ends < {("left", "right"), ("posterior", "anterior"), ("inferior", "superior")}
+
+
 def test_orientation_may_be_given(fa: ScalarMap) -> None:
     lines = arcs(20)
     there = profile(lines, fa, N)

@@ -49,6 +49,9 @@ class Profile:
         How many streamlines have a value there.
     centroid_mm : (n, 3) float64
         Mean place of the streamlines, RAS+ mm.
+    axis : int
+        Along which what the streamlines were turned by has its ends farthest apart: 0 is x, from
+        left to right.
     """
 
     name: str
@@ -57,14 +60,14 @@ class Profile:
     sd: NDArray[np.float64]
     counts: NDArray[np.int64]
     centroid_mm: NDArray[np.float64]
+    axis: int
 
     @property
     def ends(self) -> tuple[str, str]:
         """Where it begins and ends, such as ("inferior", "superior")."""
         across = self.centroid_mm[-1] - self.centroid_mm[0]
-        axis = int(np.abs(across).argmax())
-        first, last = ENDS[axis]
-        return (first, last) if across[axis] >= 0 else (last, first)
+        first, last = ENDS[self.axis]
+        return (first, last) if across[self.axis] >= 0 else (last, first)
 
 
 def profile(
@@ -131,7 +134,8 @@ def profile(
         raise InvalidTractogramError(
             f"{name or 'The bundle'} has no streamline of two points or more; there is no profile."
         )
-    return Profile(name, values.name, sums.mean, sums.sd, sums.counts, places.mean.reshape(n, 3))
+    centroid = places.mean.reshape(n, 3)
+    return Profile(name, values.name, sums.mean, sums.sd, sums.counts, centroid, lines.axis)
 
 
 def resampled(tractogram: Tractogram, n: int) -> NDArray[np.float32]:
@@ -162,8 +166,13 @@ def standard_of(tractogram: Tractogram, n: int) -> NDArray[np.float32]:
     metric = AveragePointwiseEuclideanMetric(ResampleFeature(nb_points=n))
     (cluster,) = QuickBundles(threshold=np.inf, metric=metric).cluster(list(lines))
     centroid = np.asarray(cluster.centroid, dtype=np.float32)
-    across = centroid[-1] - centroid[0]
-    return centroid if across[np.abs(across).argmax()] >= 0 else centroid[::-1]
+    axis = _axis_of(centroid)
+    return centroid if centroid[-1, axis] >= centroid[0, axis] else centroid[::-1]
+
+
+def _axis_of(line: NDArray[np.float32]) -> int:
+    """Return the axis along which the ends of a line lie farthest apart."""
+    return int(np.abs(line[-1] - line[0]).argmax())
 
 
 class _Oriented:
@@ -179,13 +188,20 @@ class _Oriented:
                     "orient_by has fewer than two points; give a streamline."
                 )
 
+    @property
+    def axis(self) -> int:
+        """Axis along which the ends of the standard lie farthest apart."""
+        assert self._standard is not None
+        return _axis_of(self._standard[0])
+
     def __iter__(self) -> Iterator[NDArray[np.float32]]:
         for block in blocks_of(self._source):
             usable = block[np.diff(block.offsets) >= LEAST_POINTS]
             if not len(usable):
                 continue
             if self._standard is None:
-                standard = standard_of(usable, self._n)
+                # Of as many points whatever `n` is, so that all profiles begin at one end.
+                standard = standard_of(usable, N_ORIENTED)
                 self._standard = resampled(Tractogram.from_streamlines([standard]), N_ORIENTED)
             coarse = resampled(usable, N_ORIENTED)
             along = np.linalg.norm(coarse - self._standard, axis=2).sum(axis=1)
