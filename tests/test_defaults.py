@@ -59,6 +59,15 @@ def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_per
     assert "maximum length 125 mm" in text
 
 
+def test_a_radius_that_no_cone_has_at_a_tiny_step_is_told():
+    fod = spheres([0.5] * 10)
+    text = suited_to(fod).summary(TrackingParameters.for_fod(fod, step_mm=0.0103))
+    assert "radius 0.59 mm in place of 0.625, which no cone has at this step: it is 1 deg" in text
+    assert "so a cone" not in text
+    text = suited_to(fod).summary(TrackingParameters.for_fod(fod, min_radius_mm=1.0))
+    assert "cone" not in text
+
+
 def test_the_summary_names_the_amplitudes_that_a_floor_was_taken_from():
     fod = spheres([200.0] * 10)
     text = suited_to(fod).summary(TrackingParameters.for_fod(fod))

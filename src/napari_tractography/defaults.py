@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import arcs
 from .directions import direction_set
-from .specs import ParameterSpec
+from .specs import ParameterSpec, specs_of
 from .tracking.algorithms import BY_NAME
 from .tracking.algorithms.row import Algorithm
 from .units import MM, per_mm, symbol
@@ -110,12 +110,26 @@ class Suited:
                 if name.endswith("_mm"):
                     label, shown = f"{label} {symbol(unit)}", value * scale
                 parts.append(f"{label.format(shown)} ({self.reasons[name]})")
-            if name == "min_radius_mm" and parameters.min_radius_mm is not None:
-                parts.append(f"so a cone of {parameters.max_angle_deg:.3g} degrees")
+                if name == "min_radius_mm":
+                    parts.append(f"so a cone of {parameters.max_angle_deg:.3g} degrees")
+            elif name == "min_radius_mm" and _is_at_limit(parameters):
+                radius, kept = value * scale, parameters.min_radius_mm * scale
+                parts.append(
+                    f"smallest radius {kept:.3g} {symbol(unit)} in place of {radius:.3g}, which "
+                    f"no cone has at this step: it is {parameters.max_angle_deg:g} degrees"
+                )
         if not parts:
             return ""
         voxel = f"{self.voxel_mm * scale:.3g} {symbol(unit)}"
         return f"Defaults for voxels of {voxel}: {', '.join(parts)}."
+
+
+def _is_at_limit(parameters: Any) -> bool:
+    """Tell whether the smallest radius is as small or as large as a cone allows at that step."""
+    if parameters.min_radius_mm is None:
+        return False
+    cone = next(spec for spec in specs_of(type(parameters)) if spec.name == "max_angle_deg")
+    return parameters.max_angle_deg in (cone.minimum, cone.maximum)
 
 
 LABELS = {

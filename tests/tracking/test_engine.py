@@ -188,6 +188,22 @@ def test_errors_come_from_the_call_and_not_with_the_first_chunk(fod, seeds):
         iter_track(fod, seeds, short(start="given"))
 
 
+def test_steps_that_are_very_short_for_the_voxels_are_told(fod, seeds, caplog):
+    step_mm = 0.009 * min(fod.grid.voxel_sizes_mm)
+    parameters = TrackingParameters(step_mm=step_mm, max_length_mm=1.0)
+    track(fod, seeds, parameters)
+    assert "less than a 100th of a voxel" in caplog.text
+
+
+def test_steps_that_rounding_swallows_are_refused(fod, seeds):
+    far = fod.grid.affine.copy()
+    far[0, 3] += 1e6
+    away = Fod(fod.coefficients, far)
+    there = Seeds.at(seeds.positions_mm + np.float32([1e6, 0, 0]))
+    with pytest.raises(InvalidParameterError, match=r"step_mm = 0\.5 mm is lost in the rounding"):
+        track(away, there, TrackingParameters(step_mm=0.5))
+
+
 def test_an_unknown_backend_is_refused(fod, seeds, monkeypatch):
     with pytest.raises(BackendError, match="backend = 'abacus'"):
         track(fod, seeds, short(), backend="abacus")

@@ -45,6 +45,7 @@ from .inputs import (
     check_backtracking,
     check_mask,
     check_seeds,
+    check_step,
 )
 from .plan import (
     Plan,
@@ -377,7 +378,8 @@ def _make_plan(given: TrackingInput, build: Callable[..., FodTable], on_gpu: boo
     fod, seeds, parameters, mask = given.fod, given.seeds, given.parameters, given.mask
     inside = check_mask(mask if on_gpu or mask is None else host_array(mask), fod)
     check_seeds(seeds, fod, parameters)
-    for warning in check_regions(given.regions, fod.grid):
+    warnings = check_step(parameters, fod.grid) + check_regions(given.regions, fod.grid)
+    for warning in warnings:
         logger.warning("%s", warning)
     if given.tissues is not None:
         check_tissues(given.tissues, fod.grid)

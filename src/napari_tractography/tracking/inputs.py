@@ -28,6 +28,9 @@ from ..tissues import Tissues
 from .execution import Execution as Execution
 from .execution import ExecutionKeywords as ExecutionKeywords
 
+LEAST_SPACINGS = 16  # of float32 at the farthest corner, that a step takes: off by 3 % at most
+STEPS_A_VOXEL = 100  # beyond, a step is too short to be meant
+
 
 class InputKeywords(TypedDict, total=False):
     """What a run may be given besides FOD, seeds and parameters; see :class:`TrackingInput`."""
@@ -137,6 +140,30 @@ class TrackingInput:
             select=n,
             between=None,
         )
+
+
+def check_step(parameters: TrackingParameters, grid: Grid) -> list[str]:
+    """Return a warning sentence where steps are very short for the voxels.
+
+    Raises
+    ------
+    InvalidParameterError
+        When they are so short that float32 positions hardly move.
+    """
+    farthest_mm = float(np.abs(grid.bounds_mm()).max())
+    least_mm = LEAST_SPACINGS * float(np.spacing(np.float32(farthest_mm))) * parameters.parts
+    if parameters.step_mm < least_mm:
+        raise InvalidParameterError(
+            f"step_mm = {parameters.step_mm:g} mm is lost in the rounding of positions up to "
+            f"{farthest_mm:.4g} mm from the origin; take at least {least_mm:.2g} mm."
+        )
+    voxel_mm = float(grid.voxel_sizes_mm.min())
+    if parameters.step_mm >= voxel_mm / STEPS_A_VOXEL:
+        return []
+    return [
+        f"Steps of {parameters.step_mm:g} mm are less than a {STEPS_A_VOXEL}th of a voxel of "
+        f"{voxel_mm:.3g} mm: tracking takes long, and the cone counts anew at each step."
+    ]
 
 
 def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.uint8] | None:
