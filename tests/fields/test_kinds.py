@@ -64,6 +64,12 @@ def test_scale_and_noise_change_nothing(scale: float) -> None:
     assert kind_of((scale * (values + noise)).astype(np.float32)) == "sh"
 
 
+@pytest.mark.parametrize("n_fibres", [1, 2])
+@pytest.mark.parametrize("lmax", LMAXES)
+def test_an_fod_of_the_wrong_sign_is_unclear(lmax: int, n_fibres: int) -> None:
+    assert kind_of(-lobes(lmax, "tournier07", n_fibres)) == "unclear"
+
+
 def test_noise_outside_the_brain_does_not_hide_an_fod() -> None:
     brain = lobes(8, "tournier07")
     background = 0.02 * rng().normal(size=(300, brain.shape[1])).astype(np.float32)

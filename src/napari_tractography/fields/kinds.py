@@ -144,10 +144,17 @@ def recognise(values: NDArray[np.float32], n_volumes: int) -> Kind:
         )
     if order == "mrtrix" and n_volumes == N_KURTOSIS and (whole[:, 9:12].mean(axis=0) > 0).all():
         return KURTOSIS
-    if n_volumes in SH_COUNTS and _non_negative_share(numbers, finite) >= MIN_NON_NEGATIVE:
+    if n_volumes not in SH_COUNTS:
+        return vectors
+    if _non_negative_share(numbers, finite) >= MIN_NON_NEGATIVE:
         if _anisotropy(whole) < MIN_ANISOTROPY:
             return ISOTROPIC
         return SH if not _are_parallel(whole) or _is_a_lobe(whole) else UNCLEAR
+    # An FOD of the wrong sign; peaks of one direction look like it, too, but for the lobe.
+    if _non_negative_share(-numbers, finite) >= MIN_NON_NEGATIVE and (
+        not _are_parallel(whole) or _is_a_lobe(-whole)
+    ):
+        return UNCLEAR
     return vectors
 
 
