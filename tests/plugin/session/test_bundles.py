@@ -147,7 +147,7 @@ def test_a_run_that_fails_in_a_bundle_that_rests_is_told_there(
 
     def broken(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
         gate.wait(60)
-        yield from [Tractogram.from_streamlines([[(0, 0, 0), (1, 0, 0)]])] * n_arrived
+        yield from [Tractogram([[0, 0, 0], [1, 0, 0]], [0, 2], n_seeds=1)] * n_arrived
         raise RuntimeError("the device is gone")
 
     monkeypatch.setattr(runs, "iter_chunks", broken)
@@ -213,8 +213,17 @@ def test_the_only_bundle_keeps_its_seeds_when_its_layer_goes(
     settle(panel)
     (bundle,) = panel.bundles.bundles
     layer = bundle.streamlines_layer
+    told = panel.results.label.text()
     panel.viewer.layers.remove(layer)
     assert len(panel.session.seeds) == 1
+    assert panel.session.tractogram is panel.session.result_request is None
+    assert "streamlines</b>" not in panel.results.label.text()
+    assert not panel.save_button.isEnabled()
+    panel.bundles.history.undo()
+    assert panel.results.label.text() == told
+    assert panel.save_button.isEnabled()
+    panel.bundles.history.redo()
+    assert not panel.save_button.isEnabled()
     panel.run()
     settle(panel)
     panel.bundles.history.undo()

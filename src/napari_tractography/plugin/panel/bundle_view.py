@@ -35,6 +35,7 @@ class BundleView:
         bundles.activated.connect(self._on_activated)
         bundles.removed.connect(panel.runs.give_up)
         bundles.followed.connect(self._on_followed)
+        bundles.taken_away.connect(self._on_taken_away)
         panel.filtering.refused.connect(panel.results.tell)
         named = {control.name: control for control in panel.appearance.controls}
         named["colour"].changed.connect(lambda c: bundles.set_colour(bundles.active, c))
@@ -76,14 +77,22 @@ class BundleView:
         panel.appearance.show_look(bundle.look, bundle.colour)
         panel.selection.follow()
         panel.runs.switch()
-        panel.results.show_bundle(bundle)
-        if bundle.tractogram is None and not bundle.text:
-            panel.show_hint()
+        self._show_result(bundle)
         is_opened = bundle.is_opened
         panel.run_button.setEnabled(not is_opened)
         panel.live.setEnabled(not is_opened)
         panel.run_button.setToolTip(NOTHING_TO_TRACK if is_opened else RUN_HELP)
+
+    def _show_result(self, bundle: BundleState) -> None:
+        panel = self._panel
+        panel.results.show_bundle(bundle)
+        if bundle.tractogram is None and not bundle.text:
+            panel.show_hint()
         panel.save_button.refresh()
+
+    def _on_taken_away(self, bundle: BundleState) -> None:
+        if bundle is self._session.bundle:
+            self._show_result(bundle)
 
     def _on_layer_made(self, layer: Streamlines) -> None:
         if layer is self._session.streamlines_layer:

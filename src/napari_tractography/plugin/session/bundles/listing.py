@@ -42,6 +42,9 @@ class BundleList(Rows):
     activated = Signal(object)  # BundleState
     removed = Signal(object)  # BundleState
     followed = Signal(object)  # BundleState whose streamlines came from a project
+    taken_away = Signal(
+        object
+    )  # BundleState whose streamlines were, by removing their layer; or came back
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -375,8 +378,13 @@ class BundleList(Rows):
         if len(self.bundles) > 1 or bundle.is_opened:
             self._delete(bundle, f"Deleted {bundle.name}")
             return
-        bundle.streamlines_layer = None  # seeds and settings stay: Run makes another
-        result = bundle.tractogram, bundle.result_request
+        result = bundle.tractogram, bundle.result_request, bundle.text
+
+        def forget() -> None:  # seeds and settings stay: Run makes another
+            bundle.streamlines_layer = bundle.tractogram = bundle.result_request = None
+            bundle.text = ""
+            self.session.result_changed.emit(bundle)
+            self.taken_away.emit(bundle)
 
         def bring_back() -> None:
             self._busy = True
@@ -386,22 +394,22 @@ class BundleList(Rows):
                 if fresh is not None and fresh in self.viewer.layers:
                     self.viewer.layers.remove(fresh)
                 insert_beside(self.viewer, layer)
-                bundle.tractogram, bundle.result_request = result
+                bundle.tractogram, bundle.result_request, bundle.text = result
             finally:
                 self._busy = False
             self.session.result_changed.emit(bundle)
+            self.taken_away.emit(bundle)
 
         def take_away() -> None:
-            bundle.streamlines_layer = None
             self._busy = True
             try:
                 self.viewer.layers.remove(layer)
             finally:
                 self._busy = False
-            self.changed.emit()
+            forget()
 
         self.history.add(f"Removed the layer of {bundle.name}", bring_back, take_away)
-        self.changed.emit()
+        forget()
 
     def _on_result(self, _bundle: BundleState) -> None:
         self.changed.emit()
