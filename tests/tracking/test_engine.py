@@ -200,8 +200,8 @@ def test_steps_that_rounding_swallows_are_refused(fod, seeds):
     far[0, 3] += 1e6
     away = Fod(fod.coefficients, far)
     there = Seeds.at(seeds.positions_mm + np.float32([1e6, 0, 0]))
-    with pytest.raises(InvalidParameterError, match=r"step_mm = 0\.5 mm is lost in the rounding"):
-        track(away, there, TrackingParameters(step_mm=0.5))
+    with pytest.raises(InvalidParameterError, match=r"step_mm = 0\.2 mm is lost in the rounding"):
+        track(away, there, TrackingParameters(step_mm=0.2))
 
 
 def test_an_unknown_backend_is_refused(fod, seeds, monkeypatch):

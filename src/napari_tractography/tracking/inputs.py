@@ -28,7 +28,7 @@ from ..tissues import Tissues
 from .execution import Execution as Execution
 from .execution import ExecutionKeywords as ExecutionKeywords
 
-LEAST_SPACINGS = 16  # of float32 at the farthest corner, that a step takes: off by 3 % at most
+LEAST_SPACINGS = 4  # of float32 at the farthest corner, that a step takes: off by an eighth at most
 STEPS_A_VOXEL = 100  # beyond, a step is too short to be meant
 
 
