@@ -22,7 +22,7 @@ from napari._qt.layer_controls.widgets.qt_widget_controls_base import QtWidgetCo
 from napari._qt.qt_main_window import Window, _QtMainWindow
 from napari._vispy.layers.tracks import VispyTracksLayer
 from napari.components import ViewerModel
-from napari.layers import Layer, Tracks
+from napari.layers import Layer, Points, Tracks
 from vispy.geometry import MeshData
 from vispy.scene.visuals import Compound
 
@@ -55,6 +55,7 @@ ATTRIBUTES: dict[str, Any] = {
     "_texture_filter": VispyLitSurface,
     "_thumbnail_shape": Layer,
     "_vertices": MeshData,
+    "_view_indices": Points,
 }
 # Private members of theirs that classes of ours replace.
 REPLACED = {

@@ -10,6 +10,7 @@ from napari_tractography.grid import Grid
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.layers.figures import paths_layer, tubes_layer
 from napari_tractography.plugin.layers.glyphs import FodGlyphs, peaks_layer
+from napari_tractography.plugin.layers.on_volume import SeedPoints
 from napari_tractography.plugin.layers.spheres import Spheres
 from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.session.seed_layer import SeedLayer
@@ -28,6 +29,10 @@ ENDS_ZYX = np.asarray(SPACE.to_display(FOD.grid.to_mm(ENDS)), dtype=float)
 
 def spheres(viewer):
     viewer.add_layer(Spheres(ENDS_ZYX, 20.0, space=SPACE))
+
+
+def spheres_of(centres):
+    return Spheres(centres, 1.0, space=DisplaySpace.identity())
 
 
 def far_sphere(viewer):
@@ -127,3 +132,17 @@ def test_layers_are_cut_where_the_volume_is(viewer, add):
         for layer in viewer.layers:
             at = layer._data_slice.point[axis] * layer.scale[axis] + layer.translate[axis]
             assert at == pytest.approx(viewer.dims.point[axis], abs=1e-3), layer.name
+
+
+@pytest.mark.parametrize("make", [SeedPoints, spheres_of], ids=["seeds", "spheres"])
+def test_nothing_is_drawn_where_no_point_is_in_the_slice(make_napari_viewer, make):
+    viewer = make_napari_viewer(show=True)
+    viewer.add_image(np.full((9, 20, 20), 0.5), contrast_limits=(0, 1))
+    layer = viewer.add_layer(make(np.array([[2.0, 10.0, 10.0]])))
+    pictures = {}
+    for z in (2, 7):
+        viewer.dims.set_point(0, z)
+        for layer.visible in (True, False):
+            pictures[z, layer.visible] = viewer.screenshot(flash=False)
+    assert (pictures[2, True] != pictures[2, False]).any()
+    np.testing.assert_array_equal(pictures[7, True], pictures[7, False])

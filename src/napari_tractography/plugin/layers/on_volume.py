@@ -13,6 +13,8 @@ from napari.layers import Layer, Points
 from ..space.display import DisplaySpace, set_units
 from ..space.extent import on_slices
 
+LEAST_PIXELS = 2  # of a point on the canvas, napari's own
+
 
 class OnVolume:
     """Mixin of a napari layer, before its class.
@@ -41,7 +43,27 @@ class OnVolume:
         return on_slices(Layer.extent.func(self), self._space, clip=True)
 
 
-class SeedPoints(OnVolume, Points):  # type: ignore[misc]
-    """Seeds, as points in voxels of the volume."""
+class PointsOnVolume(OnVolume, Points):  # type: ignore[misc]
+    """Points of which nothing is drawn where none is in the slice.
+
+    napari then draws a point of size 0 at the layer's origin, which the least size on the canvas
+    made a dot.
+    """
 
     _type_string = "points"  # for writers and icons
+    canvas_size_limits: Any  # of Points, which has no type for it
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.events.set_data.connect(self._on_sliced)
+        self._on_sliced()
+
+    def _on_sliced(self, _event: Any = None) -> None:
+        least = LEAST_PIXELS if len(self._view_indices) else 0
+        low, high = self.canvas_size_limits
+        if low != least:
+            self.canvas_size_limits = least, high
+
+
+class SeedPoints(PointsOnVolume):
+    """Seeds, as points in voxels of the volume."""

@@ -8,17 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from napari.layers import Points
 from napari.layers.points.points import _PointsSlicingState
 from numpy.typing import NDArray
 
 from ..space.display import AXIS_LABELS, DisplaySpace
-from .on_volume import OnVolume
+from .on_volume import PointsOnVolume
 
 OPACITY = 0.35
 
 
-class Spheres(OnVolume, Points):  # type: ignore[misc]
+class Spheres(PointsOnVolume):
     """Spheres in the display; the size of a point is the diameter, in the display's unit.
 
     Parameters
@@ -31,8 +30,6 @@ class Spheres(OnVolume, Points):  # type: ignore[misc]
     **kwargs
         Further arguments of :class:`napari.layers.Points`.
     """
-
-    _type_string = "points"  # for writers and icons
 
     def __init__(
         self, centres: Any, radius_mm: float, *, space: DisplaySpace, **kwargs: Any
