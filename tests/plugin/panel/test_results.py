@@ -174,7 +174,10 @@ def change_a_parameter(panel: TractographyPanel) -> Callable[[], None]:
 
 
 def choose_a_mask(panel: TractographyPanel) -> Callable[[], None]:
-    panel.viewer.add_labels(np.ones(panel.viewer.layers[0].data.shape, np.uint8), name="mask")
+    volume = panel.session.fod_layer
+    ones = np.ones(volume.data.shape, np.uint8)
+    like_it = {"scale": volume.scale, "translate": volume.translate, "affine": volume.affine}
+    panel.viewer.add_labels(ones, name="mask", units=volume.units, **like_it)
     panel.mask_choice.value = panel.viewer.layers["mask"]
 
     def back() -> None:
@@ -199,11 +202,17 @@ def choose_another_fod(panel: TractographyPanel) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [move_the_seed, change_a_parameter, choose_a_mask, add_a_region, choose_another_fod],
+    ("change", "words"),
+    [
+        (move_the_seed, "seeds"),
+        (change_a_parameter, "parameters"),
+        (choose_a_mask, "mask"),
+        (add_a_region, "regions"),
+        (choose_another_fod, "FOD"),
+    ],
 )
 def test_a_result_that_no_longer_matches_is_marked_until_it_does(
-    open_model: Any, cross: Any, settle: Any, qtbot: Any, change: Any
+    open_model: Any, cross: Any, settle: Any, qtbot: Any, change: Any, words: str
 ) -> None:
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
@@ -212,9 +221,20 @@ def test_a_result_that_no_longer_matches_is_marked_until_it_does(
     panel.results.refresh_notice()
     assert shows(panel, "")()
     back = change(panel)
-    qtbot.waitUntil(shows(panel, results.OUTDATED))
+    qtbot.waitUntil(shows(panel, f"Changed since: {words}. Run again."))
     back()
     qtbot.waitUntil(shows(panel, ""))
+
+
+def test_a_result_that_cannot_be_made_again_is_marked(
+    open_model: Any, cross: Any, settle: Any, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.run()
+    settle(panel)
+    panel.session.clear_seeds()
+    qtbot.waitUntil(shows(panel, results.IMPOSSIBLE))
 
 
 def test_the_mark_goes_when_a_run_starts(
@@ -225,7 +245,7 @@ def test_the_mark_goes_when_a_run_starts(
     panel.run()
     settle(panel)
     panel.set_parameters(step_mm=0.7)
-    qtbot.waitUntil(shows(panel, results.OUTDATED))
+    qtbot.waitUntil(shows(panel, results.OUTDATED.format("parameters")))
     panel.run()
     assert shows(panel, "")()
     settle(panel)
@@ -353,7 +373,9 @@ def test_notices_take_one_line_and_can_be_read(open_window: Any, cross: Any, the
     panel.viewer.theme = theme
     notice = panel.results.notice
     for text in (
-        results.OUTDATED,
+        results.outdated(["number of streamlines"]),
+        results.outdated(["FOD", "seeds", "parameters"]),
+        results.outdated(None),
         results.WAITING,
         results.PREPARING,
         results.QUEUED,

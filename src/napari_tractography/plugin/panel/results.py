@@ -18,6 +18,7 @@ from ...tracking.report import advice
 from ...tractogram import Tractogram
 from ...units import MM, length_text, per_mm
 from ..session.bundles.state import BundleState
+from ..session.requests import PARTS
 from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.session import Session
@@ -31,7 +32,10 @@ PREPARING_SECONDS = 0.5  # without a sign of a run, before the notice says why
 NOTICE_MS = 150  # after the last change, before the result is compared with what is set now
 
 BEGUN = "Tracking has begun."
-OUTDATED = "The parameters have changed since: Run again."
+OUTDATED = "Changed since: {}. Run again."
+SEVERAL = "several settings"  # in the place of their names: there is a line
+FOD = PARTS["fod"]  # with which others change
+IMPOSSIBLE = "Changed since, so that Run is not possible."
 WAITING = "Live waits, to keep your edits: Run or Undo."
 AWAITING = "Reading the FOD: tracking begins when it is read."
 PREPARING = "Preparing the engine: at first a minute or so."
@@ -40,8 +44,8 @@ QUEUED = "Waiting until other work in this window has ended."
 SLOWER = "Slower for the first seconds, while the engine is prepared."
 HIDDEN = "The layer {} is hidden: click its eye, or Run."
 PREVIEW = "A preview: Run tracks all {:,}."
+OUTDATED_HELP = "A run would not give the streamlines of this result any more."
 NOTICE_HELP = {
-    OUTDATED: "FOD, mask, seeds, regions or parameters are no longer those of this result.",
     WAITING: "Tracking again would bring back what you deleted by hand. Run tracks again and drops "
     "your edits; undo all of them and Live goes on.",
     AWAITING: "Seeds and parameters may be changed meanwhile. Cancel takes Run back.",
@@ -185,17 +189,19 @@ class Results(QWidget):  # type: ignore[misc]
         layer = session.streamlines_layer
         if layer is not None and not layer.visible and len(session.tractogram):
             return HIDDEN.format(layer.name)
-        is_current = session.is_result_current
+        changes = session.changes()
+        is_current = changes == []
         if runs.is_waiting and not (is_current and request.is_whole):
             return WAITING
         if not is_current:
-            return OUTDATED
+            return outdated(changes)
         return "" if request.is_whole else PREVIEW.format(request.n_full)
 
     def _show_notice(self, text: str) -> None:
         self.notice.setText(text)
         self.notice.setStyleSheet(QUIET_STYLE if text in QUIET else NOTICE_STYLE)
-        self.notice.setToolTip(NOTICE_HELP.get(text, ""))
+        is_outdated = text.startswith(OUTDATED.partition("{}")[0])
+        self.notice.setToolTip(NOTICE_HELP.get(text, OUTDATED_HELP if is_outdated else ""))
         self.notice.setVisible(bool(text))
 
     def _on_started(self, run: Run) -> None:
@@ -312,6 +318,13 @@ def height_of(n_lines: int, label: QLabel) -> int:
     height: int = label.heightForWidth(label.width())
     label.setText(text)
     return height
+
+
+def outdated(changes: list[str] | None) -> str:
+    """Return the notice on a result that is not what a run would give now."""
+    if changes is None:
+        return IMPOSSIBLE
+    return OUTDATED.format(changes[0] if len(changes) == 1 or changes[0] == FOD else SEVERAL)
 
 
 def bundle_summary(bundle: BundleState) -> str:

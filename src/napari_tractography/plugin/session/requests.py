@@ -19,6 +19,17 @@ from ...tissues import Tissues
 from ...tracking.inputs import Execution, TrackingInput
 from .seeding import SeedBetween, Seeding, even_counts, first_numbers
 
+# What else there is, in the words of the panel.
+PARTS = {
+    "fod": "FOD",
+    "seeding": "seeds",
+    "mask": "mask",
+    "regions": "regions",
+    "include_rule": "regions",
+    "tissues": "tissues",
+    "select": "number of streamlines",
+    "parameters": "parameters",
+}
 WITHOUT_EFFECT = {"execution", "n_preview"}  # fields that do not change what Run gives
 
 
@@ -116,7 +127,13 @@ class Request:
 
     def gives_the_same_as(self, other: Request) -> bool:
         """Tell whether the full runs of two requests give the same streamlines."""
-        return _same(self, other)
+        return not self.differences(other)
+
+    def differences(self, other: Request) -> list[str]:
+        """Return in which of :data:`PARTS` the full runs of two requests differ."""
+        names = (field.name for field in fields(self) if field.name not in WITHOUT_EFFECT)
+        differ = (PARTS[n] for n in names if not _same(getattr(self, n), getattr(other, n)))
+        return list(dict.fromkeys(differ))
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -134,7 +151,7 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, tuple | list):
         return len(one) == len(other) and all(map(_same, one, other))
     if is_dataclass(one):
-        names = {field.name for field in fields(one)} - WITHOUT_EFFECT
+        names = {field.name for field in fields(one)}
         if isinstance(one, Region):
             names.remove("name")  # of its layer
         return all(_same(getattr(one, name), getattr(other, name)) for name in names)

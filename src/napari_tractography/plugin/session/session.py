@@ -440,9 +440,15 @@ class Session(Results):
 
         Compares masks and regions voxel by voxel: milliseconds for large ones.
         """
-        if self.result_request is None:
-            return False
+        return self.result_request is not None and self.changes() == []
+
+    def changes(self) -> list[str] | None:
+        """Return in what a run now would differ from that of the result, in words.
+
+        None where there can be no run: something is missing or wrong that was not.
+        """
+        assert self.result_request is not None
         try:
-            return self.result_request.gives_the_same_as(self.request())
-        except TractographyError:  # something is missing or wrong that was not
-            return False
+            return self.result_request.differences(self.request())
+        except TractographyError:
+            return None
