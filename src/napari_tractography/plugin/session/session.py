@@ -436,19 +436,16 @@ class Session(Results):
 
     @property
     def is_result_current(self) -> bool:
-        """Whether a run now would track what the result was tracked from.
+        """Whether a run now would track what the result was tracked from."""
+        return self.changes() == []
+
+    def changes(self) -> list[str] | None:
+        """Return in what a run now would differ from the result's; None where either cannot be.
 
         Compares masks and regions voxel by voxel: milliseconds for large ones.
         """
-        return self.result_request is not None and self.changes() == []
-
-    def changes(self) -> list[str] | None:
-        """Return in what a run now would differ from that of the result, in words.
-
-        None where there can be no run: something is missing or wrong that was not.
-        """
-        assert self.result_request is not None
         try:
-            return self.result_request.differences(self.request())
-        except TractographyError:
+            now = self.request()
+        except TractographyError:  # something is missing or wrong that was not
             return None
+        return None if self.result_request is None else self.result_request.differences(now)
