@@ -110,6 +110,7 @@ def test_run_and_cancel_stay_where_they_are(open_window: Any, cross: Any, settle
     settle(panel)
     assert places(panel) == before
     panel.results.tell("<br>".join(["a line of the result"] * 12))
+    lie_still(panel)
     assert places(panel) == before
     label = panel.results.label
     assert label.height() >= label.heightForWidth(label.width())  # and no line is cut off

@@ -440,12 +440,9 @@ class Session(Results):
         return self.changes() == []
 
     def changes(self) -> list[str] | None:
-        """Return in what a run now would differ from the result's; None where either cannot be.
-
-        Compares masks and regions voxel by voxel: milliseconds for large ones.
-        """
+        """Return in what a run now would differ from the result's; None where either cannot be."""
+        then = self.result_request
         try:
-            now = self.request()
+            return None if then is None else then.differences(self.request())
         except TractographyError:  # something is missing or wrong that was not
             return None
-        return None if self.result_request is None else self.result_request.differences(now)
