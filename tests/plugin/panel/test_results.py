@@ -17,6 +17,7 @@ from napari_tractography.plugin.panel import results
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.session.previews import FIRST_GUESS
+from napari_tractography.stop import StopReason
 from napari_tractography.tracking.report import PREPARING, STANDING_IN
 
 MIDDLE = np.zeros((1, 3))
@@ -99,6 +100,13 @@ def places(panel: TractographyPanel) -> list[QPoint]:
         button.mapTo(panel, button.rect().topLeft())
         for button in (panel.run_button, panel.cancel_button)
     ]
+
+
+@pytest.mark.parametrize(("n", "words"), [(1, "1 seed outside"), (2000, "2,000 seeds outside")])
+def test_seeds_without_a_streamline_are_counted(n: int, words: str) -> None:
+    tally = {StopReason.SEED_OUTSIDE_IMAGE: n}
+    tractogram = Tractogram(np.empty((0, 3)), [0], tally=tally, n_seeds=n)
+    assert f"not: {words} the image." in results.of_the_seeds(tractogram)
 
 
 def test_run_and_cancel_stay_where_they_are(open_window: Any, cross: Any, settle: Any) -> None:

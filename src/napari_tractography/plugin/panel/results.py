@@ -368,8 +368,16 @@ def of_the_seeds(tractogram: Tractogram) -> str:
         return f"Each of {n_seeds:,} seeds gave a streamline."
     share = 100 * n_given / max(n_seeds, 1)
     text = f"Of {n_seeds:,} seeds, {n_given:,} ({share:.3g} %) gave a streamline"
-    why = [f"{n:,} {reason.text}" for reason, n in tractogram.discarded()[:REASONS_SHOWN]]
+    why = [
+        f"{n:,} {of_several(n, reason.text)}"
+        for reason, n in tractogram.discarded()[:REASONS_SHOWN]
+    ]
     return f"{text}; not: {', '.join(why)}." if why else f"{text}."
+
+
+def of_several(n: int, text: str) -> str:
+    """Return what is said of a seed as it is said of so many."""
+    return text.replace("seed ", "seeds ", 1) if n > 1 and text.startswith("seed ") else text
 
 
 def of_the_ends(tractogram: Tractogram, *, n_shown: int = REASONS_SHOWN) -> str:

@@ -181,7 +181,9 @@ class Opening:
             return "Opening was cancelled: bundles without a count can be tracked with Run."
         proven = f"{self.n_proven} of {n} bundles have the digest that was saved."
         if not n:
-            proven = f"Opened {len(self._states)} bundles, which were saved without digests."
+            n_opened = len(self._states)
+            noun = "bundle" if n_opened == 1 else "bundles"
+            proven = f"Opened {n_opened} {noun}, saved without digests."
         return "\n".join([proven, *self.problems])
 
 
