@@ -156,7 +156,7 @@ def test_mask_of_another_grid_is_refused(folder: Path, tmp_path: Path) -> None:
     ("seed", "error", "words"),
     [
         (SeedSource("cloud"), InvalidSeedsError, "cloud"),
-        (SeedSource("sphere", 5, 0, ("a", "b", "c"), 1.0), FileError, "make no sense"),  # type: ignore[arg-type]
+        (SeedSource("sphere", 5, 0, ("a", "b", "c"), 1.0), InvalidSeedsError, "is no point"),  # type: ignore[arg-type]
         (SeedSource("sphere", 0, 0, (0.0, 0.0, 0.0), 1.0), InvalidSeedsError, "0 seeds"),
     ],
 )

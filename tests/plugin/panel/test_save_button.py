@@ -99,7 +99,8 @@ def test_a_trk_file_has_the_grid_of_the_fod_that_was_tracked(
     other = panel.viewer.add_layer(fod_layer(cross))
     panel.fod_choice.value = other
     panel.save(tmp_path / "other.trk")
-    panel.viewer.layers.clear()
+    for layer in (other, panel.viewer.layers[0]):
+        panel.viewer.layers.remove(layer)
     assert panel.session.fod is None
     panel.save(tmp_path / "none.trk")
     for name in ("other.trk", "none.trk"):

@@ -108,7 +108,7 @@ def test_what_arrived_of_a_run_that_failed_is_told_after_the_problem(
     settle(panel)
 
     def broken(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
-        yield Tractogram.from_streamlines([[(0, 0, 0), (1, 0, 0)]])
+        yield Tractogram([[0, 0, 0], [1, 0, 0]], [0, 2], n_seeds=1)
         raise ValueError("the device is gone")
 
     monkeypatch.setattr(runs, "iter_chunks", broken)

@@ -192,7 +192,7 @@ def test_a_worker_that_fails_is_told_and_the_next_run_works(
     panel.session.add_seeds_mm(MIDDLE)
 
     def broken(*args: Any, **kwargs: Any) -> Iterator[Tractogram]:
-        yield Tractogram.from_streamlines([[(0, 0, 0), (1, 0, 0)]])
+        yield Tractogram([[0, 0, 0], [1, 0, 0]], [0, 2], n_seeds=1)
         raise error("the device is gone")
 
     with monkeypatch.context() as patch:

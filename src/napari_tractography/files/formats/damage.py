@@ -14,14 +14,10 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from nibabel.streamlines.tractogram_file import DataError, HeaderError
-
 from ...errors import FileError
 
-# What the readers' libraries are known to raise on files that are not what they claim to be.
-MALFORMED = (
-    DataError,
-    HeaderError,
+# What libraries are known to raise on files that are not what they claim to be, besides nibabel's.
+MALFORMED: tuple[type[Exception], ...] = (
     AttributeError,
     EOFError,
     KeyError,
@@ -40,6 +36,15 @@ MALFORMED = (
 )
 
 
+def _malformed() -> tuple[type[Exception], ...]:
+    from nibabel.streamlines.tractogram_file import (  # on use: it takes a while to load
+        DataError,
+        HeaderError,
+    )
+
+    return *MALFORMED, DataError, HeaderError
+
+
 @contextlib.contextmanager
 def telling(file: Path) -> Iterator[None]:
     """Turn what goes wrong while a file is read into one sentence.
@@ -55,7 +60,7 @@ def telling(file: Path) -> Iterator[None]:
             yield
     except FileError:
         raise
-    except MALFORMED as error:
+    except _malformed() as error:
         raise FileError(
             f"{file} is truncated or corrupt ({str(error) or type(error).__name__}); "
             "copy or export it again."
