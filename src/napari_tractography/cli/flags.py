@@ -117,6 +117,21 @@ def add_fod(parser: argparse.ArgumentParser) -> None:
     add_reading(parser)
 
 
+def add_map(parser: argparse.ArgumentParser) -> None:
+    """Add streamlines, the map that is made of them, and the grid that it has."""
+    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=TRACTOGRAM_HELP)
+    parser.add_argument(
+        "-o", "--out", type=expanded, required=True, metavar="OUT", help=".nii or .nii.gz"
+    )
+    parser.add_argument(
+        "--template",
+        type=expanded,
+        required=True,
+        metavar="IMAGE",
+        help="image whose grid the map shall have",
+    )
+
+
 def add_execution(parser: argparse.ArgumentParser) -> None:
     """Add where to track, and how much to print of it."""
     from ..tracking.execution import MEMORY_LIMIT

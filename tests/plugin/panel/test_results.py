@@ -221,12 +221,9 @@ def choose_another_fod(panel: TractographyPanel) -> Callable[[], None]:
     ],
 )
 def test_a_result_that_no_longer_matches_is_marked_until_it_does(
-    open_model: Any, cross: Any, settle: Any, qtbot: Any, change: Any, words: str
+    tracked: Any, qtbot: Any, change: Any, words: str
 ) -> None:
-    panel = open_model(cross)
-    panel.session.add_seeds_mm(MIDDLE)
-    panel.run()
-    settle(panel)
+    panel = tracked
     panel.results.refresh_notice()
     assert shows(panel, "")()
     back = change(panel)
@@ -235,24 +232,23 @@ def test_a_result_that_no_longer_matches_is_marked_until_it_does(
     qtbot.waitUntil(shows(panel, ""))
 
 
-def test_a_result_that_cannot_be_made_again_is_marked(
-    open_model: Any, cross: Any, settle: Any, qtbot: Any
-) -> None:
+@pytest.fixture
+def tracked(open_model: Any, cross: Any, settle: Any) -> TractographyPanel:
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
     panel.run()
     settle(panel)
-    panel.session.clear_seeds()
-    qtbot.waitUntil(shows(panel, results.IMPOSSIBLE))
+    return panel
 
 
-def test_the_mark_goes_when_a_run_starts(
-    open_model: Any, cross: Any, settle: Any, qtbot: Any
-) -> None:
-    panel = open_model(cross)
-    panel.session.add_seeds_mm(MIDDLE)
-    panel.run()
-    settle(panel)
+def test_a_result_that_cannot_be_made_again_is_marked(tracked: Any, qtbot: Any) -> None:
+    tracked.session.clear_seeds()
+    qtbot.waitUntil(shows(tracked, results.IMPOSSIBLE))
+    assert len(tracked.session.tractogram)
+
+
+def test_the_mark_goes_when_a_run_starts(tracked: Any, settle: Any, qtbot: Any) -> None:
+    panel = tracked
     panel.set_parameters(step_mm=0.7)
     qtbot.waitUntil(shows(panel, results.OUTDATED.format("parameters")))
     panel.run()

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from ...errors import InvalidParameterError
-from ..flags import TRACTOGRAM_HELP, WEIGHTS_HELP, expanded, load_streamlines
+from ..flags import WEIGHTS_HELP, add_map, expanded, load_streamlines
 
 
 def add_density(commands: Any) -> None:
@@ -17,17 +17,7 @@ def add_density(commands: Any) -> None:
         description="Count the streamlines that pass each voxel, each once in every voxel that it "
         "enters. Segments are followed exactly.",
     )
-    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=TRACTOGRAM_HELP)
-    parser.add_argument(
-        "-o", "--out", type=expanded, required=True, metavar="OUT", help=".nii or .nii.gz"
-    )
-    parser.add_argument(
-        "--template",
-        type=expanded,
-        required=True,
-        metavar="IMAGE",
-        help="image whose grid the map shall have",
-    )
+    add_map(parser)
     parser.add_argument(
         "--ends-only",
         action="store_true",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..flags import TRACTOGRAM_HELP, expanded
+from ..flags import add_map, expanded
 
 
 def add_visitation(commands: Any) -> None:
@@ -17,17 +17,7 @@ def add_visitation(commands: Any) -> None:
         "the streamlines of a file that do, with its Monte-Carlo standard error, "
         "sqrt(p (1 - p) / n): streamlines from independent seeds are independent trials.",
     )
-    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=TRACTOGRAM_HELP)
-    parser.add_argument(
-        "-o", "--out", type=expanded, required=True, metavar="OUT", help=".nii or .nii.gz"
-    )
-    parser.add_argument(
-        "--template",
-        type=expanded,
-        required=True,
-        metavar="IMAGE",
-        help="image whose grid the map shall have",
-    )
+    add_map(parser)
     parser.add_argument(
         "--error", type=expanded, metavar="OUT", help="also write the standard error"
     )

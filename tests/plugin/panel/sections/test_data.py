@@ -8,7 +8,7 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
-from hands import FEW, MANY, OBLIQUE, WAIT_MS, save_fod
+from hands import FEW, MANY, OBLIQUE, WAIT_MS, fod_layer, save_fod
 from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography.phantoms import make_phantom
@@ -96,6 +96,17 @@ def test_files_that_are_no_fod(
         assert says in notes[0], kind
         assert "\n" not in notes[0], kind
     assert len(panel.viewer.layers) == 0
+
+
+def test_when_the_chosen_fod_is_removed_one_that_is_left_is_chosen(
+    open_model: Any, cross: Any
+) -> None:
+    panel = open_model(cross)
+    first = panel.session.fod_layer
+    other = panel.viewer.add_layer(fod_layer(make_phantom("letter", lmax=4)))
+    panel.fod_choice.value = other
+    panel.viewer.layers.remove(other)
+    assert panel.session.fod_layer is panel.fod_choice.value is first
 
 
 def test_what_the_fod_was_taken_for_is_shown(open_model: Any, cross: Any, tmp_path: Path) -> None:

@@ -129,8 +129,8 @@ class DataSection(QWidget):  # type: ignore[misc]
 
     def refresh_layers(self) -> None:
         """Offer the layers that there are; without an FOD take the newest."""
-        known = fod_grid_of(self.fod_choice.value) is not None
         self.fod_choice.reset_choices()
+        known = fod_grid_of(self.fod_choice.value) is not None  # not one that was removed just now
         self.mask_choice.reset_choices()
         self.image.refresh_layers()
         fods = fod_layers(self.session.viewer.layers)
