@@ -12,12 +12,14 @@ from typing import BinaryIO
 import numpy as np
 from nibabel.streamlines import TckFile
 
+from ...errors import FileError
 from ...grid import Grid
 from .sequences import arrays_of, nibabel_tractogram
 from .streamlines import NO_STREAMLINES, StreamlineArrays
 
 END = TckFile.EOF_DELIMITER.tobytes()
 COUNT = b"count: "  # in the header, before ten digits
+MAX_HEADER_BYTES = 1 << 20
 
 
 def write_tck(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
@@ -26,17 +28,38 @@ def write_tck(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
 
 
 def read_tck(path: Path) -> StreamlineArrays:
-    """Read points; nibabel notices a truncated file by the missing end marker."""
+    """Read points; nibabel notices a truncated file by the missing end marker.
+
+    Raises
+    ------
+    FileError
+        When its numbers have 64 bits.
+    """
+    _check_numbers(path)
     return arrays_of(TckFile.load(path).tractogram.streamlines, {})
 
 
 def iter_tck(path: Path, n_streamlines: int) -> Iterator[StreamlineArrays]:
     """Yield the same as :func:`read_tck`, so many streamlines at a time."""
+    _check_numbers(path)
     lines = iter(TckFile.load(path, lazy_load=True).tractogram.streamlines)
     while block := list(islice(lines, n_streamlines)):
         counts = [len(line) for line in block]
         points = np.concatenate(block).astype(np.float32, copy=False)
         yield StreamlineArrays(points, np.concatenate([[0], np.cumsum(counts)]))
+
+
+def _check_numbers(path: Path) -> None:
+    """Raise when the numbers are of 64 bits, which MRtrix3 reads and nibabel does not."""
+    with path.open("rb") as file:
+        header = file.read(MAX_HEADER_BYTES).partition(b"\nEND\n")[0]
+    for line in header.split(b"\n"):
+        key, _, value = line.partition(b":")
+        if key.strip() == b"datatype" and value.strip().lower().startswith(b"float64"):
+            raise FileError(
+                f"{path} holds numbers of 64 bits, of which only 32 are read; write it again with "
+                f"tckconvert {path.name} OUT.tck."
+            )
 
 
 @contextlib.contextmanager

@@ -89,17 +89,23 @@ class ScalarMap:
     def at(self, points_mm: ArrayLike) -> NDArray[np.float64]:
         """Return values at (n, 3) RAS+ mm points, trilinear: (n,) float64.
 
-        NaN outside the volume, which ends half a voxel beyond the outer voxel centres, and next to
-        a NaN.
+        NaN outside the volume, which ends half a voxel beyond the outer voxel centres, and where a
+        NaN has a share: not at the centre of a voxel beside it, where ``tcksample`` has NaN on one
+        of both sides.
         """
         vox = self.grid.to_voxel(points_mm)
         last = np.array(self.grid.shape) - 1
         inside = ((vox >= -0.5) & (vox < last + 0.5)).all(axis=1)
         found = np.full(len(vox), np.nan)
         where = np.clip(vox[inside], 0, last).T
-        found[inside] = map_coordinates(
-            self.values, where, output=np.float64, order=1, mode="nearest", prefilter=False
-        )
+        here = _between_voxels(self.values, where)
+        unknown = np.isnan(here)
+        if unknown.any():  # a NaN stays one, whatever its share
+            gaps = np.isnan(self.values)
+            filled, beside = np.where(gaps, np.float32(0), self.values), where[:, unknown]
+            share = _between_voxels(gaps.astype(np.float32), beside)
+            here[unknown] = np.where(share > 0, np.nan, _between_voxels(filled, beside))
+        found[inside] = here
         return found
 
     def means_along(self, tractogram: Tractogram) -> NDArray[np.float64]:
@@ -124,6 +130,13 @@ class ScalarMap:
         total = np.bincount(owners, weights, n)
         with np.errstate(invalid="ignore"):
             return np.asarray(np.bincount(owners, weights * values, n) / total)
+
+
+def _between_voxels(values: NDArray[np.float32], vox: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return values at (3, n) voxel coordinates, trilinear: (n,) float64."""
+    return np.asarray(
+        map_coordinates(values, vox, np.float64, order=1, mode="nearest", prefilter=False)
+    )
 
 
 def name_of(path: str | PathLike[str]) -> str:
