@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from napari_tractography.errors import FileError
-from napari_tractography.tractogram import load_tractogram
+from napari_tractography.tractogram import Tractogram, load_tractogram
 
 VTK_POINTS = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9], [-1, -2, -3]], dtype=np.float64)
 
 
-def vtk_file(path, mode, points, body):
-    header = f"# vtk DataFile Version 4.2\ntitle\n{mode}\nDATASET POLYDATA\n".encode()
+def vtk_file(path, mode, points, body, title="title"):
+    header = f"# vtk DataFile Version 4.2\n{title}\n{mode}\nDATASET POLYDATA\n".encode()
     path.write_bytes(header + points + body)
     return path
 
@@ -53,6 +53,27 @@ def test_dialects_of_vtk_are_read(tmp_path, mode, points, body):
     tractogram = load_tractogram(vtk_file(tmp_path / "t.vtk", mode, points, body))
     assert tractogram.offsets.tolist() == [0, 2, 4]
     np.testing.assert_array_equal(tractogram.points, VTK_POINTS[[3, 0, 1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("title", "to_ras"),
+    [
+        ("3D Slicer output. SPACE=LPS", [-1, -1, 1]),
+        ("3D Slicer output. SPACE=RAS", [1, 1, 1]),
+        ("vtk output", [1, 1, 1]),
+    ],
+)
+def test_a_title_that_names_the_space_is_heeded(tmp_path, title, to_ras):
+    points = b"POINTS 4 double\n" + VTK_POINTS.astype(">f8").tobytes() + b"\n"
+    body = b"LINES 1 5\n" + np.array([4, 0, 1, 2, 3], ">i4").tobytes()
+    tractogram = load_tractogram(vtk_file(tmp_path / "t.vtk", "BINARY", points, body, title))
+    np.testing.assert_array_equal(tractogram.points, VTK_POINTS * to_ras)
+
+
+def test_our_title_says_that_x_runs_to_the_right(tmp_path):
+    """3D Slicer mirrors what does not say so."""
+    Tractogram.from_streamlines([VTK_POINTS]).save(tmp_path / "t.vtk")
+    assert b"SPACE=RAS" in (tmp_path / "t.vtk").read_bytes().split(b"\n")[1]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from ...grid import Grid
 from .streamlines import StreamlineArrays
 
 INT32_MAX = 2**31 - 1
+# In the title, as 3D Slicer writes it and asks for it; without either it takes points for LPS+.
+IN_RAS, IN_LPS = "SPACE=RAS", "SPACE=LPS"
 # Names of number types in VTK files; binary numbers are big-endian.
 DTYPES = {
     "float": ">f4",
@@ -57,7 +59,7 @@ def write_vtk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
     cells[heads] = counts
     cells[~is_head] = np.arange(n_points)
     with open(path, "wb") as stream:
-        stream.write(b"# vtk DataFile Version 3.0\nstreamlines, RAS+ mm\nBINARY\n")
+        stream.write(f"# vtk DataFile Version 3.0\nstreamlines, mm; {IN_RAS}\nBINARY\n".encode())
         stream.write(b"DATASET POLYDATA\n" + f"POINTS {n_points} float\n".encode())
         stream.write(points.astype(">f4").tobytes())
         stream.write(f"\nLINES {n_lines} {n_numbers}\n".encode())
@@ -67,7 +69,8 @@ def write_vtk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
 def read_vtk(path: Path) -> StreamlineArrays:
     """Read the polylines of a legacy polydata file, ASCII or binary, versions 1 to 5.
 
-    The file's coordinates are taken as RAS+ mm.
+    The file's coordinates are taken as RAS+ mm, but where its title says ``SPACE=LPS``, as that of
+    3D Slicer does.
 
     Raises
     ------
@@ -102,6 +105,8 @@ def read_vtk(path: Path) -> StreamlineArrays:
     if len(points) and not len(counts):
         raise scanner.error("it has points but no lines")
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    if scanner.is_lps:
+        points = points * np.array([-1, -1, 1], np.float32)
     return StreamlineArrays(points[ids], offsets)
 
 
@@ -112,7 +117,7 @@ class _Scanner:
         self.path = path
         self.data = path.read_bytes()
         self.position = 0
-        magic, _, mode, dataset = (self._line() for _ in range(4))
+        magic, title, mode, dataset = (self._line() for _ in range(4))
         if not magic.lower().startswith("# vtk datafile"):
             raise self.error("it does not begin with '# vtk DataFile'")
         if mode.upper() not in ("ASCII", "BINARY"):
@@ -120,6 +125,7 @@ class _Scanner:
         if dataset.upper().split() != ["DATASET", "POLYDATA"]:
             raise self.error(f"its fourth line is {dataset!r}, not DATASET POLYDATA")
         self.binary = mode.upper() == "BINARY"
+        self.is_lps = IN_LPS in title and IN_RAS not in title
 
     def error(self, what: str) -> FileError:
         return FileError(
