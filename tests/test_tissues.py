@@ -109,6 +109,17 @@ def test_labels_of_freesurfer_become_tissues():
     assert found.ravel().tolist() == expected
 
 
+def test_every_label_of_an_aseg_is_a_tissue():
+    """What is none would be outside the brain, where streamlines may end."""
+    left = [2, 3, 4, 5, 7, 8, 10, 11, 12, 13, 17, 18, 26, 28, 30, 31]
+    right = [41, 42, 43, 44, 46, 47, 49, 50, 51, 52, 53, 54, 58, 60, 62, 63]
+    middle = [14, 15, 16, 24, 72, 77, 80, 85, 251, 252, 253, 254, 255]
+    members = {label for labels in FREESURFER_LABELS.values() for label in labels}
+    assert not {*left, *right, *middle} - members
+    # Lesions, and hypointensities outside white matter, as those of 5ttgen.
+    assert set(FREESURFER_LABELS[LESION]) == {25, 57, 80, 81, 82}
+
+
 def test_no_label_counts_as_two_tissues():
     members = [label for labels in FREESURFER_LABELS.values() for label in labels]
     assert len(members) == len(set(members))

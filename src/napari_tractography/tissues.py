@@ -57,7 +57,10 @@ FREESURFER_LABELS: dict[int, Collection[int]] = {
         4, 5, 43, 44, 14, 15, 72,  # ventricles
         24, 31, 63, 30, 62,  # fluid around the brain, choroid plexus, vessels
     ),
-    LESION: (),
+    LESION: (
+        25, 57,  # lesions
+        80, 81, 82,  # hypointensities of grey matter
+    ),
 }  # fmt: skip
 
 
