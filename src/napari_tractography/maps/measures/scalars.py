@@ -98,13 +98,11 @@ class ScalarMap:
         inside = ((vox >= -0.5) & (vox < last + 0.5)).all(axis=1)
         found = np.full(len(vox), np.nan)
         where = np.clip(vox[inside], 0, last).T
-        here = _between_voxels(self.values, where)
-        unknown = np.isnan(here)
-        if unknown.any():  # a NaN stays one, whatever its share
-            gaps = np.isnan(self.values)
-            filled, beside = np.where(gaps, np.float32(0), self.values), where[:, unknown]
-            share = _between_voxels(gaps.astype(np.float32), beside)
-            here[unknown] = np.where(share > 0, np.nan, _between_voxels(filled, beside))
+        here = map_coordinates(
+            self.values, where, output=np.float64, order=1, mode="nearest", prefilter=False
+        )
+        unknown = np.isnan(here)  # also where the NaN is multiplied by zero
+        here[unknown] = _of_corners_with_a_share(self.values, where[:, unknown])
         found[inside] = here
         return found
 
@@ -132,11 +130,20 @@ class ScalarMap:
             return np.asarray(np.bincount(owners, weights * values, n) / total)
 
 
-def _between_voxels(values: NDArray[np.float32], vox: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return values at (3, n) voxel coordinates, trilinear: (n,) float64."""
-    return np.asarray(
-        map_coordinates(values, vox, np.float64, order=1, mode="nearest", prefilter=False)
-    )
+def _of_corners_with_a_share(
+    values: NDArray[np.float32], vox: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return values at (3, n) voxel coordinates, trilinear, of the voxels that have a share."""
+    first = np.floor(vox).astype(np.int64)
+    part = vox - first
+    last = np.array(values.shape)[:, None] - 1
+    found = np.zeros(vox.shape[1])
+    for corner in np.ndindex(2, 2, 2):
+        far = np.array(corner)[:, None]
+        share = np.where(far, part, 1 - part).prod(axis=0)
+        x, y, z = np.minimum(first + far, last)
+        found += share * np.where(share > 0, values[x, y, z], 0.0)
+    return found
 
 
 def name_of(path: str | PathLike[str]) -> str:
