@@ -13,7 +13,7 @@ import pytest
 
 import napari_tractography as nt
 
-distributed = pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 
 
 @pytest.fixture

@@ -168,9 +168,13 @@ def test_an_array_that_cannot_be_read_is_told_with_its_place():
 def test_arrays_of_other_libraries_are_read_by_blocks(library):
     image = straight(SHAPE, ALONG).astype(np.uint16)
     if library == "dask":
-        array = pytest.importorskip("dask.array").from_array(image, chunks=7)
+        array = pytest.importorskip("dask.array", reason="Dask is not installed").from_array(
+            image, chunks=7
+        )
     else:
-        array = pytest.importorskip("zarr").array(image, chunks=(7, 7, 7))
+        array = pytest.importorskip("zarr", reason="zarr is not installed").array(
+            image, chunks=(7, 7, 7)
+        )
     by_blocks = image_source(array, np.eye(4), 0.5, 1.0).vectors((3, 4, 5), (17, 9, 20))
     assert np.array_equal(
         by_blocks, image_source(image, np.eye(4), 0.5, 1.0).vectors((3, 4, 5), (17, 9, 20))

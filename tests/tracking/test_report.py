@@ -10,15 +10,19 @@ from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.regions import Region
 from napari_tractography.seeds import Seeds
+from napari_tractography.stop import StopReason
 from napari_tractography.tracking.engine import track
 from napari_tractography.tracking.report import Report, advice
+from napari_tractography.tractogram import Tractogram
 
 STRAIGHT = TrackingParameters(step_mm=0.5, max_angle_deg=20.0, max_length_mm=100.0)
 
 
 def test_the_speed_leaves_out_what_is_not_tracking():
+    tracked = Tractogram(np.zeros((2, 3)), [0, 2], lengths_mm=[1.9e6])
+
     def said(seconds, **parts):
-        return Report(seconds=parts).speed(3.8e6, seconds)
+        return Report(seconds=parts).speed(tracked, 0.5, seconds)
 
     assert said(2.0, tables=0.1, tracking=1.9) == "2.00 s, 2.00 million steps/s"
     assert said(10.0, tables=0.5, start=7.6, tracking=1.9) == (
@@ -30,6 +34,18 @@ def test_the_speed_leaves_out_what_is_not_tracking():
     )
     assert said(1.9) == "1.90 s, 2.00 million steps/s"
     assert "inf" not in said(0.0, tracking=0.0)  # a clock that stood still
+
+
+def test_the_speed_says_that_it_leaves_out_streamlines_thrown_away():
+    def said(**tally):
+        of = {StopReason[name]: count for name, count in tally.items()}
+        tracked = Tractogram(np.zeros((6, 3)), [0, 2, 4, 6], lengths_mm=[1e6] * 3, tally=of)
+        return Report().speed(tracked, 1.0, 2.0)
+
+    assert said(NOT_INCLUDED=4) == "2.00 s, 1.50 million steps/s of the streamlines kept"
+    assert said(ENTERED_FLUID=1, TOO_SHORT=1).endswith(" of the streamlines kept")
+    # Seeds without a streamline took no steps, and neither have other ends been thrown away.
+    assert said(SEED_WITHOUT_FOD=90, LOW_AMPLITUDE=6) == "2.00 s, 1.50 million steps/s"
 
 
 def test_seconds_add_up_until_another_run_begins():

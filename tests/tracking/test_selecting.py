@@ -55,6 +55,14 @@ def test_rounds_do_not_matter(monkeypatch):
     assert (one.digest(), one.tally, one.n_seeds) == (other.digest(), other.tally, other.n_seeds)
 
 
+def test_a_warning_comes_once_whatever_rounds_there_are(monkeypatch, caplog):
+    monkeypatch.setattr(selecting, "_next_round", lambda *_: 37)
+    far = Region.sphere((500, 0, 0), 3, "exclude", name="tumour")
+    with caplog.at_level(logging.WARNING):
+        track(FOD, seeds(), LONG, regions=[far], select=200, backend="cpu")
+    assert caplog.text.count("does not overlap the FOD") == 1
+
+
 def test_the_tally_is_that_of_the_seeds_that_were_needed():
     found = track(FOD, seeds(), LONG, select=150, backend="cpu", block=400)
     again = track(FOD, seeds(found.n_seeds), LONG, backend="cpu")

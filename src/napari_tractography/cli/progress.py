@@ -129,6 +129,5 @@ def print_result(
     to_change = advice(tractogram, parameters)
     if to_change:
         print(to_change)
-    n_steps = float(tractogram.lengths_mm.sum()) / parameters.step_mm
-    print(report.speed(n_steps, seconds))
+    print(report.speed(tractogram, parameters.step_mm, seconds))
     print(f"digest {tractogram.digest()}")

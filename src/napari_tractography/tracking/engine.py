@@ -151,7 +151,9 @@ def track(
                 "select takes several rounds, of which device_arrays has no room; "
                 "give one or the other."
             )
-        return backends.track_on_device(make_plan(what, on_gpu=True), how)
+        plan = make_plan(what, on_gpu=True)
+        log_warnings(what)
+        return backends.track_on_device(plan, how)
     return track_all(what, how)
 
 
@@ -258,7 +260,15 @@ def iter_chunks(
     report.clear()
     runs = [given] if given.between is None else given.halves()
     parts = [_iter_one(run, execution, report) for run in runs]  # wrong input is told here
+    log_warnings(runs[0])
     return _counted(_one_after_the_other(parts), report)
+
+
+def log_warnings(given: TrackingInput) -> None:
+    """Log what is likely to be a mistake: once a run, whatever rounds and previews it has."""
+    grid = given.fod.grid
+    for warning in check_step(given.parameters, grid) + check_regions(given.regions, grid):
+        logger.warning("%s", warning)
 
 
 def _one_after_the_other(
@@ -378,9 +388,8 @@ def _make_plan(given: TrackingInput, build: Callable[..., FodTable], on_gpu: boo
     fod, seeds, parameters, mask = given.fod, given.seeds, given.parameters, given.mask
     inside = check_mask(mask if on_gpu or mask is None else host_array(mask), fod)
     check_seeds(seeds, fod, parameters)
-    warnings = check_step(parameters, fod.grid) + check_regions(given.regions, fod.grid)
-    for warning in warnings:
-        logger.warning("%s", warning)
+    check_step(parameters, fod.grid)
+    check_regions(given.regions, fod.grid)
     if given.tissues is not None:
         check_tissues(given.tissues, fod.grid)
         check_backtracking(parameters)

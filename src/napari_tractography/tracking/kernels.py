@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import os
 import sys
 import tempfile
 import threading
@@ -206,7 +207,7 @@ def _compile(command: str, plan: Plan, goes_on: Callable[[], bool]) -> bool:
 
 def _marker(command: str) -> Path:
     """Return the file that is there while a command runs, so that it is not run many times."""
-    name = zlib.crc32(f"{command} {sys.prefix} {Path.home()}".encode())
+    name = zlib.crc32(os.fsencode(f"{command} {sys.prefix} {Path.home()}"))
     return Path(tempfile.gettempdir()) / f"napari-tractography-{name:08x}.compiling"
 
 

@@ -23,6 +23,8 @@ SETUP = ("tables", "start")
 FRACTION_SHOWN = 0.2  # of a run, from which on a part of it is worth mentioning
 MOST = 0.5  # of the streamlines or seeds, above which there is advice
 STEPS_AT_SEED = 2  # a streamline of so many steps never left its seed
+# Streamlines that were tracked and then thrown away, wherever they ran.
+DISCARDED = tuple(r for r in StopReason if r.rejects and not r.name.startswith("SEED_"))
 # Streamlines that a person asked to have discarded, wherever they ran.
 UNWANTED = (StopReason.EXCLUDED, StopReason.NOT_INCLUDED, StopReason.NOT_ENDED)
 
@@ -74,19 +76,27 @@ class Report:
         """Add to the seconds of a part; runs that track in rounds do each part several times."""
         self.seconds[what] = self.seconds.get(what, 0.0) + seconds
 
-    def speed(self, n_steps: float, seconds: float) -> str:
+    def speed(self, tractogram: Outcome, step_mm: float, seconds: float) -> str:
         """Say how long a run took, and how fast it was besides what is not tracking.
+
+        Steps are those of the streamlines that were kept; where a run discards many, that is said.
 
         Parameters
         ----------
-        n_steps : float
-            Of all streamlines together.
+        tractogram : Outcome
+            The whole result.
+        step_mm : float
+            With which it was tracked.
         seconds : float
             Of the whole run.
         """
+        n_steps = float(tractogram.lengths_mm.sum(dtype=np.float64)) / step_mm
         setup = min(sum(self.seconds.get(what, 0.0) for what in SETUP), seconds)
         tracking = self.seconds.get("tracking", seconds - setup)
         rate = f"{n_steps / max(tracking, 1e-9) / 1e6:.2f} million steps/s"
+        n_discarded = sum(tractogram.tally.get(reason, 0) for reason in DISCARDED)
+        if n_discarded > FRACTION_SHOWN * (n_discarded + len(tractogram)):
+            rate += " of the streamlines kept"
         parts = []
         if setup >= FRACTION_SHOWN * seconds:
             parts.append(f"{setup:.2f} s to get ready")

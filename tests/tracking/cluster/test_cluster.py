@@ -26,7 +26,7 @@ from napari_tractography.tracking.cluster.exchange import Exchange, FiledArray
 from napari_tractography.tracking.execution import Execution
 from napari_tractography.tracking.report import Report
 
-distributed = pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 
 # Raised by distributed and what it stands on while processes start and end, not by us.
 pytestmark = [

@@ -110,7 +110,7 @@ def test_points_that_were_cut_short_are_refused(tmp_path: Path) -> None:
 
 
 def test_dask_is_told_how_large_results_are(tmp_path: Path) -> None:
-    sizeof = pytest.importorskip("dask.sizeof").sizeof
+    sizeof = pytest.importorskip("dask.sizeof", reason="Dask is not installed").sizeof
     many, n_bytes = lines(100_000), 1_200_000
     few = handed_over(many, str(tmp_path))
     sizes = [sizeof(Done(made, 9, 2, n_bytes, 1.0, "cpu")) for made in (many, few, LARGE)]

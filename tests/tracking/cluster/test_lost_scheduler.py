@@ -18,7 +18,7 @@ from napari_tractography.errors import LostClusterError, UnfinishedError
 from napari_tractography.streaming import save_chunks
 from napari_tractography.tracking.cluster.cluster import Cluster
 
-pytest.importorskip("distributed")
+pytest.importorskip("distributed", reason="distributed is not installed")
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

@@ -16,7 +16,7 @@ from napari_tractography.tracking.cluster import work
 from napari_tractography.tracking.cluster.connection import Connection
 from napari_tractography.tracking.execution import Execution
 
-distributed = pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 WORKERS = {f"tcp://{host}:{port}": 1 for host in ("10.0.0.2", "10.0.0.1") for port in (40001, 7)}
 TURNS = {
     "tcp://10.0.0.1:40001": 0,

@@ -22,7 +22,7 @@ from ...fod import Fod
 from ...parameters import TrackingParameters
 from ...seeds import Seeds
 from ...tractogram import Tractogram
-from ..engine import make_plan
+from ..engine import log_warnings, make_plan
 from ..execution import Execution
 from ..inputs import InputKeywords, TrackingInput
 from ..plan import Plan
@@ -171,7 +171,9 @@ class Cluster:
         how = replace(execution or Execution(), backend="auto")
         filled = Report() if report is None else report
         filled.clear()
-        results = self._results(make_plan(what), how, filled, function)
+        plan = make_plan(what)
+        log_warnings(what)
+        results = self._results(plan, how, filled, function)
         return self._made(results, filled)
 
     @staticmethod

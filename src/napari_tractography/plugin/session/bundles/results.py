@@ -163,8 +163,7 @@ class Results:
         if self.tractogram is None or self.result_request is None:
             return ""
         step_mm = self.result_request.parameters.step_mm
-        steps = float(self.tractogram.lengths_mm.sum()) / step_mm
-        return self.report.speed(steps, self.seconds)
+        return self.report.speed(self.tractogram, step_mm, self.seconds)
 
 
 def _set_result(bundle: BundleState, request: Request, tractogram: Tractogram) -> None:
