@@ -14,7 +14,7 @@ from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.panel.display.appearance import VOLUME, AppearanceSection, sampler
 from napari_tractography.plugin.panel.settings import kept_specs
 from napari_tractography.plugin.session.session import Session
-from napari_tractography.plugin.space.display import DisplaySpace
+from napari_tractography.plugin.space.display import DisplaySpace, display_space_of_layer
 from napari_tractography.plugin.streamlines.colours import (
     DEFAULT_COLOUR,
     MODES,
@@ -65,6 +65,15 @@ def test_samples_are_linear_and_in_place_in_an_oblique_volume(session):
 def test_outside_the_volume_samples_are_nan(session):
     far = Tractogram.from_streamlines([np.full((2, 3), 1e4)])
     assert np.isnan(sampler(session.viewer.layers[0])(far)).all()
+
+
+def test_samples_in_the_outer_half_voxel_are_those_of_the_outer_voxel(session):
+    """In a volume of one slice that is all there is."""
+    layer = session.viewer.layers[0]
+    grid = display_space_of_layer(layer).grid
+    point = grid.to_mm([[0, 0, 0], [-0.4, 0, 0], [0, -0.4, 0], [0, 0, -0.4]])
+    corner, *outside = sampler(layer)(Tractogram(point, [0, 4]))
+    np.testing.assert_allclose(outside, corner, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor, QImage, QPixmap
 from qtpy.QtWidgets import QLabel, QWidget
-from scipy.ndimage import map_coordinates
 
 from ....maps.angles import Axis
 from ....maps.clusters import DISTANCE_MM
+from ....maps.measures.scalars import ScalarMap
 from ....parameters import ParameterSpec
 from ....tractogram import Tractogram
 from ....units import symbol
@@ -423,16 +423,15 @@ def _look_of(layer: Streamlines | None) -> dict[str, Any]:
 def sampler(layer: Layer) -> Callable[[Tractogram], NDArray[np.float32]]:
     """Return a function that samples a 3-D image layer along streamlines, linearly.
 
-    It gives (n_points,) float32, NaN outside the volume.
+    It gives (n_points,) float32, as :meth:`ScalarMap.at`: NaN outside the volume.
     """
 
     def sample(tractogram: Tractogram) -> NDArray[np.float32]:
         space = display_space_of_layer(layer)
         assert space.grid is not None
-        volume = space.from_volume(np.asarray(layer.data)).astype(np.float32, copy=False)
-        where = space.grid.to_voxel(tractogram.points).T
-        values = map_coordinates(volume, where, order=1, cval=np.nan, prefilter=False)
-        return np.asarray(values, dtype=np.float32)
+        volume = space.from_volume(np.asarray(layer.data))
+        values = ScalarMap.from_array(volume, space.grid, layer.name).at(tractogram.points)
+        return values.astype(np.float32)
 
     return sample
 
