@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hands import MANY, WAIT_MS, Log, tracking_threads
+from hands import MANY, WAIT_MS, Log, save_fod, tracking_threads
 from qtpy.QtCore import QThreadPool
 
-from napari_tractography import Tractogram, track
+from napari_tractography import Project, Region, Tractogram, track
+from napari_tractography.phantoms import phantom_seeds_mm
+from napari_tractography.plugin.panel.results import ENDED_EARLY
 from napari_tractography.plugin.session import runs
 
 MIDDLE = np.zeros((1, 3))  # where the two bundles of the cross meet
@@ -152,3 +155,56 @@ def test_what_is_kept_of_a_cancelled_run_comes_in_place_of_nothing_newer(
     assert log.count("kept") == 0
     assert session.tractogram.n_seeds == 25
     assert not panel.runs.is_busy
+
+
+def two_seeds(panel: Any) -> None:
+    panel.session.add_seeds_mm(phantom_seeds_mm("cross"))
+    panel.set_parameters(n_per_seed=10 * MANY)
+
+
+def whole_fod(panel: Any) -> None:
+    panel.set_parameters(source="whole FOD", n_total=20 * MANY)
+
+
+def accepted(panel: Any) -> None:
+    panel.set_parameters(source="whole FOD", counted="accepted", n_total=20 * MANY)
+
+
+def between(panel: Any) -> None:
+    for x in (-6.0, 6.0):
+        panel.session.regions.add_made(Region.sphere((x, 0, 0), 3.0, "include"))
+    panel.set_parameters(source="between regions", n_total=20 * MANY)
+
+
+@pytest.mark.usefixtures("long_runs")
+@pytest.mark.parametrize("start", [two_seeds, whole_fod, accepted, between])
+def test_what_is_kept_of_a_cancelled_run_is_saved_as_what_it_is(
+    start: Any, open_model: Any, cross: Any, qtbot: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    """A project gives the streamlines that had arrived: without a screen, in the window, again."""
+    panel = open_model()
+    panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
+    start(panel)
+    log = Log(panel.runs)
+    panel.run()
+    qtbot.waitUntil(lambda: log.count("advanced") >= 3, timeout=WAIT_MS)
+    panel.runs.cancel()
+    qtbot.waitUntil(lambda: log.count("kept") == 1, timeout=WAIT_MS)
+    panel.results.refresh_notice()
+    assert panel.results.notice.text() == ENDED_EARLY
+    seen = panel.session.tractogram.digest()
+    path, again_path = tmp_path / "study.tracts.json", tmp_path / "again.tracts.json"
+    assert panel.project.save(path)
+    (bundle,) = Project.load(path).bundles.values()
+    assert bundle.tractogram().digest() == seen
+    again = open_model(prepared=False)
+    assert again.project.open_project(path)
+    qtbot.waitUntil(lambda: again.project.opening is None, timeout=WAIT_MS)
+    assert "1 of 1 bundles have the digest" in notes[-1]
+    assert again.session.streamlines_layer.tractogram.digest() == seen
+    again.results.refresh_notice()
+    assert again.results.notice.text() == ("" if start is between else ENDED_EARLY)
+    assert again.project.save(again_path)
+    (bundle,) = Project.load(again_path).bundles.values()
+    assert bundle.tractogram().digest() == seen
+    assert bundle.is_proven

@@ -69,7 +69,7 @@ def _source(bundles: BundleList, state: BundleState, *, proven: bool) -> Source 
     recipe = recipe_of(request, list(bundles.viewer.layers))
     if not is_result or state.tractogram is None or layer is None:
         return recipe
-    edits = (*layer.editor.edits, *filters_of(state))
+    edits = (*recipe.edits, *layer.editor.edits, *filters_of(state))
     recipe = replace(recipe, weights=state.weights, edits=edits)
     return recipe.with_result(state.tractogram, state.report.backend) if proven else recipe
 
@@ -87,6 +87,8 @@ def _request(bundles: BundleList, state: BundleState) -> tuple[Request | None, b
         return wanted, False
     if wanted is not None and result.gives_the_same_as(wanted):
         return wanted, True  # which has the names of regions as they are now
+    if wanted is not None and result.is_beginning_of(wanted):
+        return replace(wanted, arrived=result.arrived), True
     if layer.editor.is_edited or wanted is None:
         return result, True
     return wanted, False

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from napari.layers import Layer
 
 from ...errors import InvalidFodError
 from ...phantoms import is_phantom
+from ...recipes.edits import Edit
 from ...recipes.recipe import Recipe
 from ...recipes.sources import FodSource, RegionSource, SeedSource
 from ...recipes.tissues import TissueSource
@@ -33,6 +35,9 @@ from .scripts import path_of_tissues, vector_reading
 def recipe_of(request: Request, layers: Sequence[Layer]) -> Recipe:
     """Return the recipe of a full run; the SHA-256 of its FOD is taken when it is saved.
 
+    Of a run that ended early it gives what had arrived, and ends there; between two regions, where
+    each has seeds of its own, it goes to the end and keeps the first streamlines.
+
     Parameters
     ----------
     request : Request
@@ -53,6 +58,13 @@ def recipe_of(request: Request, layers: Sequence[Layer]) -> Recipe:
         tissues = TissueSource.file(path_of_tissues(request.tissues), hashed=False)
     seeding = request.seeding
     ends = (seeding.one, seeding.other) if isinstance(seeding, SeedBetween) else ()
+    select, max_seeds = request.select, None
+    edits: tuple[Edit, ...] = ()
+    arrived = request.arrived
+    if arrived is not None and ends:
+        edits = (Edit.keep(np.arange(arrived.n_streamlines)),)
+    elif arrived is not None:
+        select, max_seeds = max(arrived.n_streamlines, 1), arrived.n_seeds
     return Recipe(
         fod=_fod_source(request, layers),
         seeds=_seed_sources(request.seeding, parameters.random_seed),
@@ -61,7 +73,9 @@ def recipe_of(request: Request, layers: Sequence[Layer]) -> Recipe:
         regions=tuple(RegionSource.of(region) for region in request.regions),
         include_rule=request.include_rule,
         tissues=tissues,
-        select=request.select,
+        select=select,
+        max_seeds=max_seeds,
+        edits=edits,
         between=tuple(RegionSource.of(region) for region in ends),
     )
 

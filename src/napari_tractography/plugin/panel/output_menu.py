@@ -123,6 +123,8 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         result = self.session.result_request
         if not is_python:
             return "a command has no room for them, a Python script has"
+        if result is not None and result.is_beginning_of(request):
+            return "they were made in what had arrived of a run that ended early"
         if result is None or not result.gives_the_same_as(request):
             return "settings or seeds were changed since that run"
         return "" if result.is_whole else "they were made in a preview"

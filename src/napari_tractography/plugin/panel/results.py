@@ -44,6 +44,7 @@ QUEUED = "Waiting until other work in this window has ended."
 SLOWER = "Slower for the first seconds, while the engine is prepared."
 HIDDEN = "The layer {} is hidden: click its eye, or Run."
 PREVIEW = "A preview: Run tracks all {:,}."
+ENDED_EARLY = "The run ended early: Run tracks all."
 OUTDATED_HELP = "A run would not give the streamlines of this result any more."
 NOTICE_HELP = {
     WAITING: "Tracking again would bring back what you deleted by hand. Run tracks again and drops "
@@ -53,6 +54,7 @@ NOTICE_HELP = {
     WORKERLESS: "Workers may be waiting in the queue of a batch system. Cancel ends the run.",
     QUEUED: "Other runs, or indexing and measuring of streamlines, take all threads. Cancel ends "
     "the run.",
+    ENDED_EARLY: "These are the streamlines that had arrived. A project that is saved gives these.",
     SLOWER: "The streamlines are the same. On the first run on a machine the engine is compiled, "
     "and read from a cache later.",
 }
@@ -193,6 +195,8 @@ class Results(QWidget):  # type: ignore[misc]
         is_current = changes == []
         if runs.is_waiting and not (is_current and request.is_whole):
             return WAITING
+        if changes == [PARTS["arrived"]] and request.arrived is not None:
+            return ENDED_EARLY
         if not is_current:
             return outdated(changes)
         return "" if request.is_whole else PREVIEW.format(request.n_full)

@@ -5,6 +5,7 @@ Made by the session, carried out by the worker of a run, written down by the scr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
@@ -28,9 +29,25 @@ PARTS = {
     "include_rule": "regions",
     "tissues": "tissues",
     "select": "number of streamlines",
+    "arrived": "number of streamlines",
     "parameters": "parameters",
 }
 WITHOUT_EFFECT = {"execution", "n_preview"}  # fields that do not change what Run gives
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """How much a run had given when it ended early.
+
+    Attributes
+    ----------
+    n_streamlines : int
+    n_seeds : int
+        Of which these are.
+    """
+
+    n_streamlines: int
+    n_seeds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +73,8 @@ class Request:
     n_preview : int, optional
         About how many streamlines a preview has; None for the full run. A preview is the
         beginning of the full run from each place.
+    arrived : Arrived, optional
+        Of a run that ended early: what it had given by then, which is its beginning.
     """
 
     fod: Fod
@@ -68,6 +87,7 @@ class Request:
     select: int | None = None
     execution: Execution = field(default_factory=Execution)
     n_preview: int | None = None
+    arrived: Arrived | None = None
 
     @property
     def is_preview(self) -> bool:
@@ -128,6 +148,12 @@ class Request:
     def gives_the_same_as(self, other: Request) -> bool:
         """Tell whether the full runs of two requests give the same streamlines."""
         return not self.differences(other)
+
+    def is_beginning_of(self, other: Request) -> bool:
+        """Tell whether this run ended early and another, to its end, begins with the same."""
+        if self.arrived is None or (other.select or math.inf) < self.arrived.n_streamlines:
+            return False
+        return replace(self, arrived=None, select=other.select).gives_the_same_as(other)
 
     def differences(self, other: Request) -> list[str]:
         """Return in which of :data:`PARTS` the full runs of two requests differ."""

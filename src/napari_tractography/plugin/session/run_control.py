@@ -332,13 +332,13 @@ class RunControl:
             drawn = None if self._drawn is None else self._drawn[0]
             if drawn is None or drawn is run or drawn.bundle is not run.bundle:  # nothing newer
                 run.n_done, run.n_streamlines = item.tractogram.n_seeds, len(item.tractogram)
-                self._keep(run, item.tractogram)
+                self._keep(run, item.tractogram, is_part=True)
                 self.kept.emit(run)
         if self.current is not run:
             return  # a newer run has taken over
         if isinstance(item, Failure):
             self.current = None
-            self._keep(run)
+            self._keep(run, is_part=True)
             self.failed.emit(item.message, run.request.is_preview, run.bundle)
             if run.request.is_preview:
                 self._follow_preview()
@@ -382,7 +382,9 @@ class RunControl:
         self._drawn = run, layer
         run.note_redraw()
 
-    def _keep(self, run: Run, tractogram: Tractogram | None = None) -> None:
+    def _keep(
+        self, run: Run, tractogram: Tractogram | None = None, *, is_part: bool = False
+    ) -> None:
         """Make what has arrived of a run the result; nothing where nothing has."""
         if not run.n_done:
             return
@@ -390,5 +392,7 @@ class RunControl:
         if ending is not None and ending is not run and ending.bundle is run.bundle:
             self._ending = None  # its result would come in place of a newer one
         whole = Tractogram.concatenate(run.parts) if tractogram is None else tractogram
-        self.session.keep_result(run.request, whole, run.seconds, run.report, bundle=run.bundle)
+        self.session.keep_result(
+            run.request, whole, run.seconds, run.report, bundle=run.bundle, is_part=is_part
+        )
         self._drawn = None

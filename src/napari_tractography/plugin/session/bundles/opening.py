@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ from ....tracking.inputs import Execution, TrackingInput
 from ....tracking.report import Report
 from ....tractogram import Tractogram
 from ...streamlines.layer import Streamlines
-from ..requests import Request
+from ..requests import Arrived, Request
 from ..seeding import SeedBetween, SeedFod, Seeding, SeedInterface, SeedMask, SeedSpheres
 from ..session import Session
 from . import workers
@@ -241,6 +241,7 @@ def _one(
             tissues=inputs.tissues,
             select=inputs.select,
             execution=execution,
+            arrived=_arrived(inputs, parts),
         )
     )
     if request is None:
@@ -248,6 +249,13 @@ def _one(
     else:
         whole = source.weighted(Tractogram.concatenate(parts))
         yield Made(bundle.name, done, whole, request)
+
+
+def _arrived(inputs: TrackingInput, parts: Sequence[Tractogram]) -> Arrived | None:
+    """Return how much there is of a run that gives up early, as those that were cancelled do."""
+    if inputs.max_seeds is None or inputs.between is not None:
+        return None
+    return Arrived(sum(map(len, parts)), sum(part.n_seeds for part in parts))
 
 
 def _take_fod(opening: Opening, bundle: Bundle, source: Recipe) -> None:

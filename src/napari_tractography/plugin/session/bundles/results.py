@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from ...space.display import DisplaySpace
 from ...space.extent import sliders_kept
 from ...space.layer_list import insert_beside
 from ...streamlines.layer import Streamlines
-from ..requests import Request
+from ..requests import Arrived, Request
 from ..seed_layer import SEEDS_KEY
 from .state import BUNDLE_KEY, Arriving, BundleState, OfActive
 
@@ -93,7 +94,8 @@ class Results:
         bundle.arriving = None
         if layer is None:
             return
-        _set_result(bundle, arriving.request, layer.tractogram)
+        whole = layer.editor.whole  # of which edits may already have left less
+        _set_result(bundle, _in_part(arriving.request, whole), layer.tractogram)
         bundle.report = arriving.report
         self.result_changed.emit(bundle)
 
@@ -105,8 +107,10 @@ class Results:
         report: Report,
         *,
         bundle: BundleState | None = None,
+        is_part: bool = False,
     ) -> None:
-        """Keep and show the result of a run that ended or was cancelled."""
+        """Keep and show the result of a run that ended or, `is_part`, was cancelled or failed."""
+        request = _in_part(request, tractogram) if is_part else request
         bundle = self.bundle if bundle is None else bundle
         layer = self.ensure_streamlines_layer(bundle)
         bundle.arriving = None
@@ -171,3 +175,11 @@ def _set_result(bundle: BundleState, request: Request, tractogram: Tractogram) -
     bundle.result_grid = request.fod.grid
     bundle.weights, bundle.min_weight = None, 0.0  # of other streamlines, as is the text
     bundle.text = ""
+
+
+def _in_part(request: Request, tractogram: Tractogram) -> Request:
+    """Return what gives the streamlines of a run that ended early, to be saved and told."""
+    n_streamlines, n_seeds = len(tractogram), tractogram.n_seeds
+    if n_streamlines == request.select if request.select else n_seeds == request.n_full:
+        return request  # all was there
+    return replace(request, arrived=Arrived(n_streamlines, n_seeds))
