@@ -10,6 +10,8 @@ from hands import OBLIQUE, Mouse, lie_still
 from qtpy.QtCore import Qt, QThread
 
 from napari_tractography.phantoms import make_phantom
+from napari_tractography.plugin.layers.volumes import fod_of
+from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.space.positions import position_title
 
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -50,6 +52,27 @@ def test_mouse_table_and_region_say_the_same_place(
     seed = session.seed_positions_mm()[0]
     session.regions.add_sphere(session.space.to_display(seed[None])[0], 4.0)
     assert said in panel.regions.table.item(0, 0).toolTip()
+
+
+def test_another_fod_says_places_of_its_own_grid(open_window: Any, cross: Any) -> None:
+    """While another is tracked: the place told is the voxel that the mouse is on."""
+    other = make_phantom("letter", affine=OBLIQUE, lmax=4)
+    panel = open_window(cross, other)
+    viewer = panel.viewer
+    layer = next(layer for layer in viewer.layers if fod_of(layer) is other)
+    panel.session.fod_layer = next(each for each in viewer.layers if fod_of(each) is cross)
+    viewer.layers.selection.active = layer
+    voxel = np.array([7.0, 9, 5])
+    (place,) = DisplaySpace.of(other.grid).to_display(other.grid.to_mm(voxel[None]))
+    viewer.dims.set_point(range(3), place)
+    lie_still(panel)
+    viewer.mouse_over_canvas = True
+    viewer.cursor.position = tuple(place)
+    viewer.update_status_from_cursor()
+    words = viewer.status["coords"].removesuffix(" mm").split(", ")
+    assert [word[0] for word in words] == ["R", "A", "S"]
+    where = [float(word[2:]) for word in words]
+    assert other.grid.to_voxel(np.array([where]))[0] == pytest.approx(voxel, abs=0.1)
 
 
 def test_in_3d_a_line_of_sight_is_no_position(open_window: Any, cross: Any, qtbot: Any) -> None:

@@ -13,6 +13,7 @@ from napari.layers import Layer
 from ..layers.on_volume import OnVolume
 from ..layers.volumes import fod_grid_of
 from ..session.session import Session
+from ..space.display import DisplaySpace
 from ..space.positions import position_text
 from ..streamlines.layer import Streamlines
 
@@ -43,30 +44,31 @@ class StatusPositions:
     def _on_status(self, _event: Any = None) -> None:
         viewer, status = self._viewer, self._viewer.status
         layer = viewer.layers.selection.active
-        if not isinstance(status, dict) or layer is None or not self._is_ours(layer):
+        space = None if layer is None else self._space_of(layer)
+        if not isinstance(status, dict) or space is None:
             return
         coords = status.get("coords", "")
         if not coords.startswith("["):
             return  # it has been put into words
-        where = self._where()
+        where = self._where(space)
         told = f"{where}: {status['value']}" if where else status["value"]
         viewer.status = {**status, "coordinates": told, "coords": where}
 
-    def _where(self) -> str:
+    def _where(self, space: DisplaySpace) -> str:
         """Return where the mouse is; "" in 3-D, where that is a line of sight."""
         if self._viewer.dims.ndisplay != 2:
             return ""
-        space = self._session.space
         position = np.asarray(self._viewer.cursor.position, dtype=float)[-3:]
         return position_text(space.to_world(position[None])[0], space.unit)
 
-    def _is_ours(self, layer: Layer) -> bool:
-        """Tell whether a layer lies in the display space of the session."""
+    def _space_of(self, layer: Layer) -> DisplaySpace | None:
+        """Return the display space that a layer lies in; None of a layer that is not ours."""
         space = self._session.space
         if isinstance(layer, OnVolume | Streamlines):
-            return layer.space == space
+            return layer.space
         grid = fod_grid_of(layer)
-        if grid is not None:
-            return grid == space.grid
+        if grid is not None:  # which need not be the FOD that is tracked
+            return space if grid == space.grid else DisplaySpace.of(grid)
         is_region = any(entry.layer is layer for entry in self._session.regions.entries)
-        return is_region or ("affine" in layer.metadata and layer.ndim == len(space.scale))
+        is_volume = "affine" in layer.metadata and layer.ndim == len(space.scale)
+        return space if is_region or is_volume else None
