@@ -16,6 +16,7 @@ import pytest
 from trx.trx_file_memmap import load as load_trx_python
 
 import napari_tractography as nt
+from napari_tractography import Tractogram
 from napari_tractography.errors import (
     FileError,
     InvalidParameterError,
@@ -107,10 +108,24 @@ def test_what_is_known_of_the_file_is_known_of_the_tractogram(tmp_path, chunks, 
     np.testing.assert_array_equal(saved.lengths_mm, whole.lengths_mm)
 
 
+def test_seeds_that_nobody_counted_are_not_counted(tmp_path, chunks, whole):
+    """As where tractograms are joined: some chunks may be of a file."""
+    foreign = Tractogram.from_streamlines(list(whole)[:3])
+    saved = save_chunks([*chunks, foreign, *chunks], tmp_path / "t.tck")
+    assert saved.n_seeds == Tractogram.concatenate([*chunks, foreign, *chunks]).n_seeds == 0
+    assert " from " not in saved.summary()
+
+
 def test_the_file_may_lie_in_the_home_folder(tmp_path, chunks, monkeypatch):
     for name in ("HOME", "USERPROFILE"):
         monkeypatch.setenv(name, str(tmp_path))
     assert save_chunks(chunks, "~/t.tck").path == tmp_path / "t.tck"
+
+
+def test_a_name_may_begin_with_a_tilde(tmp_path, chunks, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert save_chunks(chunks, "~draft.tck").path.name == "~draft.tck"
+    assert (tmp_path / "~draft.tck").is_file()
 
 
 def test_half_the_digits_are_half_the_bytes(tmp_path, chunks, whole):

@@ -19,7 +19,7 @@ from .bundles import Bundle, Source, checked_name
 from .errors import FileError, InvalidParameterError, MissingFilesError, TractographyError
 from .files.formats.image_files import is_remote
 from .files.hashing import sha256_of
-from .files.paths import existing_file
+from .files.paths import at_home, existing_file
 from .recipes.codec import (
     decoded,
     encoded,
@@ -206,7 +206,7 @@ class Project:
         InvalidParameterError
             When views or a look are no plain values.
         """
-        target = Path(path).expanduser().absolute()
+        target = at_home(path).absolute()
         for bundle in self.bundles.values():
             hashed = _hashed(bundle.source)
             if hashed != bundle.source:
@@ -275,7 +275,7 @@ class Project:
         file = existing_file(path)
         folder = file.absolute().parent
         stored = _read(file)
-        given = {str(old): Path(new).expanduser() for old, new in (places or {}).items()}
+        given = {str(old): at_home(new) for old, new in (places or {}).items()}
         missing: dict[str, None] = {}  # in order
 
         def found(name: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import FileError, InvalidParameterError, InvalidSeedsError, UnfinishedError
-from .files.paths import ending_of
+from .files.paths import at_home, ending_of
 from .files.tractograms import DTYPES, FORMATS, open_stream
 from .fod import Fod
 from .grid import Grid
@@ -39,6 +39,7 @@ class SavedTractogram(Outcome):
         self.path = path
         self.tally: dict[StopReason, int] = {}
         self.n_seeds = 0
+        self._seeds_are_known = True
         self._n_streamlines = self._n_points = 0
         self._lengths_mm: list[NDArray[np.float32]] = []
         self._reasons: list[NDArray[np.uint8]] = []
@@ -47,7 +48,8 @@ class SavedTractogram(Outcome):
 
     def add(self, chunk: Tractogram) -> None:
         """Take note of a chunk."""
-        self.n_seeds += chunk.n_seeds
+        self._seeds_are_known &= bool(chunk.n_seeds or not len(chunk))
+        self.n_seeds = self.n_seeds + chunk.n_seeds if self._seeds_are_known else 0
         for reason, count in chunk.tally.items():
             self.tally[reason] = self.tally.get(reason, 0) + count
         if not len(chunk):
@@ -140,7 +142,7 @@ def save_chunks(
     UnfinishedError
         When the run could not go on; says where its streamlines are.
     """
-    target = Path(path).expanduser()
+    target = at_home(path)
     ending = ending_of(target, FORMATS, "a tractogram")
     check_points(dtype, ending, tolerance_mm)
     grid = reference.grid if isinstance(reference, Fod) else reference

@@ -281,7 +281,9 @@ def _made_folder(path: str) -> Path:
     ------
     FileError
     """
-    folder = Path(path).expanduser()
+    from ..files.paths import at_home
+
+    folder = at_home(path)
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:

@@ -52,6 +52,15 @@ def ending_of(path: Path, known: Iterable[str], what: str) -> str:
     )
 
 
+def at_home(path: str | PathLike[str]) -> Path:
+    """Return a path whose leading ~ is the folder of the user.
+
+    One that no user has, as in the name of a file "~draft.trk", stays as it is; pathlib's own
+    method raises.
+    """
+    return Path(os.path.expanduser(path))
+
+
 def existing_file(path: str | PathLike[str]) -> Path:
     """Return the path of a file that is there.
 
@@ -60,7 +69,7 @@ def existing_file(path: str | PathLike[str]) -> Path:
     FileError
         When there is none, or it is a folder.
     """
-    file = Path(os.path.expanduser(path))
+    file = at_home(path)
     try:
         if file.is_file():
             return file
@@ -96,7 +105,7 @@ def check_apart(*paths: str | PathLike[str] | None) -> None:
     for path in paths:
         if path is None:
             continue
-        real = os.path.normcase(os.path.realpath(os.path.expanduser(path)))
+        real = os.path.normcase(os.path.realpath(at_home(path)))
         if real in seen:
             raise FileError(f"{path} is to be written twice; give another name to one of them.")
         seen.add(real)
@@ -133,7 +142,7 @@ def written_whole(
     GivenUpError
         When it is no longer wanted, see :func:`dropped_after`.
     """
-    wanted = Path(os.path.expanduser(path))
+    wanted = at_home(path)
     try:
         target = wanted.resolve()
         is_folder, has_parent = target.is_dir(), target.parent.is_dir()

@@ -75,6 +75,15 @@ def test_every_format_gives_the_image_back(tmp_path: Path, image: np.ndarray) ->
     assert isinstance(stored_levels(tmp_path / "plain.tif")[0][0], np.memmap)
 
 
+def test_a_zarr_may_lie_in_the_home_folder(
+    tmp_path: Path, image: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    ome_zarr(tmp_path / "scan.zarr", image)
+    np.testing.assert_array_equal(open_image("~/scan.zarr"), image)
+
+
 @pytest.mark.parametrize("version", ["0.4", "0.5"])
 def test_ome_zarr_gives_its_levels(tmp_path: Path, image: np.ndarray, version: str) -> None:
     path = ome_zarr(tmp_path / "scan.ome.zarr", image, version=version)

@@ -21,7 +21,7 @@ from ...errors import FileError, MissingPackageError
 from ..fods import load_volume
 from ..hashing import sha256_of
 from ..headers import FORMATS
-from ..paths import existing_file
+from ..paths import at_home, existing_file
 
 TIFF, NUMPY = (".tif", ".tiff"), (".npy",)
 ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")  # one of them is in the folder of a Zarr
@@ -44,7 +44,7 @@ def is_zarr(path: str | PathLike[str]) -> bool:
     """Tell whether a path leads to a Zarr: a folder that is one, an address, or a .zarr.zip."""
     if is_remote(path) or str(path).lower().endswith(".zarr.zip"):
         return True
-    return any((Path(path) / mark).is_file() for mark in ZARR_MARKS)
+    return any((at_home(path) / mark).is_file() for mark in ZARR_MARKS)
 
 
 def existing_image(path: str | PathLike[str]) -> Path:
@@ -55,7 +55,7 @@ def existing_image(path: str | PathLike[str]) -> Path:
     FileError
         When there is none.
     """
-    folder = Path(path).expanduser()
+    folder = at_home(path)
     try:
         is_folder = folder.is_dir() and is_zarr(folder)
     except (OSError, ValueError):  # a name too long for the system, a NUL character
@@ -88,7 +88,7 @@ def stored_levels(path: str | PathLike[str], key: str = "") -> tuple[list[Any], 
         When a Zarr is to be read and the package is not there, or one that its address takes.
     """
     if is_zarr(path):
-        return _zarr_levels(str(path), key)
+        return _zarr_levels(str(path if is_remote(path) else at_home(path)), key)
     file = existing_file(path)
     name = file.name.lower()
     try:

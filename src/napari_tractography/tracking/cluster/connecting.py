@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import BackendError, FileError, InvalidParameterError, MissingPackageError
+from ...files.paths import at_home
 from ..devices import cpu_count
 from . import local_worker
 from .cluster import Cluster
@@ -109,7 +110,7 @@ def _existing_folder(path: str | os.PathLike[str]) -> Path:
     FileError
         When it is not.
     """
-    folder = Path(path).expanduser().absolute()
+    folder = at_home(path).absolute()
     if not folder.is_dir():
         raise FileError(f"folder = {str(path)!r} is no folder; create it first, for all workers.")
     return folder
