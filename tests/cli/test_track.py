@@ -122,6 +122,19 @@ def test_how_far_a_run_is_is_counted_chunk_by_chunk(
     assert len(told) > 1
 
 
+def test_a_parameter_of_other_algorithms_is_told(
+    track: Track, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert track("--gamma", "0.3", "--samples", "5") == 0
+    assert caplog.messages == [
+        "--gamma has no effect with the algorithm probabilistic, but with diffusion and transport.",
+        "--samples has no effect with the algorithm probabilistic, but with ifod2.",
+    ]
+    caplog.clear()
+    assert track("--algorithm", "diffusion", "--gamma", "0.3") == 0
+    assert caplog.messages == []
+
+
 def test_where_nothing_is_selected_one_sentence_says_why(
     track: Track, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

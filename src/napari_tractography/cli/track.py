@@ -6,6 +6,7 @@ The flags of the tracking parameters are derived from their descriptions.
 from __future__ import annotations
 
 import argparse
+import logging
 import time
 from dataclasses import replace
 from itertools import accumulate
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import FileError, InvalidParameterError, InvalidSeedsError
 from ..parameters import ParameterSpec, TrackingParameters, parameter_specs
 from ..seeding import seeding_specs
+from ..tracking.algorithms import users_of
 from .flags import (
     REGION_FLAGS,
     add_execution,
@@ -28,6 +30,8 @@ from .flags import (
     sphere_numbers,
 )
 from .progress import chunks_with_progress, print_result
+
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from ..recipes.sources import RegionSource, SeedSource
@@ -218,6 +222,13 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
     parameters = TrackingParameters.for_fod(inputs.fod, with_tissues=with_tissues, **given)
     inputs = replace(inputs, parameters=parameters)
     recipe = replace(recipe, parameters=parameters)
+    for spec in parameter_specs():
+        if spec.name in given and not parameters.uses(spec.name):
+            users = " and ".join(row.name for row in users_of(spec.name))
+            logger.warning(
+                "%s has no effect with the algorithm %s, but with %s.",
+                spec.flag, parameters.algorithm, users,
+            )  # fmt: skip
     if not options.quiet:
         suited = suited_to(inputs.fod, parameters.row, with_tissues=with_tissues)
         chosen = suited.summary(parameters)

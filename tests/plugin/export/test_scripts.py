@@ -29,7 +29,12 @@ from napari_tractography.tracking.engine import track
 from napari_tractography.tractogram import load_tractogram
 
 PARAMETERS = TrackingParameters(
-    step_mm=0.7, max_angle_deg=33.3, random_seed=17, max_length_mm=60.0, interpolation="nearest"
+    step_mm=0.7,
+    max_angle_deg=33.3,
+    random_seed=17,
+    max_length_mm=60.0,
+    interpolation="nearest",
+    samples=5,  # set while another algorithm was chosen
 )
 
 
@@ -113,6 +118,7 @@ def test_scripts_give_the_same_digest(scene, tmp_path, kind):
     assert printed_by(as_python(request, scene.layers.fod, **layers)) == wanted
     out = tmp_path / "out.tck"
     command = as_command(request, scene.layers.fod, **layers, out=str(out))
+    assert "--samples" not in command  # which would say that it has no effect
     assert digest_by(command, out) == wanted
     assert Recipe.load(out.with_suffix(".json")).run().digest() == wanted
 

@@ -208,6 +208,8 @@ def as_command(
     for spec, value in _given(request.parameters):
         if value == spec.default and not spec.by_fod:
             continue
+        if not request.parameters.uses(spec.name):  # left from another algorithm
+            continue
         if isinstance(spec.default, bool):
             words.append(spec.flag if value else f"--no-{spec.flag[2:]}")
         else:
