@@ -90,6 +90,21 @@ def test_the_project_gives_the_same_without_a_screen(study: Any, tmp_path: Path)
     assert all(bundle.is_proven for bundle in found.bundles.values())
 
 
+def test_nothing_is_not_saved_in_place_of_a_project(
+    study: Any, qtbot: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    path = tmp_path / "study.tracts.json"
+    assert study.project.save(path)
+    before = path.read_bytes()
+    while not study.bundles.is_blank(study.bundles.active):
+        study.bundles.remove(study.bundles.active)
+    assert not study.project.save(path)
+    assert notes[-1] == (
+        "error: There is nothing to save: no bundle has seeds or streamlines of a file."
+    )
+    assert path.read_bytes() == before
+
+
 def test_what_differs_is_named(
     study: Any, open_model: Any, qtbot: Any, tmp_path: Path, notes: list[str]
 ) -> None:

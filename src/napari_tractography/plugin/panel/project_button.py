@@ -143,6 +143,11 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         """Save all bundles; say what cannot be saved, and return whether it is done."""
         project, left_out = project_of(self.bundles)
         target = Path(path)
+        if not project.bundles:  # an older file stays
+            for sentence in left_out:
+                show_warning(sentence)
+            show_error("There is nothing to save: no bundle has seeds or streamlines of a file.")
+            return False
         try:
             wait_for(lambda: project.save(target), f"Saving {target.name}", self)
         except GivenUpError:
