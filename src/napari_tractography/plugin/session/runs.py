@@ -144,6 +144,7 @@ def preview_of(run: Run) -> Tractogram:
     """Track the preview that a run asks for."""
     request = run.request
     plan = make_plan(request.tracking_input())
+    run.report.begin("cpu", "a preview")
     run.was_ready = cpu.is_loaded(plan)
     if not run.was_ready:
         run.report.phase = STANDING_IN if kernels.stands_in(plan) else PREPARING

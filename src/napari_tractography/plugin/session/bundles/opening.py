@@ -58,6 +58,8 @@ class Made:
         What gave it.
     error : str
         Why there are no streamlines.
+    report : Report
+        What tracked them, and how.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Made:
     whole: Tractogram | None = None
     request: Request | None = None
     error: str = ""
+    report: Report = dataclasses.field(default_factory=Report)
 
 
 class Opening:
@@ -134,7 +137,7 @@ class Opening:
         if made.request is None:
             _fill_opened(session, state, made.whole)
         else:
-            session.keep_result(made.request, made.whole, 0.0, Report(), bundle=state)
+            session.keep_result(made.request, made.whole, 0.0, made.report, bundle=state)
             if state is not session.bundle:
                 state.wanted = made.request
         layer = state.streamlines_layer
@@ -217,7 +220,8 @@ def _one(
     inputs, _ = source.read(hashed=False, fods=bundle.fods)
     parts: list[Tractogram] = []
     tried, wanted = 0, max(len(inputs.seeds), 1)
-    chunks = iter_chunks(inputs, execution, report=Report())
+    report = Report()
+    chunks = iter_chunks(inputs, execution, report=report)
     try:
         for chunk in chunks:
             if opening.cancelled.is_set():
@@ -248,7 +252,7 @@ def _one(
         yield Made(bundle.name, done, error="its seeds cannot be shown in the panel.")
     else:
         whole = source.weighted(Tractogram.concatenate(parts))
-        yield Made(bundle.name, done, whole, request)
+        yield Made(bundle.name, done, whole, request, report=report)
 
 
 def _arrived(inputs: TrackingInput, parts: Sequence[Tractogram]) -> Arrived | None:

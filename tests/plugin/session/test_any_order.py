@@ -1,0 +1,220 @@
+"""What a person might do in any order: the project that is saved then gives what was seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from platform import machine
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import WAIT_MS, save_fod
+from napari.layers import Points
+
+from napari_tractography import Project, Region
+from napari_tractography.plugin.layers.region_entries import ROLE_COLOURS
+from napari_tractography.roles import INCLUDE_RULES
+
+N_ACTIONS = 40
+ROLES = list(ROLE_COLOURS)
+VALUES: dict[str, list[Any]] = {
+    "algorithm": ["probabilistic", "deterministic", "sd_stream"],
+    "max_angle_deg": [15.0, 30.0, 45.0],
+    "directions": ["both", "forward"],
+    "min_length_mm": [0.0, 10.0],
+    "random_seed": [0, 1, 2**32 - 1],
+    "radius_mm": [0.0, 1.5],
+    "n_per_seed": [1, 30],
+    "n_total": [50, 400],
+    "source": ["placed seeds", "placed seeds", "whole FOD", "between regions"],
+    "counted": ["started", "accepted"],
+    "include_rule": list(INCLUDE_RULES),
+}
+
+
+class Hand:
+    """Does what the dice say, as the controls, the mouse and the keys would.
+
+    Attributes
+    ----------
+    done : list of str
+        What was done, in order: an assertion that fails says how to come there.
+    """
+
+    def __init__(self, panel: Any, dice: int, qtbot: Any) -> None:
+        self.panel, self._qtbot = panel, qtbot
+        self._rng = np.random.default_rng(dice)
+        self.done: list[str] = []
+        self.actions: list[Callable[[], None]] = [
+            self.add_seed, self.move_seed, self.remove_seed, self.undo, self.redo,
+            self.add_region, self.set_role, self.remove_region, self.set_value, self.set_value,
+            self.run, self.run, self.cancel, self.wait, self.switch_live, self.add_bundle,
+            self.duplicate, self.activate, self.remove_bundle, self.undo_bundles, self.rename,
+            self.select, self.keep, self.cut, self.undo_edit, self.delete_layer,
+        ]  # fmt: skip
+
+    def act(self) -> None:
+        action = self._rng.choice(np.array(self.actions, object))
+        self.done.append(action.__name__)
+        action()
+        self._qtbot.wait(int(self._rng.integers(0, 30)))
+
+    def _place(self) -> np.ndarray:
+        """In the bundles or a little beside them, RAS+ mm."""
+        return np.array([*self._rng.uniform(-12, 12, 2), self._rng.uniform(-3, 3)])
+
+    def _one_of(self, things: Any) -> Any:
+        return things[int(self._rng.integers(len(things)))] if len(things) else None
+
+    def add_seed(self) -> None:
+        self.panel.session.add_seeds_mm(self._place()[None])
+
+    def move_seed(self) -> None:
+        session = self.panel.session
+        if n := len(session.seed_positions_mm()):
+            place = session.space.to_display(self._place()[None])[0]
+            session.move_seed(int(self._rng.integers(n)), place)
+            session.released.emit()
+
+    def remove_seed(self) -> None:
+        if n := len(self.panel.session.seed_positions_mm()):
+            self.panel.session.remove_seeds([int(self._rng.integers(n))])
+
+    def undo(self) -> None:
+        self.panel.session.history.undo()
+
+    def redo(self) -> None:
+        self.panel.session.history.redo()
+
+    def add_region(self) -> None:
+        role = self._one_of(ROLES)
+        self.panel.session.regions.add_made(
+            Region.sphere(self._place(), float(self._rng.uniform(3, 9)), role)
+        )
+
+    def set_role(self) -> None:
+        if entry := self._one_of(self.panel.session.regions.entries):
+            self.panel.session.regions.set_role(entry, self._one_of(ROLES))
+
+    def remove_region(self) -> None:
+        if entry := self._one_of(self.panel.session.regions.entries):
+            self.panel.session.regions.remove(entry)
+
+    def set_value(self) -> None:
+        name = self._one_of(list(VALUES))
+        value = self._one_of(VALUES[name])
+        self.done[-1] = f"{name}={value}"
+        if name == "include_rule":
+            self.panel.session.regions.set_rule(value)
+        else:
+            self.panel.set_parameters(**{name: value})
+
+    def run(self) -> None:
+        self.panel.run()
+
+    def cancel(self) -> None:
+        self.panel.runs.cancel()
+
+    def wait(self) -> None:
+        self._qtbot.wait(300)
+
+    def switch_live(self) -> None:
+        self.panel.live.setChecked(not self.panel.live.isChecked())
+
+    def add_bundle(self) -> None:
+        self.panel.bundles.add("")
+
+    def duplicate(self) -> None:
+        self.panel.bundles.duplicate()
+
+    def activate(self) -> None:
+        self.panel.bundles.activate(self._one_of(self.panel.bundles.bundles))
+
+    def remove_bundle(self) -> None:
+        if len(self.panel.bundles.bundles) > 1:
+            self.panel.bundles.remove(self._one_of(self.panel.bundles.bundles))
+
+    def undo_bundles(self) -> None:
+        self.panel.bundles.history.undo()
+
+    def rename(self) -> None:
+        bundle = self._one_of(self.panel.bundles.bundles)
+        self.panel.bundles.rename(bundle, f"tract {self._rng.integers(3)}")
+
+    def _editor(self) -> Any:
+        layer = self.panel.session.streamlines_layer
+        return layer.editor if layer is not None and len(layer.tractogram) else None
+
+    def select(self) -> None:
+        if editor := self._editor():
+            layer = self.panel.session.streamlines_layer
+            editor.select(int(self._rng.integers(len(layer.tractogram))), extend=True)
+
+    def keep(self) -> None:
+        if (editor := self._editor()) and editor.n_selected:
+            self._one_of([editor.keep_selected, editor.delete_selected])()
+
+    def cut(self) -> None:
+        if editor := self._editor():
+            editor.cut(self._place(), self._rng.normal(size=3))
+
+    def undo_edit(self) -> None:
+        if editor := self._editor():
+            self._one_of([editor.undo, editor.redo])()
+
+    def delete_layer(self) -> None:
+        session = self.panel.session
+        layers = [each for each in self.panel.viewer.layers if each is not session.fod_layer]
+        if layers and self._rng.random() < 0.3:
+            layer = self._one_of(layers)
+            self.done[-1] += f" {'points' if isinstance(layer, Points) else layer.name}"
+            self.panel.viewer.layers.remove(layer)
+
+
+def shown(panel: Any) -> Counter[str]:
+    """Digests of what the bundles show; two of them may have one name, or the same streamlines."""
+    return Counter(
+        bundle.streamlines_layer.tractogram.digest()
+        for bundle in panel.bundles.bundles
+        if bundle.streamlines_layer is not None and bundle.tractogram is not None
+    )
+
+
+@pytest.mark.parametrize("dice", range(4))
+def test_what_is_saved_is_what_was_seen(
+    dice: int, open_model: Any, cross: Any, qtbot: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    panel = open_model(prepared=False)
+    panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
+    panel.set_parameters(max_length_mm=80.0, n_per_seed=30, n_total=400)
+    hand = Hand(panel, dice, qtbot)
+    hand.add_seed()
+    for _ in range(N_ACTIONS):
+        hand.act()
+    panel.set_parameters(source="placed seeds")
+    hand.add_seed()  # something to save
+    hand.run()
+    qtbot.wait(1000)
+    panel.runs.cancel()  # what is asked for may take minutes
+    qtbot.waitUntil(lambda: not (panel.runs.is_busy or panel.runs.n_workers), timeout=WAIT_MS)
+    seen = shown(panel)
+    first, second = tmp_path / "first.tracts.json", tmp_path / "second.tracts.json"
+    assert panel.project.save(first), hand.done
+    bundles = Project.load(first).bundles
+    told = Counter(b.source.digest for b in bundles.values() if b.source.digest)
+    assert told <= seen, hand.done
+    notes.clear()
+    again = open_model(prepared=False)
+    assert again.project.open_project(first)
+    qtbot.waitUntil(lambda: again.project.opening is None, timeout=WAIT_MS)
+    assert not [note for note in notes if note.startswith("error")], hand.done
+    assert told <= shown(again), hand.done
+    assert again.project.save(second)
+    for name, bundle in Project.load(second).bundles.items():
+        before = bundles[name].source
+        if not before.digest:  # its streamlines came as the project was opened
+            before = replace(before, digest=bundle.digest, backend="cpu", device=machine())
+        assert bundle.source == before, hand.done
