@@ -60,6 +60,14 @@ def test_a_point_that_is_far_away_leaves_other_lengths_alone():
     np.testing.assert_allclose(lengths, [3, 1e20, 0, 3, np.inf, 3])
 
 
+@pytest.mark.parametrize("line", [np.zeros(3), np.zeros((3, 2)), np.zeros((2, 3, 3))])
+def test_lines_of_another_shape_are_refused(line):
+    """Two coordinates are no points in space, however many numbers there are."""
+    with pytest.raises(InvalidTractogramError, match="Streamline 1 has shape"):
+        Tractogram.from_streamlines([[[0, 0, 0]], line])
+    assert Tractogram.from_streamlines([[], [[1, 2, 3]]]).lengths_mm.tolist() == [0, 0]
+
+
 def test_given_lengths_are_kept():
     """Where points were left out the polyline is shorter than the path."""
     tractogram = Tractogram([[0, 0, 0], [1, 0, 0]], [0, 2], lengths_mm=[5.0])

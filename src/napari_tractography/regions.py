@@ -6,7 +6,7 @@ Tested by the kernels at every step, not only at recorded points.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,3 +203,25 @@ def _role(role: str) -> str:
             f"role = {role!r} is unknown; choose one of {', '.join(ROLES)}."
         )
     return role
+
+
+def listed_regions(regions: Any) -> tuple[Region, ...]:
+    """Return regions that were given, as they are.
+
+    Raises
+    ------
+    InvalidRegionError
+        When it is one region alone, or something else is among them.
+    """
+    if isinstance(regions, Region) or not isinstance(regions, Iterable):
+        raise InvalidRegionError(
+            f"The regions are of type {type(regions).__name__}; give a list of Regions."
+        )
+    found = tuple(regions)
+    for region in found:
+        if not isinstance(region, Region):
+            raise InvalidRegionError(
+                f"Among the regions is one of type {type(region).__name__}; give Regions, such "
+                "as Region.sphere(...) makes."
+            )
+    return found

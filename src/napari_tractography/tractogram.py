@@ -16,7 +16,7 @@ from .files.formats.streamlines import StreamlineArrays
 from .files.formats.weights import checked_weights
 from .grid import Grid
 from .outcome import Outcome
-from .selection.joining import OfChosen, gathered, joined
+from .selection.joining import OfChosen, end_to_end, gathered, joined
 from .selection.passing import Criteria, between, check_criteria, passing
 from .selection.segments import lengths_mm
 from .stop import StopReason
@@ -157,12 +157,8 @@ class Tractogram(Outcome):
 
     @classmethod
     def from_streamlines(cls, streamlines: Iterable[ArrayLike]) -> Tractogram:
-        """Make a tractogram of a sequence of (n_points, 3) arrays, RAS+ mm."""
-        lines = [np.asarray(line, dtype=np.float32).reshape(-1, 3) for line in streamlines]
-        if not lines:
-            return cls.empty()
-        offsets = np.concatenate([[0], np.cumsum([len(line) for line in lines])])
-        return cls(np.concatenate(lines), offsets)
+        """Make a tractogram of a sequence of (n_points, 3) arrays, RAS+ mm; refuse others."""
+        return cls(*end_to_end(streamlines))
 
     @classmethod
     def of_arrays(cls, arrays: StreamlineArrays) -> Tractogram:

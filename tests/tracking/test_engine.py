@@ -15,13 +15,17 @@ from toys import SKEWED, random_fod
 
 from napari_tractography.errors import (
     BackendError,
+    InvalidFodError,
     InvalidMaskError,
     InvalidParameterError,
+    InvalidRegionError,
     InvalidSeedsError,
+    InvalidTissuesError,
 )
 from napari_tractography.files.fods import load_fod
 from napari_tractography.fod import Fod
 from napari_tractography.parameters import TrackingParameters
+from napari_tractography.regions import Region
 from napari_tractography.seeds import Seeds
 from napari_tractography.stop import StopReason
 from napari_tractography.tracking.cpu import run as cpu
@@ -229,6 +233,37 @@ def test_a_cone_function_of_the_wrong_kind_is_refused(fod, seeds, cone, message)
 def test_an_unknown_include_rule_is_refused(fod, seeds):
     with pytest.raises(InvalidParameterError, match="include_rule = 'some'"):
         track(fod, seeds, short(), include_rule="some")
+
+
+SPHERE = Region.sphere((0, 0, 0), 6.0, "include")
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"fod": "wmfod.mif"}, InvalidFodError, r"of type str; give an Fod, such as load_fod"),
+        ({"parameters": {"step_mm": 1}}, InvalidParameterError, "type dict; give TrackingParam"),
+        ({"regions": SPHERE}, InvalidRegionError, "type Region; give a list"),
+        ({"regions": [SPHERE, "AF.nii"]}, InvalidRegionError, "Among the regions is one of type s"),
+        ({"mask": "mask.nii.gz"}, InvalidMaskError, "type str; give the numbers of an image"),
+        ({"mask": nib.Nifti1Image(np.ones((7, 6, 5)), SKEWED)}, InvalidMaskError, "Nifti1Image"),
+        ({"tissues": np.ones((7, 6, 5, 5))}, InvalidTissuesError, "ndarray; give Tissues"),
+        ({"step_mm": 1.0}, TypeError, "is a parameter; give TrackingParameters"),
+        ({"step": 1.0}, TypeError, "nothing named step"),
+        ({"seeds": [[0, 0]]}, InvalidSeedsError, r"\(1, 2\)"),
+    ],
+    ids=lambda value: "" if isinstance(value, type) else str(value)[:20],
+)
+def test_what_is_of_another_type_is_refused_in_a_sentence(fod, seeds, given, error, message):
+    with pytest.raises(error, match=message):
+        track(**{"fod": fod, "seeds": seeds} | given)
+
+
+def test_positions_are_seeds_and_regions_may_come_one_by_one(fod, seeds):
+    whole = track(fod, seeds, short(), regions=[SPHERE])
+    assert len(whole) > 0
+    points = seeds.positions_mm.tolist()
+    assert track(fod, points, short(), regions=iter([SPHERE])).digest() == whole.digest()
 
 
 def test_a_run_without_streamlines_says_why(fod, seeds, caplog):

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..buffers import pool
+from ..errors import InvalidTractogramError
 from ..stop import StopReason
 
 MARGIN = 1.1  # of memory for points that are yet to come
@@ -41,6 +42,27 @@ class OfChosen(Generic[Values]):
 
     def __set__(self, made: Any, values: Values) -> None:
         setattr(made, self._slot, values)
+
+
+def end_to_end(
+    streamlines: Iterable[ArrayLike],
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return points and offsets of streamlines, each (n_points, 3).
+
+    Raises
+    ------
+    InvalidTractogramError
+        When one has another shape.
+    """
+    lines = [np.asarray(line, dtype=np.float32) for line in streamlines]
+    for number, line in enumerate(lines):
+        if line.size and (line.ndim != 2 or line.shape[1] != 3):
+            raise InvalidTractogramError(
+                f"Streamline {number} has shape {line.shape}; give (n, 3) positions in RAS+ mm."
+            )
+    points = [np.empty((0, 3), np.float32), *(line.reshape(-1, 3) for line in lines)]
+    offsets = np.cumsum([len(line) for line in points], dtype=np.int64)
+    return np.concatenate(points), offsets
 
 
 def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
-from ..regions import Region
+from ..regions import Region, listed_regions
 from ..roles import INCLUDE_RULES
 from .segments import blocks, meeting
 
@@ -80,8 +80,11 @@ def passing(
     ------
     InvalidParameterError
         When the rule is unknown or a region has another role.
+    InvalidRegionError
+        When something else is among the regions.
     """
     check_rule(include_rule)
+    regions = listed_regions(regions)
     for region in regions:
         if region.role not in SELECTING_ROLES:
             raise InvalidParameterError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Unpack, overload
 
@@ -26,7 +26,7 @@ from ..fields.kinds import SH
 from ..fields.tensors import NAME as TENSOR
 from ..fod import Fod
 from ..parameters import TrackingParameters
-from ..regions import Region, check_regions
+from ..regions import Region, check_regions, listed_regions
 from ..seeds import Seeds
 from ..tissues import Tissues, check_tissues
 from ..tractogram import Tractogram
@@ -39,13 +39,13 @@ from .cuda.errors import explained_for_good
 from .inputs import (
     Execution,
     ExecutionKeywords,
-    InputKeywords,
     TrackingInput,
     TrackKeywords,
     check_backtracking,
     check_mask,
     check_seeds,
     check_step,
+    sorted_out,
 )
 from .plan import (
     Plan,
@@ -72,7 +72,7 @@ PREPARING = "Preparing the engine; the first run on a machine takes a minute or 
 
 def iter_track(
     fod: Fod,
-    seeds: Seeds,
+    seeds: Seeds | ArrayLike,
     parameters: TrackingParameters | None = None,
     *,
     report: Report | None = None,
@@ -82,8 +82,11 @@ def iter_track(
 
     Parameters
     ----------
-    fod, seeds, parameters
-        What is tracked; without parameters ``TrackingParameters()``.
+    fod : Fod
+    seeds : Seeds or (n, 3) array_like
+        Positions in RAS+ mm are seeds; :class:`~napari_tractography.seeds.Seeds` has other ways.
+    parameters : TrackingParameters, optional
+        Without ``TrackingParameters()``.
     report : Report, optional
         Filled: what tracks, why, and where the time goes.
     mask, regions, include_rule, cone, tissues, select, max_seeds
@@ -105,14 +108,14 @@ def iter_track(
     TractographyError
         When something is wrong with the input; raised by this call, before the first chunk.
     """
-    what, how = _sorted_out(fod, seeds, parameters, given)
+    what, how = sorted_out(fod, seeds, parameters, given)
     return iter_chunks(what, how, report=report)
 
 
 @overload
 def track(
     fod: Fod,
-    seeds: Seeds,
+    seeds: Seeds | ArrayLike,
     parameters: TrackingParameters | None = None,
     *,
     device_arrays: Literal[False] = False,
@@ -123,7 +126,7 @@ def track(
 @overload
 def track(
     fod: Fod,
-    seeds: Seeds,
+    seeds: Seeds | ArrayLike,
     parameters: TrackingParameters | None = None,
     *,
     device_arrays: Literal[True],
@@ -133,7 +136,7 @@ def track(
 
 def track(
     fod: Fod,
-    seeds: Seeds,
+    seeds: Seeds | ArrayLike,
     parameters: TrackingParameters | None = None,
     *,
     device_arrays: bool = False,
@@ -144,7 +147,7 @@ def track(
     A run without a single streamline logs why as a warning. With `device_arrays` they stay on the
     GPU, as CuPy arrays: see :class:`napari_tractography.tracking.cuda.run.DeviceTractogram`.
     """
-    what, how = _sorted_out(fod, seeds, parameters, given)
+    what, how = sorted_out(fod, seeds, parameters, given)
     if device_arrays:
         if what.select is not None:
             raise InvalidParameterError(
@@ -155,16 +158,6 @@ def track(
         log_warnings(what)
         return backends.track_on_device(plan, how)
     return track_all(what, how)
-
-
-def _sorted_out(
-    fod: Fod, seeds: Seeds, parameters: TrackingParameters | None, given: Mapping[str, Any]
-) -> tuple[TrackingInput, Execution]:
-    """Return what is to be tracked and how, of what was given by name."""
-    of_input = {name: given[name] for name in InputKeywords.__annotations__ if name in given}
-    others = {name: value for name, value in given.items() if name not in of_input}
-    what = TrackingInput(fod, seeds, parameters or TrackingParameters(), **of_input)
-    return what, Execution(**others)
 
 
 def track_between(
@@ -203,6 +196,7 @@ def track_between(
         Those from `one` first. Seeds of the second half are numbered from 0 again; their key is
         `random_seed` plus 1.
     """
+    one, other = listed_regions((one, other))
     given = TrackingInput(
         fod,
         one.seeds(1),

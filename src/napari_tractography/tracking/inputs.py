@@ -7,21 +7,27 @@ calls, the recipes and the session; read by :mod:`.engine` and below.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..arrays import as_native, library_of, mapped, on_its_device, synchronize
 from ..directions import ConeFunction
-from ..errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError
+from ..errors import (
+    InvalidFodError,
+    InvalidMaskError,
+    InvalidParameterError,
+    InvalidSeedsError,
+    InvalidTissuesError,
+)
 from ..fod import Fod
 from ..given import is_count
 from ..grid import Grid
 from ..parameters import TrackingParameters
-from ..regions import Region
+from ..regions import Region, listed_regions
 from ..roles import INCLUDE_RULES
 from ..seeds import Seeds
 from ..tissues import Tissues
@@ -55,7 +61,8 @@ class TrackingInput:
     Attributes
     ----------
     fod : Fod
-    seeds : Seeds
+    seeds : Seeds or (n, 3) array_like
+        Positions in RAS+ mm become Seeds.
     parameters : TrackingParameters
     mask : (x, y, z) array_like, optional
         Non-zero where streamlines may run; on the FOD's grid.
@@ -84,6 +91,8 @@ class TrackingInput:
     InvalidParameterError
         When the include rule is unknown, a number is not positive or no whole number, or `between`
         comes without `select`.
+    TractographyError
+        When something is of another type, such as the path of an FOD instead of the FOD.
     """
 
     fod: Fod
@@ -99,6 +108,24 @@ class TrackingInput:
     between: tuple[Region, Region] | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.fod, Fod):
+            raise InvalidFodError(
+                f"The FOD is of type {type(self.fod).__name__}; give an Fod, such as "
+                "load_fod(path) returns."
+            )
+        if not isinstance(self.seeds, Seeds):
+            object.__setattr__(self, "seeds", Seeds(self.seeds))
+        if not isinstance(self.parameters, TrackingParameters):
+            raise InvalidParameterError(
+                f"The parameters are of type {type(self.parameters).__name__}; give "
+                "TrackingParameters(...)."
+            )
+        object.__setattr__(self, "regions", listed_regions(self.regions))
+        if not (self.tissues is None or isinstance(self.tissues, Tissues)):
+            raise InvalidTissuesError(
+                f"The tissues are of type {type(self.tissues).__name__}; give Tissues, such as "
+                "load_tissues(path) returns."
+            )
         for name in ("select", "max_seeds"):
             count = getattr(self, name)
             if count is not None and not is_count(count):
@@ -142,6 +169,29 @@ class TrackingInput:
         )
 
 
+def sorted_out(
+    fod: Fod,
+    seeds: Seeds | ArrayLike,
+    parameters: TrackingParameters | None,
+    given: Mapping[str, Any],
+) -> tuple[TrackingInput, Execution]:
+    """Return what is to be tracked and how, of what was given by name.
+
+    Raises
+    ------
+    TypeError
+        When a name is unknown, or one of the parameters.
+    """
+    of_input = {name: given[name] for name in InputKeywords.__annotations__ if name in given}
+    others = {name: value for name, value in given.items() if name not in of_input}
+    for name in sorted(set(others) - set(ExecutionKeywords.__annotations__)):
+        if name in TrackingParameters.__dataclass_fields__:
+            raise TypeError(f"{name} is a parameter; give TrackingParameters({name}=...).")
+        raise TypeError(f"Tracking takes nothing named {name}; see help(track).")
+    what = TrackingInput(fod, cast(Seeds, seeds), parameters or TrackingParameters(), **of_input)
+    return what, Execution(**others)
+
+
 def check_step(parameters: TrackingParameters, grid: Grid) -> list[str]:
     """Return a warning sentence where steps are very short for the voxels.
 
@@ -177,6 +227,11 @@ def check_mask(mask: ArrayLike | None, fod: Fod) -> NDArray[np.uint8] | None:
     if mask is None:
         return None
     array = as_native(mask)
+    if array.ndim == 0 or array.dtype.kind not in "biuf":
+        raise InvalidMaskError(
+            f"The mask is of type {type(mask).__name__}; give the numbers of an image as an array, "
+            "such as nibabel.load(path).dataobj."
+        )
     if array.shape != fod.grid.shape:
         raise InvalidMaskError(
             f"The mask has shape {array.shape} but {fod.name} has {fod.grid.shape}; "
