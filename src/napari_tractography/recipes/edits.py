@@ -165,11 +165,14 @@ class Edit:
         """
         if self.kind == "cut":
             return cut_beyond(tractogram, self.point_mm, self.normal)
-        numbers = self._kept(tractogram, folder)
+        numbers = self.kept(tractogram, folder)
         return tractogram if len(numbers) == len(tractogram) else tractogram[numbers]
 
-    def _kept(self, tractogram: Tractogram, folder: Path | None) -> NDArray[np.int64]:
-        """Return the numbers of the streamlines that stay."""
+    def kept(self, tractogram: Tractogram, folder: Path | None = None) -> NDArray[np.int64]:
+        """Return the numbers of the streamlines that stay, rising; see :meth:`apply`.
+
+        Of all edits but cut, which leaves none as it is.
+        """
         limits = (self.least, math.inf if self.most is None else self.most)
         if self.kind == "lengths":
             return tractogram.select_numbers(length_mm=limits)

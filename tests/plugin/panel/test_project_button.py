@@ -271,6 +271,35 @@ def test_opened_streamlines_are_referred_to_with_what_filters_them(
     assert sorted(np.unique(shown.points[:, 1])) == [1, 2, 3, 4, 5, 6, 7]
 
 
+def test_filters_of_bundles_that_are_not_selected_come_back(
+    open_model: Any, cross: Any, qtbot: Any, tmp_path: Path
+) -> None:
+    """What they show, what is saved again, and what the controls say once they are selected."""
+    panel = open_model(cross)
+    for n, (file, longest) in enumerate([("short.tck", 12.0), ("all.tck", 40.0)]):
+        lines = [[(x, y, n) for x in np.linspace(-2 * y - 1, 2 * y + 1, 21)] for y in range(8)]
+        Tractogram.from_streamlines(lines).save(tmp_path / file)
+        panel.viewer.open(str(tmp_path / file), plugin="napari-tractography")
+        panel.bundles.activate(panel.bundles.bundles[-1])
+        panel.set_parameters(max_length_mm=longest, n_per_seed=7)
+    wanted = digests(panel)
+    path, again_path = tmp_path / "study.tracts.json", tmp_path / "again.tracts.json"
+    panel.project.save(path)
+    again = open_model(cross, prepared=False)
+    open_project(again, path, qtbot)
+    short, _ = again.bundles.bundles
+    assert again.bundles.active is not short
+    assert len(short.streamlines_layer.tractogram) == 3
+    assert digests(again) == wanted
+    again.project.save(again_path)
+    sources = [[b.source for b in Project.load(p).bundles.values()] for p in (path, again_path)]
+    assert sources[0] == sources[1]
+    again.bundles.activate(short)
+    assert digests(again) == wanted
+    assert again.session.parameters.max_length_mm == 12.0
+    assert again.session.seeding.n_per_seed == 7
+
+
 def test_the_other_side_is_tracked_with_mirrored_seeds_and_regions(study: Any, settle: Any) -> None:
     first, _ = study.bundles.bundles
     study.bundles.activate(first)

@@ -9,13 +9,16 @@ from pathlib import Path
 from platform import machine
 from typing import Any
 
+import nibabel as nib
 import numpy as np
 import pytest
 from hands import WAIT_MS, save_fod
 from napari.layers import Points
 
-from napari_tractography import Project, Region
+from napari_tractography import Project, Region, track
+from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.layers.region_entries import ROLE_COLOURS
+from napari_tractography.plugin.layers.volumes import fod_layers
 from napari_tractography.roles import INCLUDE_RULES
 
 N_ACTIONS = 40
@@ -24,7 +27,6 @@ VALUES: dict[str, list[Any]] = {
     "algorithm": ["probabilistic", "deterministic", "sd_stream"],
     "max_angle_deg": [15.0, 30.0, 45.0],
     "directions": ["both", "forward"],
-    "min_length_mm": [0.0, 10.0],
     "random_seed": [0, 1, 2**32 - 1],
     "radius_mm": [0.0, 1.5],
     "n_per_seed": [1, 30],
@@ -44,8 +46,8 @@ class Hand:
         What was done, in order: an assertion that fails says how to come there.
     """
 
-    def __init__(self, panel: Any, dice: int, qtbot: Any) -> None:
-        self.panel, self._qtbot = panel, qtbot
+    def __init__(self, panel: Any, dice: int, folder: Path, qtbot: Any) -> None:
+        self.panel, self._folder, self._qtbot = panel, folder, qtbot
         self._rng = np.random.default_rng(dice)
         self.done: list[str] = []
         self.actions: list[Callable[[], None]] = [
@@ -53,7 +55,8 @@ class Hand:
             self.add_region, self.set_role, self.remove_region, self.set_value, self.set_value,
             self.run, self.run, self.cancel, self.wait, self.switch_live, self.add_bundle,
             self.duplicate, self.activate, self.remove_bundle, self.undo_bundles, self.rename,
-            self.select, self.keep, self.cut, self.undo_edit, self.delete_layer,
+            self.select, self.keep, self.cut, self.undo_edit, self.delete_layer, self.split,
+            self.choose_fod, self.choose_mask, self.open_lines, self.weigh, self.limit, self.mirror,
         ]  # fmt: skip
 
     def act(self) -> None:
@@ -165,9 +168,39 @@ class Hand:
         if editor := self._editor():
             self._one_of([editor.undo, editor.redo])()
 
+    def split(self) -> None:
+        if self.panel.dissection.split.isEnabled():
+            self.panel.dissection.split.click()
+
+    def choose_fod(self) -> None:
+        control = self.panel.data.fod_choice
+        control.value = self._one_of([layer for layer in control.choices if layer is not None])
+
+    def choose_mask(self) -> None:
+        self.panel.data.mask_choice.value = self._one_of(self.panel.data.mask_choice.choices)
+
+    def open_lines(self) -> None:
+        self.panel.viewer.open(str(self._folder / "lines.tck"), plugin="napari-tractography")
+
+    def weigh(self) -> None:
+        if editor := self._editor():
+            path = self._folder / f"weights{len(self.done)}.csv"
+            np.savetxt(path, self._rng.random(len(editor.whole)))
+            self.panel.dissection.read_weights(path)
+            self.panel.dissection.min_weight.value = float(self._rng.choice([0.0, 0.3]))
+
+    def limit(self) -> None:
+        self.panel.set_parameters(
+            min_length_mm=self._one_of([0.0, 10.0]), max_length_mm=self._one_of([30.0, 80.0])
+        )
+
+    def mirror(self) -> None:
+        if self.panel.bundle_list.mirror.isEnabled():
+            self.panel.bundle_list.mirror.click()
+
     def delete_layer(self) -> None:
-        session = self.panel.session
-        layers = [each for each in self.panel.viewer.layers if each is not session.fod_layer]
+        fods = fod_layers(self.panel.viewer.layers)
+        layers = [each for each in self.panel.viewer.layers if each not in fods]
         if layers and self._rng.random() < 0.3:
             layer = self._one_of(layers)
             self.done[-1] += f" {'points' if isinstance(layer, Points) else layer.name}"
@@ -189,8 +222,14 @@ def test_what_is_saved_is_what_was_seen(
 ) -> None:
     panel = open_model(prepared=False)
     panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
+    panel.add_fod(save_fod(make_phantom("cross", lmax=4), tmp_path / "other.nii.gz", axes="LPS"))
+    inside = np.zeros(cross.grid.shape, np.uint8)
+    inside[4:-4] = 1
+    nib.save(nib.Nifti1Image(inside, cross.grid.affine), tmp_path / "mask.nii.gz")
+    panel.data.add_mask(tmp_path / "mask.nii.gz")
+    track(cross, [[0, 0, 0], [5, 0, 0], [-4, 0, 1]]).save(tmp_path / "lines.tck")
     panel.set_parameters(max_length_mm=80.0, n_per_seed=30, n_total=400)
-    hand = Hand(panel, dice, qtbot)
+    hand = Hand(panel, dice, tmp_path, qtbot)
     hand.add_seed()
     for _ in range(N_ACTIONS):
         hand.act()
@@ -215,6 +254,6 @@ def test_what_is_saved_is_what_was_seen(
     assert again.project.save(second)
     for name, bundle in Project.load(second).bundles.items():
         before = bundles[name].source
-        if not before.digest:  # its streamlines came as the project was opened
+        if not before.digest and bundle.is_tracked:  # its streamlines came with the opening
             before = replace(before, digest=bundle.digest, backend="cpu", device=machine())
         assert bundle.source == before, hand.done

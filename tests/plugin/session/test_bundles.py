@@ -12,7 +12,8 @@ from hands import CHUNK, FEW, LEFT_HANDED, OBLIQUE, WAIT_MS
 from napari.layers import Layer
 
 from napari_tractography import Fod, Tractogram, track
-from napari_tractography.phantoms import phantom_seeds_mm
+from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.plugin.layers.volumes import fod_layers, mask_layer_data
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.regions import Region
@@ -73,6 +74,34 @@ def test_switching_brings_back_what_is_a_bundles_own(two: Any) -> None:
     assert session.parameters.max_angle_deg == 20.0
     assert session.is_result_current
     assert "sphere" in [layer.name for layer in two.viewer.layers]
+
+
+def test_each_bundle_keeps_the_layers_that_it_is_tracked_with(
+    open_model: Any, cross: Any, settle: Any
+) -> None:
+    """Layers that come and go with a bundle do not bring back those of the one before."""
+    panel = open_model(cross, make_phantom("cross", lmax=4))
+    session, data = panel.session, panel.data
+    mask = Layer.create(*mask_layer_data(np.ones(cross.grid.shape), cross.grid, "mask"))
+    panel.viewer.add_layer(mask)
+    one, other = fod_layers(panel.viewer.layers)
+    wanted = [(one, None, None), (other, mask, None), (one, mask, mask)]
+    for number, (fod, tracked, seeded) in enumerate(wanted):
+        if number:
+            panel.bundles.add()
+        data.fod_choice.value, data.mask_choice.value = fod, tracked
+        panel.seeds.mask_choice.value = seeded
+        session.add_seeds_mm(ONE[None])
+        session.regions.add_made(Region.sphere((0, 0, 0), 50.0, "include"))
+        panel.run()
+        settle(panel)
+        assert session.is_result_current
+    for number in (0, 1, 2, 0, 2, 1):
+        panel.bundles.activate(panel.bundles.bundles[number])
+        assert (session.fod_layer, session.mask_layer, session.seed_mask_layer) == wanted[number]
+        assert session.is_result_current
+        controls = data.fod_choice, data.mask_choice, panel.seeds.mask_choice
+        assert tuple(control.value for control in controls) == wanted[number]
 
 
 def test_the_controls_of_the_panel_follow(two: Any) -> None:

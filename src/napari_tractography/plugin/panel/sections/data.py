@@ -43,7 +43,7 @@ from ...layers.volumes import (
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ..widgets.busy_dialog import wait_for
-from ..widgets.controls import form, layer_choice
+from ..widgets.controls import form, layer_choice, offer_layers
 from ..widgets.kind_dialog import ask_kind
 from ..widgets.sections import button, row, stack
 from .image import ImageSection
@@ -129,9 +129,9 @@ class DataSection(QWidget):  # type: ignore[misc]
 
     def refresh_layers(self) -> None:
         """Offer the layers that there are; without an FOD take the newest."""
-        self.fod_choice.reset_choices()
+        offer_layers(self.fod_choice, self.session.fod_layer)
         known = fod_grid_of(self.fod_choice.value) is not None  # not one that was removed just now
-        self.mask_choice.reset_choices()
+        offer_layers(self.mask_choice, self.session.mask_layer)
         self.image.refresh_layers()
         fods = fod_layers(self.session.viewer.layers)
         if not known and fods:

@@ -16,6 +16,7 @@ from ...session.session import Session
 from ..widgets.controls import (
     form,
     layer_choice,
+    offer_layers,
     on_change,
     parameter_controls,
     set_values,
@@ -120,7 +121,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
 
     def refresh_layers(self) -> None:
         """Take up new, renamed and removed layers."""
-        self.mask_choice.reset_choices()
+        offer_layers(self.mask_choice, self.session.seed_mask_layer)
         self._on_mask(self.mask_choice.value)
 
     def show_source(self, _value: Any = None) -> None:

@@ -22,7 +22,7 @@ from ...layers.volumes import fod_grid_of
 from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ..widgets.busy_dialog import wait_for
-from ..widgets.controls import form, layer_choice
+from ..widgets.controls import form, layer_choice, offer_layers
 from ..widgets.sections import button, stack
 
 FILTER = f"Tissue image ({' '.join(f'*{ending}' for ending in FORMATS)})"
@@ -71,7 +71,7 @@ class TissueSection(QWidget):  # type: ignore[misc]
 
     def refresh_layers(self) -> None:
         """Offer the layers that there are."""
-        self.choice.reset_choices()
+        offer_layers(self.choice, self.session.tissue_layer)
         self._on_choice(self.choice.value)
 
     def add(self, path: str | Path) -> None:

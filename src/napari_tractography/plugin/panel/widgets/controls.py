@@ -289,6 +289,17 @@ def layer_choice(
     return made
 
 
+def offer_layers(choice: Any, chosen: Layer | None) -> None:
+    """Offer the layers that there are now, and show the one that is chosen.
+
+    Of a choice made by :func:`layer_choice`. Another bundle may have brought the chosen one before
+    its control heard of it: layers that come in between do not bring back what the control says.
+    """
+    choice.reset_choices()
+    if chosen is None or chosen in choice.choices:
+        choice.value = chosen
+
+
 def form(controls: Sequence[Any], *, extra: Sequence[QWidget | None] = ()) -> QWidget:
     """Return controls below each other, their labels at the left.
 

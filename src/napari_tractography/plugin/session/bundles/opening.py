@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from ..seeding import SeedBetween, SeedFod, Seeding, SeedInterface, SeedMask, Se
 from ..session import Session
 from . import workers
 from .listing import BundleList
-from .state import COLOURS, BundleState, Given
+from .state import COLOURS, NO_LIMITS, BundleState, Given
 
 logger = logging.getLogger(__name__)
 
@@ -152,18 +153,15 @@ class Opening:
             self.problems.append(f"{made.name}: {error}")
         layer.visible = bundle.visible
         _show_look(layer, state)
-        self._prove(state, bundle, layer, filters)
+        try:
+            _filter(state, layer, filters, bundle.source.folder)
+        except TractographyError as error:
+            self.problems.append(f"{made.name}: {error}")
+        self._prove(state, bundle, layer.tractogram)
         self.bundles.followed.emit(state)
 
-    def _prove(
-        self, state: BundleState, bundle: Bundle, layer: Streamlines, filters: tuple[Edit, ...]
-    ) -> None:
-        known, shown = bundle.digest, layer.tractogram
-        for edit in filters if known else ():
-            shown = edit.apply(shown, bundle.source.folder)
-        weights = layer.editor.base.weights
-        if not state.is_opened and state.min_weight and weights is not None:
-            layer.editor.filter(weights >= state.min_weight)
+    def _prove(self, state: BundleState, bundle: Bundle, shown: Tractogram) -> None:
+        known = bundle.digest
         if known and shown.digest() != known:
             self.problems.append(
                 f"{state.name} is not as it was saved: its digest differs; the log says more."
@@ -327,6 +325,8 @@ def state_of(bundle: Bundle, number: int, fod_layer: Layer | None) -> BundleStat
         state.look.setdefault("colour_by", bundle.colour)
     if not isinstance(source, Recipe):
         state.path = source.path
+        state.by_hand = dict(look.get("by_hand", {}))
+        state.seeding = SeedingParameters(**look.get("seeding", {}))
         regions: list[Region] = []
         for edit in split_filters(source)[1]:
             if edit.kind == "regions":
@@ -370,6 +370,26 @@ def _seeding_parameters(kept: Mapping[str, Any], recipe: Recipe) -> SeedingParam
     named = {"mask": "mask", "interface": "grey-white interface"}
     source = named.get(first.kind, "whole FOD")
     return SeedingParameters(source=source, n_total=recipe.select or first.n, counted=counted)
+
+
+def _filter(
+    state: BundleState, layer: Streamlines, filters: Sequence[Edit], folder: Path | None
+) -> None:
+    """Show what passes the filters alone, which for the active bundle the controls do as well."""
+    base = layer.editor.base
+    passing = np.ones(len(base), bool)
+    regions: tuple[Region, ...] = ()
+    rule, limits = "all", NO_LIMITS
+    for edit in filters:
+        passing &= np.isin(np.arange(len(base)), edit.kept(base, folder))
+        if edit.kind == "regions":
+            regions = tuple(region.make(folder) for region in edit.regions)
+            rule = edit.include_rule
+        elif edit.kind == "lengths":
+            limits = edit.least, NO_LIMITS[1] if edit.most is None else edit.most
+    layer.editor.filter(passing)
+    if state.is_opened:
+        state.filtered_by = regions, rule, limits
 
 
 def _fill_opened(session: Session, state: BundleState, whole: Tractogram) -> None:

@@ -48,7 +48,6 @@ def wake(session: Session, bundle: BundleState) -> None:
             one, other = bundle.given.ends
             session.regions.between = made[one], made[other]
         bundle.given = None
-    _choose_masks(session, bundle)  # again: layers that came in between make controls say theirs
     session.history.begin()  # what was done in another bundle is not undone here
 
 
@@ -61,10 +60,6 @@ def resume(session: Session, bundle: BundleState) -> None:
     with contextlib.suppress(TractographyError):  # told when it was chosen
         session.choose_tissues(_still_there(session, bundle.tissue_layer))
     session.restore_parameters(bundle.by_hand, bundle.seeding)
-    _choose_masks(session, bundle)
-
-
-def _choose_masks(session: Session, bundle: BundleState) -> None:
     session.mask_layer = _still_there(session, bundle.mask_layer)
     session.seed_mask_layer = _still_there(session, bundle.seed_mask_layer)
 
