@@ -47,11 +47,13 @@ class Filtering:
         self.session = session
         self.index = Background()
         self._indexed: Tractogram | None = None  # whose index is made or on the way
+        self._is_following = False
         self._refine = QTimer()
         self._refine.setSingleShot(True)
         self._refine.setInterval(REFINE_MS)
         self._refine.timeout.connect(self.refine)
         session.changed.connect(self.follow)
+        session.edited.connect(self._on_edited)
         self.index.ended.connect(self._on_index_ended)
 
     @property
@@ -89,8 +91,17 @@ class Filtering:
         if whole.n_points > MANY_POINTS:
             layer.at_first = FEW_POINTS
             self._refine.start()
-        layer.editor.filter(passing)
+        self._is_following = True
+        try:
+            layer.editor.filter(passing)
+        finally:
+            self._is_following = False
         self.filtered.emit()
+
+    def _on_edited(self) -> None:
+        """Filter what an edit has left, or its undo brought back: they may be other streamlines."""
+        if not self._is_following:
+            self.follow()
 
     def refine(self) -> None:
         """Draw all that may be drawn, now that nothing has changed for a moment."""
