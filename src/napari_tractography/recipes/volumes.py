@@ -6,6 +6,7 @@ import base64
 import binascii
 import contextlib
 import dataclasses
+import hashlib
 import logging
 import math
 import zlib
@@ -27,6 +28,9 @@ from .numbers import MOST_NUMBERS, inflated
 logger = logging.getLogger(__name__)
 
 SHOWN_DIGITS = 12  # of a SHA-256 in messages
+MOST_TEXTS = 16  # of masks, that are remembered
+
+_texts: dict[bytes, str] = {}  # by the SHA-256 of what they say
 
 
 def located(path: str, folder: Path | None) -> Path:
@@ -97,10 +101,10 @@ class VolumeSource:
     @classmethod
     def of_array(cls, mask: ArrayLike, grid: Grid) -> VolumeSource:
         """Keep the voxels of a mask, those that are neither zero nor NaN."""
-        inside = np.nan_to_num(np.asarray(mask)) != 0
-        bits = zlib.compress(np.packbits(inside.ravel(order="F")).tobytes(), 9)
+        values = np.asarray(mask)
+        inside = (values != 0) & (values == values)
         return cls(
-            voxels=base64.b64encode(bits).decode("ascii"),
+            voxels=_text_of(np.packbits(inside.ravel(order="F")).tobytes()),
             shape=tuple(inside.shape),
             affine=tuple(tuple(row) for row in grid.affine.tolist()),
         )
@@ -174,3 +178,19 @@ class VolumeSource:
             )
         bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=n_voxels)
         return bits.reshape(grid.shape, order="F").astype(np.bool_), grid
+
+
+def _text_of(bits: bytes) -> str:
+    """Return bytes as text, compressed; of those that were asked for last it is remembered.
+
+    A window asks for the masks of all its bundles after every change.
+    """
+    key = hashlib.sha256(bits).digest()
+    text = _texts.pop(key, None)
+    if text is None:
+        text = base64.b64encode(zlib.compress(bits, 9)).decode("ascii")
+    _texts[key] = text  # the last
+    with contextlib.suppress(KeyError, StopIteration):  # another thread may have done so
+        if len(_texts) > MOST_TEXTS:
+            del _texts[next(iter(_texts))]
+    return text

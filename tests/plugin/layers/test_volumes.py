@@ -63,6 +63,19 @@ def test_a_mask_from_a_file_comes_back_on_its_own_voxels(affine: np.ndarray) -> 
 
 
 @affines
+@pytest.mark.parametrize(("of_mask", "of_fod"), [("mm", "um"), ("um", "mm"), ("um", "nm")])
+def test_a_mask_in_another_unit_lies_where_the_fod_does(
+    affine: np.ndarray, of_mask: str, of_fod: str
+) -> None:
+    layer = Layer.create(*mask_layer_data(one_voxel_mask(), Grid(SHAPE, affine, unit=of_mask), "m"))
+    space = DisplaySpace.of(Grid(SHAPE, affine, unit=of_fod))
+    np.testing.assert_array_equal(mask_of(layer, space), one_voxel_mask())
+    layer.translate = np.array(layer.translate) + np.array(layer.scale)
+    with pytest.raises(InvalidMaskError, match="elsewhere"):
+        mask_of(layer, space)
+
+
+@affines
 def test_a_mask_may_be_stored_in_another_order_than_the_fod(affine: np.ndarray) -> None:
     """Its first axis runs the other way; the voxels are the same."""
     grid = Grid(SHAPE, affine)

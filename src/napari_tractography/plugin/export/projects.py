@@ -23,8 +23,10 @@ from .recipes import recipe_of
 PLAIN = (str, bool, int, float, list, type(None))  # what JSON can say of a look
 
 
-def project_of(bundles: BundleList, *, proven: bool = True) -> tuple[Project, list[str]]:
-    """Return the bundles of a window as a project, and sentences on what cannot be part of it.
+def project_of(
+    bundles: BundleList, *, proven: bool = True
+) -> tuple[Project, dict[BundleState, str]]:
+    """Return the bundles of a window as a project, and of those left out a sentence on why.
 
     Parameters
     ----------
@@ -32,16 +34,16 @@ def project_of(bundles: BundleList, *, proven: bool = True) -> tuple[Project, li
     proven : bool
         Whether digests are taken, which takes a while for millions of streamlines.
     """
-    project, left_out = Project(), []
+    project, left_out = Project(), dict[BundleState, str]()
     for state in bundles.bundles:
         try:
             source = _source(bundles, state, proven=proven)
         except TractographyError as error:
-            left_out.append(f"{state.name} is left out: {error}")
+            left_out[state] = f"{state.name} is left out: {error}"
             continue
         if source is None:
             if not bundles.is_blank(state):
-                left_out.append(f"{state.name} is left out: it has neither seeds nor streamlines.")
+                left_out[state] = f"{state.name} is left out: it has neither seeds nor streamlines."
             continue
         look = bundles.look_of(state)
         mode = str(look.get("colour_by", "direction"))
@@ -165,8 +167,11 @@ def views_of(bundles: BundleList) -> dict[str, Any]:
     }
 
 
-def fingerprint(bundles: BundleList) -> dict[str, Any]:
-    """Return what would be saved, without digests and views: others mean something is unsaved."""
-    content = project_of(bundles, proven=False)[0].content(Path.cwd())
+def fingerprint(project: Project) -> dict[str, Any]:
+    """Return what would be saved, without views: other contents mean something is unsaved.
+
+    Of a project without digests.
+    """
+    content = project.content(Path.cwd())
     content.pop("views", None)
     return content

@@ -20,7 +20,7 @@ from ...fields.readings import AUTO
 from ...fod import Fod
 from ...grid import Grid
 from ...units import symbol
-from ..space.display import DisplaySpace, display_space_of_layer
+from ..space.display import DisplaySpace, display_space_of_layer, unit_of_layer
 from .opening import FOD_KEY, FodOpening, contrast_limits
 
 LayerData = tuple[Any, dict[str, Any], str]
@@ -182,8 +182,11 @@ def mask_of(layer: Layer, space: DisplaySpace) -> NDArray[np.bool_]:
             "fod)."
         )
     painted = "affine" not in layer.metadata
-    placed = np.array([own.scale, own.translate]) - np.array([space.scale, space.translate])
-    turned = 0.0 if painted else np.abs(own.world_to_display - space.world_to_display).max()
+    # Numbers without a unit are taken in that of the FOD.
+    zoom = 1.0 if unit_of_layer(layer) is None else space.per_mm / own.per_mm
+    placed = zoom * np.array([own.scale, own.translate]) - np.array([space.scale, space.translate])
+    matrix = own.world_to_display * np.array([zoom, zoom, zoom, 1.0])[:, None]
+    turned = 0.0 if painted else np.abs(matrix - space.world_to_display).max() / space.per_mm
     if (np.abs(placed) > PLACE_TOLERANCE * np.abs(space.scale)).any() or turned > PLACE_TOLERANCE:
         raise InvalidMaskError(
             f"The mask {layer.name} lies elsewhere than the FOD: its first voxel on the screen is "

@@ -6,6 +6,7 @@ Called by the panel.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 from napari.layers import Layer
@@ -28,6 +29,7 @@ from ...project import ENDING, Project
 from ...recipes.mirror import midsagittal_x_mm
 from ...recipes.recipe import Recipe
 from ...recipes.sources import FodSource
+from ...recipes.volumes import VolumeSource
 from ..export.projects import file_source, project_of
 from ..export.recipes import recipe_of
 from ..layers.volumes import fod_of
@@ -144,7 +146,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         project, left_out = project_of(self.bundles)
         target = Path(path)
         if not project.bundles:  # an older file stays
-            for sentence in left_out:
+            for sentence in left_out.values():
                 show_warning(sentence)
             show_error("There is nothing to save: no bundle has seeds or streamlines of a file.")
             return False
@@ -156,7 +158,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             show_error(str(error))
             return False
         self.keeper.note_saved(target)
-        for sentence in left_out:
+        for sentence in left_out.values():
             show_warning(sentence)
         show_info(f"Saved {len(project.bundles):,} bundles to {target}.")
         return True
@@ -168,7 +170,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             show_error("There are no bundles to copy: none has seeds or streamlines of a file.")
             return
         QGuiApplication.clipboard().setText(project.as_python())
-        for sentence in left_out:
+        for sentence in left_out.values():
             show_warning(sentence)
         show_info(f"Copied; it gives the {len(project.bundles):,} bundles with their digests.")
 
@@ -210,8 +212,9 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             return False
         try:
             layers = self.layers.fod_layers(project, self)
+            masks: dict[VolumeSource, Layer] = {}  # one layer for all bundles that share it
             states = [
-                self._state(bundle, number, layers)
+                self._state(bundle, number, layers, masks)
                 for number, bundle in enumerate(project.bundles.values())
             ]
         except GivenUpError:
@@ -265,23 +268,32 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
             places[missing] = text
         return places
 
-    def _state(self, bundle: Bundle, number: int, layers: dict[FodSource, Layer]) -> BundleState:
+    def _state(
+        self,
+        bundle: Bundle,
+        number: int,
+        layers: Mapping[FodSource, Layer],
+        masks: dict[VolumeSource, Layer],
+    ) -> BundleState:
+        """Return a bundle as a row of the list; masks that have no layer yet get one."""
         source = bundle.source
         if not isinstance(source, Recipe):
             return state_of(bundle, number, None)
         layer = layers[dataclasses.replace(source.fod, sha256="")]
         state = state_of(bundle, number, layer)
+
+        def mask_layer(volume: VolumeSource, name: str) -> Layer:
+            if volume not in masks:
+                masks[volume] = self.layers.mask_layer(volume, source.folder, name, layer)
+            return masks[volume]
+
         if source.mask is not None:
-            state.mask_layer = self.layers.mask_layer(
-                source.mask, source.folder, f"{bundle.name} mask"
-            )
+            state.mask_layer = mask_layer(source.mask, f"{bundle.name} mask")
         if source.tissues is not None:
             state.tissue_layer = self.layers.tissue_layer(source)
-        masks = [seed.volume for seed in source.seeds if seed.volume is not None]
-        if masks:
-            state.seed_mask_layer = self.layers.mask_layer(
-                masks[0], source.folder, f"{bundle.name} seed mask"
-            )
+        volumes = [seed.volume for seed in source.seeds if seed.volume is not None]
+        if volumes:
+            state.seed_mask_layer = mask_layer(volumes[0], f"{bundle.name} seed mask")
         return state
 
     def _look_as(self, project: Project) -> None:
@@ -329,9 +341,14 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         other = Bundle(active.name, recipe, look=look).mirrored(midsagittal_x_mm(request.fod.grid))
         source = other.source
         assert isinstance(source, Recipe)
+        other.source = dataclasses.replace(source, mask=None)  # which stays: no second layer of it
         other.name = bundles.free_name(other.name)
         layers = {dataclasses.replace(source.fod, sha256=""): bundles.session.fod_layer}
-        return self._state(other, len(bundles.bundles), layers)
+        state = self._state(other, len(bundles.bundles), layers, {})
+        state.mask_layer = bundles.session.mask_layer
+        if state.seed_mask_layer is not None:
+            state.seed_mask_layer.visible = True  # where it came to lie is to be seen
+        return state
 
     # -- what is unsaved -----------------------------------------------------------------------
 

@@ -11,13 +11,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import napari.settings
 from qtpy.QtCore import QObject, QTimer
 
 from ...errors import TractographyError
 from ...processes import may_live
-from ...project import ENDING
+from ...project import ENDING, Project
 from ...recipes.codec import write_json
 from ..export.projects import fingerprint, project_of
 from ..session.bundles.listing import BundleList
@@ -28,6 +29,9 @@ FOLDER = "napari-tractography"  # beside napari's settings
 AUTOSAVE_MS = 30_000
 LOOK_MS = 700  # after the last change, before it is compared with what is saved
 MARK = " *"  # of what is unsaved, in the title
+
+# What was saved, and where, in viewers whose panel was closed: it may be opened again.
+_closed: WeakKeyDictionary[Any, tuple[dict[str, Any], Path | None]] = WeakKeyDictionary()
 
 
 class ProjectKeeper(QObject):  # type: ignore[misc]
@@ -64,7 +68,10 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
             signal.connect(self._on_change)
         if self._keep:
             self._autosave.start()
-        self._saved = self._saved or self._now()
+        if not self._saved:
+            known = _closed.pop(self.bundles.viewer, None)
+            self._saved, self.path = known or (self._now()[0], None)
+        self._look.start()
 
     def close(self) -> None:
         """Follow no more; a window that closes in peace leaves no autosave."""
@@ -73,6 +80,7 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         self._autosave.stop()
         self._look.stop()
         self._forget_autosave()
+        _closed[self.bundles.viewer] = self._saved, self.path
         self.bundles.viewer.title = self._title
 
     @property
@@ -83,25 +91,36 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
 
     def look(self) -> None:
         """Find out whether something of value is unsaved, and say it in the title."""
+        self._compare()
+
+    def _compare(self) -> tuple[dict[str, Any], Project]:
         self._look.stop()
-        now = self._now()
-        self.has_unsaved = bool(now.get("bundles")) and now != self._saved
+        now, project = self._now()
+        self.has_unsaved = bool(now.get("bundles") or now["left out"]) and now != self._saved
         name = "" if self.path is None else self.path.name.removesuffix(ENDING)
         mark = MARK if self.has_unsaved else ""
         shown = " - ".join(filter(None, [name, self._title])) if name else self._title
         self.bundles.viewer.title = f"{shown}{mark}"
+        return now, project
 
     def note_saved(self, path: Path) -> None:
         """Note that all is in a file now."""
-        self.path, self._saved = path, self._now()
+        self.path, self._saved = path, self._now()[0]
         self._forget_autosave()
         self.look()
 
     def _on_change(self, *_: Any) -> None:
         self._look.start()
 
-    def _now(self) -> dict[str, Any]:
-        return fingerprint(self.bundles)
+    def _now(self) -> tuple[dict[str, Any], Project]:
+        """Return what there is, in comparable form and as a project.
+
+        Streamlines that no project can hold, such as those of an FOD that is gone, are of value.
+        """
+        project, left_out = project_of(self.bundles, proven=False)
+        tracked = [s for s in left_out if s.tractogram is not None and not s.is_opened]
+        lost = [state.name for state in tracked]
+        return {**fingerprint(project), "left out": lost}, project
 
     # -- for a crash ---------------------------------------------------------------------------
 
@@ -109,14 +128,10 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         """Write what is unsaved beside napari's settings, where it is not there already."""
         if not self._keep:
             return
-        self.look()
-        if not self.has_unsaved:
-            return
-        now = self._now()
-        if now == self._autosaved:
+        now, project = self._compare()
+        if not self.has_unsaved or now == self._autosaved or not project.bundles:
             return
         folder = autosave_folder()
-        project, _ = project_of(self.bundles, proven=False)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             file = folder / f"{os.getpid()}-{id(self):x}{ENDING}"

@@ -16,6 +16,7 @@ from ...errors import TractographyError
 from ...fields.kinds import SH
 from ...files.formats.image_files import in_space, stored_levels
 from ...fod import Fod
+from ...grid import Grid
 from ...phantoms import is_phantom
 from ...project import Project
 from ...recipes.images import ImageReading, source_of_image
@@ -27,7 +28,13 @@ from ..export.images import SOURCE_KEY, image_source, is_of_image
 from ..export.paths import PATH_KEY, path_of
 from ..layers.sources.images import KEY_KEY, PHANTOM_KEY, image_layer, settings_of
 from ..layers.tissues import shown_tissues, tissue_layer_data, tissue_layers
-from ..layers.volumes import fod_layer_data, fod_layers, fod_of, mask_layer_data
+from ..layers.volumes import (
+    fod_grid_of,
+    fod_layer_data,
+    fod_layers,
+    fod_of,
+    mask_layer_data,
+)
 from ..space.layer_list import insert_beside
 from .widgets.busy_dialog import wait_for
 
@@ -93,10 +100,16 @@ class ProjectLayers:
             insert_beside(self.viewer, tissue)
         return layer
 
-    def mask_layer(self, volume: VolumeSource, folder: Path | None, name: str) -> Layer:
-        """Add the layer of a mask."""
+    def mask_layer(
+        self, volume: VolumeSource, folder: Path | None, name: str, fod_layer: Layer
+    ) -> Layer:
+        """Add the layer of a mask; hidden, as in 3-D it hides the streamlines within."""
         mask, grid = volume.load(folder)
+        fod_grid = fod_grid_of(fod_layer)
+        if fod_grid is not None:  # masks know of no unit
+            grid = Grid(grid.shape, grid.affine, unit=fod_grid.unit)
         layer = Layer.create(*mask_layer_data(mask, grid, name))
+        layer.visible = False
         insert_beside(self.viewer, layer)
         return layer
 

@@ -99,6 +99,31 @@ def test_a_run_in_an_image_is_kept_and_made_again(
     assert shown.multiscale == ("zarr" in kind)  # coarser levels that the file has as well
 
 
+def test_a_run_within_a_mask_goes_on_when_its_project_was_opened(
+    open_model: Any, tube: ImagePhantom, settle: Any, tmp_path: Path, qtbot: Any
+) -> None:
+    """The mask comes back beside the image of 20 um voxels, though recipes keep it in mm."""
+    panel = open_model()
+    layer = layer_of(tube, "tif", tmp_path)
+    choose(panel, layer)
+    inside = np.ones(layer.data.shape, np.uint8)
+    mask = Labels(inside, name="inside", scale=layer.scale, units=layer.units)
+    mask.translate = layer.translate
+    panel.viewer.add_layer(mask)
+    panel.mask_choice.value = mask
+    digest = run_once(panel, settle)
+    assert panel.project.save(tmp_path / "p.tracts.json")
+    other = open_model()
+    assert other.project.open_project(tmp_path / "p.tracts.json")
+    qtbot.waitUntil(lambda: other.project.opening is None, timeout=60_000)
+    assert other.session.mask_layer is not None
+    assert other.session.mask_layer.units == other.session.fod_layer.units
+    assert other.session.is_result_current
+    other.run()
+    settle(other)
+    assert other.session.tractogram.digest() == digest
+
+
 def layer_of(tube: ImagePhantom, kind: str, folder: Path) -> Image:
     """The image as a layer of a file, as readers and scripts give them."""
     if kind == "sample":
@@ -144,8 +169,9 @@ def test_an_image_without_a_file_is_asked_to_be_saved(
     run_once(panel, settle)
     project, left_out = project_of(panel.bundles)
     assert not project.bundles
-    assert "did not come from a file" in left_out[0]
-    assert "save it as .tif or Zarr, and open it from there." in left_out[0]
+    (sentence,) = left_out.values()
+    assert "did not come from a file" in sentence
+    assert "save it as .tif or Zarr, and open it from there." in sentence
 
 
 def test_odfs_of_an_image_are_made_chosen_and_kept(
