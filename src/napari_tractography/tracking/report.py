@@ -13,6 +13,7 @@ import numpy as np
 from ..outcome import Outcome
 from ..parameters import TrackingParameters
 from ..stop import N_REASONS, StopReason
+from ..units import MM, per_mm, symbol
 
 # What a run may be at, in `Report.phase`.
 PREPARING = "preparing"  # compiling or loading what tracks; nothing comes meanwhile
@@ -107,7 +108,7 @@ class Report:
         return f"{seconds:.2f} s, {rate}"
 
 
-def advice(tractogram: Outcome, parameters: TrackingParameters) -> str:
+def advice(tractogram: Outcome, parameters: TrackingParameters, unit: str = MM) -> str:
     """Return a sentence on what to change where most of a run came to nothing, or "".
 
     That is where most streamlines reached the maximum length, or most seeds gave no streamline or
@@ -119,6 +120,8 @@ def advice(tractogram: Outcome, parameters: TrackingParameters) -> str:
         The whole result, with its tally.
     parameters : TrackingParameters
         With which it was tracked.
+    unit : str
+        In which lengths are read, see :mod:`~napari_tractography.units`.
     """
     if not len(tractogram):
         return ""
@@ -127,8 +130,8 @@ def advice(tractogram: Outcome, parameters: TrackingParameters) -> str:
     if fraction > MOST:
         return (
             f"{100 * fraction:.0f} % of the streamlines reached the maximum length of "
-            f"{parameters.max_length_mm:g} mm: raise the minimum amplitude "
-            f"({parameters.min_amplitude:g}) if they wander, else the maximum length."
+            f"{parameters.max_length_mm * per_mm(unit):g} {symbol(unit)}: raise the minimum "
+            f"amplitude ({parameters.min_amplitude:g}) if they wander, else the maximum length."
         )
     if not tractogram.n_seeds:  # of a file, or of chosen streamlines: nobody knows
         return ""

@@ -50,6 +50,7 @@ def test_a_selection_is_split_off_and_the_rest_stays(opened: Any) -> None:
     layer.selected = [1, 4]
     opened.dissection.split.click()
     made = opened.bundles.active
+    assert "2 of 8 streamlines" in opened.results.label.text()
     assert made.name == "AF left part"
     assert ys(made.streamlines_layer) == [1, 4]
     assert ys(layer) == [0, 2, 3, 5, 6, 7]

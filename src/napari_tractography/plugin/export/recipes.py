@@ -97,6 +97,8 @@ def _fod_source(request: Request, layers: Sequence[Layer]) -> FodSource:
         )
     if is_phantom(fod):
         return FodSource.of_phantom(fod)
+    if layer is None:
+        raise InvalidFodError(f"The layer of the FOD {fod.name} was removed; open the FOD again.")
     raise InvalidFodError(
         f"The FOD {fod.name} did not come from a file; save it and open it from there."
     )

@@ -410,7 +410,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     def _on_edited(self) -> None:
         layer = self.session.streamlines_layer
         if layer is not None:
-            self.results.tell(layer.editor.summary())
+            self.results.tell(layer.editor.summary(self.session.space.unit))
             self.save_button.refresh()
 
     def _on_failed(self, message: str, preview: bool, bundle: BundleState) -> None:

@@ -292,7 +292,7 @@ class Results(QWidget):  # type: ignore[misc]
             lines += too_few(len(tractogram), request.select)
         is_short = request.select is None or len(tractogram) < request.select
         is_advised = request.is_whole and is_short  # who got as many as were asked for needs none
-        to_change = advice(tractogram, request.parameters) if is_advised else ""
+        to_change = advice(tractogram, request.parameters, unit) if is_advised else ""
         lines.append(of_the_ends(tractogram, n_shown=1 if to_change else REASONS_SHOWN))
         if to_change:
             lines.append(f"<b>{html.escape(to_change)}</b>")

@@ -54,7 +54,7 @@ class SeedMouse:
 
     def on_press(self, viewer: Any, event: Any) -> Iterator[None]:
         """Handle a press and what follows: for ``viewer.mouse_drag_callbacks``."""
-        if event.button != 1:
+        if event.button != 1 or event.handled:  # a lasso or sphere that selects goes first
             return
         tool = self._tool(viewer)
         modifiers = set(event.modifiers)

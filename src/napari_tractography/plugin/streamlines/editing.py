@@ -17,6 +17,7 @@ from psygnal import Signal
 from ...errors import InvalidParameterError
 from ...recipes.edits import BY_NUMBER, Edit
 from ...tractogram import Tractogram
+from ...units import MM, length_text
 
 MAX_UNDO = 50
 
@@ -261,14 +262,15 @@ class Editor:
             self._past.append(self._begun())
             self._show(self._future.pop())
 
-    def summary(self) -> str:
-        """Return what is left, in a line."""
+    def summary(self, unit: str = MM) -> str:
+        """Return what is left, in a line, with lengths in a unit."""
         n, n_whole = self.layer.n_all, len(self.whole)
         if not n and self._passing is not None:
             return f"None of {n_whole:,} streamlines passes the regions and lengths."
         if not n:
             return f"All {n_whole:,} streamlines are deleted; Undo brings them back."
-        mean = f"mean length {self.layer.tractogram.lengths_mm.mean():.1f} mm"
+        mean_mm = float(self.layer.tractogram.lengths_mm.mean())
+        mean = f"mean length {length_text(mean_mm, unit)}"
         if self.is_cut:
             return f"<b>{n:,} streamlines</b> after cutting, {mean}"
         if n == n_whole:

@@ -8,7 +8,9 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
+import pytest
 from hands import FEW, MANY, OBLIQUE, WAIT_MS, fod_layer, save_fod
+from napari.layers import Image
 from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography.phantoms import make_phantom
@@ -118,6 +120,36 @@ def test_what_the_fod_was_taken_for_is_shown(open_model: Any, cross: Any, tmp_pa
     assert data.kind.text() == f"FOD of SH coefficients, lmax {cross.lmax}, tournier07"
     panel.fod_choice.value = None
     assert data.kind.isHidden()
+
+
+def test_volumes_that_are_opened_here_lie_below_the_streamlines(
+    open_model: Any, cross: Any, settle: Any, tmp_path: Path
+) -> None:
+    """On top, they would hide them in slices."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.zeros((1, 3)))
+    panel.run()
+    settle(panel)
+    ours = [panel.session.streamlines_layer, panel.session.seeds_layer]
+    path = save_fod(cross, tmp_path / "fod.nii.gz")
+    panel.add_fod(path)
+    nib.save(nib.Nifti1Image(np.ones(cross.grid.shape), cross.grid.affine), tmp_path / "m.nii.gz")
+    panel.add_mask(tmp_path / "m.nii.gz")
+    assert [layer.name for layer in panel.viewer.layers[:3]] == ["cross", "fod.nii.gz", "m.nii.gz"]
+    assert list(panel.viewer.layers[3:]) == ours
+
+
+@pytest.mark.parametrize("choice", ["tissue", "scalar", "grid", "volume_choice"])
+def test_a_layer_that_is_renamed_stays_chosen(open_model: Any, cross: Any, choice: str) -> None:
+    panel = open_model(cross)
+    for name in ("a", "b"):
+        image = Image(np.random.default_rng(1).random(cross.grid.shape[::-1]), name=name)
+        panel.viewer.add_layer(image)
+    section = {"tissue": panel.data.image, "volume_choice": panel.appearance}
+    control = getattr(section.get(choice, panel.measure), choice)
+    control.value = image
+    image.name = "renamed"
+    assert control.value is image
 
 
 def test_files_that_are_no_mask(

@@ -22,6 +22,7 @@ from napari_tractography.plugin.layers.sources.images import (
     is_image_source,
     settings_of,
 )
+from napari_tractography.plugin.layers.volumes import mask_of
 from napari_tractography.plugin.panel.sections import image as image_section
 from napari_tractography.plugin.panel.widgets.controls import label_of
 from napari_tractography.plugin.space.display import DisplaySpace
@@ -153,6 +154,10 @@ def test_an_image_without_a_scale_is_asked_for_it_once(open_model: Any, tube: Im
     assert panel.session.fod.grid.unit == "voxel"
     step = next(c for c in panel.tracking.main if c.name == "step_mm")
     assert step.label == "Step (vx)"
+    inside = Labels(np.ones(layer.data.shape, np.uint8), name="inside", units=layer.units)
+    panel.viewer.add_layer(inside)
+    panel.mask_choice.value = inside
+    panel.viewer.dims.set_point(0, 7.0)
     image.size.setValue(20.0)
     image.unit.setCurrentIndex(image.unit.findData("um"))
     image.set_size.click()
@@ -165,6 +170,9 @@ def test_an_image_without_a_scale_is_asked_for_it_once(open_model: Any, tube: Im
     np.testing.assert_allclose(grid.voxel_sizes_mm, 0.02)
     assert step.label == "Step (µm)"
     assert panel.session.space == DisplaySpace.of(grid)
+    assert "voxels of 20 x 20 x 20 µm" in panel.data.kind.text()
+    assert panel.viewer.dims.point[0] == 140.0  # the same slice
+    assert mask_of(inside, panel.session.space).all()  # what lay on the voxels does so now
 
 
 def test_what_has_been_worked_out_is_shown_as_a_layer(

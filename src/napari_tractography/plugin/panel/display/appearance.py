@@ -37,6 +37,7 @@ from ..widgets.controls import (
     form,
     label_of,
     layer_choice,
+    offer_layers,
     on_change,
     parameter_controls,
     set_values,
@@ -230,7 +231,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
 
     def refresh_layers(self) -> None:
         """Update the choice of volumes after layers were added, renamed or removed."""
-        self.volume_choice.reset_choices()
+        offer_layers(self.volume_choice, self.volume_choice.value)  # by any name
 
     def adopt(self, layer: Streamlines) -> None:
         """Give a new layer this look; its slab, made for its volume, stays until one is chosen."""

@@ -38,7 +38,7 @@ from ...session.bundles.measuring import Measuring
 from ...session.bundles.state import BundleState
 from ...session.session import Session
 from ..widgets.busy_dialog import wait_for
-from ..widgets.controls import form, layer_choice, parameter_control, show_row
+from ..widgets.controls import form, layer_choice, offer_layers, parameter_control, show_row
 from ..widgets.sections import button, row, stack
 from . import maps
 from .histogram import LengthHistogram
@@ -173,7 +173,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
     def refresh_layers(self) -> None:
         """Update the choices of layers after some were added, renamed or removed."""
         for choice in (self.scalar, self.labels, self.grid):
-            choice.reset_choices()
+            offer_layers(choice, choice.value)  # by any name
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
         """Show the lengths, which nobody asked for as long as the section was folded."""

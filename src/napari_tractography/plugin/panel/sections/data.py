@@ -23,6 +23,7 @@ from ....files.paths import GivenUpError
 from ....fod import Fod
 from ....units import per_mm, symbol
 from ...export.paths import PATH_KEY
+from ...layers.on_volume import SeedPoints
 from ...layers.opening import FodOpening
 from ...layers.sources.images import (
     image_layers,
@@ -31,6 +32,7 @@ from ...layers.sources.images import (
     take_image,
 )
 from ...layers.sources.vectors import fod_of_vectors, vectors_layers
+from ...layers.spheres import Spheres
 from ...layers.volumes import (
     fod_grid_of,
     fod_layer_data,
@@ -41,7 +43,8 @@ from ...layers.volumes import (
     opening_of,
 )
 from ...session.session import Session
-from ...space.layer_list import insert_beside
+from ...space.layer_list import insert_beside, place_of_lowest
+from ...streamlines.layer import Streamlines
 from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
 from ..widgets.kind_dialog import ask_kind
@@ -110,6 +113,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.reading_row.setVisible(False)
         self.image = ImageSection(session)
         self.image.odfs.made.connect(self._take_odfs)
+        self.image.scaled.connect(self._show_reading)
         stack(self, choices, self.kind, self.reading_row, self.image)
         self.fod_choice.changed.connect(self._on_fod)
         self.mask_choice.changed.connect(self._on_mask)
@@ -179,7 +183,9 @@ class DataSection(QWidget):  # type: ignore[misc]
     def _add(self, layer_data: Any, path: str | Path) -> Layer:
         layer = Layer.create(*layer_data)
         layer.metadata[PATH_KEY] = str(path)
-        return self.session.viewer.add_layer(layer)
+        layers = self.session.viewer.layers
+        layers.insert(place_of_lowest(layers, _is_above), layer)  # it would hide the others
+        return layer
 
     def _open_fod(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Open an FOD volume", "", FOD_FILTER)
@@ -280,3 +286,8 @@ def _kind_text(fod: Fod, is_image: bool) -> str:
         order = f", order of {fod.vectors.order}" if fod.vectors.order else ""
         return f"{KINDS[fod.kind].text.capitalize()}{order}, {fod.vectors.axes} axes"
     return f"FOD of {KINDS[fod.kind].text}, lmax {fod.lmax}, {fod.basis}"
+
+
+def _is_above(layer: Layer) -> bool:
+    """Tell whether volumes lie below a layer: seeds, regions and streamlines."""
+    return isinstance(layer, Streamlines | SeedPoints | Spheres)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from napari.layers import Layer
 from napari.utils.notifications import show_error
-from qtpy.QtCore import QTimer
+from qtpy.QtCore import QTimer, Signal
 from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLabel, QWidget
 
 from ....errors import TractographyError
@@ -34,6 +35,7 @@ from ...space.layer_list import insert_beside
 from ..widgets.controls import (
     form,
     layer_choice,
+    offer_layers,
     on_change,
     parameter_controls,
     set_values,
@@ -55,6 +57,8 @@ class ImageSection(QWidget):  # type: ignore[misc]
     ----------
     session : Session
     """
+
+    scaled = Signal()  # it is known now how large the voxels are
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -169,7 +173,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
         self._is_showing = True
         before = self.tissue.value
         try:
-            self.tissue.reset_choices()
+            offer_layers(self.tissue, before)
         finally:
             self._is_showing = False
         if self.tissue.value is not before:
@@ -179,9 +183,16 @@ class ImageSection(QWidget):  # type: ignore[misc]
         layer = self._layer
         if layer is None:
             return
-        set_scale(layer, self.size.value(), self.unit.currentData())
+        viewer, size, unit = self.session.viewer, self.size.value(), self.unit.currentData()
+        point = np.asarray(viewer.dims.point) * (size / float(np.abs(layer.scale).min()))
+        beside = [other for other in mask_layers(viewer.layers) if _covers(other, layer)]
+        for each in (layer, *beside):
+            set_scale(each, size, unit)
         self._take()
         self.follow()
+        self.scaled.emit()
+        viewer.dims.set_point(range(viewer.dims.ndim), point)  # the same slices
+        viewer.reset_view()
 
     def _refresh_if_more(self) -> None:
         """Follow what is worked out while a run goes on."""
@@ -208,3 +219,15 @@ class ImageSection(QWidget):  # type: ignore[misc]
             insert_beside(self.session.viewer, self._blocks)
         else:
             show_worked_out(self._blocks, fod)
+
+
+def _covers(mask: Layer, image: Layer) -> bool:
+    """Tell whether a layer without a scale of its own lies on the voxels of an image."""
+    shape = image.data[0].shape if image.multiscale else image.data.shape
+    placed = np.array([mask.scale, mask.translate]), np.array([image.scale, image.translate])
+    return (
+        mask is not image
+        and not has_scale(mask)
+        and mask.data.shape == shape
+        and bool(np.allclose(*placed))
+    )

@@ -42,6 +42,7 @@ def split_off(bundles: BundleList) -> BundleState:
     copy.selected = selected
     copy.editor.keep_selected()
     copy.selected = []
+    made.text = copy.editor.summary(bundles.session.space.unit)
     layer.editor.delete_selected()
     left = layer.editor.edits
 
