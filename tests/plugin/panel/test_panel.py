@@ -31,6 +31,7 @@ from napari_tractography import Tractogram, track
 from napari_tractography.parameters import parameter_specs
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.panel.panel import TractographyPanel
+from napari_tractography.plugin.panel.widgets.controls import set_values
 from napari_tractography.plugin.panel.widgets.sections import Section
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.session.seed_layer import OWN_SPECS
@@ -238,7 +239,7 @@ def test_parameters_that_contradict_each_other(
     """Told beside the control at once, and as an error when it comes to a run."""
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
-    panel.set_parameters(min_length_mm=90.0)
+    set_values(panel.tracking.controls, {"min_length_mm": 90.0})
     assert "min_length_mm = 90 mm exceeds max_length_mm = 80 mm" in panel.results.label.text()
     assert notes == []
     press_run(panel)

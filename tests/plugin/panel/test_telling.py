@@ -12,6 +12,7 @@ from hands import MANY, WAIT_MS
 
 from napari_tractography import Tractogram
 from napari_tractography.plugin.panel import results
+from napari_tractography.plugin.panel.widgets.controls import set_values
 from napari_tractography.plugin.session import runs
 from napari_tractography.tracking.report import PREPARING
 
@@ -93,7 +94,7 @@ def test_a_problem_is_told_until_it_is_over(open_model: Any, cross: Any, settle:
     assert "There is no FOD" in text()
     panel.fod_choice.value = layer
     assert text() == before
-    panel.set_parameters(min_length_mm=90.0)
+    set_values(panel.tracking.controls, {"min_length_mm": 90.0})
     assert "exceeds" in text()
     panel.set_parameters(min_length_mm=0.0)
     assert text() == before

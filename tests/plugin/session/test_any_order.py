@@ -26,7 +26,7 @@ ROLES = list(ROLE_COLOURS)
 VALUES: dict[str, list[Any]] = {
     "algorithm": ["probabilistic", "deterministic", "sd_stream"],
     "max_angle_deg": [15.0, 30.0, 45.0],
-    "directions": ["both", "forward"],
+    "direction": ["both", "forward"],
     "random_seed": [0, 1, 2**32 - 1],
     "radius_mm": [0.0, 1.5],
     "n_per_seed": [1, 30],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -62,3 +64,32 @@ def test_an_impossible_value_is_told_and_may_be_put_right() -> None:
     assert values.summary() == ""
     values.set({"n_directions": 102})
     assert values.parameters().n_directions == 102
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"max_angle": 10.0, "step_mm": 3.0}, "max_angle is no parameter of the panel"),
+        ({"radius_mm": float("nan")}, "radius_mm"),
+        ({"radius_mm": -1.0, "step_mm": 0.7}, "radius_mm"),
+        ({"step_mm": 50.0, "n_per_seed": 7}, "step_mm"),
+        ({"max_angle_deg": 180.0}, "max_angle_deg"),
+        ({"min_length_mm": 90.0, "max_length_mm": 80.0}, "max_length_mm"),
+        ({"max_angle_deg": 30.0, "min_radius_mm": 9.0}, "min_radius_mm"),
+        ({"n_per_seed": 0}, "n_per_seed"),
+        ({"algorithm": "foo"}, "algorithm"),
+        ({"step_mm": "a"}, "step_mm"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_values_of_a_script_that_cannot_be_are_refused_and_change_nothing(
+    open_model: Any, cross: Any, values: dict[str, Any], says: str
+) -> None:
+    panel = open_model(cross)
+    session = panel.session
+    before = session.parameters, session.seeding, dict(session.tracking.by_hand)
+    with pytest.raises(InvalidParameterError, match=says):
+        panel.set_parameters(**values)
+    assert (session.parameters, session.seeding, session.tracking.by_hand) == before
+    panel.set_parameters(step_mm=0.7, n_per_seed=7)  # goes on as ever
+    assert (session.parameters.step_mm, session.seeding.n_per_seed) == (0.7, 7)

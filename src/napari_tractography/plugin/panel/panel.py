@@ -22,6 +22,7 @@ from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.seed_mouse import SeedMouse
 from ..session.session import Session
+from ..session.tracking_values import tracking_values_of
 from ..space.camera import orient
 from .bundle_list import BundleSection
 from .bundle_view import RUN_HELP, BundleView
@@ -335,9 +336,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     # -- parameters and running ----------------------------------------------------------------
 
     def set_parameters(self, **values: Any) -> None:
-        """Set controls by parameter name."""
+        """Set parameters by name, as their controls do; what is out of range changes nothing."""
+        own = tracking_values_of(values, self.session.seeding)
+        if own:
+            self.tracking.set(own)
         set_values(self.seeding, values)
-        self.tracking.set(values)
 
     def _on_seeding(self) -> None:
         try:

@@ -6,12 +6,14 @@ Called by the session; the panel's Tracking section shows the values and says wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from ...defaults import suited_to
 from ...errors import InvalidParameterError
 from ...fod import Fod
 from ...parameters import TrackingParameters, parameter_specs
+from ...seeding import SeedingParameters
 
 SPECS = {spec.name: spec for spec in parameter_specs()}
 BY_FOD = tuple(spec.name for spec in parameter_specs() if spec.by_fod)
@@ -97,3 +99,29 @@ class TrackingValues:
             return suited.summary(parameters, self.fod.grid.unit)
         except InvalidParameterError:  # which is told where it was set
             return ""
+
+
+def tracking_values_of(values: Mapping[str, Any], seeding: SeedingParameters) -> dict[str, Any]:
+    """Return those of some values that are tracking parameters; the others are of seeding.
+
+    Parameters
+    ----------
+    values : mapping of str to value
+        By parameter name.
+    seeding : SeedingParameters
+        The present ones.
+
+    Raises
+    ------
+    InvalidParameterError
+        When a name is unknown, or a value of seeding out of range.
+    """
+    now = asdict(seeding)
+    for name in values:
+        if name not in now and name not in SPECS:
+            names = ", ".join([*now, *SPECS])
+            raise InvalidParameterError(
+                f"{name} is no parameter of the panel; give one of {names}."
+            )
+    SeedingParameters(**{name: values.get(name, value) for name, value in now.items()})
+    return {name: value for name, value in values.items() if name in SPECS}

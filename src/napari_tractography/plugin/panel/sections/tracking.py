@@ -11,7 +11,7 @@ from typing import Any
 
 from qtpy.QtWidgets import QLabel, QWidget
 
-from ....errors import TractographyError
+from ....errors import InvalidParameterError, TractographyError
 from ....parameters import TrackingParameters
 from ...session.session import Session
 from ...session.tracking_values import BY_FOD, SPECS
@@ -88,10 +88,22 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         return [*self.main, *self.more]
 
     def set(self, values: Mapping[str, Any]) -> None:
-        """Set parameters by name, as a person does; other names are passed over."""
-        own = {name: value for name, value in values.items() if name in SPECS}
-        if own:
-            self._attempt(lambda: self.session.set_by_hand(own))
+        """Set parameters by name, as a person does.
+
+        Raises
+        ------
+        InvalidParameterError
+            When a value is out of range or contradicts another; then nothing changes.
+        """
+        before = dict(self.session.tracking.by_hand)
+        try:
+            self.session.set_by_hand(values)
+        except InvalidParameterError:
+            self.session.tracking.by_hand = before
+            raise
+        finally:
+            self.show_values()
+        self._changed()
 
     def show_values(self) -> None:
         """Show the session's values, and where they come from."""
@@ -160,7 +172,7 @@ class TrackingSection(QWidget):  # type: ignore[misc]
 
     def _on_control(self, control: Any) -> None:
         if not self._is_showing:
-            self.set({control.name: control.value})
+            self._attempt(lambda: self.session.set_by_hand({control.name: control.value}))
 
     def _on_reset(self) -> None:
         self._attempt(lambda: self.session.forget_by_hand(BY_FOD))
