@@ -7,6 +7,7 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_tractography.fod import Fod
+from napari_tractography.maps.peaks import fod_peaks
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.layers import glyphs as module
 from napari_tractography.plugin.layers.glyphs import (
@@ -121,7 +122,8 @@ def test_removing_the_layer_ends_the_updates(shown):
 
 def test_peaks_lie_in_the_middle_of_their_voxels():
     fod = make_phantom("cross")
-    layer = peaks_layer(fod, DisplaySpace.of(fod.grid), min_amplitude=0.3)
+    peaks = fod_peaks(fod, min_amplitude=0.3)
+    layer = peaks_layer(peaks, fod.grid, DisplaySpace.of(fod.grid))
     middles = layer.data[:, 0] + layer.data[:, 1] / 2
     np.testing.assert_allclose(middles, np.round(middles), atol=1e-4)
     assert len(layer.data) > 100

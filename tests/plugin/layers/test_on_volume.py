@@ -7,6 +7,7 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_tractography.grid import Grid
+from napari_tractography.maps.peaks import fod_peaks
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.layers.figures import paths_layer, tubes_layer
 from napari_tractography.plugin.layers.glyphs import FodGlyphs, peaks_layer
@@ -56,7 +57,7 @@ def paths(viewer):
 
 
 def peaks(viewer):
-    viewer.add_layer(peaks_layer(FOD, SPACE))
+    viewer.add_layer(peaks_layer(fod_peaks(FOD), FOD.grid, SPACE))
 
 
 def glyphs(viewer):

@@ -5,6 +5,7 @@ Called by the panel for selected streamlines; both are for a chosen few.
 
 from __future__ import annotations
 
+import itertools
 from contextlib import suppress
 from typing import Any
 
@@ -122,17 +123,15 @@ def tube_mesh(
     """
     corners = np.linspace(0, 2 * np.pi, TUBE_SIDES, endpoint=False)
     ring = np.stack([np.cos(corners), np.sin(corners)], axis=1) * radius_mm * space.per_mm
-    vertices = np.empty((tractogram.n_points, TUBE_SIDES, 3), np.float32)
-    for first, line in zip(tractogram.offsets, tractogram, strict=False):
-        points = space.to_display(line).astype(float)
-        tangents = np.gradient(points, axis=0) if len(points) > 1 else np.array([[0.0, 0.0, 1.0]])
-        tangents /= np.maximum(np.linalg.norm(tangents, axis=1, keepdims=True), 1e-12)
-        normal = np.cross(tangents[0], np.eye(3)[np.abs(tangents[0]).argmin()])
-        for i, tangent in enumerate(tangents):
-            normal = normal - (normal @ tangent) * tangent
-            normal /= max(float(np.linalg.norm(normal)), 1e-12)
-            frame = np.stack([normal, np.cross(tangent, normal)])
-            vertices[first + i] = points[i] + ring @ frame
+    points = space.to_display(tractogram.points).astype(float)
+    tangents = np.empty_like(points)
+    for start, stop in itertools.pairwise(tractogram.offsets.tolist()):
+        is_line = stop - start > 1
+        tangents[start:stop] = np.gradient(points[start:stop], axis=0) if is_line else (0, 0, 1)
+    tangents /= np.maximum(np.linalg.norm(tangents, axis=1, keepdims=True), 1e-12)
+    normals = _carried_along(tangents, tractogram.offsets)
+    frames = np.stack([normals, np.cross(tangents, normals)], axis=1)
+    vertices = (points[:, None] + ring @ frames).astype(np.float32)
     inner = np.ones(max(tractogram.n_points, 1), dtype=bool)
     inner[tractogram.offsets[1:] - 1] = False  # no ring follows the last of a streamline
     starts = np.flatnonzero(inner[: tractogram.n_points])[:, None] * TUBE_SIDES
@@ -142,6 +141,25 @@ def tube_mesh(
     c, d = a + TUBE_SIDES, b + TUBE_SIDES
     triangles = np.stack([np.stack([a, c, b], -1), np.stack([b, c, d], -1)], axis=2)
     return vertices.reshape(-1, 3), triangles.reshape(-1, 3).astype(np.int32)
+
+
+def _carried_along(
+    tangents: NDArray[np.float64], offsets: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return normals that turn with their lines as little as they can; all lines at a time."""
+    normals = np.empty_like(tangents)
+    longest_first = np.argsort(-np.diff(offsets), kind="stable")
+    starts, counts = offsets[:-1][longest_first], np.diff(offsets)[longest_first]
+    starts, counts = starts[counts > 0], counts[counts > 0]
+    first = tangents[starts]
+    normal = np.cross(first, np.eye(3)[np.abs(first).argmin(axis=1)])
+    for number in range(int(counts.max(initial=0))):
+        here = starts[: np.searchsorted(-counts, -number)] + number  # of lines that go so far
+        tangent, normal = tangents[here], normal[: len(here)]
+        normal = normal - (normal * tangent).sum(axis=1, keepdims=True) * tangent
+        normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
+        normals[here] = normal
+    return normals
 
 
 def _mean_colour(line: NDArray[Any]) -> NDArray[np.float64]:

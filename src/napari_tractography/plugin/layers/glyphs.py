@@ -19,7 +19,8 @@ from superqt.utils import qthrottled
 
 from ...directions import direction_set
 from ...fod import Fod
-from ...maps.peaks import fod_peaks
+from ...grid import Grid
+from ...maps.peaks import Peaks as FodPeaks
 from ..space.display import DisplaySpace
 from ..space.layer_list import insert_beside, place_of_lowest
 from ..streamlines.layer import Streamlines
@@ -357,21 +358,18 @@ def _is_above(layer: Layer) -> bool:
     return isinstance(layer, Streamlines | SeedPoints | Spheres)
 
 
-def peaks_layer(
-    fod: Fod, space: DisplaySpace, *, min_amplitude: float = 0.05, n_peaks: int = 3
-) -> Layer:
-    """Return the peaks of an FOD as a vectors layer, coloured by direction.
+def peaks_layer(peaks: FodPeaks, grid: Grid, space: DisplaySpace) -> Layer:
+    """Return the peaks of an FOD on a grid as a vectors layer, coloured by direction.
 
     Lengths are in proportion to amplitudes, a usual one being most of a voxel.
     """
-    peaks = fod_peaks(fod, n_peaks=n_peaks, min_amplitude=min_amplitude)
     usual = float(np.quantile(peaks.amplitudes, USUAL_QUANTILE)) if len(peaks.amplitudes) else 1.0
     lengths = np.minimum(peaks.amplitudes / usual, LARGEST_GLYPH / GLYPH_SPAN / 2)
-    lengths *= PEAK_LENGTH_VOXELS * fod.grid.voxel_sizes_mm.min()
+    lengths *= PEAK_LENGTH_VOXELS * grid.voxel_sizes_mm.min()
     turned = (peaks.directions @ space.world_to_display[:3, :3].T)[:, ::-1]
     vectors = np.empty((len(lengths), 2, 3), np.float32)
     vectors[:, 1] = turned * lengths[:, None]
-    vectors[:, 0] = space.to_display(fod.grid.to_mm(peaks.voxels)) - vectors[:, 1] / 2
+    vectors[:, 0] = space.to_display(grid.to_mm(peaks.voxels)) - vectors[:, 1] / 2
     vectors[:, 0] -= np.asarray(space.translate, dtype=np.float32)
     vectors /= np.asarray(space.scale, dtype=np.float32)  # in voxels, as the volume
     colours = np.ones((len(lengths), 4), np.float32)

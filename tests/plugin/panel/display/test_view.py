@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from app_model.types import KeyBinding
 
 from napari_tractography import Tractogram
+from napari_tractography.files.paths import GivenUpError
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.layers.volumes import fod_layer_data
+from napari_tractography.plugin.panel.display import view
 from napari_tractography.plugin.panel.display.view import ViewSection
 from napari_tractography.plugin.session.session import Session
 from napari_tractography.plugin.space.views import KEYS, ORDERS, SIDES
@@ -205,6 +209,28 @@ def test_peaks_follow_the_smallest_amplitude_and_leave_the_active_layer(scene, q
         qtbot.waitUntil(lambda wanted=wanted: len(layer.data) in wanted, timeout=20_000)
         assert len(layer.edge_color) == len(layer.data)
     assert scene.peaks is layer
+
+
+def test_peaks_are_found_in_a_thread_and_need_not_be_waited_for(scene, monkeypatch):
+    """Those of a large image take half a minute."""
+    threads, find = [], view.fod_peaks
+
+    def find_there(*args, **kwargs):
+        threads.append(threading.current_thread())
+        return find(*args, **kwargs)
+
+    def give_up(*_args):
+        raise GivenUpError("peaks")
+
+    monkeypatch.setattr(view, "fod_peaks", find_there)
+    scene.peaks_box.click()
+    assert threading.main_thread() not in threads
+    assert len(threads) == 1
+    scene.peaks_box.click()
+    monkeypatch.setattr(view, "wait_for", give_up)
+    scene.peaks_box.click()
+    assert not scene.peaks_box.isChecked()
+    assert "FOD peaks" not in names(scene)
 
 
 def test_removed_layers_take_their_ticks_along(scene):

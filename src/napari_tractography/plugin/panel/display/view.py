@@ -11,6 +11,7 @@ from qtpy.QtWidgets import QCheckBox, QSizePolicy, QWidget
 from ....errors import TractographyError
 from ....files.paths import GivenUpError
 from ....fod import Fod
+from ....maps.peaks import fod_peaks
 from ....parameters import ParameterSpec
 from ...layers.glyphs import MAX_GLYPHS, FodGlyphs, peaks_layer
 from ...session.session import Session
@@ -155,10 +156,21 @@ class ViewSection(QWidget):  # type: ignore[misc]
                 self.session.viewer.layers.remove(layer)
         if on and fod is not None and self._is_worked_out(fod):
             self._peaks_floor = values_of(self.controls)["glyph_floor"]
-            self.peaks = peaks_layer(fod, self.session.space, min_amplitude=self._peaks_floor)
-            insert_beside(self.session.viewer, self.peaks)
-        elif on:
+            self.peaks = self._peaks_of(fod, self._peaks_floor)
+            if self.peaks is not None:
+                insert_beside(self.session.viewer, self.peaks)
+        if on and self.peaks is None:
             self.peaks_box.setChecked(False)
+
+    def _peaks_of(self, fod: Fod, floor: float) -> Layer | None:
+        """Return the layer of the peaks of an FOD; None where nobody wants to wait for them."""
+        try:
+            peaks = wait_for(
+                lambda: fod_peaks(fod, min_amplitude=floor), f"Peaks of {fod.name}", self
+            )
+        except GivenUpError:
+            return None
+        return peaks_layer(peaks, fod.grid, self.session.space)
 
     def _is_worked_out(self, fod: Fod) -> bool:
         """Work out all of an image, which glyphs and peaks are of; return whether that is done."""
@@ -185,7 +197,9 @@ class ViewSection(QWidget):  # type: ignore[misc]
         if self.peaks is None or fod is None or floor == self._peaks_floor:
             return
         self._peaks_floor = floor
-        now = peaks_layer(fod, self.session.space, min_amplitude=floor)
+        now = self._peaks_of(fod, floor)
+        if now is None or self.peaks is None:
+            return
         self.peaks.data = now.data
         if len(now.data):
             self.peaks.edge_color = now.edge_color
