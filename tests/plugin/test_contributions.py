@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nibabel as nib
@@ -11,7 +12,7 @@ import pytest
 from hands import LEFT_HANDED, OBLIQUE, fod_layer, save_fod
 from napari.components import ViewerModel
 from napari.layers import Image, Labels
-from npe2 import PluginManifest
+from npe2 import PluginManager, PluginManifest
 from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography import Tractogram, load_fod
@@ -23,7 +24,7 @@ from napari_tractography.plugin.contributions import (
     read_tractogram,
     write_streamlines,
 )
-from napari_tractography.plugin.layers.volumes import fod_of
+from napari_tractography.plugin.layers.volumes import fod_of, voxels_of
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.tractogram import load_tractogram
@@ -60,7 +61,6 @@ def test_mrtrix_images_open_too(make_napari_viewer: Any, shared_data: Path) -> N
 @pytest.mark.parametrize(
     "shape",
     [
-        pytest.param((4, 4, 4), id="3-D"),
         pytest.param((4, 4, 4, 7), id="no SH count"),
         pytest.param((4, 4, 4, 6, 2), id="5-D"),
     ],
@@ -74,6 +74,35 @@ def test_other_nifti_volumes_are_left_to_other_readers(
     assert read_fod(str(tmp_path / "nowhere.nii.gz")) is None
     (tmp_path / "text.nii").write_text("no image")
     assert read_fod(str(tmp_path / "text.nii")) is None
+
+
+def a_reader(plugin: str) -> Any:
+    return SimpleNamespace(plugin_name=plugin)
+
+
+def test_a_3d_nifti_is_left_to_other_plugins_and_read_where_there_is_none(
+    tmp_path: Path, make_napari_viewer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A T1 in integers is an image, a parcellation labels; both lie where their affine says."""
+    rng, low = np.random.default_rng(0), np.zeros((6, 6, 6), np.int16)
+    low[:3], low[3:] = 4, 900
+    for name, values, kind in (
+        ("fa", rng.random((6, 6, 6)).astype(np.float32), Image),
+        ("t1", rng.integers(0, 255, (6, 6, 6)).astype(np.uint8), Image),
+        ("labels", low, Labels),
+        ("empty", np.zeros((6, 6, 6), np.uint8), Labels),
+    ):
+        path = tmp_path / f"{name}.nii.gz"
+        nib.save(nib.Nifti1Image(values, LEFT_HANDED), path)
+        viewer = make_napari_viewer()
+        (layer,) = viewer.open(str(path), plugin=PLUGIN)
+        assert type(layer) is kind
+        shown, grid = voxels_of(layer, DisplaySpace.identity())
+        np.testing.assert_array_equal(shown, values)
+        np.testing.assert_allclose(grid.affine, LEFT_HANDED, atol=1e-4)
+    readers = [a_reader(PLUGIN), a_reader("napari"), a_reader("napari-nifti")]
+    monkeypatch.setattr(PluginManager, "iter_compatible_readers", lambda *_: readers)
+    assert read_fod(str(path)) is None
 
 
 @pytest.mark.parametrize("n", [6, 15, 28, 45])

@@ -10,6 +10,8 @@ from typing import Any
 import napari
 import numpy as np
 from napari.layers import Image, Tracks
+from npe2 import PluginManager
+from numpy.typing import NDArray
 from qtpy.QtCore import QEventLoop, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
@@ -42,14 +44,16 @@ PLUGIN, PANEL = "napari-tractography", "Tractography"  # as the manifest has the
 FIRST_ENDING = ".tck"  # of the manifest, which napari itself adds to a name; needs no image
 NO_LAYERS: list[Any] = [(None,)]  # what napari takes for a file that was read and gives no layers
 THREAD_NAME = "tractography-looking"
+MOST_ALIKE = 0.5  # of the neighbours in a volume of labels; of a T1 of 8 bits some 0.1 are
 POLL_SECONDS = 0.02  # between two turns of the event loop
 
 
 def read_fod(path: str | list[str]) -> Reader | None:
     """Return a reader for FODs, peaks and tensors, and for any MRtrix image; None for all else.
 
-    Other NIfTI files are left to other readers. No other plugin reads MRtrix images:
-    where they cannot be read, a sentence says why.
+    Other NIfTI files are left to other plugins; where there is none, 3-D ones are read, as T1, FA
+    and parcellations are wanted beside an FOD. No other plugin reads MRtrix images: where they
+    cannot be read, a sentence says why.
     """
     first = path[0] if isinstance(path, list) else path
     is_mrtrix = first.lower().endswith(MRTRIX_ENDINGS)
@@ -66,6 +70,8 @@ def read_fod(path: str | list[str]) -> Reader | None:
             if found is not None and found.name in TRACKED:
                 # Others of the list may be something else, this one need not be looked at again.
                 return _each(lambda p: _fod_layer(p, kind=found.name if p == first else AUTO))
+        if len(shape) == 3 and _is_left_to_us(first):
+            return _each(_volume_layer)
     except TractographyError:
         return _each(_fod_layer) if is_mrtrix else None
     return None
@@ -222,11 +228,28 @@ def _tissue_layer(path: str) -> LayerData:
     return tissue_layer_data(load_tissues(path))
 
 
+def _is_left_to_us(path: str) -> bool:
+    """Tell whether no plugin but this one and napari's own, which knows no NIfTI, reads a file."""
+    readers = PluginManager.instance().iter_compatible_readers([path])
+    return {reader.plugin_name for reader in readers} <= {PLUGIN, "napari"}
+
+
 def _volume_layer(path: str) -> LayerData:
     values, grid = load_volume(path)
     space = DisplaySpace.of(grid)
-    kind = "labels" if values.dtype.kind in "iub" else "image"
+    kind = "labels" if _are_labels(values) else "image"
     return space.volume(values), {**space.layer_kwargs, "name": Path(path).name}, kind
+
+
+def _are_labels(values: NDArray[Any]) -> bool:
+    """Tell a mask or a parcellation from a T1 in integers: most neighbours within it are alike."""
+    if values.dtype.kind == "b":
+        return True
+    if values.dtype.kind not in "iu":
+        return False
+    before, after = values[:-1], values[1:]
+    inside = (before != 0) & (after != 0)
+    return not inside.any() or bool((before == after)[inside].mean() > MOST_ALIKE)
 
 
 def _read_streamlines(path: str | list[str]) -> list[Streamlines]:

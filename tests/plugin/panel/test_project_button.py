@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hands import FEW, WAIT_MS, save_fod
-from napari.layers import Labels, Layer
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QFileDialog, QMessageBox
 
 from napari_tractography import Project, Tractogram
 from napari_tractography.phantoms import phantom_seeds_mm
-from napari_tractography.plugin.layers.volumes import mask_layer_data
 from napari_tractography.plugin.panel import project_keeper
 from napari_tractography.plugin.panel.panel import TractographyPanel
-from napari_tractography.recipes import volumes
 from napari_tractography.regions import Region
 
 ONE, OTHER = phantom_seeds_mm("cross")
@@ -342,58 +338,6 @@ def test_the_other_side_is_tracked_with_mirrored_seeds_and_regions(study: Any, s
     assert len(study.bundles.bundles) == 3
     study.bundles.history.undo()
     assert len(study.bundles.bundles) == 2
-
-
-def mask_layers(panel: Any) -> list[Layer]:
-    return [layer for layer in panel.viewer.layers if isinstance(layer, Labels)]
-
-
-def test_masks_of_a_project_have_one_hidden_layer_each(
-    open_model: Any, cross: Any, settle: Any, qtbot: Any, tmp_path: Path
-) -> None:
-    """Of all bundles that share one; the other side runs in the same, and none is added."""
-    panel = open_model()
-    panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
-    mask = Layer.create(*mask_layer_data(np.ones(cross.grid.shape), cross.grid, "everywhere"))
-    panel.viewer.add_layer(mask)
-    panel.mask_choice.value = panel.seeds.mask_choice.value = mask
-    panel.set_parameters(source="mask", n_total=30)
-    panel.run()
-    settle(panel)
-    panel.bundles.duplicate()
-    wanted, path = digests(panel), tmp_path / "study.tracts.json"
-    panel.project.save(path)
-    again = open_model(prepared=False)
-    open_project(again, path, qtbot)
-    assert digests(again) == wanted
-    (made,) = mask_layers(again)
-    assert not made.visible
-    assert again.session.mask_layer is again.session.seed_mask_layer is made
-    again.bundle_list.mirror.click()
-    settle(again)
-    assert again.session.mask_layer is made
-    (mirrored,) = set(mask_layers(again)) - {made}
-    assert mirrored is again.session.seed_mask_layer
-    assert mirrored.visible
-
-
-def test_many_looks_pack_a_mask_once(
-    study: Any, cross: Any, settle: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mask = Layer.create(*mask_layer_data(np.ones(cross.grid.shape), cross.grid, "everywhere"))
-    study.viewer.add_layer(mask)
-    study.mask_choice.value = mask
-    packed, compress = [], zlib.compress
-    monkeypatch.setattr(zlib, "compress", lambda *args: packed.append(1) or compress(*args))
-    monkeypatch.setattr(volumes, "_texts", {})
-    study.project.keeper.look()
-    study.project.keeper.autosave()
-    study.bundles.duplicate()
-    study.project.keeper.look()
-    assert len(packed) == 1
-    mask.data[0, 0, 0] = 0
-    study.project.keeper.look()
-    assert len(packed) == 2
 
 
 def test_napari_opens_a_project_and_docks_the_panel(

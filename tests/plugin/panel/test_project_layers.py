@@ -1,0 +1,74 @@
+"""Layers that a project brings along: one for each mask; and masks as the project holds them."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hands import WAIT_MS, save_fod
+from napari.layers import Labels, Layer
+
+from napari_tractography.plugin.layers.volumes import mask_layer_data
+from napari_tractography.recipes import volumes
+
+
+def digests(panel: Any) -> list[str]:
+    return [bundle.tractogram.digest() for bundle in panel.bundles.bundles]
+
+
+def mask_layers(panel: Any) -> list[Layer]:
+    return [layer for layer in panel.viewer.layers if isinstance(layer, Labels)]
+
+
+def test_masks_of_a_project_have_one_hidden_layer_each(
+    open_model: Any, cross: Any, settle: Any, qtbot: Any, tmp_path: Path
+) -> None:
+    """Of all bundles that share one; the other side runs in the same, and none is added."""
+    panel = open_model()
+    panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
+    mask = Layer.create(*mask_layer_data(np.ones(cross.grid.shape), cross.grid, "everywhere"))
+    panel.viewer.add_layer(mask)
+    panel.mask_choice.value = panel.seeds.mask_choice.value = mask
+    panel.set_parameters(source="mask", n_total=30)
+    panel.run()
+    settle(panel)
+    panel.bundles.duplicate()
+    wanted, path = digests(panel), tmp_path / "panel.tracts.json"
+    panel.project.save(path)
+    again = open_model(prepared=False)
+    assert again.project.open_project(path)
+    qtbot.waitUntil(lambda: again.project.opening is None, timeout=WAIT_MS)
+    assert digests(again) == wanted
+    (made,) = mask_layers(again)
+    assert not made.visible
+    assert again.session.mask_layer is again.session.seed_mask_layer is made
+    again.bundle_list.mirror.click()
+    settle(again)
+    assert again.session.mask_layer is made
+    (mirrored,) = set(mask_layers(again)) - {made}
+    assert mirrored is again.session.seed_mask_layer
+    assert mirrored.visible
+
+
+def test_many_looks_pack_a_mask_once(
+    open_model: Any, cross: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.zeros((1, 3)))
+    mask = Layer.create(*mask_layer_data(np.ones(cross.grid.shape), cross.grid, "everywhere"))
+    panel.viewer.add_layer(mask)
+    panel.mask_choice.value = mask
+    packed, compress = [], zlib.compress
+    monkeypatch.setattr(zlib, "compress", lambda *args: packed.append(1) or compress(*args))
+    monkeypatch.setattr(volumes, "_texts", {})
+    panel.project.keeper.look()
+    panel.project.keeper.autosave()
+    panel.bundles.duplicate()
+    panel.project.keeper.look()
+    assert len(packed) == 1
+    mask.data[0, 0, 0] = 0
+    panel.project.keeper.look()
+    assert len(packed) == 2
