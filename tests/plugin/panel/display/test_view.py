@@ -117,6 +117,14 @@ def test_slices_are_what_3d_shows_and_have_sliders(scene):
     assert names(scene) == ["cross"]
 
 
+def test_slices_are_there_when_the_section_opens_in_3d(scene):
+    scene.views["3-D"].click()
+    scene.close_scene()
+    assert names(scene) == ["cross"]
+    scene.open()
+    assert scene.slices.planes.source is scene.session.fod_layer
+
+
 def test_slices_follow_what_there_is_and_go_with_their_layer(scene, qtbot):
     viewer, slices = scene.session.viewer, scene.slices
     volume = scene.session.fod_layer

@@ -12,6 +12,7 @@ from numba.core.event import install_recorder
 
 from napari_tractography.plugin.export.scripts import as_command, as_python
 from napari_tractography.plugin.layers.tissues import COLOURS
+from napari_tractography.plugin.panel.widgets.controls import label_of
 from napari_tractography.stop import StopReason
 from napari_tractography.tissues import CORTEX, WHITE
 
@@ -51,6 +52,25 @@ def test_the_image_is_shown_and_streamlines_are_held_to_it(
     panel.run()
     settle(panel)
     assert StopReason.ENTERED_CORTEX not in panel.session.tractogram.tally
+
+
+def test_what_needs_a_tissue_image_is_shown_with_one(
+    open_model: Any, cross: Any, tmp_path: Path
+) -> None:
+    panel = open_model(cross)
+    names = "backtrack", "crop_at_gmwmi"
+    ours = {c.name: c for c in panel.tracking.controls if c.name in names}
+
+    def are_shown() -> list[bool]:
+        form = panel.tracking.more_form
+        return [not label_of(form, ours[name]).isHidden() for name in names]
+
+    assert are_shown() == [False, False]
+    panel.tissues.add(save_tissues(cross, tmp_path / "5tt.nii.gz"))
+    assert are_shown() == [True, True]
+    ours["backtrack"].value = True
+    panel.tissues.choice.value = None
+    assert are_shown() == [True, False]  # what a person set is not hidden
 
 
 def test_tissues_and_regions_are_shown_without_compiling_anything(

@@ -126,6 +126,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         self._layer_events.inserted.connect(self._on_layers)
         self._layer_events.renamed.connect(self._on_layers)
         self._on_slice()
+        self.follow()  # the viewer may be in 3-D
 
     def close_slices(self) -> None:
         """Stop listening, and take the planes off the screen."""

@@ -23,6 +23,8 @@ NOT_SUITED = "Step, cone, floor and lengths follow the FOD once one is open."
 NONE_SUITED = "Step, cone, floor and lengths are as you set them."
 # Parameters that mean something with trilinear interpolation only.
 BETWEEN_VOXELS = ("edge", "look_ahead_mm")
+# With a tissue image only.
+WITH_TISSUES = ("backtrack", "crop_at_gmwmi")
 # Of cones that are given as functions, by scripts; the panel shows it where it was changed.
 OF_SCRIPTS = "n_directions"
 
@@ -122,7 +124,12 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         defaults = self.session.tracking.not_default
         self._mark(defaults)
         parameters = self.session.parameters
-        seen = {n for n in SPECS if means_something(n, parameters, is_set=n in defaults)}
+        tracking = self.session.tracking
+        seen = {
+            name
+            for name in SPECS
+            if means_something(name, parameters, tracking.with_tissues, is_set=name in defaults)
+        }
         for form, controls in ((self.main_form, self.main), (self.more_form, self.more)):
             for control in controls:
                 show_row(form, control, control.name in seen)
@@ -191,7 +198,9 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         self._changed()
 
 
-def means_something(name: str, parameters: TrackingParameters, *, is_set: bool = False) -> bool:
+def means_something(
+    name: str, parameters: TrackingParameters, with_tissues: bool, *, is_set: bool = False
+) -> bool:
     """Tell whether a parameter has an effect beside the others, so that a person should see it.
 
     Parameters
@@ -200,6 +209,8 @@ def means_something(name: str, parameters: TrackingParameters, *, is_set: bool =
         Of the parameter.
     parameters : TrackingParameters
         What is chosen.
+    with_tissues : bool
+        Whether there is a tissue image.
     is_set : bool
         Whether a person gave it another value than its default.
     """
@@ -207,4 +218,6 @@ def means_something(name: str, parameters: TrackingParameters, *, is_set: bool =
         return False
     if name == OF_SCRIPTS:
         return is_set
+    if name in WITH_TISSUES and not with_tissues:
+        return is_set and parameters.uses(name)
     return parameters.uses(name)
