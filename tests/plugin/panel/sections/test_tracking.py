@@ -67,9 +67,10 @@ def test_cone_and_radius_follow_each_other(open_model: Any, cross: Any) -> None:
     control(panel, "step_mm").value = 0.2
     assert control(panel, "max_angle_deg").value == pytest.approx(11.48, abs=0.01)
     control(panel, "max_angle_deg").value = 30.0
-    assert control(panel, "min_radius_mm").value is None
-    assert "none" in control(panel, "min_radius_mm").box.text()
+    assert control(panel, "min_radius_mm").value == 0.386
+    assert panel.session.parameters.min_radius_mm is None
     control(panel, "step_mm").value = 0.5
+    assert control(panel, "min_radius_mm").value == 0.966
     assert panel.session.parameters.max_angle_deg == 30.0
     control(panel, "min_radius_mm").value = 1.0
     assert control(panel, "max_angle_deg").value == pytest.approx(28.96, abs=0.01)

@@ -11,6 +11,7 @@ from typing import Any
 
 from qtpy.QtWidgets import QLabel, QWidget
 
+from ....arcs import radius_mm
 from ....errors import InvalidParameterError, TractographyError
 from ....parameters import TrackingParameters
 from ...session.session import Session
@@ -113,6 +114,8 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         values = {**self.session.parameters.to_dict(), **by_hand}
         if values.get("min_radius_mm") is not None or "max_angle_deg" not in values:
             values["max_angle_deg"] = round(self.session.parameters.max_angle_deg, 2)
+        if values.get("min_radius_mm") is None:
+            values["min_radius_mm"] = radius_of(self.session.parameters)
         space = self.session.space
         self._is_showing = True
         try:
@@ -196,6 +199,11 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         finally:
             self.show_values()
         self._changed()
+
+
+def radius_of(parameters: TrackingParameters) -> float:
+    """Return the smallest radius that follows from step and cone angle, mm."""
+    return float(f"{radius_mm(parameters.step_mm, parameters.max_angle_deg):.3g}")
 
 
 def means_something(
