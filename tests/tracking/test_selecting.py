@@ -6,7 +6,7 @@ import logging
 
 import numpy as np
 import pytest
-from toys import random_fod, straight_fod
+from toys import POLE, random_fod, straight_fod
 
 from napari_tractography.errors import InvalidParameterError, InvalidSeedsError
 from napari_tractography.parameters import TrackingParameters
@@ -15,7 +15,8 @@ from napari_tractography.seeds import Seeds
 from napari_tractography.stop import StopReason
 from napari_tractography.tracking import selecting
 from napari_tractography.tracking.cpu import run as cpu
-from napari_tractography.tracking.engine import iter_track, track, track_between
+from napari_tractography.tracking.engine import iter_track, track, track_all, track_between
+from napari_tractography.tracking.inputs import Execution, TrackingInput
 from napari_tractography.tracking.report import Report
 from napari_tractography.tractogram import Tractogram
 
@@ -182,3 +183,54 @@ def test_from_a_to_b_and_back():
         assert start.contains(points).any()
         assert goal.contains(np.stack([first[n], last[n]])).any()
     assert found.tally[StopReason.STOP_REGION] >= 31
+
+
+# Parallel fibres along z, and regions across all of them.
+CORRIDOR = straight_fod(shape=(9, 9, 40), direction=POLE)
+STRAIGHT = TrackingParameters(algorithm="deterministic", step_mm=0.5, min_amplitude=0.05)
+A, B = (Region.sphere((4, 4, z), 2.0, "seed", name=name) for z, name in ((5, "a"), (34, "b")))
+
+
+def across(z):
+    affine = np.eye(4)
+    affine[2, 3] = z
+    return Region.mask(np.ones((9, 9, 2)), affine, "include")
+
+
+def between(one=A, other=B, n=8, **given):
+    what = TrackingInput(CORRIDOR, A.seeds(1), STRAIGHT, select=n, between=(one, other), **given)
+    return track_all(what, Execution(backend="cpu"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "places"),
+    [("all", ()), ("any", ()), ("ordered", ())]
+    + [(rule, (15, 25)) for rule in ("all", "any", "ordered")]
+    + [("any", (15, 500)), ("ordered", (25, 15))],
+)
+def test_between_two_regions_the_other_is_reached_whatever_the_rule(rule, places):
+    found = between(include_rule=rule, regions=[across(z) for z in places])
+    assert len(found) == 8
+    for n, line in enumerate(found):
+        assert (B if n < 4 else A).contains(line[[0, -1]]).any()
+    if places != (15, 500):
+        assert found.digest() == between().digest()
+
+
+@pytest.mark.parametrize("rule", ["any", "ordered"])
+def test_between_two_regions_an_include_region_alone_is_not_enough(rule):
+    gap = np.ones(CORRIDOR.grid.shape)
+    gap[:, :, 20] = 0
+    given = {"regions": [across(10), across(15)], "mask": gap, "max_seeds": 50}
+    found = between(include_rule=rule, **given)
+    assert (len(found), found.n_seeds) == (0, 100)
+    assert sum(count for _, count in found.discarded()) == 100
+    assert found.tally[StopReason.NOT_ENDED] >= 50  # all that began in a: they pass both regions
+
+
+def test_between_two_regions_the_include_regions_count_by_their_rule():
+    given = {"regions": [across(10), across(500)], "max_seeds": 50}
+    assert not len(between(include_rule="all", **given))
+    assert not len(between(include_rule="ordered", **given))
+    swapped = [across(10), across(25), across(15)]
+    assert not len(between(include_rule="ordered", regions=swapped, max_seeds=50))

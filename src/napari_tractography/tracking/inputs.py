@@ -85,6 +85,8 @@ class TrackingInput:
     between : tuple of 2 Region, optional
         Track from each of these regions to the other, `select` streamlines in all, see
         :func:`.engine.track_between`; `seeds` do not matter then.
+    goal : Region, optional
+        Of a half of such a run: where streamlines are to end, see :meth:`halves`.
 
     Raises
     ------
@@ -106,6 +108,7 @@ class TrackingInput:
     select: int | None = None
     max_seeds: int | None = None
     between: tuple[Region, Region] | None = None
+    goal: Region | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.fod, Fod):
@@ -146,7 +149,8 @@ class TrackingInput:
         """Return the two runs, or the one, of which tracking between two regions consists.
 
         Seeds lie in one region; a streamline is accepted when it enters the other, and stops
-        there. Seeds of the second run are numbered from 0 again; their key is one more.
+        there. That holds besides the rule of the include regions. Seeds of the second run are
+        numbered from 0 again; their key is one more.
         """
         assert self.between is not None
         assert self.select is not None
@@ -159,13 +163,18 @@ class TrackingInput:
         ]
 
     def _one_way(self, start: Region, goal: Region, n: int, random_seed: int) -> TrackingInput:
+        # Kernels know one rule. By another than "all" they leave the goal to what selects.
+        to_all = self.include_rule == "all" or not any(r.role == "include" for r in self.regions)
+        of_goal = ("include", "stop") if to_all else ("stop",)
         return replace(
             self,
             seeds=start.seeds(1, random_seed=random_seed),
             parameters=self.parameters.replace(random_seed=random_seed),
-            regions=(*self.regions, replace(goal, role="include"), replace(goal, role="stop")),
+            regions=(*self.regions, *(replace(goal, role=role) for role in of_goal)),
+            include_rule="all" if to_all else self.include_rule,
             select=n,
             between=None,
+            goal=goal,
         )
 
 

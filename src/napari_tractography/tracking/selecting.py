@@ -6,12 +6,18 @@ streamline that was wanted last, so that neither rounds nor chunks decide which 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..seeds import MAX_SEEDS, Seeds
-from ..tractogram import Tractogram
+from ..stop import N_REASONS, StopReason
+from ..tractogram import Tractogram, tally_from_counts
 from .inputs import TrackingInput
 
 logger = logging.getLogger(__name__)
@@ -21,7 +27,7 @@ FIRST_SEEDS, MOST_SEEDS = 1000, 1_000_000  # of a round
 MARGIN = 1.05  # seeds of a round, over what it is likely to need
 
 # Tracks seeds, of which the first has that number; yields chunks in their order.
-Track = Callable[[Seeds, int], Iterator[Tractogram]]
+Track = Callable[[Seeds, int], Generator[Tractogram, None, None]]
 
 
 def most_seeds(given: TrackingInput) -> int:
@@ -42,6 +48,8 @@ def iter_selected(given: TrackingInput, track: Track) -> Generator[Tractogram, N
     """
     wanted, most = given.select, most_seeds(given)
     assert wanted is not None
+    if given.goal is not None:
+        track = partial(_reaching, given, track)
     n_done = n_accepted = 0
     while n_accepted < wanted and n_done < most:
         n = min(_next_round(wanted - n_accepted, n_accepted, n_done), most - n_done)
@@ -53,8 +61,7 @@ def iter_selected(given: TrackingInput, track: Track) -> Generator[Tractogram, N
                 n_accepted += len(chunk)
                 yield chunk
                 continue
-            if isinstance(chunks, Generator):
-                chunks.close()
+            chunks.close()
             n_last = int(chunk.seed_index[n_missing - 1]) + 1 - n_done
             if n_last < chunk.n_seeds:  # track those few again, for their tally
                 yield from track(_part(given.seeds, n_last, n_done), n_done)
@@ -64,6 +71,43 @@ def iter_selected(given: TrackingInput, track: Track) -> Generator[Tractogram, N
             break
     if n_accepted < wanted:
         logger.warning("%s", _sentence(given, n_accepted, n_done))
+
+
+def _reaching(
+    given: TrackingInput, track: Track, seeds: Seeds, first: int
+) -> Generator[Tractogram, None, None]:
+    with contextlib.closing(track(seeds, first)) as chunks:
+        for chunk in chunks:
+            yield that_reach(given, chunk)
+
+
+def that_reach(given: TrackingInput, chunk: Tractogram) -> Tractogram:
+    """Return the streamlines of a chunk that reach the goal, if there is one; tally the others.
+
+    By the rule "all" kernels have seen to it. By another rule one of the ends that were tracked
+    must lie in the goal.
+    """
+    goal = given.goal
+    if goal is None or given.include_rule == "all" or not len(chunk):
+        return chunk
+    kept = np.zeros(len(chunk), bool)
+    for end, rows in enumerate((chunk.offsets[:-1], chunk.offsets[1:] - 1)):
+        stopped = np.isin(
+            chunk.stop_reasons[:, end], (StopReason.STOP_REGION, StopReason.END_REGION)
+        )
+        kept |= stopped & goal.contains(chunk.points[rows])
+    return chunk if kept.all() else _without(chunk, ~kept)
+
+
+def _without(chunk: Tractogram, refused: NDArray[np.bool_]) -> Tractogram:
+    """Return a chunk as if some of its streamlines had not ended in an end region."""
+    counts = -np.bincount(chunk.stop_reasons[refused].ravel(), minlength=N_REASONS)
+    counts[StopReason.NOT_ENDED] += refused.sum()
+    for reason, count in chunk.tally.items():
+        counts[reason] += count
+    made = chunk[~refused]
+    made.tally, made.n_seeds = tally_from_counts(counts), chunk.n_seeds
+    return made
 
 
 def _next_round(n_missing: int, n_accepted: int, n_done: int) -> int:

@@ -15,8 +15,10 @@ from napari_tractography.plugin.export.paths import PATH_KEY
 from napari_tractography.plugin.export.recipes import recipe_of
 from napari_tractography.plugin.export.scripts import as_command, as_python
 from napari_tractography.plugin.session.bundles.opening import seeding_of
+from napari_tractography.plugin.session.runs import Run, preview_of
 from napari_tractography.plugin.session.seeding import SeedBetween, SeedSpheres
 from napari_tractography.seeding import SeedingParameters
+from napari_tractography.stop import StopReason
 
 ENDS = ((0.0, 0.0, -20.0), (0.0, 0.0, 20.0))  # display mm, (z, y, x)
 
@@ -133,3 +135,13 @@ def test_what_is_missing_is_said(open_model: Any, cross: Any) -> None:
 
 def _layers(panel: Any) -> list[Any]:
     return [(entry.layer, entry.label) for entry, _ in panel.session.steering()]
+
+
+def test_a_preview_between_two_regions_has_those_alone_that_end_in_the_other(panel: Any) -> None:
+    session = panel.session
+    panel.set_parameters(source="between regions", n_total=2000)
+    session.regions.set_rule("any")
+    session.regions.add_sphere(np.array(ENDS[0]), 50.0, "include")  # all of them meet it
+    preview = preview_of(Run(1, session.request(n_preview=2000), panel.bundles.active))
+    assert not len(preview)  # none goes from one to the other
+    assert preview.tally[StopReason.NOT_ENDED] > 10

@@ -16,6 +16,7 @@ from ...tracking import kernels
 from ...tracking.cpu import run as cpu
 from ...tracking.engine import iter_chunks, make_plan
 from ...tracking.report import PREPARING, STANDING_IN, Report
+from ...tracking.selecting import that_reach
 from ...tractogram import Tractogram
 from .bundles.state import BundleState
 from .previews import track_preview
@@ -143,11 +144,13 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
 def preview_of(run: Run) -> Tractogram:
     """Track the preview that a run asks for."""
     request = run.request
-    plan = make_plan(request.tracking_input())
+    given = request.tracking_input()
+    plan = make_plan(given)
     run.report.begin("cpu", "a preview")
     run.was_ready = cpu.is_loaded(plan)
     if not run.was_ready:
         run.report.phase = STANDING_IN if kernels.stands_in(plan) else PREPARING
-    return track_preview(
+    preview = track_preview(
         plan, request.firsts, request.n_each, run.cancelled, request.execution.n_threads
     )
+    return that_reach(given, preview)
