@@ -141,6 +141,36 @@ def test_wrong_input_is_found_before_the_first_chunk():
         iter_track(straight_fod(), Seeds.at([[500.0, 0, 0]]), select=3)
 
 
+CORNER = (0.0, 0.0, 0.0)  # a sphere around it lies outside the image by seven eighths
+
+
+def test_a_round_without_a_seed_inside_is_a_round_like_others(monkeypatch):
+    wanted = track(FOD, Seeds.in_sphere(CORNER, 4.0, 1), LONG, select=5, backend="cpu")
+    monkeypatch.setattr(selecting, "_next_round", lambda *_: 1)
+    found = track(FOD, Seeds.in_sphere(CORNER, 4.0, 1), LONG, select=5, backend="cpu")
+    assert (found.digest(), found.tally) == (wanted.digest(), wanted.tally)
+    assert found.tally[StopReason.SEED_OUTSIDE_IMAGE] > 0.7 * found.n_seeds
+    points = np.concatenate([seeds(5).positions_mm, np.full((5, 3), 500.0)])
+    found = track(FOD, Seeds.at(points), LONG, select=9, backend="cpu")
+    assert (found.n_seeds, found.tally[StopReason.SEED_OUTSIDE_IMAGE]) == (10, 5)
+
+
+@pytest.mark.parametrize("key", range(4))  # the first seed of one or another lies outside
+def test_a_region_that_reaches_beyond_the_image_is_tracked_from(key):
+    one, other = Region.sphere(CORNER, 4.0, "seed"), Region.sphere((8, 7, 6), 4.0, "seed")
+    short = LONG.replace(random_seed=key, min_length_mm=0.3)
+    found = track_between(FOD, one, other, 2, short, max_seeds=400, backend="cpu")
+    assert found.tally[StopReason.SEED_OUTSIDE_IMAGE] > 0.5 * found.n_seeds
+
+
+def test_where_few_seeds_lie_inside_many_are_looked_at():
+    barely = Seeds.in_sphere((-500.45, 3, 3), 500.0, 1)
+    with pytest.raises(InvalidSeedsError, match=r"All 100,000 seeds lie outside .*volume spans"):
+        iter_track(FOD, barely, LONG, select=300)
+    with pytest.raises(InvalidSeedsError, match=r"All 3,000 seeds lie outside"):
+        iter_track(FOD, barely, LONG, select=3)
+
+
 def made_in(kind):
     spheres = [Seeds.in_sphere((3, 3, 3), 2.0, 5), Seeds.in_sphere((5, 4, 3), 1.0, 3, first=5)]
     return {

@@ -381,7 +381,7 @@ def make_plan(given: TrackingInput, *, on_gpu: bool = False) -> Plan:
 def _make_plan(given: TrackingInput, build: Callable[..., FodTable], on_gpu: bool) -> Plan:
     fod, seeds, parameters, mask = given.fod, given.seeds, given.parameters, given.mask
     inside = check_mask(mask if on_gpu or mask is None else host_array(mask), fod)
-    check_seeds(seeds, fod, parameters)
+    check_seeds(given)
     check_step(parameters, fod.grid)
     check_regions(given.regions, fod.grid)
     if given.tissues is not None:

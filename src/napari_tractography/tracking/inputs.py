@@ -36,6 +36,7 @@ from .execution import ExecutionKeywords as ExecutionKeywords
 
 LEAST_SPACINGS = 4  # of float32 at the farthest corner, that a step takes: off by an eighth at most
 STEPS_A_VOXEL = 100  # beyond, a step is too short to be meant
+LOOKED_AT = (1000, 100_000)  # seeds of a run that selects, before they count as all outside
 
 
 class InputKeywords(TypedDict, total=False):
@@ -279,28 +280,51 @@ def check_backtracking(parameters: TrackingParameters) -> None:
         )
 
 
-def check_seeds(seeds: Seeds, fod: Fod, parameters: TrackingParameters) -> None:
-    """Raise when no streamline can start.
+def check_seeds(given: TrackingInput) -> None:
+    """Raise when no streamline can start. Of a run that selects see :func:`check_inside` as well.
 
     Raises
     ------
     InvalidSeedsError
         When every seed lies outside the volume, or directions are wanted and not given.
     """
+    seeds = given.seeds
     if not len(seeds):
         raise InvalidSeedsError("There are no seeds; place at least one.")
-    if not _any_inside(seeds.device_positions.native, fod.grid):
-        position = ", ".join(f"{x:.1f}" for x in seeds.positions_mm[0])
-        low, high = (corner.round(1).tolist() for corner in fod.grid.bounds_mm())
-        raise InvalidSeedsError(
-            f"All {len(seeds)} seeds lie outside {fod.name}, the first at ({position}) mm; "
-            f"its volume spans {low} to {high} mm (RAS+)."
-        )
-    if parameters.start == "given" and seeds.device_directions is None:
+    if given.select is None:  # else it is a round of many
+        check_inside(seeds, given.fod)
+    if given.parameters.start == "given" and seeds.device_directions is None:
         raise InvalidSeedsError(
             'start = "given" needs a direction with every seed; give Seeds.at(points, directions) '
             'or choose start = "sampled".'
         )
+
+
+def check_inside(seeds: Seeds, fod: Fod, n_most: int = 0) -> None:
+    """Raise when every seed lies outside the volume.
+
+    Parameters
+    ----------
+    seeds : Seeds
+    fod : Fod
+    n_most : int
+        Of seeds that go on: so many are tracked at most. Enough of them are looked at to tell.
+
+    Raises
+    ------
+    InvalidSeedsError
+    """
+    looked_at = seeds
+    for n in (0, *LOOKED_AT) if n_most and seeds.can_go_on else (0,):
+        looked_at = seeds.more(min(n, n_most), 0) if n else seeds
+        if _any_inside(looked_at.device_positions.native, fod.grid):
+            return
+    position = ", ".join(f"{x:.1f}" for x in looked_at.positions_mm[0])
+    low, high = (corner.round(1).tolist() for corner in fod.grid.bounds_mm())
+    raise InvalidSeedsError(
+        f"All {len(looked_at):,} seeds lie outside {fod.name}, the first at ({position}) mm; "
+        f"its volume spans {low} to {high} mm (RAS+)."
+    )
 
 
 def _any_inside(positions: Any, grid: Grid) -> bool:

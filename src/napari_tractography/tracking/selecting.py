@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..seeds import MAX_SEEDS, Seeds
 from ..stop import N_REASONS, StopReason
 from ..tractogram import Tractogram, tally_from_counts
-from .inputs import TrackingInput
+from .inputs import TrackingInput, check_inside
 
 logger = logging.getLogger(__name__)
 
@@ -45,11 +45,20 @@ def iter_selected(given: TrackingInput, track: Track) -> Generator[Tractogram, N
     Tractogram
         Chunks in seed order. The last ends with the last seed that was needed: its streamlines,
         its `n_seeds` and its tally are those of a run of just as many seeds.
+
+    Raises
+    ------
+    InvalidSeedsError
+        When all seeds lie outside the image, and not those of one round alone; raised by this
+        call, before the first chunk.
     """
+    check_inside(given.seeds, given.fod, most_seeds(given))
+    return _rounds(given, track if given.goal is None else partial(_reaching, given, track))
+
+
+def _rounds(given: TrackingInput, track: Track) -> Generator[Tractogram, None, None]:
     wanted, most = given.select, most_seeds(given)
     assert wanted is not None
-    if given.goal is not None:
-        track = partial(_reaching, given, track)
     n_done = n_accepted = 0
     while n_accepted < wanted and n_done < most:
         n = min(_next_round(wanted - n_accepted, n_accepted, n_done), most - n_done)
