@@ -21,6 +21,8 @@ from .roles import ROLES
 from .seeds import Seeds
 
 MAX_RADIUS_MM = 1e9  # its square is a float32, as the kernels keep it
+LOOKED_AT = 1000  # points of a region, to tell whether it overlaps another
+WITHIN = 0.995  # of these: the region lies in the other, but for rounding at its border
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,6 +197,30 @@ def check_regions(regions: Sequence[Region], grid: Grid) -> list[str]:
                 "check that both are in the same space."
             )
     return warnings
+
+
+def check_between(one: Region, other: Region) -> list[str]:
+    """Return a warning sentence where two regions to track between overlap.
+
+    Raises
+    ------
+    InvalidRegionError
+        When they are the same, or one lies in the other.
+    """
+    shares = []
+    for start, goal in ((one, other), (other, one)):
+        shares.append(goal.contains(start.seeds(LOOKED_AT).positions_mm).mean())
+        if shares[-1] > WITHIN:
+            raise InvalidRegionError(
+                f"Region {start.name} lies in region {goal.name}, so that nothing leads from one "
+                "to the other; give two regions that lie apart."
+            )
+    if not any(shares):
+        return []
+    return [
+        f"The regions {one.name} and {other.name} overlap: what starts in both is not counted; "
+        "give two regions that lie apart."
+    ]
 
 
 def _role(role: str) -> str:

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from toys import POLE, random_fod, straight_fod
 
-from napari_tractography.errors import InvalidParameterError, InvalidSeedsError
+from napari_tractography.errors import (
+    InvalidParameterError,
+    InvalidRegionError,
+    InvalidSeedsError,
+)
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.regions import Region
 from napari_tractography.seeds import Seeds
@@ -264,3 +268,30 @@ def test_between_two_regions_the_include_regions_count_by_their_rule():
     assert not len(between(include_rule="ordered", **given))
     swapped = [across(10), across(25), across(15)]
     assert not len(between(include_rule="ordered", regions=swapped, max_seeds=50))
+
+
+def test_between_regions_that_overlap_what_starts_in_both_does_not_count(caplog):
+    one, other = A, Region.sphere((4, 4, 8), 2.0, "end", name="b")
+    found = between(one, other, 20)
+    assert "regions a and b overlap: what starts in both is not counted" in caplog.text
+    assert len(found) == 20
+    assert found.n_seeds > 20
+    assert sum(count for _, count in found.discarded()) == found.n_seeds - 20
+    assert found.tally[StopReason.STOP_REGION] == 20
+    for n, line in enumerate(found):
+        start, goal = (one, other) if n < 10 else (other, one)
+        assert goal.contains(line[[0, -1]]).sum() == 1
+        assert (start.contains(line) & ~goal.contains(line)).any()
+
+
+def test_regions_apart_are_not_said_to_overlap(caplog):
+    between()
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("one", [A, Region.sphere((4, 4, 5), 1.0, "include", name="a"), across(3)])
+def test_a_region_in_the_other_is_refused(one):
+    same = across(3) if one.grid else A
+    for ends in ((one, same), (same, one)):
+        with pytest.raises(InvalidRegionError, match=r"lies in region .*; give two regions"):
+            between(*ends)

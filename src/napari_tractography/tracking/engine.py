@@ -26,7 +26,7 @@ from ..fields.kinds import SH
 from ..fields.tensors import NAME as TENSOR
 from ..fod import Fod
 from ..parameters import TrackingParameters
-from ..regions import Region, check_regions, listed_regions
+from ..regions import Region, check_between, check_regions, listed_regions
 from ..seeds import Seeds
 from ..tissues import Tissues, check_tissues
 from ..tractogram import Tractogram
@@ -176,6 +176,7 @@ def track_between(
     """Track `n` streamlines between two regions, half of them from each.
 
     Seeds lie in one region; a streamline is accepted when it enters the other, and stops there.
+    Of regions that overlap no streamline counts whose seed lies in both.
 
     Parameters
     ----------
@@ -254,14 +255,15 @@ def iter_chunks(
     report.clear()
     runs = [given] if given.between is None else given.halves()
     parts = [_iter_one(run, execution, report) for run in runs]  # wrong input is told here
-    log_warnings(runs[0])
+    log_warnings(runs[0], given.between or ())
     return _counted(_one_after_the_other(parts), report)
 
 
-def log_warnings(given: TrackingInput) -> None:
+def log_warnings(given: TrackingInput, ends: Sequence[Region] = ()) -> None:
     """Log what is likely to be a mistake: once a run, whatever rounds and previews it has."""
     grid = given.fod.grid
-    for warning in check_step(given.parameters, grid) + check_regions(given.regions, grid):
+    warnings = check_step(given.parameters, grid) + check_regions(given.regions, grid)
+    for warning in warnings + (check_between(*ends) if ends else []):
         logger.warning("%s", warning)
 
 

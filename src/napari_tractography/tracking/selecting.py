@@ -87,25 +87,34 @@ def _reaching(
 ) -> Generator[Tractogram, None, None]:
     with contextlib.closing(track(seeds, first)) as chunks:
         for chunk in chunks:
-            yield that_reach(given, chunk)
+            yield that_reach(given, chunk, seeds, first)
 
 
-def that_reach(given: TrackingInput, chunk: Tractogram) -> Tractogram:
-    """Return the streamlines of a chunk that reach the goal, if there is one; tally the others.
+def that_reach(given: TrackingInput, chunk: Tractogram, seeds: Seeds, first: int = 0) -> Tractogram:
+    """Return the streamlines of a chunk that lead to the goal, if there is one; tally the others.
 
-    By the rule "all" kernels have seen to it. By another rule one of the ends that were tracked
-    must lie in the goal.
+    The seed must not lie in the goal, where regions overlap. By the rule "all" kernels have seen to
+    the rest; by another one of the ends that were tracked must lie in the goal.
+
+    Parameters
+    ----------
+    given : TrackingInput
+    chunk : Tractogram
+    seeds : Seeds
+        Those of the chunk are among them.
+    first : int
+        Number of the first of `seeds`.
     """
     goal = given.goal
-    if goal is None or given.include_rule == "all" or not len(chunk):
+    if goal is None or not len(chunk):
         return chunk
-    kept = np.zeros(len(chunk), bool)
-    for end, rows in enumerate((chunk.offsets[:-1], chunk.offsets[1:] - 1)):
-        stopped = np.isin(
-            chunk.stop_reasons[:, end], (StopReason.STOP_REGION, StopReason.END_REGION)
-        )
-        kept |= stopped & goal.contains(chunk.points[rows])
-    return chunk if kept.all() else _without(chunk, ~kept)
+    refused = goal.contains(seeds.positions_mm[chunk.seed_index - first])
+    if given.include_rule != "all":
+        ends = np.stack([chunk.offsets[:-1], chunk.offsets[1:] - 1], axis=1)
+        stopped = np.isin(chunk.stop_reasons, (StopReason.STOP_REGION, StopReason.END_REGION))
+        inside = goal.contains(chunk.points[ends.ravel()]).reshape(ends.shape)
+        refused |= ~(stopped & inside).any(axis=1)
+    return _without(chunk, refused) if refused.any() else chunk
 
 
 def _without(chunk: Tractogram, refused: NDArray[np.bool_]) -> Tractogram:

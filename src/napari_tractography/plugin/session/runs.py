@@ -153,4 +153,4 @@ def preview_of(run: Run) -> Tractogram:
     preview = track_preview(
         plan, request.firsts, request.n_each, run.cancelled, request.execution.n_threads
     )
-    return that_reach(given, preview)
+    return that_reach(given, preview, given.seeds)
