@@ -106,6 +106,7 @@ def test_what_is_known_of_the_file_is_known_of_the_tractogram(tmp_path, chunks, 
     assert (saved.n_seeds, saved.n_points) == (whole.n_seeds, whole.n_points)
     np.testing.assert_array_equal(saved.stop_reasons, whole.stop_reasons)
     np.testing.assert_array_equal(saved.lengths_mm, whole.lengths_mm)
+    assert (saved.ends(), saved.discarded()) == (whole.ends(), whole.discarded())
 
 
 def test_seeds_that_nobody_counted_are_not_counted(tmp_path, chunks, whole):

@@ -195,6 +195,7 @@ def test_summary_gives_counts_lengths_and_reasons():
     tractogram = Tractogram(
         [[0, 0, 0], [3, 0, 0], [0, 0, 0], [5, 0, 0]],
         [0, 2, 4],
+        stop_reasons=[[StopReason.SEED, StopReason.NO_FOD], [StopReason.NO_FOD] * 2],
         tally={StopReason.NO_FOD: 3, StopReason.SEED: 1, StopReason.TOO_SHORT: 4},
         n_seeds=6,
     )
@@ -207,6 +208,48 @@ def test_summary_gives_counts_lengths_and_reasons():
     assert "4.0 mm on average, 3.0 to 5.0 mm" in text
     assert "3  reached a voxel without fibres" in text
     assert "starts at the seed" not in text
+
+
+def unmoved(**more):
+    """One streamline and three seeds from which no step was taken, one of two reasons."""
+    return Tractogram(
+        [[0, 0, 0], [3, 0, 0]],
+        [0, 2],
+        stop_reasons=[[StopReason.LEFT_IMAGE, StopReason.NO_FOD]],
+        tally={
+            StopReason.LEFT_IMAGE: 4,  # one end, and all three
+            StopReason.NO_FOD: 1,
+            StopReason.LEFT_MASK: 1,  # the other half of one of them
+            StopReason.TOO_SHORT: 2,
+        },
+        **more,
+    )
+
+
+def test_seeds_without_a_step_are_no_ends_but_among_the_discarded():
+    run = unmoved(n_seeds=6)
+    assert run.ends() == [(StopReason.LEFT_IMAGE, 1), (StopReason.NO_FOD, 1)]
+    assert run.discarded() == [(StopReason.LEFT_IMAGE, 3), (StopReason.TOO_SHORT, 2)]
+    assert "         3  left the image, at the first step" in run.summary()
+    twice = Tractogram.concatenate([run, run, Tractogram.empty()])
+    assert twice.ends() == [(reason, 2 * count) for reason, count in run.ends()]
+    assert twice.discarded() == [(reason, 2 * count) for reason, count in run.discarded()]
+
+
+def test_what_is_chosen_tells_its_ends_and_nothing_is_told_of_unknown_seeds():
+    run = unmoved(n_seeds=6)
+    assert (run[:1].ends(), run[:1].discarded()) == (run.ends(), [])
+    assert unmoved().discarded() == [(StopReason.TOO_SHORT, 2)]  # whatever else the tally holds
+    bare = Tractogram([[0, 0, 0], [3, 0, 0]], [0, 2])  # as of a file without reasons
+    assert (bare.ends(), bare.discarded()) == ([], [])
+
+
+def test_a_run_without_a_step_says_why():
+    tally = {StopReason.LEFT_MASK: 5, StopReason.SEED: 5}
+    empty = Tractogram(np.empty((0, 3)), [0], tally=tally, n_seeds=5)
+    assert empty.why_empty() == (
+        "No streamlines from 5 seeds: 5 x left the mask, at the first step; use a larger mask."
+    )
 
 
 def test_tally_from_counts_leaves_zeros_out():

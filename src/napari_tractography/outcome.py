@@ -6,10 +6,12 @@ Shared by tractograms in memory and by those whose points are on the disk alone,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
-from .stop import StopReason
+from .stop import N_REASONS, StopReason
 
 
 class Outcome:
@@ -66,31 +68,50 @@ class Outcome:
                 f"length {lengths.mean():.1f} mm on average, {lengths.min():.1f} to "
                 f"{lengths.max():.1f} mm"
             )
-        for title, found in (("ends", self.ends()), ("no streamline", self.discarded())):
-            lines += [f"{title}:"] if found else []
-            lines += [f"{count:>10}  {reason.text}" for reason, count in found]
+        ends, discarded = self.ends(), self.discarded()
+        lines += ["ends:"] if ends else []
+        lines += [f"{count:>10}  {reason.text}" for reason, count in ends]
+        lines += ["no streamline:"] if discarded else []
+        lines += [f"{count:>10}  {reason.seed_text}" for reason, count in discarded]
         return "\n".join(lines)
 
     def reasons(self) -> list[tuple[StopReason, int]]:
         """Return (reason, count), the commonest first, without zeros and without the seed end."""
-        found = [(r, n) for r, n in self.tally.items() if n and r is not StopReason.SEED]
-        return sorted(found, key=lambda item: (-item[1], item[0]))
+        return _commonest_first(self.tally)
 
     def ends(self) -> list[tuple[StopReason, int]]:
         """Return (reason, count) of the ends of the streamlines, as :meth:`reasons` does."""
-        return [(reason, count) for reason, count in self.reasons() if not reason.rejects]
+        counts = np.bincount(self.stop_reasons.ravel(), minlength=N_REASONS)
+        return _commonest_first({reason: int(counts[reason]) for reason in StopReason})
 
     def discarded(self) -> list[tuple[StopReason, int]]:
-        """Return (reason, count) of the seeds that gave no streamline, as :meth:`reasons` does."""
-        return [(reason, count) for reason, count in self.reasons() if reason.rejects]
+        """Return (reason, count) of the seeds that gave no streamline, as :meth:`reasons` does.
+
+        Those from which no step was taken have the reason of their halves, the commoner of two.
+        Where nobody knows how many seeds there were they are not among these.
+        """
+        found = {reason: count for reason, count in self.reasons() if reason.rejects}
+        n_unmoved = self.n_seeds - self.n_streamlines - sum(found.values()) if self.n_seeds else 0
+        ends = dict(self.ends())
+        halves = {r: n - ends.get(r, 0) for r, n in self.reasons() if not r.rejects}
+        for reason, count in _commonest_first(halves):
+            found[reason] = min(count, n_unmoved)
+            n_unmoved -= found[reason]
+        return _commonest_first(found)
 
     def why_empty(self) -> str:
         """Return one sentence on why there are no streamlines and what to change, or ""."""
         if self.n_streamlines:
             return ""
-        reasons = self.reasons()
+        reasons = self.discarded() or self.reasons()
         if not reasons:
             return "No streamlines: there were no seeds; place one."
         reason, count = reasons[0]
         remedy = f"; {reason.remedy}" if reason.remedy else ""
-        return f"No streamlines{self._from_seeds}: {count} x {reason.text}{remedy}."
+        return f"No streamlines{self._from_seeds}: {count} x {reason.seed_text}{remedy}."
+
+
+def _commonest_first(counts: Mapping[StopReason, int]) -> list[tuple[StopReason, int]]:
+    """Return what there is of each reason, without the seed end."""
+    found = [(reason, n) for reason, n in counts.items() if n > 0 and reason is not StopReason.SEED]
+    return sorted(found, key=lambda item: (-item[1], item[0]))

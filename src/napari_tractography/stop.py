@@ -40,6 +40,11 @@ class StopReason(IntEnum):
         member.remedy = remedy
         return member
 
+    @property
+    def seed_text(self) -> str:
+        """What a person reads of a seed that gave no streamline for this reason."""
+        return self.text if self.rejects else f"{self.text}, at the first step"
+
     SEED = 0, "starts at the seed", True, False, ""
     LEFT_IMAGE = 1, "left the image", False, False, "seed further inside the image"
     LEFT_MASK = 2, "left the mask", False, False, "use a larger mask"

@@ -147,6 +147,13 @@ def test_the_tally_adds_up(fod):
     whole = track(fod, seeds, parameters, mask=mask)
     assert whole.n_seeds == len(seeds)
     assert whole.tally[StopReason.SEED_OUTSIDE_IMAGE] == 13
+    for direction in ("both", "forward", "backward"):
+        found = track(fod, seeds, parameters.replace(direction=direction), mask=mask)
+        n_ends = len(found) * (2 if direction == "both" else 1)
+        assert sum(count for _, count in found.ends()) == n_ends > 0
+        discarded = found.discarded()
+        assert sum(count for _, count in discarded) == len(seeds) - len(found)
+        assert any(not reason.rejects for reason, _ in discarded)
 
 
 # Bad input

@@ -373,7 +373,7 @@ def of_the_seeds(tractogram: Tractogram) -> str:
     share = 100 * n_given / max(n_seeds, 1)
     text = f"Of {n_seeds:,} seeds, {n_given:,} ({share:.3g} %) gave a streamline"
     why = [
-        f"{n:,} {of_several(n, reason.text)}"
+        f"{n:,} {of_several(n, reason.seed_text)}"
         for reason, n in tractogram.discarded()[:REASONS_SHOWN]
     ]
     return f"{text}; not: {', '.join(why)}." if why else f"{text}."
