@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest
 
-from napari_tractography.errors import InvalidMaskError, InvalidSeedsError
+from napari_tractography.errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError
 from napari_tractography.fod import Fod
 from napari_tractography.grid import Grid
 from napari_tractography.seeds import Seeds
@@ -105,6 +105,19 @@ def test_the_first_of_twice_as_many_are_the_seeds_asked_for_before(make):
 def test_another_random_seed_gives_others(make):
     positions = [make(50, s).positions_mm for s in (0, 1, 2**32, 2**63 - 1)]
     assert len({p.tobytes() for p in positions}) == 4
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("key", [np.uint8(7), np.int32(7), np.uint64(7), np.array(7), 7.0])
+def test_a_random_seed_is_a_whole_number_of_any_type(make, key):
+    np.testing.assert_array_equal(make(20, key).positions_mm, make(20, 7).positions_mm)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("key", [1.5, None, "7", np.nan, True], ids=repr)
+def test_another_random_seed_is_refused(make, key):
+    with pytest.raises(InvalidParameterError, match=r"random_seed = .*give a whole number"):
+        make(20, key)
 
 
 def test_given_positions_and_directions_are_kept():

@@ -13,6 +13,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .errors import InvalidParameterError
+from .given import as_whole
+
 MULTIPLIER_0 = 0xD2511F53
 MULTIPLIER_1 = 0xCD9E8D57
 WEYL_0 = 0x9E3779B9
@@ -38,15 +41,25 @@ def philox4x32(counter: ArrayLike, key: int) -> NDArray[np.uint32]:
     ----------
     counter : (..., 4) array_like of unsigned 32-bit integers
     key : int
-        64 bits.
+        64 bits; of Python or of NumPy.
 
     Returns
     -------
     (..., 4) uint32
+
+    Raises
+    ------
+    InvalidParameterError
+        When the key is no whole number.
     """
+    whole = as_whole(key)
+    if whole is None:
+        raise InvalidParameterError(
+            f"random_seed = {key!r} is impossible; give a whole number, such as 0."
+        )
     words = np.asarray(counter, dtype=np.uint64)
     c0, c1, c2, c3 = (words[..., i] for i in range(4))
-    k0, k1 = key & MASK_32, (key >> 32) & MASK_32
+    k0, k1 = whole & MASK_32, (whole >> 32) & MASK_32
     mask, shift = np.uint64(MASK_32), np.uint64(32)
     for _ in range(ROUNDS):
         p0 = c0 * np.uint64(MULTIPLIER_0)
