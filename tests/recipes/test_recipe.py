@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,24 @@ def test_impossible_seeds_are_refused(
 ) -> None:
     with pytest.raises(error, match=words):
         _recipe(folder, seeds=(seed,)).run()
+
+
+def test_seeds_are_made_from_the_number_of_the_first(drawing: nt.Fod) -> None:
+    grid, fractions = drawing.grid, np.zeros((*drawing.grid.shape, 5))
+    fractions[..., 2] = 1
+    fractions[:3, ..., (0, 2)] = (1, 0)  # cortex
+    tissues = nt.Tissues(fractions, grid.affine)
+    volume = VolumeSource.of_array(drawing.support.astype(np.uint8), grid)
+    centre = (1.0, 2.0, 3.0)
+    for source, seeds in (
+        (SeedSource("sphere", center_mm=centre, radius_mm=2.0), nt.Seeds.in_sphere(centre, 2.0, 9)),
+        (SeedSource("mask", volume=volume), nt.Seeds.in_mask(drawing.support, grid, 9)),
+        (SeedSource("fod"), nt.Seeds.from_fod(drawing, 9)),
+        (SeedSource("interface"), nt.Seeds.on_interface(tissues, 9)),
+    ):
+        counted = replace(source, n=5, first=4)
+        made, _ = counted.read(drawing, tissues=tissues)
+        np.testing.assert_array_equal(made.positions_mm, seeds.positions_mm[4:])
 
 
 def test_unwritable_recipe_leaves_nothing(folder: Path) -> None:

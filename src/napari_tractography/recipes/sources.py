@@ -253,8 +253,8 @@ class SeedSource:
     positions_mm, directions : tuple of (x, y, z)
         Of points, RAS+; directions may be empty.
     first : int
-        Of a sphere, the number of its first seed: how many the spheres before it hold. 0 in
-        recipes that do not say, whose spheres all began anew.
+        Of those that are drawn, the number of the first; of a sphere, how many the spheres before
+        it hold. 0 in recipes that do not say, whose spheres all began anew.
     """
 
     kind: str
@@ -294,28 +294,23 @@ class SeedSource:
         TractographyError
             When the kind is unknown, a file cannot be read or a number is impossible.
         """
+        key, first = self.random_seed, self.first
         if self.kind == "sphere":
-            sphere = Seeds.in_sphere(
-                self.center_mm,
-                self.radius_mm,
-                self.n,
-                random_seed=self.random_seed,
-                first=self.first,
-            )
-            return sphere, self
+            centre, radius = self.center_mm, self.radius_mm
+            return Seeds.in_sphere(centre, radius, self.n, random_seed=key, first=first), self
         if self.kind == "mask" and self.volume is not None:
             mask, grid, volume = self.volume.read(folder, hashed=hashed)
-            seeds = Seeds.in_mask(mask, grid, self.n, random_seed=self.random_seed)
+            seeds = Seeds.in_mask(mask, grid, self.n, random_seed=key, first=first)
             return seeds, dataclasses.replace(self, volume=volume)
         if self.kind == "fod":
-            return Seeds.from_fod(fod, self.n, random_seed=self.random_seed), self
+            return Seeds.from_fod(fod, self.n, random_seed=key, first=first), self
         if self.kind == "interface":
             if tissues is None:
                 raise InvalidSeedsError(
                     "Seeds on the interface of grey and white matter need a tissue image; give "
                     "one, or seed elsewhere."
                 )
-            return Seeds.on_interface(tissues, self.n, random_seed=self.random_seed), self
+            return Seeds.on_interface(tissues, self.n, random_seed=key, first=first), self
         if self.kind == "points":
             return Seeds.at(self.positions_mm, self.directions or None), self
         raise InvalidSeedsError(
