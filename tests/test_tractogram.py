@@ -123,6 +123,16 @@ def test_joining_adds_tallies_and_seeds():
     assert Tractogram.concatenate([]).n_streamlines == 0
 
 
+def test_joining_keeps_the_weights_where_all_streamlines_have_them():
+    bare = Tractogram(np.zeros((4, 3)), [0, 2, 4])
+    weighted, empty = bare.with_weights([1, 2]), Tractogram.empty()
+    for parts in ([empty, weighted], [weighted, empty], [weighted[:0], empty, weighted]):
+        np.testing.assert_array_equal(Tractogram.concatenate(parts).weights, [1, 2])
+        np.testing.assert_array_equal(Tractogram.concatenate(iter(parts)).weights, [1, 2])
+    for parts in ([bare, weighted], [weighted[:0], bare], [empty, empty], [empty, bare]):
+        assert Tractogram.concatenate(parts).weights is None
+
+
 def test_chosen_streamlines_do_not_know_their_seeds():
     run = Tractogram(np.zeros((2, 3)), [0, 1, 2], n_seeds=40)
     assert run[:1].n_seeds == 0

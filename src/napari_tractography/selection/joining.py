@@ -97,7 +97,8 @@ def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
         stop_reasons.append(part.stop_reasons)
         known = known or part._lengths_mm is not None
         lengths.append(part.lengths_mm)
-        weights.append(part.weights)
+        if len(part) or part.weights is not None:  # of no streamlines nothing need be known
+            weights.append(part.weights)
         n_tried += part.n_seeds
         seeds_are_known &= bool(part.n_seeds or not len(part))
         for reason, count in part.tally.items():
@@ -113,7 +114,7 @@ def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
         "lengths_mm": np.concatenate(lengths) if known else None,
         "tally": tally,
         "n_seeds": n_tried if seeds_are_known else 0,
-        "weights": np.concatenate(weighted) if len(weighted) == len(weights) else None,
+        "weights": np.concatenate(weighted) if weighted and len(weighted) == len(weights) else None,
     }
 
 
