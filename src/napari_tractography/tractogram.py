@@ -313,12 +313,13 @@ class Tractogram(Outcome):
         include_rule : str
             "all" include regions, "any", or all "ordered" as given, from one end to the other.
         length_mm, weight : (least, most), optional
+            None for one of them is no limit.
 
         Raises
         ------
         InvalidParameterError
             When a region has the role stop or seed, the rule or a criterion is unknown, limits are
-            the wrong way round, or there are no weights.
+            no range, or there are no weights.
         """
         return self[self.select_numbers(**criteria)]
 

@@ -117,6 +117,8 @@ def test_limits_count_themselves(track: nt.Tractogram) -> None:
     weighted = track.with_weights([0.0, 1.0, 2.0, 3.0, 4.0])
     assert len(track.select(length_mm=(40.0, 40.0))) == 5
     assert not len(track.select(length_mm=(0.0, 39.9)))
+    assert len(track.select(length_mm=(40, None))) == 5
+    assert not len(track.select(length_mm=[None, np.float32(39)]))
     chosen = weighted.select(weight=(1.0, 3.0))
     assert chosen.weights is not None
     assert chosen.weights.tolist() == [1.0, 2.0, 3.0]
@@ -128,6 +130,10 @@ def test_limits_count_themselves(track: nt.Tractogram) -> None:
         pytest.param({"regions": [ball(0, 1.0, "stop")]}, "role stop", id="role"),
         pytest.param({"include_rule": "some"}, "'some'", id="rule"),
         pytest.param({"length_mm": (20.0, 10.0)}, "length_mm", id="lengths"),
+        pytest.param({"length_mm": 20}, r"length_mm = 20 is no range; give the", id="one"),
+        pytest.param({"length_mm": (20,)}, r"length_mm = \(20,\) is no range", id="one of two"),
+        pytest.param({"length_mm": "ab"}, "length_mm = 'ab' is no range", id="words"),
+        pytest.param({"length_mm": (np.nan, 9)}, "is no range", id="NaN"),
         pytest.param({"weight": (1.0, 2.0)}, "no weights", id="no weights"),
     ],
 )

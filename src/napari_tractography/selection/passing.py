@@ -7,12 +7,13 @@ between points: a segment cannot slip through a sphere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
+from ..given import as_float, is_number
 from ..regions import Region, listed_regions
 from ..roles import INCLUDE_RULES
 from .segments import blocks, meeting
@@ -20,14 +21,16 @@ from .segments import blocks, meeting
 LARGE = 1_000_000  # points, from which compiled loops are worth loading
 SELECTING_ROLES = ("include", "exclude", "end")
 
+Limits = tuple[float | None, float | None]
+
 
 class Criteria(TypedDict, total=False):
-    """What :meth:`Tractogram.select` goes by; limits count themselves."""
+    """What :meth:`Tractogram.select` goes by; limits count themselves, None is no limit."""
 
     regions: Sequence[Region]
     include_rule: str
-    length_mm: tuple[float, float] | None
-    weight: tuple[float, float] | None
+    length_mm: Limits | None
+    weight: Limits | None
 
 
 class Touching(Protocol):
@@ -192,7 +195,7 @@ def check_criteria(criteria: Criteria) -> None:
 
 
 def between(
-    values: NDArray[np.float32] | None, limits: tuple[float, float] | None, name: str
+    values: NDArray[np.float32] | None, limits: Limits | None, name: str
 ) -> NDArray[np.bool_]:
     """Tell which values, one a streamline, lie within limits.
 
@@ -201,7 +204,7 @@ def between(
     InvalidParameterError
         When there are no values or the limits are no range.
     """
-    low, high = limits or (-np.inf, np.inf)
+    low, high = _range((None, None) if limits is None else limits, name)
     if values is None:
         raise InvalidParameterError(
             f"{name} from {low:g} to {high:g} selects nothing, as these streamlines have no "
@@ -212,3 +215,18 @@ def between(
             f"{name} = ({low:g}, {high:g}) is no range; give the smaller number first."
         )
     return np.asarray((values >= low) & (values <= high))
+
+
+def _range(limits: Any, name: str) -> tuple[float, float]:
+    """Return the least and the most; infinite where it is open."""
+    try:
+        low, high = limits
+    except (TypeError, ValueError):
+        low = high = ""  # what is no number
+    low, high = -np.inf if low is None else low, np.inf if high is None else high
+    if not (is_number(low) and is_number(high)):
+        raise InvalidParameterError(
+            f"{name} = {limits!r} is no range; give the least and the most, such as (20, None) for "
+            "20 and more."
+        )
+    return as_float(low), as_float(high)

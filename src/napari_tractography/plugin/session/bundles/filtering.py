@@ -7,6 +7,7 @@ control of runs, which tracks the bundles that are tracked. Made by the panel.
 from __future__ import annotations
 
 from functools import partial
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +87,7 @@ class Filtering:
             bundle.filtered_by = (
                 tuple(criteria.get("regions", ())),
                 self.session.regions.rule,
-                criteria.get("length_mm") or NO_LIMITS,
+                cast(tuple[float, float], criteria.get("length_mm") or NO_LIMITS),
             )
         if whole.n_points > MANY_POINTS:
             layer.at_first = FEW_POINTS
