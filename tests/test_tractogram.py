@@ -262,6 +262,17 @@ def test_a_run_without_a_step_says_why():
     )
 
 
+def test_a_run_of_too_short_streamlines_says_what_ended_them():
+    short = Tractogram(np.empty((0, 3)), [0], tally={StopReason.TOO_SHORT: 5}, n_seeds=5)
+    last = Tractogram(np.empty((0, 3)), [0], short_since=StopReason.LEFT_MASK)
+    for parts in ([short, last], [last, short], [short, last, Tractogram.empty()]):
+        assert Tractogram.concatenate(parts).why_empty() == (
+            "No streamlines from 5 seeds: 5 x shorter than the minimum length, most for this "
+            "reason: left the mask; use a larger mask, or lower the minimum length."
+        )
+    assert short.why_empty().endswith("minimum length; lower the minimum length.")
+
+
 def test_tally_from_counts_leaves_zeros_out():
     counts = np.zeros(N_REASONS, np.int64)
     counts[StopReason.MAX_LENGTH] = 4

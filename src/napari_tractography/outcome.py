@@ -25,6 +25,8 @@ class Outcome:
         How many seeds were tried; 0 where nobody knows: of a file, and of chosen streamlines.
     stop_reasons : (n_streamlines, 2) uint8
         Codes of the first and the last point.
+    short_since : StopReason or None
+        Of a run whose streamlines were all too short: what ended most of them.
     """
 
     __slots__ = ()
@@ -32,6 +34,7 @@ class Outcome:
     tally: dict[StopReason, int]
     n_seeds: int
     stop_reasons: NDArray[np.uint8]
+    short_since: StopReason | None
 
     @property
     def n_streamlines(self) -> int:
@@ -107,8 +110,12 @@ class Outcome:
         if not reasons:
             return "No streamlines: there were no seeds; place one."
         reason, count = reasons[0]
-        remedy = f"; {reason.remedy}" if reason.remedy else ""
-        return f"No streamlines{self._from_seeds}: {count} x {reason.seed_text}{remedy}."
+        text, remedy, since = reason.seed_text, reason.remedy, self.short_since
+        if reason is StopReason.TOO_SHORT and since is not None:
+            text = f"{text}, most for this reason: {since.text}"
+            remedy = f"{since.remedy}, or {remedy}" if since.remedy else remedy
+        remedy = f"; {remedy}" if remedy else ""
+        return f"No streamlines{self._from_seeds}: {count} x {text}{remedy}."
 
 
 def _commonest_first(counts: Mapping[StopReason, int]) -> list[tuple[StopReason, int]]:

@@ -39,6 +39,7 @@ class SavedTractogram(Outcome):
         self.path = path
         self.tally: dict[StopReason, int] = {}
         self.n_seeds = 0
+        self.short_since: StopReason | None = None
         self._seeds_are_known = True
         self._n_streamlines = self._n_points = 0
         self._lengths_mm: list[NDArray[np.float32]] = []
@@ -52,6 +53,7 @@ class SavedTractogram(Outcome):
         self.n_seeds = self.n_seeds + chunk.n_seeds if self._seeds_are_known else 0
         for reason, count in chunk.tally.items():
             self.tally[reason] = self.tally.get(reason, 0) + count
+        self.short_since = chunk.short_since or self.short_since
         if not len(chunk):
             return
         self._n_streamlines += len(chunk)

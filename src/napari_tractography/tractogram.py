@@ -51,7 +51,8 @@ class Tractogram(Outcome):
         How many seeds were tried; 0, the default, where nobody knows, as of a file.
     weights : (n_streamlines,) array_like, optional
         What each streamline stands for, such as the cross-sections of SIFT2; float32, from 0.
-
+    short_since : StopReason, optional
+        Of a run whose streamlines were all too short: what ended most of them.
     points_are_finite : bool
         Whether that is known, and need not be looked at: that takes a twentieth of tracking.
 
@@ -73,6 +74,7 @@ class Tractogram(Outcome):
         "_weights",
         "n_seeds",
         "offsets",
+        "short_since",
         "tally",
     )
     seed_index = OfChosen[NDArray[np.int64]]()
@@ -90,6 +92,7 @@ class Tractogram(Outcome):
         tally: Mapping[StopReason, int] | None = None,
         n_seeds: int = 0,
         weights: ArrayLike | None = None,
+        short_since: StopReason | None = None,
         points_are_finite: bool = False,
     ) -> None:
         self._points: NDArray[np.float32] | None = None
@@ -148,7 +151,7 @@ class Tractogram(Outcome):
                 )
         self._index: SpatialIndex | None = None
         self.tally: dict[StopReason, int] = dict(tally or {})
-        self.n_seeds = int(n_seeds)
+        self.n_seeds, self.short_since = int(n_seeds), short_since
 
     @classmethod
     def empty(cls) -> Tractogram:

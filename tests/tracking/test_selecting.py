@@ -17,6 +17,7 @@ from napari_tractography.parameters import TrackingParameters
 from napari_tractography.regions import Region
 from napari_tractography.seeds import Seeds
 from napari_tractography.stop import StopReason
+from napari_tractography.streaming import save_chunks
 from napari_tractography.tracking import selecting
 from napari_tractography.tracking.cpu import run as cpu
 from napari_tractography.tracking.engine import iter_track, track, track_all, track_between
@@ -295,3 +296,27 @@ def test_a_region_in_the_other_is_refused(one):
     for ends in ((one, same), (same, one)):
         with pytest.raises(InvalidRegionError, match=r"lies in region .*; give two regions"):
             between(*ends)
+
+
+@pytest.mark.parametrize("given", [{}, {"select": 3, "max_seeds": 500}])
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"min_amplitude": 0.1, "max_angle_deg": 5.0, "min_probability": 0.5}, "LOW_PROBABILITY"),
+        ({"min_length_mm": 100.0, "max_length_mm": 200.0}, "LEFT_IMAGE"),
+    ],
+)
+def test_what_ends_streamlines_is_told_where_all_are_too_short(given, changes, reason, tmp_path):
+    way = LONG.replace(**changes)
+    chunks = list(iter_track(FOD, seeds(500), way, backend="cpu", **given))
+    found = Tractogram.concatenate(chunks)
+    assert (len(found), found.n_seeds, chunks[-1].n_seeds) == (0, 500, 0)
+    assert found.short_since is StopReason[reason]
+    assert f"most for this reason: {StopReason[reason].text}; " in found.why_empty()
+    with pytest.raises(InvalidSeedsError, match="most for this reason"):
+        save_chunks(iter(chunks), tmp_path / "none.tck")
+
+
+def test_of_runs_with_streamlines_nothing_is_told_of_short_ones():
+    chunks = list(iter_track(FOD, seeds(500), LONG, backend="cpu"))
+    assert all(chunk.n_seeds and chunk.short_since is None for chunk in chunks)

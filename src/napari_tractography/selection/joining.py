@@ -78,6 +78,7 @@ def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
     lengths: list[NDArray[np.float32]] = []
     weights: list[NDArray[np.float32] | None] = []
     tally: dict[StopReason, int] = {}
+    short_since: StopReason | None = None
     known = False
     seeds_are_known = True
     n_points = n_tried = 0
@@ -103,6 +104,7 @@ def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
         seeds_are_known &= bool(part.n_seeds or not len(part))
         for reason, count in part.tally.items():
             tally[reason] = tally.get(reason, 0) + count
+        short_since = part.short_since or short_since
     if not seed_index:
         return None
     weighted = [each for each in weights if each is not None]
@@ -113,6 +115,7 @@ def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
         "stop_reasons": np.concatenate(stop_reasons),
         "lengths_mm": np.concatenate(lengths) if known else None,
         "tally": tally,
+        "short_since": short_since,
         "n_seeds": n_tried if seeds_are_known else 0,
         "weights": np.concatenate(weighted) if weighted and len(weighted) == len(weights) else None,
     }

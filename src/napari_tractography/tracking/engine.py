@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
@@ -57,7 +58,7 @@ from .plan import (
     vector_field,
 )
 from .report import Report
-from .selecting import iter_selected
+from .selecting import iter_selected, telling_why_short
 from .tables.blocks import BlockTable, block_table
 from .tables.builders import build_table
 from .tables.cache import fod_table
@@ -256,7 +257,8 @@ def iter_chunks(
     runs = [given] if given.between is None else given.halves()
     parts = [_iter_one(run, execution, report) for run in runs]  # wrong input is told here
     log_warnings(runs[0], given.between or ())
-    return _counted(_one_after_the_other(parts), report)
+    once_more = partial(_iter_chunks, execution=execution, report=Report(), first_stream=0)
+    return _counted(telling_why_short(runs[0], _one_after_the_other(parts), once_more), report)
 
 
 def log_warnings(given: TrackingInput, ends: Sequence[Region] = ()) -> None:

@@ -1,4 +1,6 @@
-"""As many seeds as give a number of streamlines; called by :mod:`.engine`.
+"""As many seeds as give a number of streamlines, and what is told of too short ones.
+
+Called by :mod:`.engine`.
 
 Seeds are tracked round after round in the order of their numbers, and the run ends with the
 streamline that was wanted last, so that neither rounds nor chunks decide which streamlines come.
@@ -9,12 +11,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Generator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import TractographyError
 from ..seeds import MAX_SEEDS, Seeds
 from ..stop import N_REASONS, StopReason
 from ..tractogram import Tractogram, tally_from_counts
@@ -24,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 SEEDS_EACH = 1000  # of a wanted streamline, after which a run gives up, as tckgen's
 FIRST_SEEDS, MOST_SEEDS = 1000, 1_000_000  # of a round
+FEW_SEEDS = 200  # that tell what ends streamlines, where all were too short
 MARGIN = 1.05  # seeds of a round, over what it is likely to need
 
 # Tracks seeds, of which the first has that number; yields chunks in their order.
@@ -126,6 +132,45 @@ def _without(chunk: Tractogram, refused: NDArray[np.bool_]) -> Tractogram:
     made = chunk[~refused]
     made.tally, made.n_seeds = tally_from_counts(counts), chunk.n_seeds
     return made
+
+
+def telling_why_short(
+    given: TrackingInput,
+    chunks: Generator[Tractogram, None, None],
+    track: Callable[[TrackingInput], Iterator[Tractogram]],
+) -> Generator[Tractogram, None, None]:
+    """Pass the chunks of a run on; say why where none is long enough, and most are too short.
+
+    The tally has no more of those than how many there are. So a few are tracked again, whatever
+    their length; a last chunk, without seeds, tells what ended most of them.
+    """
+    n_accepted, tally = 0, Counter[StopReason]()
+    with contextlib.closing(chunks):
+        for chunk in chunks:
+            n_accepted += len(chunk)
+            tally.update(chunk.tally)
+            yield chunk
+    if n_accepted or not tally or max(tally, key=tally.__getitem__) is not StopReason.TOO_SHORT:
+        return
+    seeds = given.seeds
+    if given.select is not None and seeds.can_go_on:
+        seeds = seeds.more(min(FEW_SEEDS, most_seeds(given)), 0)
+    stops = [replace(r, role="stop") for r in given.regions if r.role in ("stop", "end")]
+    anew = replace(
+        given,
+        seeds=seeds[:: -(-len(seeds) // FEW_SEEDS)],
+        parameters=given.parameters.replace(min_length_mm=0.0),
+        regions=stops,
+        select=None,
+        goal=None,
+    )
+    with contextlib.suppress(TractographyError):  # nothing hangs on it
+        found = Tractogram.concatenate(track(anew))
+        short = found[found.lengths_mm < given.parameters.min_length_mm]
+        if ends := short.ends():
+            last = Tractogram.empty()
+            last.short_since = ends[0][0]
+            yield last
 
 
 def _next_round(n_missing: int, n_accepted: int, n_done: int) -> int:
