@@ -10,6 +10,8 @@ from waves import rings, straight
 from napari_tractography import Fod
 from napari_tractography.errors import FileError, InvalidImageError, InvalidParameterError
 from napari_tractography.fields.images import image_source
+from napari_tractography.grid import Grid
+from napari_tractography.recipes.volumes import VolumeSource
 
 SHAPE = 24, 22, 20
 ALL = (0, 0, 0), SHAPE
@@ -100,6 +102,17 @@ def test_there_is_none_in_flat_parts_near_nan_outside_the_mask_and_below_the_flo
     lengths = np.linalg.norm(floor, axis=-1)
     assert 0 < (lengths > 0).sum() < (found != 0).any(axis=-1).sum()
     assert lengths[lengths > 0].min() >= 0.5 - 1e-6
+
+
+def test_the_mask_is_where_it_is_neither_zero_nor_nan():
+    image, mask = rings(SHAPE), np.zeros(SHAPE, np.float32)
+    mask[4:8], mask[8:12], mask[12:16] = -2, np.nan, 0.5
+    found = image_source(image, np.eye(4), mask=mask).vectors(*ALL).any(axis=-1)
+    inside = np.isin(np.arange(SHAPE[0]), [*range(4, 8), *range(12, 16)])
+    assert found[inside].all()
+    assert not found[~inside].any()
+    kept, _ = VolumeSource.of_array(mask, Grid(SHAPE, np.eye(4))).load()  # as in a recipe
+    assert np.array_equal(kept, found)
 
 
 def test_micrometres_are_the_same_as_millimetres():

@@ -64,7 +64,7 @@ class ImageSource:
         True where fibres are brighter than what is around them, False where darker, None where
         that does not matter.
     mask : array_like or None
-        (x, y, z), non-zero inside tissue.
+        (x, y, z), neither zero nor NaN inside tissue.
     min_linearity : float
         Voxels with less have no orientation.
     name : str
@@ -131,7 +131,8 @@ class ImageSource:
                 f"The GPU failed on {self.name} ({error}); give an array on the host."
             ) from error
         if self.mask is not None:
-            found[~(host_array(self._read(self.mask, first, last)) > 0).ravel()] = 0
+            tissue = np.nan_to_num(host_array(self._read(self.mask, first, last)))
+            found[(tissue == 0).ravel()] = 0
         shape = [b - a for a, b in zip(first, last, strict=True)]
         return found.reshape(*shape, 3)
 
