@@ -7,6 +7,7 @@ import sys
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
+import dask.array
 import nibabel as nib
 import numpy as np
 import pytest
@@ -157,6 +158,28 @@ def test_an_image_is_found_among_channels_and_in_either_order(
     assert found_in(cube.T, cube, "cube") == ((), "zyx")
     assert found_in(cube[::-1].T, cube, "cube") is None
     assert found_in(image, image.astype(np.float32), "as float") == ((), "xyz")
+
+
+def test_an_image_in_memory_is_compared_voxel_by_voxel(image: np.ndarray) -> None:
+    edited = image.copy()
+    edited[-1, 0, 5] ^= 1  # in no box of 16 around the middle
+    assert found_in(image.T, edited, "stored") is None
+    assert found_in(np.stack([image.T, edited.T]), edited, "stack") == ((1,), "zyx")
+    assert found_in(np.stack([image.T, image.T]), image, "twice") == ((0,), "zyx")
+
+
+def test_a_large_image_that_is_read_in_part_is_compared_in_boxes_all_over_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(image_files, "MOST_READ_VOXELS", 1000)
+    monkeypatch.setattr(image_files, "PLACE_VOXELS", 2)
+    image = np.zeros((40, 30, 20), np.uint8)
+    image[28:30, 3:6, 9:13] = 1  # on no diagonal
+    stack = np.stack([image.T * 0, image.T, image.T])
+    lazy = dask.array.from_array(image, chunks=10)
+    assert found_in(stack[:2], lazy, "stack") == ((1,), "zyx")
+    with pytest.raises(FileError, match=r"stack holds images of \[1\] and \[2\] that are the same"):
+        found_in(stack, lazy, "stack")
 
 
 def test_without_the_package_a_zarr_is_told_with_what_to_install(

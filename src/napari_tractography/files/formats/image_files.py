@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
+import mmap
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...arrays import host_array, on_gpu
 from ...errors import FileError, MissingPackageError
 from ..fods import load_volume
 from ..hashing import sha256_of
@@ -29,10 +32,18 @@ LAST_AXES = ("zyx", "xyz")  # orders of the three axes of space
 # Boxes of so many voxels along each axis, around these fractions of each, are looked at.
 PLACES, PLACE_VOXELS = (1 / 6, 1 / 2, 5 / 6), 16
 GRID = tuple(itertools.product(PLACES, repeat=3))
-DIAGONAL = tuple((place,) * 3 for place in PLACES)  # where an image is compared with its file
+# Where an image is compared with its file if that takes long as a whole, the middle first.
+SPREAD = sorted(
+    itertools.product((0.1, 0.3, 0.5, 0.7, 0.9), repeat=3),
+    key=lambda place: sum(abs(x - 0.5) for x in place),
+)
+SLAB_VOXELS = 1 << 22  # that are compared in one go
+MOST_READ_VOXELS = 1 << 24  # of an image that is read in part and yet compared as a whole
 MOST_BYTES = 4 << 30  # of a file whose SHA-256 is taken of all of it
 MOST_CHUNKS = 1_000_000  # along an axis: more are in no image
 MOST_PARTS = 64  # time points and channels among which an image is sought
+
+Box = tuple[slice, slice, slice]
 
 
 def is_remote(path: str | PathLike[str]) -> bool:
@@ -170,13 +181,16 @@ def image_sha256(path: str | PathLike[str], image: Any) -> str:
         return sha256_of(path)
     dtype = np.dtype(image.dtype).newbyteorder("<")
     sha = hashlib.sha256(f"{tuple(image.shape)} {dtype.str}".encode())
-    for box in _at_places(image, str(path)):
-        sha.update(np.ascontiguousarray(box, dtype=dtype).tobytes())
+    for box in _boxes(image.shape, GRID):
+        sha.update(np.ascontiguousarray(_read(image, box, str(path)), dtype=dtype).tobytes())
     return sha.hexdigest()
 
 
 def found_in(stored: Any, image: Any, name: str) -> tuple[tuple[int, ...], str] | None:
-    """Return which part of a file an image is, by its shape and the voxels at three places.
+    """Return which part of a file an image is, by its shape and its voxels.
+
+    All voxels are compared of an image in memory up to 4 GiB, and of any up to 2^24 voxels; of
+    what is read in part and larger, 125 boxes of 16 x 16 x 16 voxels all over it.
 
     Parameters
     ----------
@@ -191,46 +205,83 @@ def found_in(stored: Any, image: Any, name: str) -> tuple[tuple[int, ...], str] 
     index : tuple of int
     axes : str
         As :func:`open_image` takes them; None in place of both where the file has no such image.
+        Of parts that are the same voxel by voxel the first.
 
     Raises
     ------
     FileError
-        When either cannot be read.
+        When either cannot be read, or several parts are the same in all boxes.
     """
     leading = tuple(stored.shape[:-3])
     if len(stored.shape) < 3 or np.prod(leading, dtype=float) > MOST_PARTS:
         return None
-    shape, wanted = tuple(int(n) for n in image.shape), None
+    shape = tuple(int(n) for n in image.shape)
+    is_whole = _is_compared_whole(image)
+    found: list[tuple[tuple[int, ...], str]] = []
     for axes in LAST_AXES:
         if tuple(stored.shape[-3:]) != (shape[::-1] if axes == "zyx" else shape):
             continue
+        boxes = list(_slabs(shape, 2 if axes == "zyx" else 0)) if is_whole else list(_boxes(shape))
         for index in np.ndindex(leading):
-            wanted = list(_at_places(image, name, DIAGONAL)) if wanted is None else wanted
-            boxes = _at_places(in_space(stored, index, axes), name, DIAGONAL)
-            if all(map(_same, boxes, wanted)):
-                return tuple(int(i) for i in index), axes
-    return None
+            part = in_space(stored, index, axes)
+            if all(_same(_read(part, box, name), _read(image, box, name)) for box in boxes):
+                found.append((tuple(int(i) for i in index), axes))
+                if is_whole:
+                    return found[0]
+    if len(found) > 1:
+        (one, _), (other, _) = found[:2]
+        what = "in either order of axes" if one == other else f"of {list(one)} and {list(other)}"
+        raise FileError(
+            f"{name} holds images {what} that are the same where they were compared, and too large "
+            "to compare whole; save the one that is meant as a file of its own."
+        )
+    return found[0] if found else None
+
+
+def _is_compared_whole(image: Any) -> bool:
+    """Tell whether all of an image is compared with its file: not where that takes long."""
+    n_voxels = math.prod(int(n) for n in image.shape)
+    owner = image
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, mmap.mmap) or not (isinstance(image, np.ndarray) or on_gpu(image)):
+        return n_voxels <= MOST_READ_VOXELS
+    return n_voxels * int(np.dtype(image.dtype).itemsize) <= MOST_BYTES
+
+
+def _slabs(shape: Sequence[int], axis: int) -> Iterator[Box]:
+    """Yield boxes that fill a volume, of whole planes across an axis."""
+    thickness = max(1, SLAB_VOXELS * shape[axis] // max(math.prod(shape), 1))
+    for low in range(0, shape[axis], thickness):
+        box = [slice(0, n) for n in shape]
+        box[axis] = slice(low, min(low + thickness, shape[axis]))
+        yield box[0], box[1], box[2]
+
+
+def _boxes(shape: Sequence[int], places: Sequence[Sequence[float]] = SPREAD) -> Iterator[Box]:
+    for fractions in places:
+        x, y, z = (
+            max(0, int(f * n) - PLACE_VOXELS // 2) for f, n in zip(fractions, shape, strict=True)
+        )
+        yield slice(x, x + PLACE_VOXELS), slice(y, y + PLACE_VOXELS), slice(z, z + PLACE_VOXELS)
 
 
 def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
     """Tell whether voxels are the same to a structure tensor."""
-    return np.array_equal(one.astype(np.float32), other.astype(np.float32), equal_nan=True)
+    if one.dtype == other.dtype and one.dtype.kind in "iub":
+        return np.array_equal(one, other)
+    one, other = (voxels.astype(np.float32, copy=False) for voxels in (one, other))
+    return np.array_equal(one, other, equal_nan=True)
 
 
-def _at_places(
-    image: Any, name: str, places: Sequence[Sequence[float]] = GRID
-) -> Iterator[NDArray[Any]]:
-    for fractions in places:
-        low = [
-            max(0, int(f * n) - PLACE_VOXELS // 2)
-            for f, n in zip(fractions, image.shape, strict=True)
-        ]
-        try:
-            yield np.asarray(image[tuple(slice(a, a + PLACE_VOXELS) for a in low)])
-        except Exception as error:  # whatever an array of another library raises
-            raise FileError(
-                f"{name} cannot be read at voxel {low} ({error}); check the file or the connection."
-            ) from error
+def _read(image: Any, box: Box, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(host_array(image[box]))
+    except Exception as error:  # whatever an array of another library raises
+        low = [part.start for part in box]
+        raise FileError(
+            f"{name} cannot be read at voxel {low} ({error}); check the file or the connection."
+        ) from error
 
 
 def _tiff(file: Path) -> Any:
