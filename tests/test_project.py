@@ -261,6 +261,29 @@ def test_a_file_that_changed_is_named(folder: Path, caplog: pytest.LogCaptureFix
     assert "some.tck is not the file" in caplog.text
 
 
+def test_an_fod_that_changed_is_named_until_streamlines_are_made_anew(folder: Path) -> None:
+    made, file = nt.Project(), folder / "a.tracts.json"
+    made.add("a", recipe(folder)).tractogram()
+    made.save(file)
+    fod = folder / "data" / "fod.nii.gz"
+    image = nib.load(fod)
+    nib.save(
+        nib.Nifti1Image(np.asarray(image.dataobj) * [1, 1, 1, 1, 1, 0.5, *[1] * 9], image.affine),
+        fod,
+    )
+    for _ in range(2):  # also after it was saved
+        made = nt.Project.load(file)
+        assert made.changed_files() == [str(fod)]
+        whole = made.bundles["a"].tractogram()
+        assert made.bundles["a"].is_proven is False
+        assert made.changed_files() == [str(fod)]
+        made.save(file)
+    made.bundles["a"].edit(Edit.keep(range(3)))
+    assert made.changed_files() == [str(fod)]
+    assert len(whole) > len(made.bundles["a"].tractogram()) == 3
+    assert made.changed_files() == []  # the digest is that of what is there now
+
+
 def test_a_failed_save_leaves_the_old_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = project(folder)
     made.save(folder / "a.tracts.json")

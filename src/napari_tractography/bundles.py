@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import typing
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -28,6 +29,9 @@ from .tractogram import Tractogram
 logger = logging.getLogger(__name__)
 
 Source = Recipe | TractogramFile
+T = TypeVar("T")
+# What Recipe.read has looked at, and learnt the SHA-256 of.
+READ_FIELDS = ("fod", "mask", "tissues", "seeds", "regions", "between")
 
 
 class Bundle:
@@ -69,6 +73,7 @@ class Bundle:
         self._tractogram: Tractogram | None = None
         self._backend = ""
         self._is_proven: bool | None = None
+        self._changed: Source | None = None  # the source as it was read, where files had changed
 
     @property
     def source(self) -> Source:
@@ -77,7 +82,7 @@ class Bundle:
 
     @source.setter
     def source(self, source: Source) -> None:
-        self._source = source
+        self._source, self._changed = source, None
         self.forget()
 
     @property
@@ -151,7 +156,8 @@ class Bundle:
             source = self._source
             if isinstance(source, Recipe):
                 report = Report()
-                inputs, self._source = source.read(fods=self.fods)
+                inputs, found = source.read(fods=self.fods)
+                self.learn(found)
                 made = track_all(inputs, Execution(**execution), report=report)
                 self._whole = source.weighted(made)
                 self._backend = report.backend
@@ -177,8 +183,15 @@ class Bundle:
         return self._tractogram
 
     def learn(self, source: Source) -> None:
-        """Take over the same source with more known of it, such as SHA-256; keep streamlines."""
-        self._source = source
+        """Take over the same source with more known of it, such as SHA-256; keep streamlines.
+
+        SHA-256 that are recorded stay until streamlines are made of the files as they are now and
+        the digest is theirs: a file that changed is told as long as the digest is that of before.
+        """
+        recorded = _as_recorded(source, self._source)
+        if recorded != source:
+            self._changed = source
+        self._source = recorded
 
     def forget(self) -> None:
         """Drop the streamlines from memory; they are made again when asked for."""
@@ -190,6 +203,7 @@ class Bundle:
         other.fods = self.fods
         other._whole, other._tractogram = self._whole, self._tractogram
         other._backend, other._is_proven = self._backend, self._is_proven
+        other._changed = self._changed
         return other
 
     def split_off(self, numbers: ArrayLike, name: str) -> Bundle:
@@ -276,10 +290,30 @@ class Bundle:
             self._source = source.with_result(tractogram, self._backend)
         else:
             self._source = dataclasses.replace(source, digest=digest)
+        if isinstance(self._changed, Recipe) and self._is_proven is not False:
+            read = {name: getattr(self._changed, name) for name in READ_FIELDS}
+            self._source, self._changed = dataclasses.replace(self._source, **read), None
 
     def __repr__(self) -> str:
         n = "" if self._tractogram is None else f", {len(self._tractogram)} streamlines"
         return f"Bundle({self.name!r}{n})"
+
+
+def _as_recorded(now: T, then: T) -> T:
+    """Return a source with the SHA-256 that were known of it before; `now` has the same parts."""
+    if isinstance(now, tuple) and now and dataclasses.is_dataclass(now[0]):
+        pairs = zip(now, typing.cast(tuple[Any, ...], then), strict=True)
+        return typing.cast(T, tuple(_as_recorded(*pair) for pair in pairs))
+    if not dataclasses.is_dataclass(now) or isinstance(now, type):
+        return now
+    kept = {
+        f.name: _as_recorded(getattr(now, f.name), getattr(then, f.name))
+        for f in dataclasses.fields(now)
+        if f.init and f.compare
+    }
+    if kept.get("sha256") is not None:
+        kept["sha256"] = getattr(then, "sha256", "") or kept["sha256"]
+    return dataclasses.replace(now, **kept)
 
 
 def checked_name(name: str) -> str:
