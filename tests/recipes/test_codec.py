@@ -214,3 +214,11 @@ def test_is_recipe(tmp_path: Path) -> None:
     assert is_recipe(tmp_path / "bundle.json")
     assert not is_recipe(tmp_path / "sidecar.json")
     assert not is_recipe(tmp_path / "absent.json")
+
+
+def test_numbers_of_numpy_are_written_as_those_of_python(tmp_path: Path) -> None:
+    sphere = SeedSource("sphere", np.int64(20), np.uint8(7), tuple(np.ones(3)), np.float32(2.5))
+    parameters = nt.TrackingParameters(step_mm=np.float32(0.5))
+    made = _recipe(seeds=(sphere,), select=np.int64(30), parameters=parameters)
+    made.save(tmp_path / "r.json")
+    assert Recipe.load(tmp_path / "r.json") == made

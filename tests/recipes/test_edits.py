@@ -64,6 +64,9 @@ def test_edits_by_number_of_other_streamlines_are_refused(rows: nt.Tractogram) -
     [
         pytest.param(lambda: Edit("bend"), id="kind"),
         pytest.param(lambda: Edit.lengths(5.0, 4.0), id="range"),
+        pytest.param(lambda: Edit.outliers(np.inf), id="endless"),
+        pytest.param(lambda: Edit.lengths(np.inf), id="from infinity"),
+        pytest.param(lambda: Edit.weights(np.nan), id="NaN"),
         pytest.param(lambda: Edit.cut((0, 0, 0), (0, 0, 0)), id="no plane"),
         pytest.param(lambda: Edit.cut((0, 0), (1, 0, 0)), id="no point"),
         pytest.param(lambda: Edit("outliers"), id="no distance"),

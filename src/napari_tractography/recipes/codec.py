@@ -15,6 +15,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ..errors import FileError
 from ..files.paths import existing_file, written_whole
 
@@ -128,7 +130,7 @@ def format_of(path: str | PathLike[str]) -> str:
 
 
 def encoded(value: Any) -> Any:
-    """Turn dataclasses into dicts without their empty fields.
+    """Turn dataclasses into dicts without their empty fields, numbers of NumPy into Python's.
 
     Left out are also fields that are not compared, such as where a recipe was loaded from, and
     those that follow from others, which the attribute `derived_fields` names.
@@ -138,9 +140,9 @@ def encoded(value: Any) -> Any:
         fields = [f for f in _stored_fields(value) if f.name not in derived]
         stored = {f.name: encoded(getattr(value, f.name)) for f in fields}
         return {name: v for name, v in stored.items() if v is not None and v not in ("", [])}
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [encoded(v) for v in value]
-    return value
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def read_json(file: Path) -> Any:

@@ -50,7 +50,7 @@ class Edit:
     Raises
     ------
     InvalidParameterError
-        When the kind is unknown or a number makes no sense.
+        When the kind is unknown or a number makes no sense, such as a limit that is not finite.
     """
 
     kind: str
@@ -69,6 +69,12 @@ class Edit:
                 f"An edit of the kind {self.kind!r} is unknown; choose one of {', '.join(KINDS)}."
             )
         check_rule(self.include_rule)
+        for limit in (self.least, self.most):
+            if limit is not None and not math.isfinite(limit):
+                raise InvalidParameterError(
+                    f"{self.kind} with the limit {limit:g} leaves nothing to choose; give a finite "
+                    "number, or leave the limit out."
+                )
         if self.most is not None and not self.least <= self.most:
             raise InvalidParameterError(
                 f"{self.kind} from {self.least:g} to {self.most:g} is no range; give the smaller "
