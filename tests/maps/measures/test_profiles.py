@@ -13,7 +13,7 @@ from dipy.tracking.streamline import orient_by_streamline
 from napari_tractography.errors import InvalidParameterError, InvalidTractogramError
 from napari_tractography.grid import Grid
 from napari_tractography.maps.measures import chunks
-from napari_tractography.maps.measures.profiles import profile, standard_of
+from napari_tractography.maps.measures.profiles import profile, resampled, standard_of
 from napari_tractography.maps.measures.scalars import ScalarMap
 from napari_tractography.tractogram import Tractogram
 
@@ -131,6 +131,18 @@ def test_places_outside_the_map_have_fewer_streamlines_or_none() -> None:
     assert found.counts[0] == 0
     assert found.mean[-1] == 1
     assert found.sd[-1] == 0
+
+
+def test_a_streamline_without_length_counts_where_it_lies() -> None:
+    values = np.full((10, 10, 10), 0.5, np.float32)
+    values[0, 0, 0] = 9  # DIPY resamples to zeros
+    place = [[5.0, 6.0, 7.0]] * 3
+    lines = Tractogram.from_streamlines([place, [[5, 6, 7], [6, 7, 8]]])
+    for some, n_lines in ((lines[:1], 1), (lines, 2)):
+        found = profile(some, (values, np.eye(4)), 4)
+        assert found.mean.tolist() == [0.5] * 4
+        assert found.counts.tolist() == [n_lines] * 4
+    np.testing.assert_array_equal(resampled(lines, 4)[0], place + place[:1])
 
 
 def test_single_points_are_left_out_and_none_are_told(fa: ScalarMap) -> None:

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...errors import InvalidParameterError, InvalidTractogramError
 from ...files.formats.sequences import sequence
 from ...files.formats.streamlines import StreamlineArrays
+from ...selection.segments import lengths_mm
 from ...tractogram import Tractogram
 from .chunks import Source, blocks_of, check_read_again
 from .scalars import ScalarMap
@@ -144,7 +145,8 @@ def resampled(tractogram: Tractogram, n: int) -> NDArray[np.float32]:
     Returns
     -------
     (n_streamlines, n, 3) float32
-        Without streamlines of fewer than two points.
+        Without streamlines of fewer than two points. Where all points of one are the same, its
+        place, for which DIPY gives zeros.
     """
     lines = tractogram[np.diff(tractogram.offsets) >= LEAST_POINTS]
     if not len(lines):
@@ -152,7 +154,10 @@ def resampled(tractogram: Tractogram, n: int) -> NDArray[np.float32]:
     even = set_number_of_points(
         sequence(StreamlineArrays(lines.points, lines.offsets)), nb_points=n
     )
-    return np.asarray(even.get_data(), dtype=np.float32).reshape(len(lines), n, 3)
+    points = np.asarray(even.get_data(), dtype=np.float32).reshape(len(lines), n, 3)
+    is_place = lengths_mm(lines.points, lines.offsets) == 0
+    points[is_place] = lines.points[lines.offsets[:-1][is_place], None]
+    return points
 
 
 def standard_of(tractogram: Tractogram, n: int) -> NDArray[np.float32]:
