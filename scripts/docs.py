@@ -92,11 +92,11 @@ half-written.
   segments exactly; `connectome` counts the streamlines between labels, by their two ends. With
   `--weights` both sum what each streamline stands for.
 - **Coherence.** `coherence` reads the FOD file in each basis, frame, flip and swap of its direction
-  axes. *Symmetry* tells the bases apart: a fibre's lobe looks the same from all sides, unless the
-  harmonics are the wrong ones. *Coherence* tells how the axes lie: along a fibre, neighbouring
-  voxels agree on its direction. Readings within three standard errors of the best cannot be told
-  apart by the data, and are named: in a thin slab of fibres within its plane, for one, nobody can
-  see a flip across it.
+  axes, peaks and tensors in each of their axes. *Symmetry* tells the bases apart: a fibre's lobe
+  looks the same from all sides, unless the harmonics are the wrong ones. *Coherence* tells how the
+  axes lie: along a fibre, neighbouring voxels agree on its direction. Readings within three
+  standard errors of the best cannot be told apart by the data, and are named: in a thin slab of
+  fibres within its plane, for one, nobody can see a flip across it.
   Both are judged on voxels that were not fitted, so that noise favours no reading. Where peaks,
   tensors, diffusion-weighted images or noise are read as an FOD, the answer is that the voxels do
   not tell.

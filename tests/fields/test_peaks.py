@@ -105,8 +105,7 @@ def test_coherence_finds_the_flip(shared_data):
     assert coherence(Fod.from_peaks(peaks, image.affine, axes="fsl")).fits
     found = coherence(Fod.from_peaks(peaks, image.affine, axes="voxel", name="dyads"))
     assert not found.fits
-    assert found.best.axes == "-x+y+z"
-    assert "x flipped" in found.verdict
+    assert "dyads is read as peaks, voxel axes, but peaks, fsl axes fits better" in found.verdict
 
 
 def test_a_function_is_sampled_at_voxel_centres():

@@ -171,6 +171,40 @@ def test_reading_in_use_goes_by_the_name_it_was_given() -> None:
     assert found.in_use.same_as == ("tournier07, scanner axes",)
 
 
+@pytest.mark.parametrize("kind", ["peaks", "tensors in the order dipy"])
+def test_axes_of_peaks_and_tensors_are_named_as_they_were_given(kind: str) -> None:
+    turn = Rotation.from_euler("z", 90, degrees=True).as_matrix()
+    fod = make_phantom("letter", affine=np.block([[2 * turn, np.zeros((3, 1))], [0, 0, 0, 1]]))
+    along = np.linalg.eigh(_second_moments(fod))[1][..., 2]  # RAS+, of a voxel
+    in_voxels = np.zeros((*fod.grid.shape, 3), np.float32)
+    in_voxels[fod.support] = along @ fod.grid.axes
+
+    def read(axes: str) -> Fod:
+        if kind == "peaks":
+            return Fod.from_peaks(in_voxels, fod.grid, axes=axes)
+        x, y, z = np.moveaxis(in_voxels, -1, 0)
+        elements = np.stack([x * x, x * y, y * y, x * z, y * z, z * z], axis=-1)
+        elements[fod.support] += [0.2, 0, 0.2, 0, 0, 0.2]
+        return Fod.from_tensors(elements, fod.grid, order="dipy", axes=axes)
+
+    found = coherence(read("voxel"))
+    assert found.in_use.text == f"{kind}, voxel axes"
+    assert found.fits
+    wrong = coherence(read("scanner"))
+    assert wrong.in_use.text == f"{kind}, scanner axes"
+    assert not wrong.fits
+    assert wrong.best.text == f"{kind}, voxel axes"
+    assert {reading.basis for reading in wrong.readings} == {kind}
+
+
+def _second_moments(fod: Fod) -> NDArray[np.float64]:
+    """The (n, 3, 3) second moments of the amplitudes of each voxel, RAS+."""
+    units = direction_set(64).astype(np.float64)
+    return np.einsum(
+        "nk,ki,kj->nij", np.clip(fod.amplitudes(units)[fod.support], 0, None), units, units
+    )
+
+
 def _noisy(fod: Fod, level: float, random_seed: int) -> NDArray[np.float32]:
     """Coefficients with white noise, relative to their root mean square, in and at the bundles."""
     sigma = level * np.sqrt(np.square(fod.values[:, 1:]).mean())

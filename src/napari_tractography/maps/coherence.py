@@ -174,7 +174,8 @@ class Coherence:
 def coherence(fod: Fod) -> Coherence:
     """Score every reading of an FOD: basis, frame, flips and swaps of the direction axes.
 
-    The symmetry is that of :func:`~napari_tractography.maps.lobes.lobe_symmetry`.
+    Of peaks and tensors they are the axes that they may be in, with flips and swaps. The symmetry
+    is that of :func:`~napari_tractography.maps.lobes.lobe_symmetry`.
 
     The coherence is sum f(x, u) f(x + h u, u) / sum f(x, u)^2 over all voxels x and their
     neighbours, where u points from one to the other, so that nothing is interpolated, and
@@ -208,10 +209,10 @@ def coherence(fod: Fod) -> Coherence:
     keys, same = distinct_readings(fod)
     rows = np.arange(0, fod.n_voxels, -(-fod.n_voxels // MAX_VOXELS))
     symmetry = _Scores(*lobe_symmetry(fod, rows))
-    basis_of = np.array([BASES.index(key.basis) for key in keys])
+    basis_of = np.array([BASES.index(key.sh_basis) for key in keys])
     present = np.unique(basis_of)
     best_basis = int(present[np.argmax(symmetry.scores[present])])
-    transforms = [(key.basis, key.rotation(fod)) for key in keys]
+    transforms = [(key.sh_basis, key.rotation(fod)) for key in keys]
     of_best = np.array([rotation for basis, rotation in transforms if basis == BASES[best_basis]])
     others = other_rotations(of_best, N_OTHER_ROTATIONS, OTHER_ANGLE_DEG)
     transforms += [(BASES[best_basis], rotation) for rotation in others]
@@ -235,9 +236,9 @@ def coherence(fod: Fod) -> Coherence:
 
     def simplicity(reading: Reading) -> tuple[bool, int, bool, float]:
         return (
-            reading.basis != fod.basis,
+            reading.basis != in_use.basis,
             ReadingKey(reading.basis, reading.frame, reading.axes).n_changes,
-            reading.frame != DEFAULT_FRAMES[reading.basis],
+            reading.frame != DEFAULT_FRAMES.get(reading.basis, "scanner"),
             -reading.coherence,
         )
 

@@ -1,4 +1,4 @@
-"""The ways in which the coefficients of an FOD file can be read: basis, frame, axes.
+"""The ways in which an FOD file can be read: basis, frame, axes; of peaks and tensors axes alone.
 
 Called by :mod:`.coherence`.
 """
@@ -12,14 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..directions import direction_set
-from ..fields.readings import BASES, DEFAULT_FRAMES, FRAMES
+from ..fields import peaks, tensors
+from ..fields.readings import AXES, BASES, DEFAULT_FRAMES, FRAMES
 from ..fields.sh import sh_matrix
+from ..fields.vectors import rotation_to_ras
 from ..fod import Fod
 
 # Readings whose amplitudes differ by less, relative to the largest harmonic, are one reading:
 # axes 0.05 degrees apart.
 SAME_FOD = 3e-3
 IDENTITY = "+x+y+z"
+EXPANDED = "tournier07"  # the basis that peaks and tensors are expanded to
 
 
 class ReadingKey(NamedTuple):
@@ -28,7 +31,8 @@ class ReadingKey(NamedTuple):
     Attributes
     ----------
     basis, frame : str
-        As :class:`~napari_tractography.fod.Fod` takes them.
+        As :class:`~napari_tractography.fod.Fod` takes them. Of peaks and tensors what they are,
+        such as "tensors in the order fsl", and the axes that ``load_fod(axes=...)`` takes.
     axes : str
         One of :data:`PERMUTATIONS`: what the file's direction axes x, y, z are in truth, within
         the frame. "+x+y+z" as they should be, "-x+y+z" with x flipped, "+y+x+z" with x and y
@@ -55,10 +59,18 @@ class ReadingKey(NamedTuple):
         """How many characters of `axes` differ from those of an unchanged file."""
         return sum(a != b for a, b in zip(self.axes, IDENTITY, strict=True))
 
+    @property
+    def sh_basis(self) -> str:
+        """The basis of the coefficients: those that peaks and tensors were expanded to are ours."""
+        return self.basis if self.basis in BASES else EXPANDED
+
     def rotation(self, fod: Fod) -> NDArray[np.float64]:
-        """Return the (3, 3) matrix from RAS+ to the axes of the file's coefficients."""
-        frame = fod.grid.axes if self.frame == "voxel" else np.eye(3)
-        return np.asarray(PERMUTATIONS[self.axes] @ frame.T)
+        """Return the (3, 3) matrix from RAS+ to the axes of the coefficients."""
+        of_file = PERMUTATIONS[self.axes] @ rotation_to_ras(self.frame, fod.grid).T
+        if self.basis in BASES:
+            return np.asarray(of_file)
+        assert fod.vectors is not None  # which were turned as they were read
+        return np.asarray(rotation_to_ras(fod.vectors.axes, fod.grid) @ of_file)
 
 
 def _signed_permutations() -> dict[str, NDArray[np.float64]]:
@@ -97,13 +109,18 @@ def distinct_readings(fod: Fod) -> tuple[list[ReadingKey], list[tuple[str, ...]]
     keys: list[ReadingKey] = []
     same: list[list[str]] = []
     tables: list[NDArray[np.float64]] = []
+    what, in_use, frames = fod.basis, fod.frame, list(FRAMES)
     bases = sorted(BASES, key=lambda basis: basis != fod.basis)
+    if fod.kind in (peaks.NAME, tensors.NAME) and fod.vectors is not None:
+        order = fod.vectors.order
+        what = f"{fod.kind}s in the order {order}" if order else fod.kind
+        bases, in_use, frames = [what], fod.vectors.axes, list(AXES)
     axes_by_change = sorted(PERMUTATIONS, key=lambda axes: ReadingKey("", "", axes).n_changes)
     for axes, basis in itertools.product(axes_by_change, bases):
-        usual = fod.frame if basis == fod.basis else DEFAULT_FRAMES[basis]
-        for frame in sorted(FRAMES, key=usual.__ne__):
+        usual = in_use if basis == what else DEFAULT_FRAMES[basis]
+        for frame in sorted(frames, key=usual.__ne__):
             key = ReadingKey(basis, frame, axes)
-            table = sh_matrix(units @ key.rotation(fod).T, fod.lmax, basis)
+            table = sh_matrix(units @ key.rotation(fod).T, fod.lmax, key.sh_basis)
             for k, known in enumerate(tables):
                 if np.abs(known - table).max() < SAME_FOD * np.abs(table).max():
                     same[k].append(key.text)
