@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import Any
 
-from ..errors import InvalidParameterError
+from ..errors import InvalidParameterError, InvalidTractogramError
 from .flags import (
     TRACTOGRAM_HELP,
     WEIGHTS_HELP,
@@ -87,6 +87,11 @@ def run(options: argparse.Namespace) -> int:
         length_mm=(options.min_length, options.max_length),
         weight=None if least is None else (least, math.inf),
     )
+    if not len(chosen):
+        raise InvalidTractogramError(
+            f"None of the {len(tractogram)} streamlines of {options.tractogram} is left; give other "
+            "regions or wider limits. Nothing was written."
+        )
     chosen.save(options.out, reference=grid)
     written = [options.out]
     if options.out_weights:
