@@ -146,6 +146,22 @@ def test_mask_of_a_bundle(bundles: None, capsys: pytest.CaptureFixture[str]) -> 
     assert f"in {wanted.sum()} voxels" in capsys.readouterr().out
 
 
+def test_mask_of_a_bundle_by_a_sum_of_weights(
+    bundles: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, fod = nt.load_tractogram("b.tck"), nt.load_fod("fod.nii.gz")
+    weights = np.linspace(0, 0.25, len(whole))
+    np.savetxt("w.txt", weights)
+    words = ["density", "b.tck", "--template", "fa.nii.gz", "-o", "m.nii.gz", "--weights", "w.txt"]
+    assert main([*words, "--at-least", "0.4"]) == 0
+    wanted = nt.density(whole, fod, weights=weights.astype(np.float32)) >= 0.4
+    assert 0 < wanted.sum() < wanted.size
+    assert np.array_equal(np.asarray(nib.load("m.nii.gz").dataobj), wanted)
+    for impossible in ("0", "nan", "inf"):
+        assert main([*words, "--at-least", impossible]) == 2
+        assert "is no sum of weights" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -167,6 +183,11 @@ def test_mask_of_a_bundle(bundles: None, capsys: pytest.CaptureFixture[str]) -> 
             ["density", "b.tck", "--template", "fa.nii.gz", "-o", "v.nii", "--at-least", "0"],
             "--at-least 0",
             id="mask",
+        ),
+        pytest.param(
+            ["density", "b.tck", "--template", "fa.nii.gz", "-o", "v.nii", "--at-least", "2.5"],
+            "--at-least 2.5 is no number of streamlines; give 1 or more, whole, or --weights",
+            id="half a streamline",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Any
 
 from ...errors import InvalidParameterError
@@ -31,7 +32,7 @@ def add_density(commands: Any) -> None:
     )
     parser.add_argument(
         "--at-least",
-        type=int,
+        type=float,
         metavar="N",
         help="write a mask instead: voxels that N streamlines pass; with --weights, that sum",
     )
@@ -47,10 +48,9 @@ def run(options: argparse.Namespace) -> int:
     from ...maps.measures.chunks import chunks_of
 
     check_volume_target(options.out)
-    at_least = options.at_least
-    if at_least is not None and at_least < 1:
-        raise InvalidParameterError(f"--at-least {at_least} is out of range; give 1 or more.")
-    with_weights = options.weights is not None
+    at_least, with_weights = options.at_least, options.weights is not None
+    if at_least is not None:
+        _check_at_least(at_least, with_weights=with_weights)
     source = options.tractogram
     if with_weights:
         source = load_streamlines(options.tractogram, options.weights)
@@ -70,3 +70,21 @@ def run(options: argparse.Namespace) -> int:
         f"{counts.max():.6g} in one; written to {options.out}"
     )
     return 0
+
+
+def _check_at_least(at_least: float, *, with_weights: bool) -> None:
+    """Check from where on a voxel is in the mask: a number of streamlines, or a sum of weights.
+
+    Raises
+    ------
+    InvalidParameterError
+    """
+    if with_weights and not (math.isfinite(at_least) and at_least > 0):
+        raise InvalidParameterError(
+            f"--at-least {at_least:g} is no sum of weights; give a positive number."
+        )
+    if not with_weights and not (at_least >= 1 and at_least.is_integer()):
+        raise InvalidParameterError(
+            f"--at-least {at_least:g} is no number of streamlines; give 1 or more, whole, or "
+            "--weights too."
+        )
