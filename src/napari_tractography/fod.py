@@ -281,8 +281,8 @@ class Fod(Orientations):
         Raises
         ------
         InvalidImageError
-            When it is not 3-D, holds no numbers, is flat, or a scale or a number of voxels does
-            not suit it.
+            When it is not 3-D, holds no numbers, is flat, or a scale, the grid or a number of
+            voxels does not suit it.
         InvalidFodError
             With `odf_voxels`, when no voxel of it has an orientation.
         InvalidParameterError

@@ -146,6 +146,14 @@ def test_what_is_no_image_with_fibres_is_told_in_a_sentence(image, options, mess
     assert str(raised.value).endswith(".")
 
 
+def test_a_grid_of_another_shape_is_refused():
+    with pytest.raises(
+        InvalidImageError, match=r"shape \(24, 22, 20\) but its grid has \(9, 9, 9\)"
+    ):
+        image_source(rings(SHAPE), Grid((9, 9, 9), np.eye(4)))
+    assert image_source(rings(SHAPE), Grid(SHAPE, np.eye(4), unit="um")).grid.unit == "um"
+
+
 def test_other_numbers_that_are_impossible():
     image = rings(SHAPE)
     for options, message in (

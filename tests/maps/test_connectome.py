@@ -127,6 +127,11 @@ def test_nonsense_is_refused(
         connectome(Tractogram.empty(), labels, np.eye(4), radius_mm=radius_mm)
 
 
+def test_a_grid_of_another_shape_is_refused() -> None:
+    with pytest.raises(InvalidMaskError, match=r"have shape \(2, 2, 2\) but their grid has \(3,"):
+        connectome(Tractogram.empty(), np.ones((2, 2, 2)), Grid((3, 3, 3), np.eye(4)))
+
+
 @needs_mrtrix
 @pytest.mark.parametrize("radius_mm", [0.0, 3.0])
 @pytest.mark.parametrize("statistic", ["counts", "lengths"])

@@ -89,8 +89,8 @@ def run(options: argparse.Namespace) -> int:
     )
     if not len(chosen):
         raise InvalidTractogramError(
-            f"None of the {len(tractogram)} streamlines of {options.tractogram} is left; give other "
-            "regions or wider limits. Nothing was written."
+            f"None of the {len(tractogram)} streamlines of {options.tractogram} is left; give "
+            "other regions or wider limits. Nothing was written."
         )
     chosen.save(options.out, reference=grid)
     written = [options.out]

@@ -263,7 +263,8 @@ def image_source(
     Raises
     ------
     InvalidImageError
-        When it is not 3-D, holds no numbers, is flat, or a scale does not suit it.
+        When it is not 3-D, holds no numbers, is flat, or a scale, the grid or the mask does not
+        suit it.
     InvalidParameterError
         When the unit is unknown or the linearity no fraction.
     """
@@ -311,7 +312,12 @@ def _grid_in_mm(
     shape: Sequence[int], affine: Grid | ArrayLike | None, unit: str, name: str
 ) -> Grid:
     if isinstance(affine, Grid):
-        return Grid(shape, affine.affine, unit=affine.unit)
+        if affine.shape != tuple(shape):
+            raise InvalidImageError(
+                f"{name} has shape {tuple(shape)} but its grid has {affine.shape}; give the grid "
+                "of the image, or its affine."
+            )
+        return affine
     if affine is None:
         logger.warning("%s has no physical scale: a voxel counts as 1 %s.", name, unit)
         affine = np.eye(4)

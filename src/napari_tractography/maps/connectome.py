@@ -114,7 +114,8 @@ def connectome(
     Raises
     ------
     InvalidMaskError
-        When the labels are not 3-D whole numbers, negative, or all 0.
+        When the labels are not 3-D whole numbers, negative, or all 0, or the grid has another
+        shape.
     InvalidParameterError
         When the radius is negative or not finite.
     InvalidTractogramError
@@ -126,6 +127,11 @@ def connectome(
             f"radius_mm = {radius_mm:g} mm is out of range; give 0 or a positive number."
         )
     grid = affine if isinstance(affine, Grid) else Grid(whole.shape, affine)
+    if grid.shape != whole.shape:
+        raise InvalidMaskError(
+            f"The labels have shape {whole.shape} but their grid has {grid.shape}; give the grid "
+            "of the labels, or their affine."
+        )
     find = _NearestLabels(whole, grid, radius_mm) if radius_mm else _LabelsAt(whole, grid)
     chunks = [tractogram] if isinstance(tractogram, Tractogram) else tractogram
     n = len(names)
