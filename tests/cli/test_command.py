@@ -297,6 +297,30 @@ def test_too_little_memory_is_one_line(
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("platform", ["", "xcb"])
+def test_a_demo_without_a_screen_is_one_line_and_makes_no_folder(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    platform: str,
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("QT_QPA_PLATFORM", platform)
+    monkeypatch.setattr(
+        "napari_tractography.plugin.demo.run_demo", lambda *_: pytest.fail("a window")
+    )
+    assert main(["demo", "--output", str(tmp_path / "out")]) == 2
+    err = capsys.readouterr().err
+    assert "xvfb-run -a napari-tractography demo" in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
+    monkeypatch.setattr("napari_tractography.plugin.demo.run_demo", lambda *_: 0)
+    assert main(["demo"]) == 0
+
+
 # ------------------------------------------------------------------------------- as its own process
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
-from ..errors import MissingPackageError
+from ..errors import BackendError, MissingPackageError
 from .flags import expanded
+
+ON_SCREENS = ("xcb", "wayland")  # Qt's platforms that need one; offscreen, minimal, vnc do not
 
 
 def add_demo(commands: Any) -> None:
@@ -34,9 +38,16 @@ def run(options: argparse.Namespace) -> int:
 
     Raises
     ------
+    BackendError
+        Without a screen, where Qt would abort.
     MissingPackageError
         Without a Qt binding, which a plugin must not choose for its users.
     """
+    if not _has_screen():
+        raise BackendError(
+            "The demonstration needs a screen, and neither DISPLAY nor WAYLAND_DISPLAY names one; "
+            "run it on a desktop, or on a virtual screen: xvfb-run -a napari-tractography demo."
+        )
     try:
         from ..plugin.demo import run_demo  # the only command that needs a screen
     except ImportError as error:
@@ -46,3 +57,11 @@ def run(options: argparse.Namespace) -> int:
         ) from None
 
     return run_demo(options.fod, None if options.output is None else Path(options.output))
+
+
+def _has_screen() -> bool:
+    """Tell whether Qt can open windows; of other systems than Linux it is taken for granted."""
+    platform = os.environ.get("QT_QPA_PLATFORM", "")
+    if not sys.platform.startswith("linux") or (platform and not platform.startswith(ON_SCREENS)):
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
