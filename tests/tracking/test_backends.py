@@ -137,6 +137,20 @@ def test_the_environment_overrules(machine, fod, seeds, monkeypatch, caplog):
     assert machine.launches
 
 
+def test_errors_name_the_variable_that_decided(machine, fod, seeds, monkeypatch):
+    machine.n_gpus = 0
+    for named, told in {
+        "gpu": "^NAPARI_TRACTOGRAPHY_BACKEND = 'gpu' is unknown; choose one of auto, cpu",
+        "cuda": "no NVIDIA GPU here; set NAPARI_TRACTOGRAPHY_BACKEND=cpu",
+    }.items():
+        monkeypatch.setenv(backends.VARIABLE, named)
+        with pytest.raises(BackendError, match=told):
+            iter_track(fod, seeds, SHORT, backend="cpu")
+    monkeypatch.setenv(backends.VARIABLE, "cuda:all")
+    with pytest.raises(BackendError, match=r"^NAPARI_TRACTOGRAPHY_BACKEND = 'cuda:all'"):
+        track(fod, seeds, SHORT, device_arrays=True)
+
+
 @pytest.mark.parametrize("backend", ["", "gpu", "numba"])
 def test_unknown_backends_are_refused_at_once(fod, seeds, backend):
     with pytest.raises(BackendError, match="is unknown; choose one of auto, cpu, cuda"):

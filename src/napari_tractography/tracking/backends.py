@@ -7,13 +7,14 @@ in. "auto" chooses by what runs cost (:mod:`.costs`), as :mod:`.measuring` measu
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
-from ..arrays import gpu_of
+from ..arrays import REMEDY, gpu_of
 from ..errors import BackendError
 from ..tractogram import Tractogram
 from . import costs, devices, kernels, measuring
@@ -77,7 +78,8 @@ def choose(plan: Plan, execution: Execution) -> Choice:
     if not isinstance(execution.backend, str):
         return Choice(runner=execution.backend)
     wanted = _wanted(execution)
-    choice = _choose(wanted, plan, execution.n_workers)
+    with _variable_named(execution):
+        choice = _choose(wanted, plan, execution.n_workers)
     if wanted != execution.backend:
         choice = replace(choice, reason=f"{VARIABLE}={wanted}: {choice.reason}")
     logger.info("backend %s: %s", choice.name, choice.reason)
@@ -116,7 +118,8 @@ def iter_chunks(
             return
         except measuring.NothingTrackedError as failure:
             if not choice.automatic:
-                raise failure.error from failure.error.__cause__
+                with _variable_named(execution):
+                    raise failure.error from failure.error.__cause__
             logger.warning("%s Tracking on the CPU instead.", failure.error)
             report.seconds, report.held_bytes = before.seconds, before.held_bytes
             report.uploaded_bytes = before.uploaded_bytes
@@ -157,17 +160,18 @@ def track_on_device(plan: Plan, execution: Execution) -> cuda.DeviceTractogram:
             "cuda:1, ..."
         )
     wanted = _wanted(execution)
-    if isinstance(plan.table, BlockTable):
-        raise BackendError(f"device_arrays needs a GPU, and {IN_BLOCKS}; track without.")
-    if wanted in ("cpu", "cuda:all"):
-        raise BackendError(
-            f"backend = {wanted!r} has no arrays on one device; with device_arrays choose cuda or "
-            "cuda:0, cuda:1, ..."
-        )
-    gpu = _gpu_of_fod(plan, wanted)
-    if gpu is None:
-        gpu = devices.choose_gpus("cuda" if wanted == "auto" else wanted)[0]
-    return cuda.track_on_device(plan, execution, gpu=gpu)
+    with _variable_named(execution):
+        if isinstance(plan.table, BlockTable):
+            raise BackendError(f"device_arrays needs a GPU, and {IN_BLOCKS}; track without.")
+        if wanted in ("cpu", "cuda:all"):
+            raise BackendError(
+                f"backend = {wanted!r} has no arrays on one device; with device_arrays choose cuda "
+                "or cuda:0, cuda:1, ..."
+            )
+        gpu = _gpu_of_fod(plan, wanted)
+        if gpu is None:
+            gpu = devices.choose_gpus("cuda" if wanted == "auto" else wanted)[0]
+        return cuda.track_on_device(plan, execution, gpu=gpu)
 
 
 def warm_up(plan: Plan) -> None:
@@ -186,6 +190,19 @@ def _wanted(execution: Execution) -> str:
     """Return the name of the backend, by the environment or else by the execution."""
     named = execution.backend if isinstance(execution.backend, str) else "auto"
     return os.environ.get(VARIABLE, "") or named
+
+
+@contextlib.contextmanager
+def _variable_named(execution: Execution) -> Iterator[None]:
+    """Name the environment's variable in errors about a backend that it decided."""
+    try:
+        yield
+    except BackendError as error:
+        if type(error) is not BackendError or _wanted(execution) == execution.backend:
+            raise
+        said = str(error).replace(REMEDY, f"set {VARIABLE}=cpu")
+        said = said.replace("backend = ", f"{VARIABLE} = ")
+        raise BackendError(said) from error.__cause__
 
 
 def _choose(wanted: str, plan: Plan, n_threads: int) -> Choice:
