@@ -258,6 +258,9 @@ WRONG = {
     "connectome without a folder": (
         ["connectome", "cut.tck", "labels.nii.gz", "-o", "absent/c.csv"], ["absent"]
     ),
+    "folder without a cluster": (
+        [*TRACK, "--seed-fod", "--cluster-folder", "."], ["--cluster-folder . is for a cluster"]
+    ),
     "coherence of an image": (["coherence", "3d.nii"], ["3 dimensions"]),
     "replay of something else": (["replay", "other.json"], ["other.json is no recipe"]),
     "selection from nothing": (["select", "absent.tck", "-o", "x.tck"], ["absent.tck"]),

@@ -250,7 +250,7 @@ def test_corrupt_header_with_huge_sizes_is_refused_before_memory_is_taken(tmp_pa
         load_fod(packed)
 
 
-@pytest.mark.parametrize("reading", [{"basis": "b"}, {"frame": "f"}])
+@pytest.mark.parametrize("reading", [{"basis": "b"}, {"frame": "f"}, {"axes": "a"}, {"order": "o"}])
 def test_an_unknown_reading_is_refused_before_the_numbers_are_read(tmp_path, monkeypatch, reading):
     nib.save(nib.Nifti1Image(np.ones((2, 2, 2, 6), np.float32), np.eye(4)), tmp_path / "fod.nii")
     monkeypatch.setattr(StoredImage, "opened", lambda *_, **__: pytest.fail("read"))

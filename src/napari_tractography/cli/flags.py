@@ -211,11 +211,15 @@ def execution_of(options: argparse.Namespace) -> Iterator[Execution]:
     Raises
     ------
     InvalidParameterError
-        As :func:`execution_from`.
+        As :func:`execution_from`, or when a folder is given without a cluster.
     BackendError
         When no scheduler answers.
     """
     execution = execution_from(options)
+    if options.cluster_folder and not options.cluster:
+        raise InvalidParameterError(
+            f"--cluster-folder {options.cluster_folder} is for a cluster; give --cluster too."
+        )
     if not options.cluster:
         yield execution
         return

@@ -27,6 +27,20 @@ VOXELS_A_BLOCK = 1 << 14
 FULL = (0, 3, 4, 3, 1, 5, 4, 5, 2)  # places of the elements in a (3, 3) matrix
 
 
+def check_order(order: str) -> None:
+    """Check the name of an order of elements.
+
+    Raises
+    ------
+    InvalidParameterError
+        When it is unknown.
+    """
+    if order not in TENSOR_ORDERS:
+        raise InvalidParameterError(
+            f"order = {order!r} is unknown; choose one of {', '.join(TENSOR_ORDERS)}."
+        )
+
+
 def tensors_of_voxels(
     tensors: ArrayLike,
     grid: Grid,
@@ -65,10 +79,7 @@ def tensors_of_voxels(
     InvalidParameterError
         When order or axes are unknown.
     """
-    if order not in TENSOR_ORDERS:
-        raise InvalidParameterError(
-            f"order = {order!r} is unknown; choose one of {', '.join(TENSOR_ORDERS)}."
-        )
+    check_order(order)
     axes = ORDER_AXES[order] if axes is None else axes
     rotation = rotation_to_ras(axes, grid)
     array = checked_volume(tensors, name, "tensors as (x, y, z, 6)")

@@ -44,6 +44,18 @@ class Vectors:
     order: str = ""
 
 
+def check_axes(axes: str) -> None:
+    """Check the name of axes.
+
+    Raises
+    ------
+    InvalidParameterError
+        When they are unknown.
+    """
+    if axes not in AXES:
+        raise InvalidParameterError(f"axes = {axes!r} is unknown; choose one of {', '.join(AXES)}.")
+
+
 def rotation_to_ras(axes: str, grid: Grid) -> NDArray[np.float64]:
     """Return the (3, 3) float64 matrix from directions as they are given to RAS+ axes.
 
@@ -60,8 +72,7 @@ def rotation_to_ras(axes: str, grid: Grid) -> NDArray[np.float64]:
     InvalidParameterError
         When the axes are unknown.
     """
-    if axes not in AXES:
-        raise InvalidParameterError(f"axes = {axes!r} is unknown; choose one of {', '.join(AXES)}.")
+    check_axes(axes)
     if axes == "scanner":
         return np.eye(3)
     rotation = np.array(grid.axes, dtype=np.float64)

@@ -17,6 +17,8 @@ from ..errors import InvalidFodError
 from ..fields.kinds import KINDS, PEAKS, SH, TENSOR, checked_kind
 from ..fields.readings import AUTO
 from ..fields.sh import check_fod_shape, checked_reading
+from ..fields.tensors import check_order
+from ..fields.vectors import check_axes
 from ..fod import Fod
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 from .images import NumberStream
@@ -74,7 +76,7 @@ class FodReader:
     InvalidFodError
         When it holds something else than an FOD.
     InvalidParameterError
-        When the kind, the basis or the frame is unknown.
+        When the kind, the basis, the frame, the axes or the order is unknown.
     """
 
     def __init__(
@@ -95,6 +97,10 @@ class FodReader:
         if not is_seen and kind in (AUTO, SH.name):
             check_fod_shape(self._shape, self.name)
         self._basis, self._frame = checked_reading(basis, frame)
+        if axes:  # whatever the volumes are: a name is right or wrong
+            check_axes(axes)
+        if order:
+            check_order(order)
         self.grid = grid_of(stored)
         check_numeric(stored, InvalidFodError)
         stored.check_size()  # before memory is allocated for the map
