@@ -338,6 +338,18 @@ def test_a_full_disk_for_what_is_printed_is_one_line(folder: Path) -> None:
     assert "make room" in done.stderr
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no such shell")
+@pytest.mark.parametrize(("closed", "arguments", "code"), [
+    (">&-", "info fod.nii.gz", 0), ("2>&-", "info absent.nii", 2),
+])  # fmt: skip
+def test_closed_streams_are_no_trouble(
+    folder: Path, closed: str, arguments: str, code: int
+) -> None:
+    line = f"{PROGRAM} {arguments} {closed}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True)
 

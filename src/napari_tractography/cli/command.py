@@ -47,6 +47,9 @@ class _Parser(argparse.ArgumentParser):
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code. Ctrl-C and SIGTERM are the caller's."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed, as by >&-
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")  # names of files are any bytes
