@@ -216,6 +216,12 @@ def test_what_a_run_gave_that_could_not_go_on_is_kept_under_another_name(tmp_pat
     assert sorted(os.listdir(tmp_path)) == ["t.trx", "unfinished-t.trx"]
 
 
+def test_a_tractogram_is_no_chunks(tmp_path, whole):
+    with pytest.raises(InvalidTractogramError, match="call its save"):
+        save_chunks(whole, tmp_path / "a.tck")
+    assert not list(tmp_path.iterdir())
+
+
 def test_no_streamlines_are_no_file(tmp_path):
     with pytest.raises(InvalidSeedsError, match=r"No streamlines.* Nothing was written\."):
         save_chunks([nt.Tractogram.empty()], tmp_path / "t.trx", reference=GRID)

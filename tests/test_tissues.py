@@ -131,6 +131,14 @@ def test_labels_may_be_mapped_by_hand():
     assert tissues.fractions.argmax(-1).ravel().tolist() == [WHITE, CORTEX, LESION]
 
 
+@pytest.mark.parametrize("mapping", [{5: [1]}, {-1: [1]}, {"white": [1]}, {WHITE: 3}])
+def test_mappings_to_no_tissue_are_refused(mapping):
+    with pytest.raises(
+        InvalidTissuesError, match=r"give a list of labels for each of 0 \(cortical"
+    ):
+        Tissues.from_labels(np.arange(4)[:, None, None], np.eye(4), mapping=mapping)
+
+
 def test_other_labels_are_refused():
     with pytest.raises(InvalidTissuesError, match=r"no label of grey matter \(it has 0, 1, 2"):
         Tissues.from_labels(np.arange(3)[:, None, None], np.eye(4))

@@ -14,7 +14,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import FileError, InvalidParameterError, InvalidSeedsError, UnfinishedError
+from .errors import (
+    FileError,
+    InvalidParameterError,
+    InvalidSeedsError,
+    InvalidTractogramError,
+    UnfinishedError,
+)
 from .files.paths import at_home, ending_of
 from .files.tractograms import DTYPES, FORMATS, open_stream
 from .fod import Fod
@@ -139,11 +145,16 @@ def save_chunks(
     InvalidSeedsError
         When there is not one streamline; nothing is written.
     InvalidTractogramError
-        When chunks differ in what they know of each streamline, such as weights, and the format
-        holds it: .trk and .trx; nothing is written.
+        When a Tractogram comes in place of chunks, or chunks differ in what they know of each
+        streamline, such as weights, and the format holds it: .trk and .trx; nothing is written.
     UnfinishedError
         When the run could not go on; says where its streamlines are.
     """
+    if isinstance(chunks, Tractogram):
+        raise InvalidTractogramError(
+            "save_chunks takes chunks, such as iter_track gives, and not one Tractogram; call its "
+            "save(path), or give [tractogram]."
+        )
     target = at_home(path)
     ending = ending_of(target, FORMATS, "a tractogram")
     check_points(dtype, ending, tolerance_mm)

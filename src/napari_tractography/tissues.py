@@ -144,13 +144,19 @@ class Tissues:
         Raises
         ------
         InvalidTissuesError
-            When it is not 3-D, or holds no white or no grey matter.
+            When it is not 3-D, or holds no white or no grey matter, or the mapping names another
+            tissue.
         """
         volume = host_array(labels)
         if volume.ndim != 3:
             raise InvalidTissuesError(f"{name} has shape {volume.shape}; labels are a 3-D volume.")
         fractions = np.zeros((*volume.shape, N_TISSUES), np.float32)
         for tissue, members in mapping.items():
+            if tissue not in range(N_TISSUES) or not isinstance(members, Collection):
+                raise InvalidTissuesError(
+                    f"The mapping has {tissue!r}: {members!r}; give a list of labels for each of "
+                    f"{', '.join(f'{i} ({name})' for i, name in enumerate(TISSUES))}."
+                )
             fractions[..., tissue] = np.isin(volume, list(members))
         is_white = fractions[..., WHITE].any()
         if not (is_white and fractions[..., (CORTEX, DEEP)].any()):

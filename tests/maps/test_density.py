@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from napari_tractography.errors import InvalidTractogramError
+from napari_tractography.errors import InvalidParameterError, InvalidTractogramError
 from napari_tractography.files.formats.weights import save_weights
 from napari_tractography.files.volumes import save_volume
 from napari_tractography.grid import Grid
@@ -209,6 +209,14 @@ def test_weights_are_summed() -> None:
     assert ends[:5, 0, 0].tolist() == [0.5, 2.25, 0.5, 2.0, 0.0]
     with pytest.raises(InvalidTractogramError, match="3 streamlines"):
         density(lines, UNIT, weights=[1.0])
+
+
+def test_what_is_no_grid_and_what_are_no_streamlines_is_told() -> None:
+    line = _lines([[0, 0, 0], [1, 1, 1]])
+    with pytest.raises(InvalidParameterError, match=r"grid = 'wm.nii' is of type str; give a Grid"):
+        density(line, "wm.nii")  # type: ignore[call-overload]
+    with pytest.raises(InvalidTractogramError, match="Streamlines are of type str"):
+        density("b.tck", UNIT)  # type: ignore[call-overload]
 
 
 def test_weights_of_one_are_counts() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidTractogramError
+from ..errors import InvalidParameterError, InvalidTractogramError
 from ..files.formats.weights import checked_weights
 from ..grid import Grid
 from ..tractogram import Tractogram
@@ -30,7 +30,7 @@ class PassCounter:
 
     Parameters
     ----------
-    grid : Grid
+    grid : Grid or Fod
     dtype : type
         Of the counts: np.int32, or np.float64 for sums of weights.
     ends_only : bool
@@ -39,20 +39,35 @@ class PassCounter:
     Attributes
     ----------
     counts : (x, y, z) array of that type
+    grid : Grid
     n_streamlines : int
         That were counted, passing or not.
+
+    Raises
+    ------
+    InvalidParameterError
+        When the grid is of another type, such as a path.
     """
 
-    def __init__(self, grid: Grid, dtype: Any, *, ends_only: bool = False) -> None:
-        self.grid = grid
-        self.ends_only = ends_only
-        self.counts: NDArray[Any] = np.zeros(grid.shape, dtype)
+    def __init__(self, grid: Grid | Fod, dtype: Any, *, ends_only: bool = False) -> None:
+        found: Any = getattr(grid, "grid", grid)
+        if not isinstance(found, Grid):
+            raise InvalidParameterError(
+                f"grid = {grid!r} is of type {type(grid).__name__}; give a Grid, or an Fod for its."
+            )
+        self.grid, self.ends_only = found, ends_only
+        self.counts: NDArray[Any] = np.zeros(self.grid.shape, dtype)
         self.n_streamlines = 0
-        self._last = np.empty(grid.shape, np.int64)
+        self._last = np.empty(self.grid.shape, np.int64)
         self._has_passed = False
 
     def add(self, tractogram: Tractogram, weights: NDArray[Any] | None = None) -> None:
         """Count streamlines, each once or by its weight."""
+        if not isinstance(tractogram, Tractogram):
+            raise InvalidTractogramError(
+                f"Streamlines are of type {type(tractogram).__name__}; give a Tractogram, or "
+                "chunks of that type."
+            )
         worth = np.ones(len(tractogram)) if weights is None else weights
         self._last.fill(-1)  # streamlines are numbered from 0 again
         count_passes(
@@ -134,11 +149,12 @@ def density(
     ------
     InvalidTractogramError
         When there are more or fewer weights than streamlines, or one is not a number from 0.
+    InvalidParameterError
+        When the grid is none.
     """
-    target = grid if isinstance(grid, Grid) else grid.grid
     chunks = [tractogram] if isinstance(tractogram, Tractogram) else tractogram
     worth = None if weights is None else np.asarray(weights)
-    counter = PassCounter(target, np.int32 if worth is None else np.float64, ends_only=ends_only)
+    counter = PassCounter(grid, np.int32 if worth is None else np.float64, ends_only=ends_only)
     if worth is not None and isinstance(tractogram, Tractogram):
         checked_weights(worth, len(tractogram))
     for chunk in chunks:

@@ -161,6 +161,19 @@ def test_scalar_maps_of_one_name_are_told(ladder: Tractogram) -> None:
         measure(ladder, [one, one])
 
 
+def test_a_single_scalar_map_is_told(ladder: Tractogram) -> None:
+    with pytest.raises(
+        InvalidParameterError, match=r"a single scalar map; give a list: \['FA.nii'\]"
+    ):
+        measure(ladder, "FA.nii")
+
+
+def test_points_too_far_apart_for_a_grid_are_told() -> None:
+    far = Tractogram.from_streamlines([[[0, 0, 0], [1e5, 1e5, 1e5]]])
+    with pytest.raises(InvalidParameterError, match=r"span 100003 x 100003 x .* give a grid"):
+        measure(far)
+
+
 def test_no_streamlines_have_no_lengths() -> None:
     found = measure(Tractogram.empty()).numbers
     assert found["n_streamlines"] == found["volume_mm3"] == 0

@@ -42,6 +42,11 @@ def test_probability_is_the_share_of_streamlines(tens: Tractogram) -> None:
     assert found.at([60, 1, 1]) == "10 streamlines: outside the map"
 
 
+def test_what_is_no_point_is_told(tens: Tractogram) -> None:
+    with pytest.raises(InvalidParameterError, match=r"\[1, 2\] is no point"):
+        visitation(tens, UNIT).at([1, 2])
+
+
 def test_error_is_told_as_far_as_it_goes() -> None:
     found = Visitation(np.full((1, 1, 1), 0.0314), 10_000, Grid((1, 1, 1), np.eye(4)))
     assert found.at([0, 0, 0]) == "10,000 streamlines: 0.031 ± 0.002"

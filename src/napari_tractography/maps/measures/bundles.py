@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...buffers import memory_bytes
 from ...errors import InvalidParameterError
 from ...fod import Fod
 from ...grid import Grid
@@ -22,6 +24,8 @@ from .chunks import Source, blocks_of, check_read_again
 from .scalars import ScalarMap
 
 VOXEL_MM = 1.0  # of the grid that is taken where none is given
+BYTES_A_VOXEL = 13  # of what counts the streamlines in it
+UNKNOWN_MEMORY = 8 << 30  # bytes, where the system does not tell how much there is
 # name of a number -> what a person reads, its unit
 COLUMNS = {
     "n_streamlines": ("Streamlines", ""),
@@ -106,10 +110,15 @@ def measure(
     Raises
     ------
     InvalidParameterError
-        When two scalar maps have one name, or an iterator comes without a grid.
+        When two scalar maps have one name or one is no list, an iterator comes without a grid, or
+        streamlines lie too far apart for one.
     TractographyError
         When a file cannot be read.
     """
+    if isinstance(scalars, str | PathLike | ScalarMap):
+        raise InvalidParameterError(
+            f"scalars = {scalars!r} is a single scalar map; give a list: [{scalars!r}]."
+        )
     maps = [ScalarMap.of(scalar) for scalar in scalars]
     names = [each.name for each in maps]
     if len(set(names)) < len(names):
@@ -118,8 +127,8 @@ def measure(
         )
     if grid is None:
         grid = maps[0].grid if maps else grid_around(source)
-    target = grid if isinstance(grid, Grid) else grid.grid
-    passed = PassCounter(target, np.int32)
+    passed = PassCounter(grid, np.int32)
+    target = passed.grid
     lengths: list[NDArray[np.float32]] = []
     means: list[list[NDArray[np.float64]]] = [[] for _ in maps]
     for block in blocks_of(source):
@@ -153,7 +162,8 @@ def grid_around(source: Source, voxel_mm: float = VOXEL_MM) -> Grid:
     Raises
     ------
     InvalidParameterError
-        When the streamlines come from an iterator, which gives them once.
+        When the streamlines come from an iterator, which gives them once, or lie so far apart that
+        the grid takes more memory than there is.
     """
     check_read_again(source, "A grid around them")
     low, high = np.full(3, np.inf), np.full(3, -np.inf)
@@ -164,10 +174,17 @@ def grid_around(source: Source, voxel_mm: float = VOXEL_MM) -> Grid:
     if not np.isfinite(low).all():
         low = high = np.zeros(3)
     first = np.floor(low / voxel_mm) - 1
-    shape = (np.ceil(high / voxel_mm) - first + 2).astype(int)
+    shape = [int(n) for n in np.ceil(high / voxel_mm) - first + 2]
+    n_bytes, whole = BYTES_A_VOXEL * math.prod(shape), memory_bytes()
+    if n_bytes > (whole or UNKNOWN_MEMORY):
+        raise InvalidParameterError(
+            f"The streamlines span {' x '.join(f'{n * voxel_mm:.0f}' for n in shape)} mm, around "
+            f"which voxels of {voxel_mm:g} mm take {n_bytes / 1e9:.3g} GB of memory; give a grid, "
+            "or leave out what lies far away."
+        )
     affine = np.diag([voxel_mm, voxel_mm, voxel_mm, 1.0])
     affine[:3, 3] = first * voxel_mm
-    return Grid(tuple(int(n) for n in shape), affine)
+    return Grid(shape, affine)
 
 
 def surface_mm2(inside: NDArray[np.bool_], grid: Grid) -> float:

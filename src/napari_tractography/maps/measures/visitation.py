@@ -75,7 +75,15 @@ class Visitation:
         return max(needed - self.n, 0)
 
     def at(self, point_mm: ArrayLike) -> str:
-        """Return the probability at a (3,) RAS+ mm point in words, "0.031 ± 0.002"."""
+        """Return the probability at a (3,) RAS+ mm point in words, "0.031 ± 0.002".
+
+        Raises
+        ------
+        InvalidParameterError
+            When it is no point.
+        """
+        if np.shape(point_mm) != (3,):
+            raise InvalidParameterError(f"{point_mm!r} is no point; give x, y and z in RAS+ mm.")
         if not bool(self.grid.contains(point_mm)):
             return f"{self.n:,} {self._noun}: outside the map"
         voxel = tuple(self.grid.nearest_voxels(point_mm))
@@ -127,7 +135,7 @@ def visitation(
     Raises
     ------
     InvalidParameterError
-        When `trials` is unknown.
+        When `trials` is unknown, or the grid is none.
     InvalidTractogramError
         When there are no trials, or "started" ones of streamlines that do not know their seeds.
 
@@ -140,9 +148,7 @@ def visitation(
         raise InvalidParameterError(
             f"trials = {trials!r} is unknown; choose one of {', '.join(TRIALS)}."
         )
-    counter = PassCounter(
-        grid if isinstance(grid, Grid) else grid.grid, np.int32, ends_only=ends_only
-    )
+    counter = PassCounter(grid, np.int32, ends_only=ends_only)
     n_seeds = 0
     for chunk in chunks_of(source):
         counter.add(chunk)
