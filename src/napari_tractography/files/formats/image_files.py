@@ -40,6 +40,7 @@ SPREAD = sorted(
 SLAB_VOXELS = 1 << 22  # that are compared in one go
 MOST_READ_VOXELS = 1 << 24  # of an image that is read in part and yet compared as a whole
 MOST_BYTES = 4 << 30  # of a file whose SHA-256 is taken of all of it
+MOST_COMPARED_BYTES = 512 << 20  # of an image in memory, while a window waits: under a second
 MOST_CHUNKS = 1_000_000  # along an axis: more are in no image
 MOST_PARTS = 64  # time points and channels among which an image is sought
 
@@ -189,7 +190,7 @@ def image_sha256(path: str | PathLike[str], image: Any) -> str:
 def found_in(stored: Any, image: Any, name: str) -> tuple[tuple[int, ...], str] | None:
     """Return which part of a file an image is, by its shape and its voxels.
 
-    All voxels are compared of an image in memory up to 4 GiB, and of any up to 2^24 voxels; of
+    All voxels are compared of an image in memory up to 512 MiB, and of any up to 2^24 voxels; of
     what is read in part and larger, 125 boxes of 16 x 16 x 16 voxels all over it.
 
     Parameters
@@ -246,7 +247,7 @@ def _is_compared_whole(image: Any) -> bool:
         owner = owner.base
     if isinstance(owner, mmap.mmap) or not (isinstance(image, np.ndarray) or on_gpu(image)):
         return n_voxels <= MOST_READ_VOXELS
-    return n_voxels * int(np.dtype(image.dtype).itemsize) <= MOST_BYTES
+    return n_voxels * int(np.dtype(image.dtype).itemsize) <= MOST_COMPARED_BYTES
 
 
 def _slabs(shape: Sequence[int], axis: int) -> Iterator[Box]:
