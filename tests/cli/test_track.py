@@ -378,7 +378,7 @@ def test_the_largest_random_seed_serves_both_ways_between_two_regions(
     regions = [nt.Region.mask(drawing.support, drawing.grid, "include", name="all")] * 2
     parameters = nt.TrackingParameters.for_fod(drawing, random_seed=2**63 - 1)
     inputs = nt.tracking.inputs.TrackingInput(
-        drawing, None, parameters, between=tuple(regions), select=4
+        drawing, regions[0].seeds(1), parameters, between=tuple(regions), select=4
     )
     assert [half.parameters.random_seed for half in inputs.halves()] == [2**63 - 1, 0]
 
