@@ -16,16 +16,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from napari_tractography.cli.command import make_parser
+from napari_tractography.defaults import (
+    FLOORS,
+    IMAGE_MAX_LENGTH,
+    IMAGE_MIN_LENGTH,
+    IMAGE_RADIUS,
+    IMAGE_STEP,
+)
 from napari_tractography.parameters import ParameterSpec, parameter_specs
 from napari_tractography.stop import StopReason
 from napari_tractography.tracking.algorithms import ALGORITHMS
 
 ROOT = Path(__file__).resolve().parent.parent
 
-PARAMETERS_HEAD = """\
+PARAMETERS_HEAD = f"""\
 # Parameters
 
-<!-- Written by `make docs` from parameters.py, stop.py and tracking/algorithms of
+<!-- Written by `make docs` from parameters.py, defaults.py, stop.py and tracking/algorithms of
 src/napari_tractography: edit those. -->
 
 The fields of `TrackingParameters`, the controls of the panel and the flags of
@@ -34,7 +41,10 @@ The fields of `TrackingParameters`, the controls of the panel and the flags of
 
 The column *default* is `TrackingParameters()`, on which scripts rely; *for an FOD* is what
 `TrackingParameters.for_fod(fod)` chooses, from which the panel and `track` start: see
-[Concepts](concepts.md#defaults-that-suit-an-fod).
+[Concepts](concepts.md#defaults-that-suit-an-fod). For an [image](from_images.md), whose
+orientations are averaged over some voxels, it chooses a step of {IMAGE_STEP:g} voxels, a smallest
+radius of {IMAGE_RADIUS:g} voxel, lengths from {IMAGE_MIN_LENGTH:g} to {IMAGE_MAX_LENGTH:g} voxels
+and a minimum amplitude, there a linearity, of {FLOORS["image"][0]:g}.
 
 | parameter | flag | default | for an FOD | values | what it does |
 |---|---|---|---|---|---|

@@ -195,7 +195,7 @@ def test_missing_folder_unknown_and_unnameable_files_are_refused(tmp_path):
     with pytest.raises(FileError, match="is a folder"):
         load_fod(tmp_path / "folder.nii")
     (tmp_path / "fod.nrrd").write_bytes(b"x")
-    with pytest.raises(FileError, match=r"use one of \.nii"):
+    with pytest.raises(FileError, match=r"use one of \.nii.*, \.pam5 or convert"):
         load_fod(tmp_path / "fod.nrrd")
     with pytest.raises(FileError):
         load_fod("a\0b.nii")

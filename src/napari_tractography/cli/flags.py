@@ -112,7 +112,7 @@ def add_fod(parser: argparse.ArgumentParser) -> None:
         "fod",
         type=expanded,
         metavar="FOD",
-        help="FOD, peaks or tensors: .nii, .nii.gz, .mif, .mif.gz or .pam5",
+        help="FOD, peaks or tensors: .nii, .nii.gz, .mif, .mif.gz, .mih or .pam5",
     )
     add_reading(parser)
 

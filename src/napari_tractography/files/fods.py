@@ -15,8 +15,10 @@ from ..fields.readings import AUTO
 from ..fod import Fod
 from ..grid import Grid
 from .fod_reader import FodKeywords, FodReader
+from .formats.pam5 import PAM5
 from .formats.peak_files import PeakReader, reads_peaks
-from .headers import check_numeric, grid_of, read_header, without_trailing_ones
+from .headers import FORMATS, check_numeric, grid_of, read_header, without_trailing_ones
+from .paths import ending_of, existing_file
 
 
 def load_fod(
@@ -85,6 +87,7 @@ def fod_reader(
     """Return what reads a file in pieces; the parameters are those of :class:`.FodReader`."""
     if reads_peaks(path, checked_kind(given.get("kind", AUTO))):
         return PeakReader(path, axes=given.get("axes"))
+    ending_of(existing_file(path), (*FORMATS, PAM5), "a volume")
     return FodReader(path, look_later=look_later, **given)
 
 
