@@ -32,7 +32,7 @@ def test_a_million_streamlines_take_kilobytes() -> None:
     assert np.array_equal(numbers_of(text_of(half)), half)
 
 
-@pytest.mark.parametrize("text", ["a", "1-", "1,,2", "bits:!", "bits:YWJj", "-1"])
+@pytest.mark.parametrize("text", ["a", "1-", "1,,2", "bits:!", "bits:YWJj", "-1", "5-1", "0-3,9-8"])
 def test_damaged_text_is_said(text: str) -> None:
     with pytest.raises(FileError, match="damaged"):
         numbers_of(text)

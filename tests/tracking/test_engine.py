@@ -24,6 +24,7 @@ from napari_tractography.errors import (
 )
 from napari_tractography.files.fods import load_fod
 from napari_tractography.fod import Fod
+from napari_tractography.grid import Grid
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.regions import Region
 from napari_tractography.seeds import Seeds
@@ -192,6 +193,12 @@ def test_a_mask_that_does_not_fit_is_refused(fod, seeds, mask, message):
 def test_given_starts_need_directions(fod, seeds):
     with pytest.raises(InvalidSeedsError, match="needs a direction with every seed"):
         track(fod, seeds, short(start="given"))
+
+
+def test_where_seeds_and_volume_are_is_told_in_the_volumes_unit(fod):
+    small = Fod(fod.coefficients, Grid(fod.grid.shape, np.diag([0.02, 0.02, 0.02, 1]), unit="um"))
+    with pytest.raises(InvalidSeedsError, match=r"at \(1000\.0, 0\.0, 0\.0\) µm; its volume spans"):
+        track(small, [[1, 0, 0]], short())
 
 
 def test_errors_come_from_the_call_and_not_with_the_first_chunk(fod, seeds):

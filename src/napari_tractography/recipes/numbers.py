@@ -78,12 +78,14 @@ def numbers_of(text: str) -> NDArray[np.int64]:
                 f"A list of streamline numbers is damaged ({error}); make the edit again."
             ) from None
         return np.flatnonzero(np.unpackbits(np.frombuffer(packed, np.uint8)))
-    if not RANGES.fullmatch(text):
+    parts = []
+    if RANGES.fullmatch(text):
+        parts = [tuple(map(int, part.split("-"))) for part in text.split(",")]
+    if not parts or any(part[-1] < part[0] for part in parts):
         raise FileError(
             f"Streamline numbers {text[:40]!r} are damaged; they look like 0-41,50,60-99."
         )
-    parts = [tuple(map(int, part.split("-"))) for part in text.split(",")]
-    if sum(max(part[-1] - part[0] + 1, 0) for part in parts) > MOST_NUMBERS:
+    if sum(part[-1] - part[0] + 1 for part in parts) > MOST_NUMBERS:
         raise FileError(
             f"Streamline numbers {text[:40]!r} are more than {MOST_NUMBERS:,}, which is damaged; "
             "make the edit again."

@@ -31,6 +31,7 @@ from ..regions import Region, listed_regions
 from ..roles import INCLUDE_RULES
 from ..seeds import Seeds
 from ..tissues import Tissues
+from ..units import per_mm, symbol
 from .execution import Execution as Execution
 from .execution import ExecutionKeywords as ExecutionKeywords
 
@@ -319,11 +320,15 @@ def check_inside(seeds: Seeds, fod: Fod, n_most: int = 0) -> None:
         looked_at = seeds.more(min(n, n_most), 0) if n else seeds
         if _any_inside(looked_at.device_positions.native, fod.grid):
             return
-    position = ", ".join(f"{x:.1f}" for x in looked_at.positions_mm[0])
-    low, high = (corner.round(1).tolist() for corner in fod.grid.bounds_mm())
+    unit = fod.grid.unit
+    first, low, high = (
+        (per_mm(unit) * np.asarray(place, np.float64)).round(1).tolist()
+        for place in (looked_at.positions_mm[0], *fod.grid.bounds_mm())
+    )
+    position = ", ".join(f"{x:.1f}" for x in first)
     raise InvalidSeedsError(
-        f"All {len(looked_at):,} seeds lie outside {fod.name}, the first at ({position}) mm; "
-        f"its volume spans {low} to {high} mm (RAS+)."
+        f"All {len(looked_at):,} seeds lie outside {fod.name}, the first at ({position}) "
+        f"{symbol(unit)}; its volume spans {low} to {high} {symbol(unit)} (RAS+)."
     )
 
 
