@@ -403,6 +403,15 @@ def test_numbers_of_seeds_without_effect_are_refused(
     assert re.search(message, capsys.readouterr().err)
 
 
+def test_one_label_of_an_image_is_stayed_in(folder: Path, drawing: nt.Fod) -> None:
+    mask = ["--mask", "labels.nii.gz:4"]
+    assert main(["track", "fod.nii.gz", "-o", "b.tck", "--seed-fod", *mask, *RUN]) == 0
+    lines = nt.load_tractogram("b.tck")
+    assert len(lines)
+    assert (drawing.grid.nearest_voxels(lines.points)[:, 0] >= drawing.grid.shape[0] // 2).all()
+    assert nt.Recipe.load("b.json").run().digest() == lines.digest()
+
+
 def test_one_label_of_an_image_is_seeded(folder: Path, drawing: nt.Fod) -> None:
     assert main(["track", "fod.nii.gz", "-o", "b.tck", "--seed-mask", "labels.nii.gz:4", *RUN]) == 0
     recipe = nt.Recipe.load("b.json")

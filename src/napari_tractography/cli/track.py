@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from ..recipes.sources import RegionSource, SeedSource
+    from ..recipes.volumes import VolumeSource
     from ..tracking.inputs import Execution
 
 N_SEEDS = next(spec.default for spec in seeding_specs() if spec.name == "n_per_seed")
@@ -74,7 +75,10 @@ def add_track(commands: Any) -> None:
     )
     parser.add_argument("--no-recipe", action="store_true", help="write no recipe beside OUT")
     parser.add_argument(
-        "--mask", type=expanded, metavar="IMAGE", help="stay where this image is not zero"
+        "--mask",
+        type=expanded,
+        metavar="IMAGE",
+        help="stay where this image is not zero, or in one label of it, IMAGE:12",
     )
     parser.add_argument(
         "--tissues",
@@ -188,7 +192,6 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
     from ..recipes.recipe import Recipe
     from ..recipes.sources import FodSource
     from ..recipes.tissues import TissueSource
-    from ..recipes.volumes import VolumeSource
     from ..streaming import check_points, save_chunks
     from ..tracking.report import Report
 
@@ -209,7 +212,7 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
             hashed=False,
         ),
         seeds=_seed_sources(options, random_seed),
-        mask=VolumeSource.file(options.mask, hashed=False) if options.mask else None,
+        mask=_mask_source(options.mask) if options.mask else None,
         regions=region_sources(options, REGION_FLAGS),
         include_rule=options.include_rule,
         tissues=TissueSource.file(options.tissues, hashed=False) if options.tissues else None,
@@ -296,17 +299,21 @@ def _ends(options: argparse.Namespace) -> tuple[RegionSource, ...]:
     return tuple(region_source("include", text) for text in ends)
 
 
+def _mask_source(text: str) -> VolumeSource:
+    from ..recipes.volumes import VolumeSource
+
+    path, label = path_and_label(text)
+    return VolumeSource.file(path, label=label, hashed=False)
+
+
 def _seed_sources(options: argparse.Namespace, random_seed: int) -> tuple[SeedSource, ...]:
     from ..recipes.sources import SeedSource
-    from ..recipes.volumes import VolumeSource
 
     n = N_SEEDS if options.n_seeds is None else options.n_seeds
     if options.between:
         return ()
     if options.seed_mask:
-        path, label = path_and_label(options.seed_mask)
-        volume = VolumeSource.file(path, label=label, hashed=False)
-        return (SeedSource("mask", n, random_seed, volume=volume),)
+        return (SeedSource("mask", n, random_seed, volume=_mask_source(options.seed_mask)),)
     if options.seed_fod:
         return (SeedSource("fod", n, random_seed),)
     if options.seed_interface:
