@@ -130,6 +130,18 @@ def test_given_positions_and_directions_are_kept():
     assert len(seeds[:1]) == 1
 
 
+def test_arrays_may_be_used_again():
+    """Seeds stay where they are when their arrays change, also those that are drawn later."""
+    points, mask = np.zeros((2, 3), np.float32), np.zeros((4, 4, 4), np.uint8)
+    mask[1] = 1
+    given, drawn = Seeds.at(points), Seeds.in_mask(mask, np.eye(4), 5)
+    points += 50
+    mask[:] = 0
+    mask[3] = 1
+    assert not given.positions_mm.any()
+    assert (np.abs(drawn.more(100, 0).positions_mm[:, 0] - 1) <= 0.5).all()
+
+
 def test_joining_keeps_order_and_directions_only_when_all_have_them():
     a = Seeds.at([[1, 1, 1]], [[0, 0, 1]])
     b = Seeds.at([[2, 2, 2], [3, 3, 3]], [[1, 0, 0], [0, 1, 0]])

@@ -117,8 +117,12 @@ class Seeds:
 
     @classmethod
     def at(cls, points_mm: ArrayLike, directions: ArrayLike | None = None) -> Seeds:
-        """Use (n, 3) RAS+ mm positions, and optionally directions, as they are."""
-        return cls(points_mm, directions)
+        """Use (n, 3) RAS+ mm positions, and optionally directions, as they are now.
+
+        Arrays on the host are copied; those on a GPU are used, and must not change.
+        """
+        own = points_mm.copy() if isinstance(points_mm, np.ndarray) else points_mm
+        return cls(own, directions)
 
     @classmethod
     def in_sphere(
@@ -213,7 +217,9 @@ class Seeds:
             )
         library = library_of(array)
         with on_its_device(array):
-            indices = library.flatnonzero((array != 0) & (array == array))  # NaN counts as outside
+            # NaN counts as outside. A copy: more seeds are drawn of it, whatever is painted next.
+            array = (array != 0) & (array == array)
+            indices = library.flatnonzero(array)
         if not len(indices):
             raise InvalidMaskError(
                 f"The seed mask of shape {array.shape} is empty; paint or choose another."
