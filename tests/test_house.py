@@ -23,7 +23,7 @@ FLOORS = {
     for number, rooms in enumerate(
         (
             "version errors compiling processes arrays buffers units given grid directions philox "
-            "stop roles specs arcs defaults parameters seeding tracking.algorithms",
+            "stop roles specs arcs defaults parameters seeding seed_places tracking.algorithms",
             "fields",
             "fod orientations",
             "files",

@@ -73,6 +73,34 @@ def test_a_mask_is_filled_evenly_in_voxels_of_any_shape():
         assert kstest((vox - nearest)[:, axis], "uniform", (-0.5, 1)).pvalue > 1e-3
 
 
+def test_each_voxel_of_a_mask_gets_as_many_round_after_round():
+    mask = np.zeros((4, 3, 5))
+    mask[0, 0, 0] = mask[3, 2, 4] = mask[1, 1, 2] = mask[1, 1, 3] = 0.5
+    mask[2, 2, 2] = np.nan
+    vox = Grid(mask.shape, SKEWED).to_voxel(Seeds.in_each_voxel(mask, SKEWED, N // 4).positions_mm)
+    nearest = np.round(vox).astype(int)
+    rounds = nearest.reshape(-1, 4, 3)
+    assert set(map(tuple, rounds[0])) == {(0, 0, 0), (3, 2, 4), (1, 1, 2), (1, 1, 3)}
+    assert (rounds == rounds[0]).all()
+    for axis in range(3):
+        assert kstest((vox - nearest)[:, axis], "uniform", (-0.5, 1)).pvalue > 1e-3
+
+
+def test_the_first_seeds_of_each_voxel_are_spread_over_the_mask():
+    """A preview starts from a part of them, which should not be one end of the mask."""
+    seeds = Seeds.in_each_voxel(np.ones((10, 10, 100)), np.eye(4), 1)
+    assert kstest(seeds.positions_mm[:500, 2], "uniform", (-0.5, 100)).pvalue > 1e-3
+
+
+def test_seeds_of_each_voxel_go_on_where_they_ended():
+    mask = np.ones((2, 3, 4))
+    few, many = (Seeds.in_each_voxel(mask, SKEWED, n, random_seed=7) for n in (2, 5))
+    np.testing.assert_array_equal(few.more(70, 10).positions_mm, many.positions_mm[10:80])
+    later = Seeds.in_each_voxel(mask, SKEWED, 1, random_seed=7, first=24)
+    np.testing.assert_array_equal(later.positions_mm, many.positions_mm[24:48])
+    np.testing.assert_array_equal(later.more(9, 3).positions_mm, many.positions_mm[27:36])
+
+
 def test_an_fod_is_filled_by_its_integral(fod):
     vox = fod.grid.to_voxel(Seeds.from_fod(fod, N).positions_mm)
     nearest = np.round(vox[:, 0]).astype(int)
@@ -87,6 +115,10 @@ MAKERS = [
     pytest.param(lambda n, s: Seeds.in_sphere((1, 2, 3), 4, n, random_seed=s), id="sphere"),
     pytest.param(
         lambda n, s: Seeds.in_mask(np.ones((3, 4, 5)), SKEWED, n, random_seed=s), id="mask"
+    ),
+    pytest.param(
+        lambda n, s: Seeds.in_each_voxel(np.ones((1, 2, 5)), SKEWED, n // 10, random_seed=s),
+        id="each voxel",
     ),
     pytest.param(
         lambda n, s: Seeds.from_fod(Fod(np.ones((3, 4, 5, 1)), SKEWED), n, random_seed=s), id="FOD"
@@ -204,8 +236,9 @@ def test_impossible_counts_are_refused(n):
 
 @pytest.mark.parametrize("mask", [np.zeros((3, 3, 3)), np.full((3, 3, 3), np.nan), np.ones((3, 3))])
 def test_masks_without_voxels_are_refused(mask):
-    with pytest.raises(InvalidMaskError):
-        Seeds.in_mask(mask, np.eye(4), 5)
+    for draw in (Seeds.in_mask, Seeds.in_each_voxel):
+        with pytest.raises(InvalidMaskError):
+            draw(mask, np.eye(4), 5)
 
 
 def test_a_mask_on_a_grid_of_another_shape_is_refused():

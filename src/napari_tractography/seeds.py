@@ -17,11 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from .arrays import DeviceArray, as_native, host_array, library_of, on_its_device
 from .buffers import memory_bytes
-from .errors import InvalidMaskError, InvalidSeedsError
+from .errors import InvalidSeedsError
 from .given import as_float, as_point, as_whole
 from .grid import Grid
 from .interface import interface_points
 from .philox import Purpose, uniforms
+from .seed_places import in_unit_ball, in_unit_cube, shuffled, voxels_of_mask
 
 if TYPE_CHECKING:
     from .fod import Fod
@@ -167,7 +168,7 @@ class Seeds:
             raise InvalidSeedsError(
                 f"The seed centre {center_mm!r} is no point; give x, y, z in RAS+ mm."
             )
-        positions = centre + radius * _in_unit_ball(ids, random_seed)
+        positions = centre + radius * in_unit_ball(ids, random_seed)
         if np.abs(positions).max() > np.finfo(np.float32).max:
             raise InvalidSeedsError(
                 f"Seeds within {radius:g} mm of {centre.tolist()} lie too far out for float32; "
@@ -207,30 +208,52 @@ class Seeds:
         InvalidMaskError
             When the mask is empty, not 3-D or of another shape than its grid.
         """
-        array = as_native(mask)
-        if array.ndim != 3:
-            raise InvalidMaskError(f"A seed mask is 3-D, not of shape {array.shape}.")
-        grid = affine if isinstance(affine, Grid) else Grid(array.shape, affine)
-        if grid.shape != array.shape:
-            raise InvalidMaskError(
-                f"The seed mask has shape {array.shape} but its grid has {grid.shape}."
-            )
-        library = library_of(array)
-        with on_its_device(array):
-            # NaN counts as outside. A copy: more seeds are drawn of it, whatever is painted next.
-            array = (array != 0) & (array == array)
-            indices = library.flatnonzero(array)
-        if not len(indices):
-            raise InvalidMaskError(
-                f"The seed mask of shape {array.shape} is empty; paint or choose another."
-            )
+        held, grid, indices = voxels_of_mask(mask, affine)
         ids = _ids(n, first)
         pick = uniforms(ids, 0, Purpose.SEED_VOXEL, random_seed)[:, 0]
         which = np.minimum((pick * len(indices)).astype(np.int64), len(indices) - 1)
-        with on_its_device(array):
-            chosen = host_array(indices[library.asarray(which)])
-        draw = partial(_draw_mask, array, grid, random_seed, first)
+        with on_its_device(held):
+            chosen = host_array(indices[library_of(held).asarray(which)])
+        draw = partial(_draw_mask, held, grid, random_seed, first)
         return cls._in_voxels(grid, chosen, ids, random_seed)._drawn_by(draw)
+
+    @classmethod
+    def in_each_voxel(
+        cls,
+        mask: ArrayLike,
+        affine: ArrayLike | Grid,
+        n: int,
+        *,
+        random_seed: int = 0,
+        first: int = 0,
+    ) -> Seeds:
+        """Draw `n` seeds in each voxel of a mask, uniformly within the voxel.
+
+        They come in rounds, each of which has every voxel once, in an order that is drawn: so the
+        first of them are spread over the whole mask.
+
+        Parameters
+        ----------
+        mask : (x, y, z) array_like
+            Non-zero where seeds are to lie.
+        affine : (4, 4) array_like or Grid
+            Of the mask, voxel to RAS+ mm.
+        n : int
+            Number of seeds in each voxel.
+        random_seed : int
+            Key of the random numbers.
+        first : int
+            Number of the first seed, as in :meth:`in_sphere`.
+
+        Raises
+        ------
+        InvalidMaskError
+            When the mask is empty, not 3-D or of another shape than its grid.
+        InvalidSeedsError
+            When there would be more seeds in all than 2^32 or than memory for them.
+        """
+        held, grid, indices = voxels_of_mask(mask, affine)
+        return cls._in_turn(held, grid, _count(n) * len(indices), random_seed, first)
 
     @classmethod
     def from_fod(cls, fod: Fod, n: int, *, random_seed: int = 0, first: int = 0) -> Seeds:
@@ -285,12 +308,22 @@ class Seeds:
         return cls(positions)._drawn_by(partial(_draw_interface, tissues, random_seed, first))
 
     @classmethod
+    def _in_turn(cls, held: Any, grid: Grid, n: int, random_seed: int, first: int) -> Seeds:
+        """Draw `n` seeds in all, each in the next of the voxels that a mask holds."""
+        ids = _ids(n, first)
+        with on_its_device(held):
+            voxels = host_array(library_of(held).flatnonzero(held))
+        chosen = shuffled(voxels, random_seed)[ids % len(voxels)]
+        draw = partial(_draw_in_turn, held, grid, random_seed, first)
+        return cls._in_voxels(grid, chosen, ids, random_seed)._drawn_by(draw)
+
+    @classmethod
     def _in_voxels(
         cls, grid: Grid, indices: NDArray[np.int64], ids: NDArray[np.int64], random_seed: int
     ) -> Seeds:
         """Draw a seed uniformly in each of the voxels of (n,) flat indices, in C order."""
         voxels = np.stack(np.unravel_index(indices, grid.shape), axis=1)
-        return cls(grid.to_mm(voxels + _in_unit_cube(ids, random_seed)))
+        return cls(grid.to_mm(voxels + in_unit_cube(ids, random_seed)))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Seeds]) -> Seeds:
@@ -387,6 +420,10 @@ def _draw_mask(mask: Any, grid: Grid, key: int, start: int, n: int, first: int) 
     return Seeds.in_mask(mask, grid, n, random_seed=key, first=start + first)
 
 
+def _draw_in_turn(held: Any, grid: Grid, key: int, start: int, n: int, first: int) -> Seeds:
+    return Seeds._in_turn(held, grid, n, key, start + first)
+
+
 def _draw_fod(fod: Fod, key: int, start: int, n: int, first: int) -> Seeds:
     return Seeds.from_fod(fod, n, random_seed=key, first=start + first)
 
@@ -404,23 +441,3 @@ def _draw_parts(parts: tuple[Seeds, ...], start: int, n: int, first: int) -> See
     positions = np.concatenate([piece.positions_mm for piece in pieces])
     begin = first - rounds[0] * n_round
     return Seeds(positions[begin : begin + n])._drawn_by(partial(_draw_parts, parts, first))
-
-
-def _in_unit_cube(ids: NDArray[np.int64], random_seed: int) -> NDArray[np.float64]:
-    """Return (n, 3) positions in [-0.5, 0.5)."""
-    return uniforms(ids, 0, Purpose.SEED_POSITION, random_seed)[:, :3] - 0.5
-
-
-def _in_unit_ball(ids: NDArray[np.int64], random_seed: int) -> NDArray[np.float64]:
-    """Return (n, 3) positions uniform in the unit ball, by rejection from the cube around it."""
-    result = np.empty((len(ids), 3))
-    left = np.arange(len(ids))
-    draw = 0
-    while len(left):
-        offsets = 2.0 * uniforms(ids[left], draw, Purpose.SEED_POSITION, random_seed)[:, :3] - 1.0
-        x, y, z = offsets.T
-        accepted = x * x + y * y + z * z <= 1.0
-        result[left[accepted]] = offsets[accepted]
-        left = left[~accepted]
-        draw += 1
-    return result
