@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from .specs import ParameterSpec, parameter, specs_of
 
+EVERY_VOXEL = "every voxel of a mask"
 SEED_SOURCES = (
-    "placed seeds", "mask", "whole FOD", "grey-white interface", "between regions",
+    "placed seeds", "mask", EVERY_VOXEL, "whole FOD", "grey-white interface", "between regions",
 )  # fmt: skip
 STARTED, ACCEPTED = "started", "accepted"
 
@@ -29,9 +30,9 @@ class SeedingParameters:
         "placed seeds",
         label="Start from",
         choices=SEED_SOURCES,
-        help="Where streamlines start: around seeds that you place, in a mask, everywhere in "
-        "proportion to the FOD, where the grey matter of the tissue image meets the white, or in "
-        "one of two regions, to end in the other.",
+        help="Where streamlines start: around seeds that you place, anywhere in a mask, as many in "
+        "every voxel of it, everywhere in proportion to the FOD, where the grey matter of the "
+        "tissue image meets the white, or in one of two regions, to end in the other.",
         section="main",
     )
     counted: str = parameter(
@@ -50,6 +51,15 @@ class SeedingParameters:
         maximum=100_000_000,
         increment=1000,
         help="How many streamlines there are to be, from all places together.",
+        section="main",
+    )
+    n_per_voxel: int = parameter(
+        1,
+        label="Streamlines per voxel",
+        minimum=1,
+        maximum=100_000,
+        increment=1,
+        help="How many streamlines start in each voxel of the mask.",
         section="main",
     )
     n_per_seed: int = parameter(

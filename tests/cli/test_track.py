@@ -394,6 +394,24 @@ def test_the_largest_random_seed_serves_both_ways_between_two_regions(
             "--n-seeds 77 has no meaning with --between",
             id="n-seeds",
         ),
+        pytest.param(
+            ["--seed-fod", "--seeds-per-voxel", "2"],
+            "--seeds-per-voxel 2 .*give --seed-mask",
+            id="no mask",
+        ),
+        pytest.param(
+            ["--seed-mask", "mask.nii.gz", "--seeds-per-voxel", "2", "--n-seeds", "77"],
+            "--seeds-per-voxel 2 and --n-seeds 77 both",
+            id="two numbers",
+        ),
+        pytest.param(
+            ["--seed-mask", "mask.nii.gz", "--seeds-per-voxel", "2", "--select", "7"],
+            "--seeds-per-voxel 2 and --select 7 both",
+            id="select",
+        ),
+        pytest.param(
+            ["--seed-mask", "mask.nii.gz", "--seeds-per-voxel", "0"], "^[^\n]*0 seeds", id="zero"
+        ),
     ],
 )
 def test_numbers_of_seeds_without_effect_are_refused(
@@ -418,3 +436,14 @@ def test_one_label_of_an_image_is_seeded(folder: Path, drawing: nt.Fod) -> None:
     seeds = recipe.inputs().seeds.positions_mm
     assert len(seeds) == 50
     assert (drawing.grid.nearest_voxels(seeds)[:, 0] >= drawing.grid.shape[0] // 2).all()
+
+
+def test_each_voxel_of_a_mask_is_seeded(folder: Path, drawing: nt.Fod) -> None:
+    mask = ["--seed-mask", "labels.nii.gz:4", "--seeds-per-voxel", "2"]
+    assert main(["track", "fod.nii.gz", "-o", "b.tck", *mask, *RUN[2:]]) == 0
+    recipe = nt.Recipe.load("b.json")
+    seeds = drawing.grid.nearest_voxels(recipe.inputs().seeds.positions_mm)
+    voxels, counts = np.unique(seeds, axis=0, return_counts=True)
+    assert len(voxels) == np.prod(drawing.grid.shape) / 2
+    assert (counts == 2).all()
+    assert recipe.run().digest() == nt.load_tractogram("b.tck").digest() == recipe.digest

@@ -70,7 +70,6 @@ def test_a_run_in_an_image_is_made_again(
     recipe = recipe.with_result(wanted, "cpu")
     recipe.save(tmp_path / "r.json")
     content = json.loads((tmp_path / "r.json").read_text())
-    assert content["format_version"] == 6
     assert content["fod"]["image"]["unit"] == "um"
     assert content["fod"]["image"].get("key", "") == key
     again = nt.Recipe.load(tmp_path / "r.json")

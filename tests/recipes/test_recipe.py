@@ -184,6 +184,9 @@ def test_seeds_are_made_from_the_number_of_the_first(drawing: nt.Fod) -> None:
         counted = replace(source, n=5, first=4)
         made, _ = counted.read(drawing, tissues=tissues)
         np.testing.assert_array_equal(made.positions_mm, seeds.positions_mm[4:])
+    in_each = nt.Seeds.in_each_voxel(drawing.support, grid, 2)
+    made, _ = SeedSource("voxels", 1, volume=volume, first=drawing.n_voxels).read(drawing)
+    np.testing.assert_array_equal(made.positions_mm, in_each.positions_mm[drawing.n_voxels :])
 
 
 def test_unwritable_recipe_leaves_nothing(folder: Path) -> None:

@@ -134,6 +134,12 @@ def _add_seeds(parser: argparse.ArgumentParser) -> None:
         help=f"streamlines to start, in each sphere if there are several (default {N_SEEDS})",
     )
     parser.add_argument(
+        "--seeds-per-voxel",
+        type=int,
+        metavar="N",
+        help="streamlines to start in each voxel of --seed-mask, instead of --n-seeds",
+    )
+    parser.add_argument(
         "--select",
         type=int,
         metavar="N",
@@ -265,6 +271,18 @@ def _check_counts(options: argparse.Namespace) -> None:
             f"--max-seeds {options.max_seeds} limits the seeds of --select; give --select N as "
             "well, or --n-seeds instead."
         )
+    if options.seeds_per_voxel is not None:
+        if not options.seed_mask:
+            raise InvalidParameterError(
+                f"--seeds-per-voxel {options.seeds_per_voxel} seeds the voxels of a mask; give "
+                "--seed-mask IMAGE as well, or --n-seeds instead."
+            )
+        for flag, number in (("--n-seeds", options.n_seeds), ("--select", options.select)):
+            if number is not None:
+                raise InvalidParameterError(
+                    f"--seeds-per-voxel {options.seeds_per_voxel} and {flag} {number} both say how "
+                    "many streamlines there are; leave one out."
+                )
     if options.between and options.n_seeds is not None:
         raise InvalidParameterError(
             f"--n-seeds {options.n_seeds} has no meaning with --between, which goes on seeding "
@@ -313,7 +331,10 @@ def _seed_sources(options: argparse.Namespace, random_seed: int) -> tuple[SeedSo
     if options.between:
         return ()
     if options.seed_mask:
-        return (SeedSource("mask", n, random_seed, volume=_mask_source(options.seed_mask)),)
+        volume, each = _mask_source(options.seed_mask), options.seeds_per_voxel
+        if each is not None:
+            return (SeedSource("voxels", each, random_seed, volume=volume),)
+        return (SeedSource("mask", n, random_seed, volume=volume),)
     if options.seed_fod:
         return (SeedSource("fod", n, random_seed),)
     if options.seed_interface:

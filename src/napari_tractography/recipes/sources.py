@@ -243,13 +243,13 @@ class SeedSource:
     Attributes
     ----------
     kind : str
-        "sphere", "mask", "fod", "interface" or "points".
+        "sphere", "mask", "voxels", "fod", "interface" or "points".
     n, random_seed : int
-        How many were drawn and by which key; not of points.
+        How many were drawn, of "voxels" in each, and by which key; not of points.
     center_mm : tuple of 3 float, radius_mm : float
         Of a sphere, RAS+ mm.
     volume : VolumeSource, optional
-        Of a mask.
+        The mask, of "mask" and "voxels".
     positions_mm, directions : tuple of (x, y, z)
         Of points, RAS+; directions may be empty.
     first : int
@@ -298,9 +298,10 @@ class SeedSource:
         if self.kind == "sphere":
             centre, radius = self.center_mm, self.radius_mm
             return Seeds.in_sphere(centre, radius, self.n, random_seed=key, first=first), self
-        if self.kind == "mask" and self.volume is not None:
+        if self.kind in ("mask", "voxels") and self.volume is not None:
             mask, grid, volume = self.volume.read(folder, hashed=hashed)
-            seeds = Seeds.in_mask(mask, grid, self.n, random_seed=key, first=first)
+            draw = Seeds.in_mask if self.kind == "mask" else Seeds.in_each_voxel
+            seeds = draw(mask, grid, self.n, random_seed=key, first=first)
             return seeds, dataclasses.replace(self, volume=volume)
         if self.kind == "fod":
             return Seeds.from_fod(fod, self.n, random_seed=key, first=first), self
@@ -314,8 +315,8 @@ class SeedSource:
         if self.kind == "points":
             return Seeds.at(self.positions_mm, self.directions or None), self
         raise InvalidSeedsError(
-            f"Seeds of the kind {self.kind!r} cannot be made; choose sphere, mask, fod, "
-            "interface or points."
+            f"Seeds of the kind {self.kind!r} cannot be made; choose sphere, mask, voxels, "
+            "fod, interface or points."
         )
 
 

@@ -21,7 +21,12 @@ from napari_tractography.plugin.export.paths import PATH_KEY
 from napari_tractography.plugin.export.scripts import as_command, as_python
 from napari_tractography.plugin.layers.volumes import fod_layer_data, mask_layer_data
 from napari_tractography.plugin.session.requests import Request
-from napari_tractography.plugin.session.seeding import SeedFod, SeedMask, SeedSpheres
+from napari_tractography.plugin.session.seeding import (
+    SeedFod,
+    SeedMask,
+    SeedSpheres,
+    SeedVoxels,
+)
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.regions import Region
@@ -103,6 +108,7 @@ def requests(scene) -> dict[str, tuple[Request, dict]]:
     return {
         "own radii and counts": (asked(fod, TWO, mask=scene.mask), {"mask_layer": layers.mask}),
         "mask": (asked(fod, SeedMask(scene.mask, grid, 50)), {"seed_layer": layers.mask}),
+        "each voxel": (asked(fod, SeedVoxels.of(scene.mask, grid, 1)), {"seed_layer": layers.mask}),
         "FOD": (asked(fod, SeedFod(50)), {}),
         "regions": (
             asked(fod, TWO, regions=(mask, ball, labels), include_rule="any"),
@@ -111,7 +117,7 @@ def requests(scene) -> dict[str, tuple[Request, dict]]:
     }
 
 
-@pytest.mark.parametrize("kind", ["own radii and counts", "mask", "FOD", "regions"])
+@pytest.mark.parametrize("kind", ["own radii and counts", "mask", "each voxel", "FOD", "regions"])
 def test_scripts_give_the_same_digest(scene, tmp_path, kind):
     request, layers = requests(scene)[kind]
     wanted = digest_of(request)

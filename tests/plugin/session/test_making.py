@@ -14,6 +14,7 @@ from napari.layers import Tracks
 from napari_tractography import Project, Recipe, TrackingParameters, Tractogram
 from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.export.projects import project_of
+from napari_tractography.plugin.export.recipes import recipe_of
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.session.bundles import filtering
 from napari_tractography.plugin.streamlines.layer import Streamlines
@@ -216,8 +217,9 @@ def test_resting_bundles_are_clipped_at_the_slice_too(opened: Any) -> None:
     assert resting.clip_at_mm == pytest.approx(float(opened.viewer.dims.point[1]))
 
 
+@pytest.mark.parametrize(("kind", "n"), [("mask", 20), ("voxels", 2)])
 def test_a_project_with_masks_of_seeds_and_regions_is_as_it_was_saved(
-    open_model: Any, cross: Any, qtbot: Any, tmp_path: Any
+    open_model: Any, cross: Any, qtbot: Any, tmp_path: Any, kind: str, n: int
 ) -> None:
     inside = np.zeros(cross.grid.shape)
     inside[10:22, 8:16, 3:7] = 1
@@ -226,7 +228,7 @@ def test_a_project_with_masks_of_seeds_and_regions_is_as_it_was_saved(
     for name in ("one", "two"):
         recipe = Recipe(
             FodSource.of_phantom(cross),
-            (SeedSource("mask", 20, volume=volume),),
+            (SeedSource(kind, n, volume=volume),),
             TrackingParameters(max_length_mm=40.0),
             regions=(RegionSource("include", "all of it", volume=volume),),
         )
@@ -239,3 +241,5 @@ def test_a_project_with_masks_of_seeds_and_regions_is_as_it_was_saved(
         panel.bundles.activate(bundle)
         assert panel.seeds.mask_choice.value is panel.session.seed_mask_layer is not None
         assert panel.session.is_result_current
+        saved = recipe_of(panel.session.request(), list(panel.viewer.layers)).seeds[0]
+        assert (saved.kind, saved.n) == (kind, n)

@@ -25,6 +25,7 @@ from ..session.seeding import (
     SeedInterface,
     SeedMask,
     SeedSpheres,
+    SeedVoxels,
     first_numbers,
 )
 from .images import image_source, is_of_image
@@ -124,9 +125,12 @@ def _seed_sources(seeding: Seeding, random_seed: int) -> tuple[SeedSource, ...]:
             )
             for centre, radius, n, first in spheres
         )
-    if isinstance(seeding, SeedMask):
+    if isinstance(seeding, SeedMask | SeedVoxels):
         volume = VolumeSource.of_array(seeding.mask, seeding.grid)
-        return (SeedSource("mask", n=seeding.n_seeds, random_seed=random_seed, volume=volume),)
+        kind, n = "mask", seeding.n_seeds
+        if isinstance(seeding, SeedVoxels):
+            kind, n = "voxels", seeding.n_per_voxel
+        return (SeedSource(kind, n=n, random_seed=random_seed, volume=volume),)
     if isinstance(seeding, SeedBetween):
         return ()
     kind = "interface" if isinstance(seeding, SeedInterface) else "fod"

@@ -41,6 +41,7 @@ from ..session.seeding import (
     SeedInterface,
     SeedMask,
     SeedSpheres,
+    SeedVoxels,
     first_numbers,
 )
 from .images import image_source, is_of_image
@@ -188,8 +189,11 @@ def as_command(
         ends = zip(_ends(request), end_layers, strict=True)
         words += [f"--between={_command_region(region, *source)}" for region, source in ends]
     else:
-        words += ["--n-seeds", str(seeding.n_seeds)] if request.select is None else []
-        if isinstance(seeding, SeedMask):
+        if isinstance(seeding, SeedVoxels):
+            words += ["--seeds-per-voxel", str(seeding.n_per_voxel)]
+        elif request.select is None:
+            words += ["--n-seeds", str(seeding.n_seeds)]
+        if isinstance(seeding, SeedMask | SeedVoxels):
             assert seed_layer is not None
             words += ["--seed-mask", _file_of(seed_layer, seeding.mask, seeding.grid)]
         elif isinstance(seeding, SeedInterface):
@@ -251,13 +255,13 @@ def _python_seeds(request: Request, layer: Layer | None, imports: set[str]) -> l
             "    ]",
             ")",
         ]
-    if isinstance(seeding, SeedMask):
+    if isinstance(seeding, SeedMask | SeedVoxels):
         assert layer is not None
         volume = _python_volume(layer, seeding.mask, seeding.grid, None, imports)
-        return [
-            f"seed_mask, grid = {volume}",
-            f"seeds = nt.Seeds.in_mask(seed_mask, grid, {seeding.n_seeds}, {key})",
-        ]
+        draw = f"in_mask(seed_mask, grid, {seeding.n_seeds}"
+        if isinstance(seeding, SeedVoxels):
+            draw = f"in_each_voxel(seed_mask, grid, {seeding.n_per_voxel}"
+        return [f"seed_mask, grid = {volume}", f"seeds = nt.Seeds.{draw}, {key})"]
     if isinstance(seeding, SeedInterface):
         return [f"seeds = nt.Seeds.on_interface(tissues, {seeding.n_seeds}, {key})"]
     assert isinstance(seeding, SeedFod)

@@ -1,5 +1,5 @@
-"""Where the streamlines of a run start, frozen: spheres around seeds, a mask, the whole FOD, the
-interface of grey and white matter, or two regions in turn.
+"""Where the streamlines of a run start, frozen: spheres around seeds, a mask or each voxel of it,
+the whole FOD, the interface of grey and white matter, or two regions in turn.
 
 Made by the session; the worker draws the seeds, and scripts write down how.
 """
@@ -19,7 +19,8 @@ from ...errors import InvalidSeedsError
 from ...fod import Fod
 from ...grid import Grid
 from ...regions import Region
-from ...seeding import SeedingParameters
+from ...seed_places import voxels_of_mask
+from ...seeding import EVERY_VOXEL, SeedingParameters
 from ...seeds import Seeds
 from ...tissues import Tissues
 from ..layers.region_entries import Entry
@@ -112,6 +113,40 @@ class SeedMask(OnePlace):
         return Seeds.in_mask(self.mask, self.grid, n, random_seed=random_seed)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SeedVoxels(OnePlace):
+    """Each voxel of a mask.
+
+    Attributes
+    ----------
+    mask : (x, y, z)
+        Not zero where streamlines start.
+    grid : Grid
+        Of the mask.
+    n_per_voxel : int
+        Streamlines from each voxel.
+    n_seeds : int
+        Streamlines in all.
+    """
+
+    mask: NDArray[Any]
+    grid: Grid
+    n_per_voxel: int
+    n_seeds: int
+
+    @classmethod
+    def of(cls, mask: NDArray[Any], grid: Grid, n_per_voxel: int) -> SeedVoxels:
+        """Count the voxels."""
+        n_voxels = len(voxels_of_mask(mask, grid)[2])
+        return cls(mask, grid, n_per_voxel, n_per_voxel * n_voxels)
+
+    def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
+        """Draw them in as many rounds through the voxels as it takes."""
+        n_rounds = -(-n * self.n_per_voxel // self.n_seeds)
+        seeds = Seeds.in_each_voxel(self.mask, self.grid, n_rounds, random_seed=random_seed)
+        return seeds if n == len(seeds) else seeds[:n]
+
+
 @dataclass(frozen=True, slots=True)
 class SeedFod(OnePlace):
     """Everywhere, in proportion to the FOD."""
@@ -155,7 +190,7 @@ class SeedBetween(OnePlace):
         return self.one.seeds(n, random_seed=random_seed)
 
 
-Seeding = SeedSpheres | SeedMask | SeedFod | SeedInterface | SeedBetween
+Seeding = SeedSpheres | SeedMask | SeedVoxels | SeedFod | SeedInterface | SeedBetween
 
 
 class HasSeeding(Protocol):
@@ -202,6 +237,8 @@ def frozen_seeding(session: HasSeeding) -> Seeding:
             "There is no mask to start from; choose one in Seeds, or start from something else."
         )
     mask, grid = voxels_of(layer, session.space)
+    if source == EVERY_VOXEL:
+        return SeedVoxels.of(mask.copy(), grid, session.seeding.n_per_voxel)
     return SeedMask(mask.copy(), grid, n)
 
 

@@ -25,7 +25,7 @@ from ...errors import (
 from ...fod import Fod
 from ...parameters import TrackingParameters
 from ...regions import Region
-from ...seeding import ACCEPTED, SeedingParameters
+from ...seeding import ACCEPTED, EVERY_VOXEL, SeedingParameters
 from ...tissues import Tissues, check_tissues
 from ...tracking.execution import Execution, Runner
 from ..layers.layer_watch import Watch
@@ -41,7 +41,7 @@ from .history import History
 from .region_layers import Regions
 from .requests import Request
 from .seed_layer import SeedLayer
-from .seeding import SeedBetween, Seeding, chosen_ends, frozen_seeding
+from .seeding import SeedBetween, Seeding, SeedVoxels, chosen_ends, frozen_seeding
 from .tracking_values import TrackingValues
 
 
@@ -369,7 +369,7 @@ class Session(Results):
 
         None where streamlines do not start from a mask.
         """
-        if self.seeding.source != "mask":
+        if self.seeding.source not in ("mask", EVERY_VOXEL):
             return None
         return self.mask_layer if self.seed_mask_layer is None else self.seed_mask_layer
 
@@ -412,7 +412,8 @@ class Session(Results):
             raise InvalidFodError("There is no FOD; open one (File > Open) or choose its layer.")
         seeding = self.make_seeding()
         mask = None if self.mask_layer is None else mask_of(self.mask_layer, self.space)
-        selects = self.seeding.counted == ACCEPTED or isinstance(seeding, SeedBetween)
+        selects = self.seeding.counted == ACCEPTED and not isinstance(seeding, SeedVoxels)
+        selects = selects or isinstance(seeding, SeedBetween)
         return Request(
             fod=fod,
             seeding=seeding,

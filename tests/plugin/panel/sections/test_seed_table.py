@@ -209,6 +209,29 @@ def test_streamlines_start_in_a_mask_and_in_the_whole_fod(
     assert session.seed_mask_in_use is viewer.layers["half"]
 
 
+def test_every_voxel_of_a_mask_starts_as_many(open_model: Any, settle: Any) -> None:
+    fod = make_phantom("cross")
+    inside = np.asarray(phantom_mask("cross"), dtype=bool).copy()
+    inside[: fod.grid.shape[0] // 2] = False
+    panel = open_model(fod)
+    data, kwargs, _ = mask_layer_data(inside, fod.grid, "half")
+    # "accepted" was chosen for something else and is not offered here.
+    panel.set_parameters(source="every voxel of a mask", n_per_voxel=2, counted="accepted")
+    panel.seeds.mask_choice.value = panel.viewer.add_labels(data, **kwargs)
+    shown = {c.name for c in panel.seeds.controls if not c.native.isHidden()}
+    assert "n_per_voxel" in shown
+    hidden = [form.isHidden() for form in (panel.seeds._counted, panel.seeds._volume)]
+    assert hidden == [True, True]
+    seeds = Seeds.in_each_voxel(inside, fod.grid, 2)
+    preview = panel.session.request(n_preview=50).seeds()
+    np.testing.assert_array_equal(preview.positions_mm, seeds.positions_mm[:50])
+    panel.run_button.click()
+    settle(panel)
+    session = panel.session
+    assert session.tractogram.n_seeds == 2 * np.count_nonzero(inside)
+    assert session.tractogram.digest() == track(fod, seeds, session.parameters).digest()
+
+
 def test_live_follows_a_number_in_the_whole_fod(open_model: Any, cross: Any, qtbot: Any) -> None:
     panel = open_model(cross)
     panel.set_parameters(source="whole FOD", n_total=80)

@@ -28,10 +28,11 @@ from ..widgets.undo import UndoButtons
 from .seed_table import SeedTable
 
 SPECS = {spec.name: spec for spec in seeding_specs()}
-PLACED, MASK, _WHOLE, INTERFACE, BETWEEN = SEED_SOURCES
+PLACED, MASK, EVERY_VOXEL, WHOLE, INTERFACE, BETWEEN = SEED_SOURCES
 HINTS = {
-    "mask": "Streamlines start in the voxels of the mask.",
-    "whole FOD": "Streamlines start everywhere, more where the FOD is larger.",
+    MASK: "Streamlines start in the voxels of the mask.",
+    EVERY_VOXEL: "The same number of streamlines starts in every voxel of the mask.",
+    WHOLE: "Streamlines start everywhere, more where the FOD is larger.",
     INTERFACE: "Streamlines start where grey and white matter meet.",
 }
 NO_TISSUES = "First open or choose a tissue image in Tissues."
@@ -76,12 +77,15 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self.table = SeedTable(session, refused)
         self._marks = [
             DefaultMarks([named[name] for name in names], SPECS, self._on_arrow)
-            for names in (("counted",), ("n_per_seed", "radius_mm"), ("n_total",))
+            for names in (("counted",), ("n_per_seed", "radius_mm"), ("n_per_voxel",), ("n_total",))
         ]
-        self._counted, self._placed, self._volume = (marks.form for marks in self._marks)
+        self._counted, self._placed, self._voxels, self._volume = (
+            marks.form for marks in self._marks
+        )
         self._mask = form([self.mask_choice])
         self.forms = [
-            form([self.source]), self._counted, self._placed, self._mask, self._volume,
+            form([self.source]), self._counted, self._placed, self._mask, self._voxels,
+            self._volume,
         ]  # fmt: skip
         self.undo = UndoButtons(session.history)
         foot = row(self.hint, self.undo, self.clear, stretch_first=True)
@@ -128,10 +132,12 @@ class SeedSection(QWidget):  # type: ignore[misc]
         """Show what belongs to the source that is chosen."""
         source = self.source.value
         n = len(self.session.seeds)
-        self._counted.setVisible(source != BETWEEN)  # which always counts what is accepted
+        # Between regions what is accepted is always counted, of every voxel what is started.
+        self._counted.setVisible(source not in (BETWEEN, EVERY_VOXEL))
         self._placed.setVisible(source == PLACED)
-        self._mask.setVisible(source == MASK)
-        self._volume.setVisible(source != PLACED)
+        self._mask.setVisible(source in (MASK, EVERY_VOXEL))
+        self._voxels.setVisible(source == EVERY_VOXEL)
+        self._volume.setVisible(source not in (PLACED, EVERY_VOXEL))
         self.table.setVisible(source == PLACED and n > 0)
         self.clear.setVisible(source == PLACED)
         self.undo.setVisible(source == PLACED)

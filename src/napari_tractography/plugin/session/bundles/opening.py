@@ -27,14 +27,22 @@ from ....recipes.edits import Edit
 from ....recipes.recipe import Recipe
 from ....recipes.sources import FodSource
 from ....regions import Region
-from ....seeding import ACCEPTED, STARTED, SeedingParameters
+from ....seeding import ACCEPTED, EVERY_VOXEL, STARTED, SeedingParameters
 from ....tracking.engine import iter_chunks
 from ....tracking.inputs import Execution, TrackingInput
 from ....tracking.report import Report
 from ....tractogram import Tractogram
 from ...streamlines.layer import Streamlines
 from ..requests import Arrived, Request
-from ..seeding import SeedBetween, SeedFod, Seeding, SeedInterface, SeedMask, SeedSpheres
+from ..seeding import (
+    SeedBetween,
+    SeedFod,
+    Seeding,
+    SeedInterface,
+    SeedMask,
+    SeedSpheres,
+    SeedVoxels,
+)
 from ..session import Session
 from . import workers
 from .listing import BundleList
@@ -304,9 +312,10 @@ def seeding_of(recipe: Recipe, inputs: TrackingInput | None = None) -> Seeding |
     if len(recipe.seeds) != 1:
         return None
     (source,) = recipe.seeds
-    if source.kind == "mask" and source.volume is not None:
+    if source.kind in ("mask", "voxels") and source.volume is not None:
         mask, grid = source.volume.load(recipe.folder)
-        return SeedMask(mask, grid, source.n)
+        make = SeedMask if source.kind == "mask" else SeedVoxels.of
+        return make(mask, grid, source.n)
     if source.kind == "interface" and inputs is not None and inputs.tissues is not None:
         return SeedInterface(inputs.tissues, source.n)
     return SeedFod(source.n) if source.kind == "fod" else None
@@ -367,6 +376,8 @@ def _seeding_parameters(kept: Mapping[str, Any], recipe: Recipe) -> SeedingParam
     if first.kind == "sphere":
         n, radius_mm = first.n, first.radius_mm
         return SeedingParameters(n_per_seed=n, radius_mm=radius_mm, counted=counted)
+    if first.kind == "voxels":
+        return SeedingParameters(source=EVERY_VOXEL, n_per_voxel=first.n)
     named = {"mask": "mask", "interface": "grey-white interface"}
     source = named.get(first.kind, "whole FOD")
     return SeedingParameters(source=source, n_total=recipe.select or first.n, counted=counted)
