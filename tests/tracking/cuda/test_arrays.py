@@ -240,10 +240,15 @@ def test_seeds_are_drawn_from_what_lies_on_a_gpu(machine, data):
     for found, wanted in (
         (Seeds.from_fod(given, 50), Seeds.from_fod(fod, 50)),
         (Seeds.in_mask(there(machine, mask), fod.grid, 50), Seeds.in_mask(mask, fod.grid, 50)),
+        (
+            Seeds.in_each_voxel(there(machine, mask), fod.grid, 2),
+            Seeds.in_each_voxel(mask, fod.grid, 2),
+        ),
         (region.seeds(50), Seeds.in_mask(fod.support, fod.grid, 50)),
     ):
         np.testing.assert_array_equal(found.positions_mm, wanted.positions_mm)
-    assert machine.downloads == [50 * 8] * 3  # the voxels that they are in
+    each = np.count_nonzero(np.nan_to_num(mask))
+    assert machine.downloads == [n * 8 for n in (50, 50, each, 50)]  # the voxels that they are in
 
 
 def test_wrong_input_on_a_gpu_is_refused_as_on_the_host(machine, data):

@@ -184,6 +184,8 @@ def test_regions_directions_and_drawn_seeds_are_taken_from_the_device(gpu, fod, 
     assert (Seeds.from_fod(given, 2000).positions_mm == seeds.positions_mm).all()
     drawn = Seeds.in_mask(there(used), fod.grid, 2000)
     assert (drawn.positions_mm == Seeds.in_mask(used, fod.grid, 2000).positions_mm).all()
+    drawn = Seeds.in_each_voxel(there(used), fod.grid, 2)
+    assert (drawn.positions_mm == Seeds.in_each_voxel(used, fod.grid, 2).positions_mm).all()
     directions = np.random.default_rng(3).normal(size=(2000, 3))
     used[: len(used) // 2] = 0
 
