@@ -26,6 +26,7 @@ from scipy.stats import chisquare
 
 import napari_tractography as nt
 from napari_tractography.cli import main
+from napari_tractography.recipes.codec import FORMAT_VERSION
 from napari_tractography.tracking import devices
 
 nbclient = pytest.importorskip("nbclient", reason="what runs notebooks is not installed")
@@ -386,6 +387,12 @@ def test_the_address_is_said_in_one_place() -> None:
 
 
 # ----------------------------------------------------------------------------------- the pictures
+
+
+def test_the_page_on_files_names_the_format_of_recipes() -> None:
+    text = (DOCS / "files.md").read_text("utf-8")
+    last = FORMAT_VERSION - 1
+    assert f"Recipes have format {FORMAT_VERSION}; formats 1 to {last} are read, too." in text
 
 
 def test_every_picture_is_made_by_a_script_and_shown() -> None:
