@@ -5,6 +5,7 @@ Called by :mod:`.seeds`. Seed i takes the random numbers of number i, whatever e
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from .arrays import as_native, library_of, on_its_device
 from .errors import InvalidMaskError
 from .grid import Grid
 from .philox import Purpose, uniforms
+
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 def voxels_of_mask(mask: ArrayLike, affine: ArrayLike | Grid) -> tuple[Any, Grid, Any]:
@@ -57,11 +60,16 @@ def voxels_of_mask(mask: ArrayLike, affine: ArrayLike | Grid) -> tuple[Any, Grid
     return held, grid, indices
 
 
-def shuffled(voxels: NDArray[np.int64], random_seed: int) -> NDArray[np.int64]:
-    """Return (n_voxels,) flat indices in an order that is drawn."""
-    # The first of the four numbers of an id is for a seed that draws its voxel.
-    numbers = uniforms(np.arange(len(voxels)), 0, Purpose.SEED_VOXEL, random_seed)[:, 1]
-    return voxels[np.argsort(numbers, kind="stable")]
+def in_turn(ids: NDArray[np.int64], n_voxels: int) -> NDArray[np.int64]:
+    """Return which of so many voxels each seed is in: all of them in turn, round after round.
+
+    From one to the next it is some 0.618 of all, the golden section, so that the first seeds are
+    spread evenly over the list.
+    """
+    stride = max(round(n_voxels * GOLDEN), 1)
+    while math.gcd(stride, n_voxels) > 1:  # else some voxels would be left out
+        stride += 1
+    return ids % n_voxels * stride % n_voxels
 
 
 def in_unit_cube(ids: NDArray[np.int64], random_seed: int) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from .given import as_float, as_point, as_whole
 from .grid import Grid
 from .interface import interface_points
 from .philox import Purpose, uniforms
-from .seed_places import in_unit_ball, in_unit_cube, shuffled, voxels_of_mask
+from .seed_places import in_turn, in_unit_ball, in_unit_cube, voxels_of_mask
 
 if TYPE_CHECKING:
     from .fod import Fod
@@ -227,23 +227,7 @@ class Seeds:
         random_seed: int = 0,
         first: int = 0,
     ) -> Seeds:
-        """Draw `n` seeds in each voxel of a mask, uniformly within the voxel.
-
-        They come in rounds, each of which has every voxel once, in an order that is drawn: so the
-        first of them are spread over the whole mask.
-
-        Parameters
-        ----------
-        mask : (x, y, z) array_like
-            Non-zero where seeds are to lie.
-        affine : (4, 4) array_like or Grid
-            Of the mask, voxel to RAS+ mm.
-        n : int
-            Number of seeds in each voxel.
-        random_seed : int
-            Key of the random numbers.
-        first : int
-            Number of the first seed, as in :meth:`in_sphere`.
+        """Draw `n` seeds in each voxel of a mask; see :meth:`in_turn`.
 
         Raises
         ------
@@ -253,7 +237,29 @@ class Seeds:
             When there would be more seeds in all than 2^32 or than memory for them.
         """
         held, grid, indices = voxels_of_mask(mask, affine)
-        return cls._in_turn(held, grid, _count(n) * len(indices), random_seed, first)
+        n_all = _count(n) * len(indices)
+        return cls.in_turn(held, grid, n_all, random_seed=random_seed, first=first)
+
+    @classmethod
+    def in_turn(
+        cls,
+        mask: ArrayLike,
+        affine: ArrayLike | Grid,
+        n: int,
+        *,
+        random_seed: int = 0,
+        first: int = 0,
+    ) -> Seeds:
+        """Draw `n` seeds in all voxels of a mask in turn, uniformly within the voxel.
+
+        They come in rounds, each of which has every voxel once, in the same order; the first of
+        them are spread over the whole mask. Parameters and errors are those of :meth:`in_mask`.
+        """
+        held, grid, indices = voxels_of_mask(mask, affine)
+        ids = _ids(n, first)
+        chosen = host_array(indices)[in_turn(ids, len(indices))]
+        draw = partial(_draw_in_turn, held, grid, random_seed, first)
+        return cls._in_voxels(grid, chosen, ids, random_seed)._drawn_by(draw)
 
     @classmethod
     def from_fod(cls, fod: Fod, n: int, *, random_seed: int = 0, first: int = 0) -> Seeds:
@@ -306,16 +312,6 @@ class Seeds:
         ids = _ids(n, first)
         positions = interface_points(tissues, ids, random_seed)
         return cls(positions)._drawn_by(partial(_draw_interface, tissues, random_seed, first))
-
-    @classmethod
-    def _in_turn(cls, held: Any, grid: Grid, n: int, random_seed: int, first: int) -> Seeds:
-        """Draw `n` seeds in all, each in the next of the voxels that a mask holds."""
-        ids = _ids(n, first)
-        with on_its_device(held):
-            voxels = host_array(library_of(held).flatnonzero(held))
-        chosen = shuffled(voxels, random_seed)[ids % len(voxels)]
-        draw = partial(_draw_in_turn, held, grid, random_seed, first)
-        return cls._in_voxels(grid, chosen, ids, random_seed)._drawn_by(draw)
 
     @classmethod
     def _in_voxels(
@@ -421,7 +417,7 @@ def _draw_mask(mask: Any, grid: Grid, key: int, start: int, n: int, first: int) 
 
 
 def _draw_in_turn(held: Any, grid: Grid, key: int, start: int, n: int, first: int) -> Seeds:
-    return Seeds._in_turn(held, grid, n, key, start + first)
+    return Seeds.in_turn(held, grid, n, random_seed=key, first=start + first)
 
 
 def _draw_fod(fod: Fod, key: int, start: int, n: int, first: int) -> Seeds:

@@ -141,10 +141,8 @@ class SeedVoxels(OnePlace):
         return cls(mask, grid, n_per_voxel, n_per_voxel * n_voxels)
 
     def first_seeds(self, fod: Fod, n: int, random_seed: int) -> Seeds:
-        """Draw them in as many rounds through the voxels as it takes."""
-        n_rounds = -(-n * self.n_per_voxel // self.n_seeds)
-        seeds = Seeds.in_each_voxel(self.mask, self.grid, n_rounds, random_seed=random_seed)
-        return seeds if n == len(seeds) else seeds[:n]
+        """Draw them in the voxels in turn."""
+        return Seeds.in_turn(self.mask, self.grid, n, random_seed=random_seed)
 
 
 @dataclass(frozen=True, slots=True)
