@@ -20,6 +20,7 @@ from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.layers.region_entries import ROLE_COLOURS
 from napari_tractography.plugin.layers.volumes import fod_layers
 from napari_tractography.roles import INCLUDE_RULES
+from napari_tractography.seeding import EVERY_VOXEL
 
 N_ACTIONS = 40
 ROLES = list(ROLE_COLOURS)
@@ -31,7 +32,8 @@ VALUES: dict[str, list[Any]] = {
     "radius_mm": [0.0, 1.5],
     "n_per_seed": [1, 30],
     "n_total": [50, 400],
-    "source": ["placed seeds", "placed seeds", "whole FOD", "between regions"],
+    "source": ["placed seeds", "placed seeds", "mask", EVERY_VOXEL, "whole FOD", "between regions"],
+    "n_per_voxel": [1, 2],
     "counted": ["started", "accepted"],
     "include_rule": list(INCLUDE_RULES),
 }
@@ -56,7 +58,8 @@ class Hand:
             self.run, self.run, self.cancel, self.wait, self.switch_live, self.add_bundle,
             self.duplicate, self.activate, self.remove_bundle, self.undo_bundles, self.rename,
             self.select, self.keep, self.cut, self.undo_edit, self.delete_layer, self.split,
-            self.choose_fod, self.choose_mask, self.open_lines, self.weigh, self.limit, self.mirror,
+            self.choose_fod, self.choose_mask, self.choose_seed_mask, self.open_lines, self.weigh,
+            self.limit, self.mirror,
         ]  # fmt: skip
 
     def act(self) -> None:
@@ -178,6 +181,10 @@ class Hand:
 
     def choose_mask(self) -> None:
         self.panel.data.mask_choice.value = self._one_of(self.panel.data.mask_choice.choices)
+
+    def choose_seed_mask(self) -> None:
+        control = self.panel.seeds.mask_choice
+        control.value = self._one_of(control.choices)
 
     def open_lines(self) -> None:
         self.panel.viewer.open(str(self._folder / "lines.tck"), plugin="napari-tractography")
