@@ -99,6 +99,21 @@ def test_every_path_may_begin_with_the_home_folder(command: str) -> None:
         assert (action.type is expanded) == bool(names_a_path), action.dest
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_value_of_any_flag_may_begin_with_a_minus(command: str) -> None:
+    parser = make_parser()
+    (parsers,) = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    actions = parsers.choices[command]._actions
+    needed = [word for a in actions if a.required for word in (*a.option_strings[:1], "b.tck")]
+    for action in actions:
+        if not action.option_strings or action.nargs == 0:
+            continue
+        value = {int: "-12", float: "-.1e3"}.get(action.type, "-12,4,30,2")
+        found = vars(parser.parse_args([command, *needed, action.option_strings[-1], value]))
+        wanted = value if action.type in (None, expanded) else action.type(value)
+        assert found[action.dest] in (wanted, [wanted])
+
+
 # ------------------------------------------------------------------------------------- wrong input
 
 
@@ -200,6 +215,9 @@ WRONG = {
     "negative threads": (["replay", "b.json", "--threads", "-1"], ["--threads = -1"]),
     "no memory": ([*SEEDED, "--memory-limit", "0"], ["--memory-limit = 0", "0.8"]),
     "unknown flag": ([*SEEDED, "--stride", "1"], ["--stride", "--help"]),
+    "unknown flag and a minus": ([*SEEDED, "--stride", "-1,2"], ["--stride -1,2", "--help"]),
+    "unknown letter": ([*SEEDED, "-x"], ["-x", "--help"]),
+    "a number as a flag": ([*SEEDED, "-5,1"], ["-5,1", "--help"]),
     "region of words": ([*SEEDED, "--include", "a,b,c,d"], ["'a,b,c,d'"]),
     "missing region": ([*SEEDED, "--include", "absent.nii"], ["absent.nii does not exist"]),
     "empty region": ([*SEEDED, "--stop", "empty.nii"], ["empty.nii"]),

@@ -13,9 +13,10 @@ import errno
 import io
 import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ..errors import InvalidParameterError, TractographyError
 from ..version import __version__
@@ -40,6 +41,11 @@ EXIT_BROKEN_PIPE = 128 + 13  # as of a program that SIGPIPE ends
 
 class _Parser(argparse.ArgumentParser):
     """Wrong flags are wrong input like any other: one line, without the usage."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # argparse takes -12 for a number and -12,4,30,2 for a flag; none of ours begins so.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:
         raise InvalidParameterError(f"{message}; see {self.prog} --help.")

@@ -308,7 +308,7 @@ def sphere_numbers(text: str, flag: str) -> tuple[tuple[float, float, float], fl
         x, y, z, radius = (float(number) for number in text.split(","))
     except ValueError:
         raise InvalidSeedsError(
-            f"{flag} {text!r} is not four numbers; give x,y,z,r in mm such as {flag}=-12,4,30,2."
+            f"{flag} {text!r} is not four numbers; give x,y,z,r in mm such as -12,4,30,2."
         ) from None
     return (x, y, z), radius
 

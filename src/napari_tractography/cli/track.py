@@ -109,7 +109,7 @@ def _add_seeds(parser: argparse.ArgumentParser) -> None:
         metavar="x,y,z,r[,n]",
         action="append",
         help="seed in a sphere: RAS+ mm, radius, and how many streamlines if not --n-seeds; may be "
-        "repeated. Write --seed-sphere=-1,2,3,4 when x is negative",
+        "repeated",
     )
     seeds.add_argument(
         "--seed-fod", action="store_true", help="seed everywhere in proportion to the FOD"

@@ -35,8 +35,7 @@ def add_visitation(commands: Any) -> None:
         metavar="x,y,z",
         action="append",
         default=[],
-        help="print the probability there, RAS+ mm; may be repeated. Write --at=-1,2,3 when x is "
-        "negative",
+        help="print the probability there, RAS+ mm; may be repeated",
     )
     parser.set_defaults(run=run)
 
