@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,8 @@ from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography import Tractogram, load_fod
 from napari_tractography.errors import FileError, InvalidFodError
+from napari_tractography.files.tractograms import write_streamlines as save_arrays
+from napari_tractography.grid import Grid
 from napari_tractography.phantoms import make_phantom, phantom_lines_mm
 from napari_tractography.plugin.contributions import (
     FIRST_ENDING,
@@ -222,6 +225,19 @@ def test_an_empty_or_unreadable_tractogram_says_so(make_napari_viewer: Any, tmp_
         with pytest.raises(Exception, match=name):
             viewer.open(tmp_path / name, plugin=PLUGIN)
     assert len(viewer.layers) == 0
+
+
+def test_a_tractogram_whose_weights_are_impossible_opens_and_says_so(
+    make_napari_viewer: Any, tmp_path: Path, notes: list[str]
+) -> None:
+    weights = np.full(len(lines()), -1, np.float32)
+    path = tmp_path / "a.trk"
+    save_arrays(replace(lines().arrays(), weights=weights), path, Grid((9, 9, 9), np.eye(4)))
+    (layer,) = make_napari_viewer().open(path, plugin=PLUGIN)
+    assert layer.tractogram.weights is None
+    (told,) = notes
+    assert told.startswith("warning: ")
+    assert "a.trk is read without its weights" in told
 
 
 def test_without_a_viewer_the_reader_gives_layers(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ Points are RAS+ mm with voxel centres at integer voxel coordinates on both sides
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
@@ -24,7 +25,10 @@ from .formats.trk import read_trk, stream_trk, write_trk
 from .formats.trx import read_trx, write_trx
 from .formats.trx_stream import stream_trx
 from .formats.vtk import read_vtk, write_vtk
+from .formats.weights import n_impossible
 from .paths import check_writable, ending_of, existing_file, written_whole
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +111,18 @@ def check_target(path: str | PathLike[str]) -> None:
     check_writable(path)
 
 
-def read_streamlines(path: str | PathLike[str]) -> StreamlineArrays:
+def read_streamlines(
+    path: str | PathLike[str], warn: Callable[[str], object] = logger.warning
+) -> StreamlineArrays:
     """Read streamlines.
 
     Parameters
     ----------
     path : path-like
         Ends in one of :data:`FORMATS`.
+    warn : callable, optional
+        Told in a sentence where weights of the file are negative or not finite: they are another
+        program's, and the streamlines are as good without.
 
     Raises
     ------
@@ -123,7 +132,14 @@ def read_streamlines(path: str | PathLike[str]) -> StreamlineArrays:
     file = existing_file(path)
     read = FORMATS[ending_of(file, FORMATS, "a tractogram")].read
     with telling(file):
-        return read(file)
+        found = read(file)
+    if found.weights is None or not (n_bad := n_impossible(found.weights)):
+        return found
+    warn(
+        f"{file} is read without its weights: {n_bad} of {len(found.weights)} are negative or not "
+        "finite."
+    )
+    return replace(found, weights=None)
 
 
 def iter_streamlines(

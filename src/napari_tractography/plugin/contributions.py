@@ -10,6 +10,7 @@ from typing import Any
 import napari
 import numpy as np
 from napari.layers import Image, Tracks
+from napari.utils.notifications import show_warning
 from npe2 import PluginManager
 from numpy.typing import NDArray
 from qtpy.QtCore import QEventLoop, QThread, QTimer
@@ -23,12 +24,13 @@ from ..files.fods import load_volume, volume_shape
 from ..files.formats.pam5 import PAM5
 from ..files.mif import ENDINGS as MRTRIX_ENDINGS
 from ..files.recognition import kind_of
+from ..files.tractograms import read_streamlines
 from ..grid import Grid
 from ..image_phantoms import make_image_phantom
 from ..phantoms import make_phantom
 from ..project import is_project
 from ..tissues import N_TISSUES, load_tissues
-from ..tractogram import Tractogram, load_tractogram
+from ..tractogram import Tractogram, as_read
 from .layers.opening import FOD_KEY
 from .layers.sources.images import PHANTOM_KEY
 from .layers.sources.tracks import tractogram_of_tracks
@@ -257,7 +259,7 @@ def _read_streamlines(path: str | list[str]) -> list[Streamlines]:
     viewer = napari.current_viewer()
     layers = []
     for one in [path] if isinstance(path, str) else path:
-        tractogram = load_tractogram(one)
+        tractogram = as_read(read_streamlines(one, warn=show_warning), one)
         if not len(tractogram):
             raise FileError(f"{one} holds no streamlines; there is nothing to show.")
         fods = [] if viewer is None else fod_layers(viewer.layers)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 import napari_tractography as nt
 from napari_tractography.errors import FileError, InvalidTractogramError
 from napari_tractography.files.formats.weights import columns_of, load_weights, save_weights
+from napari_tractography.files.tractograms import write_streamlines
 
 LINES = [[(0, 0, 0), (1, 0, 0)], [(0, 1, 0), (1, 1, 0)], [(0, 2, 0), (1, 2, 0), (2, 2, 0)]]
 
@@ -75,6 +77,27 @@ def test_trx_and_trk_keep_weights(tmp_path: Path, track: nt.Tractogram, ending: 
         assert load_weights(path).tolist() == [1.5, 0.25, 3.0]
         with pytest.raises(FileError, match="stop_reasons, weights"):
             load_weights(path, "sift2")
+
+
+@pytest.mark.parametrize("ending", ["trx", "trk"])
+@pytest.mark.parametrize("wrong", [np.nan, -1, np.inf])
+def test_streamlines_with_weights_of_others_that_are_impossible_open_without_them(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    track: nt.Tractogram,
+    ending: str,
+    wrong: float,
+) -> None:
+    path = tmp_path / f"t.{ending}"
+    values = np.array([1, wrong, 2], np.float32)
+    arrays = replace(track.arrays(), weights=values, lengths_mm=values + np.inf)
+    write_streamlines(arrays, path, nt.Grid((9, 9, 9), np.eye(4)))
+    found = nt.load_tractogram(path)
+    assert found.digest() == track.digest()
+    assert found.weights is None
+    assert found.lengths_mm.tolist() == [1, 1, 2]
+    (told,) = caplog.messages
+    assert told.startswith(f"{path} is read without its weights: 1 of 3 ")
 
 
 @pytest.mark.parametrize("read", [load_weights, columns_of, nt.load_tractogram])

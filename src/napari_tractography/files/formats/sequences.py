@@ -92,6 +92,8 @@ def with_columns(
     if reasons is not None and n and not (reasons.min() >= 0 and reasons.max() < N_REASONS):
         reasons = None  # someone else's column of that name
     lengths_mm = _column(known.get("lengths_mm"), (n, 1))
+    if lengths_mm is not None and not np.isfinite(lengths_mm).all():
+        lengths_mm = None  # someone else's, too: the points tell theirs
     weights = _column(known.get("weights"), (n, 1))
     return StreamlineArrays(
         points,

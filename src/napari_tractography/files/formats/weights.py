@@ -33,12 +33,17 @@ def checked_weights(weights: ArrayLike, n: int) -> NDArray[np.float32]:
         raise InvalidTractogramError(
             f"weights has shape {values.shape}, but {n} streamlines need {(n,)}."
         )
-    n_bad = int((~(np.isfinite(values) & (values >= 0))).sum())
+    n_bad = n_impossible(values)
     if n_bad:
         raise InvalidTractogramError(
             f"{n_bad} of {n} weights are negative or not finite; give numbers from 0."
         )
     return values
+
+
+def n_impossible(weights: NDArray[np.floating]) -> int:
+    """Return how many weights are negative or not finite."""
+    return int((~(np.isfinite(weights) & (weights >= 0))).sum())
 
 
 def load_weights(path: str | PathLike[str], name: str = "") -> NDArray[np.float32]:
