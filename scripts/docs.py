@@ -87,7 +87,8 @@ half-written.
   digest that the streamlines are the same, bit for bit. When they are not, its exit code is 1 and
   it says what differs: backend, device or versions. Diffusion and transport are the same on another
   backend or device only to a [tolerance](gpu.md#same-streamlines). Files that have moved are also
-  sought beside the recipe. In Python: `nt.Recipe.load("bundle.json").run()`.
+  sought beside the recipe. One recipe serves `bundle.trk` and `bundle.tck` of the same streamlines;
+  others need another name. In Python: `nt.Recipe.load("bundle.json").run()`.
 - **Projects.** `replay study.tracts.json -o folder` makes all
   [bundles](concepts.md#bundles-and-projects) of a project and compares each; names of files come
   from names of bundles. With `--fod` they are tracked in another subject's FOD, in the same space:

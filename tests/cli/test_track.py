@@ -186,6 +186,33 @@ def test_another_json_beside_the_output_is_not_overwritten(
     assert track("--no-recipe") == 0
 
 
+def test_a_recipe_of_the_same_streamlines_in_another_format_is_written_again(
+    track: Track,
+) -> None:
+    assert track("-o", "b.trx") == 0
+    before = Path("b.json").read_text()
+    assert track("-o", "b.tck") == 0
+    assert Path("b.json").read_text() == before
+
+
+def test_a_recipe_of_other_streamlines_of_that_name_is_kept(
+    track: Track, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert track("-o", "b.trx") == 0
+    before = Path("b.json").read_text()
+    assert track("--seed", "7") == 2
+    err = capsys.readouterr().err
+    assert "b.json is the recipe of b.trx" in err
+    assert "--no-recipe" in err
+    assert Path("b.json").read_text() == before
+    assert not Path("b.tck").exists()
+    assert track("--seed", "7", "-o", "b.trx") == 0  # its own
+    Path("b.json").write_text(json.dumps({**json.loads(before), "format_version": 99}))
+    assert track() == 2
+    assert "b.json is the recipe of b.trx" in capsys.readouterr().err
+    assert track("--seed", "8", "--no-recipe") == 0
+
+
 def test_regions_steer(folder: Path, track: Track, drawing: nt.Fod) -> None:
     everywhere = ",".join(f"{x:.3f}" for x in [*drawing.grid.centre_mm, 500.0])
     assert track() == 0

@@ -13,7 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import FileError, InvalidParameterError, InvalidSeedsError
+from ..errors import FileError, InvalidParameterError, InvalidSeedsError, TractographyError
 from ..parameters import ParameterSpec, TrackingParameters, parameter_specs
 from ..seeding import seeding_specs
 from ..tracking.algorithms import users_of
@@ -34,6 +34,7 @@ from .progress import chunks_with_progress, print_result
 logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
+    from ..recipes.recipe import Recipe
     from ..recipes.sources import RegionSource, SeedSource
     from ..recipes.volumes import VolumeSource
     from ..tracking.inputs import Execution
@@ -231,6 +232,8 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
     parameters = TrackingParameters.for_fod(inputs.fod, with_tissues=with_tissues, **given)
     inputs = replace(inputs, parameters=parameters)
     recipe = replace(recipe, parameters=parameters)
+    if recipe_path is not None:
+        _check_shared(recipe, recipe_path, options.out)
     for spec in parameter_specs():
         if spec.name in given and not parameters.uses(spec.name):
             users = " and ".join(row.name for row in users_of(spec.name))
@@ -301,6 +304,33 @@ def _recipe_path(out: str) -> Path:
             f"{path} exists and is no recipe; give --no-recipe or another name for the output."
         )
     return path
+
+
+def _check_shared(recipe: Recipe, path: Path, out: str) -> None:
+    """Refuse to overwrite what another tractogram of that name is made again from.
+
+    Where the output is there already, the recipe is its own, and is overwritten with it.
+
+    Raises
+    ------
+    FileError
+        Where a tractogram of another ending is there, and its recipe makes other streamlines.
+    """
+    from ..files.tractograms import FORMATS
+    from ..recipes.recipe import Recipe
+
+    others = [o.name for o in map(Path(out).with_suffix, FORMATS) if o.exists()]
+    if not others or not path.exists() or Path(out).exists():
+        return
+    try:
+        is_same = Recipe.load(path).makes_as(recipe)
+    except TractographyError:  # of a newer version, say
+        is_same = False
+    if not is_same:
+        raise FileError(
+            f"{path} is the recipe of {' and '.join(others)}, which is made otherwise; give "
+            "another name for the output, or --no-recipe."
+        )
 
 
 def _ends(options: argparse.Namespace) -> tuple[RegionSource, ...]:

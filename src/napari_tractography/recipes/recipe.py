@@ -25,7 +25,7 @@ from ..tracking.engine import track_all
 from ..tracking.inputs import Execution, ExecutionKeywords, TrackingInput
 from ..tracking.report import Report
 from ..tractogram import Tractogram
-from .codec import read_recipe, write_recipe
+from .codec import encoded, read_recipe, write_recipe
 from .edits import BY_NUMBER, Edit, edited
 from .provenance import TOLERANCE, changed_versions, device_of, present_versions, same_device
 from .sources import FodSource, RegionSource, SeedSource
@@ -260,6 +260,11 @@ class Recipe:
             backend=backend,
             device=device_of(backend),
         )
+
+    def makes_as(self, other: Recipe) -> bool:
+        """Tell whether both make the same streamlines, whatever is known of their results."""
+        known = {name: getattr(self, name) for name in ("digest", "versions", "backend", "device")}
+        return bool(encoded(self) == encoded(dataclasses.replace(other, **known)))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write JSON, whole or not at all.
