@@ -261,6 +261,13 @@ def test_other_shapes_are_refused(shape, message):
         Fod(np.ones(shape), np.eye(4))
 
 
+@pytest.mark.parametrize("fill", [1j, "1"])
+def test_what_is_no_real_number_is_refused(fill):
+    values = np.full((2, 2, 2, 6), fill)
+    with pytest.raises(InvalidFodError, match=f"^FOD holds {values.dtype} values; give real"):
+        Fod(values, np.eye(4))
+
+
 @pytest.mark.parametrize("fill", [0.0, np.nan, np.inf])
 def test_nothing_usable_is_refused(fill):
     with pytest.raises(InvalidFodError, match="no voxel with finite"):

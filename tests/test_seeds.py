@@ -196,6 +196,11 @@ def test_joining_keeps_order_and_directions_only_when_all_have_them():
         pytest.param(
             lambda: Seeds.at([[1, 2, 3]], [[np.inf, 0, 0]]), "finite", id="infinite direction"
         ),
+        pytest.param(lambda: Seeds.at([[1j, 2, 3]]), "hold complex128", id="complex position"),
+        pytest.param(lambda: Seeds.at([["1", "2", "3"]]), "hold <U1", id="text as position"),
+        pytest.param(
+            lambda: Seeds.at([[1, 2, 3]], [[1j, 0, 0]]), "hold complex128", id="complex direction"
+        ),
         pytest.param(lambda: Seeds.at([[1, 2, 3]], [[np.nan, 0, 1]]), "finite", id="NaN direction"),
         pytest.param(
             lambda: Seeds.at([[1, 2, 3]], np.eye(3)), "for 1 seeds", id="too many directions"

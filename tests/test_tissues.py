@@ -67,6 +67,7 @@ def wrong_ones():
     good = ball().fractions
     yield pytest.param(good * 255, "values from 0 to 255", id="not from 0 to 1")
     yield pytest.param(good - 0.6, "no fractions", id="negative")
+    yield pytest.param(good * 1j, "holds complex64 values", id="complex")
     yield pytest.param(good * 0.3, "add up to 0.3", id="sums far from 1")
     yield pytest.param(good + 0.4, "no fractions", id="sums above 1")
     yield pytest.param(good[..., :4], "five volumes", id="four volumes")

@@ -143,6 +143,15 @@ def host_array(array: Any) -> NDArray[Any]:
     return np.asarray(array)  # JAX copies by itself
 
 
+def may_be_real(array: Any) -> bool:
+    """Tell whether an array holds no complex numbers, texts or dates.
+
+    As float they would lose their imaginary parts, or raise. All else is left to the conversion:
+    other libraries have types of numbers that NumPy does not know.
+    """
+    return array.dtype.kind not in "cSUMm"
+
+
 def mapped(matrix: NDArray[np.float64], points: Any) -> list[Any]:
     """Map points by an affine matrix, where they lie.
 

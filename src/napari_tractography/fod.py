@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import DeviceArray, as_native, on_its_device
+from .arrays import DeviceArray, as_native, may_be_real, on_its_device
 from .defaults import rounded, strong_amplitude
 from .errors import InvalidFodError, InvalidParameterError
 from .fields import images as image_fields
@@ -59,7 +59,8 @@ class Fod(Orientations):
     Raises
     ------
     InvalidFodError
-        When the array is not 4-D, its last axis is no SH count or nothing in it is usable.
+        When the array is not 4-D or holds no real numbers, its last axis is no SH count or nothing
+        in it is usable.
     """
 
     __slots__ = ()
@@ -75,6 +76,8 @@ class Fod(Orientations):
     ) -> None:
         data = as_native(coefficients)
         check_fod_shape(data.shape, name)
+        if not may_be_real(data):
+            raise InvalidFodError(f"{name} holds {data.dtype} values; give real numbers.")
         basis, frame = checked_reading(basis, frame)
         with on_its_device(data):
             values, rows, n_invalid = used_sh_voxels(data)

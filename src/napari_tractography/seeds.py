@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import DeviceArray, as_native, host_array, library_of, on_its_device
+from .arrays import DeviceArray, as_native, host_array, library_of, may_be_real, on_its_device
 from .buffers import memory_bytes
 from .errors import InvalidSeedsError
 from .given import as_float, as_point, as_whole
@@ -50,13 +50,17 @@ class Seeds:
     Raises
     ------
     InvalidSeedsError
-        When there are none, or a number is not finite.
+        When there are none, or a number is not real or not finite.
     """
 
     __slots__ = ("_draw", "device_directions", "device_positions")
 
     def __init__(self, positions_mm: ArrayLike, directions: ArrayLike | None = None) -> None:
         given = as_native(positions_mm)
+        if not may_be_real(given):
+            raise InvalidSeedsError(
+                f"The positions of seeds hold {given.dtype} values; give RAS+ mm as real numbers."
+            )
         library = library_of(given)
         with on_its_device(given), np.errstate(over="ignore"):  # it is infinite then
             positions = library.atleast_2d(library.ascontiguousarray(given, dtype=np.float32))
@@ -360,6 +364,8 @@ def _units(directions: ArrayLike, n: int) -> DeviceArray:
     InvalidSeedsError
     """
     given = as_native(directions)
+    if not may_be_real(given):
+        raise InvalidSeedsError(f"Start directions hold {given.dtype} values; give real numbers.")
     library = library_of(given)
     with on_its_device(given):
         vectors = library.atleast_2d(library.ascontiguousarray(given, dtype=np.float64))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import host_array
+from .arrays import host_array, may_be_real
 from .errors import FileError, InvalidTissuesError
 from .grid import Grid
 
@@ -107,6 +107,8 @@ class Tissues:
                 f"{name} has shape {given.shape}; a tissue image is 4-D with five volumes: "
                 f"{', '.join(TISSUES)} (5ttgen makes one)."
             )
+        if not may_be_real(given):
+            raise InvalidTissuesError(f"{name} holds {given.dtype} values; give fractions.")
         values = np.nan_to_num(given.astype(np.float32), nan=0.0)
         grid = affine if isinstance(affine, Grid) else Grid(values.shape[:3], affine)
         if grid.shape != values.shape[:3]:
