@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import FileError
 from ..grid import Grid
+from .formats.pam5 import PAM5, pam5_grid
 from .headers import grid_of, read_header
-from .paths import check_writable, ending_of, written_whole
+from .paths import check_writable, ending_of, existing_file, written_whole
 
 ENDINGS = (".nii", ".nii.gz")
 
@@ -81,13 +82,15 @@ def _as_stored(array: NDArray[Any], wanted: Path) -> NDArray[Any]:
 
 
 def load_grid(path: str | PathLike[str]) -> Grid:
-    """Return the grid of an image of any number of volumes, from its header alone.
+    """Return the grid of an image of any number of volumes, or of DIPY's peaks, by its header.
 
     Raises
     ------
     FileError
         When the file is missing, its header makes no sense or its affine is singular.
     """
+    if str(path).lower().endswith(PAM5):
+        return pam5_grid(existing_file(path))
     return grid_of(read_header(path))
 
 

@@ -11,6 +11,7 @@ import pytest
 from napari_tractography.errors import FileError
 from napari_tractography.files.fods import fod_reader, load_fod
 from napari_tractography.files.formats.peak_files import PeakReader
+from napari_tractography.files.volumes import load_grid
 from napari_tractography.recipes.sources import FodSource
 
 SHAPE = (4, 3, 2)
@@ -84,11 +85,13 @@ def test_the_reader_knows_the_grid_before_it_reads(tmp_path: Path, bedpostx: Pat
         assert isinstance(reader, PeakReader)
         assert reader.grid.shape == SHAPE
         np.testing.assert_array_equal(reader.grid.affine, AFFINE)
+        assert load_grid(path) == reader.grid
         fod, sha256 = reader.read(hashed=True)
         assert reader.progress == 1.0
         assert reader.map_read.is_set()
         np.testing.assert_array_equal(reader.isotropic, fod.overview())
         assert len(sha256) == 64
     (tmp_path / "peaks.pam5").write_bytes(b"nothing")
-    with pytest.raises(FileError, match=r"peaks.pam5 is no .pam5 file"):
-        fod_reader(tmp_path / "peaks.pam5")
+    for read in (fod_reader, load_grid):
+        with pytest.raises(FileError, match=r"peaks.pam5 is no .pam5 file"):
+            read(tmp_path / "peaks.pam5")
