@@ -180,7 +180,9 @@ def test_other_versions_are_named(workers, monkeypatch, caplog):
     assert not caplog.text
 
 
-@pytest.mark.parametrize("where", ["local:0", "local:x", "nowhere"])
+@pytest.mark.parametrize(
+    "where", ["local:0", "local:x", "local:-1", "local:2.5", "local:", "nowhere"]
+)
 def test_what_is_no_address_is_refused(where):
     with pytest.raises(InvalidParameterError, match=where):
         nt.cluster(where)

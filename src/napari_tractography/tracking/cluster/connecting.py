@@ -124,7 +124,7 @@ def _local_processes(where: str) -> int:
     InvalidParameterError
         When it is neither.
     """
-    match = re.fullmatch(r"local(?::(\w+))?", where)
+    match = re.fullmatch(r"local(?::(.*))?", where)
     if match is None:
         if ":" not in where:
             raise InvalidParameterError(
@@ -132,7 +132,7 @@ def _local_processes(where: str) -> int:
                 "processes on this machine."
             )
         return 0
-    text = match[1] or str(cpu_count())
+    text = str(cpu_count()) if match[1] is None else match[1]
     if not text.isdecimal() or not int(text):
         raise InvalidParameterError(
             f"cluster = {where!r} asks for {text!r} processes; give a whole number from 1, as in "
