@@ -136,6 +136,24 @@ def test_a_preview_that_is_given_up_ends_soon(cross: Any) -> None:
     assert not tracking_threads()
 
 
+def test_an_empty_preview_says_what_made_its_lines_too_short(
+    open_model: Any, cross: Any, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(PLACES[:1])
+    panel.set_parameters(n_per_seed=1000, min_length_mm=75.0)
+    told: list[str] = []
+
+    def note(run: Any) -> None:
+        if run.request.is_preview:
+            told.append(panel.results.label.text())
+
+    panel.runs.finished.connect(note)
+    panel.live.setChecked(True)
+    qtbot.waitUntil(lambda: bool(told), timeout=WAIT_MS)
+    assert "most for this reason: reached a voxel without fibres; " in told[0]
+
+
 def test_live_shows_the_beginning_of_the_full_run_and_what_it_took(
     open_model: Any, cross: Any, qtbot: Any, settle: Any
 ) -> None:

@@ -15,8 +15,9 @@ from ...errors import TractographyError
 from ...tracking import kernels
 from ...tracking.cpu import run as cpu
 from ...tracking.engine import iter_chunks, make_plan
+from ...tracking.inputs import TrackingInput
 from ...tracking.report import PREPARING, STANDING_IN, Report
-from ...tracking.selecting import that_reach
+from ...tracking.selecting import telling_why_short, that_reach
 from ...tractogram import Tractogram
 from .bundles.state import BundleState
 from .previews import track_preview
@@ -150,7 +151,13 @@ def preview_of(run: Run) -> Tractogram:
     run.was_ready = cpu.is_loaded(plan)
     if not run.was_ready:
         run.report.phase = STANDING_IN if kernels.stands_in(plan) else PREPARING
-    preview = track_preview(
-        plan, request.firsts, request.n_each, run.cancelled, request.execution.n_threads
-    )
-    return that_reach(given, preview, given.seeds)
+    n_threads = request.execution.n_threads
+    preview = track_preview(plan, request.firsts, request.n_each, run.cancelled, n_threads)
+    preview = that_reach(given, preview, given.seeds)
+    if len(preview):
+        return preview
+
+    def few_again(few: TrackingInput) -> Iterator[Tractogram]:
+        yield track_preview(make_plan(few), [0], [len(few.seeds)], run.cancelled, n_threads)
+
+    return Tractogram.concatenate(telling_why_short(given, (p for p in [preview]), few_again))
