@@ -222,3 +222,18 @@ def test_numbers_of_numpy_are_written_as_those_of_python(tmp_path: Path) -> None
     made = _recipe(seeds=(sphere,), select=np.int64(30), parameters=parameters)
     made.save(tmp_path / "r.json")
     assert Recipe.load(tmp_path / "r.json") == made
+
+
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan, np.float32(np.nan)])
+@pytest.mark.parametrize("name", ["radius_mm", "center_mm"])
+def test_numbers_that_are_not_finite_are_not_written(
+    tmp_path: Path, name: str, number: float
+) -> None:
+    wrong = {name: number if name == "radius_mm" else (0.0, number, 0.0)}
+    for made in (
+        _recipe(seeds=(SeedSource("sphere", 5, **wrong),)),
+        _recipe(regions=(RegionSource("include", **wrong),)),
+    ):
+        with pytest.raises(InvalidParameterError, match=f"^{name} = {number} is in no recipe"):
+            made.save(tmp_path / "r.json")
+    assert not list(tmp_path.iterdir())

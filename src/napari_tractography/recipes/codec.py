@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import FileError
+from ..errors import FileError, InvalidParameterError
 from ..files.paths import existing_file, written_whole
 
 FORMAT = "napari-tractography recipe"
@@ -129,20 +129,29 @@ def format_of(path: str | PathLike[str]) -> str:
     return str(content.get("format", "")) if isinstance(content, dict) else ""
 
 
-def encoded(value: Any) -> Any:
+def encoded(value: Any, name: str = "") -> Any:
     """Turn dataclasses into dicts without their empty fields, numbers of NumPy into Python's.
 
     Left out are also fields that are not compared, such as where a recipe was loaded from, and
     those that follow from others, which the attribute `derived_fields` names.
+
+    Raises
+    ------
+    InvalidParameterError
+        When a number is not finite, which no recipe that is read may have; `name` is its field.
     """
     if dataclasses.is_dataclass(value):
         derived = getattr(value, "derived_fields", ())
         fields = [f for f in _stored_fields(value) if f.name not in derived]
-        stored = {f.name: encoded(getattr(value, f.name)) for f in fields}
+        stored = {f.name: encoded(getattr(value, f.name), f.name) for f in fields}
         return {name: v for name, v in stored.items() if v is not None and v not in ("", [])}
     if isinstance(value, tuple | list):
-        return [encoded(v) for v in value]
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+        return [encoded(v, name) for v in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return encoded(value.tolist(), name)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidParameterError(f"{name} = {value} is in no recipe; give a finite number.")
+    return value
 
 
 def read_json(file: Path) -> Any:

@@ -273,6 +273,8 @@ class Recipe:
         ------
         FileError
             When it cannot be written.
+        InvalidParameterError
+            When a number is not finite.
         """
         write_recipe(self, path)
 
