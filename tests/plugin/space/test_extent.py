@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hands import fod_layer
 from napari.components import ViewerModel
+from napari.layers import Image
 
+from napari_tractography.fod import Fod
+from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.space.extent import sliders_kept
 
 MIDDLE = np.zeros((1, 3))
@@ -40,3 +44,23 @@ def test_the_sliders_follow_what_leaves_all_that_is_shown() -> None:
     with sliders_kept(viewer, layer):
         layer.data = [[1.0, 2.0, 50.0]]
     assert [axis.stop for axis in viewer.dims.range] == [9.0, 9.0, 50.0]
+
+
+def test_an_fod_that_is_opened_after_seeds_leaves_the_slices_in_view(
+    open_window: Any, cross: Any
+) -> None:
+    panel = open_window()
+    viewer = panel.viewer
+    viewer.add_layer(map_layer(cross))
+    viewer.dims.set_point(range(3), (-4.0, 2.0, 0.0))
+    panel.session.add_seeds_mm(MIDDLE)  # without a volume: their steps are of 1 mm
+    before = viewer.dims.point
+    viewer.add_layer(fod_layer(cross))
+    assert np.abs(np.subtract(viewer.dims.point, before)).max() <= 1.0  # half a voxel
+    assert panel.session.seed_positions_mm() == pytest.approx(MIDDLE)
+
+
+def map_layer(fod: Fod) -> Image:
+    """A map on the grid of an FOD, such as its FA, that is no FOD itself."""
+    values = DisplaySpace.of(fod.grid).volume(np.ones(fod.grid.shape, np.float32))
+    return Image(values, **DisplaySpace.of(fod.grid).layer_kwargs)

@@ -34,7 +34,7 @@ from ..layers.region_entries import Entry
 from ..layers.tissues import tissues_of
 from ..layers.volumes import fod_grid_of, fod_of, mask_of, opening_of
 from ..space.display import DisplaySpace
-from ..space.extent import sliders_kept
+from ..space.extent import slices_kept, sliders_kept
 from ..streamlines.layer import Streamlines
 from .bundles.results import Results
 from .history import History
@@ -156,8 +156,9 @@ class Session(Results):
             for other in self.viewer.layers:
                 if isinstance(other, Streamlines) and other.space != self.space:
                     other.space = self.space
-            self.seeds.show_in(self.space)
-            self.regions.show_in(self.space)
+            with slices_kept(self.viewer):
+                self.seeds.show_in(self.space)
+                self.regions.show_in(self.space)
             self.suit_parameters()
         self.seeds_changed.emit()
         self.changed.emit()

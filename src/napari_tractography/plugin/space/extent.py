@@ -72,3 +72,16 @@ def sliders_kept(viewer: ViewerModel, layer: Layer) -> Iterator[None]:
     world = layer.extent.world
     if not ((world[0] >= shown[:, 0]) & (world[1] <= shown[:, 1]) | np.isnan(world[0])).all():
         update()
+
+
+@contextmanager
+def slices_kept(viewer: ViewerModel) -> Iterator[None]:
+    """Keep the slices in view while layers get other voxels.
+
+    napari's sliders keep their number when their steps change, and stop at their end where there
+    are fewer: what is in view then lies elsewhere.
+    """
+    point = viewer.dims.point
+    yield
+    if viewer.dims.point != point:
+        viewer.dims.set_point(range(len(point)), point)
