@@ -30,6 +30,7 @@ FADED = 0.15  # of the contrast
 GREY = Colormap(
     [[0, 0, 0, 0], [FADED, FADED, FADED, 1], [1, 1, 1, 1]], name="grey", controls=[0, FADED, 1]
 )
+SEEN_WITHIN = "translucent_no_depth"  # the blending of what is not to hide what lies in it in 3-D
 PLACE_TOLERANCE = 0.01  # of a voxel: what file formats round
 
 
@@ -108,7 +109,18 @@ def mask_layer_data(mask: NDArray[Any], grid: Grid, name: str) -> LayerData:
     """Return a mask on a grid as a labels layer, (z, y, x)."""
     space = DisplaySpace.of(grid)
     labels = np.ascontiguousarray(space.volume(np.asarray(mask) != 0), dtype=np.uint8)
-    return labels, {**space.layer_kwargs, "name": name, "opacity": 0.3}, "labels"
+    look = {"opacity": 0.3, "blending": SEEN_WITHIN}
+    return labels, {**space.layer_kwargs, "name": name, **look}, "labels"
+
+
+def see_within(layer: Layer | None) -> Layer | None:
+    """Return a mask or region, in which streamlines are now seen in 3-D.
+
+    By itself the surface of labels hides them.
+    """
+    if isinstance(layer, Labels):
+        layer.blending = SEEN_WITHIN
+    return layer
 
 
 def fod_of(layer: Layer | None) -> Fod | None:

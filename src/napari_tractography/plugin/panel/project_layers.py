@@ -103,7 +103,7 @@ class ProjectLayers:
     def mask_layer(
         self, volume: VolumeSource, folder: Path | None, name: str, fod_layer: Layer
     ) -> Layer:
-        """Add the layer of a mask; hidden, as in 3-D it hides the streamlines within."""
+        """Add the layer of a mask; hidden, as it would veil the streamlines within."""
         mask, grid = volume.load(folder)
         fod_grid = fod_grid_of(fod_layer)
         if fod_grid is not None:  # masks know of no unit

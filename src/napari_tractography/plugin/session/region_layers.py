@@ -34,7 +34,7 @@ from ..layers.region_entries import (
     show_spheres_in,
 )
 from ..layers.spheres import Spheres
-from ..layers.volumes import label_colours
+from ..layers.volumes import label_colours, see_within
 from ..space.display import DisplaySpace
 from ..space.layer_list import insert_beside, move_below, place_of_lowest
 from ..streamlines.layer import Streamlines
@@ -126,7 +126,7 @@ class Regions:
             raise InvalidRegionError(
                 f"The layer {layer.name!r} cannot be a region; choose a 3-D labels layer."
             )
-        layer.blending = "translucent_no_depth"
+        see_within(layer)
         move_below(self.viewer.layers, layer, _is_above)
         entry = Entry(layer, role, label, is_asleep)
         self._append(entry)

@@ -32,7 +32,7 @@ from ..layers.layer_watch import Watch
 from ..layers.opening import FodOpening
 from ..layers.region_entries import Entry
 from ..layers.tissues import tissues_of
-from ..layers.volumes import fod_grid_of, fod_of, mask_of, opening_of
+from ..layers.volumes import fod_grid_of, fod_of, mask_of, opening_of, see_within
 from ..space.display import DisplaySpace
 from ..space.extent import slices_kept, sliders_kept
 from ..streamlines.layer import Streamlines
@@ -186,7 +186,7 @@ class Session(Results):
     @mask_layer.setter
     def mask_layer(self, layer: Layer | None) -> None:
         if layer is not self._mask.layer:
-            self._mask.layer = layer
+            self._mask.layer = see_within(layer)
             self.changed.emit()
 
     @property
@@ -197,7 +197,7 @@ class Session(Results):
     @seed_mask_layer.setter
     def seed_mask_layer(self, layer: Layer | None) -> None:
         if layer is not self._seed_mask.layer:
-            self._seed_mask.layer = layer
+            self._seed_mask.layer = see_within(layer)
             self.changed.emit()
 
     @property

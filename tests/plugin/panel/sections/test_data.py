@@ -14,6 +14,7 @@ from napari.layers import Image
 from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography.phantoms import make_phantom
+from napari_tractography.plugin.space.display import DisplaySpace
 
 MIDDLE = np.zeros((1, 3))
 
@@ -137,6 +138,36 @@ def test_volumes_that_are_opened_here_lie_below_the_streamlines(
     panel.add_mask(tmp_path / "m.nii.gz")
     assert [layer.name for layer in panel.viewer.layers[:3]] == ["cross", "fod.nii.gz", "m.nii.gz"]
     assert list(panel.viewer.layers[3:]) == ours
+
+
+@pytest.mark.parametrize("opened_by", ["the panel", "napari"])
+def test_streamlines_within_a_mask_are_seen_in_3d(
+    open_window: Any, cross: Any, settle: Any, tmp_path: Path, opened_by: str
+) -> None:
+    """The colours of directions are saturated; those of a mask over black are not, as much."""
+
+    def n_coloured() -> int:
+        picture = panel.viewer.screenshot(flash=False)[..., :3].astype(int)
+        return int((np.ptp(picture, axis=-1) > 120).sum())
+
+    panel = open_window(cross)
+    everywhere = np.ones(cross.grid.shape, np.uint8)
+    if opened_by == "napari":
+        space = DisplaySpace.of(cross.grid)
+        mask = panel.viewer.add_labels(space.volume(everywhere), **space.layer_kwargs)
+        panel.mask_choice.value = mask
+    else:
+        nib.save(nib.Nifti1Image(everywhere, cross.grid.affine), tmp_path / "mask.nii.gz")
+        panel.add_mask(tmp_path / "mask.nii.gz")
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.set_parameters(n_per_seed=200)
+    panel.run()
+    settle(panel)
+    panel.viewer.dims.ndisplay = 3
+    panel.session.seeds_layer.visible = False
+    within = n_coloured()
+    panel.session.mask_layer.visible = False
+    assert within > n_coloured() / 2 > 100
 
 
 @pytest.mark.parametrize("choice", ["tissue", "scalar", "grid", "volume_choice"])
