@@ -38,7 +38,7 @@ from .sections.data import DataSection
 from .sections.device import DeviceSection
 from .sections.dissection import Dissection
 from .sections.region import RegionSection
-from .sections.seed import SeedSection
+from .sections.seed import SeedSection, next_step
 from .sections.selection import SelectionSection
 from .sections.tissues import TissueSection
 from .sections.tracking import TrackingSection
@@ -61,13 +61,6 @@ if TYPE_CHECKING:
 
 POLL_MS = 100
 MIN_WIDTH = 360
-# (an FOD is chosen, there are seeds) -> what to do next
-NEXT_STEP = {
-    (False, False): "No streamlines yet: open an FOD volume, then Shift-click in it, then Run.",
-    (False, True): "No streamlines yet: open an FOD volume, then Run.",
-    (True, False): "No streamlines yet: Shift-click in the image, then Run.",
-    (True, True): "No streamlines yet: press Run, or switch on Live.",
-}
 
 
 class TractographyPanel(QWidget):  # type: ignore[misc]
@@ -241,6 +234,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         runs.failed.connect(self._on_failed)
         runs.awaiting.connect(self._on_awaiting)
         session.seeds_changed.connect(self.show_hint)
+        session.changed.connect(self.show_hint)
         self.bundle_view = BundleView(self)
         index = self.filtering.index
         index.progressed.connect(self.indexing.show_progress)
@@ -439,4 +433,4 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         if self.session.tractogram is not None:
             self.results.tell_again()
         else:
-            self.results.tell(NEXT_STEP[self.session.fod_layer is not None, self.session.can_start])
+            self.results.tell(next_step(self.session))

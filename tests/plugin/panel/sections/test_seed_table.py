@@ -175,6 +175,30 @@ def test_a_value_that_a_console_made_impossible_is_told(
     assert notes == ["error: radius_mm = -3 mm is out of range; choose 0 to 500 mm."]
 
 
+def test_what_is_missing_to_start_from_is_the_next_step(open_model: Any) -> None:
+    fod = make_phantom("cross")
+    panel = open_model(fod)
+    told, hint = panel.results.label.text, panel.seeds.hint.text
+    panel.set_parameters(source="mask")
+    panel.session.add_seeds_mm(PLACES)  # as a Shift-click does
+    assert told() == "No streamlines yet: choose a mask in Seeds, then Run."
+    assert hint().startswith("First choose a mask")
+    assert hint().endswith("The seeds that you placed are not used.")
+    data, kwargs, _ = mask_layer_data(phantom_mask("cross"), fod.grid, "mask")
+    panel.run_button.click()
+    assert told().startswith("There is no mask")
+    panel.mask_choice.value = panel.viewer.add_labels(data, **kwargs)
+    assert told() == "No streamlines yet: press Run, or switch on Live."
+    assert hint().startswith("Streamlines start in the voxels of the mask.")
+    for source, step in (
+        ("grey-white interface", "choose a tissue image in Tissues"),
+        ("between regions", "add two regions in Regions"),
+        ("placed seeds", "press Run"),
+    ):
+        panel.set_parameters(source=source)
+        assert step in told()
+
+
 def test_streamlines_start_in_a_mask_and_in_the_whole_fod(
     open_model: Any, settle: Any, notes: list[str]
 ) -> None:

@@ -35,8 +35,27 @@ HINTS = {
     WHOLE: "Streamlines start everywhere, more where the FOD is larger.",
     INTERFACE: "Streamlines start where grey and white matter meet.",
 }
+# What a person does first, where streamlines have nothing to start from.
+FIRST = {
+    PLACED: "Shift-click in the image",
+    MASK: "choose a mask in Seeds",
+    INTERFACE: "choose a tissue image in Tissues",
+    BETWEEN: "add two regions in Regions",
+}
+NO_MASK = "First choose a mask, here or in Data."
 NO_TISSUES = "First open or choose a tissue image in Tissues."
 NO_ENDS = "First add two regions in Regions; select both and press From A to B."
+UNUSED = "The seeds that you placed are not used."
+
+
+def next_step(session: Session) -> str:
+    """Return what to do next, where there are no streamlines yet."""
+    steps = [] if session.fod_layer is not None else ["open an FOD volume"]
+    if not session.can_start:
+        steps.append(FIRST[session.seeding.source])
+    if not steps:
+        return "No streamlines yet: press Run, or switch on Live."
+    return f"No streamlines yet: {', then '.join([*steps, 'Run'])}."
 
 
 class SeedSection(QWidget):  # type: ignore[misc]
@@ -147,15 +166,20 @@ class SeedSection(QWidget):  # type: ignore[misc]
     def _hint(self, source: str, n: int) -> str:
         if self.session.fod_layer is None:
             return "First open an FOD volume; File > Open Sample has phantoms."
+        if source != PLACED:
+            return f"{self._other_hint(source)} {UNUSED if n else ''}".strip()
+        if n == 0:
+            return "Shift-click in the image to place a seed."
+        return f"{n:,} seed{'' if n == 1 else 's'}: drag to move, Ctrl-click to remove."
+
+    def _other_hint(self, source: str) -> str:
         if source == BETWEEN:
             return self._between_hint()
         if source == INTERFACE and self.session.tissues is None:
             return NO_TISSUES
-        if source != PLACED:
-            return HINTS[source]
-        if n == 0:
-            return "Shift-click in the image to place a seed."
-        return f"{n:,} seed{'' if n == 1 else 's'}: drag to move, Ctrl-click to remove."
+        if source == MASK and self.session.seed_mask_in_use is None:
+            return NO_MASK
+        return HINTS[source]
 
     def _between_hint(self) -> str:
         ends = chosen_ends(self.session.regions)
