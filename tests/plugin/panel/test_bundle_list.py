@@ -93,3 +93,20 @@ def test_a_colour_is_taken_where_one_is_chosen(panel: Any, monkeypatch: pytest.M
     panel.bundle_list.ask_colour(other)
     assert other.colour == "#123456"
     assert panel.bundles.active is other
+
+
+@pytest.mark.parametrize("how", ["New", "Delete, of the last"])
+def test_a_new_bundle_looks_as_the_one_before_it_does_now(panel: Any, how: str) -> None:
+    """Not as that one did when another bundle was selected last."""
+    look = {control.name: control for control in panel.appearance.controls}
+    look["colour_by"].value = "length"
+    panel.bundles.activate(panel.bundles.bundles[0])
+    panel.bundles.activate(panel.bundles.bundles[1])
+    look["colour_by"].value = "stop reason"
+    if how == "New":
+        panel.bundles.add()
+    else:
+        for bundle in (panel.bundles.bundles[0], panel.bundles.bundles[2], panel.bundles.active):
+            panel.bundles.remove(bundle)
+    assert len(panel.bundles.bundles) == (4 if how == "New" else 1)
+    assert look["colour_by"].value == "stop reason"

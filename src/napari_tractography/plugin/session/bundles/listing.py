@@ -112,7 +112,7 @@ class BundleList(Rows):
     def add(self, name: str = "") -> BundleState:
         """Make a bundle without seeds and regions, with the parameters of the active one."""
         made = BundleState(name or self.free_name(), self.free_colour(), **self._settings())
-        made.look = dict(self.active.look)
+        made.look = dict(self.look_of(self.active))
         self.insert(made, f"Made {made.name}")
         return made
 
@@ -247,7 +247,7 @@ class BundleList(Rows):
         blank = None
         if len(self.bundles) == 1:
             blank = BundleState(self.free_name(), bundle.colour, **self._settings())
-            blank.look = dict(bundle.look)
+            blank.look = dict(self.look_of(bundle))
         self._replace(bundle, blank)
         self.history.add(
             text,
