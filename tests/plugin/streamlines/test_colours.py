@@ -108,6 +108,17 @@ def test_values_that_are_no_number_are_grey_and_do_not_count() -> None:
     np.testing.assert_allclose(shown.rgba[:, 0], [0.5, 0.0, 1.0], atol=1e-3)
 
 
+@pytest.mark.parametrize("mode", ["weight", "helix angle"])
+def test_where_there_is_no_value_the_legend_has_no_scale(mode: str) -> None:
+    """Neither weights nor an axis: a scale from 0 to 1 would be read as if there were."""
+    t = Tractogram.from_streamlines([line((1, 0, 0), 3)])
+    shown = colours.MODES[mode].colours(t, colour=(1.0, 1.0, 1.0, 1.0), colormap="gray", axis=None)
+    assert shown.limits is None
+    ((text, rgb),) = shown.categories
+    assert text.endswith("no values")
+    np.testing.assert_allclose(shown.rgba[:, :3], [rgb] * 3, atol=1e-6)
+
+
 def test_a_wrong_number_of_values_is_refused() -> None:
     with pytest.raises(InvalidTractogramError, match=r"\(4,\).* 1 streamlines or 3 points"):
         colours.value_colours(Tractogram.from_streamlines([line((1, 0, 0), 3)]), np.zeros(4))
@@ -201,7 +212,8 @@ def test_a_new_mode_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_mode_colours_every_point(mode: str, tractogram: Tractogram) -> None:
     shown = MODES[mode].colours(tractogram, colour=colours.DEFAULT_COLOUR, colormap="turbo")
     # Limits that are the same for all streamlines, as of angles, need not wait for the others.
-    assert MODES[mode].is_local is (shown.limits is None or MODES[mode].about_axis)
+    is_number = shown.limits is not None or "no values" in str(shown.categories)
+    assert MODES[mode].is_local is (not is_number or MODES[mode].about_axis)
     assert shown.rgba.shape == (tractogram.n_points, 4)
     assert shown.rgba.dtype == np.float32
     assert ((shown.rgba >= 0) & (shown.rgba <= 1)).all()

@@ -330,7 +330,7 @@ def value_colours(
         What is coloured.
     values : (n_streamlines,) or (n_points,) array_like
         One number a streamline or one a point. Where both counts agree it makes no difference.
-        What is not finite is grey.
+        What is not finite is grey; where nothing is finite the legend says so.
     label, unit : str
         What the number is, for the legend.
     colormap : str
@@ -367,6 +367,8 @@ def value_colours(
     rgba = np.clip(table, 0, 1)[place.astype(np.intp)]
     if per_streamline:
         rgba = np.repeat(rgba, np.diff(tractogram.offsets), axis=0)
+    if not finite.any():  # a scale would be read as if there were numbers
+        return Colours(rgba, label, unit, categories=((f"{label}: no values", UNKNOWN[:3]),))
     return Colours(rgba, label, unit, (float(low), float(high)), colormap)
 
 
