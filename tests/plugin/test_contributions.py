@@ -204,14 +204,21 @@ def test_streamlines_that_were_open_before_follow_the_volume(
     assert ((places > -0.5) & (places < high)).all()
 
 
-def test_an_fod_that_is_opened_last_hides_nothing(make_napari_viewer: Any, tmp_path: Path) -> None:
-    save_fod(make_phantom("cross", lmax=2), tmp_path / "wm.nii.gz")
+@pytest.mark.parametrize("what", ["FOD", "FA", "mask"])
+def test_a_volume_that_is_opened_last_hides_nothing(
+    make_napari_viewer: Any, tmp_path: Path, what: str
+) -> None:
+    fod = save_fod(make_phantom("cross", lmax=2), tmp_path / "wm.nii.gz")
+    if what != "FOD":
+        ones = np.ones((4, 5, 6), np.float32 if what == "FA" else np.uint8)
+        nib.save(nib.Nifti1Image(ones, nib.load(fod).affine), tmp_path / "wm.nii.gz")
     lines(np.eye(4)).save(tmp_path / "a.tck")
     viewer = make_napari_viewer()
     below = viewer.add_image(np.zeros((4, 4, 4)))
     (streamlines,) = viewer.open(tmp_path / "a.tck", plugin=PLUGIN)
     seeds = viewer.add_points(np.zeros((1, 3)))
     (image,) = viewer.open(tmp_path / "wm.nii.gz", plugin=PLUGIN)
+    assert isinstance(image, Labels) is (what == "mask")
     assert list(viewer.layers) == [below, image, streamlines, seeds]
     top = viewer.add_image(np.zeros((4, 4, 4)))  # the person's own business
     assert viewer.layers[-1] is top

@@ -9,7 +9,7 @@ from typing import Any
 
 import napari
 import numpy as np
-from napari.layers import Image, Tracks
+from napari.layers import Image, Labels, Layer, Tracks
 from napari.utils.notifications import show_warning
 from npe2 import PluginManager
 from numpy.typing import NDArray
@@ -217,17 +217,28 @@ def _fod_layer(path: str, *, kind: str = AUTO) -> LayerData:
     for layer in viewer.layers:
         if isinstance(layer, Streamlines) and layer.space.grid is None:
             layer.space = DisplaySpace.of(opened.grid)  # they were opened without a volume
-    # On top of them it would hide streamlines, seeds and regions.
-    move_below_once_inserted(
-        viewer.layers,
-        lambda layer: layer.metadata.get(FOD_KEY) is opened,
-        lambda layer: not isinstance(layer, Image),
-    )
+    _keep_below(data, Image)
     return data
 
 
+def _keep_below(data: LayerData, *beside: type[Layer]) -> None:
+    """Let a layer that napari adds next lie among those like it: on top it would hide others.
+
+    Streamlines, seeds and, where it is an image, regions.
+    """
+    viewer, metadata = napari.current_viewer(), data[1]["metadata"]
+    if viewer is not None:
+        move_below_once_inserted(
+            viewer.layers,
+            lambda layer: layer.metadata.get("affine") is metadata["affine"],
+            lambda layer: not isinstance(layer, beside),
+        )
+
+
 def _tissue_layer(path: str) -> LayerData:
-    return tissue_layer_data(load_tissues(path))
+    data = tissue_layer_data(load_tissues(path))
+    _keep_below(data, Image, Labels)
+    return data
 
 
 def _is_left_to_us(path: str) -> bool:
@@ -239,8 +250,11 @@ def _is_left_to_us(path: str) -> bool:
 def _volume_layer(path: str) -> LayerData:
     values, grid = load_volume(path)
     space = DisplaySpace.of(grid)
-    kind = "labels" if _are_labels(values) else "image"
-    return space.volume(values), {**space.layer_kwargs, "name": Path(path).name}, kind
+    are_labels = _are_labels(values)
+    kwargs = {**space.layer_kwargs, "name": Path(path).name}
+    data = space.volume(values), kwargs, "labels" if are_labels else "image"
+    _keep_below(data, *([Image, Labels] if are_labels else [Image]))
+    return data
 
 
 def _are_labels(values: NDArray[Any]) -> bool:
