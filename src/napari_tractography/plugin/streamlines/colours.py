@@ -352,11 +352,8 @@ def value_colours(
         )
     finite = np.isfinite(number)
     if limits is None:
-        limits = (
-            (float(number[finite].min()), float(number[finite].max()))
-            if finite.any()
-            else (0.0, 1.0)
-        )
+        known = number[finite] if finite.any() else np.array([0.0, 1.0])
+        limits = float(known.min()), float(known.max())
     low, high = limits
     table = np.vstack(
         [ensure_colormap(colormap).map(np.linspace(0, 1, _LUT_SIZE)), [UNKNOWN]]
