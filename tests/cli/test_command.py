@@ -214,7 +214,7 @@ WRONG = {
     "no threads": ([*SEEDED, "--threads", "0"], ["--threads = 0", "whole number"]),
     "negative threads": (["replay", "b.json", "--threads", "-1"], ["--threads = -1"]),
     "no memory": ([*SEEDED, "--memory-limit", "0"], ["--memory-limit = 0", "0.8"]),
-    "unknown flag": ([*SEEDED, "--stride", "1"], ["--stride", "--help"]),
+    "unknown flag": ([*SEEDED, "--stride", "1"], ["--stride 1; see", "track --help."]),
     "unknown flag and a minus": ([*SEEDED, "--stride", "-1,2"], ["--stride -1,2", "--help"]),
     "unknown letter": ([*SEEDED, "-x"], ["-x", "--help"]),
     "a number as a flag": ([*SEEDED, "-5,1"], ["-5,1", "--help"]),

@@ -34,6 +34,7 @@ from .maps.visitation import add_visitation
 from .replay import add_replay
 from .select import add_select
 from .track import add_track
+from .unknown import refuse_unknown
 
 EXIT_WRONG_INPUT = 2
 EXIT_BROKEN_PIPE = 128 + 13  # as of a program that SIGPIPE ends
@@ -44,6 +45,7 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.set_defaults(parser=self)  # in what is parsed: the sub-command's
         # argparse takes -12 for a number and -12,4,30,2 for a flag; none of ours begins so.
         self._negative_number_matcher = re.compile(r"-\.?\d")
 
@@ -87,7 +89,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     logging.getLogger("nibabel.global").propagate = False  # it writes its lines itself
     options = argparse.Namespace()
     try:
-        make_parser().parse_args(arguments, options)
+        _, unknown = make_parser().parse_known_args(arguments, options)
+        refuse_unknown(unknown, options.parser)
         code: int = options.run(options)
         return code
     except TractographyError as error:
