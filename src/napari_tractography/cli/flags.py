@@ -19,6 +19,7 @@ from ..errors import (
     InvalidTractogramError,
 )
 from ..fields.readings import AUTO, AXES, BASES, CHOICES, FRAMES, TENSOR_ORDERS
+from ..given import as_whole
 from ..parameters import parameter_specs
 from ..roles import INCLUDE_RULES
 
@@ -57,6 +58,7 @@ SPELT = {
     "select": "--select",
     "weights": "--weights",
 }
+THOUSANDS = {"k": 10**3, "m": 10**6}  # as MRtrix3 writes numbers, in either case
 # A name before its value, as messages have it; not a part of a path or of what was given.
 ARGUMENT = r"(?<![\w./\\'\"-])[a-z]+(?:_[a-z]+)*(?= ?= ?\S| must be of type )"
 
@@ -64,6 +66,25 @@ ARGUMENT = r"(?<![\w./\\'\"-])[a-z]+(?:_[a-z]+)*(?= ?= ?\S| must be of type )"
 def expanded(text: str) -> str:
     """Return a path that was given, with ~ as the shell expands it: in --out=~/x it does not."""
     return os.path.expanduser(text)
+
+
+def count(text: str) -> int:
+    """Return a number of seeds or streamlines: 5000, 5e3 or 5k.
+
+    Raises
+    ------
+    ValueError
+        When it is none, which argparse tells.
+    """
+    power = THOUSANDS.get(text[-1:].lower(), 1)
+    number = text if power == 1 else text[:-1]
+    try:
+        return int(number) * power
+    except ValueError:
+        whole = as_whole(float(number) * power)
+        if whole is None:
+            raise
+        return whole
 
 
 def in_flags(message: str, options: argparse.Namespace) -> str:

@@ -22,6 +22,7 @@ from .flags import (
     add_execution,
     add_fod,
     add_regions,
+    count,
     execution_of,
     expanded,
     path_and_label,
@@ -130,7 +131,7 @@ def _add_seeds(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--n-seeds",
-        type=int,
+        type=count,
         metavar="N",
         help=f"streamlines to start, in each sphere if there are several (default {N_SEEDS})",
     )
@@ -142,13 +143,13 @@ def _add_seeds(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--select",
-        type=int,
+        type=count,
         metavar="N",
         help="go on seeding until N streamlines are accepted, instead of --n-seeds",
     )
     parser.add_argument(
         "--max-seeds",
-        type=int,
+        type=count,
         metavar="N",
         help="with --select, give up after so many seeds (default 1000 for each streamline)",
     )
@@ -177,13 +178,19 @@ def add_parameter_flag(group: Any, spec: ParameterSpec) -> None:
 def given_parameters(options: argparse.Namespace) -> dict[str, Any]:
     """Return the tracking parameters that were given as flags; the FOD decides the others.
 
+    Choices are taken in any case: tckgen has iFOD2 and SD_STREAM.
+
     Raises
     ------
     InvalidParameterError
         When a value is out of its range or is no choice.
     """
     given = {spec: getattr(options, f"parameter_{spec.name}") for spec in parameter_specs()}
-    return {spec.name: spec.check(value) for spec, value in given.items() if value is not None}
+    return {
+        spec.name: spec.check(value.lower() if spec.choices else value)
+        for spec, value in given.items()
+        if value is not None
+    }
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,0 +1,33 @@
+"""Values of flags are read as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from napari_tractography.cli.command import make_parser
+from napari_tractography.cli.track import given_parameters
+from napari_tractography.errors import InvalidParameterError
+
+TRACK = ("track", "f.nii", "-o", "b.tck")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("40", 40), ("4e1", 40), ("0.04k", 40), ("2K", 2000), ("3M", 3_000_000), ("-1", -1)],
+)
+@pytest.mark.parametrize("flag", ["--n-seeds", "--select", "--max-seeds"])
+def test_numbers_of_seeds_are_read(flag: str, text: str, wanted: int) -> None:
+    options = vars(make_parser().parse_args([*TRACK, flag, text]))
+    assert options[flag.removeprefix("--").replace("-", "_")] == wanted
+
+
+@pytest.mark.parametrize("text", ["1.5", "0.0015k", "k", "", "inf", "nan", "1e400", "5kk", "x"])
+def test_what_is_no_number_of_seeds_is_told(text: str) -> None:
+    with pytest.raises(InvalidParameterError, match="argument --select: invalid count value"):
+        make_parser().parse_args([*TRACK, "--select", text])
+
+
+def test_choices_are_known_in_any_case() -> None:
+    words = ("--algorithm", "SD_STREAM", "--interpolation", "Nearest")
+    options = make_parser().parse_args([*TRACK, *words])
+    assert given_parameters(options) == {"algorithm": "sd_stream", "interpolation": "nearest"}
