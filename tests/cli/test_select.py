@@ -74,7 +74,12 @@ def test_where_none_is_left_nothing_is_written_least_of_all_over_the_input(
         pytest.param(["--min-weight", "1"], "give --weights", id="no weights"),
         pytest.param(["--weights", "few.txt"], "few.txt does not fit b.tck", id="too few"),
         pytest.param(["--include", "0,0,0,0"], "positive number", id="empty sphere"),
-        pytest.param(["--min-length", "9", "--max-length", "8"], "smaller", id="range"),
+        pytest.param(
+            ["--min-length", "9", "--max-length", "8"],
+            "--min-length 9 to --max-length 8 is no range",
+            id="range",
+        ),
+        pytest.param(["--max-length", "nan"], "to --max-length nan is no range", id="NaN"),
         pytest.param(["--stop", "0,0,0,1"], "--stop", id="role"),
     ],
 )

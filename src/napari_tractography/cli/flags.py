@@ -59,6 +59,7 @@ SPELT = {
     "weights": "--weights",
 }
 THOUSANDS = {"k": 10**3, "m": 10**6}  # as MRtrix3 writes numbers, in either case
+NUMBERS = r"[-+.\d\s]+(,[-+.\d\s]*)+"  # meant for those of a sphere, however many
 # A name before its value, as messages have it; not a part of a path or of what was given.
 ARGUMENT = r"(?<![\w./\\'\"-])[a-z]+(?:_[a-z]+)*(?= ?= ?\S| must be of type )"
 
@@ -297,13 +298,14 @@ def region_sources(
     return tuple(region_source(role, text) for role in roles for text in getattr(options, role))
 
 
-def region_source(role: str, text: str) -> RegionSource:
-    """Return the region that a flag names: an image, a label of it, or a sphere."""
+def region_source(role: str, text: str, flag: str = "") -> RegionSource:
+    """Return the region that a flag, by default its role's, names: an image, a label, a sphere."""
     from ..recipes.sources import RegionSource
     from ..recipes.volumes import VolumeSource
 
-    if text.count(",") == 3 and not os.path.exists(text):
-        return RegionSource(role, text, *sphere_numbers(text, f"--{role}"))
+    is_sphere = text.count(",") == 3 or re.fullmatch(NUMBERS, text)
+    if is_sphere and not os.path.exists(text):
+        return RegionSource(role, text, *sphere_numbers(text, flag or f"--{role}"))
     path, label = path_and_label(text)
     return RegionSource(
         role, Path(text).name, volume=VolumeSource.file(path, label=label, hashed=False)

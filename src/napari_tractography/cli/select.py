@@ -68,6 +68,11 @@ def run(options: argparse.Namespace) -> int:
     from ..files.tractograms import check_target
     from ..files.volumes import load_grid
 
+    if not options.min_length <= options.max_length:  # also of NaN
+        raise InvalidParameterError(
+            f"--min-length {options.min_length:g} to --max-length {options.max_length:g} is no "
+            "range; give numbers in mm, the smaller one first."
+        )
     check_target(options.out)
     if options.out_weights:
         check_writable(options.out_weights)

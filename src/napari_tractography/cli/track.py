@@ -351,7 +351,7 @@ def _ends(options: argparse.Namespace) -> tuple[RegionSource, ...]:
             f"{'' if options.select else ' and --select not at all'}; give it twice, for the two "
             "regions to track between, and --select N."
         )
-    return tuple(region_source("include", text) for text in ends)
+    return tuple(region_source("include", text, "--between") for text in ends)
 
 
 def _mask_source(text: str) -> VolumeSource:
