@@ -23,6 +23,7 @@ from .tracking.algorithms.row import Algorithm
 LONGEST_ADAPTIVE, SHORTEST_ADAPTIVE = 2.0, 0.2  # of the step
 SOFTPLUS_SHARPNESS = 10.0  # of the positivity "softplus": log(1 + exp(10 f)) / 10
 MAX_DIRECTIONS = 4096
+WITH_TISSUES = ("backtrack", "crop_at_gmwmi")  # which mean something with a tissue image alone
 SHORTEST_MM = 1e-6  # of steps, radii and lengths: images have voxels of micrometres and less
 
 

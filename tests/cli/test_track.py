@@ -130,8 +130,10 @@ def test_a_parameter_of_other_algorithms_is_told(
         "--samples has no effect with the algorithm probabilistic, but with ifod2.",
     ]
     caplog.clear()
-    assert track("--algorithm", "diffusion", "--gamma", "0.3") == 0
+    assert track("--algorithm", "diffusion", "--gamma", "0.3", "--no-backtrack") == 0
     assert caplog.messages == []
+    assert track("--backtrack") == 0
+    assert caplog.messages == ["--backtrack has no effect without --tissues."]
 
 
 def test_where_nothing_is_selected_one_sentence_says_why(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError, InvalidParameterError, InvalidSeedsError, TractographyError
-from ..parameters import ParameterSpec, TrackingParameters, parameter_specs
+from ..parameters import WITH_TISSUES, ParameterSpec, TrackingParameters, parameter_specs
 from ..seeding import seeding_specs
 from ..tracking.algorithms import users_of
 from .flags import (
@@ -242,6 +242,8 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
     if recipe_path is not None:
         _check_shared(recipe, recipe_path, options.out)
     for spec in parameter_specs():
+        if given.get(spec.name) and spec.name in WITH_TISSUES and not with_tissues:
+            logger.warning("%s has no effect without --tissues.", spec.flag)
         if spec.name in given and not parameters.uses(spec.name):
             users = " and ".join(row.name for row in users_of(spec.name))
             logger.warning(

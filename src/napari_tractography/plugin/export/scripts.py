@@ -26,7 +26,7 @@ from ...fields.readings import DEFAULT_FRAMES
 from ...files.fods import load_mask, load_volume
 from ...fod import Fod
 from ...grid import Grid
-from ...parameters import ParameterSpec, TrackingParameters, parameter_specs
+from ...parameters import WITH_TISSUES, ParameterSpec, TrackingParameters, parameter_specs
 from ...phantoms import PHANTOM_LMAX, is_phantom
 from ...recipes.edits import Edit
 from ...recipes.scripts import expression, image_lines, script
@@ -213,6 +213,8 @@ def as_command(
         if value == spec.default and not spec.by_fod:
             continue
         if not request.parameters.uses(spec.name):  # left from another algorithm
+            continue
+        if spec.name in WITH_TISSUES and request.tissues is None:
             continue
         if isinstance(spec.default, bool):
             words.append(spec.flag if value else f"--no-{spec.flag[2:]}")

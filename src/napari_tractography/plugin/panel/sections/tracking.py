@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QLabel, QWidget
 
 from ....arcs import radius_mm
 from ....errors import InvalidParameterError, TractographyError
-from ....parameters import TrackingParameters
+from ....parameters import WITH_TISSUES, TrackingParameters
 from ...session.session import Session
 from ...session.tracking_values import BY_FOD, SPECS
 from ..widgets.controls import parameter_controls, set_values, show_row
@@ -24,8 +24,6 @@ NOT_SUITED = "Step, cone, floor and lengths follow the FOD once one is open."
 NONE_SUITED = "Step, cone, floor and lengths are as you set them."
 # Parameters that mean something with trilinear interpolation only.
 BETWEEN_VOXELS = ("edge", "look_ahead_mm")
-# With a tissue image only.
-WITH_TISSUES = ("backtrack", "crop_at_gmwmi")
 # Of cones that are given as functions, by scripts; the panel shows it where it was changed.
 OF_SCRIPTS = "n_directions"
 
