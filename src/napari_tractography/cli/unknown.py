@@ -21,7 +21,7 @@ OF_TCKGEN = {
     "--seed-image": "--seed-mask",
     "--seed-rejection": "--seed-fod",
     "--seed-unidirectional": "--direction",
-    "--seeds": "--n-seeds",
+    "--seeds": "--max-seeds",  # which says what to give where nothing is selected
 }
 ALIKE = 0.8  # of names that differ by a letter, an underscore or a dash
 
