@@ -153,13 +153,8 @@ class Tissues:
         if volume.ndim != 3:
             raise InvalidTissuesError(f"{name} has shape {volume.shape}; labels are a 3-D volume.")
         fractions = np.zeros((*volume.shape, N_TISSUES), np.float32)
-        for tissue, members in mapping.items():
-            if tissue not in range(N_TISSUES) or not isinstance(members, Collection):
-                raise InvalidTissuesError(
-                    f"The mapping has {tissue!r}: {members!r}; give a list of labels for each of "
-                    f"{', '.join(f'{i} ({name})' for i, name in enumerate(TISSUES))}."
-                )
-            fractions[..., tissue] = np.isin(volume, list(members))
+        for tissue, members in enumerate(labels_of(mapping)):
+            fractions[..., tissue] = np.isin(volume, members)
         is_white = fractions[..., WHITE].any()
         if not (is_white and fractions[..., (CORTEX, DEEP)].any()):
             found = np.unique(volume)
@@ -209,6 +204,23 @@ class Tissues:
 
     def __repr__(self) -> str:
         return f"Tissues({self.name}, {self.grid})"
+
+
+def labels_of(mapping: Mapping[int, Collection[int]]) -> tuple[tuple[int, ...], ...]:
+    """Return the labels of each of :data:`TISSUES`, as :meth:`Tissues.from_labels` is given them.
+
+    Raises
+    ------
+    InvalidTissuesError
+        When the mapping names another tissue.
+    """
+    for tissue, members in mapping.items():
+        if tissue not in range(N_TISSUES) or not isinstance(members, Collection):
+            raise InvalidTissuesError(
+                f"The mapping has {tissue!r}: {members!r}; give a list of labels for each of "
+                f"{', '.join(f'{i} ({name})' for i, name in enumerate(TISSUES))}."
+            )
+    return tuple(tuple(int(label) for label in mapping.get(i, ())) for i in range(N_TISSUES))
 
 
 def _check_fractions(values: NDArray[np.float32], name: str) -> None:

@@ -18,11 +18,13 @@ from napari_tractography.errors import (
     InvalidMaskError,
     InvalidParameterError,
     InvalidSeedsError,
+    InvalidTissuesError,
 )
 from napari_tractography.files.volumes import save_volume
 from napari_tractography.phantoms import make_phantom, phantom_mask
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
+from napari_tractography.recipes.tissues import TissueSource
 from napari_tractography.recipes.volumes import VolumeSource
 
 PARAMETERS = nt.TrackingParameters(step_mm=1.0, max_length_mm=60.0, n_directions=256, random_seed=7)
@@ -166,6 +168,22 @@ def test_impossible_seeds_are_refused(
 ) -> None:
     with pytest.raises(error, match=words):
         _recipe(folder, seeds=(seed,)).run()
+
+
+def test_labels_of_tissues_are_kept(tmp_path: Path, drawing: nt.Fod) -> None:
+    labels = np.full(drawing.grid.shape, 8, np.uint8)
+    labels[2:-2, 2:-2] = 7
+    path = tmp_path / "labels.nii.gz"
+    save_volume(labels, drawing.grid, path)
+    mapping = {2: [7], 0: {8}}
+    source = TissueSource.file(path, mapping=mapping)
+    Recipe(FodSource(phantom="letter"), tissues=source).save(tmp_path / "r.json")
+    read = Recipe.load(tmp_path / "r.json").tissues
+    assert read == source
+    found, wanted = read.read()[0], nt.load_tissues(path, mapping=mapping)
+    np.testing.assert_array_equal(found.fractions, wanted.fractions)
+    with pytest.raises(InvalidTissuesError, match="The mapping has 5"):
+        TissueSource.file(path, mapping={5: [7]})
 
 
 def test_seeds_are_made_from_the_number_of_the_first(drawing: nt.Fod) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 from ..files.hashing import sha256_of
 from ..files.paths import existing_file
-from ..tissues import Tissues, load_tissues_hashed
+from ..tissues import FREESURFER_LABELS, Tissues, labels_of, load_tissues_hashed
 from .volumes import located, warn_if_changed
 
 
@@ -23,22 +24,42 @@ class TissueSource:
         Absolute path of a file of five tissues, or of FreeSurfer's labels.
     sha256 : str
         Of the file's bytes, "" if not known.
+    labels : tuple of tuple of int
+        Of each tissue, where the file has labels that are not FreeSurfer's; else empty.
     """
 
     path: str
     sha256: str = ""
+    labels: tuple[tuple[int, ...], ...] = ()
 
     @classmethod
-    def file(cls, path: str | PathLike[str], *, hashed: bool = True) -> TissueSource:
+    def file(
+        cls,
+        path: str | PathLike[str],
+        *,
+        mapping: Mapping[int, Collection[int]] | None = None,
+        hashed: bool = True,
+    ) -> TissueSource:
         """Name a file, with its present SHA-256 unless not `hashed`.
+
+        Parameters
+        ----------
+        path : path-like
+        mapping : mapping of int to collection of int, optional
+            Of labels that are not FreeSurfer's, as
+            :func:`~napari_tractography.tissues.load_tissues` takes it.
+        hashed : bool
 
         Raises
         ------
         FileError
             When there is no such file, or it cannot be read.
+        InvalidTissuesError
+            When the mapping names another tissue.
         """
         file = existing_file(path).absolute()
-        return cls(path=str(file), sha256=sha256_of(file) if hashed else "")
+        labels = () if mapping is None else labels_of(mapping)
+        return cls(str(file), sha256_of(file) if hashed else "", labels)
 
     def read(
         self, folder: Path | None = None, *, hashed: bool = True
@@ -60,6 +81,8 @@ class TissueSource:
             When the file is missing or no tissue image.
         """
         file = located(self.path, folder)
-        tissues, sha256 = load_tissues_hashed(file, hashed=hashed or bool(self.sha256))
+        mapping = dict(enumerate(self.labels)) if self.labels else FREESURFER_LABELS
+        is_hashed = hashed or bool(self.sha256)
+        tissues, sha256 = load_tissues_hashed(file, mapping=mapping, hashed=is_hashed)
         warn_if_changed(file, self.sha256, sha256, "tissue image")
         return tissues, dataclasses.replace(self, sha256=sha256)
