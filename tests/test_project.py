@@ -405,3 +405,14 @@ def test_a_project_as_python_gives_the_same_digests_in_a_process_of_its_own(
     found = [line.split(" ", 1) for line in done.stdout.splitlines()]
     assert found == [[digest, name] for digest, name in zip(wanted, made.bundles, strict=True)]
     assert done.stderr == ""  # nothing differs from what was known
+
+
+def test_numbers_of_numpy_are_plain_in_scripts(folder: Path) -> None:
+    made = nt.Project()
+    centre = np.array([8.0, -14.0, 21.0])
+    seeds = (SeedSource("sphere", np.int64(20), 0, tuple(centre), np.float64(30.0)),)
+    made.add("drawn", nt.Recipe(recipe(folder).fod, seeds, PARAMETERS))
+    names: dict[str, nt.Project] = {}
+    exec(made.as_python(), names)
+    assert digests(names["project"]) == digests(made)
+    assert len(made.bundles["drawn"].tractogram()) > 0

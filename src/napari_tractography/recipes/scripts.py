@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from .sources import FodSource
 
 PUBLIC = {"Recipe", "TrackingParameters"}  # names of the package itself
@@ -23,7 +25,7 @@ def expression(value: Any, imports: set[str], indent: int = 0, *, before: int = 
     Parameters
     ----------
     value : Any
-        A dataclass of the recipes, or tuples, lists, dicts, numbers and texts.
+        A dataclass of the recipes, or tuples, lists, dicts, numbers (NumPy's, too) and texts.
     imports : set of str
         Lines that the expression needs are added.
     indent : int
@@ -31,6 +33,8 @@ def expression(value: Any, imports: set[str], indent: int = 0, *, before: int = 
     before : int
         Characters that stand before it on that line.
     """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()  # a script knows no `np`
     if isinstance(value, str):
         return _text(value, indent, before)
     if isinstance(value, tuple | list):
@@ -85,7 +89,11 @@ def image_lines(source: FodSource, imports: set[str]) -> list[str]:
         "min_linearity": reading.min_linearity or None,
         "odf_voxels": reading.odf_voxels,
     }
-    told = [f"{name}={value!r}" for name, value in options.items() if value is not None]
+    told = [
+        f"{name}={expression(value, imports)}"
+        for name, value in options.items()
+        if value is not None
+    ]
     if reading.mask is not None:
         lines += [f"tissue, _ = {expression(reading.mask, imports)}.load()"]
         told += ["mask=tissue"]
