@@ -8,6 +8,7 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.errors import InvalidSeedsError, InvalidTissuesError
+from napari_tractography.grid import Grid
 from napari_tractography.tissues import (
     CORTEX,
     DEEP,
@@ -185,6 +186,25 @@ def test_seeds_lie_on_the_interface_uniformly():
     for along in (away / radius[:, None]).T:
         counts = np.histogram(along, bins=8, range=(-1, 1))[0]
         assert (((counts - 500) ** 2) / 500).sum() < 26  # chi-square of 7: p = 0.0005
+
+
+@pytest.mark.parametrize("across", [0, 1, 2])
+def test_seeds_are_uniform_by_area_where_voxels_are_flat_or_long(across):
+    """A block of white matter with faces 12 mm long, of voxels of 0.3 mm and, one way, of 3."""
+    edges = np.full(3, 0.3)
+    edges[across] = 3.0
+    shape = np.round(18 / edges).astype(int)
+    grid = Grid(shape, np.diag([*edges, 1.0]))
+    middle = grid.centre_mm
+    centres = grid.to_mm(np.argwhere(np.ones(shape))).reshape(*shape, 3)
+    is_white = (np.abs(centres - middle) < 6).all(axis=3)
+    fractions = np.zeros((*shape, 5))
+    fractions[..., WHITE], fractions[..., CORTEX] = is_white, ~is_white
+    away = nt.Seeds.on_interface(Tissues(fractions, grid), 6000).positions_mm - middle
+    # In the middle of each pair of faces, away from edges of the block.
+    counts = [(np.abs(np.delete(away, axis, 1)) < 4.4).all(axis=1).sum() for axis in range(3)]
+    mean = np.mean(counts)
+    assert (((counts - mean) ** 2) / mean).sum() < 15.2  # chi-square of 2: p = 0.0005
 
 
 def test_seed_i_on_the_interface_does_not_depend_on_how_many_there_are():

@@ -12,6 +12,8 @@ from .tissues import CORTEX, DEEP, FLUID, LESION, WHITE, Tissues
 # Points are drawn in a shell of this half-width, in mean edges of a voxel, and moved onto the
 # interface: within it the shell is equally thick everywhere, so that points are uniform by area.
 HALF_SHELL = 0.25
+# In smallest edges: no further do fractions rise beside a sharp interface, across the thinnest way.
+MOST_HALF_SHELL = 0.5
 MOST_STEPS = 10  # of Newton's method
 MOST_DRAWS = 2000  # for a seed, of which one in about ten falls into the shell
 NEAR_ENOUGH = 1e-4  # grey less white matter of the points
@@ -92,7 +94,8 @@ def _onto_interface(
 
     Only sums, products and square roots, so that all machines have the same bits.
     """
-    half_mm = HALF_SHELL * float(np.mean(tissues.grid.voxel_sizes_mm))
+    edges = tissues.grid.voxel_sizes_mm
+    half_mm = min(HALF_SHELL * float(np.mean(edges)), MOST_HALF_SHELL * float(edges.min()))
     inverse = tissues.grid.inverse
     moved = vox.copy()
     excess, slope, fractions = _excess(tissues, moved)
