@@ -307,7 +307,8 @@ class Tractogram(Outcome):
 
         Regions act on the whole path, also between recorded points: a streamline meets a sphere
         when a segment comes as near to the centre as the radius, and a mask when a segment passes
-        a voxel of it. The tracker tests its steps, so that it may miss what is only grazed.
+        a voxel of it. The tracker tests its steps, so that it may miss what is only grazed, and
+        meets what straight lines miss where points are left out (`record_every`).
 
         Parameters
         ----------
