@@ -94,6 +94,7 @@ def test_a_3d_nifti_is_left_to_other_plugins_and_read_where_there_is_none(
         ("t1", rng.integers(0, 255, (6, 6, 6)).astype(np.uint8), Image),
         ("labels", low, Labels),
         ("empty", np.zeros((6, 6, 6), np.uint8), Labels),
+        ("mask", (low > 4).astype(np.float32), Labels),  # as FSL writes masks
     ):
         path = tmp_path / f"{name}.nii.gz"
         nib.save(nib.Nifti1Image(values, LEFT_HANDED), path)
@@ -143,7 +144,7 @@ def test_a_3d_mrtrix_image_opens_as_mask_or_image(tmp_path: Path, make_napari_vi
     """Written by hand: 2 x 2 x 2 voxels of 3 mm, one of them set."""
     for datatype, layer_type, values in (
         ("UInt8", Labels, np.array([0, 1, 0, 0, 0, 0, 0, 0], np.uint8)),
-        ("Float32LE", Image, np.array([0, 1, 0, 0, 0, 0, 0, 0], "<f4")),
+        ("Float32LE", Image, np.array([0, 0.5, 0, 0, 0, 0, 0, 0], "<f4")),
     ):
         header = (
             "mrtrix image\ndim: 2,2,2\nvox: 3,3,3\nlayout: +0,+1,+2\n"
@@ -210,8 +211,8 @@ def test_a_volume_that_is_opened_last_hides_nothing(
 ) -> None:
     fod = save_fod(make_phantom("cross", lmax=2), tmp_path / "wm.nii.gz")
     if what != "FOD":
-        ones = np.ones((4, 5, 6), np.float32 if what == "FA" else np.uint8)
-        nib.save(nib.Nifti1Image(ones, nib.load(fod).affine), tmp_path / "wm.nii.gz")
+        full = np.full((4, 5, 6), 0.5 if what == "FA" else 1.0, np.float32)
+        nib.save(nib.Nifti1Image(full, nib.load(fod).affine), tmp_path / "wm.nii.gz")
     lines(np.eye(4)).save(tmp_path / "a.tck")
     viewer = make_napari_viewer()
     below = viewer.add_image(np.zeros((4, 4, 4)))

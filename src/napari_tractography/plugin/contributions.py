@@ -249,6 +249,8 @@ def _is_left_to_us(path: str) -> bool:
 
 def _volume_layer(path: str) -> LayerData:
     values, grid = load_volume(path)
+    if values.dtype.kind == "f" and ((values == 0) | (values == 1)).all():
+        values = values.astype(np.uint8)  # a mask, as FSL and TractSeg write it
     space = DisplaySpace.of(grid)
     are_labels = _are_labels(values)
     kwargs = {**space.layer_kwargs, "name": Path(path).name}
