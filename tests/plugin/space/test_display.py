@@ -185,3 +185,22 @@ def test_left_is_on_the_left_and_anterior_up(make_napari_viewer, first: float) -
     rows, columns = np.nonzero(picture > picture.max() / 2)
     assert columns.mean() < picture.shape[1] / 2
     assert rows.mean() < picture.shape[0] / 2
+
+
+def test_how_far_apart_spaces_show_a_tilted_volume_has_a_closed_form() -> None:
+    """A cube of 80 mm, turned by 20 degrees about its centre: its corners go farthest."""
+    turned, angle = np.eye(4), np.deg2rad(20)
+    turned[1:3, 1:3] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+    affine = turned @ np.diag([2.0, 2, 2, 1]) @ translation(-19.5)
+    straight = DisplaySpace.of(Grid((40, 40, 40), np.diag([2.0, 2, 2, 1]) @ translation(-19.5)))
+    tilted = DisplaySpace.of(Grid((40, 40, 40), affine))
+    far = 2 * np.hypot(40, 40) * np.sin(angle / 2)
+    assert straight.apart(tilted) == pytest.approx(far)
+    assert straight.apart(straight) == tilted.apart(tilted) == 0
+    assert straight.apart(DisplaySpace.identity()) == 0
+
+
+def translation(by: float) -> np.ndarray:
+    matrix = np.eye(4)
+    matrix[:3, 3] = by
+    return matrix

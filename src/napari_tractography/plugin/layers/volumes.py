@@ -7,6 +7,7 @@ sample data and the panel.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from os import PathLike
 from typing import Any
 
@@ -15,7 +16,7 @@ from napari.layers import Image, Labels, Layer
 from napari.utils.colormaps import Colormap, CyclicLabelColormap, ensure_colormap
 from numpy.typing import NDArray
 
-from ...errors import InvalidMaskError
+from ...errors import InvalidGridError, InvalidMaskError
 from ...fields.readings import AUTO
 from ...fod import Fod
 from ...grid import Grid
@@ -146,6 +147,25 @@ def fod_grid_of(layer: Layer | None) -> Grid | None:
 def fod_layers(layers: Iterable[Layer]) -> list[Layer]:
     """Return the layers that show an FOD, read or being read."""
     return [layer for layer in layers if fod_grid_of(layer) is not None]
+
+
+def tilted_layers(layers: Iterable[Layer], space: DisplaySpace) -> dict[str, float]:
+    """Return how far from where it should be each volume is shown beside another, at most.
+
+    napari shows volumes on their own voxels, and so an oblique one without its tilt.
+
+    Returns
+    -------
+    dict of {name: float}
+        In the unit of the display: of volumes that know their affine, and are more than half a
+        voxel of `space` away somewhere.
+    """
+    found = {}
+    for layer in layers:
+        if isinstance(layer, Labels | Image) and layer.ndim == 3 and "affine" in layer.metadata:
+            with suppress(InvalidGridError):
+                found[layer.name] = space.apart(display_space_of_layer(layer))
+    return {name: gap for name, gap in found.items() if gap > min(np.abs(space.scale)) / 2}
 
 
 def mask_layers(layers: Iterable[Layer]) -> list[Layer]:

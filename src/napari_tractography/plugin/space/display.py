@@ -211,6 +211,18 @@ class DisplaySpace:
         there = self.world_to_display
         return np.asarray((places @ there[:3, :3].T + there[:3, 3])[:, ::-1])
 
+    def apart(self, other: DisplaySpace) -> float:
+        """Return how far apart two spaces show a place of the other's volume, at most.
+
+        In the unit of the display; 0 where the other has no volume, or another unit.
+        """
+        if other.grid is None or other.unit != self.unit:
+            return 0.0
+        ends = [(-0.5, n - 0.5) for n in other.grid.shape]
+        corners = other.grid.to_mm(np.stack(np.meshgrid(*ends), axis=-1).reshape(-1, 3))
+        gaps = self.shown_at(corners) - other.shown_at(corners)
+        return float(np.linalg.norm(gaps, axis=1).max())
+
     def places_at(self, points_zyx: ArrayLike) -> NDArray[np.float64]:
         """Map (n, 3) display coordinates to RAS+ mm; the same after any number of round trips.
 

@@ -13,6 +13,7 @@ from hands import FEW, MANY, OBLIQUE, WAIT_MS, fod_layer, save_fod
 from napari.layers import Image
 from qtpy.QtWidgets import QFileDialog
 
+from napari_tractography.grid import Grid
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.space.display import DisplaySpace
 
@@ -168,6 +169,20 @@ def test_streamlines_within_a_mask_are_seen_in_3d(
     within = n_coloured()
     panel.session.mask_layer.visible = False
     assert within > n_coloured() / 2 > 100
+
+
+def test_a_volume_that_is_shown_without_its_tilt_is_named(open_model: Any, cross: Any) -> None:
+    """Each is shown on its own voxels: a T1 in other axes than the FOD lies elsewhere."""
+    panel = open_model(cross)
+    told = panel.data.tilted
+    for affine, name in ((cross.grid.affine, "FA"), (OBLIQUE, "T1")):
+        space = DisplaySpace.of(Grid((12, 12, 12), affine))
+        panel.viewer.add_image(np.zeros((12, 12, 12)), name=name, **space.layer_kwargs)
+    assert not told.isHidden()
+    assert "T1 up to" in told.text()
+    assert "FA" not in told.text()
+    panel.viewer.layers.remove("T1")
+    assert told.isHidden()
 
 
 @pytest.mark.parametrize("choice", ["tissue", "scalar", "grid", "volume_choice"])

@@ -11,7 +11,7 @@ from typing import Any
 
 from napari.layers import Layer, Vectors
 from napari.utils.notifications import show_error
-from qtpy.QtCore import QTimer
+from qtpy.QtCore import Qt, QTimer
 from qtpy.QtWidgets import QFileDialog, QLabel, QProgressBar, QWidget
 
 from ....errors import AmbiguousKindError, TractographyError
@@ -41,6 +41,7 @@ from ...layers.volumes import (
     mask_layers,
     open_fod,
     opening_of,
+    tilted_layers,
 )
 from ...session.session import Session
 from ...space.layer_list import insert_beside, place_of_lowest
@@ -101,6 +102,10 @@ class DataSection(QWidget):  # type: ignore[misc]
             "whether another basis fits better."
         )
         self.kind.setVisible(False)
+        self.tilted = QLabel()
+        self.tilted.setWordWrap(True)
+        self.tilted.setTextFormat(Qt.TextFormat.PlainText)
+        self.tilted.setVisible(False)
         self.reading = QProgressBar()
         self.reading.setRange(0, PROGRESS_STEPS)
         self.reading.setFormat("Reading: %p %")
@@ -114,7 +119,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.image = ImageSection(session)
         self.image.odfs.made.connect(self._take_odfs)
         self.image.scaled.connect(self._show_reading)
-        stack(self, choices, self.kind, self.reading_row, self.image)
+        stack(self, choices, self.kind, self.tilted, self.reading_row, self.image)
         self.fod_choice.changed.connect(self._on_fod)
         self.mask_choice.changed.connect(self._on_mask)
         self.open_fod.clicked.connect(self._open_fod)
@@ -142,6 +147,7 @@ class DataSection(QWidget):  # type: ignore[misc]
             self.fod_choice.value = fods[-1]
         self._on_fod(self.fod_choice.value)
         self._on_mask(self.mask_choice.value)
+        self._show_tilted()
 
     def add_fod(self, path: str | Path, kind: str = AUTO) -> None:
         """Open an FOD volume as a layer and choose it; a large file goes on being read.
@@ -215,6 +221,19 @@ class DataSection(QWidget):  # type: ignore[misc]
         """Show what the session tracks in, which another bundle may have brought."""
         self.image.follow()
         self._follow_opening(self.session.opening)
+        self._show_tilted()
+
+    def _show_tilted(self) -> None:
+        """Say which volumes do not lie on the FOD where they should."""
+        space = self.session.space
+        has_fod = fod_grid_of(self.session.fod_layer) is not None
+        found = tilted_layers(self.session.viewer.layers, space) if has_fod else {}
+        self.tilted.setVisible(bool(found))
+        gaps = ", ".join(f"{name} up to {gap:.3g}" for name, gap in found.items())
+        self.tilted.setText(
+            f"Not where it should be on the FOD: {gaps} {symbol(space.unit)} away, as volumes are "
+            "shown without their tilt. Resample it onto axes of the FOD (mrgrid regrid -template)."
+        )
 
     def _take_vectors(self, layer: Vectors) -> None:
         """Add the map of the vectors of a layer, and choose it; say why not, where it is none."""
