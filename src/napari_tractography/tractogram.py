@@ -424,8 +424,7 @@ def load_tractogram(path: str | PathLike[str]) -> Tractogram:
     -------
     Tractogram
         With the seed indices, stop reasons, lengths and weights of trk and trx files that
-        :meth:`Tractogram.save` wrote; without weights, and with a warning, where some are negative
-        or not finite.
+        :meth:`Tractogram.save` wrote; weights with impossible values are left out with a warning.
 
     Raises
     ------

@@ -137,7 +137,7 @@ def _add_seeds(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seeds-per-voxel",
-        type=int,
+        type=count,
         metavar="N",
         help="streamlines to start in each voxel of --seed-mask, instead of --n-seeds",
     )

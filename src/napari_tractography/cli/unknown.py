@@ -19,6 +19,7 @@ OF_TCKGEN = {
     "--seed-cutoff": "--min-amplitude",
     "--seed-gmwmi": "--seed-interface",
     "--seed-image": "--seed-mask",
+    "--seed-random-per-voxel": "--seeds-per-voxel",
     "--seed-rejection": "--seed-fod",
     "--seed-unidirectional": "--direction",
     "--seeds": "--max-seeds",  # which says what to give where nothing is selected

@@ -182,6 +182,10 @@ def test_what_is_missing_to_start_from_is_the_next_step(open_model: Any) -> None
     panel.set_parameters(source="mask")
     panel.session.add_seeds_mm(PLACES)  # as a Shift-click does
     assert told() == "No streamlines yet: choose a mask in Seeds, then Run."
+    panel.set_parameters(source="every voxel of a mask")
+    assert told() == "No streamlines yet: choose a mask in Seeds, then Run."
+    assert hint().startswith("First choose a mask")
+    panel.set_parameters(source="mask")
     assert hint().startswith("First choose a mask")
     assert hint().endswith("The seeds that you placed are not used.")
     data, kwargs, _ = mask_layer_data(phantom_mask("cross"), fod.grid, "mask")

@@ -39,6 +39,7 @@ HINTS = {
 FIRST = {
     PLACED: "Shift-click in the image",
     MASK: "choose a mask in Seeds",
+    EVERY_VOXEL: "choose a mask in Seeds",
     INTERFACE: "choose a tissue image in Tissues",
     BETWEEN: "add two regions in Regions",
 }
@@ -177,7 +178,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
             return self._between_hint()
         if source == INTERFACE and self.session.tissues is None:
             return NO_TISSUES
-        if source == MASK and self.session.seed_mask_in_use is None:
+        if source in (MASK, EVERY_VOXEL) and self.session.seed_mask_in_use is None:
             return NO_MASK
         return HINTS[source]
 
