@@ -18,7 +18,7 @@ import pytest
 import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.cli.command import make_parser
-from napari_tractography.cli.flags import SPELT, expanded, in_flags
+from napari_tractography.cli.flags import SPELT, count, expanded, in_flags
 
 PROGRAM = Path(sys.executable).with_name("napari-tractography")
 COMMANDS = (
@@ -108,7 +108,7 @@ def test_a_value_of_any_flag_may_begin_with_a_minus(command: str) -> None:
     for action in actions:
         if not action.option_strings or action.nargs == 0:
             continue
-        value = {int: "-12", float: "-.1e3"}.get(action.type, "-12,4,30,2")
+        value = {int: "-12", count: "-12", float: "-.1e3"}.get(action.type, "-12,4,30,2")
         found = vars(parser.parse_args([command, *needed, action.option_strings[-1], value]))
         wanted = value if action.type in (None, expanded) else action.type(value)
         assert found[action.dest] in (wanted, [wanted])
