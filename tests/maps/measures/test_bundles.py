@@ -84,6 +84,16 @@ def test_surface_of_a_ball_is_nine_percent_too_large() -> None:
     assert found / (4 * math.pi * 20**2) == pytest.approx(1.09, abs=0.02)
 
 
+@pytest.mark.parametrize(("edge", "too_large"), [(2, 1.12), (3, 1.16)])
+def test_surface_of_a_ball_is_larger_still_where_voxels_are_long(
+    edge: int, too_large: float
+) -> None:
+    x, y, z = np.ogrid[-33:34, -33:34, -17:18]
+    inside = x**2 + y**2 + (edge * z) ** 2 <= 30**2
+    found = surface_mm2(inside, Grid(inside.shape, np.diag([1, 1, edge, 1])))
+    assert found == pytest.approx(too_large * 4 * np.pi * 30**2, rel=0.008)
+
+
 def test_surface_of_nothing_is_nothing() -> None:
     assert surface_mm2(np.zeros((3, 3, 3), bool), Grid((3, 3, 3), np.eye(4))) == 0
 

@@ -59,8 +59,9 @@ class BundleMeasures:
     volume_mm3 : float
         Of the voxels that a streamline passes.
     surface_mm2 : float
-        Of the triangles around these voxels (marching cubes between voxel centres, half-way). Of a
-        ball it is 9 % too large on any grid, as steps of voxels are.
+        Of the triangles around these voxels (marching cubes between voxel centres, half-way). It
+        follows their steps: of a ball it is 9 % too large where voxels are cubes, in whatever
+        axes, 12 % where one edge is twice the others and 16 % where it is three times as long.
     grid : Grid
         The voxels: another grid has another volume and another surface.
     scalars : mapping of str to Spread
