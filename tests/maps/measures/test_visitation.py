@@ -38,8 +38,23 @@ def test_probability_is_the_share_of_streamlines(tens: Tractogram) -> None:
     assert found.standard_error[3, 1, 1] == pytest.approx(math.sqrt(0.3 * 0.7 / 10))
     assert found.standard_error[0, 1, 1] == 0
     assert found.at([3, 1, 1]) == "10 streamlines: 0.3 ± 0.1"
-    assert found.at([6, 1, 1]) == "10 streamlines: 0; below 0.3 with 95 % confidence"
+    assert found.at([6, 1, 1]) == "10 streamlines: 0; below 0.26 with 95 % confidence"
     assert found.at([60, 1, 1]) == "10 streamlines: outside the map"
+
+
+@pytest.mark.parametrize(
+    ("n", "none", "every"),
+    [
+        # Exact limits of Clopper and Pearson, one-sided: scipy.stats.beta.ppf(0.95, 1, n).
+        pytest.param(1, "0; below 0.95", "1; above 0.05", id="one"),
+        pytest.param(2, "0; below 0.78", "1; above 0.22", id="two"),
+        pytest.param(10_000, "0; below 0.0003", "1; above 0.99970", id="many"),
+    ],
+)
+def test_what_none_or_all_visit_has_a_limit(n: int, none: str, every: str) -> None:
+    found = Visitation(np.array([[[0.0, 1.0]]]), n, Grid((1, 1, 2), np.eye(4)))
+    assert f"streamlines: {none} with 95 % confidence" in found.at([0, 0, 0])
+    assert f"streamlines: {every} with 95 % confidence" in found.at([0, 0, 1])
 
 
 def test_what_is_no_point_is_told(tens: Tractogram) -> None:

@@ -20,7 +20,9 @@ from ..density import PassCounter
 from .chunks import Source, chunks_of
 
 TRIALS = ("accepted", "started")
-UNSEEN = 3.0  # of no visits in n trials the 95 % limit is 3 / n (Hanley & Lippman-Hand, JAMA 1983)
+# Of no visits in n trials the limit is where (1 - p)^n is this: 95 % confidence, and p about 3 / n
+# (Hanley & Lippman-Hand, JAMA 1983), which of one or two trials would be above 1.
+UNSEEN = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,8 +92,9 @@ class Visitation:
         p = float(self.probability[voxel])
         error = math.sqrt(p * (1 - p) / self.n)
         if not error:
-            limit = f"; below {UNSEEN / self.n:.2g} with 95 % confidence" if p == 0 else ""
-            return f"{self.n:,} {self._noun}: {p:g}{limit}"
+            still = UNSEEN ** (1 / self.n)  # 1 less what may have been missed
+            limit = f"below {1 - still:.2g}" if p == 0 else f"above {_below_one(still)}"
+            return f"{self.n:,} {self._noun}: {p:g}; {limit} with 95 % confidence"
         digits = max(1 - math.floor(math.log10(error)), 1) - 1
         return f"{self.n:,} {self._noun}: {p:.{digits}f} ± {error:.{digits}f}"
 
@@ -106,6 +109,11 @@ class Visitation:
     @property
     def _noun(self) -> str:
         return "seeds" if self.trials == "started" else "streamlines"
+
+
+def _below_one(p: float) -> str:
+    """Return a probability with two digits of what it lacks to 1."""
+    return f"{p:.{1 - math.floor(math.log10(1 - p))}f}"
 
 
 def visitation(
