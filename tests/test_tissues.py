@@ -75,6 +75,12 @@ def wrong_ones():
     yield pytest.param(good[..., 0], "five volumes", id="one volume")
     yield pytest.param(good * 0, "empty", id="empty")
     yield pytest.param(np.full_like(good, np.inf), "no fractions", id="infinite")
+    one = good.copy()
+    one[0, 0, 0, 0] = np.inf
+    yield pytest.param(one, "from 0 to inf", id="infinite in one voxel")
+    yield pytest.param(
+        np.where(one == np.inf, 1e300, good.astype(float)), "from 0 to inf", id="beyond float32"
+    )
     yield pytest.param(np.roll(good, 1, axis=3)[..., ::-1], "no white matter", id="order")
 
 

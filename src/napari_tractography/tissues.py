@@ -109,7 +109,9 @@ class Tissues:
             )
         if not may_be_real(given):
             raise InvalidTissuesError(f"{name} holds {given.dtype} values; give fractions.")
-        values = np.nan_to_num(given.astype(np.float32), nan=0.0)
+        with np.errstate(over="ignore"):  # it is infinite then, and refused
+            values = given.astype(np.float32)
+        values = np.where(np.isnan(values), np.float32(0), values)
         grid = affine if isinstance(affine, Grid) else Grid(values.shape[:3], affine)
         if grid.shape != values.shape[:3]:
             raise InvalidTissuesError(
