@@ -6,6 +6,7 @@ import logging
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import nibabel as nib
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import napari_tractography as nt
 from napari_tractography.errors import InvalidParameterError, InvalidTractogramError
 from napari_tractography.files.formats.weights import save_weights
 from napari_tractography.files.volumes import save_volume
@@ -209,6 +211,27 @@ def test_weights_are_summed() -> None:
     assert ends[:5, 0, 0].tolist() == [0.5, 2.25, 0.5, 2.0, 0.0]
     with pytest.raises(InvalidTractogramError, match="3 streamlines"):
         density(lines, UNIT, weights=[1.0])
+
+
+@pytest.mark.parametrize("weights", ["w.txt", [1, "a", 2], [[1], [1, 2]], {"w": 1}])
+def test_what_are_no_weights_is_told(weights: Any) -> None:
+    lines = _lines([[0, 0, 0], [2, 0, 0]])
+    labels = np.ones((3, 3, 3), int)
+    for use in (
+        lambda: lines.with_weights(weights),
+        lambda: density(lines, UNIT, weights=weights),
+        lambda: density(iter([lines]), UNIT, weights=weights),
+        lambda: nt.connectome(iter([lines]), labels, np.eye(4), weights=weights),
+    ):
+        with pytest.raises(InvalidTractogramError, match="no list of numbers"):
+            use()
+
+
+@pytest.mark.parametrize("weights", [1.0, [[1.0]]])
+def test_weights_of_another_shape_are_told_of_chunks_too(weights: Any) -> None:
+    lines = _lines([[0, 0, 0], [2, 0, 0]], [[0, 0, 0], [2, 0, 0]])
+    with pytest.raises(InvalidTractogramError, match="2 streamlines"):
+        density(iter([lines]), UNIT, weights=weights)
 
 
 def test_what_is_no_grid_and_what_are_no_streamlines_is_told() -> None:

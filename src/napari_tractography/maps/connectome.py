@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from ..errors import InvalidMaskError, InvalidParameterError, InvalidTractogramError
-from ..files.formats.weights import checked_weights
+from ..files.formats.weights import checked_weights, listed_weights
 from ..files.paths import written_whole
 from ..grid import Grid
 from ..tractogram import Tractogram
@@ -137,7 +137,7 @@ def connectome(
     n = len(names)
     counts, totals = np.zeros(n * n), np.zeros(n * n)
     n_streamlines = n_assigned = 0
-    worth_of_all = None if weights is None else np.asarray(weights)
+    worth_of_all = None if weights is None else listed_weights(weights)
     if worth_of_all is not None and isinstance(tractogram, Tractogram):
         checked_weights(worth_of_all, len(tractogram))
     for chunk in chunks:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError, InvalidTractogramError
-from ..files.formats.weights import checked_weights
+from ..files.formats.weights import checked_weights, listed_weights
 from ..grid import Grid
 from ..tractogram import Tractogram
 from .traversal import count_passes
@@ -153,7 +153,7 @@ def density(
         When the grid is none.
     """
     chunks = [tractogram] if isinstance(tractogram, Tractogram) else tractogram
-    worth = None if weights is None else np.asarray(weights)
+    worth = None if weights is None else listed_weights(weights)
     counter = PassCounter(grid, np.int32 if worth is None else np.float64, ends_only=ends_only)
     if worth is not None and isinstance(tractogram, Tractogram):
         checked_weights(worth, len(tractogram))

@@ -28,7 +28,7 @@ def checked_weights(weights: ArrayLike, n: int) -> NDArray[np.float32]:
     InvalidTractogramError
         When there are more or fewer, or one is not a number from 0.
     """
-    values = np.ascontiguousarray(weights, dtype=np.float32)
+    values = listed_weights(weights)
     if values.shape != (n,):
         raise InvalidTractogramError(
             f"weights has shape {values.shape}, but {n} streamlines need {(n,)}."
@@ -44,6 +44,24 @@ def checked_weights(weights: ArrayLike, n: int) -> NDArray[np.float32]:
 def n_impossible(weights: NDArray[np.floating]) -> int:
     """Return how many weights are negative or not finite."""
     return int((~(np.isfinite(weights) & (weights >= 0))).sum())
+
+
+def listed_weights(weights: Any) -> NDArray[np.float32]:
+    """Return weights that were given, of any number of streamlines, as float32.
+
+    Raises
+    ------
+    InvalidTractogramError
+        When they are no list of numbers, such as the path of a file.
+    """
+    try:
+        with np.errstate(over="ignore"):  # it is infinite then, and refused
+            return np.ascontiguousarray(weights, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise InvalidTractogramError(
+            f"Weights of type {type(weights).__name__} are no list of numbers; give one a "
+            "streamline, such as load_weights(path) of files.formats.weights reads."
+        ) from None
 
 
 def load_weights(path: str | PathLike[str], name: str = "") -> NDArray[np.float32]:
