@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from napari_tractography.errors import FileError, InvalidMaskError, InvalidParameterError
+from napari_tractography.errors import (
+    FileError,
+    InvalidMaskError,
+    InvalidParameterError,
+    InvalidTractogramError,
+)
 from napari_tractography.files.formats.weights import save_weights
 from napari_tractography.files.volumes import save_volume
 from napari_tractography.grid import Grid
@@ -201,3 +206,12 @@ def test_weighted_connectome_is_that_of_tck2connectome(tmp_path: Path) -> None:
     found.save_counts(tmp_path / "ours.csv")
     rows = [row.split(",")[1:] for row in (tmp_path / "ours.csv").read_text().splitlines()[1:]]
     assert np.allclose(np.array(rows, float), theirs, rtol=1e-4)
+
+
+def test_what_are_no_streamlines_and_what_is_no_radius_is_told(
+    row_of_labels: NDArray[np.int16],
+) -> None:
+    with pytest.raises(InvalidTractogramError, match="of type str"):
+        connectome("bundle.tck", row_of_labels, np.eye(4))
+    with pytest.raises(InvalidParameterError, match="radius_mm = '2' is out of range"):
+        connectome(Tractogram.empty(), row_of_labels, np.eye(4), radius_mm="2")

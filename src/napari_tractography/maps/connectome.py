@@ -19,6 +19,7 @@ from scipy.spatial import cKDTree
 from ..errors import InvalidMaskError, InvalidParameterError, InvalidTractogramError
 from ..files.formats.weights import checked_weights, listed_weights
 from ..files.paths import written_whole
+from ..given import as_float, is_number
 from ..grid import Grid
 from ..tractogram import Tractogram
 
@@ -119,12 +120,14 @@ def connectome(
     InvalidParameterError
         When the radius is negative or not finite.
     InvalidTractogramError
-        When there are more or fewer weights than streamlines, or one is not a number from 0.
+        When there are more or fewer weights than streamlines, one is not a number from 0, or
+        something else comes in place of streamlines, such as a path.
     """
     whole, names = _checked_labels(labels)
-    if not (math.isfinite(radius_mm) and radius_mm >= 0):
+    if not 0 <= as_float(radius_mm) < math.inf:
+        shown = f"{radius_mm:g} mm" if is_number(radius_mm) else repr(radius_mm)
         raise InvalidParameterError(
-            f"radius_mm = {radius_mm:g} mm is out of range; give 0 or a positive number."
+            f"radius_mm = {shown} is out of range; give 0 or a positive number."
         )
     grid = affine if isinstance(affine, Grid) else Grid(whole.shape, affine)
     if grid.shape != whole.shape:
@@ -141,6 +144,11 @@ def connectome(
     if worth_of_all is not None and isinstance(tractogram, Tractogram):
         checked_weights(worth_of_all, len(tractogram))
     for chunk in chunks:
+        if not isinstance(chunk, Tractogram):
+            raise InvalidTractogramError(
+                f"Streamlines are of type {type(chunk).__name__}; give a Tractogram, or chunks of "
+                "that type."
+            )
         filled = np.flatnonzero(np.diff(chunk.offsets) > 0)
         ends = [chunk.offsets[filled], chunk.offsets[filled + 1] - 1]
         start, stop = (find(chunk.points[end]) for end in ends)

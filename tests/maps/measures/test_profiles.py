@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -171,3 +172,10 @@ def test_what_is_no_scalar_map_is_told() -> None:
         profile(arcs(3), 7)
     with pytest.raises(InvalidParameterError, match="shape"):
         profile(arcs(3), ScalarMap(np.ones((2, 2, 2), np.float32), Grid((3, 3, 3), np.eye(4))))
+
+
+@pytest.mark.parametrize("n", [1, 2.5, "ten", True])
+def test_what_is_no_number_of_places_is_told(n: Any) -> None:
+    line = Tractogram.from_streamlines([[[0, 0, 0], [1, 1, 1]]])
+    with pytest.raises(InvalidParameterError, match="is no number of places"):
+        profile(line, (np.ones((3, 3, 3)), np.eye(4)), n)

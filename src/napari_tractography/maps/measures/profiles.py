@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...errors import InvalidParameterError, InvalidTractogramError
 from ...files.formats.sequences import sequence
 from ...files.formats.streamlines import StreamlineArrays
+from ...given import as_whole
 from ...selection.segments import lengths_mm
 from ...tractogram import Tractogram
 from .chunks import Source, blocks_of, check_read_again
@@ -114,8 +115,10 @@ def profile(
     FileError
         When a file cannot be read.
     """
-    if n < LEAST_POINTS:
-        raise InvalidParameterError(f"n = {n} is too few; give at least {LEAST_POINTS} places.")
+    if (as_whole(n) or 0) < LEAST_POINTS:
+        raise InvalidParameterError(
+            f"n = {n!r} is no number of places; give a whole number from {LEAST_POINTS}."
+        )
     if weights not in WEIGHTS:
         raise InvalidParameterError(
             f"weights = {weights!r} is unknown; choose one of {', '.join(WEIGHTS)}."
