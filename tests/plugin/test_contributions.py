@@ -28,6 +28,7 @@ from napari_tractography.plugin.contributions import (
     write_streamlines,
 )
 from napari_tractography.plugin.layers.volumes import fod_of, voxels_of
+from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.tractogram import load_tractogram
@@ -203,6 +204,30 @@ def test_streamlines_that_were_open_before_follow_the_volume(
     places = np.array([image.world_to_data(p) for p in shown])
     high = np.array(image.data.shape) - 0.5
     assert ((places > -0.5) & (places < high)).all()
+
+
+@pytest.mark.parametrize("first", ["a.tck", "t1.nii.gz"])
+@pytest.mark.parametrize("is_docked", [False, True])
+def test_streamlines_lie_on_an_oblique_volume_that_is_no_fod(
+    make_napari_viewer: Any, tmp_path: Path, first: str, is_docked: bool
+) -> None:
+    """It is shown without its tilt; regions of the panel lie where streamlines do."""
+    saved = lines(OBLIQUE)
+    saved.save(tmp_path / "a.tck")
+    noise = np.random.default_rng(0).random((9, 9, 9)).astype(np.float32)
+    nib.save(nib.Nifti1Image(noise, OBLIQUE), tmp_path / "t1.nii.gz")
+    viewer = make_napari_viewer()
+    panel = TractographyPanel(viewer, remember=False) if is_docked else None
+    for name in (first, *({"a.tck", "t1.nii.gz"} - {first})):
+        viewer.open(tmp_path / name, plugin=PLUGIN)
+    if panel is not None:
+        panel.close_session()
+    image = next(layer for layer in viewer.layers if isinstance(layer, Image))
+    streamlines = next(layer for layer in viewer.layers if isinstance(layer, Streamlines))
+    shown = np.array([image.world_to_data(place) for place in streamlines.data[:, 1:]])
+    voxels = nib.affines.apply_affine(np.linalg.inv(OBLIQUE), saved.points)
+    np.testing.assert_allclose(shown[:, ::-1], voxels, atol=1e-3)
+    assert panel is None or panel.session.space == streamlines.space
 
 
 @pytest.mark.parametrize("what", ["FOD", "FA", "mask"])

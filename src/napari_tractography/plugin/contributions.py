@@ -35,7 +35,14 @@ from .layers.opening import FOD_KEY
 from .layers.sources.images import PHANTOM_KEY
 from .layers.sources.tracks import tractogram_of_tracks
 from .layers.tissues import tissue_layer_data
-from .layers.volumes import LayerData, fod_grid_of, fod_layer_data, fod_layers, open_fod
+from .layers.volumes import (
+    LayerData,
+    fod_grid_of,
+    fod_layer_data,
+    fod_layers,
+    frame_of,
+    open_fod,
+)
 from .space.display import DisplaySpace
 from .space.layer_list import move_below_once_inserted
 from .streamlines.layer import Streamlines
@@ -209,16 +216,18 @@ def _each(read: Callable[[str], LayerData]) -> Reader:
 
 
 def _fod_layer(path: str, *, kind: str = AUTO) -> LayerData:
-    viewer = napari.current_viewer()
-    data = open_fod(path, viewer, kind=kind)
-    opened = data[1]["metadata"][FOD_KEY]
-    if viewer is None:
-        return data
-    for layer in viewer.layers:
-        if isinstance(layer, Streamlines) and layer.space.grid is None:
-            layer.space = DisplaySpace.of(opened.grid)  # they were opened without a volume
+    data = open_fod(path, napari.current_viewer(), kind=kind)
+    _show_streamlines_on(data[1]["metadata"][FOD_KEY].grid)
     _keep_below(data, Image)
     return data
+
+
+def _show_streamlines_on(grid: Grid) -> None:
+    """Show those that were opened without a volume on that of a grid."""
+    viewer = napari.current_viewer()
+    for layer in [] if viewer is None else viewer.layers:
+        if isinstance(layer, Streamlines) and layer.space.grid is None:
+            layer.space = DisplaySpace.of(grid)
 
 
 def _keep_below(data: LayerData, *beside: type[Layer]) -> None:
@@ -252,6 +261,7 @@ def _volume_layer(path: str) -> LayerData:
     if values.dtype.kind == "f" and ((values == 0) | (values == 1)).all():
         values = values.astype(np.uint8)  # a mask, as FSL and TractSeg write it
     space = DisplaySpace.of(grid)
+    _show_streamlines_on(grid)
     are_labels = _are_labels(values)
     kwargs = {**space.layer_kwargs, "name": Path(path).name}
     data = space.volume(values), kwargs, "labels" if are_labels else "image"
@@ -278,9 +288,8 @@ def _read_streamlines(path: str | list[str]) -> list[Streamlines]:
         tractogram = as_read(read_streamlines(one, warn=show_warning), one)
         if not len(tractogram):
             raise FileError(f"{one} holds no streamlines; there is nothing to show.")
-        fods = [] if viewer is None else fod_layers(viewer.layers)
-        grid = fod_grid_of(fods[-1]) if fods else None
-        layers.append(Streamlines(tractogram, space=_space_of(grid), name=Path(one).name))
+        space = frame_of([] if viewer is None else viewer.layers)
+        layers.append(Streamlines(tractogram, space=space, name=Path(one).name))
     return layers
 
 

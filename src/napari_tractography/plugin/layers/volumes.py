@@ -149,6 +149,26 @@ def fod_layers(layers: Iterable[Layer]) -> list[Layer]:
     return [layer for layer in layers if fod_grid_of(layer) is not None]
 
 
+def frame_of(layers: Iterable[Layer]) -> DisplaySpace:
+    """Return the space that streamlines are shown in: of the FOD that was opened last.
+
+    Without one it is that of the first volume that knows its affine, or else RAS+ mm.
+    """
+    layers = list(layers)
+    for layer in reversed(layers):
+        grid = fod_grid_of(layer)
+        if grid is not None:
+            return DisplaySpace.of(grid)
+    for layer in filter(_knows_affine, layers):
+        with suppress(InvalidGridError):
+            return display_space_of_layer(layer)
+    return DisplaySpace.identity()
+
+
+def _knows_affine(layer: Layer) -> bool:
+    return isinstance(layer, Labels | Image) and layer.ndim == 3 and "affine" in layer.metadata
+
+
 def tilted_layers(layers: Iterable[Layer], space: DisplaySpace) -> dict[str, float]:
     """Return how far from where it should be each volume is shown beside another, at most.
 
@@ -162,7 +182,7 @@ def tilted_layers(layers: Iterable[Layer], space: DisplaySpace) -> dict[str, flo
     """
     found = {}
     for layer in layers:
-        if isinstance(layer, Labels | Image) and layer.ndim == 3 and "affine" in layer.metadata:
+        if _knows_affine(layer):
             with suppress(InvalidGridError):
                 found[layer.name] = space.apart(display_space_of_layer(layer))
     return {name: gap for name, gap in found.items() if gap > min(np.abs(space.scale)) / 2}

@@ -15,6 +15,7 @@ from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
 
 from ...errors import TractographyError
 from ...seeding import SEED_SOURCES, SeedingParameters
+from ..layers.frames import follow_volume
 from ..session.bundles.filtering import Filtering
 from ..session.bundles.listing import BundleList
 from ..session.bundles.state import BundleState
@@ -317,6 +318,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     def _refresh_layers(self, _event: Any = None) -> None:
         self.data.refresh_layers()
+        follow_volume(self.session)
         self.seeds.refresh_layers()
         self.tissues.refresh_layers()
         self.appearance.refresh_layers()

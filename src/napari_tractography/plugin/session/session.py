@@ -28,13 +28,14 @@ from ...regions import Region
 from ...seeding import ACCEPTED, EVERY_VOXEL, SeedingParameters
 from ...tissues import Tissues, check_tissues
 from ...tracking.execution import Execution, Runner
+from ..layers.frames import show_in
 from ..layers.layer_watch import Watch
 from ..layers.opening import FodOpening
 from ..layers.region_entries import Entry
 from ..layers.tissues import tissues_of
 from ..layers.volumes import fod_grid_of, fod_of, mask_of, opening_of, see_within
 from ..space.display import DisplaySpace
-from ..space.extent import slices_kept, sliders_kept
+from ..space.extent import sliders_kept
 from ..streamlines.layer import Streamlines
 from .bundles.results import Results
 from .history import History
@@ -152,13 +153,7 @@ class Session(Results):
         """Track in what the chosen layer holds now: another FOD, or one that was made anew."""
         grid = fod_grid_of(self.fod_layer)
         if grid is not None:  # without one everything stays where it is
-            self.space = DisplaySpace.of(grid)
-            for other in self.viewer.layers:
-                if isinstance(other, Streamlines) and other.space != self.space:
-                    other.space = self.space
-            with slices_kept(self.viewer):
-                self.seeds.show_in(self.space)
-                self.regions.show_in(self.space)
+            show_in(self, DisplaySpace.of(grid))
             self.suit_parameters()
         self.seeds_changed.emit()
         self.changed.emit()
