@@ -89,6 +89,11 @@ def test_the_largest_random_seed_serves_both_ways_between_two_regions(
             id="select",
         ),
         pytest.param(
+            ["--seed-mask", "mask.nii.gz", "--seeds-per-voxel", "2", "--max-seeds", "7"],
+            "--seeds-per-voxel 2 and --max-seeds 7 both",
+            id="most of each voxel",
+        ),
+        pytest.param(
             ["--seed-mask", "mask.nii.gz", "--seeds-per-voxel", "0"], "^[^\n]*0 seeds", id="zero"
         ),
     ],

@@ -278,23 +278,24 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
 
 def _check_counts(options: argparse.Namespace) -> None:
     """Refuse numbers of seeds that would be of no effect."""
-    if options.max_seeds is not None and options.select is None:
-        raise InvalidParameterError(
-            f"--max-seeds {options.max_seeds} limits the seeds of --select; give --select N as "
-            "well, or --n-seeds instead."
-        )
     if options.seeds_per_voxel is not None:
         if not options.seed_mask:
             raise InvalidParameterError(
                 f"--seeds-per-voxel {options.seeds_per_voxel} seeds the voxels of a mask; give "
                 "--seed-mask IMAGE as well, or --n-seeds instead."
             )
-        for flag, number in (("--n-seeds", options.n_seeds), ("--select", options.select)):
+        for flag in ("--n-seeds", "--select", "--max-seeds"):
+            number = getattr(options, flag[2:].replace("-", "_"))
             if number is not None:
                 raise InvalidParameterError(
                     f"--seeds-per-voxel {options.seeds_per_voxel} and {flag} {number} both say how "
                     "many streamlines there are; leave one out."
                 )
+    if options.max_seeds is not None and options.select is None:
+        raise InvalidParameterError(
+            f"--max-seeds {options.max_seeds} limits the seeds of --select; give --select N as "
+            "well, or --n-seeds instead."
+        )
     if options.between and options.n_seeds is not None:
         raise InvalidParameterError(
             f"--n-seeds {options.n_seeds} has no meaning with --between, which goes on seeding "
