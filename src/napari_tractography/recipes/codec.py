@@ -25,7 +25,7 @@ FORMAT = "napari-tractography recipe"
 # the parameters `edge` and `min_radius_mm`, and it knows no `evaluation`; version 4 the kind of
 # the FOD's file, which was always "sh" before; version 5 edits, weights,
 # tissues, the number to select, two regions to track between, and axes and order of peaks and
-# tensors; version 6 images; version 7 seeds in each voxel.
+# tensors; version 6 images; version 7 seeds in each voxel, and labels of tissues.
 FORMAT_VERSION = 7
 READABLE_VERSIONS = (1, 2, 3, 4, 5, 6, 7)
 # What the parameters of earlier versions were where a file does not say.
