@@ -42,7 +42,7 @@ def test_without_a_gpu_it_says_why_and_offers_the_cpu(
     panel = open_model()
     section = panel.device
     looks(section, Found((HOST,), NO_GPU))
-    assert section.problem.text() == NO_GPU
+    assert section.problem.text() == "There is no NVIDIA GPU here; choose cpu in Track on."
     assert not section.problem.isHidden()
     assert section.gpu_memory.isHidden()
     assert section.backend.choices == ("auto", "cpu")

@@ -16,6 +16,7 @@ from magicgui import widgets
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QWidget
 
+from ....arrays import REMEDY
 from ....fields.kinds import SH
 from ....parameters import ParameterSpec
 from ....tracking import devices, engine
@@ -244,7 +245,8 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         _tell(self.spent, f"Last run: {parts}.{kept}" if parts else "")
 
     def _show(self) -> None:
-        _tell(self.problem, self.found.problem)
+        here = f"choose {CPU} in {BACKEND_SPEC.label}"  # what is "backend" in Python
+        _tell(self.problem, self.found.problem.replace(REMEDY, here))
         gpus = [one for one in self.found.devices if one.name != CPU]
         chosen = [one for one in gpus if one.name == self.backend.value]
         if self.backend.value == AUTO and gpus:
