@@ -233,12 +233,17 @@ class Seeds:
     ) -> Seeds:
         """Draw `n` seeds in each voxel of a mask; see :meth:`in_turn`.
 
+        Parameters
+        ----------
+        mask, affine, random_seed, first
+            As :meth:`in_mask` takes them.
+        n : int
+            Number of seeds in each voxel.
+
         Raises
         ------
-        InvalidMaskError
-            When the mask is empty, not 3-D or of another shape than its grid.
-        InvalidSeedsError
-            When there would be more seeds in all than 2^32 or than memory for them.
+        InvalidMaskError, InvalidSeedsError
+            As :meth:`in_mask`; also when there would be more seeds in all than fit into memory.
         """
         held, grid, indices = voxels_of_mask(mask, affine)
         n_all = _count(n) * len(indices)
