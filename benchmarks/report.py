@@ -25,6 +25,7 @@ from napari_tractography.benchmark.reporting import figures_of, speeds_table, ta
 ROOT = Path(__file__).resolve().parents[1]
 # Measured by commands of their own, which these sections name; they stay as they are.
 OTHERS = (
+    "A whole brain on another processor",
     "The first click",
     "A large file opened",
     "A seed dragged live",
