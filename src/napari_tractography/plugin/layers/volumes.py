@@ -159,33 +159,34 @@ def frame_of(layers: Iterable[Layer]) -> DisplaySpace:
         grid = fod_grid_of(layer)
         if grid is not None:
             return DisplaySpace.of(grid)
-    for layer in filter(_knows_affine, layers):
+    for layer in filter(knows_affine, layers):
         with suppress(InvalidGridError):
             return display_space_of_layer(layer)
     return DisplaySpace.identity()
 
 
-def _knows_affine(layer: Layer) -> bool:
+def knows_affine(layer: Layer) -> bool:
+    """Tell whether a layer is a volume whose true affine is known."""
     return isinstance(layer, Labels | Image) and layer.ndim == 3 and "affine" in layer.metadata
 
 
-def tilted_layers(layers: Iterable[Layer], space: DisplaySpace) -> dict[str, float]:
+def tilted_layers(layers: Iterable[Layer], space: DisplaySpace) -> list[tuple[Layer, float]]:
     """Return how far from where it should be each volume is shown beside another, at most.
 
     napari shows volumes on their own voxels, and so an oblique one without its tilt.
 
     Returns
     -------
-    dict of {name: float}
-        In the unit of the display: of volumes that know their affine, and are more than half a
-        voxel of `space` away somewhere.
+    list of (layer, float)
+        In the unit of the display: of volumes in sight that know their affine, and are more than
+        half a voxel of `space` away somewhere.
     """
-    found = {}
-    for layer in layers:
-        if _knows_affine(layer):
-            with suppress(InvalidGridError):
-                found[layer.name] = space.apart(display_space_of_layer(layer))
-    return {name: gap for name, gap in found.items() if gap > min(np.abs(space.scale)) / 2}
+    found = []
+    for layer in filter(knows_affine, layers):
+        with suppress(InvalidGridError):
+            found.append((layer, space.apart(display_space_of_layer(layer))))
+    enough = min(np.abs(space.scale)) / 2
+    return [(layer, gap) for layer, gap in found if gap > enough and layer.visible]
 
 
 def mask_layers(layers: Iterable[Layer]) -> list[Layer]:

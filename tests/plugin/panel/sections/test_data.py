@@ -13,6 +13,7 @@ from hands import FEW, MANY, OBLIQUE, WAIT_MS, fod_layer, save_fod
 from napari.layers import Image
 from qtpy.QtWidgets import QFileDialog
 
+from napari_tractography.fod import Fod
 from napari_tractography.grid import Grid
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.space.display import DisplaySpace
@@ -174,15 +175,56 @@ def test_streamlines_within_a_mask_are_seen_in_3d(
 def test_a_volume_that_is_shown_without_its_tilt_is_named(open_model: Any, cross: Any) -> None:
     """Each is shown on its own voxels: a T1 in other axes than the FOD lies elsewhere."""
     panel = open_model(cross)
-    told = panel.data.tilted
+    told, rows = panel.data.tilted, panel.data.tilted_rows
     for affine, name in ((cross.grid.affine, "FA"), (OBLIQUE, "T1")):
         space = DisplaySpace.of(Grid((12, 12, 12), affine))
         panel.viewer.add_image(np.zeros((12, 12, 12)), name=name, **space.layer_kwargs)
-    assert not told.isHidden()
+    assert not rows.isHidden()
     assert "T1 up to" in told.text()
     assert "FA" not in told.text()
+    panel.viewer.layers["T1"].visible = False
+    assert rows.isHidden()
+    panel.viewer.layers["T1"].visible = True
+    assert not rows.isHidden()
     panel.viewer.layers.remove("T1")
-    assert told.isHidden()
+    assert rows.isHidden()
+
+
+def test_tilted_volumes_are_brought_onto_the_fod(open_model: Any, cross: Any) -> None:
+    """A copy of each lies on it, and looks as it did; an FOD in other axes is not copied."""
+    panel = open_model(cross)
+    layers, space = panel.viewer.layers, DisplaySpace.of(Grid((12, 12, 12), OBLIQUE))
+    values = np.random.default_rng(1).random((12, 12, 12))
+    image = panel.viewer.add_image(values, name="T1", colormap="viridis", **space.layer_kwargs)
+    labels = panel.viewer.add_labels(
+        np.ones((12, 12, 12), int), name="tumour", **space.layer_kwargs
+    )
+    image.contrast_limits, labels.opacity = (0.2, 0.9), 0.4
+    layers.selection.active = image
+    panel.data.resample.click()
+    assert [image.visible, labels.visible, panel.data.tilted_rows.isHidden()] == [
+        False,
+        False,
+        True,
+    ]
+    made, region = layers["T1 on the FOD"], layers["tumour on the FOD"]
+    assert layers.index(made) == layers.index(image) + 1
+    assert layers.selection.active is made
+    assert (made.colormap.name, tuple(made.contrast_limits)) == ("viridis", (0.2, 0.9))
+    assert (region.opacity, region.data.dtype, set(np.unique(region.data))) == (0.4, int, {0, 1})
+    image.visible = True
+    assert "T1 up to" in panel.data.tilted.text()
+
+
+def test_an_fod_in_other_axes_than_that_in_use_is_named_but_not_copied(
+    open_model: Any, cross: Any
+) -> None:
+    """A copy would be a map, and no FOD."""
+    panel = open_model(cross)
+    panel.viewer.add_layer(fod_layer(Fod(cross.coefficients, OBLIQUE, name="other")))
+    assert "other up to" in panel.data.tilted.text()
+    assert not panel.data.tilted_rows.isHidden()
+    assert panel.data.resample.isHidden()
 
 
 @pytest.mark.parametrize("choice", ["tissue", "scalar", "grid", "volume_choice"])

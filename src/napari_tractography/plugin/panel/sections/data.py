@@ -6,6 +6,7 @@ Called by the panel.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from ...layers.volumes import (
     fod_grid_of,
     fod_layer_data,
     fod_layers,
+    knows_affine,
     mask_layer_data,
     mask_layers,
     open_fod,
@@ -45,6 +47,7 @@ from ...layers.volumes import (
 )
 from ...session.session import Session
 from ...space.layer_list import insert_beside, place_of_lowest
+from ...space.resampling import Resampling
 from ...streamlines.layer import Streamlines
 from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
@@ -105,7 +108,16 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.tilted = QLabel()
         self.tilted.setWordWrap(True)
         self.tilted.setTextFormat(Qt.TextFormat.PlainText)
-        self.tilted.setVisible(False)
+        self.resample = button(
+            "Resample onto the FOD",
+            "Show copies on the axes of the FOD in place of these volumes, which are hidden. Masks "
+            "and labels take the value of the nearest voxel, others are interpolated.",
+        )
+        self.resample.clicked.connect(self._resample)
+        self.tilted_rows = QWidget()
+        stack(self.tilted_rows, self.tilted, self.resample)
+        self.tilted_rows.setVisible(False)
+        self._seen: list[Layer] = []  # of which it matters whether they are visible
         self.reading = QProgressBar()
         self.reading.setRange(0, PROGRESS_STEPS)
         self.reading.setFormat("Reading: %p %")
@@ -119,7 +131,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.image = ImageSection(session)
         self.image.odfs.made.connect(self._take_odfs)
         self.image.scaled.connect(self._show_reading)
-        stack(self, choices, self.kind, self.tilted, self.reading_row, self.image)
+        stack(self, choices, self.kind, self.tilted_rows, self.reading_row, self.image)
         self.fod_choice.changed.connect(self._on_fod)
         self.mask_choice.changed.connect(self._on_mask)
         self.open_fod.clicked.connect(self._open_fod)
@@ -134,6 +146,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         """Stop listening to the viewer."""
         self.session.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
         self._follow_opening(None)
+        self._watch_visibility([])
         self.image.close_section()
 
     def refresh_layers(self) -> None:
@@ -223,17 +236,49 @@ class DataSection(QWidget):  # type: ignore[misc]
         self._follow_opening(self.session.opening)
         self._show_tilted()
 
-    def _show_tilted(self) -> None:
+    def _show_tilted(self, _event: Any = None) -> None:
         """Say which volumes do not lie on the FOD where they should."""
-        space = self.session.space
+        layers, space = self.session.viewer.layers, self.session.space
+        self._watch_visibility([layer for layer in layers if knows_affine(layer)])
         has_fod = fod_grid_of(self.session.fod_layer) is not None
-        found = tilted_layers(self.session.viewer.layers, space) if has_fod else {}
-        self.tilted.setVisible(bool(found))
-        gaps = ", ".join(f"{name} up to {gap:.3g}" for name, gap in found.items())
+        found = tilted_layers(layers, space) if has_fod else []
+        self.tilted_rows.setVisible(bool(found))
+        self.resample.setVisible(any(map(can_be_resampled, dict(found))))
+        gaps = ", ".join(f"{layer.name} up to {gap:.3g}" for layer, gap in found)
         self.tilted.setText(
             f"Not where it should be on the FOD: {gaps} {symbol(space.unit)} away, as volumes are "
-            "shown without their tilt. Resample it onto axes of the FOD (mrgrid regrid -template)."
+            "shown without their tilt."
         )
+
+    def _watch_visibility(self, layers: list[Layer]) -> None:
+        for layer in self._seen:
+            layer.events.visible.disconnect(self._show_tilted)
+        self._seen = layers
+        for layer in layers:
+            layer.events.visible.connect(self._show_tilted)
+
+    def _resample(self) -> None:
+        """Show copies of tilted volumes, on the axes of the FOD, in their place."""
+        viewer, space = self.session.viewer, self.session.space
+        for layer, _ in tilted_layers(viewer.layers, space):
+            if not can_be_resampled(layer):
+                continue
+            try:
+                resampling, data = Resampling.of(layer, space), layer.data
+                values = wait_for(
+                    partial(resampling.values, data), f"Resampling {layer.name}", self
+                )
+            except TractographyError as error:
+                show_error(str(error))
+                continue
+            except GivenUpError:
+                return
+            if layer in viewer.layers:  # nobody removed it meanwhile
+                made = resampling.copy_of(layer, values)
+                insert_beside(viewer, made, viewer.layers.index(layer) + 1)
+                if viewer.layers.selection.active is layer:
+                    viewer.layers.selection.active = made
+                layer.visible = False
 
     def _take_vectors(self, layer: Vectors) -> None:
         """Add the map of the vectors of a layer, and choose it; say why not, where it is none."""
@@ -295,6 +340,11 @@ class DataSection(QWidget):  # type: ignore[misc]
         if layer is not None:
             self._opacity[5 - now] = layer.opacity
             layer.opacity = self._opacity[now]
+
+
+def can_be_resampled(layer: Layer) -> bool:
+    """Tell whether a volume is no FOD, which a copy would not be."""
+    return fod_grid_of(layer) is None and not layer.multiscale and not getattr(layer, "rgb", False)
 
 
 def _kind_text(fod: Fod, is_image: bool) -> str:
