@@ -88,6 +88,11 @@ class Resampling:
             isinstance(layer, Labels),
         )
 
+    @property
+    def is_shift(self) -> bool:
+        """Whether each voxel of the copy is one of the volume: that has the axes of the FOD."""
+        return bool(np.allclose(self.to_source, np.eye(4), atol=ROUNDING))
+
     def values(self, volume: NDArray[Any]) -> NDArray[Any]:
         """Return those of the copy, (z, y, x): 0 outside the volume; images as float32."""
         if self.is_labels:

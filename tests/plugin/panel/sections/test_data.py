@@ -16,7 +16,7 @@ from qtpy.QtWidgets import QFileDialog
 from napari_tractography.fod import Fod
 from napari_tractography.grid import Grid
 from napari_tractography.phantoms import make_phantom
-from napari_tractography.plugin.space.display import DisplaySpace
+from napari_tractography.plugin.space.display import DisplaySpace, display_space_of_layer
 
 MIDDLE = np.zeros((1, 3))
 
@@ -214,6 +214,23 @@ def test_tilted_volumes_are_brought_onto_the_fod(open_model: Any, cross: Any) ->
     assert (region.opacity, region.data.dtype, set(np.unique(region.data))) == (0.4, int, {0, 1})
     image.visible = True
     assert "T1 up to" in panel.data.tilted.text()
+
+
+def test_a_volume_with_the_axes_of_an_oblique_fod_is_moved(open_model: Any, cross: Any) -> None:
+    """Each lies around its own centre: a map of part of the FOD is elsewhere, but not tilted."""
+    panel = open_model(Fod(cross.coefficients, OBLIQUE))
+    part = OBLIQUE.copy()
+    part[:3, 3] += OBLIQUE[:3, :3] @ [2, 3, 4]
+    space = DisplaySpace.of(Grid((7, 7, 7), part))
+    image = panel.viewer.add_image(np.ones((7, 7, 7)), name="FA", **space.layer_kwargs)
+    assert "FA up to" in panel.data.tilted.text()
+    panel.data.resample.click()
+    assert panel.data.tilted_rows.isHidden()
+    assert image.visible
+    assert "FA on the FOD" not in panel.viewer.layers
+    own, fod = display_space_of_layer(image), panel.session.space
+    first = (np.array(own.translate) - fod.translate) / fod.scale
+    assert first == pytest.approx([4, 3, 2], abs=1e-6)
 
 
 def test_an_fod_in_other_axes_than_that_in_use_is_named_but_not_copied(

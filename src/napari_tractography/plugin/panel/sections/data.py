@@ -265,6 +265,9 @@ class DataSection(QWidget):  # type: ignore[misc]
                 continue
             try:
                 resampling, data = Resampling.of(layer, space), layer.data
+                if resampling.is_shift:
+                    layer.translate = resampling.translate
+                    continue
                 values = wait_for(
                     partial(resampling.values, data), f"Resampling {layer.name}", self
                 )
@@ -279,6 +282,7 @@ class DataSection(QWidget):  # type: ignore[misc]
                 if viewer.layers.selection.active is layer:
                     viewer.layers.selection.active = made
                 layer.visible = False
+        self._show_tilted()
 
     def _take_vectors(self, layer: Vectors) -> None:
         """Add the map of the vectors of a layer, and choose it; say why not, where it is none."""
