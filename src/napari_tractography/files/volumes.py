@@ -8,7 +8,6 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
-from nibabel.spatialimages import HeaderDataError
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import FileError
@@ -18,6 +17,7 @@ from .headers import grid_of, read_header
 from .paths import check_writable, ending_of, existing_file, written_whole
 
 ENDINGS = (".nii", ".nii.gz")
+MOST_ALONG_AXIS = 32767  # voxels, which NIfTI counts with 16 bits
 
 
 def save_volume(values: ArrayLike, grid: Grid, path: str | PathLike[str]) -> None:
@@ -45,13 +45,12 @@ def save_volume(values: ArrayLike, grid: Grid, path: str | PathLike[str]) -> Non
         raise FileError(
             f"The volume for {wanted} has shape {array.shape} but its grid has {grid.shape}."
         )
-    try:
-        image = nib.Nifti1Image(_as_stored(array, wanted), grid.affine)
-    except HeaderDataError:  # it counts voxels along an axis with 16 bits
+    if max(array.shape) > MOST_ALONG_AXIS:
         raise FileError(
-            f"The volume for {wanted} has shape {array.shape}, but NIfTI holds no more than 32767 "
-            "voxels along an axis; crop or resample it."
-        ) from None
+            f"The volume for {wanted} has shape {array.shape}, but NIfTI holds no more than "
+            f"{MOST_ALONG_AXIS} voxels along an axis; crop or resample it."
+        )
+    image = nib.Nifti1Image(_as_stored(array, wanted), grid.affine)
     image.set_qform(grid.affine, code=1)
     image.set_sform(grid.affine, code=1)
     image.header.set_xyzt_units(xyz="mm")
