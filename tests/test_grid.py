@@ -156,6 +156,16 @@ def test_other_bad_grids_are_named():
         Grid((3, 3, 3), np.diag([1.0, np.nan, 1.0, 1.0]))
     with pytest.raises(InvalidGridError, match=r"shape \(3, 3\)"):
         Grid((3, 3, 3), np.eye(3))
-    for shape in ((3, 3), (3, 3, 3, 1), (3, 0, 3), (3, -1, 3)):
+    with pytest.raises(InvalidGridError, match="affine holds complex128 values"):
+        Grid((3, 3, 3), np.eye(4) + 0j)
+    for shape in (
+        (3, 3),
+        (3, 3, 3, 1),
+        (3, 0, 3),
+        (3, -1, 3),
+        (3, 2.5, 3),
+        (3, 2j, 3),
+        (3, "x", 3),
+    ):
         with pytest.raises(InvalidGridError, match="three positive sizes"):
             Grid(shape, np.eye(4))

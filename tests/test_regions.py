@@ -91,6 +91,11 @@ def test_every_role_has_words():
             lambda: Region.mask(np.ones((2, 2)), np.eye(4), "stop"), r"\(2, 2\)", id="2-D"
         ),
         pytest.param(
+            lambda: Region.mask(np.full((2, 2, 2), 1j), np.eye(4), "stop"),
+            "holds complex128",
+            id="complex",
+        ),
+        pytest.param(
             lambda: Region.mask(np.ones((2, 2, 2)), Grid((3, 2, 2), np.eye(4)), "stop"),
             r"\(2, 2, 2\).*\(3, 2, 2\)",
             id="another grid",

@@ -246,6 +246,12 @@ def test_masks_without_voxels_are_refused(mask):
             draw(mask, np.eye(4), 5)
 
 
+def test_a_mask_of_complex_numbers_or_texts_is_refused():
+    for mask, dtype in ((np.full((3, 3, 3), 1j), "complex128"), (np.full((3, 3, 3), "0"), "<U1")):
+        with pytest.raises(InvalidMaskError, match=f"holds {dtype} values"):
+            Seeds.in_mask(mask, np.eye(4), 5)
+
+
 def test_a_mask_on_a_grid_of_another_shape_is_refused():
     with pytest.raises(InvalidMaskError, match=r"\(3, 3, 3\).*\(4, 3, 3\)"):
         Seeds.in_mask(np.ones((3, 3, 3)), Grid((4, 3, 3), np.eye(4)), 5)

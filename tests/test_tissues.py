@@ -150,6 +150,8 @@ def test_mappings_to_no_tissue_are_refused(mapping):
 def test_other_labels_are_refused():
     with pytest.raises(InvalidTissuesError, match=r"no label of grey matter \(it has 0, 1, 2"):
         Tissues.from_labels(np.arange(3)[:, None, None], np.eye(4))
+    with pytest.raises(InvalidTissuesError, match="holds <U2 values"):
+        Tissues.from_labels(np.array([["41"], ["42"]])[:, None], np.eye(4))
 
 
 @pytest.mark.parametrize("ending", [".nii.gz", ".nii"])

@@ -172,6 +172,9 @@ def test_arrays_have_the_documented_types():
         pytest.param(np.ones((2, 3)), [0, 2, 1, 2], "offsets must rise", id="falling"),
         pytest.param(np.ones((2, 3)), [[0, 2]], "offsets must rise", id="2-D offsets"),
         pytest.param([[1, 2, np.nan], [1, 2, 3]], [0, 2], "1 points are not finite", id="NaN"),
+        pytest.param([[1j, 2, 3]], [0, 1], "points holds complex128 values", id="complex"),
+        pytest.param([["1", "2", "3"]], [0, 1], "points holds <U1 values", id="texts"),
+        pytest.param(np.ones((1, 3)), [0j, 1], "offsets holds complex128", id="complex offsets"),
     ],
 )
 def test_arrays_that_do_not_belong_together_are_refused(points, offsets, message):
@@ -185,6 +188,18 @@ def test_arrays_that_do_not_belong_together_are_refused(points, offsets, message
 def test_per_streamline_data_of_another_length_is_refused(extra):
     with pytest.raises(InvalidTractogramError, match=f"{next(iter(extra))} has shape.* 2 stream"):
         Tractogram(np.ones((2, 3)), [0, 1, 2], **extra)
+
+
+@pytest.mark.parametrize("name", ["seed_index", "stop_reasons", "lengths_mm", "weights"])
+def test_complex_values_of_streamlines_are_refused(name):
+    values = np.ones((1, 2) if name == "stop_reasons" else 1, complex)
+    with pytest.raises(InvalidTractogramError, match=f"{name} holds complex128 values"):
+        Tractogram(np.ones((2, 3)), [0, 2], **{name: values})
+
+
+def test_complex_streamlines_are_refused():
+    with pytest.raises(InvalidTractogramError, match="Streamline 1 holds complex64 values"):
+        Tractogram.from_streamlines([[[0, 0, 0]], np.ones((2, 3), np.complex64)])
 
 
 def test_empty_runs_say_why_and_what_to_change():

@@ -12,9 +12,9 @@ import importlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from .errors import BackendError
+from .errors import BackendError, TractographyError
 
 ON_GPU = (2, 13)  # DLPack's numbers of CUDA's own and of managed memory
 REMEDY = "choose backend = 'cpu'"  # of messages about GPUs
@@ -150,6 +150,22 @@ def may_be_real(array: Any) -> bool:
     other libraries have types of numbers that NumPy does not know.
     """
     return array.dtype.kind not in "cSUMm"
+
+
+def real_numbers(
+    array: ArrayLike, dtype: DTypeLike, name: str, error: type[TractographyError]
+) -> NDArray[Any]:
+    """Return a contiguous array of a type; it is not copied where it is one.
+
+    Raises
+    ------
+    TractographyError
+        The given one, when it holds complex numbers, texts or dates.
+    """
+    given = np.asarray(array)
+    if not may_be_real(given):
+        raise error(f"{name} holds {given.dtype} values; give real numbers.")
+    return np.ascontiguousarray(given, dtype=dtype)
 
 
 def mapped(matrix: NDArray[np.float64], points: Any) -> list[Any]:

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .arrays import real_numbers
 from .errors import InvalidGridError
+from .given import as_whole
 from .units import MM, checked_unit
 
 # A volume spanned by the three voxel axes, relative to a box of the same edge lengths,
@@ -38,7 +40,8 @@ class Grid:
     Raises
     ------
     InvalidGridError
-        When the shape is not three positive numbers or the affine cannot be inverted.
+        When the shape is not three positive whole numbers, or the affine holds no real numbers or
+        cannot be inverted.
     InvalidParameterError
         When the unit is unknown.
     """
@@ -46,12 +49,12 @@ class Grid:
     __slots__ = ("affine", "inverse", "shape", "unit")
 
     def __init__(self, shape: Sequence[int], affine: ArrayLike, *, unit: str = MM) -> None:
-        extent = tuple(int(n) for n in shape)
+        extent = tuple(as_whole(n) or 0 for n in shape)
         if len(extent) != 3 or min(extent) < 1:
             raise InvalidGridError(
                 f"A grid needs three positive sizes, not {tuple(shape)}; give a 3-D volume."
             )
-        matrix = np.array(affine, dtype=np.float64)
+        matrix = real_numbers(affine, np.float64, "The affine", InvalidGridError).copy()
         if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
             raise InvalidGridError(
                 f"The affine must be 4 x 4 finite numbers, not of shape {matrix.shape} with "

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import DeviceArray, as_native, library_of, mapped, on_its_device
+from .arrays import DeviceArray, as_native, library_of, mapped, may_be_real, on_its_device
 from .errors import InvalidParameterError, InvalidRegionError
 from .given import as_float, as_point
 from .grid import Grid
@@ -122,6 +122,10 @@ class Region:
         array = as_native(labels)
         if array.ndim != 3:
             raise InvalidRegionError(f"Region {name} has shape {array.shape}; give a 3-D mask.")
+        if not may_be_real(array):
+            raise InvalidRegionError(
+                f"Region {name} holds {array.dtype} values; give real numbers."
+            )
         with on_its_device(array):
             # NaN counts as outside.
             inside = (array != 0) & (array == array) if label is None else array == label

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import as_native, library_of, on_its_device
+from .arrays import as_native, library_of, may_be_real, on_its_device
 from .errors import InvalidMaskError
 from .grid import Grid
 from .philox import Purpose, uniforms
@@ -40,11 +40,13 @@ def voxels_of_mask(mask: ArrayLike, affine: ArrayLike | Grid) -> tuple[Any, Grid
     Raises
     ------
     InvalidMaskError
-        When the mask is empty, not 3-D or of another shape than its grid.
+        When the mask is empty, not 3-D, of no real numbers or of another shape than its grid.
     """
     array = as_native(mask)
     if array.ndim != 3:
         raise InvalidMaskError(f"A seed mask is 3-D, not of shape {array.shape}.")
+    if not may_be_real(array):
+        raise InvalidMaskError(f"The seed mask holds {array.dtype} values; give real numbers.")
     grid = affine if isinstance(affine, Grid) else Grid(array.shape, affine)
     if grid.shape != array.shape:
         raise InvalidMaskError(

@@ -154,6 +154,8 @@ class Tissues:
         volume = host_array(labels)
         if volume.ndim != 3:
             raise InvalidTissuesError(f"{name} has shape {volume.shape}; labels are a 3-D volume.")
+        if not may_be_real(volume):
+            raise InvalidTissuesError(f"{name} holds {volume.dtype} values; give whole numbers.")
         fractions = np.zeros((*volume.shape, N_TISSUES), np.float32)
         for tissue, members in enumerate(labels_of(mapping)):
             fractions[..., tissue] = np.isin(volume, members)

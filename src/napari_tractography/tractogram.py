@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .arrays import real_numbers
 from .errors import FileError, InvalidTractogramError
 from .files.formats.streamlines import StreamlineArrays
 from .files.formats.weights import checked_weights
@@ -59,8 +61,8 @@ class Tractogram(Outcome):
     Raises
     ------
     InvalidTractogramError
-        When the arrays do not belong together, a point is not finite or a weight is not a number
-        from 0.
+        When the arrays do not belong together or hold no real numbers, a point is not finite or a
+        weight is not a number from 0.
     """
 
     __slots__ = (
@@ -95,15 +97,16 @@ class Tractogram(Outcome):
         short_since: StopReason | None = None,
         points_are_finite: bool = False,
     ) -> None:
+        real = partial(real_numbers, error=InvalidTractogramError)
         self._points: NDArray[np.float32] | None = None
         self._stored: NDArray[np.float16] | None = None
         self._origin: tuple[Tractogram, NDArray[np.int64]] | None = None  # of points not made yet
         if isinstance(points, np.memmap) and points.dtype == np.float16:
             self._stored = np.asarray(points)
         else:
-            self._points = np.ascontiguousarray(points, dtype=np.float32)
+            self._points = real(points, np.float32, "points")
         stored = self.stored_points
-        self.offsets: NDArray[np.int64] = np.ascontiguousarray(offsets, dtype=np.int64)
+        self.offsets: NDArray[np.int64] = real(offsets, np.int64, "offsets")
         if stored.ndim != 2 or stored.shape[1] != 3:
             raise InvalidTractogramError(
                 f"points has shape {stored.shape}; give (n_points, 3) RAS+ mm."
@@ -128,16 +131,12 @@ class Tractogram(Outcome):
                 "remove those streamlines."
             )
         n = self.n_streamlines
-        self.seed_index = (
-            np.arange(n) if seed_index is None else np.ascontiguousarray(seed_index, dtype=np.int64)
-        )
-        self.stop_reasons = (
-            np.zeros((n, 2), dtype=np.uint8)
-            if stop_reasons is None
-            else np.ascontiguousarray(stop_reasons, dtype=np.uint8)
-        )
+        numbers = np.arange(n) if seed_index is None else seed_index
+        reasons = np.zeros((n, 2), np.uint8) if stop_reasons is None else stop_reasons
+        self.seed_index = real(numbers, np.int64, "seed_index")
+        self.stop_reasons = real(reasons, np.uint8, "stop_reasons")
         self._lengths_mm: NDArray[np.float32] | None = (
-            None if lengths_mm is None else np.ascontiguousarray(lengths_mm, dtype=np.float32)
+            None if lengths_mm is None else real(lengths_mm, np.float32, "lengths_mm")
         )
         self.weights = None if weights is None else checked_weights(weights, n)
         for label, array, shape in (

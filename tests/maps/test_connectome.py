@@ -122,6 +122,8 @@ def test_csv_has_labels_in_its_first_row_and_column(
         pytest.param(np.full((2, 2, 2), 0.5), 0.0, InvalidMaskError, "0.5", id="fractions"),
         pytest.param(np.full((2, 2, 2), -1), 0.0, InvalidMaskError, "-1", id="negative"),
         pytest.param(np.full((2, 2, 2), np.nan), 0.0, InvalidMaskError, "nan", id="NaN"),
+        pytest.param(np.full((2, 2, 2), 1j), 0.0, InvalidMaskError, "complex128", id="complex"),
+        pytest.param(np.full((2, 2, 2), "1"), 0.0, InvalidMaskError, "<U1", id="texts"),
         pytest.param(np.ones((2, 2, 2)), -1.0, InvalidParameterError, "-1 mm", id="radius"),
     ],
 )

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
+from ..arrays import may_be_real
 from ..errors import InvalidMaskError, InvalidParameterError, InvalidTractogramError
 from ..files.formats.weights import checked_weights, listed_weights
 from ..files.paths import written_whole
@@ -195,6 +196,8 @@ def _checked_labels(labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.in
     image = np.asarray(labels)
     if image.ndim != 3:
         raise InvalidMaskError(f"The labels have shape {image.shape}; give a 3-D image.")
+    if not may_be_real(image):
+        raise InvalidMaskError(f"The labels hold {image.dtype} values; give whole numbers.")
     with np.errstate(invalid="ignore"):
         whole = image.astype(np.int64)
     if whole.size and not (np.array_equal(whole, image) and whole.min() >= 0):

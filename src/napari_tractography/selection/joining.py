@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..arrays import real_numbers
 from ..buffers import pool
 from ..errors import InvalidTractogramError
 from ..stop import StopReason
@@ -52,9 +53,12 @@ def end_to_end(
     Raises
     ------
     InvalidTractogramError
-        When one has another shape.
+        When one has another shape, or holds no real numbers.
     """
-    lines = [np.asarray(line, dtype=np.float32) for line in streamlines]
+    lines = [
+        real_numbers(line, np.float32, f"Streamline {number}", InvalidTractogramError)
+        for number, line in enumerate(streamlines)
+    ]
     for number, line in enumerate(lines):
         if line.size and (line.ndim != 2 or line.shape[1] != 3):
             raise InvalidTractogramError(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...arrays import real_numbers
 from ...errors import FileError, InvalidTractogramError
 from ..paths import existing_file, written_whole
 from .damage import telling
@@ -56,7 +57,9 @@ def listed_weights(weights: Any) -> NDArray[np.float32]:
     """
     try:
         with np.errstate(over="ignore"):  # it is infinite then, and refused
-            return np.ascontiguousarray(weights, dtype=np.float32)
+            return real_numbers(weights, np.float32, "weights", InvalidTractogramError)
+    except InvalidTractogramError:
+        raise
     except (TypeError, ValueError):
         raise InvalidTractogramError(
             f"Weights of type {type(weights).__name__} are no list of numbers; give one a "
