@@ -199,6 +199,19 @@ def test_a_recipe_of_other_streamlines_of_that_name_is_kept(
     assert track("--seed", "8", "--no-recipe") == 0
 
 
+def test_a_recipe_that_two_files_share_is_kept_when_one_of_them_changes(
+    track: Track, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert track("-o", "b.trx") == 0
+    assert track("-o", "b.tck") == 0
+    before = Path("b.json").read_text(), Path("b.tck").read_bytes()
+    assert track("-o", "b.tck", "--seed", "7") == 2
+    assert "b.json is the recipe of b.trx" in capsys.readouterr().err
+    assert (Path("b.json").read_text(), Path("b.tck").read_bytes()) == before
+    Path("b.trx").unlink()
+    assert track("-o", "b.tck", "--seed", "7") == 0
+
+
 def test_regions_steer(folder: Path, track: Track, drawing: nt.Fod) -> None:
     everywhere = ",".join(f"{x:.3f}" for x in [*drawing.grid.centre_mm, 500.0])
     assert track() == 0

@@ -319,7 +319,7 @@ def _recipe_path(out: str) -> Path:
 def _check_shared(recipe: Recipe, path: Path, out: str) -> None:
     """Refuse to overwrite what another tractogram of that name is made again from.
 
-    Where the output is there already, the recipe is its own, and is overwritten with it.
+    Where no other is there the recipe is the output's own, and is overwritten with it.
 
     Raises
     ------
@@ -329,8 +329,9 @@ def _check_shared(recipe: Recipe, path: Path, out: str) -> None:
     from ..files.tractograms import FORMATS
     from ..recipes.recipe import Recipe
 
-    others = [o.name for o in map(Path(out).with_suffix, FORMATS) if o.exists()]
-    if not others or not path.exists() or Path(out).exists():
+    files = map(Path(out).with_suffix, FORMATS)
+    others = [file.name for file in files if file != Path(out) and file.exists()]
+    if not others or not path.exists():
         return
     try:
         is_same = Recipe.load(path).makes_as(recipe)
@@ -339,7 +340,7 @@ def _check_shared(recipe: Recipe, path: Path, out: str) -> None:
     if not is_same:
         raise FileError(
             f"{path} is the recipe of {' and '.join(others)}, which is made otherwise; give "
-            "another name for the output, or --no-recipe."
+            "another name for the output, or --no-recipe, or remove the older file."
         )
 
 
