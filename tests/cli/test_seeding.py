@@ -74,6 +74,16 @@ def test_the_largest_random_seed_serves_both_ways_between_two_regions(
             id="n-seeds",
         ),
         pytest.param(
+            ["--seed-fod", "--select", "9", "--n-seeds", "77"],
+            "77 seeds have no effect with --select 9.*--max-seeds",
+            id="n-seeds and select",
+        ),
+        pytest.param(
+            ["--seed-sphere", "1,2,3,4,77", "--select", "9"],
+            "77 seeds have no effect with --select 9",
+            id="seeds of one sphere and select",
+        ),
+        pytest.param(
             ["--seed-fod", "--seeds-per-voxel", "2"],
             "--seeds-per-voxel 2 .*give --seed-mask",
             id="no mask",

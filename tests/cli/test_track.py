@@ -108,8 +108,8 @@ def test_how_far_a_run_is_is_counted_chunk_by_chunk(
     monkeypatch.setattr(engine, "iter_chunks", in_parts)
     monkeypatch.setattr(progress, "INTERVAL_S", -1.0)  # every chunk is shown
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    words = ["track", "fod.nii.gz", "-o", "b.tck", "--seed-fod", *RUN[:-1]]
-    assert main([*words, *(["--select", str(n_wanted)] if n_wanted else [])]) == 0
+    words = ["track", "fod.nii.gz", "-o", "b.tck", "--seed-fod", *RUN[2:-1]]
+    assert main([*words, *(["--select", str(n_wanted)] if n_wanted else RUN[:2])]) == 0
     told = [part.rstrip() for part in capsys.readouterr().err.split("\r") if part.strip()][1:]
     if n_wanted:
         assert told == [
@@ -137,13 +137,14 @@ def test_a_parameter_of_other_algorithms_is_told(
 
 
 def test_where_nothing_is_selected_one_sentence_says_why(
-    track: Track, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    folder: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    few = ["--select", "20", "--max-seeds", "20"]
-    assert track(*few, "--min-length", "190") == 2
+    words = ["track", "fod.nii.gz", "-o", "b.tck", "--seed-mask", "mask.nii.gz", *RUN[2:]]
+    few = [*words, "--select", "20", "--max-seeds", "20"]
+    assert main([*few, "--min-length", "190"]) == 2
     assert "No streamlines from 20 seeds" in capsys.readouterr().err
     assert caplog.messages == []
-    assert track(*few, "--min-length", "60") == 0
+    assert main([*few, "--min-length", "60"]) == 0
     (told,) = caplog.messages
     assert "of 20 streamlines were accepted of 20 seeds: allow more seeds" in told
 

@@ -301,6 +301,14 @@ def _check_counts(options: argparse.Namespace) -> None:
             f"--n-seeds {options.n_seeds} has no meaning with --between, which goes on seeding "
             "until --select N streamlines are accepted; leave it out."
         )
+    spheres = options.seed_sphere or []
+    if options.select is not None and len(spheres) < 2:  # several take turns, so many at a time
+        _, own = _sphere_and_number(spheres[0]) if spheres else ("", 0)
+        if own or options.n_seeds is not None:
+            raise InvalidParameterError(
+                f"{own or options.n_seeds} seeds have no effect with --select {options.select}, "
+                "which goes on seeding; leave --n-seeds out, or give --max-seeds as a limit."
+            )
 
 
 def _recipe_path(out: str) -> Path:

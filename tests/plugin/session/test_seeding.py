@@ -40,12 +40,16 @@ def test_accepted_streamlines_are_selected(panel: Any) -> None:
     session = panel.session
     assert session.request().select is None
     panel.set_parameters(counted="accepted", n_per_seed=70)
+    one = as_command(session.request(), session.fod_layer, region_layers=_layers(panel))
+    assert "--select 70" in one
+    assert "--n-seeds" not in one  # the command would refuse it
     session.add_seeds_mm(np.ones((1, 3)))
     request = session.request()
     assert request.select == request.tracking_input().select == 140
     assert "select=140" in as_python(request, session.fod_layer, region_layers=_layers(panel))
     command = as_command(request, session.fod_layer, region_layers=_layers(panel))
     assert "--select 140" in command
+    assert "--n-seeds 70" in command  # of each in turn
     preview = session.request(n_preview=20)
     assert preview.tracking_input().select is None
     assert not preview.is_whole

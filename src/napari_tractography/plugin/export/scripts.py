@@ -182,9 +182,11 @@ def as_command(
         words += ["--mask", _file_of(mask_layer, request.mask, fod.grid)]
     if isinstance(seeding, SeedSpheres):
         same = len(set(seeding.n_each)) == 1
+        counts = request.select is None or len(seeding.n_each) > 1  # else a number says nothing
         for point, radius, n, _ in _spheres(seeding):  # the command numbers seeds in this order
             words += [f"--seed-sphere={_numbers(*point, radius)}" + ("" if same else f",{n}")]
-        words += ["--n-seeds", str(seeding.n_each[0])] if same else []
+        if same and counts:
+            words += ["--n-seeds", str(seeding.n_each[0])]
     elif isinstance(seeding, SeedBetween):
         ends = zip(_ends(request), end_layers, strict=True)
         words += [f"--between={_command_region(region, *source)}" for region, source in ends]
