@@ -77,13 +77,15 @@ class Tissues:
         What to call it in messages.
     path : str
         The file that it was read from, or "".
+    labels : tuple of tuple of int
+        Of each tissue, where it was made of labels that are not FreeSurfer's; else empty.
 
     Attributes
     ----------
     fractions : (x, y, z, 5) float32
         Read-only.
     grid : Grid
-    name, path : str
+    name, path, labels
 
     Raises
     ------
@@ -91,7 +93,7 @@ class Tissues:
         When the shape is another, or the numbers are no fractions of tissues.
     """
 
-    __slots__ = ("fractions", "grid", "name", "path")
+    __slots__ = ("fractions", "grid", "labels", "name", "path")
 
     def __init__(
         self,
@@ -100,6 +102,7 @@ class Tissues:
         *,
         name: str = "tissues",
         path: str = "",
+        labels: tuple[tuple[int, ...], ...] = (),
     ) -> None:
         given = host_array(fractions)
         if given.ndim != 4 or given.shape[3] != N_TISSUES:
@@ -122,7 +125,7 @@ class Tissues:
         self.fractions: NDArray[np.float32] = np.ascontiguousarray(np.clip(values, 0.0, 1.0))
         self.fractions.flags.writeable = False
         self.grid = grid
-        self.name, self.path = name, path
+        self.name, self.path, self.labels = name, path, labels
 
     @classmethod
     def from_labels(
@@ -157,7 +160,8 @@ class Tissues:
         if not may_be_real(volume):
             raise InvalidTissuesError(f"{name} holds {volume.dtype} values; give whole numbers.")
         fractions = np.zeros((*volume.shape, N_TISSUES), np.float32)
-        for tissue, members in enumerate(labels_of(mapping)):
+        of_each = labels_of(mapping)
+        for tissue, members in enumerate(of_each):
             fractions[..., tissue] = np.isin(volume, members)
         is_white = fractions[..., WHITE].any()
         if not (is_white and fractions[..., (CORTEX, DEEP)].any()):
@@ -168,7 +172,8 @@ class Tissues:
                 f"{shown}{', ...' if len(found) > 8 else ''}); give FreeSurfer's aparc+aseg, or a "
                 "mapping of your labels to tissues."
             )
-        return cls(fractions, affine, name=name, path=path)
+        own = () if of_each == labels_of(FREESURFER_LABELS) else of_each
+        return cls(fractions, affine, name=name, path=path, labels=own)
 
     def at(self, points_mm: ArrayLike) -> NDArray[np.float64]:
         """Return the fractions at (n, 3) RAS+ mm points, trilinear, as (n, 5) float64.

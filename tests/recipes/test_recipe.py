@@ -182,6 +182,7 @@ def test_labels_of_tissues_are_kept(tmp_path: Path, drawing: nt.Fod) -> None:
     assert read == source
     found, wanted = read.read()[0], nt.load_tissues(path, mapping=mapping)
     np.testing.assert_array_equal(found.fractions, wanted.fractions)
+    assert found.labels == wanted.labels == source.labels == ((8,), (), (7,), (), ())
     with pytest.raises(InvalidTissuesError, match="The mapping has 5"):
         TissueSource.file(path, mapping={5: [7]})
 

@@ -61,6 +61,11 @@ class TissueSource:
         labels = () if mapping is None else labels_of(mapping)
         return cls(str(file), sha256_of(file) if hashed else "", labels)
 
+    @property
+    def mapping(self) -> Mapping[int, Collection[int]]:
+        """Labels by tissue, for :func:`~napari_tractography.tissues.load_tissues`."""
+        return dict(enumerate(self.labels)) if self.labels else FREESURFER_LABELS
+
     def read(
         self, folder: Path | None = None, *, hashed: bool = True
     ) -> tuple[Tissues, TissueSource]:
@@ -81,8 +86,7 @@ class TissueSource:
             When the file is missing or no tissue image.
         """
         file = located(self.path, folder)
-        mapping = dict(enumerate(self.labels)) if self.labels else FREESURFER_LABELS
         is_hashed = hashed or bool(self.sha256)
-        tissues, sha256 = load_tissues_hashed(file, mapping=mapping, hashed=is_hashed)
+        tissues, sha256 = load_tissues_hashed(file, mapping=self.mapping, hashed=is_hashed)
         warn_if_changed(file, self.sha256, sha256, "tissue image")
         return tissues, dataclasses.replace(self, sha256=sha256)

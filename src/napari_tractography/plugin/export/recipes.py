@@ -6,6 +6,7 @@ Called by :mod:`.projects`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from napari.layers import Layer
@@ -56,7 +57,8 @@ def recipe_of(request: Request, layers: Sequence[Layer]) -> Recipe:
     mask = None if request.mask is None else VolumeSource.of_array(request.mask, fod.grid)
     tissues = None
     if request.tissues is not None:
-        tissues = TissueSource.file(path_of_tissues(request.tissues), hashed=False)
+        file = TissueSource.file(path_of_tissues(request.tissues), hashed=False)
+        tissues = replace(file, labels=request.tissues.labels)
     seeding = request.seeding
     ends = (seeding.one, seeding.other) if isinstance(seeding, SeedBetween) else ()
     select, max_seeds = request.select, None

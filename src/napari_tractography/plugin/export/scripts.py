@@ -105,7 +105,7 @@ def as_python(
         more += ", mask=mask"
     lines += [f"parameters = nt.TrackingParameters({_arguments(request.parameters)})"]
     if request.tissues is not None:  # before seeds on its interface
-        lines += [f"tissues = nt.load_tissues({path_of_tissues(request.tissues)!r})"]
+        lines += [f"tissues = nt.load_tissues({_tissue_file(request.tissues)})"]
     is_between = isinstance(request.seeding, SeedBetween)
     if not is_between:
         lines += _python_seeds(request, seed_layer, imports)
@@ -160,6 +160,8 @@ def as_command(
     ------
     InvalidFodError, InvalidMaskError
         When the FOD, a mask or a region is not as a file says.
+    InvalidTissuesError
+        When the tissue image is from no file, or is made of labels that are not FreeSurfer's.
     """
     if is_of_image(fod_layer, request.fod):
         raise InvalidFodError(
@@ -209,6 +211,11 @@ def as_command(
     if request.regions and request.include_rule != "all":
         words += ["--include-rule", request.include_rule]
     if request.tissues is not None:
+        if request.tissues.labels:
+            raise InvalidTissuesError(
+                f"The labels of {request.tissues.name} are not FreeSurfer's, which the command "
+                "reads; use Copy as Python, or save a project and replay it."
+            )
         words += ["--tissues", path_of_tissues(request.tissues)]
     # What the command would choose for the FOD is written out: it may be another tomorrow.
     for spec, value in _given(request.parameters):
@@ -239,6 +246,12 @@ def path_of_tissues(tissues: Tissues) -> str:
             "save it and open it from there."
         )
     return tissues.path
+
+
+def _tissue_file(tissues: Tissues) -> str:
+    """Return the arguments that read a tissue image."""
+    of_each = {tissue: labels for tissue, labels in enumerate(tissues.labels) if labels}
+    return repr(path_of_tissues(tissues)) + (f", mapping={of_each!r}" if of_each else "")
 
 
 # -- seeds and regions -------------------------------------------------------------------------

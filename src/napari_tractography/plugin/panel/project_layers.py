@@ -119,9 +119,14 @@ class ProjectLayers:
         path = located(recipe.tissues.path, recipe.folder)
         for layer in tissue_layers(self.viewer.layers):
             tissues = shown_tissues(layer)
-            if tissues is not None and Path(tissues.path).absolute() == path:
+            if (
+                tissues is not None
+                and Path(tissues.path).absolute() == path
+                and tissues.labels == recipe.tissues.labels
+            ):
                 return layer
-        layer = Layer.create(*tissue_layer_data(load_tissues(path)))
+        tissues = load_tissues(path, mapping=recipe.tissues.mapping)
+        layer = Layer.create(*tissue_layer_data(tissues))
         insert_beside(self.viewer, layer)
         return layer
 

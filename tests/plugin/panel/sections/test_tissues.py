@@ -7,12 +7,21 @@ from typing import Any
 
 import nibabel as nib
 import numpy as np
+import pytest
 from matplotlib.colors import to_hex
 from numba.core.event import install_recorder
 
+import napari_tractography as nt
+from napari_tractography.errors import InvalidTissuesError
+from napari_tractography.plugin.export.paths import PATH_KEY
+from napari_tractography.plugin.export.recipes import recipe_of
 from napari_tractography.plugin.export.scripts import as_command, as_python
 from napari_tractography.plugin.layers.tissues import COLOURS
+from napari_tractography.plugin.panel.project_layers import ProjectLayers
 from napari_tractography.plugin.panel.widgets.controls import label_of
+from napari_tractography.recipes.recipe import Recipe
+from napari_tractography.recipes.sources import FodSource
+from napari_tractography.recipes.tissues import TissueSource
 from napari_tractography.stop import StopReason
 from napari_tractography.tissues import CORTEX, WHITE
 
@@ -93,8 +102,6 @@ def test_tissues_and_regions_are_shown_without_compiling_anything(
 
 def test_the_command_names_the_image(open_model: Any, cross: Any, tmp_path: Path) -> None:
     from hands import save_fod
-
-    from napari_tractography.plugin.export.paths import PATH_KEY
 
     panel = open_model(cross)
     panel.session.add_seeds_mm(np.zeros((1, 3)))
@@ -178,3 +185,34 @@ def test_an_image_elsewhere_is_told_when_the_fod_comes(
     assert "3 white matter" in panel.tissues.chosen.text()
     panel.viewer.add_layer(fod_layer(cross))
     assert "does not overlap the FOD" in panel.tissues.chosen.text()
+
+
+def test_labels_of_a_recipe_that_are_not_freesurfers_go_along(
+    open_model: Any, cross: Any, tmp_path: Path
+) -> None:
+    from hands import save_fod
+
+    labels = np.full(cross.grid.shape, 3, np.uint8)  # cortex in FreeSurfer's
+    labels[16:] = 2
+    path, mapping = tmp_path / "labels.nii.gz", {WHITE: [3], CORTEX: [2]}
+    nib.save(nib.Nifti1Image(labels, cross.grid.affine), path)
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.zeros((1, 3)))
+    panel.session.fod_layer.metadata[PATH_KEY] = str(save_fod(cross, tmp_path / "fod.nii.gz"))
+    source = TissueSource.file(path, mapping=mapping)
+    layers = ProjectLayers(panel.viewer)
+    layer = layers.tissue_layer(Recipe(FodSource(phantom="letter"), tissues=source))
+    assert layers.tissue_layer(Recipe(FodSource(phantom="letter"), tissues=source)) is layer
+    panel.tissues.refresh_layers()
+    panel.tissues.choice.value = layer
+    request = panel.session.request()
+    wanted = nt.load_tissues(path, mapping=mapping).fractions
+    np.testing.assert_array_equal(request.tissues.fractions, wanted)
+    script = as_python(request, panel.session.fod_layer)
+    (line,) = [line for line in script.splitlines() if line.startswith("tissues = ")]
+    read = eval(line.removeprefix("tissues = "), {"nt": nt})
+    np.testing.assert_array_equal(read.fractions, wanted)
+    kept = recipe_of(request, list(panel.viewer.layers)).tissues
+    np.testing.assert_array_equal(kept.read()[0].fractions, wanted)
+    with pytest.raises(InvalidTissuesError, match=r"labels\.nii\.gz are not FreeSurfer's"):
+        as_command(request, panel.session.fod_layer)
