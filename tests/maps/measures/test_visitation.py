@@ -99,6 +99,22 @@ def test_enough_says_how_many_more(tens: Tractogram) -> None:
         found.n_more(0)
 
 
+def test_probabilities_of_0_and_1_alone_are_not_taken_for_certain() -> None:
+    """Of three trials without a visit the probability is below 0.63, which 95 % are sure of."""
+    shares = np.array([0.0, 1.0])[:, None, None]
+    found = Visitation(shares, 3, Grid((2, 1, 1), np.eye(4)))
+    below = 1 - 0.05 ** (1 / 3)  # (1 - p)^3 = 0.05
+    error = math.sqrt(below * (1 - below) / 3)
+    assert found.hidden_error == pytest.approx(error)
+    n = 3 + found.n_more(0.01)
+    assert math.sqrt(below * (1 - below) / n) <= 0.01 < math.sqrt(below * (1 - below) / (n - 1))
+    told = found.enough(0.01)
+    assert told.startswith("All probabilities are 0 or 1, of 3 streamlines")
+    assert f"{n - 3:,} more streamlines" in told
+    assert Visitation(shares, 10**6, found.grid).enough(0.01).endswith("enough for 0.01.")
+    assert Visitation(np.full((1, 1, 1), 0.5), 9, UNIT).hidden_error == 0
+
+
 def test_chunks_and_files_give_the_same_map(tens: Tractogram, tmp_path: Path) -> None:
     tens.save(tmp_path / "b.tck")
     whole = visitation(tens, UNIT).probability

@@ -55,8 +55,21 @@ class Visitation:
         """The largest standard error of the map; looks at every voxel."""
         return float(self.standard_error.max())
 
+    @property
+    def hidden_error(self) -> float:
+        """What an error may be that no voxel shows: all probabilities are 0 or 1; else 0.
+
+        The standard error of the largest probability that so many trials are likely to miss.
+        """
+        if self.largest_error:
+            return 0.0
+        p = 1 - UNSEEN ** (1 / self.n)
+        return math.sqrt(p * (1 - p) / self.n)
+
     def n_more(self, standard_error: float) -> int:
         """Return how many more streamlines make no standard error larger than this; 0 is enough.
+
+        Where all probabilities are 0 or 1 it goes by :attr:`hidden_error`.
 
         Parameters
         ----------
@@ -73,7 +86,8 @@ class Visitation:
                 f"A standard error of {standard_error:g} is out of range; give a number between 0 "
                 "and 1, such as 0.002."
             )
-        needed = math.ceil((self.largest_error / standard_error) ** 2 * self.n * (1 - 1e-12))
+        error = self.largest_error or self.hidden_error
+        needed = math.ceil((error / standard_error) ** 2 * self.n * (1 - 1e-12))
         return max(needed - self.n, 0)
 
     def at(self, point_mm: ArrayLike) -> str:
@@ -102,6 +116,11 @@ class Visitation:
         """Say whether they are enough for a standard error, or how many more it takes."""
         more = self.n_more(standard_error)
         now = f"The largest standard error is {self.largest_error:.2g}"
+        if self.hidden_error:
+            now = (
+                f"All probabilities are 0 or 1, of {self.n:,} {self._noun}, which may hide a "
+                f"standard error of {self.hidden_error:.2g}"
+            )
         if not more:
             return f"{now}: enough for {standard_error:g}."
         return f"{now}; {standard_error:g} takes {more:,} more {self._noun}."
