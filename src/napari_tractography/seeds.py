@@ -90,9 +90,9 @@ class Seeds:
     def more(self, n: int, first: int) -> Seeds:
         """Draw `n` seeds from number `first` on of the endless list that these begin.
 
-        Seed i of spheres, masks, FODs and interfaces does not depend on how many are drawn. Of
-        several parts that were joined, the list has all parts in turn, each as long as it was
-        given, again and again with other seeds.
+        Seed i of spheres, masks, each voxel of a mask, FODs and interfaces does not depend on how
+        many are drawn. Of several parts that were joined, the list has all parts in turn, each as
+        long as it was given, again and again with other seeds.
 
         Raises
         ------
