@@ -77,6 +77,7 @@ def run(options: argparse.Namespace) -> int:
     if options.out_weights:
         check_writable(options.out_weights)
     check_apart(options.out, options.out_weights)
+    check_apart(options.out_weights, read=(options.tractogram, options.reference))
     for flag, given in (
         ("--out-weights", options.out_weights), ("--min-weight", options.min_weight)
     ):  # fmt: skip

@@ -94,21 +94,39 @@ def check_writable(path: str | PathLike[str]) -> None:
         raise GivenUpError
 
 
-def check_apart(*paths: str | PathLike[str] | None) -> None:
-    """Check that no two files that are to be written, None for none, are the same.
+def check_apart(
+    *paths: str | PathLike[str] | None, read: Iterable[str | PathLike[str] | None] = ()
+) -> None:
+    """Check that no two files that are to be written are the same, nor one of those that are read.
+
+    Parameters
+    ----------
+    *paths : path-like or None
+        To be written; None for none.
+    read : iterable of path-like or None
+        To be read.
 
     Raises
     ------
     FileError
     """
+    sources = {_real(path) for path in read if path is not None}
     seen: set[str] = set()
     for path in paths:
         if path is None:
             continue
-        real = os.path.normcase(os.path.realpath(at_home(path)))
+        real = _real(path)
+        if real in sources:
+            raise FileError(
+                f"{path} is read, and would be overwritten; give the output another name."
+            )
         if real in seen:
             raise FileError(f"{path} is to be written twice; give another name to one of them.")
         seen.add(real)
+
+
+def _real(path: str | PathLike[str]) -> str:
+    return os.path.normcase(os.path.realpath(at_home(path)))
 
 
 @contextlib.contextmanager

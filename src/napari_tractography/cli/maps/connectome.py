@@ -63,7 +63,8 @@ def run(options: argparse.Namespace) -> int:
 
     for path in filter(None, (options.out, options.lengths)):
         check_writable(path)
-    check_apart(options.out, options.lengths, options.plot)
+    read = (options.tractogram, options.labels, options.weights)
+    check_apart(options.out, options.lengths, options.plot, read=read)
     if options.plot:
         check_plot_target(options.plot)
     labels, grid = load_volume(options.labels)

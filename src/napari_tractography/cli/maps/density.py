@@ -43,11 +43,13 @@ def run(options: argparse.Namespace) -> int:
     """Write the map; return the exit code."""
     import numpy as np
 
+    from ...files.paths import check_apart
     from ...files.volumes import check_volume_target, load_grid, save_volume
     from ...maps.density import PassCounter
     from ...maps.measures.chunks import chunks_of
 
     check_volume_target(options.out)
+    check_apart(options.out, read=(options.tractogram, options.template))
     at_least, with_weights = options.at_least, options.weights is not None
     if at_least is not None:
         _check_at_least(at_least, with_weights=with_weights)

@@ -59,7 +59,8 @@ def run(options: argparse.Namespace) -> int:
 
     for path in filter(None, (options.out, options.asymmetry)):
         check_writable(path)
-    check_apart(options.out, options.asymmetry)
+    read = (*options.tractograms, *options.scalar, options.template)
+    check_apart(options.out, options.asymmetry, read=read)
     names = names_of(options.tractograms)
     if options.asymmetry and not sides(names):
         raise InvalidParameterError(

@@ -54,7 +54,8 @@ def run(options: argparse.Namespace) -> int:
     check_writable(options.out)
     if options.plot:
         check_plot_target(options.plot)
-    check_apart(options.out, options.plot)
+    read = (*options.tractograms, options.scalar)
+    check_apart(options.out, options.plot, read=read)
     scalar = ScalarMap.load(options.scalar)
     found = [
         profile(path, scalar, options.n, weights=options.weights, name=name)

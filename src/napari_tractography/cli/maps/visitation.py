@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
     for path in filter(None, (options.out, options.error)):
         check_volume_target(path)
-    check_apart(options.out, options.error)
+    check_apart(options.out, options.error, read=(options.tractogram, options.template))
     points = [_point(text) for text in options.at]
     found = visitation(options.tractogram, load_grid(options.template), ends_only=options.ends_only)
     said = [found.at(point) for point in points]
