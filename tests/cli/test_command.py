@@ -19,6 +19,7 @@ import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.cli.command import make_parser
 from napari_tractography.cli.flags import SPELT, count, expanded, in_flags
+from napari_tractography.version import __version__
 
 PROGRAM = Path(sys.executable).with_name("napari-tractography")
 COMMANDS = (
@@ -440,3 +441,10 @@ def test_head_takes_the_first_line_and_no_more(folder: Path) -> None:
     )
     assert found.stdout == "name        fod.nii.gz\n"
     assert found.stderr == ""
+
+
+def test_python_runs_the_package_as_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "napari_tractography", "--version"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, f"napari-tractography {__version__}\n")
