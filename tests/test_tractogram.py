@@ -175,6 +175,8 @@ def test_arrays_have_the_documented_types():
         pytest.param([[1j, 2, 3]], [0, 1], "points holds complex128 values", id="complex"),
         pytest.param([["1", "2", "3"]], [0, 1], "points holds <U1 values", id="texts"),
         pytest.param(np.ones((1, 3)), [0j, 1], "offsets holds complex128", id="complex offsets"),
+        pytest.param(np.ones((4, 3)), [0, 1.5, 4], "offsets .* whole numbers", id="fractions"),
+        pytest.param(np.ones((4, 3)), [0, np.nan, 4], "offsets .* whole numbers", id="NaN offset"),
     ],
 )
 def test_arrays_that_do_not_belong_together_are_refused(points, offsets, message):
@@ -194,6 +196,14 @@ def test_per_streamline_data_of_another_length_is_refused(extra):
 def test_complex_values_of_streamlines_are_refused(name):
     values = np.ones((1, 2) if name == "stop_reasons" else 1, complex)
     with pytest.raises(InvalidTractogramError, match=f"{name} holds complex128 values"):
+        Tractogram(np.ones((2, 3)), [0, 2], **{name: values})
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), [("seed_index", [0.5]), ("stop_reasons", [[300, 0]])], ids=["half", "300"]
+)
+def test_values_of_streamlines_that_would_become_others_are_refused(name, values):
+    with pytest.raises(InvalidTractogramError, match=f"{name} holds numbers that .* no room for"):
         Tractogram(np.ones((2, 3)), [0, 2], **{name: values})
 
 

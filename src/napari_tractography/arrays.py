@@ -160,12 +160,17 @@ def real_numbers(
     Raises
     ------
     TractographyError
-        The given one, when it holds complex numbers, texts or dates.
+        The given one, when it holds complex numbers, texts or dates, or numbers that integers of
+        that type cannot hold.
     """
     given = np.asarray(array)
     if not may_be_real(given):
         raise error(f"{name} holds {given.dtype} values; give real numbers.")
-    return np.ascontiguousarray(given, dtype=dtype)
+    with np.errstate(invalid="ignore"):  # NaN as an integer, which is no NaN
+        made = np.ascontiguousarray(given, dtype=dtype)
+    if made.dtype.kind in "iu" and made.dtype != given.dtype and not np.array_equal(made, given):
+        raise error(f"{name} holds numbers that {made.dtype} has no room for; give whole numbers.")
+    return made
 
 
 def mapped(matrix: NDArray[np.float64], points: Any) -> list[Any]:
