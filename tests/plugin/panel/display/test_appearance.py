@@ -18,6 +18,7 @@ from napari_tractography.plugin.space.display import DisplaySpace, display_space
 from napari_tractography.plugin.streamlines.colours import (
     DEFAULT_COLOUR,
     MODES,
+    UNKNOWN,
     Mode,
     value_colours,
 )
@@ -143,6 +144,32 @@ def test_colouring_by_a_volume_shows_its_range(session, appearance):
     low, high = session.streamlines_layer.colours.limits
     assert (low, high) == pytest.approx((7, 37), abs=1e-3)
     assert "7 to 37" in appearance.legend.text()
+
+
+def test_by_a_volume_that_nobody_chose_is_grey_and_says_so(session, appearance):
+    """Not in the colours, and with the legend, of what was chosen before."""
+    layer, volume = session.streamlines_layer, session.viewer.layers[0]
+    appearance.refresh_layers()
+    control(appearance, "colour_by").value = "length"
+    control(appearance, "colour_by").value = VOLUME
+    np.testing.assert_array_equal(layer.colours.rgba, np.tile(UNKNOWN, (11, 1)))
+    assert "choose one" in appearance.legend.text()
+    assert appearance.gradient.isHidden()
+    appearance.volume_choice.value = volume
+    assert layer.colours.limits is not None
+    session.viewer.layers.remove(volume)
+    appearance.refresh_layers()
+    assert layer.colours.limits is None
+    assert "choose one" in appearance.legend.text()
+
+
+def test_colours_are_offered_of_volumes_of_numbers_alone(session, appearance):
+    """Not of a map of direction colours, nor of a pyramid of images."""
+    numbers = session.viewer.layers[0]
+    session.viewer.add_image(np.zeros((4, 4, 4, 3), np.uint8), rgb=True)
+    session.viewer.add_image([np.zeros((8, 8, 8)), np.zeros((4, 4, 4))], multiscale=True)
+    appearance.refresh_layers()
+    assert [c for c in appearance.volume_choice.choices if c is not None] == [numbers]
 
 
 def test_what_is_set_in_the_layer_is_shown_and_stays(session, appearance):

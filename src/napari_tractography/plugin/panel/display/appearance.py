@@ -50,6 +50,7 @@ from .axis import AxisControl
 from .clip_controls import ClipControls
 
 VOLUME = "a volume"
+NO_VOLUME = "A volume (choose one)"  # as the angle of an axis that nobody has drawn
 CLUSTER = "cluster"
 SEED = "seed"
 SEEDS_NAMED = 8  # in the legend
@@ -62,7 +63,7 @@ def colour_help() -> dict[str, str]:
     return {
         **{name: mode.help for name, mode in MODES.items()},
         CLUSTER: "streamlines that run alike have the same colour",
-        VOLUME: "the values of an image along the streamline",
+        VOLUME: "the values of an image along the streamline; grey without one",
     }
 
 
@@ -352,8 +353,9 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
 
     def _by_volume(self, layer: Streamlines) -> None:
         volume = self.volume_choice.value
-        if volume is not None and not self._is_coloured_by(layer, volume):
-            layer.colour_by_values(sampler(volume), label=volume.name)
+        if not self._is_coloured_by(layer, volume):
+            label = NO_VOLUME if volume is None else volume.name
+            layer.colour_by_values(sampler(volume), label=label)
             self._source = weakref.ref(layer), volume
 
     def _by_seed(self, layer: Streamlines) -> None:
@@ -393,11 +395,8 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
             self.legend.setText("<br>".join(named))
 
     def _volumes(self) -> list[Layer]:
-        return [
-            layer
-            for layer in self.session.viewer.layers
-            if isinstance(layer, Image) and layer.ndim == 3
-        ]
+        images = [la for la in self.session.viewer.layers if isinstance(la, Image) and la.ndim == 3]
+        return [layer for layer in images if not (layer.rgb or layer.multiscale)]
 
 
 def placed_seeds(bundle: BundleState, tractogram: Tractogram) -> NDArray[np.int64]:
@@ -421,13 +420,15 @@ def _look_of(layer: Streamlines | None) -> dict[str, Any]:
     return {**look, "colour_by": layer.colour_by} if known else look
 
 
-def sampler(layer: Layer) -> Callable[[Tractogram], NDArray[np.float32]]:
+def sampler(layer: Layer | None) -> Callable[[Tractogram], NDArray[np.float32]]:
     """Return a function that samples a 3-D image layer along streamlines, linearly.
 
-    It gives (n_points,) float32, as :meth:`ScalarMap.at`: NaN outside the volume.
+    It gives (n_points,) float32, as :meth:`ScalarMap.at`: NaN outside the volume, or without one.
     """
 
     def sample(tractogram: Tractogram) -> NDArray[np.float32]:
+        if layer is None:
+            return np.full(tractogram.n_points, np.nan, dtype=np.float32)
         space = display_space_of_layer(layer)
         assert space.grid is not None
         volume = space.from_volume(np.asarray(layer.data))
