@@ -11,6 +11,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QColorDialog
 
 from napari_tractography.phantoms import phantom_seeds_mm
+from napari_tractography.plugin.panel import bundle_list
 
 NAMES = ["one", "two", "three"]
 
@@ -52,6 +53,28 @@ def test_keys_reorder_delete_and_undo(panel: Any) -> None:
     assert names(panel) == ["one", "three", "two"]
     press(panel, Qt.Key.Key_Y, ctrl)
     assert names(panel) == ["one", "three"]
+
+
+def test_what_was_done_is_told_with_its_link_whatever_the_names(panel: Any) -> None:
+    """A line break, as a script can have it in a name, made the link plain text."""
+    panel.bundles.rename(panel.bundles.active, "left\nand <right>")
+    told = panel.bundle_list.told
+    assert "&lt;right>" in told.text()
+    assert told.textFormat() == Qt.TextFormat.RichText
+
+
+def test_pictures_of_rows_are_made_when_they_change_alone(
+    panel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work of a list of hundreds of bundles: one more row is not all rows anew."""
+    made: list[str] = []
+    swatch = bundle_list._swatch
+    monkeypatch.setattr(bundle_list, "_swatch", lambda c: made.append(c) or swatch(c))
+    panel.bundles.activate(panel.bundles.bundles[-1])
+    panel.bundles.add("four")  # below the active one
+    assert len(made) == 1
+    panel.bundles.set_colour(panel.bundles.bundles[0], "#123456")
+    assert made[1:] == ["#123456"]
 
 
 def test_space_closes_and_opens_the_eye_of_a_row(panel: Any) -> None:

@@ -95,6 +95,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.up = _glyph("▲", "Move the selected bundle up the list; so does Ctrl+Up.")
         self.down = _glyph("▼", "Move the selected bundle down the list; so does Ctrl+Down.")
         self.told = QLabel()
+        self.told.setTextFormat(Qt.TextFormat.RichText)  # whatever names begin with
         self.told.setTextInteractionFlags(
             Qt.TextInteractionFlag.LinksAccessibleByMouse
             | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
@@ -105,6 +106,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.tools = row(self.new, self.copy, self.mirror, self.delete, self.up, self.down)
         self.tools.layout().setSpacing(3)
         self.offer = QLabel()
+        self.offer.setTextFormat(Qt.TextFormat.RichText)
         self.offer.setToolTip(
             "Its tracks become streamlines of a bundle, to be dissected; the layer is hidden."
         )
@@ -195,8 +197,12 @@ class BundleSection(QWidget):  # type: ignore[misc]
                 item.setText(text)
             item.setToolTip(tip)
         ink = self.table.palette().color(QPalette.ColorRole.Text)
-        self.table.item(number, EYE).setIcon(eye_icon(ink, is_open=bundle.is_visible))
-        self.table.item(number, COLOUR).setIcon(_swatch(bundle.colour))
+        eye, colour = self.table.item(number, EYE), self.table.item(number, COLOUR)
+        # A picture that is set anew is laid out anew: of hundreds of rows that takes a second.
+        if _is_new(eye, f"{ink.name()} {bundle.is_visible}"):
+            eye.setIcon(eye_icon(ink, is_open=bundle.is_visible))
+        if _is_new(colour, bundle.colour):
+            colour.setIcon(_swatch(bundle.colour))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
         """Take up the colours of another theme."""
@@ -347,6 +353,14 @@ class _Table(QTableWidget):  # type: ignore[misc]
     def _on_double_click(self, number: int, column: int) -> None:
         if column == COLOUR:
             self._section.ask_colour(self._section.bundles.bundles[number])
+
+
+def _is_new(item: QTableWidgetItem, shown: str) -> bool:
+    """Note what the picture of an item shows; return whether that is something else than before."""
+    if item.data(Qt.ItemDataRole.UserRole) == shown:
+        return False
+    item.setData(Qt.ItemDataRole.UserRole, shown)
+    return True
 
 
 def eye_icon(ink: QColor, *, is_open: bool) -> QIcon:

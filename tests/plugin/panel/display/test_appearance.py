@@ -146,6 +146,15 @@ def test_colouring_by_a_volume_shows_its_range(session, appearance):
     assert "7 to 37" in appearance.legend.text()
 
 
+def test_the_name_of_a_volume_is_no_markup_in_the_legend(session, appearance):
+    volume = session.viewer.layers[0]
+    volume.name = "FA <0.2 & more"
+    appearance.refresh_layers()
+    control(appearance, "colour_by").value = VOLUME
+    appearance.volume_choice.value = volume
+    assert appearance.legend.text().startswith("FA &lt;0.2 &amp; more: ")
+
+
 def test_by_a_volume_that_nobody_chose_is_grey_and_says_so(session, appearance):
     """Not in the colours, and with the legend, of what was chosen before."""
     layer, volume = session.streamlines_layer, session.viewer.layers[0]

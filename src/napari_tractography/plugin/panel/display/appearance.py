@@ -5,6 +5,7 @@ It applies to the session's streamlines layer, and to the next one when that is 
 
 from __future__ import annotations
 
+import html
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -385,11 +386,12 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
             low, high = colours.limits
             unit = f" {colours.unit}" if colours.unit else ""
             self.gradient.setPixmap(gradient_pixmap(colours.colormap))
-            self.legend.setText(f"{colours.label}: {low:.3g} to {high:.3g}{unit}")
+            label = html.escape(colours.label)  # which may be the name of a layer
+            self.legend.setText(f"{label}: {low:.3g} to {high:.3g}{unit}")
         elif colours.categories:
             named = [
                 f"<font color='#{int(255 * r):02x}{int(255 * g):02x}{int(255 * b):02x}'>■</font> "
-                f"{name}"
+                f"{html.escape(name)}"
                 for name, (r, g, b) in colours.categories
             ]
             self.legend.setText("<br>".join(named))
