@@ -10,9 +10,14 @@ from qtpy.QtGui import QColor, QImage, QPainter, QResizeEvent
 from qtpy.QtWidgets import QApplication, QWidget
 
 from napari_tractography.phantoms import make_phantom
+from napari_tractography.plugin.layers.sources.images import ImageSettings
 from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.space.camera import orient
-from napari_tractography.plugin.space.display import DisplaySpace, orient_camera
+from napari_tractography.plugin.space.display import (
+    SETTINGS_KEY,
+    DisplaySpace,
+    orient_camera,
+)
 from napari_tractography.plugin.space.orientation_labels import (
     OrientationLabels,
     draw_label,
@@ -179,6 +184,20 @@ def test_labels_stand_out_on_any_background(background):
 
 def test_an_empty_viewer_has_no_labels(make_napari_viewer):
     assert set(edge_labels(make_napari_viewer()).values()) == {""}
+
+
+def test_an_image_that_knows_no_left_has_names_of_axes(viewer, labels):
+    """A TIFF says nothing of the body; beside a volume that does it lies as that does."""
+    bare = viewer.add_image(np.zeros((4, 5, 6)), units=("mm",) * 3)
+    assert texts(labels) == {"left": "", "right": "x", "top": "y", "bottom": ""}
+    show_view(viewer, "sagittal")
+    assert texts(labels) == {"left": "", "right": "y", "top": "z", "bottom": ""}
+    viewer._add_layer_from_data(*fod_layer_data(make_phantom("letter")))
+    assert texts(labels) == {"left": "P", "right": "A", "top": "S", "bottom": "I"}
+    bare.metadata[SETTINGS_KEY] = ImageSettings()  # it is tracked in: the other was made of it
+    assert edge_labels(viewer) == {"left": "", "right": "y", "top": "z", "bottom": ""}
+    viewer.layers.remove(bare)
+    assert texts(labels) == {"left": "P", "right": "A", "top": "S", "bottom": "I"}
 
 
 def test_every_view_has_a_help_text():

@@ -24,6 +24,7 @@ NAPARI_UNITS = {VOXEL: "pixel"}  # the others have the same names
 NAMES = {"millimeter": "mm", "micrometer": "um", "nanometer": "nm"}  # as napari's units say them
 BRAIN_VOXEL_MM = 2.0  # of which lengths on the screen were thought
 PLACE_DECIMALS = 6  # of what a person places, in the unit of the display
+SETTINGS_KEY = "fibres"  # layer.metadata[SETTINGS_KEY]: the ImageSettings of an image source
 # What the sliders are called: the direction in which each axis increases.
 AXIS_LABELS = ("S", "A", "R")
 

@@ -1,20 +1,27 @@
 """Orientation labels: R, L, A, P, S, I at the edges of the canvas and of screenshots.
 
+Of an image that says nothing of left and right, such as a TIFF, they are the names of its axes.
+
 Volumes are shown with axes (z, y, x) that increase to superior, anterior and right, see
 :mod:`.display`. Called by the View section of the panel and by the screenshots.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from napari.layers import Image, Layer
 from qtpy.QtCore import QEvent, QObject, QPointF, QRectF, Qt
 from qtpy.QtGui import QColor, QFont, QPainter, QPainterPath, QPaintEvent, QPen
 from qtpy.QtWidgets import QLabel, QWidget
 
+from .display import SETTINGS_KEY
+
 EDGES = ("left", "right", "top", "bottom")
 LETTERS = (("I", "S"), ("P", "A"), ("L", "R"))  # where z, y, x decrease and increase
+AXES = (("", "z"), ("", "y"), ("", "x"))  # the same of what may lie in the scanner in any way
 MIN_COSINE = 0.35  # between an axis and the way to an edge, below which the edge has no label
 MARGIN = 6
 LABEL_COLOUR, OUTLINE_COLOUR = "#ffd166", "#202020"
@@ -33,7 +40,8 @@ def edge_labels(viewer: Any) -> dict[str, str]:
     -------
     dict
         {edge: letter}: one of R, L, A, P, S, I for each of :data:`EDGES`; "" where no axis of
-        the body runs to that edge, and in a viewer with less than three dimensions.
+        the body runs to that edge, and in a viewer with less than three dimensions. Where images
+        do not say how they lie in the body, x, y or z at the edge that the axis runs to.
     """
     if viewer.dims.ndim < 3:  # nothing is open yet
         return dict.fromkeys(EDGES, "")
@@ -50,15 +58,28 @@ def edge_labels(viewer: Any) -> dict[str, str]:
         side /= max(float(np.linalg.norm(side)), 1e-12)
         if str(getattr(camera.orientation[0], "value", camera.orientation[0])) == "away":
             side = -side
+    names = LETTERS if is_anatomical(viewer.layers) else AXES
     letters = {}
     for low, high, direction in (("bottom", "top", top), ("left", "right", side)):
         largest = int(np.abs(direction).argmax())
         axis = shown[largest]
         strong = abs(direction[largest]) > MIN_COSINE
         ahead = direction[largest] > 0
-        letters[high] = LETTERS[axis][int(ahead)] if strong else ""
-        letters[low] = LETTERS[axis][int(not ahead)] if strong else ""
+        letters[high] = names[axis][int(ahead)] if strong else ""
+        letters[low] = names[axis][int(not ahead)] if strong else ""
     return letters
+
+
+def is_anatomical(layers: Iterable[Layer]) -> bool:
+    """Tell whether the axes of layers are those of the body.
+
+    They are not where no 3-D image knows its affine, nor where one that does not is tracked in:
+    what else there is has been made of it.
+    """
+    images = [layer for layer in layers if isinstance(layer, Image) and layer.ndim >= 3]
+    bare = [layer for layer in images if "affine" not in layer.metadata]
+    is_tracked_in = any(SETTINGS_KEY in layer.metadata for layer in bare)
+    return not bare or (len(bare) < len(images) and not is_tracked_in)
 
 
 def draw_label(
@@ -138,6 +159,8 @@ class OrientationLabels(QObject):  # type: ignore[misc]
             viewer.dims.events.ndim,
             viewer.scene.camera.events.angles,
             viewer.scene.camera.events.orientation,
+            viewer.layers.events.inserted,
+            viewer.layers.events.removed,
         )
         for event in self._events:
             event.connect(self._on_view)

@@ -23,6 +23,7 @@ from ....specs import ParameterSpec, parameter, specs_of
 from ....units import MM_IN, VOXEL
 from ...space.display import (
     NAPARI_UNITS,
+    SETTINGS_KEY,
     DisplaySpace,
     display_space_of_layer,
     set_units,
@@ -32,7 +33,6 @@ from ..on_volume import OnVolume
 from ..opening import FOD_KEY
 from ..volumes import fod_grid_of, fod_of, mask_layer_data, mask_of
 
-SETTINGS_KEY = "fibres"  # layer.metadata[SETTINGS_KEY]: the ImageSettings of an image source
 PHANTOM_KEY = "image phantom"  # layer.metadata[PHANTOM_KEY]: its name, of sample images
 OF_IMAGE_KEY = "of image"  # layer.metadata[OF_IMAGE_KEY]: of ODFs the layer of their image
 KEY_KEY = "key"  # layer.metadata[KEY_KEY]: which array of the Zarr that is the layer's file

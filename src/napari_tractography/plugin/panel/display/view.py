@@ -126,6 +126,8 @@ class ViewSection(QWidget):  # type: ignore[misc]
     def fod_changed(self) -> None:
         """Draw the FOD that is chosen now."""
         self.slices.fod_changed()
+        if self.labels is not None:  # an image that is tracked in may not know left from right
+            self.labels.update()
         for box in (self.glyphs_box, self.peaks_box):
             if box.isChecked():
                 box.setChecked(False)
