@@ -64,3 +64,21 @@ def map_layer(fod: Fod) -> Image:
     """A map on the grid of an FOD, such as its FA, that is no FOD itself."""
     values = DisplaySpace.of(fod.grid).volume(np.ones(fod.grid.shape, np.float32))
     return Image(values, **DisplaySpace.of(fod.grid).layer_kwargs)
+
+
+def test_volumes_that_are_removed_leave_the_slices_in_view(open_window: Any, cross: Any) -> None:
+    """The sliders of a window keep their numbers, which counted the slices of that volume."""
+    panel = open_window(cross)
+    layers, dims = panel.viewer.layers, panel.viewer.dims
+    before = (3.0, 5.0, -7.0)
+    for scale, n in ((0.5, 100), (10.0, 20)):
+        other = Image(np.zeros((n, n, n)), scale=(scale,) * 3, translate=(-25,) * 3)
+        other.units = layers[0].units
+        layers.append(other)
+        dims.set_point(range(3), before)
+        layers.remove(other)
+        assert dims.point == pytest.approx(before, abs=1.0)  # half a voxel
+    layers.clear()
+    panel.close_session()
+    layers.append(other)
+    layers.remove(other)  # nobody listens any more

@@ -25,6 +25,7 @@ from ..session.seed_mouse import SeedMouse
 from ..session.session import Session
 from ..session.tracking_values import tracking_values_of
 from ..space.camera import orient
+from ..space.extent import SlicesKept
 from .bundle_list import BundleSection
 from .bundle_view import RUN_HELP, BundleView
 from .display.appearance import AppearanceSection
@@ -103,6 +104,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self._mouse = SeedMouse(self.session, show_warning)
         self.on_press = self._mouse.on_press  # one bound method, so that it can be removed
         self._positions = StatusPositions(self.session)
+        self._slices = SlicesKept(viewer)
         self._undo_keys = UndoKeys(self, viewer, self.session.history)
         self._attached = False
         self._build()
@@ -264,6 +266,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             event.connect(self._refresh_layers)
         self.data.open()
         self.viewer.dims.events.order.connect(self._on_order)
+        self._slices.open()
         orient(self.viewer)
         self.scene.open()
         self.device.open()
@@ -288,6 +291,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             event.disconnect(self._refresh_layers)
         self.data.close_section()
         self.viewer.dims.events.order.disconnect(self._on_order)
+        self._slices.close()
         if self.on_press in self.viewer.mouse_drag_callbacks:
             self.viewer.mouse_drag_callbacks.remove(self.on_press)
         self.scene.close_scene()

@@ -85,3 +85,39 @@ def slices_kept(viewer: ViewerModel) -> Iterator[None]:
     yield
     if viewer.dims.point != point:
         viewer.dims.set_point(range(len(point)), point)
+
+
+class SlicesKept:
+    """Keeps the slices in view where they are when a layer is removed from a viewer.
+
+    napari's sliders keep their numbers: without the finest volume, whose slices they counted, what
+    is in view is then at the far end.
+
+    Parameters
+    ----------
+    viewer : napari.viewer.ViewerModel
+    """
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer = viewer
+        self._point: tuple[float, ...] = ()
+
+    def open(self) -> None:
+        """Listen to the viewer."""
+        events = self._viewer.layers.events
+        events.removing.connect(self._note)
+        events.removed.connect(self._keep, position="last")  # after the sliders have changed
+
+    def close(self) -> None:
+        """Stop listening to the viewer."""
+        events = self._viewer.layers.events
+        events.removing.disconnect(self._note)
+        events.removed.disconnect(self._keep)
+
+    def _note(self, _event: Any) -> None:
+        self._point = self._viewer.dims.point
+
+    def _keep(self, _event: Any) -> None:
+        dims, point = self._viewer.dims, self._point
+        if self._viewer.layers and len(point) == dims.ndim and dims.point != point:
+            dims.set_point(range(dims.ndim), point)
