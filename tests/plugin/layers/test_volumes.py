@@ -142,5 +142,7 @@ def test_layers_are_offered_for_what_they_can_be() -> None:
         Image(np.zeros((3, 4, 5, 3)), rgb=True),
         Image([np.zeros((8, 8, 8)), np.zeros((4, 4, 4))], multiscale=True),
     ]
+    others[:0] = [Image(np.zeros((4, 4)), metadata=fod.metadata)]  # as napari splits a stack
     assert fod_layers([fod, labels, image, *others]) == [fod]
+    labels.metadata.update(fod.metadata)  # as napari converts it
     assert mask_layers([fod, labels, image, *others]) == [labels, image]

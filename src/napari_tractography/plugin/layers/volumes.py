@@ -126,16 +126,22 @@ def see_within(layer: Layer | None) -> Layer | None:
 
 def fod_of(layer: Layer | None) -> Fod | None:
     """Return the Fod that a layer shows, or None; also None while it is being read."""
-    found = None if layer is None else layer.metadata.get(FOD_KEY)
-    if isinstance(found, FodOpening):
-        return found.fod
-    return found if isinstance(found, Fod) else None
+    found = _held_by(layer)
+    return found.fod if isinstance(found, FodOpening) else found
 
 
 def opening_of(layer: Layer | None) -> FodOpening | None:
     """Return the opening of the FOD that a layer shows while its file is being read, or None."""
-    found = None if layer is None else layer.metadata.get(FOD_KEY)
+    found = _held_by(layer)
     return found if isinstance(found, FodOpening) and found.is_under_way else None
+
+
+def _held_by(layer: Layer | None) -> Fod | FodOpening | None:
+    """Return the FOD of a layer; of labels and slices that napari made of it none."""
+    if not isinstance(layer, Image) or layer.ndim != 3:
+        return None
+    found = layer.metadata.get(FOD_KEY)  # which napari copies with a layer
+    return found if isinstance(found, Fod | FodOpening) else None
 
 
 def fod_grid_of(layer: Layer | None) -> Grid | None:
@@ -187,6 +193,27 @@ def tilted_layers(layers: Iterable[Layer], space: DisplaySpace) -> list[tuple[La
             found.append((layer, space.apart(display_space_of_layer(layer))))
     enough = min(np.abs(space.scale)) / 2
     return [(layer, gap) for layer, gap in found if gap > enough and layer.visible]
+
+
+def moved_by(layer: Layer, grid: Grid) -> float:
+    """Return how far from where its grid lies a volume is shown, at most.
+
+    In the unit of the display: 0 but for a layer that was moved, scaled or turned by hand.
+    """
+    space = DisplaySpace.of(grid)
+    assert space.shape_zyx is not None
+    ends = [(0, n - 1) for n in space.shape_zyx]
+    corners = np.stack(np.meshgrid(*ends), axis=-1).reshape(-1, 3)
+    shown = np.array([layer.data_to_world(corner) for corner in corners])
+    gaps = shown - (np.array(space.translate) + np.array(space.scale) * corners)
+    return float(np.linalg.norm(gaps, axis=1).max())
+
+
+def put_back(layer: Layer, grid: Grid) -> None:
+    """Show a volume where its grid lies again."""
+    space = DisplaySpace.of(grid)
+    layer.affine, layer.rotate, layer.shear = np.eye(4), np.eye(3), np.zeros(3)
+    layer.scale, layer.translate = space.scale, space.translate
 
 
 def mask_layers(layers: Iterable[Layer]) -> list[Layer]:

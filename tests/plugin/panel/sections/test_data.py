@@ -244,6 +244,29 @@ def test_an_fod_in_other_axes_than_that_in_use_is_named_but_not_copied(
     assert panel.data.resample.isHidden()
 
 
+def test_an_fod_that_is_moved_on_the_screen_is_told_and_put_back(
+    open_model: Any, cross: Any
+) -> None:
+    """Napari's transform tool moves the picture, which fibres and streamlines do not follow."""
+    panel = open_model(cross)
+    layer, moved = panel.session.fod_layer, panel.data.moved_row
+    assert moved.isHidden()
+    layer.affine = np.array([[1, 0, 0, 0], [0, 1, 0, 3], [0, 0, 1, 4], [0, 0, 0, 1.0]])
+    assert not moved.isHidden()
+    assert "by up to 5 mm" in panel.data.moved.text()
+    panel.viewer.add_points(np.zeros((1, 3)))
+    assert panel.data.tilted.isHidden()  # which is about volumes beside the FOD
+    panel.data.put_back.click()
+    assert moved.isHidden()
+    layer.scale, layer.translate = 2 * layer.scale, (1, 2, 3)
+    assert not moved.isHidden()
+    panel.data.put_back.click()
+    assert moved.isHidden()
+    assert tuple(layer.scale) == DisplaySpace.of(cross.grid).scale
+    panel.viewer.layers.remove(layer)
+    assert moved.isHidden()
+
+
 @pytest.mark.parametrize("choice", ["tissue", "scalar", "grid", "volume_choice"])
 def test_a_layer_that_is_renamed_stays_chosen(open_model: Any, cross: Any, choice: str) -> None:
     panel = open_model(cross)
