@@ -144,6 +144,24 @@ def test_a_slider_finds_the_fibres_anew(
     assert image.isHidden()
 
 
+@pytest.mark.parametrize("unit", ["um", "mm"])
+def test_an_image_stays_in_view_where_the_unit_alone_is_set(
+    open_window: Any, tube: ImagePhantom, unit: str
+) -> None:
+    """Voxels of 1: the numbers of the sliders stay, and the slice was taken outside."""
+    panel = open_window()
+    layer = image_layer(tube, scale=(1, 1, 1), translate=(0, 0, 0), units=None)
+    choose(panel, layer)
+    before = panel.viewer.screenshot(flash=False)[..., :3]
+    image = panel.data.image
+    image.size.setValue(1.0)
+    image.unit.setCurrentIndex(image.unit.findData(unit))
+    image.set_size.click()
+    after = panel.viewer.screenshot(flash=False)[..., :3]
+    assert before.std() > 10
+    assert after.std() == pytest.approx(before.std(), rel=0.2)
+
+
 def test_an_image_without_a_scale_is_asked_for_it_once(open_model: Any, tube: ImagePhantom) -> None:
     panel = open_model()
     layer = image_layer(tube, scale=(1, 1, 1), translate=(0, 0, 0), units=None)

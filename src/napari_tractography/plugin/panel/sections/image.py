@@ -192,6 +192,11 @@ class ImageSection(QWidget):  # type: ignore[misc]
         self.follow()
         self.scaled.emit()
         viewer.dims.set_point(range(viewer.dims.ndim), point)  # the same slices
+        # Where the numbers stay and the unit alone is another, napari takes no slice anew: what it
+        # took while only the layer had the unit lies outside.
+        viewer.dims.events.point(value=viewer.dims.point)
+        for each in (layer, *beside):
+            each.refresh()
         viewer.reset_view()
 
     def _refresh_if_more(self) -> None:
