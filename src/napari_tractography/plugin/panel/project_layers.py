@@ -15,6 +15,7 @@ from qtpy.QtWidgets import QWidget
 from ...errors import TractographyError
 from ...fields.kinds import SH
 from ...files.formats.image_files import in_space, stored_levels
+from ...files.headers import FORMATS
 from ...fod import Fod
 from ...grid import Grid
 from ...phantoms import is_phantom
@@ -35,6 +36,7 @@ from ..layers.volumes import (
     fod_of,
     mask_layer_data,
 )
+from ..space.display import BARE_KEY
 from ..space.layer_list import insert_beside
 from .widgets.busy_dialog import wait_for
 
@@ -95,6 +97,8 @@ class ProjectLayers:
         layer.metadata[KEY_KEY] = reading.key
         if source.phantom:
             layer.metadata[PHANTOM_KEY] = source.phantom
+        elif not source.path.lower().endswith(tuple(FORMATS)):
+            layer.metadata[BARE_KEY] = True
         tissue = settings_of(layer).tissue
         if tissue is not None:
             insert_beside(self.viewer, tissue)

@@ -25,6 +25,7 @@ NAMES = {"millimeter": "mm", "micrometer": "um", "nanometer": "nm"}  # as napari
 BRAIN_VOXEL_MM = 2.0  # of which lengths on the screen were thought
 PLACE_DECIMALS = 6  # of what a person places, in the unit of the display
 SETTINGS_KEY = "fibres"  # layer.metadata[SETTINGS_KEY]: the ImageSettings of an image source
+BARE_KEY = "bare"  # layer.metadata[BARE_KEY]: whether its file says nothing of left and right
 # What the sliders are called: the direction in which each axis increases.
 AXIS_LABELS = ("S", "A", "R")
 

@@ -22,6 +22,7 @@ from napari_tractography.plugin.contributions import sample_tube
 from napari_tractography.plugin.export.paths import PATH_KEY
 from napari_tractography.plugin.export.projects import project_of
 from napari_tractography.plugin.layers.sources.images import settings_of
+from napari_tractography.plugin.space.orientation_labels import is_anatomical
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +93,7 @@ def test_a_run_in_an_image_is_kept_and_made_again(
     assert notes[-1].startswith("info: 1 of 1 bundles have the digest")
     assert other.session.tractogram.digest() == digest
     shown = other.session.fod_layer
+    assert is_anatomical([layer]) == is_anatomical([shown]) == (kind == "sample")
     assert settings_of(shown).rho_vox == pytest.approx(2.5)
     assert other.data.image.controls[2].value == fibres
     assert (other.data.image.tissue.value is None) == (kind == "sample")
