@@ -20,7 +20,9 @@ EXTRAS = ("dask", "plots", "zarr")
 
 
 def minima(requirements: Iterable[str]) -> dict[str, str]:
-    """Return the lowest version of each requirement, by name.
+    """Return the lowest version of each requirement, by name; the first of a name counts.
+
+    Those that follow are of other systems.
 
     Raises
     ------
@@ -34,7 +36,7 @@ def minima(requirements: Iterable[str]) -> dict[str, str]:
             raise SystemExit(
                 f"pyproject.toml states no lowest version for '{requirement}'; add one: >="
             )
-        lowest[match[1]] = match[2]
+        lowest.setdefault(match[1], match[2])
     return lowest
 
 
