@@ -18,7 +18,7 @@ from napari_tractography.files.fods import load_fod
 from napari_tractography.parameters import TrackingParameters
 from napari_tractography.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
 from napari_tractography.plugin.export.paths import PATH_KEY
-from napari_tractography.plugin.export.scripts import as_command, as_python
+from napari_tractography.plugin.export.scripts import as_command, as_python, shell_line
 from napari_tractography.plugin.layers.volumes import fod_layer_data, mask_layer_data
 from napari_tractography.plugin.session.requests import Request
 from napari_tractography.plugin.session.seeding import (
@@ -127,6 +127,14 @@ def test_scripts_give_the_same_digest(scene, tmp_path, kind):
     assert "--samples" not in command  # which would say that it has no effect
     assert digest_by(command, out) == wanted
     assert Recipe.load(out.with_suffix(".json")).run().digest() == wanted
+
+
+def test_on_windows_a_command_is_quoted_for_cmd_and_powershell(monkeypatch):
+    """Microsoft's rules: double quotes keep a word whole, and 2 n backslashes before one are n."""
+    monkeypatch.setattr("sys.platform", "win32")
+    words = ["track", "C:\\my data\\é.nii", "-o", "D:\\b.tck", "--seed-sphere=-1.5,2,3,1", "x y\\"]
+    line = shell_line(words)
+    assert line == (r'track "C:\my data\é.nii" -o D:\b.tck "--seed-sphere=-1.5,2,3,1" "x y\\"')
 
 
 @pytest.mark.parametrize("painted", ["never saved", "since it was opened"])

@@ -7,7 +7,9 @@ buttons.
 
 from __future__ import annotations
 
+import re
 import shlex
+import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -48,7 +50,6 @@ from .images import image_source, is_of_image
 from .paths import path_of
 
 LINE = 88  # characters of a painted mask
-
 FILES = "napari_tractography.files"
 
 
@@ -229,7 +230,19 @@ def as_command(
             words.append(spec.flag if value else f"--no-{spec.flag[2:]}")
         else:
             words += [spec.flag, str(value)]
-    return shlex.join(words)
+    return shell_line(words)
+
+
+def shell_line(words: Sequence[str]) -> str:
+    """Return the words of a command as shells take them, on Windows cmd as well as PowerShell."""
+    if sys.platform != "win32":
+        return shlex.join(words)
+    # Single quotes are letters to cmd; a comma without quotes makes a list in PowerShell. A
+    # backslash before the closing quote would escape it.
+    return " ".join(
+        word if re.fullmatch(r"[\w.:/\\-]+", word) else '"' + re.sub(r"(\\+)$", r"\1\1", word) + '"'
+        for word in words
+    )
 
 
 def path_of_tissues(tissues: Tissues) -> str:
