@@ -10,13 +10,15 @@ import sys
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 from numba import njit
 
 import napari_tractography
 from napari_tractography import compiling
-from napari_tractography.compiling import bound, checksum, sources_of
+from napari_tractography.compiling import bound, checksum, has_code_for, sources_of
 from napari_tractography.maps.traversal import count_passes
+from napari_tractography.selection.kernels import mark
 from napari_tractography.tracking.cpu.lanes import in_order
 
 PACKAGE = Path(napari_tractography.__file__).parent
@@ -161,3 +163,13 @@ def test_code_on_disk_is_found_by_the_name_of_the_function(
     names = {path.name for path in tmp_path.rglob("*.nbi")}
     assert len(names) == 2
     assert all(any(f"doubled_0000000{n}" in name for name in names) for n in (1, 2))
+
+
+def test_code_that_is_just_being_put_there_is_not_there_yet(monkeypatch):
+    """Windows refuses to open a file that another process is replacing."""
+
+    def refuse() -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(mark._cache._cache_file, "_load_index", refuse)
+    assert not has_code_for(mark, np.zeros((0, 2), np.int64))

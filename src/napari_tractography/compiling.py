@@ -57,9 +57,13 @@ def has_code_for(function: Any, argument: Any) -> bool:
     """
     cache, kind = function._cache, typeof(argument)
     _, *wanted = cache._index_key((), function.targetctx.codegen())
+    try:
+        index = cache._cache_file._load_index()
+    except PermissionError:  # on Windows, while the process that compiles puts it there
+        return False
     return any(
         signature[0] == kind and machine_and_source == wanted
-        for signature, *machine_and_source in cache._cache_file._load_index()
+        for signature, *machine_and_source in index
     )
 
 
