@@ -177,6 +177,15 @@ def test_names_of_files_are_safe_and_differ() -> None:
     assert file_names(names) == ["a_b", "a_b-2", "A_B-3", "bundle", "é_1", "bundle-2", "bundle-3"]
 
 
+def test_no_file_has_the_name_of_a_device_of_windows() -> None:
+    """Whatever the ending: nul.trk is nothing there, and com1.trk a plug."""
+    assert file_names(["NUL", "com1.left", "console"]) == [
+        "bundle-NUL",
+        "bundle-com1.left",
+        "console",
+    ]
+
+
 def test_replay_of_a_recipe_makes_its_edits(
     track: Track, capsys: pytest.CaptureFixture[str]
 ) -> None:

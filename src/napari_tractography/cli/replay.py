@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EXIT_NOT_THE_SAME = 1
 FORMAT = "trk"
 UNSAFE = re.compile(r"[^\w.+-]+")  # in names of files
+DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)  # of Windows
 NOT_COMPARED = "tracked in another FOD, so that digests are not compared"
 
 
@@ -259,7 +260,8 @@ def file_names(names: Iterable[str]) -> list[str]:
     taken: set[str] = set()
     found = []
     for name in names:
-        safe = wanted = UNSAFE.sub("_", name).strip("._") or "bundle"
+        wanted = UNSAFE.sub("_", name).strip("._") or "bundle"
+        safe = wanted = f"bundle-{wanted}" if DEVICES.match(wanted) else wanted
         number = 1
         while safe.lower() in taken:  # some disks do not tell small from large letters
             number += 1
