@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ntpath
 import os
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from napari_tractography.errors import FileError
-from napari_tractography.files.paths import check_writable, written_whole
+from napari_tractography.files.paths import at_home, check_writable, with_home, written_whole
 from napari_tractography.processes import unfinished_name
 
 LONGEST = 255  # bytes of a file's name, of most disks
@@ -40,3 +41,18 @@ def test_a_link_is_checked_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / "link.csv").symlink_to(tmp_path / "absent" / "t.csv")
     with pytest.raises(FileError, match="does not exist"):
         check_writable(tmp_path / "link.csv")
+
+
+def test_on_windows_a_name_that_begins_with_a_tilde_is_a_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python makes C:\\Users\\draft.trk of ~draft.trk there."""
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(os.path, "expanduser", ntpath.expanduser)
+    monkeypatch.setenv("USERPROFILE", "C:\\Users\\ann")
+    monkeypatch.setenv("USERNAME", "ann")
+    assert at_home("~draft.trk") == Path("~draft.trk")
+    assert (
+        with_home("~\\b.trk") == with_home("~/b.trk").replace("/", "\\") == "C:\\Users\\ann\\b.trk"
+    )
+    assert with_home("~") == "C:\\Users\\ann"

@@ -19,6 +19,7 @@ from ..errors import (
     InvalidTractogramError,
 )
 from ..fields.readings import AUTO, AXES, BASES, CHOICES, FRAMES, TENSOR_ORDERS
+from ..files.paths import with_home
 from ..given import as_whole
 from ..parameters import parameter_specs
 from ..roles import INCLUDE_RULES
@@ -66,7 +67,7 @@ ARGUMENT = r"(?<![\w./\\'\"-])[a-z]+(?:_[a-z]+)*(?= ?= ?\S| must be of type )"
 
 def expanded(text: str) -> str:
     """Return a path that was given, with ~ as the shell expands it: in --out=~/x it does not."""
-    return os.path.expanduser(text)
+    return with_home(text)
 
 
 def count(text: str) -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
@@ -58,7 +60,18 @@ def at_home(path: str | PathLike[str]) -> Path:
     One that no user has, as in the name of a file "~draft.trk", stays as it is; pathlib's own
     method raises.
     """
-    return Path(os.path.expanduser(path))
+    return Path(with_home(os.fspath(path)))
+
+
+def with_home(text: str) -> str:
+    """Return the text of a path with the folder of the user for a leading ~, as :func:`at_home`.
+
+    Windows has no folders of other users to look up: Python would take ~draft.trk for one beside
+    the folder of this user.
+    """
+    if sys.platform == "win32" and not re.match(r"~([\\/]|$)", text):
+        return text
+    return os.path.expanduser(text)
 
 
 def existing_file(path: str | PathLike[str]) -> Path:
