@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from napari_tractography.errors import FileError
-from napari_tractography.files.paths import at_home, check_writable, with_home, written_whole
+from napari_tractography.files.paths import (
+    at_home,
+    check_apart,
+    check_writable,
+    with_home,
+    written_whole,
+)
 from napari_tractography.processes import unfinished_name
 
 LONGEST = 255  # bytes of a file's name, of most disks
@@ -56,3 +62,52 @@ def test_on_windows_a_name_that_begins_with_a_tilde_is_a_name(
         with_home("~\\b.trk") == with_home("~/b.trk").replace("/", "\\") == "C:\\Users\\ann\\b.trk"
     )
     assert with_home("~") == "C:\\Users\\ann"
+
+
+def test_what_windows_does_not_replace_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It refuses to replace a file that is open or mapped, and says "not found" of long paths."""
+    path = tmp_path / "b.trx"
+    path.write_text("older")
+
+    def refuse(error: type[OSError]) -> None:
+        def replace(*_: object) -> None:
+            raise error("refused")
+
+        monkeypatch.setattr(os, "replace", replace)
+
+    with monkeypatch.context() as there:
+        there.setattr(sys, "platform", "win32")
+        refuse(PermissionError)
+        with pytest.raises(
+            FileError, match=r"refused\); close it where it is open, or give another"
+        ):
+            _write(path)
+        refuse(FileNotFoundError)
+        with pytest.raises(FileError, match=r"refused\); give a shorter name\.$"):
+            _write(path)
+    refuse(PermissionError)
+    with pytest.raises(FileError, match=r"refused\); choose another folder"):
+        _write(path)
+    assert path.read_text() == "older"
+    assert os.listdir(tmp_path) == ["b.trx"]
+
+
+def _write(path: Path) -> None:
+    with written_whole(path) as temporary:
+        temporary.write_text("newer")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nor does Windows")
+@pytest.mark.parametrize("other", ["B\u00c9.TRK", "be\u0301.trk"])
+def test_on_a_mac_names_that_differ_in_case_or_spelling_are_one_file(
+    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = tmp_path / "b\u00e9.trk"
+    monkeypatch.setattr(sys, "platform", "linux")
+    check_apart(one, tmp_path / other)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    check_apart(one, tmp_path / "c.trk", None)
+    with pytest.raises(FileError, match="is to be written twice"):
+        check_apart(one, tmp_path / other)

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from functools import lru_cache
@@ -139,7 +140,10 @@ def check_apart(
 
 
 def _real(path: str | PathLike[str]) -> str:
-    return os.path.normcase(os.path.realpath(at_home(path)))
+    real = os.path.normcase(os.path.realpath(at_home(path)))
+    if sys.platform == "darwin":  # whose disks tell neither case nor spellings of é apart
+        real = unicodedata.normalize("NFC", real).casefold()
+    return real
 
 
 @contextlib.contextmanager
@@ -195,15 +199,24 @@ def written_whole(
     except FileError:
         raise
     except OSError as error:
-        remedy = "choose another folder or make room"
-        if error.errno == errno.ENAMETOOLONG:
-            remedy = "give a shorter name"
         raise FileError(
-            f"{wanted} cannot be written ({error.strerror or error}); {remedy}."
+            f"{wanted} cannot be written ({error.strerror or error}); {_remedy(error, target)}."
         ) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def _remedy(error: OSError, target: Path) -> str:
+    """Return what to do where a file could not be put into a folder that is there."""
+    if sys.platform == "win32":
+        if isinstance(error, PermissionError) and target.exists():  # or mapped, by us
+            return "close it where it is open, or give another name"
+        if isinstance(error, FileNotFoundError):  # the folder is there: paths are limited
+            return "give a shorter name"
+    if error.errno == errno.ENAMETOOLONG:
+        return "give a shorter name"
+    return "choose another folder or make room"
 
 
 @lru_cache(maxsize=1024)
