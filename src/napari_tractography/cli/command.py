@@ -66,22 +66,28 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return _run(arguments)
         finally:
             sys.stdout.flush()  # here, where a reader that has gone away is noticed
-    except BrokenPipeError:
-        # Whoever read the output, such as `head`, wants no more of it. Python would flush once
-        # more on its way out, and complain: what is left goes nowhere.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
     except OSError as error:
-        if error.errno != errno.ENOSPC:  # of files that are written, their writers tell
+        reader_left = _is_broken_pipe(error)
+        if not reader_left and error.errno != errno.ENOSPC:  # of files written, their writers tell
             raise
+        # Python would flush once more on its way out, and complain: what is left goes nowhere.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if reader_left:
+            return EXIT_BROKEN_PIPE
         print(
             f"{PROGRAM}: what it prints cannot be written ({error.strerror}); make room.",
             file=sys.stderr,
         )
         return EXIT_WRONG_INPUT
+
+
+def _is_broken_pipe(error: OSError) -> bool:
+    """Tell whether whoever read the output, such as `head`, has left and wants no more of it."""
+    if isinstance(error, BrokenPipeError):
+        return True
+    # What Windows says of it, and, with a name, of many a file.
+    return sys.platform == "win32" and error.errno == errno.EINVAL and error.filename is None
 
 
 def _run(arguments: Sequence[str] | None) -> int:
