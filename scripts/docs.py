@@ -93,7 +93,7 @@ half-written.
   [bundles](concepts.md#bundles-and-projects) of a project and compares each; names of files come
   from names of bundles. With `--fod` they are tracked in another subject's FOD, in the same space:
   nothing is compared then, and bundles from files, weights and edits by streamline number are left
-  out. A pattern, `--fod 'sub-*/wmfod.nii.gz'`, is [many subjects](scale.md#many-subjects).
+  out. A pattern, `--fod "sub-*/wmfod.nii.gz"`, is [many subjects](scale.md#many-subjects).
 - **Scale.** Streamlines are written as they come; `--cluster` tracks on the workers of a
   [Dask cluster](scale.md). Ctrl-C and SIGTERM end the command with one line and the exit codes 130
   and 143: files that were finished stay, and no others are left.

@@ -129,6 +129,14 @@ def test_lowest_versions_are_read_whatever_else_a_requirement_says(script: Modul
     assert script.minima(requirements) == {"a": "1.2", "b-c": "3", "d.e": "0.5.1"}
 
 
+def test_what_people_are_told_to_type_is_in_double_quotes() -> None:
+    """To cmd on Windows single quotes are letters, and pip refuses them."""
+    pages = [*SOURCE.rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    single = re.compile(r"'(?:[\w-]+\[\w+\]'|sub-\*|\{subject\})")
+    found = {page.name: single.findall(page.read_text("utf-8")) for page in pages}
+    assert {name: texts for name, texts in found.items() if texts} == {}
+
+
 @pytest.mark.parametrize("requirement", ["a", "a<2", "a; python_version >= '3.12'"])
 def test_a_dependency_without_a_lowest_version_is_refused(
     script: ModuleType, requirement: str

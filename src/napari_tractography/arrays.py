@@ -34,7 +34,7 @@ def import_cupy() -> Any:
         if (error.name or "").partition(".")[0] == "cupy":
             raise BackendError(
                 "CuPy is not installed, and GPUs need it: "
-                f"pip install 'napari-tractography[cuda12]' (or [cuda13]), or {REMEDY}."
+                f'pip install "napari-tractography[cuda12]" (or [cuda13]), or {REMEDY}.'
             ) from error
         raise BackendError(f"CuPy does not load ({error}); reinstall it or {REMEDY}.") from error
 

@@ -114,7 +114,7 @@ def test_without_matplotlib_a_sentence_says_so_before_the_work(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     words = ["profile", "CST_left.tck", "fa.nii.gz", "-o", "p.csv"]
     assert main([*words, "--plot", "p.png"]) == 2
-    assert "pip install 'napari-tractography[plots]'" in capsys.readouterr().err
+    assert 'pip install "napari-tractography[plots]"' in capsys.readouterr().err
     assert not Path("p.csv").exists()
     assert main(words) == 0
 

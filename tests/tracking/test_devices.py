@@ -123,7 +123,7 @@ def test_a_machine_with_no_gpu_left_says_so(machine):
 
 def test_missing_cupy_is_named_with_the_extra_that_brings_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    assert "pip install 'napari-tractography[cuda12]'" in devices.cuda_problem()
+    assert 'pip install "napari-tractography[cuda12]"' in devices.cuda_problem()
     with pytest.raises(BackendError, match="CuPy is not installed"):
         devices.choose_gpus("cuda:all")
 

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     except ImportError as error:
         raise MissingPackageError(
             "The demonstration needs napari with a Qt binding; install one, such as with "
-            f"pip install 'napari-tractography[all]' ({error})."
+            f'pip install "napari-tractography[all]" ({error}).'
         ) from None
 
     return run_demo(options.fod, None if options.output is None else Path(options.output))

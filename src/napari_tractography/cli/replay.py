@@ -60,7 +60,7 @@ def add_replay(commands: Any) -> None:
         metavar="FOD",
         help="track in this FOD instead, such as another subject's in the same space; results are "
         "then not compared, and edits by streamline number left out. A pattern in quotes, such as "
-        f"'sub-*/wmfod.nii.gz', is many subjects: then -o has {SUBJECT} in it, and what is there "
+        f'"sub-*/wmfod.nii.gz", is many subjects: then -o has {SUBJECT} in it, and what is there '
         "already is left alone",
     )
     parser.add_argument(
@@ -77,7 +77,7 @@ def add_replay(commands: Any) -> None:
         action="append",
         default=[],
         metavar="IMAGE",
-        help=f"of many subjects: scalar map for the table, such as '{SUBJECT}/fa.nii.gz'; named "
+        help=f'of many subjects: scalar map for the table, such as "{SUBJECT}/fa.nii.gz"; named '
         f"by its file without {SUBJECT}, or by its folder where no more is left of the name; may "
         "be repeated",
     )
@@ -112,7 +112,7 @@ def _check_flags(options: argparse.Namespace, *, is_project: bool) -> None:
     if unused:
         raise InvalidParameterError(
             f"{unused[0]} is for many subjects; give --fod a pattern such as "
-            "'sub-*/wmfod.nii.gz', or use `measure` for what was made."
+            '"sub-*/wmfod.nii.gz", or use `measure` for what was made.'
         )
 
 
@@ -126,7 +126,7 @@ def _replay_subjects(options: argparse.Namespace, execution: Execution) -> int:
     if not options.out or SUBJECT not in options.out:
         raise FileError(
             f"-o {options.out or ''} would be the same for all subjects; give a name with "
-            f"{SUBJECT} in it, such as '{SUBJECT}/tracts'."
+            f'{SUBJECT} in it, such as "{SUBJECT}/tracts".'
         )
     check_writable(options.table)
     if is_project(options.recipe):

@@ -187,20 +187,20 @@ def test_without_the_package_a_zarr_is_told_with_what_to_install(
 ) -> None:
     path = ome_zarr(tmp_path / "scan.zarr", image)
     monkeypatch.setitem(sys.modules, "zarr", None)
-    with pytest.raises(MissingPackageError, match=r"pip install 'napari-tractography\[zarr\]'\."):
+    with pytest.raises(MissingPackageError, match=r'pip install "napari-tractography\[zarr\]"\.'):
         stored_levels(path)
 
 
 def test_an_address_that_takes_another_package_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(MissingPackageError, match=r"s3://a/b\.zarr is out .*'fsspec\[s3\]'\."):
+    with pytest.raises(MissingPackageError, match=r's3://a/b\.zarr is out .*"fsspec\[s3\]"\.'):
         stored_levels("s3://a/b.zarr")
 
     def refuse(*_given: object, **_named: object) -> None:
         raise ImportError("aiohttp")
 
     monkeypatch.setattr(zarr, "open", refuse)
-    said = r"https://a/b\.zarr is out of reach \(aiohttp\); pip install 'fsspec\[http\]'\."
+    said = r'https://a/b\.zarr is out of reach \(aiohttp\); pip install "fsspec\[http\]"\.'
     with pytest.raises(MissingPackageError, match=said):
         stored_levels("https://a/b.zarr")
     with pytest.raises(FileError, match=r"b\.zarr\.zip cannot be read as Zarr"):

@@ -303,7 +303,7 @@ def _zarr_levels(path: str, key: str) -> tuple[list[Any], str]:
     except ImportError as error:
         raise MissingPackageError(
             f"{path} is a Zarr, and the package zarr is not installed; "
-            "pip install 'napari-tractography[zarr]'."
+            'pip install "napari-tractography[zarr]".'
         ) from error
     try:
         is_archive = path.lower().endswith(".zip") and not is_remote(path)
@@ -322,7 +322,7 @@ def _zarr_levels(path: str, key: str) -> tuple[list[Any], str]:
             protocol = path.partition("://")[0].lower()
             extra = "http" if protocol == "https" else protocol
             raise MissingPackageError(
-                f"{path} is out of reach ({error}); pip install 'fsspec[{extra}]'."
+                f'{path} is out of reach ({error}); pip install "fsspec[{extra}]".'
             ) from error
         where = f"{path}, {key!r}," if key else path
         raise FileError(f"{where} cannot be read as Zarr ({error}); check it.") from error

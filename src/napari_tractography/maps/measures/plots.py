@@ -47,7 +47,7 @@ def figure(*, size_inches: tuple[float, float] = SIZE_INCHES) -> Figure:
     except ImportError:
         raise MissingPackageError(
             "Plots need Matplotlib, which is not installed; run pip install "
-            "'napari-tractography[plots]'. Tables and CSV files do without."
+            '"napari-tractography[plots]". Tables and CSV files do without.'
         ) from None
     return Figure(figsize=size_inches, layout="constrained")
 

@@ -65,7 +65,7 @@ def cluster(
         import distributed
     except ImportError as error:
         raise MissingPackageError(
-            "A cluster needs Dask's distributed; pip install 'napari-tractography[dask]'."
+            'A cluster needs Dask\'s distributed; pip install "napari-tractography[dask]".'
         ) from error
     if isinstance(where, distributed.Client):
         return Cluster(where, worker_backend, seen)
