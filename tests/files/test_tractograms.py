@@ -165,6 +165,28 @@ def test_compressed_and_read_only_trx_are_read(tmp_path):
     assert load_tractogram(packed).digest() == tractogram.digest()
 
 
+def test_a_trx_is_read_where_its_unpacked_files_cannot_be_deleted(tmp_path, monkeypatch):
+    """Windows deletes none that are mapped; of a damaged one that is still told."""
+    tractogram = make()
+    tractogram.save(tmp_path / "t.trx")
+    with (
+        zipfile.ZipFile(tmp_path / "t.trx") as source,
+        zipfile.ZipFile(tmp_path / "damaged.trx", "w") as target,
+    ):
+        for name in source.namelist():
+            target.writestr(name, source.read(name)[:-1])
+
+    def refuse(path, *_given, **_named):
+        raise PermissionError(errno.EACCES, "mapped", str(path))
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with monkeypatch.context() as there:
+        there.setattr(os, "unlink", refuse)
+        assert load_tractogram(tmp_path / "t.trx").digest() == tractogram.digest()
+        with pytest.raises(FileError, match=r"damaged\.trx is truncated or corrupt"):
+            load_tractogram(tmp_path / "damaged.trx")
+
+
 def test_mrtrix_reads_our_tck(tmp_path):
     tractogram = make()
     tractogram.save(tmp_path / "t.tck")
