@@ -41,6 +41,13 @@ def test_text_is_read_either_way(tmp_path: Path, text: str) -> None:
     assert found.tolist() == np.float32([0.5, 1.25, 3e-7]).tolist()
 
 
+def test_text_is_utf_8_on_every_system_and_may_say_so(tmp_path: Path) -> None:
+    """Windows' editors put a mark first; its own encoding has nothing for the second byte of Á."""
+    text = "0.5\n# command_history: tcksift2 C:\\Á\\b.tck\n2\n"
+    (tmp_path / "w.txt").write_text(text, "utf-8-sig")
+    assert load_weights(tmp_path / "w.txt").tolist() == [0.5, 2.0]
+
+
 def test_weights_are_written_to_the_last_digit(tmp_path: Path) -> None:
     values = np.random.default_rng(0).random(100).astype(np.float32)
     save_weights(values, tmp_path / "w.txt")

@@ -106,7 +106,10 @@ def _numbers(file: Path, name: str) -> NDArray[Any]:
     if name:
         raise FileError(f"{file} has no columns, so none is called {name!r}; leave the name out.")
     try:
-        values = np.loadtxt(file, dtype=np.float64, comments="#", delimiter=None, ndmin=1)
+        # UTF-8, also where the system has another encoding, and with the mark of Windows' editors.
+        values = np.loadtxt(
+            file, np.float64, comments="#", delimiter=None, ndmin=1, encoding="utf-8-sig"
+        )
     except UnicodeDecodeError:
         raise FileError(f"{file} is no text; give weights as tcksift2 writes them.") from None
     except ValueError as error:
