@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import subprocess
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from napari_tractography.cli import main
 from napari_tractography.processes import unfinished_name
 from napari_tractography.streaming import SavedTractogram
 
@@ -121,3 +124,24 @@ def test_what_a_killed_command_left_is_cleared_by_the_next(
     (out / of_us).touch()
     assert track("-o", f"out/b.{ending}") == 0
     assert {path.name for path in out.iterdir()} == {of_us, f"b.{ending}", "b.json"}
+
+
+class Left(io.StringIO):
+    """What is printed to on Windows when its reader has gone away: no broken pipe there."""
+
+    def flush(self) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+
+def test_windows_tells_in_another_way_that_the_reader_has_gone_away(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complaints = io.StringIO()
+    with monkeypatch.context() as there:
+        there.setattr(sys, "stdout", Left())
+        there.setattr(sys, "stderr", complaints)
+        with pytest.raises(OSError, match="Invalid argument"):
+            main(["info", "fod.nii.gz"])
+        there.setattr(sys, "platform", "win32")
+        assert main(["info", "fod.nii.gz"]) == 141
+    assert complaints.getvalue() == ""
