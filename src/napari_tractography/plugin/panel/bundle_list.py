@@ -41,7 +41,7 @@ from ..session.bundles.listing import BundleList
 from ..session.bundles.making import take_tracks
 from ..session.bundles.state import BundleState
 from ..streamlines.layer import Streamlines
-from .widgets.sections import button, row, stack
+from .widgets.sections import button, keys_here, row, stack
 
 MAX_ROWS = 6  # that are seen at once
 EYE, COLOUR, NAME, COUNT = range(4)
@@ -92,15 +92,19 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.delete = button(
             "Delete", "Delete the selected bundle with its layers; so does the Delete key."
         )
-        self.up = _glyph("▲", "Move the selected bundle up the list; so does Ctrl+Up.")
-        self.down = _glyph("▼", "Move the selected bundle down the list; so does Ctrl+Down.")
+        self.up = _glyph("▲", keys_here("Move the selected bundle up the list; so does Ctrl+Up."))
+        self.down = _glyph(
+            "▼", keys_here("Move the selected bundle down the list; so does Ctrl+Down.")
+        )
         self.told = QLabel()
         self.told.setTextFormat(Qt.TextFormat.RichText)  # whatever names begin with
         self.told.setTextInteractionFlags(
             Qt.TextInteractionFlag.LinksAccessibleByMouse
             | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
         )
-        self.told.setToolTip("What was done to the list last; Ctrl+Z in the list undoes it, too.")
+        self.told.setToolTip(
+            keys_here("What was done to the list last; Ctrl+Z in the list undoes it, too.")
+        )
         self.told.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.told.linkActivated.connect(self._on_link)
         self.tools = row(self.new, self.copy, self.mirror, self.delete, self.up, self.down)

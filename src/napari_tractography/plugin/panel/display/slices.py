@@ -37,7 +37,7 @@ SLICES_SPEC = ParameterSpec(
     label="Slices in 3-D",
     default=True,
     help="Show three slices of a volume as planes in 3-D, in place of the volume. Move them by the "
-    "sliders, or hold Ctrl and drag one in the image.",
+    "sliders, or hold Ctrl (Cmd on a Mac) and drag one in the image.",
 )
 MAP_KEY = "direction_colours_of"  # in the metadata of the layer: the name of the FOD
 

@@ -24,7 +24,7 @@ from ....errors import TractographyError
 from ....maps.measures.bundles import COLUMNS
 from ....maps.measures.plots import coloured, figure
 from ....maps.measures.tables import Table
-from ..widgets.sections import stack
+from ..widgets.sections import keys_here, stack
 
 PLOT_HEIGHT = 250
 MAX_ROWS = 12
@@ -77,7 +77,7 @@ class SideBySide(QTableWidget):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setToolTip("The bundles side by side; Ctrl+C copies all of it.")
+        self.setToolTip(keys_here("The bundles side by side; Ctrl+C copies all of it."))
         self._table: Table | None = None
 
     def show_table(self, table: Table) -> None:

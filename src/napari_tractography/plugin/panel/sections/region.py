@@ -40,7 +40,7 @@ from ...session.session import Session
 from ...space.display import DisplaySpace
 from ...space.positions import position_text
 from ..widgets.controls import form
-from ..widgets.sections import button, row, stack
+from ..widgets.sections import button, keys_here, row, stack
 from ..widgets.undo import UndoButtons
 
 MAX_ROWS = 4  # that are seen at once
@@ -99,9 +99,11 @@ class RegionSection(QWidget):  # type: ignore[misc]
         self.paint.setCheckable(True)
         self.add_sphere = button(
             "Sphere",
-            "Put a sphere of a role into the middle of the view; Ctrl-Shift-click puts one of the "
-            "same role under the mouse. It is asleep until it is moved or resized, its role is "
-            "chosen, or Run is pressed.",
+            keys_here(
+                "Put a sphere of a role into the middle of the view; Ctrl-Shift-click puts one of "
+                "the same role under the mouse. It is asleep until it is moved or resized, its "
+                "role is chosen, or Run is pressed."
+            ),
         )
         self.sphere_menu = QMenu(self.add_sphere)
         self.sphere_menu.setToolTipsVisible(True)

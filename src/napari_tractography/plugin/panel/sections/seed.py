@@ -23,7 +23,7 @@ from ..widgets.controls import (
     values_of,
 )
 from ..widgets.default_marks import DefaultMarks
-from ..widgets.sections import button, row, stack
+from ..widgets.sections import button, keys_here, row, stack
 from ..widgets.undo import UndoButtons
 from .seed_table import SeedTable
 
@@ -171,7 +171,8 @@ class SeedSection(QWidget):  # type: ignore[misc]
             return f"{self._other_hint(source)} {UNUSED if n else ''}".strip()
         if n == 0:
             return "Shift-click in the image to place a seed."
-        return f"{n:,} seed{'' if n == 1 else 's'}: drag to move, Ctrl-click to remove."
+        seeds = f"{n:,} seed{'' if n == 1 else 's'}"
+        return keys_here(f"{seeds}: drag to move, Ctrl-click to remove.")
 
     def _other_hint(self, source: str) -> str:
         if source == BETWEEN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from qtpy.QtCore import QObject, QTimer
@@ -60,6 +61,11 @@ class Section(QWidget):  # type: ignore[misc]
     def _fold(self, is_open: bool) -> None:
         self.content.setVisible(is_open)
         self.header.setText(f"{'▾' if is_open else '▸'}  {self.title}")
+
+
+def keys_here(text: str) -> str:
+    """Return a text with keys as they are called here: what Qt calls Ctrl is Cmd on a Mac."""
+    return text.replace("Ctrl", "Cmd") if sys.platform == "darwin" else text
 
 
 def button(text: str, tooltip: str) -> QPushButton:

@@ -13,7 +13,7 @@ from qtpy.QtGui import QKeySequence
 from qtpy.QtWidgets import QHBoxLayout, QShortcut, QWidget
 
 from ...session.history import History
-from .sections import button
+from .sections import button, keys_here
 
 UNDO_HELP = "Undo what was done last to seeds or regions. Ctrl+Z, unless another layer's own undo."
 REDO_HELP = "Do again what was undone. Ctrl+Shift+Z."
@@ -40,7 +40,8 @@ class UndoButtons(QWidget):  # type: ignore[misc]
     def __init__(self, history: History, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._history = history
-        self.undo, self.redo = button("↶", UNDO_HELP), button("↷", REDO_HELP)
+        self.undo = button("↶", keys_here(UNDO_HELP))
+        self.redo = button("↷", keys_here(REDO_HELP))
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
