@@ -237,3 +237,10 @@ def test_numbers_that_are_not_finite_are_not_written(
         with pytest.raises(InvalidParameterError, match=f"^{name} = {number} is in no recipe"):
             made.save(tmp_path / "r.json")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_mark_that_editors_of_windows_put_first_is_passed_over(tmp_path: Path) -> None:
+    _recipe().save(tmp_path / "r.json")
+    (tmp_path / "r.json").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "r.json").read_bytes())
+    assert is_recipe(tmp_path / "r.json")
+    assert Recipe.load(tmp_path / "r.json") == _recipe()

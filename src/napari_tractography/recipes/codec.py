@@ -163,7 +163,7 @@ def read_json(file: Path) -> Any:
         When it cannot be read or is no JSON.
     """
     try:
-        return json.loads(file.read_text("utf-8"))
+        return json.loads(file.read_text("utf-8-sig"))  # Windows' editors put a mark first
     except (ValueError, RecursionError) as error:
         raise FileError(f"{file} is no JSON ({error}); give a recipe.") from None
     except OSError as error:
