@@ -6,13 +6,12 @@ Called by the panel.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from napari.layers import Layer, Vectors
 from napari.utils.notifications import show_error
-from qtpy.QtCore import Qt, QTimer
+from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog, QLabel, QProgressBar, QWidget
 
 from ....errors import AmbiguousKindError, TractographyError
@@ -35,26 +34,21 @@ from ...layers.sources.images import (
 from ...layers.sources.vectors import fod_of_vectors, vectors_layers
 from ...layers.spheres import Spheres
 from ...layers.volumes import (
-    PLACE_TOLERANCE,
     fod_grid_of,
     fod_layer_data,
     fod_layers,
-    knows_affine,
     mask_layer_data,
     mask_layers,
-    moved_by,
     open_fod,
     opening_of,
-    put_back,
-    tilted_layers,
 )
 from ...session.session import Session
 from ...space.layer_list import insert_beside, place_of_lowest
-from ...space.resampling import Resampling
 from ...streamlines.layer import Streamlines
 from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
 from ..widgets.kind_dialog import ask_kind
+from ..widgets.places import Places
 from ..widgets.sections import button, row, stack
 from .image import ImageSection
 
@@ -62,7 +56,6 @@ FOD_FILTER = "FOD, peaks, tensors (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5)"
 MASK_FILTER = f"Mask ({' '.join(f'*{ending}' for ending in FORMATS)})"
 VOLUME_OPACITY = 0.3
 PROGRESS_STEPS = 1000
-PLACE_EVENTS = ("scale", "translate", "rotate", "shear", "affine")  # of layers
 
 
 class DataSection(QWidget):  # type: ignore[misc]
@@ -109,27 +102,7 @@ class DataSection(QWidget):  # type: ignore[misc]
             "whether another basis fits better."
         )
         self.kind.setVisible(False)
-        self.tilted = QLabel()
-        self.tilted.setWordWrap(True)
-        self.tilted.setTextFormat(Qt.TextFormat.PlainText)
-        self.resample = button(
-            "Resample onto the FOD",
-            "Show copies on the axes of the FOD in place of these volumes, which are hidden. Masks "
-            "and labels take the value of the nearest voxel, others are interpolated.",
-        )
-        self.resample.clicked.connect(self._resample)
-        self.tilted_rows = QWidget()
-        stack(self.tilted_rows, self.tilted, self.resample)
-        self.tilted_rows.setVisible(False)
-        self._seen: list[Layer] = []  # of which it matters whether they are visible
-        self.moved = QLabel()
-        self.moved.setWordWrap(True)
-        self.moved.setTextFormat(Qt.TextFormat.PlainText)
-        self.put_back = button("Put back", "Show the FOD where its fibres lie.")
-        self.put_back.clicked.connect(self._put_back)
-        self.moved_row = row(self.moved, self.put_back, stretch_first=True)
-        self.moved_row.setVisible(False)
-        self._placed: Layer | None = None  # whose place is followed
+        self.places = Places(session)
         self.reading = QProgressBar()
         self.reading.setRange(0, PROGRESS_STEPS)
         self.reading.setFormat("Reading: %p %")
@@ -143,8 +116,8 @@ class DataSection(QWidget):  # type: ignore[misc]
         self.image = ImageSection(session)
         self.image.odfs.made.connect(self._take_odfs)
         self.image.scaled.connect(self._show_reading)
-        self.image.scaled.connect(self._show_moved)
-        stack(self, choices, self.kind, self.tilted_rows, self.moved_row, self.reading_row, self.image)
+        self.image.scaled.connect(self.places.show_moved)
+        stack(self, choices, self.kind, self.places, self.reading_row, self.image)
         self.fod_choice.changed.connect(self._on_fod)
         self.mask_choice.changed.connect(self._on_mask)
         self.open_fod.clicked.connect(self._open_fod)
@@ -154,14 +127,13 @@ class DataSection(QWidget):  # type: ignore[misc]
         """Listen to the viewer."""
         self.session.viewer.dims.events.ndisplay.connect(self._on_ndisplay)
         self._follow_opening(self.session.opening)
-        self._follow_place(self.session.fod_layer)
+        self.places.follow(self.session.fod_layer)
 
     def close_section(self) -> None:
         """Stop listening to the viewer."""
         self.session.viewer.dims.events.ndisplay.disconnect(self._on_ndisplay)
         self._follow_opening(None)
-        self._watch_visibility([])
-        self._follow_place(None)
+        self.places.follow(None)
         self.image.close_section()
 
     def refresh_layers(self) -> None:
@@ -175,7 +147,7 @@ class DataSection(QWidget):  # type: ignore[misc]
             self.fod_choice.value = fods[-1]
         self._on_fod(self.fod_choice.value)
         self._on_mask(self.mask_choice.value)
-        self._show_tilted()
+        self.places.show_tilted()
 
     def add_fod(self, path: str | Path, kind: str = AUTO) -> None:
         """Open an FOD volume as a layer and choose it; a large file goes on being read.
@@ -249,91 +221,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         """Show what the session tracks in, which another bundle may have brought."""
         self.image.follow()
         self._follow_opening(self.session.opening)
-        self._follow_place(self.session.fod_layer)
-        self._show_tilted()
-
-    def _follow_place(self, layer: Layer | None) -> None:
-        """Hear when the FOD is moved on the screen, as by napari's transform tool."""
-        for name in PLACE_EVENTS:
-            if self._placed is not None:
-                self._placed.events[name].disconnect(self._show_moved)
-            if layer is not None:
-                layer.events[name].connect(self._show_moved)
-        self._placed = layer
-        self._show_moved()
-
-    def _show_moved(self, _event: Any = None) -> None:
-        """Say so where the FOD is not shown where its fibres lie."""
-        layer, grid = self._placed, fod_grid_of(self._placed)
-        gap = 0.0 if layer is None or grid is None else moved_by(layer, grid)
-        is_moved = grid is not None and gap > PLACE_TOLERANCE * grid.voxel_sizes_mm.min() * per_mm(
-            grid.unit
-        )
-        self.moved_row.setVisible(bool(is_moved))
-        if layer is not None and grid is not None:
-            self.moved.setText(
-                f"{layer.name} was moved on the screen, by up to {gap:.3g} {symbol(grid.unit)}; "
-                "its fibres, seeds and streamlines were not."
-            )
-
-    def _put_back(self) -> None:
-        grid = fod_grid_of(self._placed)
-        if self._placed is not None and grid is not None:
-            put_back(self._placed, grid)
-
-    def _show_tilted(self, _event: Any = None) -> None:
-        """Say which volumes do not lie on the FOD where they should."""
-        layers, space = self.session.viewer.layers, self.session.space
-        self._watch_visibility([layer for layer in layers if knows_affine(layer)])
-        found = self._tilted()
-        self.tilted_rows.setVisible(bool(found))
-        self.resample.setVisible(any(map(can_be_resampled, dict(found))))
-        gaps = ", ".join(f"{layer.name} up to {gap:.3g}" for layer, gap in found)
-        self.tilted.setText(
-            f"Not where it should be on the FOD: {gaps} {symbol(space.unit)} away, as volumes are "
-            "shown without their tilt."
-        )
-
-    def _tilted(self) -> list[tuple[Layer, float]]:
-        fod_layer = self.session.fod_layer  # of which it is told elsewhere that it was moved
-        if fod_grid_of(fod_layer) is None:
-            return []
-        others = [layer for layer in self.session.viewer.layers if layer is not fod_layer]
-        return tilted_layers(others, self.session.space)
-
-    def _watch_visibility(self, layers: list[Layer]) -> None:
-        for layer in self._seen:
-            layer.events.visible.disconnect(self._show_tilted)
-        self._seen = layers
-        for layer in layers:
-            layer.events.visible.connect(self._show_tilted)
-
-    def _resample(self) -> None:
-        """Show copies of tilted volumes, on the axes of the FOD, in their place."""
-        viewer, space = self.session.viewer, self.session.space
-        for layer, _ in self._tilted():
-            if not can_be_resampled(layer):
-                continue
-            try:
-                resampling, data = Resampling.of(layer, space), layer.data
-                if resampling.is_shift:
-                    layer.translate = resampling.translate
-                    continue
-                values = wait_for(
-                    partial(resampling.values, data), f"Resampling {layer.name}", self
-                )
-            except TractographyError as error:
-                show_error(str(error))
-                continue
-            except GivenUpError:
-                return
-            if layer in viewer.layers:  # nobody removed it meanwhile
-                made = resampling.copy_of(layer, values)
-                insert_beside(viewer, made, viewer.layers.index(layer) + 1)
-                if viewer.layers.selection.active is layer:
-                    viewer.layers.selection.active = made
-                layer.visible = False
-        self._show_tilted()
+        self.places.follow(self.session.fod_layer)
 
     def _take_vectors(self, layer: Vectors) -> None:
         """Add the map of the vectors of a layer, and choose it; say why not, where it is none."""
@@ -395,11 +283,6 @@ class DataSection(QWidget):  # type: ignore[misc]
         if layer is not None:
             self._opacity[5 - now] = layer.opacity
             layer.opacity = self._opacity[now]
-
-
-def can_be_resampled(layer: Layer) -> bool:
-    """Tell whether a volume is no FOD, which a copy would not be."""
-    return fod_grid_of(layer) is None and not layer.multiscale and not getattr(layer, "rgb", False)
 
 
 def _kind_text(fod: Fod, is_image: bool) -> str:

@@ -1,0 +1,162 @@
+"""What is not shown where it should be: volumes without their tilt, and an FOD moved by hand.
+
+Called by the Data section of the panel.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from napari.layers import Layer
+from napari.utils.notifications import show_error
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QLabel, QWidget
+
+from ....errors import TractographyError
+from ....files.paths import GivenUpError
+from ....units import per_mm, symbol
+from ...layers.volumes import (
+    PLACE_TOLERANCE,
+    fod_grid_of,
+    knows_affine,
+    moved_by,
+    put_back,
+    tilted_layers,
+)
+from ...session.session import Session
+from ...space.layer_list import insert_beside
+from ...space.resampling import Resampling
+from .busy_dialog import wait_for
+from .sections import button, row, stack
+
+PLACE_EVENTS = ("scale", "translate", "rotate", "shear", "affine")  # of layers
+
+
+class Places(QWidget):  # type: ignore[misc]
+    """Says which volumes are not shown where they should be, and puts them there.
+
+    Parameters
+    ----------
+    session : Session
+
+    Attributes
+    ----------
+    tilted, moved : QLabel
+    tilted_rows, moved_row : QWidget
+        Shown while they have something to say.
+    resample, put_back : QPushButton
+    """
+
+    def __init__(self, session: Session, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._session = session
+        self._fod_layer: Layer | None = None  # whose place is followed
+        self._seen: list[Layer] = []  # of which it matters whether they are visible
+        self.tilted, self.moved = _label(), _label()
+        self.resample = button(
+            "Resample onto the FOD",
+            "Show copies on the axes of the FOD in place of these volumes, which are hidden. Masks "
+            "and labels take the value of the nearest voxel, others are interpolated.",
+        )
+        self.resample.clicked.connect(self._resample)
+        self.put_back = button("Put back", "Show the FOD where its fibres lie.")
+        self.put_back.clicked.connect(self._put_back)
+        self.tilted_rows = QWidget()
+        stack(self.tilted_rows, self.tilted, self.resample)
+        self.moved_row = row(self.moved, self.put_back, stretch_first=True)
+        stack(self, self.tilted_rows, self.moved_row)
+        self.follow(None)
+
+    def follow(self, fod_layer: Layer | None) -> None:
+        """Tell of an FOD and what lies beside it; of none without one."""
+        for name in PLACE_EVENTS:  # as by napari's transform tool
+            if self._fod_layer is not None:
+                self._fod_layer.events[name].disconnect(self.show_moved)
+            if fod_layer is not None:
+                fod_layer.events[name].connect(self.show_moved)
+        self._fod_layer = fod_layer
+        self.show_moved()
+        self.show_tilted()
+
+    def show_moved(self, _event: Any = None) -> None:
+        """Say so where the FOD is not shown where its fibres lie."""
+        layer, grid, is_moved = self._fod_layer, fod_grid_of(self._fod_layer), False
+        if layer is not None and grid is not None:
+            gap, voxel = moved_by(layer, grid), float(grid.voxel_sizes_mm.min())
+            is_moved = gap > PLACE_TOLERANCE * voxel * per_mm(grid.unit)
+            self.moved.setText(
+                f"{layer.name} was moved on the screen, by up to {gap:.3g} {symbol(grid.unit)}; "
+                "its fibres, seeds and streamlines were not."
+            )
+        self._show(self.moved_row, is_moved)
+
+    def show_tilted(self, _event: Any = None) -> None:
+        """Say which volumes do not lie on the FOD where they should."""
+        layers = [] if self._fod_layer is None else self._session.viewer.layers
+        for layer in self._seen:
+            layer.events.visible.disconnect(self.show_tilted)
+        self._seen = [layer for layer in layers if knows_affine(layer)]
+        for layer in self._seen:
+            layer.events.visible.connect(self.show_tilted)
+        found = self._tilted()
+        self._show(self.tilted_rows, bool(found))
+        self.resample.setVisible(any(can_be_resampled(layer) for layer, _ in found))
+        gaps = ", ".join(f"{layer.name} up to {gap:.3g}" for layer, gap in found)
+        self.tilted.setText(
+            f"Not where it should be on the FOD: {gaps} {symbol(self._session.space.unit)} away, "
+            "as volumes are shown without their tilt."
+        )
+
+    def _show(self, part: QWidget, is_shown: bool) -> None:
+        part.setVisible(is_shown)
+        self.setHidden(self.moved_row.isHidden() and self.tilted_rows.isHidden())  # with its gap
+
+    def _tilted(self) -> list[tuple[Layer, float]]:
+        if fod_grid_of(self._fod_layer) is None:
+            return []
+        others = [layer for layer in self._session.viewer.layers if layer is not self._fod_layer]
+        return tilted_layers(others, self._session.space)
+
+    def _resample(self) -> None:
+        """Show copies of tilted volumes, on the axes of the FOD, in their place."""
+        layers, space = self._session.viewer.layers, self._session.space
+        for layer, _ in self._tilted():
+            if not can_be_resampled(layer):
+                continue
+            try:
+                resampling, data = Resampling.of(layer, space), layer.data
+                if resampling.is_shift:
+                    layer.translate = resampling.translate
+                    continue
+                work = partial(resampling.values, data)
+                values = wait_for(work, f"Resampling {layer.name}", self)
+            except TractographyError as error:
+                show_error(str(error))
+                continue
+            except GivenUpError:
+                break
+            if layer in layers:  # nobody removed it meanwhile
+                made = resampling.copy_of(layer, values)
+                insert_beside(self._session.viewer, made, layers.index(layer) + 1)
+                if layers.selection.active is layer:
+                    layers.selection.active = made
+                layer.visible = False
+        self.show_tilted()
+
+    def _put_back(self) -> None:
+        grid = fod_grid_of(self._fod_layer)
+        if self._fod_layer is not None and grid is not None:
+            put_back(self._fod_layer, grid)
+
+
+def can_be_resampled(layer: Layer) -> bool:
+    """Tell whether a volume is no FOD, which a copy would not be."""
+    return fod_grid_of(layer) is None and not layer.multiscale and not getattr(layer, "rgb", False)
+
+
+def _label() -> QLabel:
+    made = QLabel()
+    made.setWordWrap(True)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    return made
