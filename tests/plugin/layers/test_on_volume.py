@@ -147,3 +147,25 @@ def test_nothing_is_drawn_where_no_point_is_in_the_slice(make_napari_viewer, mak
             pictures[z, layer.visible] = viewer.screenshot(flash=False)
     assert (pictures[2, True] != pictures[2, False]).any()
     np.testing.assert_array_equal(pictures[7, True], pictures[7, False])
+
+
+@pytest.mark.parametrize("kind", [SeedPoints, spheres_of])
+def test_seeds_and_spheres_have_no_tool_that_moves_their_picture_alone(
+    make_napari_viewer, notes: list[str], kind
+) -> None:
+    """With napari's button: streamlines would start from, and pass, where nothing is shown."""
+    viewer = make_napari_viewer()
+    layer = kind(np.zeros((1, 3)))
+    layer.name = "mine"
+    viewer.add_layer(layer)
+    controls = viewer.window._qt_viewer.controls.widgets[layer]
+    controls.transform_button.click()
+    assert layer.mode == "pan_zoom"
+    assert not layer._overlays["transform_box"].visible
+    assert (controls.transform_button.isChecked(), controls.panzoom_button.isChecked()) == (0, 1)
+    assert notes == [
+        "warning: The layer mine is not transformed, which would move its picture alone; drag the "
+        "points one by one."
+    ]
+    controls.select_button.click()
+    assert layer.mode == "select"

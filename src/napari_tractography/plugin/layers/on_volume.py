@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from napari.layers import Layer, Points
+from napari.utils.notifications import show_warning
 
 from ..space.display import DisplaySpace, set_units
 from ..space.extent import on_slices
@@ -44,19 +45,39 @@ class OnVolume:
 
 
 class PointsOnVolume(OnVolume, Points):  # type: ignore[misc]
-    """Points of which nothing is drawn where none is in the slice.
+    """Points of which nothing is drawn where none is in the slice, and that are moved by dragging.
 
-    napari then draws a point of size 0 at the layer's origin, which the least size on the canvas
-    made a dot.
+    Where none is, napari draws a point of size 0 at the layer's origin, which the least size on
+    the canvas made a dot. Its tool that transforms layers would move the picture alone, and not
+    the places that streamlines start from or pass.
     """
 
     _type_string = "points"  # for writers and icons
+    _was_told = False  # that it is not transformed
     canvas_size_limits: Any  # of Points, which has no type for it
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.events.set_data.connect(self._on_sliced)
         self._on_sliced()
+
+    @property
+    def mode(self) -> str:
+        """What the mouse does on the canvas, as of napari's layers."""
+        return str(Points.mode.fget(self))
+
+    @mode.setter
+    def mode(self, mode: Any) -> None:
+        is_refused = str(mode) == "transform"
+        Points.mode.fset(self, "pan_zoom" if is_refused else mode)
+        if is_refused:
+            self.events.mode(mode=self.mode)  # the button that was pressed comes up again
+        if is_refused and not self._was_told:  # napari sets the mode twice
+            self._was_told = True
+            show_warning(
+                f"The layer {self.name} is not transformed, which would move its picture alone; "
+                "drag the points one by one."
+            )
 
     def _on_sliced(self, _event: Any = None) -> None:
         least = LEAST_PIXELS if len(self._view_indices) else 0
