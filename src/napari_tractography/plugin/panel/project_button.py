@@ -160,7 +160,8 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         self.keeper.note_saved(target)
         for sentence in left_out.values():
             show_warning(sentence)
-        show_info(f"Saved {len(project.bundles):,} bundles to {target}.")
+        noun = "bundle" if len(project.bundles) == 1 else "bundles"
+        show_info(f"Saved {len(project.bundles):,} {noun} to {target}.")
         return True
 
     def copy_python(self) -> None:

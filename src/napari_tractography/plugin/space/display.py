@@ -16,6 +16,7 @@ import nibabel as nib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...buffers import pool
 from ...errors import InvalidGridError
 from ...grid import Grid
 from ...units import MM, VOXEL, per_mm
@@ -23,6 +24,7 @@ from ...units import MM, VOXEL, per_mm
 NAPARI_UNITS = {VOXEL: "pixel"}  # the others have the same names
 NAMES = {"millimeter": "mm", "micrometer": "um", "nanometer": "nm"}  # as napari's units say them
 BRAIN_VOXEL_MM = 2.0  # of which lengths on the screen were thought
+BLOCK = 1 << 15  # points that are mapped at once
 PLACE_DECIMALS = 6  # of what a person places, in the unit of the display
 SETTINGS_KEY = "fibres"  # layer.metadata[SETTINGS_KEY]: the ImageSettings of an image source
 BARE_KEY = "bare"  # layer.metadata[BARE_KEY]: whether its file says nothing of left and right
@@ -187,14 +189,16 @@ class DisplaySpace:
             return points
         # Not by "@": for as many points BLAS wakes threads of its own, which then spin on the
         # processors that the next preview is to be tracked on.
-        x, y, z = points.T
-        mapped = np.empty_like(points)
-        for axis, (a, b, c, shift) in enumerate(self.world_to_display[:3].astype(np.float32)):
-            column = x * a
-            column += y * b
-            column += z * c
-            column += shift
-            mapped[:, axis] = column
+        # In blocks that stay in the cache, column after column: in half the time.
+        mapped = pool.points(len(points))
+        for first in range(0, len(points), BLOCK):
+            x, y, z = np.ascontiguousarray(points[first : first + BLOCK].T)
+            for axis, (a, b, c, shift) in enumerate(self.world_to_display[:3].astype(np.float32)):
+                column = x * a
+                column += y * b
+                column += z * c
+                column += shift
+                mapped[first : first + BLOCK, axis] = column
         return mapped
 
     def to_display(self, points_ras_mm: ArrayLike) -> NDArray[np.float32]:

@@ -15,6 +15,7 @@ from napari.utils.colormaps import ensure_colormap
 from napari.utils.colormaps.standardize_color import transform_color
 from numpy.typing import ArrayLike, NDArray
 
+from ...buffers import pool
 from ...errors import InvalidParameterError, InvalidTractogramError
 from ...maps.angles import (
     Axis,
@@ -127,7 +128,7 @@ def direction_colours(tractogram: Tractogram, **_: Any) -> Colours:
     """
     points, offsets = tractogram.points, tractogram.offsets
     n = len(points)
-    rgba = np.empty((n, 4), dtype=np.float32)
+    rgba = pool.points(n + n // 3 + 1).reshape(-1)[: 4 * n].reshape(n, 4)
     rgba[:, 3] = 1
     between = offsets[1:-1][_inner(offsets)]  # points that no segment leads to
     for first in range(0, n, _BLOCK):
@@ -139,11 +140,11 @@ def direction_colours(tractogram: Tractogram, **_: Any) -> Colours:
         begin, end = np.searchsorted(between, (first, last), side="left")
         stop = end + int(end < len(between) and between[end] == last)
         steps[between[begin:stop] - first] = 0
-        direction = steps[:-1] + steps[1:]
-        norm = np.sqrt(np.einsum("ij,ij->i", direction, direction))
+        along = np.ascontiguousarray((steps[:-1] + steps[1:]).T)  # columns: twice as fast
+        norm = np.sqrt((along * along).sum(axis=0))
         still = norm == 0
         norm[still] = 1
-        np.divide(direction, norm[:, None], out=rgba[first:last, :3])
+        np.divide(along, norm, out=rgba[first:last, :3].T)
         rgba[first:last][still] = UNKNOWN
     return Colours(rgba, "Direction", categories=_DIRECTIONS)
 

@@ -17,6 +17,8 @@ from ...tractogram import Tractogram
 from ..space.display import DisplaySpace
 from .polylines import Blocks, Slab, even_subset, first_on_ray, joined_to_next
 
+ABREAST = 256  # points that are compared side by side
+
 
 class DrawnSubset:
     """The drawn part of a tractogram.
@@ -192,7 +194,11 @@ class DrawnSubset:
 def _bounds(xyz: NDArray[np.float32]) -> NDArray[np.float64]:
     if not len(xyz):
         return np.full((2, 3), np.nan)
-    # Column by column: NumPy reduces (n, 3) along its long axis six times slower.
-    columns = [xyz[:, axis] for axis in range(3)]
-    ends = [[c.min() for c in columns], [c.max() for c in columns]]
+    # Many rows at once: NumPy reduces (n, 3) along its long axis 40 times slower.
+    n = len(xyz) // ABREAST * ABREAST
+    wide = xyz[:n].reshape(-1, 3 * ABREAST)
+    ends = []
+    for end in (np.min, np.max):
+        rows = [end(wide, axis=0).reshape(-1, 3)] if n else []
+        ends.append(end(np.concatenate([*rows, xyz[n:]]), axis=0))
     return np.asarray(ends, dtype=np.float64)
