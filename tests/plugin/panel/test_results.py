@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,12 +13,14 @@ from hands import MANY, WAIT_MS, fod_layer, lie_still, tracking_threads
 from qtpy.QtCore import QPoint, QThreadPool
 
 from napari_tractography import Tractogram
+from napari_tractography.errors import InvalidSeedsError
 from napari_tractography.phantoms import make_phantom
 from napari_tractography.plugin.panel import results
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.session.previews import FIRST_GUESS
 from napari_tractography.stop import StopReason
+from napari_tractography.tissues import Tissues
 from napari_tractography.tracking.report import PREPARING, STANDING_IN
 
 MIDDLE = np.zeros((1, 3))
@@ -242,9 +245,27 @@ def tracked(open_model: Any, cross: Any, settle: Any) -> TractographyPanel:
 
 
 def test_a_result_that_cannot_be_made_again_is_marked(tracked: Any, qtbot: Any) -> None:
+    """And why not."""
     tracked.session.clear_seeds()
+    with pytest.raises(InvalidSeedsError) as caught:
+        tracked.session.request()
     qtbot.waitUntil(shows(tracked, results.IMPOSSIBLE))
+    assert tracked.results.notice.toolTip() == str(caught.value)
     assert len(tracked.session.tractogram)
+
+
+def test_tissues_of_other_labels_are_others(tracked: Any) -> None:
+    """Also where both are read from one file."""
+    request = tracked.session.request()
+    fractions = np.full((2, 2, 2, 5), 0.2)
+
+    def with_tissues(*white: int) -> Any:
+        labels = ((), (), white, (), ())
+        given = Tissues(fractions, np.eye(4), path="labels.nii", labels=labels)
+        return dataclasses.replace(request, tissues=given)
+
+    assert with_tissues(1).differences(with_tissues(1)) == []
+    assert with_tissues(1).differences(with_tissues(2)) == ["tissues"]
 
 
 def test_the_mark_goes_when_a_run_starts(tracked: Any, settle: Any, qtbot: Any) -> None:

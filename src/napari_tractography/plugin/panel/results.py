@@ -13,6 +13,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QLabel, QProgressBar, QWidget
 
+from ...errors import TractographyError
 from ...tracking import report
 from ...tracking.report import advice
 from ...tractogram import Tractogram
@@ -102,6 +103,7 @@ class Results(QWidget):  # type: ignore[misc]
         )
         self.notice = QLabel()
         self.notice.setWordWrap(True)
+        self.notice.setTextFormat(Qt.TextFormat.PlainText)  # whatever layers are called
         self.notice.setStyleSheet(NOTICE_STYLE)
         policy = self.notice.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
@@ -206,6 +208,8 @@ class Results(QWidget):  # type: ignore[misc]
         self.notice.setStyleSheet(QUIET_STYLE if text in QUIET else NOTICE_STYLE)
         is_outdated = text.startswith(OUTDATED.partition("{}")[0])
         self.notice.setToolTip(NOTICE_HELP.get(text, OUTDATED_HELP if is_outdated else ""))
+        if text == IMPOSSIBLE:
+            self.notice.setToolTip(why_impossible(self.session))
         self.notice.setVisible(bool(text))
 
     def _on_started(self, run: Run) -> None:
@@ -322,6 +326,15 @@ def height_of(n_lines: int, label: QLabel) -> int:
     height: int = label.heightForWidth(label.width())
     label.setText(text)
     return height
+
+
+def why_impossible(session: Session) -> str:
+    """Return why nothing can be run now."""
+    try:
+        session.request()
+    except TractographyError as error:
+        return str(error)
+    return ""
 
 
 def outdated(changes: list[str] | None) -> str:

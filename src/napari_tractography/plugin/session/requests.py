@@ -173,7 +173,7 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray):
         return np.array_equal(one, other)
     if isinstance(one, Tissues) and one.path:
-        return bool(one.path == other.path)
+        return bool((one.path, one.labels) == (other.path, other.labels))
     if isinstance(one, tuple | list):
         return len(one) == len(other) and all(map(_same, one, other))
     if is_dataclass(one):
