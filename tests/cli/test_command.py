@@ -150,9 +150,8 @@ def _wrong_files(folder: Path) -> None:
 
 
 TRACK = ["track", "fod.nii.gz", "-o", "out.tck", *RUN]
-
-
 SEEDED = [*TRACK, "--seed-mask", "mask.nii.gz"]
+ENDLESS = ["track", "fod.nii.gz", "-o", "out.tck", "--seed-mask", "mask.nii.gz"]
 
 
 WRONG = {
@@ -199,9 +198,9 @@ WRONG = {
         [*SEEDED, "--min-length", "90", "--max-length", "80"],
         ["--min-length = 90 mm exceeds --max-length = 80 mm"],
     ),
-    "selection of none": ([*SEEDED, "--select", "0"], ["--select = 0 is impossible"]),
+    "selection of none": ([*ENDLESS, "--select", "0"], ["--select = 0 is impossible"]),
     "most seeds of none": (
-        [*SEEDED, "--select", "5", "--max-seeds", "0"], ["--max-seeds = 0 is impossible"]
+        [*ENDLESS, "--select", "5", "--max-seeds", "0"], ["--max-seeds = 0 is impossible"]
     ),
     "selection to .trk": (
         ["select", "one.tck", "-o", "s.trk"], ["A .trk file needs", "reference; give it"]
