@@ -195,7 +195,8 @@ def test_per_streamline_data_of_another_length_is_refused(extra):
 @pytest.mark.parametrize("name", ["seed_index", "stop_reasons", "lengths_mm", "weights"])
 def test_complex_values_of_streamlines_are_refused(name):
     values = np.ones((1, 2) if name == "stop_reasons" else 1, complex)
-    with pytest.raises(InvalidTractogramError, match=f"{name} holds complex128 values"):
+    told = "no list of real" if name == "weights" else f"{name} holds complex128 values"
+    with pytest.raises(InvalidTractogramError, match=told):
         Tractogram(np.ones((2, 3)), [0, 2], **{name: values})
 
 

@@ -223,7 +223,7 @@ def test_what_are_no_weights_is_told(weights: Any) -> None:
         lambda: density(iter([lines]), UNIT, weights=weights),
         lambda: nt.connectome(iter([lines]), labels, np.eye(4), weights=weights),
     ):
-        with pytest.raises(InvalidTractogramError, match="no list of numbers"):
+        with pytest.raises(InvalidTractogramError, match="no list of real numbers"):
             use()
 
 

@@ -53,16 +53,14 @@ def listed_weights(weights: Any) -> NDArray[np.float32]:
     Raises
     ------
     InvalidTractogramError
-        When they are no list of numbers, such as the path of a file.
+        When they are no list of real numbers, such as the path of a file.
     """
     try:
         with np.errstate(over="ignore"):  # it is infinite then, and refused
             return real_numbers(weights, np.float32, "weights", InvalidTractogramError)
-    except InvalidTractogramError:
-        raise
     except (TypeError, ValueError):
         raise InvalidTractogramError(
-            f"Weights of type {type(weights).__name__} are no list of numbers; give one a "
+            f"Weights of type {type(weights).__name__} are no list of real numbers; give one a "
             "streamline, such as load_weights(path) of files.formats.weights reads."
         ) from None
 
