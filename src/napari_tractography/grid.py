@@ -105,9 +105,13 @@ class Grid:
 
     def bounds_mm(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the corners, (3,) each, of the smallest RAS+ box around the volume, mm."""
-        ends = [(-0.5, n - 0.5) for n in self.shape]
-        corners = self.to_mm(np.array(np.meshgrid(*ends)).reshape(3, 8).T)
+        corners = self.corners_mm()
         return corners.min(axis=0), corners.max(axis=0)
+
+    def corners_mm(self) -> NDArray[np.float64]:
+        """Return the corners of the volume, of its outermost voxels, (8, 3) RAS+ mm."""
+        ends = [(-0.5, n - 0.5) for n in self.shape]
+        return self.to_mm(np.array(np.meshgrid(*ends)).reshape(3, 8).T)
 
     def to_mm(self, points_vox: ArrayLike) -> NDArray[np.float64]:
         """Map (..., 3) voxel coordinates to RAS+ mm, float64."""

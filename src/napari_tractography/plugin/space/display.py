@@ -88,7 +88,7 @@ class DisplaySpace:
             first, matrix = affine[:3, 3], np.eye(4)
         else:
             first = per_mm(grid.unit) * grid.centre_mm - sizes * (np.array(shape) - 1) / 2
-            matrix = _diagonal(sizes, first) @ np.linalg.inv(affine)
+            matrix = diagonal(sizes, first) @ np.linalg.inv(affine)
         return cls._make(
             grid, sizes, first, axes, flips, matrix @ _zoom(per_mm(grid.unit)), grid.unit
         )
@@ -224,8 +224,7 @@ class DisplaySpace:
         """
         if other.grid is None or other.unit != self.unit:
             return 0.0
-        ends = [(-0.5, n - 0.5) for n in other.grid.shape]
-        corners = other.grid.to_mm(np.stack(np.meshgrid(*ends), axis=-1).reshape(-1, 3))
+        corners = other.grid.corners_mm()
         gaps = self.shown_at(corners) - other.shown_at(corners)
         return float(np.linalg.norm(gaps, axis=1).max())
 
@@ -358,7 +357,8 @@ def _zoom(factor: float) -> NDArray[np.float64]:
     return np.diag([factor, factor, factor, 1.0])
 
 
-def _diagonal(sizes: NDArray[np.float64], first: NDArray[np.float64]) -> NDArray[np.float64]:
-    matrix = np.diag([*sizes, 1.0])
+def diagonal(sizes: ArrayLike, first: ArrayLike) -> NDArray[np.float64]:
+    """Return the (4, 4) matrix of voxels of these sizes, the first of which lies there."""
+    matrix = np.diag([*np.asarray(sizes, dtype=np.float64), 1.0])
     matrix[:3, 3] = first
     return matrix

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import affine_transform
 
 from ...errors import InvalidGridError
-from .display import DisplaySpace, display_space_of_layer
+from .display import DisplaySpace, diagonal, display_space_of_layer
 
 MOST_VOXELS = 1 << 28  # of a copy: 1 GB of float32
 ROUNDING = 1e-3  # voxels
@@ -60,13 +60,10 @@ class Resampling:
         """
         own = display_space_of_layer(layer)
         sizes = np.abs(own.scale)
-        # Places on the screen, (z, y, x): of the volume now, and where they belong.
+        # Places on the screen, (z, y, x): from those of the volume now to where they belong.
         moved = _reversed(space.world_to_display @ np.linalg.inv(own.world_to_display))
-        source = _diagonal(own.scale, own.translate)
-        ends = [(-0.5, n - 0.5) for n in layer.data.shape]
-        corners = np.stack(np.meshgrid(*ends, indexing="ij"), axis=-1).reshape(-1, 3)
-        whole = moved @ source
-        shown = corners @ whole[:3, :3].T + whole[:3, 3]
+        assert own.grid is not None
+        shown = space.shown_at(own.grid.corners_mm())
         low, high = shown.min(axis=0), shown.max(axis=0)
         shape = np.ceil((high - low) / sizes - ROUNDING).astype(int)
         if shape.prod() > MOST_VOXELS:
@@ -76,7 +73,7 @@ class Resampling:
                 "larger ones (mrgrid regrid -template)."
             )
         first = (low + high) / 2 - sizes * (shape - 1) / 2
-        target = _diagonal(sizes, first)
+        target = diagonal(sizes, first)
         affine = np.linalg.inv(space.world_to_display) @ _reversed(target)
         z, y, x = (int(n) for n in shape)
         return cls(
@@ -84,7 +81,7 @@ class Resampling:
             (float(sizes[0]), float(sizes[1]), float(sizes[2])),
             (float(first[0]), float(first[1]), float(first[2])),
             affine,
-            np.linalg.inv(whole) @ target,
+            np.linalg.inv(moved @ diagonal(own.scale, own.translate)) @ target,
             isinstance(layer, Labels),
         )
 
@@ -127,9 +124,3 @@ def _reversed(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a 4 x 4 matrix for (z, y, x) in place of (x, y, z), or the other way round."""
     order = [2, 1, 0, 3]
     return matrix[np.ix_(order, order)]
-
-
-def _diagonal(scale: Any, translate: Any) -> NDArray[np.float64]:
-    matrix = np.diag([*np.asarray(scale, dtype=np.float64), 1.0])
-    matrix[:3, 3] = translate
-    return matrix
