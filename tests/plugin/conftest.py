@@ -153,6 +153,7 @@ def open_model(qtbot: Any) -> Iterator[Callable[..., TractographyPanel]]:
             panel.set_parameters(n_per_seed=FEW, max_length_mm=80.0)
         for fod in fods:
             viewer.add_layer(fod_layer(fod))
+        panel.session.document.forget()  # what the test does comes first
         return panel
 
     yield make
@@ -177,6 +178,7 @@ def open_window(make_napari_viewer: Any, qtbot: Any) -> Iterator[Callable[..., T
             viewer.add_layer(fod_layer(fod))
         lie_still(panel)
         viewer.reset_view()  # into the canvas that the dock leaves
+        panel.session.document.forget()  # what the test does comes first
         return panel
 
     yield make

@@ -20,8 +20,8 @@ from napari_tractography.phantoms import make_phantom, phantom_mask, phantom_see
 from napari_tractography.plugin.export.paths import PATH_KEY
 from napari_tractography.plugin.export.scripts import as_command, as_python, shell_line
 from napari_tractography.plugin.layers.volumes import fod_layer_data, mask_layer_data
-from napari_tractography.plugin.session.requests import Request
-from napari_tractography.plugin.session.seeding import (
+from napari_tractography.plugin.requests import Request
+from napari_tractography.plugin.seeding import (
     SeedFod,
     SeedMask,
     SeedSpheres,

@@ -132,7 +132,7 @@ def test_a_painted_region_goes_with_its_layer_and_comes_back_as_painted(panel: A
     assert layers.index(entry.layer) < len(layers)
 
 
-def test_edits_of_streamlines_are_undone_first_then_seeds(panel: Any) -> None:
+def test_all_is_undone_in_the_order_in_which_it_was_done(panel: Any) -> None:
     session = panel.session
     session.add_seed(HERE)
     line = np.array([[0, 0, 0], [10, 0, 0]], np.float32)
@@ -144,22 +144,30 @@ def test_edits_of_streamlines_are_undone_first_then_seeds(panel: Any) -> None:
     press(panel)
     assert len(layer.tractogram) == 2
     assert len(seeds(panel)) == 1
+    press(panel)  # the streamlines that a script gave
     press(panel)
     assert len(seeds(panel)) == 0
-    press(panel, CTRL | SHIFT)  # the edit is made again first
+    for _ in range(3):  # and all again in the order in which it was done
+        press(panel, CTRL | SHIFT)
     assert len(layer.tractogram) == 1
+    assert len(seeds(panel)) == 1
 
 
-def test_another_fod_is_no_step(open_model: Any) -> None:
+def test_another_fod_is_a_step_and_seeds_stay_where_they_are(open_model: Any) -> None:
     panel = open_model(make_phantom("cross", lmax=2))
-    session = panel.session
+    session, first = panel.session, panel.session.fod_layer
     session.add_seed(HERE)
     turned = make_phantom("cross", affine=np.diag([1.5, 1.5, 1.5, 1.0]), lmax=2)
     panel.fod_choice.value = panel.viewer.add_layer(fod_layer(turned))
-    session.history.undo()
+    assert session.fod_layer is not first
+    session.document.undo()
+    assert session.fod_layer is first is panel.fod_choice.value
+    session.document.undo()
     assert len(session.seeds) == 0
-    assert not session.history.can_undo
-    session.history.redo()
+    assert not session.document.can_undo
+    session.document.redo()
+    session.document.redo()
+    assert session.fod_layer is not first
     np.testing.assert_allclose(session.seed_positions_mm(), [HERE[::-1]], atol=1e-3)
 
 
@@ -170,7 +178,6 @@ def test_live_follows_what_is_undone(open_window: Any, cross: Any, settle: Any, 
     panel.live.setChecked(True)
     settle(panel)
     before = session.tractogram.digest()
-    session.history.settle()
     session.move_seed(0, THERE)
     qtbot.waitUntil(lambda: session.tractogram.digest() != before, timeout=WAIT_MS)
     press(panel)

@@ -21,8 +21,8 @@ from napari_tractography.plugin.session.previews import (
     Pace,
     track_preview,
 )
-from napari_tractography.plugin.session.requests import Request
-from napari_tractography.plugin.session.seeding import SeedSpheres
+from napari_tractography.plugin.requests import Request
+from napari_tractography.plugin.seeding import SeedSpheres
 from napari_tractography.tracking import kernels
 
 PLACES = np.array([[0.0, 0, 0], [-12.0, 6, 0], [9.0, 3, 0]])

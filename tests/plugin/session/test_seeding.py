@@ -16,7 +16,7 @@ from napari_tractography.plugin.export.recipes import recipe_of
 from napari_tractography.plugin.export.scripts import as_command, as_python
 from napari_tractography.plugin.session.bundles.opening import seeding_of
 from napari_tractography.plugin.session.runs import Run, preview_of
-from napari_tractography.plugin.session.seeding import SeedBetween, SeedSpheres
+from napari_tractography.plugin.seeding import SeedBetween, SeedSpheres
 from napari_tractography.seeding import SeedingParameters
 from napari_tractography.stop import StopReason
 

@@ -14,9 +14,10 @@ from ...errors import InvalidTractogramError, TractographyError
 from ...project import Project
 from ...recipes.edits import Edit
 from ...recipes.streamlines import TractogramFile
+from ..document import NO_LIMITS, BundleState
+from ..requests import Request
 from ..session.bundles.listing import OPENED, BundleList
-from ..session.bundles.state import NO_LIMITS, BundleState
-from ..session.requests import Request
+from ..session.open_bundle import OpenBundle
 from ..streamlines.colours import ONE_COLOUR
 from .recipes import recipe_of
 
@@ -25,7 +26,7 @@ PLAIN = (str, bool, int, float, list, type(None))  # what JSON can say of a look
 
 def project_of(
     bundles: BundleList, *, proven: bool = True
-) -> tuple[Project, dict[BundleState, str]]:
+) -> tuple[Project, dict[OpenBundle, str]]:
     """Return the bundles of a window as a project, and of those left out a sentence on why.
 
     Parameters
@@ -34,74 +35,77 @@ def project_of(
     proven : bool
         Whether digests are taken, which takes a while for millions of streamlines.
     """
-    project, left_out = Project(), dict[BundleState, str]()
-    for state in bundles.bundles:
+    project, left_out = Project(), dict[OpenBundle, str]()
+    for bundle in bundles.bundles:
+        state = bundle.state
         try:
-            source = _source(bundles, state, proven=proven)
+            source = _source(bundles, bundle, proven=proven)
         except TractographyError as error:
-            left_out[state] = f"{state.name} is left out: {error}"
+            left_out[bundle] = f"{state.name} is left out: {error}"
             continue
         if source is None:
-            if not bundles.is_blank(state):
-                left_out[state] = f"{state.name} is left out: it has neither seeds nor streamlines."
+            if not state.is_blank:
+                left_out[bundle] = (
+                    f"{state.name} is left out: it has neither seeds nor streamlines."
+                )
             continue
-        look = bundles.look_of(state)
-        mode = str(look.get("colour_by", "direction"))
-        bundle = Bundle(
+        mode = str(state.style.get("colour_by", "direction"))
+        made = Bundle(
             state.name,
             source,
             colour=state.colour if mode == ONE_COLOUR else mode,
             visible=state.is_visible,
-            look=_plain(bundles, state, look),
+            look=_plain(state),
         )
-        project.add(project.free_name(state.name), bundle)
+        project.add(project.free_name(state.name), made)
     project.views = views_of(bundles)
     return project, left_out
 
 
-def _source(bundles: BundleList, state: BundleState, *, proven: bool) -> Source | None:
-    layer = state.streamlines_layer
-    if state.source is not None and state.given is not None and layer is None:
-        return state.source
+def _source(bundles: BundleList, bundle: OpenBundle, *, proven: bool) -> Source | None:
+    state = bundle.state
+    if state.source is not None and state.result is None:
+        return state.source  # not made yet: as the project has it
     if state.is_opened:
-        return file_source(state, proven=proven)
-    request, is_result = _request(bundles, state)
+        return file_source(bundle, proven=proven)
+    request, is_result = _request(bundles, bundle)
     if request is None:
         return None
     recipe = recipe_of(request, list(bundles.viewer.layers))
-    if not is_result or state.tractogram is None or layer is None:
+    if not is_result or state.tractogram is None:
         return recipe
-    edits = (*recipe.edits, *layer.editor.edits, *filters_of(state))
+    done = () if state.edits is None else state.edits.edits
+    edits = (*recipe.edits, *done, *filters_of(state))
     recipe = replace(recipe, weights=state.weights, edits=edits)
-    return recipe.with_result(state.tractogram, state.report.backend) if proven else recipe
+    return recipe.with_result(state.tractogram, bundle.report.backend) if proven else recipe
 
 
-def _request(bundles: BundleList, state: BundleState) -> tuple[Request | None, bool]:
+def _request(bundles: BundleList, bundle: OpenBundle) -> tuple[Request | None, bool]:
     """Return what to save, and whether the streamlines that are shown are its result.
 
     That is what is set now; but of streamlines that were edited by hand what gave them.
     """
-    wanted = bundles.wanted_of(state)
-    if state.arriving is not None:  # what is shown is a part of what comes, and not the result
-        return wanted or state.arriving.request, False
-    result, layer = state.result_request, state.streamlines_layer
-    if result is None or layer is None or not result.is_whole:
+    wanted, state = bundles.session.wanted_of(bundle), bundle.state
+    if bundle.arriving is not None:  # what is shown is a part of what comes, and not the result
+        return wanted or bundle.arriving.request, False
+    result = bundle.result_request
+    if result is None or not result.is_whole:
         return wanted, False
     if wanted is not None and result.gives_the_same_as(wanted):
         return wanted, True  # which has the names of regions as they are now
     if wanted is not None and result.is_beginning_of(wanted):
         return replace(wanted, arrived=result.arrived), True
-    if layer.editor.is_edited or wanted is None:
+    if state.edits is not None or wanted is None:
         return result, True
     return wanted, False
 
 
-def file_source(state: BundleState, *, proven: bool = True, named: bool = True) -> TractogramFile:
+def file_source(bundle: OpenBundle, *, proven: bool = True, named: bool = True) -> TractogramFile:
     """Return streamlines that were opened as the file that they are in, and what became of them.
 
     Parameters
     ----------
-    state : BundleState
+    bundle : OpenBundle
     proven : bool
         Whether the digest is taken.
     named : bool
@@ -114,8 +118,8 @@ def file_source(state: BundleState, *, proven: bool = True, named: bool = True) 
     FileError
         When the file is gone.
     """
-    layer = state.streamlines_layer
-    if layer is None or (named and state.path == OPENED):
+    state, shown = bundle.state, bundle.tractogram
+    if shown is None or (named and state.path == OPENED):
         raise InvalidTractogramError(
             f"{state.name} is in no file; press Save... first, and open that."
         )
@@ -123,8 +127,8 @@ def file_source(state: BundleState, *, proven: bool = True, named: bool = True) 
     return replace(
         known,
         weights=state.weights,
-        edits=(*layer.editor.edits, *filters_of(state)),
-        digest=layer.tractogram.digest() if proven else "",
+        edits=(*(() if state.edits is None else state.edits.edits), *filters_of(state)),
+        digest=shown.digest() if proven else "",
     )
 
 
@@ -141,14 +145,13 @@ def filters_of(state: BundleState) -> tuple[Edit, ...]:
     return found
 
 
-def _plain(bundles: BundleList, state: BundleState, look: dict[str, Any]) -> dict[str, Any]:
+def _plain(state: BundleState) -> dict[str, Any]:
     """Return everything else that makes a bundle look and be set as it is."""
-    by_hand, seeding = bundles.settings_of(state)
     return {
         "swatch": state.colour,
-        "display": {name: value for name, value in look.items() if isinstance(value, PLAIN)},
-        "by_hand": dict(by_hand),
-        "seeding": asdict(seeding),
+        "display": {name: v for name, v in state.style.items() if isinstance(v, PLAIN)},
+        "by_hand": dict(state.chosen),
+        "seeding": asdict(state.seeding),
     }
 
 

@@ -19,8 +19,8 @@ from ...recipes.sources import FodSource, RegionSource, SeedSource
 from ...recipes.tissues import TissueSource
 from ...recipes.volumes import VolumeSource
 from ..layers.volumes import fod_of
-from ..session.requests import Request
-from ..session.seeding import (
+from ..requests import Request
+from ..seeding import (
     SeedBetween,
     Seeding,
     SeedInterface,

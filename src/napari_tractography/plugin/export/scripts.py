@@ -36,8 +36,8 @@ from ...recipes.streamlines import TractogramFile, WeightsSource
 from ...recipes.volumes import VolumeSource
 from ...regions import Region
 from ...tissues import Tissues
-from ..session.requests import Request
-from ..session.seeding import (
+from ..requests import Request
+from ..seeding import (
     SeedBetween,
     SeedFod,
     SeedInterface,

@@ -19,10 +19,13 @@ class HasSpace(Protocol):
     """What is asked of the session."""
 
     viewer: Any
-    fod_layer: Layer | None
     seeds: Any
     regions: Any
     space: DisplaySpace
+
+    @property
+    def fod_layer(self) -> Layer | None:
+        """What to track in."""
 
 
 def show_in(session: HasSpace, space: DisplaySpace) -> None:

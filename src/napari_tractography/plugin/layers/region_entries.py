@@ -1,4 +1,4 @@
-"""Regions and the layers that they belong to: what a region is, and what a layer makes of it.
+"""Layers of regions: what a region's layer looks like, and which voxels it makes of it.
 
 Called by the regions of the session.
 """
@@ -6,13 +6,13 @@ Called by the regions of the session.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from napari.layers import Labels, Layer
 from numpy.typing import NDArray
 
 from ...regions import Region
+from ..document import RegionState
 from ..space.display import DisplaySpace
 from .spheres import Spheres
 from .volumes import voxels_of
@@ -24,42 +24,54 @@ ROLE_COLOURS = {"include": "#43c463", "exclude": "#ef4b4b", "stop": "#ffa32b", "
 ASLEEP_COLOUR = "#b9a3e3"
 
 
-@dataclass(slots=True, eq=False)
 class Entry:
-    """One region: its layer, what it is for, and which label; None stands for all but zero.
+    """One region and the layer that shows it.
 
-    One that is asleep is not in use: it was put somewhere, and nobody said that it belongs there.
+    Attributes
+    ----------
+    layer : Layer
+    state : RegionState
+        As it is shown.
+    first : RegionState or None
+        What the layer held at first, of a region that came as data.
+    is_away : bool
+        Whether its layer is hidden since another bundle is active,
+    was_visible : bool
+        and whether it was to be seen before.
     """
 
-    layer: Layer
-    role: str
-    label: int | None = None
-    is_asleep: bool = False
+    __slots__ = ("__weakref__", "first", "is_away", "layer", "state", "was_visible")
+
+    def __init__(self, layer: Layer, state: RegionState) -> None:
+        self.layer = layer
+        self.state = state
+        self.first: RegionState | None = None
+        self.is_away, self.was_visible = False, True
+
+    @property
+    def id(self) -> int:
+        """By which the document knows it."""
+        return self.state.id
+
+    @property
+    def role(self) -> str:
+        """What it is for."""
+        return self.state.role
+
+    @property
+    def label(self) -> int | None:
+        """Which label counts; None stands for all but zero."""
+        return self.state.label
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it is not in use: it was put somewhere, and nobody said that it belongs there."""
+        return self.state.is_asleep
 
     @property
     def colour(self) -> str:
         """The colour of its role, "#rrggbb"; a colour of no role where it is asleep."""
         return ASLEEP_COLOUR if self.is_asleep else ROLE_COLOURS[self.role]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RegionState:
-    """A region at one time.
-
-    Attributes
-    ----------
-    entry : Entry
-    part : tuple
-        What makes it another region or gives it another role: entry, role, label.
-    is_asleep : bool
-    spheres : (n, 4) float64
-        Of spheres: centres, RAS+ mm, and radii, mm; empty for labels.
-    """
-
-    entry: Entry
-    part: tuple[Entry, str, int | None]
-    is_asleep: bool
-    spheres: NDArray[np.float64]
 
 
 def is_own(layer: Layer) -> bool:
@@ -78,40 +90,32 @@ def painted_layer(region: Region) -> Labels:
     return layer
 
 
-def layers_of(entries: Iterable[Entry]) -> list[Layer]:
-    """Return each layer once, in order."""
-    return list(dict.fromkeys(entry.layer for entry in entries))
-
-
-def show_spheres_in(layer: Spheres, before: DisplaySpace, space: DisplaySpace) -> None:
-    """Show spheres in another display space; they stay where they are in RAS+ mm."""
-    radii_mm = layer.radii_mm
-    layer.metadata[SPACE_KEY] = layer.space = space
-    with layer.events.data.blocker():
-        layer.data = space.shown_at(before.places_at(layer.data))
-        if space.per_mm != before.per_mm:
-            layer.size = 2 * radii_mm * space.per_mm
-
-
-def make_regions(entry: Entry, space: DisplaySpace) -> Iterable[Region]:
-    """Make the regions of an entry: one for each sphere, or one of its labels if there are any.
+def make_regions(state: RegionState, layer: Layer | None, space: DisplaySpace) -> Iterable[Region]:
+    """Make the regions of a state: one for each sphere, or one of its labels if there are any.
 
     Parameters
     ----------
-    entry : Entry
+    state : RegionState
+    layer : Layer or None
+        That shows it; None of one that was not shown yet.
     space : DisplaySpace
         Where its layer is shown.
     """
-    layer = entry.layer
-    if isinstance(layer, Spheres):
-        centres = space.places_at(layer.data)
-        for centre, radius_mm in zip(centres, layer.radii_mm.tolist(), strict=True):
-            yield Region.sphere(centre, radius_mm, entry.role, name=layer.name)
+    for *centre, radius_mm in state.spheres.tolist():
+        yield Region.sphere(np.array(centre), radius_mm, state.role, name=state.name)
+    if layer is None or isinstance(layer, Spheres):
         return
     voxels, grid = voxels_of(layer, space)
-    inside = voxels != 0 if entry.label is None else voxels == entry.label
+    inside = voxels != 0 if state.label is None else voxels == state.label
     if inside.any():
-        yield Region.mask(inside, grid, entry.role, name=layer.name)
+        yield Region.mask(inside, grid, state.role, name=state.name)
+
+
+def spheres_in(layer: Spheres, space: DisplaySpace) -> NDArray[np.float64]:
+    """Return the spheres of a layer: (n, 4) float64, centres in RAS+ mm and radii in mm."""
+    if not len(layer.data):
+        return np.empty((0, 4))
+    return np.hstack([space.places_at(layer.data), layer.radii_mm[:, None]])
 
 
 def same_regions(some: list[Region], others: list[Region]) -> bool:

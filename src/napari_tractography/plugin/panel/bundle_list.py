@@ -39,7 +39,7 @@ from qtpy.QtWidgets import (
 from ...errors import TractographyError
 from ..session.bundles.listing import BundleList
 from ..session.bundles.making import take_tracks
-from ..session.bundles.state import BundleState
+from ..session.open_bundle import OpenBundle
 from ..streamlines.layer import Streamlines
 from .widgets.sections import button, keys_here, row, stack
 
@@ -102,9 +102,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
             Qt.TextInteractionFlag.LinksAccessibleByMouse
             | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
         )
-        self.told.setToolTip(
-            keys_here("What was done to the list last; Ctrl+Z in the list undoes it, too.")
-        )
+        self.told.setToolTip(keys_here("What was done last; Ctrl+Z undoes it, too."))
         self.told.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.told.linkActivated.connect(self._on_link)
         self.tools = row(self.new, self.copy, self.mirror, self.delete, self.up, self.down)
@@ -125,7 +123,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.up.clicked.connect(lambda: bundles.move(bundles.active, -1))
         self.down.clicked.connect(lambda: bundles.move(bundles.active, 1))
         bundles.changed.connect(self.refresh)
-        bundles.history.changed.connect(self._show_history)
+        bundles.history.history_changed.connect(self._show_history)
         self.refresh()
         self._show_history()
 
@@ -175,7 +173,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
                 show_error(str(error))
         self.show_offer()
 
-    def _show(self, number: int, bundle: BundleState) -> None:
+    def _show(self, number: int, bundle: OpenBundle) -> None:
         layer = bundle.streamlines_layer
         n = 0 if layer is None else layer.n_all
         where = f"opened from {bundle.path}" if bundle.is_opened else "tracked in this window"
@@ -217,10 +215,10 @@ class BundleSection(QWidget):  # type: ignore[misc]
     def _show_history(self) -> None:
         history = self.bundles.history
         parts = []
-        if history.last is not None:
-            parts += [_plain(history.last.text), f"<a style='{LINK}' href='undo'>Undo</a>"]
-        if history.next is not None:
-            parts += [f"<a style='{LINK}' href='redo'>Redo: {_plain(history.next.text)}</a>"]
+        if history.last:
+            parts += [_plain(history.last), f"<a style='{LINK}' href='undo'>Undo</a>"]
+        if history.next:
+            parts += [f"<a style='{LINK}' href='redo'>Redo: {_plain(history.next)}</a>"]
         self.told.setText(" · ".join(parts))
         self.told.setVisible(bool(parts))
 
@@ -230,7 +228,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
         """Delete the bundle that is selected."""
         self.bundles.remove(self.bundles.active)
 
-    def ask_colour(self, bundle: BundleState) -> None:
+    def ask_colour(self, bundle: OpenBundle) -> None:
         """Let a person choose the colour of a bundle."""
         colour = QColorDialog.getColor(QColor(bundle.colour), self.window(), bundle.name)
         if colour.isValid():
@@ -266,8 +264,8 @@ class BundleSection(QWidget):  # type: ignore[misc]
             ("Move up", self.up.click, self.up.isEnabled()),
             ("Move down", self.down.click, self.down.isEnabled()),
             ("Delete", self.delete.click, True),
-            ("Undo", bundles.history.undo, bundles.history.last is not None),
-            ("Redo", bundles.history.redo, bundles.history.next is not None),
+            ("Undo", bundles.history.undo, bundles.history.can_undo),
+            ("Redo", bundles.history.redo, bundles.history.can_redo),
         ):
             entry = menu.addAction(text)
             entry.setEnabled(is_possible)

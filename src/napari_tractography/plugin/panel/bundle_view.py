@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ..session.bundles.state import BundleState
+from ..session.open_bundle import OpenBundle
 from ..streamlines.colours import ONE_COLOUR, WEIGHT
 from ..streamlines.layer import Streamlines
 from .widgets.controls import set_values
@@ -18,31 +18,45 @@ NOTHING_TO_TRACK = "These streamlines were opened from a file; make a new bundle
 
 
 class BundleView:
-    """Follows which bundle is active.
+    """Follows which bundle is active, and what undo and redo make of it.
 
     Parameters
     ----------
     panel : TractographyPanel
         Built.
+
+    Attributes
+    ----------
+    is_showing : bool
+        Whether controls are being set to what the document says, which nobody chose by them.
     """
 
     def __init__(self, panel: Any) -> None:
         self._panel = panel
         self._session = panel.session
+        self.is_showing = False
         bundles = panel.bundles
         panel.session.layer_made.connect(self._on_layer_made)
-        bundles.leaving.connect(self._on_leaving)
+        panel.session.travelled.connect(self._on_travelled)
+        panel.session.result_changed.connect(self._on_result_changed)
         bundles.activated.connect(self._on_activated)
         bundles.removed.connect(panel.runs.give_up)
         bundles.followed.connect(self._on_followed)
-        bundles.taken_away.connect(self._on_taken_away)
         panel.filtering.refused.connect(panel.results.tell)
-        named = {control.name: control for control in panel.appearance.controls}
-        named["colour"].changed.connect(lambda c: bundles.set_colour(bundles.active, c))
+
+    def open(self) -> None:
+        """Show what there is; a bundle without a style of its own gets that of the panel."""
+        bundle = self._session.bundle
+        if bundle.style:
+            self._on_activated(bundle)
+        else:
+            bundle.amend(everywhere=True, style=self._panel.appearance.style)
 
     def set_colour(self, colour: str) -> None:
         """Give the active bundle one colour."""
-        set_values(self._panel.appearance.controls, {"colour": colour, "colour_by": ONE_COLOUR})
+        with self._session.document.one_step(f"Colour of {self._session.bundle.name}"):
+            values = {"colour": colour, "colour_by": ONE_COLOUR}
+            set_values(self._panel.appearance.controls, values)
 
     def show_weights(self) -> None:
         """Colour the active bundle by its weights."""
@@ -59,46 +73,55 @@ class BundleView:
         elif was_tracked:
             self._panel.run()
 
-    def _on_leaving(self, bundle: BundleState) -> None:
-        """Note what the panel alone knows of the bundle that was active."""
-        bundle.look = self._panel.appearance.look
-        is_result = bundle.tractogram is not None  # else it is a hint
-        bundle.text = self._panel.results.lasting if is_result else ""
-
-    def _on_activated(self, bundle: BundleState) -> None:
+    def _on_activated(self, bundle: OpenBundle) -> None:
         """Show everything of the bundle that is active now."""
+        self._show(bundle)
+        self._panel.runs.switch()
+
+    def _on_travelled(self) -> None:
+        """Show everything as it was."""
+        self._show(self._session.bundle)
+        layer = self._session.streamlines_layer
+        if layer is not None:
+            self._panel.appearance.apply_to(layer)
+            self._panel.filtering.follow()
+
+    def _show(self, bundle: OpenBundle) -> None:
         panel, session = self._panel, self._session
-        panel.fod_choice.value = session.fod_layer
-        panel.data.follow()
-        panel.mask_choice.value = session.mask_layer
-        panel.seeds.mask_choice.value = session.seed_mask_layer
-        panel.tissues.choice.value = session.tissue_layer
-        set_values(panel.seeding, dataclasses.asdict(bundle.seeding))
-        panel.appearance.show_look(bundle.look, bundle.colour)
+        self.is_showing = True
+        try:
+            panel.fod_choice.value = session.fod_layer
+            panel.data.follow()
+            panel.mask_choice.value = session.mask_layer
+            panel.seeds.mask_choice.value = session.seed_mask_layer
+            panel.tissues.choice.value = session.tissue_layer
+            set_values(panel.seeding, dataclasses.asdict(bundle.seeding))
+            panel.appearance.show_style(bundle.style, bundle.colour)
+        finally:
+            self.is_showing = False
         panel.selection.follow()
-        panel.runs.switch()
         self._show_result(bundle)
         is_opened = bundle.is_opened
         panel.run_button.setEnabled(not is_opened)
         panel.live.setEnabled(not is_opened)
         panel.run_button.setToolTip(NOTHING_TO_TRACK if is_opened else RUN_HELP)
 
-    def _show_result(self, bundle: BundleState) -> None:
+    def _show_result(self, bundle: OpenBundle) -> None:
         panel = self._panel
         panel.results.show_bundle(bundle)
-        if bundle.tractogram is None and not bundle.text:
+        if bundle.tractogram is None and not bundle.summary:
             panel.show_hint()
         panel.save_button.refresh()
 
-    def _on_taken_away(self, bundle: BundleState) -> None:
-        if bundle is self._session.bundle:
+    def _on_result_changed(self, bundle: OpenBundle) -> None:
+        if bundle is self._session.bundle and bundle.tractogram is None:
             self._show_result(bundle)
 
     def _on_layer_made(self, layer: Streamlines) -> None:
         if layer is self._session.streamlines_layer:
             self._panel.appearance.adopt(layer)
 
-    def _on_followed(self, bundle: BundleState) -> None:
+    def _on_followed(self, bundle: OpenBundle) -> None:
         """Show a bundle whose streamlines came from a project."""
         panel = self._panel
         if bundle is self._session.bundle:

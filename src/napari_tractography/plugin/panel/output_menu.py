@@ -15,7 +15,7 @@ from ...tractogram import Tractogram
 from ..export.projects import file_source, filters_of
 from ..export.scripts import as_command, as_python, file_as_python
 from ..layers.figures import MAX_PATHS, paths_layer, tubes_layer
-from ..session.requests import Request
+from ..requests import Request
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
 from .display.pictures import Pictures
@@ -97,22 +97,22 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         assert session.fod_layer is not None
         message = "Copied; it gives the streamlines that Run gives."
         given: dict[str, Any] = {}
-        layer, edits = session.streamlines_layer, filters_of(session.bundle)
+        layer, edits = session.streamlines_layer, filters_of(session.state)
         if layer is not None and (layer.editor.is_edited or edits):
             why = self._not_edited(request, is_python=script is as_python)
             if why:
                 message = f"Copied without your edits, it gives what Run gives: {why}."
             else:
                 given["edits"] = (*layer.editor.edits, *edits)
-                given["weights"] = session.bundle.weights
+                given["weights"] = session.state.weights
                 message = f"Copied; it gives the {layer.n_all:,} streamlines that you kept."
         text = script(
             request,
             session.fod_layer,
             session.mask_layer,
             seed_layer=session.seed_mask_in_use,
-            region_layers=[(e.layer, e.label) for e, _ in session.steering()],
-            end_layers=[(e.layer, e.label) for e in session.ends],
+            region_layers=session.steering_layers(),
+            end_layers=session.end_layers(),
             **given,
         )
         QGuiApplication.clipboard().setText(text)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from napari.utils.notifications import show_error, show_warning
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtGui import QShowEvent
-from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QScrollArea, QSlider, QVBoxLayout, QWidget
 
 from ...errors import TractographyError
 from ...seeding import SEED_SOURCES, SeedingParameters
 from ..layers.frames import follow_volume
 from ..session.bundles.filtering import Filtering
 from ..session.bundles.listing import BundleList
-from ..session.bundles.state import BundleState
+from ..session.open_bundle import OpenBundle
 from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.seed_mouse import SeedMouse
@@ -105,11 +105,12 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.on_press = self._mouse.on_press  # one bound method, so that it can be removed
         self._positions = StatusPositions(self.session)
         self._slices = SlicesKept(viewer)
-        self._undo_keys = UndoKeys(self, viewer, self.session.history)
+        self._undo_keys = UndoKeys(self, viewer, self.session.document)
         self._attached = False
         self._build()
         self._connect()
         self.settings = PanelSettings(self, keep=remember)
+        self.project.discarded.connect(self.settings.discard)
         self.open_session()
         self._dock_watch = DockWatch(self, opened=self.open_session, closed=self.close_session)
 
@@ -198,6 +199,9 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         scroll.setFrameShape(QScrollArea.Shape.NoFrame)
         self._wheel = IgnoreWheel(self)
         self._wheel.watch(inside)
+        for slider in inside.findChildren(QSlider):  # a drag is one step
+            slider.sliderPressed.connect(self.session.document.hold)
+            slider.sliderReleased.connect(self.session.document.release)
 
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
@@ -251,6 +255,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.destroyed.connect(runs.close)
         self.destroyed.connect(session.close)
 
+    @property
+    def is_showing(self) -> bool:
+        """Whether controls are being set to what a bundle says, which nobody chose by them."""
+        return self.bundle_view.is_showing
+
     # -- opening and closing -------------------------------------------------------------------
 
     def open_session(self) -> None:
@@ -279,6 +288,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         self.regions.open()
         self.tissues.open()
         self.appearance.open()
+        self.bundle_view.open()
         self.viewer.mouse_drag_callbacks.append(self.on_press)
         self._refresh_layers()
 
@@ -343,6 +353,8 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         set_values(self.seeding, values)
 
     def _on_seeding(self) -> None:
+        if self.bundle_view.is_showing:
+            return
         try:
             self.session.set_parameters(seeding=SeedingParameters(**values_of(self.seeding)))
         except TractographyError as error:
@@ -358,8 +370,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
             self._on_failed(str(error), False, self.session.bundle)
             return
         self.session.regions.wake()
-        if self.session.streamlines_layer is not None:
-            self.session.streamlines_layer.visible = True
+        self.bundles.set_visible(self.session.bundle, True)
         self.runs.start()
 
     def run_between(self) -> None:
@@ -387,7 +398,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
 
     def _on_run_finished(self, run: Run) -> None:
         self._rest()
-        tractogram = run.bundle.tractogram
+        tractogram = run.given
         assert tractogram is not None
         self.results.show_finished(run, tractogram)
         self.appearance.show_legend()
@@ -413,10 +424,11 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     def _on_edited(self) -> None:
         layer = self.session.streamlines_layer
         if layer is not None:
-            self.results.tell(layer.editor.summary(self.session.space.unit))
+            summary = layer.editor.summary(self.session.space.unit)
+            self.results.tell_of(self.session.bundle, summary)
             self.save_button.refresh()
 
-    def _on_failed(self, message: str, preview: bool, bundle: BundleState) -> None:
+    def _on_failed(self, message: str, preview: bool, bundle: OpenBundle) -> None:
         if self.runs.current is None:  # else that run goes on
             self._rest()
         self.results.tell_problem(bundle, message)

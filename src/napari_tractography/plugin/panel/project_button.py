@@ -8,10 +8,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from napari.layers import Layer
 from napari.utils.notifications import show_error, show_info, show_warning
-from qtpy.QtCore import QEvent, QObject, QTimer
+from qtpy.QtCore import QEvent, QObject, QTimer, Signal
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import (
     QFileDialog,
@@ -30,13 +31,14 @@ from ...recipes.mirror import midsagittal_x_mm
 from ...recipes.recipe import Recipe
 from ...recipes.sources import FodSource
 from ...recipes.volumes import VolumeSource
+from ..document import BundleState, LayerRef
 from ..export.projects import file_source, project_of
 from ..export.recipes import recipe_of
 from ..layers.volumes import fod_of
 from ..session.bundles.listing import BundleList
 from ..session.bundles.making import other_side
 from ..session.bundles.opening import Opening, state_of
-from ..session.bundles.state import BundleState
+from ..session.open_bundle import OpenBundle
 from .project_keeper import ProjectKeeper, left_behind
 from .project_layers import ProjectLayers
 from .widgets.busy_dialog import wait_for
@@ -64,6 +66,8 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
     opening : Opening or None
         Under way.
     """
+
+    discarded = Signal()  # a person does without what is unsaved
 
     def __init__(
         self,
@@ -223,7 +227,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         except TractographyError as error:
             show_error(str(error))
             return False
-        self.bundles.replace_all(states)
+        self.bundles.replace_all(states, project.views.get("active", ""))
         self._look_as(project)
         self.keeper.path = Path(path) if is_named else None
         fods = {source: fod_of(layer) for source, layer in layers.items()}
@@ -276,33 +280,32 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         layers: Mapping[FodSource, Layer],
         masks: dict[VolumeSource, Layer],
     ) -> BundleState:
-        """Return a bundle as a row of the list; masks that have no layer yet get one."""
-        source = bundle.source
+        """Return a bundle as the document has it; masks that have no layer yet get one."""
+        source, new_id = bundle.source, self.bundles.history.new_id
         if not isinstance(source, Recipe):
-            return state_of(bundle, number, None)
+            return state_of(bundle, number, new_id)
         layer = layers[dataclasses.replace(source.fod, sha256="")]
-        state = state_of(bundle, number, layer)
+        state = state_of(bundle, number, new_id, layer)
 
-        def mask_layer(volume: VolumeSource, name: str) -> Layer:
+        def mask_ref(volume: VolumeSource, name: str) -> LayerRef | None:
             if volume not in masks:
                 masks[volume] = self.layers.mask_layer(volume, source.folder, name, layer)
-            return masks[volume]
+            ref: LayerRef = LayerRef.to(masks[volume])
+            return ref
 
+        refs: dict[str, Any] = {}
         if source.mask is not None:
-            state.mask_layer = mask_layer(source.mask, f"{bundle.name} mask")
+            refs["mask"] = mask_ref(source.mask, f"{bundle.name} mask")
         if source.tissues is not None:
-            state.tissue_layer = self.layers.tissue_layer(source)
+            refs["tissues"] = LayerRef.to(self.layers.tissue_layer(source))
         volumes = [seed.volume for seed in source.seeds if seed.volume is not None]
         if volumes:
-            state.seed_mask_layer = mask_layer(volumes[0], f"{bundle.name} seed mask")
-        return state
+            refs["seed_mask"] = mask_ref(volumes[0], f"{bundle.name} seed mask")
+        return dataclasses.replace(state, **refs)
 
     def _look_as(self, project: Project) -> None:
         """Look as the window did when the project was saved, as far as the file says."""
         viewer, views = self.bundles.viewer, project.views
-        active = next((b for b in self.bundles.bundles if b.name == views.get("active")), None)
-        if active is not None:
-            self.bundles.activate(active)
         dims, camera = viewer.dims, viewer.scene.camera
         if len(views.get("point", ())) != dims.ndim:
             return
@@ -315,41 +318,43 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
 
     # -- the other side ------------------------------------------------------------------------
 
-    def mirror(self) -> BundleState | None:
+    def mirror(self) -> OpenBundle | None:
         """Make the bundle of the other side of the active one; return it, or say why not."""
         bundles, active = self.bundles, self.bundles.active
         try:
             if active.is_opened:
                 source = file_source(active, proven=False, named=False)
-                state = other_side(bundles, active, source)
+                made = other_side(bundles, active, source)
             else:
-                state = self._other_side()
+                made = bundles.session.prepare(self._other_side())
         except TractographyError as error:
             show_error(str(error))
             return None
-        state.colour = bundles.free_colour()
-        state.look, state.source = dict(bundles.look_of(active)), None
-        bundles.insert(state, f"Mirrored {active.name}")
-        return state
+        return bundles.insert(made, f"Mirror {active.name}")
 
     def _other_side(self) -> BundleState:
         """Return the other side of the active bundle, which is tracked."""
         bundles, active = self.bundles, self.bundles.active
-        request = bundles.session.request()
+        request, now = bundles.session.request(), active.state
         recipe = recipe_of(request, list(bundles.viewer.layers))
-        by_hand, seeding = bundles.settings_of(active)
-        look = {"by_hand": dict(by_hand), "seeding": dataclasses.asdict(seeding)}
+        look = {"by_hand": dict(now.chosen), "seeding": dataclasses.asdict(now.seeding)}
         other = Bundle(active.name, recipe, look=look).mirrored(midsagittal_x_mm(request.fod.grid))
         source = other.source
         assert isinstance(source, Recipe)
         other.source = dataclasses.replace(source, mask=None)  # which stays: no second layer of it
         other.name = bundles.free_name(other.name)
         layers = {dataclasses.replace(source.fod, sha256=""): bundles.session.fod_layer}
-        state = self._state(other, len(bundles.bundles), layers, {})
-        state.mask_layer = bundles.session.mask_layer
-        if state.seed_mask_layer is not None:
-            state.seed_mask_layer.visible = True  # where it came to lie is to be seen
-        return state
+        made = self._state(other, len(bundles.bundles), layers, {})
+        seed_mask = None if made.seed_mask is None else made.seed_mask.layer_in(bundles.viewer)
+        if seed_mask is not None:
+            seed_mask.visible = True  # where it came to lie is to be seen
+        return dataclasses.replace(
+            made,
+            mask=now.mask,
+            style=now.style,
+            colour=bundles.free_colour(),
+            source=None,
+        )
 
     # -- what is unsaved -----------------------------------------------------------------------
 
@@ -368,6 +373,8 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         )
         if answer == choices.Save:
             return self.ask_save()
+        if answer == choices.Discard:
+            self.discarded.emit()
         return bool(answer == choices.Discard)
 
     def guard(self, window: QWidget) -> None:

@@ -118,8 +118,7 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         Streamlines that no project can hold, such as those of an FOD that is gone, are of value.
         """
         project, left_out = project_of(self.bundles, proven=False)
-        tracked = [s for s in left_out if s.tractogram is not None and not s.is_opened]
-        lost = [state.name for state in tracked]
+        lost = [b.name for b in left_out if b.tractogram is not None and not b.is_opened]
         return {**fingerprint(project), "left out": lost}, project
 
     # -- for a crash ---------------------------------------------------------------------------

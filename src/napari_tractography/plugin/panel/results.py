@@ -18,8 +18,9 @@ from ...tracking import report
 from ...tracking.report import advice
 from ...tractogram import Tractogram
 from ...units import MM, length_text, per_mm
-from ..session.bundles.state import BundleState
-from ..session.requests import PARTS
+from ..acts import plural
+from ..requests import PARTS
+from ..session.open_bundle import OpenBundle
 from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.session import Session
@@ -141,13 +142,13 @@ class Results(QWidget):  # type: ignore[misc]
             self._before = self.label.text()
         self.label.setText(text)
 
-    def tell_problem(self, bundle: BundleState, message: str) -> None:
+    def tell_problem(self, bundle: OpenBundle, message: str) -> None:
         """Say why a bundle was not tracked: for now, or when it becomes active."""
         if bundle is self.session.bundle:
             self.tell_for_now(message)
         else:
-            known = bundle.text or bundle_summary(bundle)
-            bundle.text = "<br>".join(filter(None, [html.escape(message), known]))
+            known = bundle.summary or bundle_summary(bundle)
+            bundle.amend(summary="<br>".join(filter(None, [html.escape(message), known])))
 
     def tell_again(self) -> None:
         """Show what was there before what was told for now."""
@@ -163,15 +164,15 @@ class Results(QWidget):  # type: ignore[misc]
             return bundle_summary(self.session.bundle)
         return self._before
 
-    def tell_of(self, bundle: BundleState, text: str) -> None:
+    def tell_of(self, bundle: OpenBundle, text: str) -> None:
         """Show a text on the result of a bundle; later, where that bundle is not active."""
-        bundle.text = text
+        bundle.amend(summary=text)
         if bundle is self.session.bundle:
             self.tell(text)
 
-    def show_bundle(self, bundle: BundleState) -> None:
+    def show_bundle(self, bundle: OpenBundle) -> None:
         """Show what is known of the result of a bundle that has become active."""
-        self.tell(bundle.text or bundle_summary(bundle))
+        self.tell(bundle.summary or bundle_summary(bundle))
         self.refresh_notice()
 
     # -- the notice ----------------------------------------------------------------------------
@@ -282,12 +283,17 @@ class Results(QWidget):  # type: ignore[misc]
     def show_finished(self, run: Run, tractogram: Tractogram) -> None:
         """Show the result of a run."""
         request = run.request
+        if run.is_in_vain:
+            kept = bundle_summary(run.bundle).partition("<br>")[0]
+            text = f"{tractogram.why_empty()}<br>Those of before were kept: {kept}."
+            self.tell_of(run.bundle, text)
+            return
         if not len(tractogram):
             self.tell_of(run.bundle, tractogram.why_empty())
             return
         lengths, unit = tractogram.lengths_mm, request.fod.grid.unit
         lines = [
-            f"<b>{len(tractogram):,} streamlines</b>, mean length "
+            f"<b>{plural(len(tractogram), 'streamline')}</b>, mean length "
             f"{length_text(lengths.mean(), unit)} ({lengths.min() * per_mm(unit):.1f} to "
             f"{lengths.max() * per_mm(unit):.1f})",
             of_the_seeds(tractogram),
@@ -309,7 +315,7 @@ class Results(QWidget):  # type: ignore[misc]
     def show_cancelled(self, run: Run) -> None:
         """Show how far a run was when it was cancelled."""
         lines = [
-            f"Cancelled after {run.seconds:.1f} s: {run.n_streamlines:,} streamlines from "
+            f"Cancelled after {run.seconds:.1f} s: {plural(run.n_streamlines, 'streamline')} from "
             f"{run.n_done:,} seeds, of {run.request.n_seeds:,} streamlines that were wanted."
             if run.request.select is not None
             else f"Cancelled after {run.seconds:.1f} s: {run.n_streamlines:,} streamlines from "
@@ -344,14 +350,14 @@ def outdated(changes: list[str] | None) -> str:
     return OUTDATED.format(changes[0] if len(changes) == 1 or changes[0] == FOD else SEVERAL)
 
 
-def bundle_summary(bundle: BundleState) -> str:
+def bundle_summary(bundle: OpenBundle) -> str:
     """Return how many streamlines a bundle has and where they are from, or ""."""
     tractogram = bundle.tractogram
     if tractogram is None or not len(tractogram):
         return ""
     unit = MM if bundle.result_grid is None else bundle.result_grid.unit
     mean = length_text(tractogram.lengths_mm.mean(), unit)
-    lines = [f"<b>{len(tractogram):,} streamlines</b>, mean length {mean}"]
+    lines = [f"<b>{plural(len(tractogram), 'streamline')}</b>, mean length {mean}"]
     if bundle.is_opened:
         lines.append(f"opened from {html.escape(Path(bundle.path).name)}; not tracked here")
     return "<br>".join(lines)
@@ -361,7 +367,7 @@ def so_far(run: Run) -> str:
     """Return how many streamlines have been accepted of how many seeds, and in what time."""
     share = f"{100 * run.n_streamlines / max(run.n_done, 1):.3g} %"
     return (
-        f"<b>{run.n_streamlines:,} streamlines</b> so far, {run.seconds:.1f} s<br>"
+        f"<b>{plural(run.n_streamlines, 'streamline')}</b> so far, {run.seconds:.1f} s<br>"
         f"{share} of {run.n_done:,} seeds accepted"
     )
 

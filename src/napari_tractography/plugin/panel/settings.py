@@ -21,6 +21,7 @@ from ...errors import InvalidParameterError
 from ...parameters import ParameterSpec, parameter_specs
 from ...seeding import seeding_specs
 from ...tracking.devices import cpu_count
+from ..session.session import Session
 from .display import pictures, view
 from .display.appearance import AppearanceSection, display_specs
 from .display.view import ViewSection
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 PLUGIN = "napari-tractography"
 WAIT_MS = 500  # after the last change, before the file is written
+OF_BUNDLES = ("tracking", "seeding")  # what is kept of the work, not of the window
 OF_THE_VOLUME = {"slab_mm"}  # follows the voxels of the volume that is opened
 
 PANEL_SPECS = (
@@ -120,6 +122,9 @@ class Panel(Protocol):
     appearance, scene, device, pictures
         The parts of the panel with further controls.
     live : QCheckBox
+    session : Session
+    is_showing : bool
+        Whether controls are being set to what a bundle says.
     """
 
     tracking: TrackingSection
@@ -130,6 +135,11 @@ class Panel(Protocol):
     device: DeviceSection
     pictures: Any
     live: Any
+    session: Session
+
+    @property
+    def is_showing(self) -> bool:
+        """Whether controls are being set to what a bundle says."""
 
     def findChildren(self, kind: type[Section]) -> list[Section]:  # noqa: N802 - Qt's name
         """Return the sections of the panel."""
@@ -164,8 +174,10 @@ class PanelSettings(QObject):  # type: ignore[misc]
         self._open_at_first = self._open_sections()
         self._settings = _settings() if keep else None
         self._timer = delayed(self, WAIT_MS, self._write)
+        self._is_discarded = False
         if self._settings is not None:
             self._read()
+        self._at_first = self.values  # of the bundles of before, where these are discarded
         for control in [*panel.tracking.controls, *chain(*self._controls.values())]:
             control.changed.connect(self._note)
         for control in panel.device.controls:
@@ -208,7 +220,10 @@ class PanelSettings(QObject):  # type: ignore[misc]
 
     def restore(self, values: Mapping[str, Mapping[str, Any]]) -> None:
         """Set everything in the panel."""
-        wanted = checked(values)
+        with self._panel.session.document.no_step():
+            self._restore(checked(values))
+
+    def _restore(self, wanted: Values) -> None:
         self._panel.tracking.restore(wanted["tracking"], wanted["panel"]["kept_defaults"])
         for key, group in self._controls.items():
             for control in group:
@@ -223,14 +238,23 @@ class PanelSettings(QObject):  # type: ignore[misc]
 
     def restore_defaults(self) -> None:
         """Set everything as it was before anything was changed."""
-        self.restore(defaults())
+        with self._panel.session.document.one_step("Restore defaults"):
+            self._restore(defaults())
+
+    def discard(self) -> None:
+        """Keep nothing of what was set for the bundles: a person has discarded them."""
+        if self._settings is not None:
+            self._timer.stop()
+            self._is_discarded = True
+            self._write({key: self._at_first[key] for key in OF_BUNDLES})
 
     def _open_sections(self) -> str:
         titles = [s.title for s in self._sections if s.header.isChecked()]
         return ", ".join(titles) or "none"
 
     def _note(self, _value: Any = None) -> None:
-        if self._settings is not None:
+        """Keep what a person sets, and not what a bundle brings with it."""
+        if self._settings is not None and not self._panel.is_showing:
             self._timer.start()
 
     def _read(self) -> None:
@@ -243,10 +267,13 @@ class PanelSettings(QObject):  # type: ignore[misc]
         }
         self.restore(kept)
 
-    def _write(self) -> None:
+    def _write(self, wanted: Values | None = None) -> None:
+        found = self.values if wanted is None else wanted
+        if self._is_discarded and wanted is None:
+            found = {key: values for key, values in found.items() if key not in OF_BUNDLES}
         PanelSettings.writing = True
         try:
-            for key, values in self.values.items():
+            for key, values in found.items():
                 for name, value in values.items():
                     try:
                         kept = 0 if value is None else value  # no setting can be empty

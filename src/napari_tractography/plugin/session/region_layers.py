@@ -1,16 +1,20 @@
 """Regions on the screen: labels that are painted or opened, and spheres that are dragged.
 
 Each belongs to a layer: a labels layer with one of its labels or with all, or a layer of
-:class:`.spheres.Spheres`. They lie below the streamlines and never hide them. A part of the
-session.
+:class:`.spheres.Spheres`. They lie below the streamlines and never hide them. The regions of other
+bundles than the active one are hidden. What is done here becomes an act of the document; a part of
+the session, which gives it what to show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from app_model.types import KeyCode, KeyMod
 from napari.layers import Labels, Layer
 from napari.layers.base import ActionType
 from numpy.typing import NDArray
@@ -20,18 +24,18 @@ from qtpy.QtCore import QTimer
 from ...errors import InvalidRegionError
 from ...regions import Region
 from ...roles import ROLES
+from .. import acts
+from ..document import BundleState, Document, Painted, RegionState, Snapshot
 from ..layers.region_entries import (
     PAINTED_KEY,
     PAINTED_OPACITY,
     SPACE_KEY,
     Entry,
-    RegionState,
     is_own,
-    layers_of,
     make_regions,
     painted_layer,
     same_regions,
-    show_spheres_in,
+    spheres_in,
 )
 from ..layers.spheres import Spheres
 from ..layers.volumes import label_colours, see_within
@@ -40,13 +44,12 @@ from ..space.layer_list import insert_beside, move_below, place_of_lowest
 from ..streamlines.layer import Streamlines
 from .seed_layer import SEEDS_KEY
 
-REGIONS_KEY = "regions"  # layer.metadata[REGIONS_KEY]: [(role, label or None), ...]
-ASLEEP_KEY = "regions_asleep"  # which of them are, in the same order
 STEERING = tuple(role for role in ROLES if role != "seed")
 BRUSH_VOXELS = 5
 TOOLLESS = ("pan_zoom", "transform")  # modes of a labels layer that change no label
 SPHERE_RADIUS_MM = 5.0  # at first
 CHECK_MS = 200  # after the last redraw of a layer
+UNDO_KEY, REDO_KEY = KeyMod.CtrlCmd | KeyCode.KeyZ, KeyMod.CtrlCmd | KeyMod.Shift | KeyCode.KeyZ
 
 
 def _is_above(layer: Layer) -> bool:
@@ -55,55 +58,85 @@ def _is_above(layer: Layer) -> bool:
 
 
 class Regions:
-    """The regions of one viewer, in the order in which they were added.
+    """The regions of the active bundle of one viewer, in the order in which they were added.
 
     Parameters
     ----------
     viewer : napari.viewer.ViewerModel
-
-    Attributes
-    ----------
-    entries : list of Entry
-    rule : str
-        Which include regions a streamline must pass, see
-        :data:`napari_tractography.roles.INCLUDE_RULES`.
+    document : Document
     """
 
-    changed = Signal()  # what is tracked depends on it
-    list_changed = Signal()  # other regions, or another name of one
+    list_changed = Signal()  # other regions, or another name or voxels of one
 
-    def __init__(self, viewer: Any) -> None:
-        self.viewer = viewer
-        self.entries: list[Entry] = []
-        self.rule = "all"
+    def __init__(self, viewer: Any, document: Document) -> None:
+        self.viewer, self.document = viewer, document
         self.next_role = "include"  # of a sphere that is placed with the mouse
-        self.between: tuple[Entry, Entry] | None = None  # chosen to be tracked between
         self.space = DisplaySpace.identity()
-        self._made: dict[Entry, list[Region]] = {}
-        self._check = QTimer()  # after undo and changes by scripts the only event is a redraw
+        self._known: dict[int, Entry] = {}  # of all bundles, by id
+        self._shown: tuple[RegionState, ...] = ()
+        self._made: WeakKeyDictionary[RegionState, list[Region]] = WeakKeyDictionary()
+        self._is_showing = False  # whether layers are being given what they are to show
+        self._is_closed = False
+        self._in_stroke: set[Layer] = set()  # that are being painted
+        self._check = QTimer()  # after changes by scripts the only event is a redraw
         self._check.setSingleShot(True)
         self._check.setInterval(CHECK_MS)
         self._check.timeout.connect(self._compare)
-        self._is_untold = False  # whether labels differ from those that `changed` was told of
-        for layer in viewer.layers:  # left by a panel that was closed
-            asleep = layer.metadata.get(ASLEEP_KEY, ())
-            for number, (role, label) in enumerate(layer.metadata.get(REGIONS_KEY, ())):
-                self.space = layer.metadata.get(SPACE_KEY, self.space)
-                self._append(Entry(layer, role, label, number < len(asleep) and asleep[number]))
 
-    def frozen(self) -> list[tuple[Entry, Region]]:
-        """Return the regions in use, by role and then as they were added: not empty, not asleep."""
-        if self._check.isActive():  # goes on: whoever asks here need not be who follows changes
-            self._is_untold |= self._look_again()
-        awake = [entry for entry in self.entries if not entry.is_asleep]
-        ordered = sorted(awake, key=lambda entry: STEERING.index(entry.role))
-        return [(entry, region) for entry in ordered for region in self.of(entry)]
+    @property
+    def states(self) -> tuple[RegionState, ...]:
+        """The regions of the active bundle as data."""
+        return self.document.now.bundle.regions
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The regions of the active bundle with their layers."""
+        return [self._known[state.id] for state in self.states if state.id in self._known]
+
+    @property
+    def rule(self) -> str:
+        """Which include regions a streamline must pass, see :data:`.roles.INCLUDE_RULES`."""
+        return self.document.now.bundle.rule
+
+    @property
+    def between(self) -> tuple[Entry, Entry] | None:
+        """The two regions that were chosen to be tracked between."""
+        chosen = self.document.now.bundle.between
+        ends = [self._known.get(number) for number in chosen or ()]
+        one, other = ends if len(ends) == 2 else (None, None)
+        return None if one is None or other is None else (one, other)
+
+    def frozen(self, bundle: BundleState | None = None) -> list[tuple[RegionState, Region]]:
+        """Return the regions in use, by role and then as they were added: not empty, not asleep.
+
+        Parameters
+        ----------
+        bundle : BundleState, optional
+            By default the active one.
+        """
+        if self._check.isActive():
+            self._compare()
+        states = self.states if bundle is None else bundle.regions
+        awake = [state for state in states if not state.is_asleep]
+        ordered = sorted(awake, key=lambda state: STEERING.index(state.role))
+        return [(state, region) for state in ordered for region in self.made_of(state)]
+
+    def made_of(self, state: RegionState) -> list[Region]:
+        """Return the regions of a state: one a sphere or label layer, none where all is empty."""
+        made = self._made.get(state)
+        if made is None:
+            entry = self._known.get(state.id)
+            if state.made is not None:
+                made = [dataclasses.replace(state.made, role=state.role, name=state.name)]
+            else:
+                layer = None if entry is None else entry.layer
+                made = list(make_regions(state, layer, self.space))
+            self._made[state] = made
+        return made
 
     def of(self, entry: Entry) -> list[Region]:
-        """Return the regions of an entry: one a sphere or label layer, none where all is empty."""
-        if entry not in self._made:
-            self._made[entry] = list(make_regions(entry, self.space))
-        return self._made[entry]
+        """Return the regions of an entry as it is now."""
+        return self.made_of(entry.state)
 
     # -- adding and removing -------------------------------------------------------------------
 
@@ -128,9 +161,22 @@ class Regions:
             )
         see_within(layer)
         move_below(self.viewer.layers, layer, _is_above)
-        entry = Entry(layer, role, label, is_asleep)
-        self._append(entry)
-        self._tell()
+        state = self._state_of(layer, role, label, is_asleep=is_asleep)
+        return self._add(Entry(layer, state))
+
+    def _state_of(
+        self, layer: Layer, role: str, label: int | None = None, *, is_asleep: bool = False
+    ) -> RegionState:
+        number, name = self.document.new_id(), str(layer.name)
+        if isinstance(layer, Spheres):
+            spheres = spheres_in(layer, self.space)
+            return RegionState(number, name, role, is_asleep=is_asleep, spheres=spheres)
+        painted = Painted.of(np.asarray(layer.data)) if layer.metadata.get(PAINTED_KEY) else None
+        return RegionState(number, name, role, label, is_asleep, painted=painted)
+
+    def _add(self, entry: Entry) -> Entry:
+        self._know(entry)
+        self.document.act(f"Add region {entry.state.name}", acts.add_region(entry.state))
         return entry
 
     def add_painting(self, role: str = "include") -> Entry:
@@ -155,14 +201,10 @@ class Regions:
 
     def add_made(self, region: Region) -> Entry:
         """Make a sphere or a painted layer of a region that was made elsewhere."""
-        if region.center_mm is not None:
-            (centre,) = self.space.shown_at(region.center_mm)
-            entry = self.add_sphere(centre, region.radius_mm, region.role)
-            entry.layer.name = region.name
-            return entry
-        layer = painted_layer(region)
-        insert_beside(self.viewer, layer, self._ceiling())
-        return self.add_labels(layer, region.role)
+        number = self.document.new_id()
+        state = RegionState(number, region.name, region.role, made=region)
+        self.document.act(f"Add region {region.name}", acts.add_region(state))
+        return self._known[number]
 
     def paint(self, entry: Entry) -> None:
         """Select the labels layer of a region and choose its brush."""
@@ -197,135 +239,176 @@ class Regions:
 
         One that is asleep is used once it is moved, resized, given a role, or all are woken.
         """
-        centres = np.asarray(centre_zyx, dtype=float)[None]
-        layer = Spheres(centres, radius_mm, space=self.space, name="Sphere")
+        layer = self._sphere_layer(np.asarray(centre_zyx, dtype=float)[None], radius_mm, "Sphere")
+        return self._add(Entry(layer, self._state_of(layer, role, is_asleep=is_asleep)))
+
+    def _sphere_layer(self, centres: NDArray[np.float64], radius_mm: float, name: str) -> Spheres:
+        layer = Spheres(centres, radius_mm, space=self.space, name=name)
         layer.metadata[SPACE_KEY] = self.space
         insert_beside(self.viewer, layer, self._ceiling())
-        entry = Entry(layer, role, is_asleep=is_asleep)
-        self._append(entry)
-        self._tell()
-        return entry
+        return layer
 
     def remove(self, entry: Entry) -> None:
         """Remove a region, with its layer; but a layer that was not made for it stays."""
-        shared = any(e.layer is entry.layer and e is not entry for e in self.entries)
-        is_made = isinstance(entry.layer, Spheres) or entry.layer.metadata.get(PAINTED_KEY)
-        if is_made and not shared and entry.layer in self.viewer.layers:
-            self.viewer.layers.remove(entry.layer)  # forget() is called then
-        if entry in self.entries:
-            self._drop([entry])
+        self.document.act(f"Remove region {entry.state.name}", acts.remove_regions([entry.id]))
 
     def remove_layer(self, layer: Layer) -> None:
         """Remove all regions of a layer."""
-        for entry in [entry for entry in self.entries if entry.layer is layer]:
-            self.remove(entry)
+        gone = [entry.id for entry in self.entries if entry.layer is layer]
+        self.document.act(f"Remove region {layer.name}", acts.remove_regions(gone))
 
     def forget(self, layer: Layer) -> None:
         """Remove the regions of a layer that was removed from the viewer."""
-        self._drop([entry for entry in self.entries if entry.layer is layer])
+        if self._is_showing:
+            return
+        gone = [entry.id for entry in self._known.values() if entry.layer is layer]
+        if not gone:
+            return
 
-    def exchange(self, entries: list[Entry], rule: str) -> tuple[list[Entry], str]:
-        """Show the regions of another bundle; return these, and their rule.
+        def act(now: Snapshot) -> Snapshot:
+            for number, bundle in now.bundles.items():
+                kept = tuple(region for region in bundle.regions if region.id not in gone)
+                if len(kept) != len(bundle.regions):
+                    now = now.replace(number, regions=kept)
+            return now
 
-        Layers that were made for regions leave the viewer; one that a person opened stays.
-        """
-        before = self.entries, self.rule
-        for layer in layers_of(self.entries):
-            self._leave(layer)
-            layer.metadata.pop(REGIONS_KEY, None)
-        self.entries = []
-        self._made.clear()
-        for layer in layers_of(before[0]):
-            if is_own(layer) and layer in self.viewer.layers:
-                self.viewer.layers.remove(layer)
-        self.rule = rule
-        for entry in entries:
-            layer = entry.layer
-            if is_own(layer) and layer not in self.viewer.layers:
-                insert_beside(self.viewer, layer, self._ceiling())
-            if layer in self.viewer.layers:
-                self._append(entry)
-        for layer in self.spheres:
-            space = layer.metadata[SPACE_KEY]
-            if space != self.space:
-                show_spheres_in(layer, space, self.space)
-        self._tell()
-        return before
+        self.document.act(f"Remove region {layer.name}", act)
 
     # -- changing ------------------------------------------------------------------------------
 
     def set_role(self, entry: Entry, role: str) -> None:
         """Give a region a role; it wakes."""
         if role != entry.role or entry.is_asleep:
-            entry.role, entry.is_asleep = role, False
-            self._tell(entry)
+            self._change(f"{entry.state.name}: {role}", [entry.id], role=role, is_asleep=False)
 
     def wake(self) -> None:
         """Use all regions."""
-        self._wake(self.entries)
+        asleep = [state.id for state in self.states if state.is_asleep]
+        if asleep:
+            self._change("Use all regions", asleep, is_asleep=False)
 
     def choose_between(self, one: Entry, other: Entry) -> None:
         """Choose two regions to track between."""
-        self.between, one.is_asleep, other.is_asleep = (one, other), False, False
-        self._tell()
+        ends = one.id, other.id
 
-    def _wake(self, entries: Iterable[Entry]) -> None:
-        asleep = [entry for entry in entries if entry.is_asleep]
-        for entry in asleep:
-            entry.is_asleep = False
-        if asleep:
-            self._tell()
+        def act(now: Snapshot) -> Snapshot:
+            now = now.replace(between=ends)
+            if one.is_asleep or other.is_asleep:
+                now = acts.change_regions(ends, is_asleep=False)(now)
+            return now
+
+        self.document.act(f"From {one.state.name} to {other.state.name}", act)
 
     def set_label(self, entry: Entry, label: int | None) -> None:
         """Take one label of the layer, or all that are not zero."""
-        entry.label, entry.is_asleep = label, False
-        self._tell(entry)
+        text = f"{entry.state.name}: {'any label' if label is None else f'label {label}'}"
+        self._change(text, [entry.id], key=("label", entry.id), label=label, is_asleep=False)
 
     def set_radius(self, entry: Entry, radius_mm: float) -> None:
         """Give the spheres of a layer another radius, mm."""
-        entry.is_asleep = False
-        entry.layer.radius_mm = radius_mm
-        self._tell(entry)
+        spheres = entry.state.spheres.copy()
+        spheres[:, 3] = radius_mm
+        text = f"Radius of {entry.state.name}"
+        key = "radius", entry.id
+        self._change(text, [entry.id], key=key, spheres=spheres, is_asleep=False)
 
     def set_rule(self, rule: str) -> None:
         """Choose which include regions a streamline must pass."""
-        if rule != self.rule:
-            self.rule = rule
-            self.changed.emit()
+        self.document.act(f"Include regions: {rule}", acts.change(rule=rule))
 
-    def states(self) -> tuple[RegionState, ...]:
-        """Return all regions as they are now."""
-        return tuple(
-            RegionState(e, (e, e.role, e.label), e.is_asleep, self._spheres_of(e))
-            for e in self.entries
-        )
+    def _change(self, text: str, numbers: Sequence[int], *, key: Any = None, **values: Any) -> None:
+        self.document.act(text, acts.change_regions(numbers, **values), key=key)
 
-    def _spheres_of(self, entry: Entry) -> NDArray[np.float64]:
-        if not isinstance(entry.layer, Spheres):
-            return np.empty((0, 4))
-        radii = entry.layer.radii_mm[:, None]
-        return np.hstack([self.space.places_at(entry.layer.data), radii])
+    # -- showing -------------------------------------------------------------------------------
 
-    def restore(self, states: Iterable[RegionState], rule: str) -> None:
-        """Have the regions that there were; layers that were removed come back."""
-        states = tuple(states)
-        wanted = {state.entry for state in states}
-        with self.changed.blocked(), self.list_changed.blocked():
-            for entry in [entry for entry in self.entries if entry not in wanted]:
-                self.remove(entry)
-            for state in states:
-                if state.entry not in self.entries:
-                    if state.entry.layer not in self.viewer.layers:
-                        insert_beside(self.viewer, state.entry.layer, self._ceiling())
-                    self._append(state.entry)
-                _, state.entry.role, state.entry.label = state.part
-                if len(state.spheres):
-                    self._place(state.entry.layer, state.spheres)
-            for state in states:  # last, since what is moved wakes
-                state.entry.is_asleep = state.is_asleep
-            self.entries = [state.entry for state in states]
-            self.rule = rule
-        self._tell()
+    def show(self, now: Snapshot) -> bool:
+        """Show the regions of the active bundle, and no others; return whether any differ."""
+        shown, self._shown = self._shown, now.bundle.regions
+        if shown is self._shown:
+            return False
+        wanted = {state.id for state in self._shown}
+        kept = {state.id for bundle in now.bundles.values() for state in bundle.regions}
+        self._is_showing = True
+        try:
+            for state in shown:
+                entry = self._known.get(state.id)
+                if entry is not None and state.id not in wanted:
+                    self._put_away(entry, hides=state.id in kept)
+            for state in self._shown:
+                self._show(state)
+            self._colour()
+        finally:
+            self._is_showing = False
+        self.list_changed.emit()
+        return True
+
+    def _put_away(self, entry: Entry, *, hides: bool) -> None:
+        """Hide the layer of a region of another bundle; take away that of one that is gone."""
+        layer = entry.layer
+        stays = {self._known[state.id].layer for state in self._shown if state.id in self._known}
+        if not is_own(layer) or layer not in self.viewer.layers or layer in stays:
+            return
+        if hides:
+            entry.is_away, entry.was_visible = True, layer.visible
+            layer.visible = False
+        else:
+            self.viewer.layers.remove(layer)
+
+    def _show(self, state: RegionState) -> None:
+        entry = self._known.get(state.id)
+        if entry is None:
+            entry = self._first_shown(state)
+        if state.made is not None:
+            state = self._settled(state)
+        layer, before = entry.layer, entry.state
+        entry.state = state
+        if layer not in self.viewer.layers:
+            insert_beside(self.viewer, layer, self._ceiling())
+        if entry.is_away:
+            entry.is_away, layer.visible = False, entry.was_visible
+        if layer.name != state.name:
+            layer.name = state.name
+        if isinstance(layer, Spheres) and state.spheres is not before.spheres:
+            self._place(layer, state.spheres)
+        if state.painted is not None and state.painted is not before.painted:
+            layer.data = state.painted.written(np.asarray(layer.data))
+
+    def _first_shown(self, state: RegionState) -> Entry:
+        """Make the layer of a region that came as data; it is from now on what the layer says."""
+        layer: Layer
+        made, now = state.made, state
+        if made is None:
+            layer = self._sphere_layer(np.empty((0, 3)), SPHERE_RADIUS_MM, state.name)
+            self._place(layer, state.spheres)
+        elif made.center_mm is not None:
+            centres = self.space.shown_at(made.center_mm)
+            layer = self._sphere_layer(np.asarray(centres, float), made.radius_mm, state.name)
+            now = dataclasses.replace(state, made=None, spheres=spheres_in(layer, self.space))
+        else:
+            layer = painted_layer(made)
+            insert_beside(self.viewer, layer, self._ceiling())
+            now = dataclasses.replace(state, made=None, painted=Painted.of(np.asarray(layer.data)))
+        layer.name = state.name
+        entry = Entry(layer, now)
+        entry.first = now
+        self._know(entry)
+        return entry
+
+    def _settled(self, state: RegionState) -> RegionState:
+        """Return a region that came as data as what its layer holds of it."""
+        entry = self._known.get(state.id)
+        if state.made is None or entry is None or entry.first is None:
+            return state
+        first, regions = entry.first, self.made_of(state)
+        state = dataclasses.replace(state, made=None, spheres=first.spheres, painted=first.painted)
+        self._made[state] = regions  # which are exact, where layers round
+        return state
+
+    def settled(self, now: Snapshot) -> Snapshot:
+        """Return a snapshot in which regions that came as data are those of their layers."""
+        if all(state.made is None for state in now.bundle.regions):
+            return now
+        return now.replace(regions=tuple(map(self._settled, now.bundle.regions)))
 
     def _place(self, layer: Spheres, spheres: NDArray[np.float64]) -> None:
         layer.metadata[SPACE_KEY] = layer.space = self.space
@@ -334,10 +417,28 @@ class Regions:
 
     def show_in(self, space: DisplaySpace) -> None:
         """Show spheres, which stay where they are in RAS+ mm, in another space."""
-        before, self.space = self.space, space
+        self.space = space
         self._made.clear()
-        for layer in self.spheres:
-            show_spheres_in(layer, before, space)
+        self._is_showing = True
+        try:
+            for entry in self._known.values():
+                if isinstance(entry.layer, Spheres):
+                    self._place(entry.layer, entry.state.spheres)
+        finally:
+            self._is_showing = False
+
+    def _colour(self) -> None:
+        """Give each layer the colour of its first region."""
+        coloured: set[Layer] = set()
+        for entry in self.entries:
+            layer, colour = entry.layer, entry.colour
+            if layer in coloured:
+                continue
+            coloured.add(layer)
+            if isinstance(layer, Spheres):
+                layer.face_color = layer.current_face_color = colour
+            elif layer.metadata.get(PAINTED_KEY):
+                layer.colormap = label_colours(colour)
 
     @property
     def spheres(self) -> list[Spheres]:
@@ -347,103 +448,150 @@ class Regions:
 
     # -- layers --------------------------------------------------------------------------------
 
-    def _append(self, entry: Entry) -> None:
-        events = entry.layer.events
-        if not any(other.layer is entry.layer for other in self.entries):
-            events.name.connect(self._on_name)
-            events.data.connect(self._on_data)
-            if isinstance(entry.layer, Labels):
-                events.paint.connect(self._on_data)
-                events.labels_update.connect(self._on_data)
-                events.set_data.connect(self._on_drawn)
-            else:
-                events.size.connect(self._on_data)
-        self.entries.append(entry)
+    def _know(self, entry: Entry) -> None:
+        """Listen to the layer of a region."""
+        if not any(other.layer is entry.layer for other in self._known.values()):
+            self._listen(entry.layer)
+        self._known[entry.id] = entry
 
-    def _drop(self, entries: list[Entry]) -> None:
-        if not entries:
-            return
-        for entry in entries:
-            self.entries.remove(entry)
-            self._made.pop(entry, None)
-            layer = entry.layer
-            if any(other.layer is layer for other in self.entries):
-                continue
-            for key in (REGIONS_KEY, ASLEEP_KEY):
-                layer.metadata.pop(key, None)
-            self._leave(layer)
-        self._tell()
+    def _listen(self, layer: Layer) -> None:
+        events = layer.events
+        events.name.connect(self._on_name)
+        events.data.connect(self._on_data)
+        if isinstance(layer, Labels):
+            events.paint.connect(self._on_data)
+            events.labels_update.connect(self._on_data)
+            events.set_data.connect(self._on_drawn)
+            if layer.metadata.get(PAINTED_KEY):
+                layer.mouse_drag_callbacks.append(self._on_stroke)
+                # Before napari's own undo of this layer: it would leave the order of acts.
+                layer.bind_key(UNDO_KEY, lambda _layer: self.document.undo(), overwrite=True)
+                layer.bind_key(REDO_KEY, lambda _layer: self.document.redo(), overwrite=True)
+        else:
+            events.size.connect(self._on_data)
+
+    def open(self) -> None:
+        """Listen to the layers that there are, after :meth:`close`."""
+        if self._is_closed:
+            self._is_closed = False
+            for layer in {entry.layer for entry in self._known.values()}:
+                self._listen(layer)
+
+    def look_again(self) -> None:
+        """Take up what was done to layers while nothing listened."""
+        for layer in {entry.layer for entry in self.entries}:
+            if layer in self.viewer.layers:
+                self._take(layer)
+            else:
+                self.forget(layer)
 
     def close(self) -> None:
         """Stop listening to layers; the regions stay in them."""
         self._check.stop()
-        for layer in {entry.layer for entry in self.entries}:
-            self._leave(layer)
-
-    def _leave(self, layer: Layer) -> None:
-        """Stop listening to a layer."""
-        events = layer.events
-        events.name.disconnect(self._on_name)
-        events.data.disconnect(self._on_data)
-        if isinstance(layer, Labels):
-            events.paint.disconnect(self._on_data)
-            events.labels_update.disconnect(self._on_data)
-            events.set_data.disconnect(self._on_drawn)
-        else:
-            events.size.disconnect(self._on_data)
-
-    def _tell(self, entry: Entry | None = None) -> None:
-        """Write the roles into the layers, and tell that tracking depends on something else."""
-        self._made.pop(entry, None) if entry else self._made.clear()
-        by_layer: dict[Layer, list[Entry]] = {}
-        for each in self.entries:
-            by_layer.setdefault(each.layer, []).append(each)
-        for layer, entries in by_layer.items():
-            layer.metadata[REGIONS_KEY] = [(each.role, each.label) for each in entries]
-            layer.metadata[ASLEEP_KEY] = [each.is_asleep for each in entries]
-            colour = entries[0].colour
-            if isinstance(layer, Spheres):
-                layer.face_color = layer.current_face_color = colour
-            elif layer.metadata.get(PAINTED_KEY):
-                layer.colormap = label_colours(colour)
-        self.list_changed.emit()
-        self.changed.emit()
+        self._is_closed = True
+        for layer in {entry.layer for entry in self._known.values()}:
+            events = layer.events
+            events.name.disconnect(self._on_name)
+            events.data.disconnect(self._on_data)
+            if isinstance(layer, Labels):
+                events.paint.disconnect(self._on_data)
+                events.labels_update.disconnect(self._on_data)
+                events.set_data.disconnect(self._on_drawn)
+                if layer.metadata.get(PAINTED_KEY):
+                    layer.mouse_drag_callbacks.remove(self._on_stroke)
+                    layer.bind_key(UNDO_KEY, None)
+                    layer.bind_key(REDO_KEY, None)
+            else:
+                events.size.disconnect(self._on_data)
 
     def _ceiling(self) -> int:
         """Return where the lowest layer of streamlines or of seeds is."""
         return place_of_lowest(self.viewer.layers, _is_above)
 
+    def _entries_of(self, layer: Layer) -> list[Entry]:
+        return [entry for entry in self._known.values() if entry.layer is layer]
+
     def _on_name(self, event: Any) -> None:
-        self._refresh(event.source)
-        self.list_changed.emit()
+        if self._is_showing:
+            return
+        meant = [entry.id for entry in self._entries_of(event.source)]
+        name = str(event.source.name)
+
+        def act(now: Snapshot) -> Snapshot:
+            for number in now.bundles:
+                now = acts.change_regions(meant, number, name=name)(now)
+            return now
+
+        self.document.amend(act)
 
     def _on_data(self, event: Any) -> None:
         action = getattr(event, "action", None)
         if isinstance(action, ActionType) and not action.value.endswith("ed"):
             return  # before the change; there is another event after it
-        was_empty = self._refresh(event.source)
-        self._wake(entry for entry in self.entries if entry.layer is event.source)
-        if was_empty or event.type == "paint" or isinstance(event.source, Spheres):
-            self.list_changed.emit()
-        self.changed.emit()
+        if not self._is_showing:
+            self._take(event.source)
 
-    def _refresh(self, layer: Layer) -> bool:
-        """Forget the voxels of a layer's regions; return whether one was known to be empty."""
-        before = [self._made.pop(entry, None) for entry in self.entries if entry.layer is layer]
-        return [] in before
+    def _take(self, layer: Layer) -> None:
+        """Make an act of what was done to the layer of regions."""
+        active = set(self.document.now.bundle.region_ids)
+        meant = [entry for entry in self._entries_of(layer) if entry.id in active]
+        if not meant:
+            return
+        numbers, name = [entry.id for entry in meant], str(layer.name)
+        if isinstance(layer, Spheres):
+            spheres = spheres_in(layer, self.space)
+            (entry,) = meant
+            before = entry.state.spheres
+            if spheres.shape == before.shape and np.allclose(spheres, before, rtol=0, atol=1e-3):
+                return
+            entry.state = dataclasses.replace(entry.state, spheres=spheres)  # it is there already
+            self._change(f"Move region {name}", numbers, spheres=spheres, is_asleep=False)
+        elif not layer.metadata.get(PAINTED_KEY):  # what napari's own undo takes back
+            self.document.amend(acts.change_regions(numbers, is_asleep=False))
+        elif self.document.is_held and layer in self._in_stroke:
+            # Read at the end of the stroke; until then only that it is another.
+            self._change(f"Paint {name}", numbers, is_asleep=False)
+        else:
+            self._take_painted(layer, meant)
+
+    def _take_painted(self, layer: Layer, meant: Sequence[Entry]) -> None:
+        painted = Painted.of(np.asarray(layer.data))
+        if all(painted.equals(entry.state.painted) for entry in meant):
+            return
+        for entry in meant:
+            entry.state = dataclasses.replace(entry.state, painted=painted)
+        numbers = [entry.id for entry in meant]
+        self._change(f"Paint {layer.name}", numbers, painted=painted, is_asleep=False)
+
+    def _on_stroke(self, layer: Layer, event: Any) -> Iterator[None]:
+        """Make one act of a stroke of the brush, from press to release."""
+        if layer.mode in TOOLLESS:
+            return
+        self._in_stroke.add(layer)
+        self.document.hold()
+        yield
+        while event.type == "mouse_move":
+            yield
+        self._in_stroke.discard(layer)
+        active = set(self.document.now.bundle.region_ids)
+        self._take_painted(layer, [e for e in self._entries_of(layer) if e.id in active])
+        self.document.release()
 
     def _on_drawn(self, _event: Any) -> None:
-        self._check.start()
+        if not self._is_showing:
+            self._check.start()
 
     def _compare(self) -> None:
-        if self._look_again() or self._is_untold:
-            self._is_untold = False
-            self.list_changed.emit()
-            self.changed.emit()
-
-    def _look_again(self) -> bool:
-        """Return whether labels were changed without an event."""
-        before = {e: made for e, made in self._made.items() if isinstance(e.layer, Labels)}
-        for entry in before:
-            del self._made[entry]
-        return not all(same_regions(made, self.of(entry)) for entry, made in before.items())
+        """Look whether labels were changed without an event, as by a script in place."""
+        self._check.stop()
+        for layer in {entry.layer for entry in self.entries if isinstance(entry.layer, Labels)}:
+            if layer in self._in_stroke:
+                continue
+            meant = [entry for entry in self.entries if entry.layer is layer]
+            if layer.metadata.get(PAINTED_KEY):
+                self._take_painted(layer, meant)
+                continue
+            for entry in meant:
+                before = self._made.pop(entry.state, None)
+                if before is not None and not same_regions(before, self.of(entry)):
+                    self.document.amend(acts.change_regions([entry.id]))

@@ -17,7 +17,7 @@ from ...tractogram import Tractogram
 from ..layers.opening import FodOpening
 from ..streamlines.layer import Streamlines
 from .bundles import workers
-from .bundles.state import Arriving, BundleState
+from .open_bundle import Arriving, OpenBundle
 from .previews import Pace
 from .runs import Failure, Finished, Run, work
 from .session import Session
@@ -55,7 +55,7 @@ class RunControl:
     finished = Signal(object)  # Run
     cancelled = Signal(object)  # Run, at once
     kept = Signal(object)  # Run, cancelled before: what had arrived is now the result
-    failed = Signal(str, bool, object)  # a sentence, whether it was only a preview; BundleState
+    failed = Signal(str, bool, object)  # a sentence, whether it was only a preview; OpenBundle
     gave_up = Signal(object)  # Run that ended without a result
     awaiting = Signal(bool)  # whether a run is to begin when the FOD has been read
 
@@ -180,6 +180,7 @@ class RunControl:
         self._abandon()
         for run in runs:
             run.kept = False
+            self.session.drop_arriving(run.bundle)
             if run.has_begun:  # else it ends as it begins
                 run.ended.wait(CLOSE_SECONDS)
 
@@ -198,15 +199,17 @@ class RunControl:
         run = self.current
         if run is not None and run.is_live:
             self._abandon()
+            self.session.drop_arriving(run.bundle)
             self.gave_up.emit(run)
 
-    def give_up(self, bundle: BundleState) -> None:
+    def give_up(self, bundle: OpenBundle) -> None:
         """Give up the run under way if it is for a bundle, which is no longer there."""
         if self._ending is not None and self._ending.bundle is bundle:
             self._ending = None
         run = self.current
         if run is not None and run.bundle is bundle:
             self._abandon()
+            bundle.arriving = None
             self.gave_up.emit(run)
 
     def _abandon(self) -> None:
@@ -214,7 +217,6 @@ class RunControl:
         if run is not None:
             run.cancelled.set()
             self.current = None
-            self.session.keep_arrived(run.bundle)
 
     # -- waiting for the FOD -------------------------------------------------------------------
 
@@ -257,6 +259,9 @@ class RunControl:
             return
         if session.bundle.is_opened:
             return
+        if session.document.is_travelling and session.is_result_current:
+            self._rest()  # undo has brought the result with what it is of
+            return
         if session.has_edits:
             self._is_waiting = True
             return
@@ -267,6 +272,17 @@ class RunControl:
         else:
             self.start(preview=True)
         self._settle.start()
+
+    def _rest(self) -> None:
+        """Follow nothing: what is shown is what would be tracked."""
+        self._settle.stop()
+        self._is_full_due = self._is_outdated = self._is_waiting = False
+        request, run = self.session.result_request, self.current
+        self._is_full = request is not None and request.is_whole
+        if run is not None and run.is_live:
+            self._abandon()
+            self.session.drop_arriving(run.bundle)
+            self.gave_up.emit(run)
 
     def _on_released(self) -> None:
         if self._settle.isActive():
@@ -292,6 +308,7 @@ class RunControl:
         self._settle.stop()
         if run is not None:
             self._abandon()
+            self.session.drop_arriving(run.bundle)
             self.cancelled.emit(run)
 
     def _track_all(self) -> None:
@@ -323,6 +340,7 @@ class RunControl:
             self._ending = None
         if self.current is run:  # it ended without a result
             self._abandon()
+            self.session.drop_arriving(run.bundle)
             self.gave_up.emit(run)
             self._follow_preview()
 
@@ -339,6 +357,7 @@ class RunControl:
         if isinstance(item, Failure):
             self.current = None
             self._keep(run, is_part=True)
+            self.session.drop_arriving(run.bundle)
             self.failed.emit(item.message, run.request.is_preview, run.bundle)
             if run.request.is_preview:
                 self._follow_preview()
@@ -358,7 +377,14 @@ class RunControl:
             self._is_full = run.request.is_whole
         if is_preview:
             run.take(tractogram)
-        self._keep(run, tractogram)
+        run.given = tractogram
+        before = run.bundle.tractogram
+        run.is_in_vain = not (len(tractogram) or run.is_live or before is None or not len(before))
+        if run.is_in_vain:  # what was there stays
+            self._drawn = None
+            self.session.drop_arriving(run.bundle)
+        else:
+            self._keep(run, tractogram)
         run.latency = time.perf_counter() - run.asked
         if is_preview and run.was_ready:
             self.pace.learn(run.request.n_seeds, run.seconds)
@@ -393,6 +419,12 @@ class RunControl:
             self._ending = None  # its result would come in place of a newer one
         whole = Tractogram.concatenate(run.parts) if tractogram is None else tractogram
         self.session.keep_result(
-            run.request, whole, run.seconds, run.report, bundle=run.bundle, is_part=is_part
+            run.request,
+            whole,
+            run.seconds,
+            run.report,
+            bundle=run.bundle,
+            is_part=is_part,
+            is_live=run.is_live,
         )
         self._drawn = None

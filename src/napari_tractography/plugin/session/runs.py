@@ -19,9 +19,9 @@ from ...tracking.inputs import TrackingInput
 from ...tracking.report import PREPARING, STANDING_IN, Report
 from ...tracking.selecting import telling_why_short, that_reach
 from ...tractogram import Tractogram
-from .bundles.state import BundleState
+from ..requests import Request
+from .open_bundle import OpenBundle
 from .previews import track_preview
-from .requests import Request
 
 logger = logging.getLogger(__name__)
 
@@ -52,15 +52,17 @@ class Run:
     number : int
         Rises from run to run.
     request : Request
-    bundle : BundleState
+    bundle : OpenBundle
         Where its streamlines go.
     """
 
-    def __init__(self, number: int, request: Request, bundle: BundleState) -> None:
+    def __init__(self, number: int, request: Request, bundle: OpenBundle) -> None:
         self.number = number
         self.request = request
         self.bundle = bundle
         self.is_live = request.is_preview  # whether Live began it, and nobody pressed Run
+        self.given: Tractogram | None = None  # what it gave at its end
+        self.is_in_vain = False  # whether that is nothing, and what was there has stayed
         self.drops_edits = False  # whether the result that it replaces was edited by hand
         self.begun = time.perf_counter()
         self.asked = self.begun  # the time of the change that it follows

@@ -1,8 +1,8 @@
-"""The points layer of the seeds that a person placed.
+"""The points layer that shows the seeds of the active bundle, and takes what is done to them.
 
-The layer is the only place where seeds are stored. Its features are the radius and the number of
-streamlines that a seed has of its own; NaN stands for the value that all seeds have in common.
-Used by the session.
+Its features are the radius and the number of streamlines that a seed has of its own; NaN stands
+for the value that all seeds have in common. What napari's tools, the mouse or a script change in
+the layer is read off it and told by :attr:`SeedLayer.taken`; the session makes an act of it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,16 @@ from napari.layers.base import ActionType
 from numpy.typing import NDArray
 from psygnal import Signal
 
-from ...errors import InvalidSeedsError
-from ...seeding import SeedingParameters, seeding_specs
+from ..document import PlacedSeeds
 from ..layers.on_volume import SeedPoints
 from ..space.display import AXIS_LABELS, DisplaySpace
 from ..space.layer_list import insert_beside
-from .seeding import SeedSpheres
+from .wanted import OWN, no_values
 
 SEEDS_KEY = "seeds_in"  # layer.metadata[SEEDS_KEY] is the display space of a layer of seeds
 SEED_COLOUR = "#ffd166"
 SEED_VOXELS = 1.5  # diameter of a seed on the screen, at least,
 SEED_FRACTION = 1 / 60  # and at least this fraction of the longest side of the volume
-OWN_SPECS = tuple(spec for spec in seeding_specs() if spec.name in ("radius_mm", "n_per_seed"))
-OWN = {spec.name: spec for spec in OWN_SPECS}  # features of the layer
 
 
 class SeedLayer:
@@ -41,11 +38,13 @@ class SeedLayer:
     Attributes
     ----------
     layer : Points or None
+    shown : PlacedSeeds
+        What the layer holds.
     space : DisplaySpace
         Where the seeds are shown; :meth:`show_in` changes it.
     """
 
-    changed = Signal()
+    taken = Signal(object)  # PlacedSeeds: something was done to the layer
     layer_changed = Signal()  # another layer, or none
     points_added = Signal(list)  # numbers of the seeds that the add tool of the layer placed
 
@@ -53,8 +52,9 @@ class SeedLayer:
         self.viewer = viewer
         self.layer: Points | None = None
         self.space = DisplaySpace.identity()
-        self._adding = False  # whether a seed that appears is placed by this object
-        self._own = _no_values(0)  # the features when `changed` was last emitted
+        self.shown = PlacedSeeds(np.empty((0, 3)), no_values(0))
+        self._is_adding = False  # whether a seed that appears is placed by this object
+        self._is_showing = False  # whether the layer is being given what it is to show
         for layer in viewer.layers:  # left by a panel that was closed
             if isinstance(layer, Points) and isinstance(
                 layer.metadata.get(SEEDS_KEY), DisplaySpace
@@ -63,51 +63,17 @@ class SeedLayer:
                 self._take(layer)
 
     def __len__(self) -> int:
-        return 0 if self.layer is None else len(self.layer.data)
+        return len(self.shown)
 
     @property
     def positions_mm(self) -> NDArray[np.float64]:
         """The seeds as (n, 3) RAS+ mm."""
-        layer = self.layer
-        if layer is None or not len(layer.data):
-            return np.empty((0, 3))
-        voxels = np.asarray(layer.data, dtype=float)
-        return self.space.places_at(voxels * layer.scale + layer.translate)
+        return self.shown.positions_mm
 
     @property
     def own(self) -> dict[str, NDArray[np.float64]]:
         """{name: (n,) float64}: values that seeds have of their own; NaN for the common one."""
-        if self.layer is None:
-            return _no_values(0)
-        own, found = _no_values(len(self)), self.layer.features
-        for name in OWN:
-            if name in found:
-                own[name][:] = found[name].to_numpy(dtype=float, na_value=np.nan)
-        return own
-
-    def spheres(self, seeding: SeedingParameters) -> SeedSpheres:
-        """Return where streamlines start.
-
-        Raises
-        ------
-        InvalidSeedsError
-            When there are no seeds.
-        InvalidParameterError
-            When a seed has a value that is out of range.
-        """
-        if not len(self):
-            raise InvalidSeedsError(
-                "There are no seeds; hold Shift and click where fibres should start."
-            )
-        values = self.own
-        for name, spec in OWN.items():
-            common = np.isnan(values[name])
-            for value in np.unique(values[name][~common]).tolist():
-                spec.check(value)
-            values[name][common] = getattr(seeding, name)
-        return SeedSpheres(
-            self.positions_mm, values["radius_mm"], values["n_per_seed"].astype(np.int64)
-        )
+        return {name: values.copy() for name, values in self.shown.own.items()}
 
     # -- changing ------------------------------------------------------------------------------
 
@@ -115,12 +81,12 @@ class SeedLayer:
         """Add seeds at (n, 3) display positions, (z, y, x) mm."""
         layer = self.ensure_layer()
         layer.visible = True  # a seed that lands unseen is missed, or placed twice
-        self._adding = True
-        layer.feature_defaults = _no_values(1)
+        self._is_adding = True
+        layer.feature_defaults = no_values(1)
         try:
             layer.add((positions_zyx - layer.translate) / layer.scale)
         finally:
-            self._adding = False
+            self._is_adding = False
         layer.selected_data = set()
 
     def remove(self, indices: Iterable[int]) -> None:
@@ -128,21 +94,6 @@ class SeedLayer:
         if self.layer is not None:
             self.layer.selected_data = set(indices)
             self.layer.remove_selected()
-
-    def restore(self, seeds_mm: NDArray[np.float64], own: dict[str, NDArray[np.float64]]) -> None:
-        """Place other seeds, (n, 3) RAS+ mm, with what each has of its own."""
-        if self.layer is None and not len(seeds_mm):
-            return
-        layer = self.ensure_layer()
-        with self.changed.blocked():
-            layer.selected_data = set()
-            positions = self.space.shown_at(seeds_mm)
-            layer.data = (positions - layer.translate) / layer.scale
-            layer.features = {name: values.copy() for name, values in own.items()}
-            layer.feature_defaults = _no_values(1)
-            layer.size = seed_size_voxels(self.space)
-        self._own = self.own
-        self.changed.emit()
 
     def set_own(self, indices: Iterable[int], name: str, value: float | None) -> None:
         """Give seeds a radius or a number of their own; None for what is common to all.
@@ -152,18 +103,42 @@ class SeedLayer:
         InvalidParameterError
             When the value is out of range.
         """
-        assert self.layer is not None
         own = self.own
         own[name][list(indices)] = np.nan if value is None else float(OWN[name].check(value))
-        self._write(own)
+        self.taken.emit(PlacedSeeds(self.positions_mm, own))
 
-    def _write(self, own: Mapping[str, NDArray[np.float64]]) -> None:
-        assert self.layer is not None
-        features = self.layer.features.copy()
-        for column, values in own.items():
-            features[column] = values
-        self.layer.features = features
-        self.layer.feature_defaults = _no_values(1)  # those of the last seed, otherwise
+    # -- showing -------------------------------------------------------------------------------
+
+    def show(self, seeds: PlacedSeeds) -> bool:
+        """Show seeds; return whether the layer had others."""
+        if seeds is self.shown:
+            return False
+        if self.layer is None and not len(seeds):
+            self.shown = seeds
+            return True
+        layer = self.ensure_layer()
+        self._is_showing = True
+        try:
+            layer.selected_data = set()
+            positions = self.space.shown_at(seeds.positions_mm)
+            layer.data = (positions - layer.translate) / layer.scale
+            layer.features = {**no_values(len(seeds)), **seeds.own}
+            layer.feature_defaults = no_values(1)  # those of the last seed, otherwise
+            layer.size = seed_size_voxels(self.space)
+        finally:
+            self._is_showing = False
+        self.shown = seeds
+        return True
+
+    def show_in(self, space: DisplaySpace) -> None:
+        """Show the seeds, which stay where they are in RAS+ mm, in another space."""
+        self.space = space
+        if self.layer is not None:
+            self._is_showing = True
+            try:
+                self._place(self.layer, self.shown.positions_mm)
+            finally:
+                self._is_showing = False
 
     # -- the layer -----------------------------------------------------------------------------
 
@@ -177,7 +152,7 @@ class SeedLayer:
                 np.empty((0, 3)),
                 ndim=3,
                 name="Seeds",
-                features=_no_values(0),
+                features=no_values(0),
                 face_color=SEED_COLOUR,
                 border_color="black",
                 border_width=0.1,
@@ -195,63 +170,30 @@ class SeedLayer:
         """Drop the layer if it is that of the seeds; return whether it was."""
         if self.layer is None or layer is not self.layer:
             return False
-        self._leave()
-        self.layer_changed.emit()
-        return True
-
-    def _leave(self) -> None:
-        assert self.layer is not None
         self.layer.events.data.disconnect(self._on_data)
         self.layer.events.features.disconnect(self._on_features)
         self.layer = None
+        self.shown = PlacedSeeds(np.empty((0, 3)), no_values(0))
+        self.layer_changed.emit()
+        return True
 
-    def exchange(self, layer: Points | None) -> Points | None:
-        """Show the seeds of another bundle; return the layer of these, out of the viewer.
-
-        Parameters
-        ----------
-        layer : Points or None
-            That an earlier call returned.
-        """
-        before, space = self.layer, self.space
-        if before is not None:
-            self._leave()
-            if before in self.viewer.layers:
-                self.viewer.layers.remove(before)
-        if layer is not None:
-            insert_beside(self.viewer, layer)
-            self.space = layer.metadata[SEEDS_KEY]
-            self._take(layer)
-            if self.space != space:
-                self.show_in(space)
-        if self.layer is not before:
-            self.layer_changed.emit()
-        return before
-
-    def fill(
-        self, positions_mm: NDArray[np.float64], own: Mapping[str, NDArray[np.float64]]
-    ) -> None:
-        """Place seeds at (n, 3) RAS+ mm, with radii and numbers of their own; see :attr:`own`."""
-        if len(positions_mm):
-            n = len(self)
-            self.add(self.space.shown_at(positions_mm))
-            assert self.layer is not None
-            values = self.own
-            for name, found in own.items():
-                values[name][n:] = found
-            self._write(values)
-
-    def show_in(self, space: DisplaySpace) -> None:
-        """Show the seeds, which stay where they are in RAS+ mm, in another space."""
-        seeds_mm = self.positions_mm
-        self.space = space
-        if self.layer is not None:
-            with self.layer.events.data.blocker():
-                self._place(self.layer, seeds_mm)
+    def read(self) -> PlacedSeeds:
+        """Return the seeds that the layer holds now."""
+        layer = self.layer
+        if layer is None:
+            return PlacedSeeds(np.empty((0, 3)), no_values(0))
+        n = len(layer.data)
+        own = no_values(n)
+        for name in OWN:
+            if name in layer.features:
+                own[name][:] = layer.features[name].to_numpy(dtype=float, na_value=np.nan)
+        voxels = np.asarray(layer.data, dtype=float).reshape(-1, 3)
+        positions = self.space.places_at(voxels * layer.scale + layer.translate)
+        return PlacedSeeds(positions if n else np.empty((0, 3)), own)
 
     def _take(self, layer: Points) -> None:
         self.layer = layer
-        self._own = self.own
+        self.shown = self.read()
         layer.events.data.connect(self._on_data)
         layer.events.features.connect(self._on_features)
         self.layer_changed.emit()
@@ -267,17 +209,31 @@ class SeedLayer:
     def _on_data(self, event: Any) -> None:
         if event.action not in (ActionType.ADDED, ActionType.REMOVED, ActionType.CHANGED):
             return  # napari emits each action twice, before and after
-        if event.action == ActionType.ADDED and not self._adding:
+        if self._is_showing:
+            return
+        self._tell()
+        if event.action == ActionType.ADDED and not self._is_adding:
             n = len(event.value)
             self.points_added.emit([int(index) % n for index in event.data_indices])
-        self._own = self.own
-        self.changed.emit()
 
     def _on_features(self, _event: Any) -> None:
-        before, self._own = self._own, self.own
-        # napari emits this whenever anything happens to the layer.
-        if not all(np.array_equal(before[n], self._own[n], equal_nan=True) for n in OWN):
-            self.changed.emit()
+        if self._is_showing:
+            return
+        now = self.read()  # napari emits this whenever anything happens to the layer
+        if len(now) == len(self.shown) and not same_own(now.own, self.shown.own):
+            self._tell()
+
+    def _tell(self) -> None:
+        """Tell what the layer holds now, which it need not be given again."""
+        self.shown = self.read()
+        self.taken.emit(self.shown)
+
+
+def same_own(
+    some: Mapping[str, NDArray[np.float64]], others: Mapping[str, NDArray[np.float64]]
+) -> bool:
+    """Tell whether seeds have the same values of their own."""
+    return all(np.array_equal(some[name], others[name], equal_nan=True) for name in OWN)
 
 
 def seed_size_voxels(space: DisplaySpace) -> float:
@@ -287,7 +243,3 @@ def seed_size_voxels(space: DisplaySpace) -> float:
     sizes = space.per_mm * space.grid.voxel_sizes_mm
     longest = float((sizes * space.grid.shape).max())
     return max(SEED_VOXELS * float(sizes.min()), SEED_FRACTION * longest) / abs(space.scale[-1])
-
-
-def _no_values(n: int) -> dict[str, NDArray[np.float64]]:
-    return {name: np.full(n, np.nan) for name in OWN}

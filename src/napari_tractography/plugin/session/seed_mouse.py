@@ -167,7 +167,9 @@ class SeedMouse:
                 continue
             if not is_drag:
                 return  # a click
+            self._session.document.hold()  # until the mouse lets go: one step
             if len(layer.data) != n or not self._session.owns(layer):
+                self._session.document.release()
                 return  # removed meanwhile
             # In 3-D positions lie on a plane that faces the eye: so does the way of the seed.
             moved = np.asarray(event.position, dtype=float)[-3:] - start

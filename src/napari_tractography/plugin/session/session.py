@@ -1,15 +1,19 @@
-"""What the person is doing: which FOD, seeds, regions and parameters, and the last result.
+"""The window's end of the document: layers show the snapshot of now, and what is done is an act.
 
-The only mutable state of the plugin, without a widget and without runs: :mod:`.run_control`
-carries out requests and brings results here. The panel changes the state and listens to its
-signals.
+:class:`Session` reconciles the layers of one viewer with the document, and turns what comes from
+them, from the mouse and from the panel into acts. It knows no widget and starts no run:
+:mod:`.run_control` carries out requests and brings results here.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from napari.layers import Layer, Points
@@ -23,31 +27,48 @@ from ...errors import (
     TractographyError,
 )
 from ...fod import Fod
+from ...grid import Grid
 from ...parameters import TrackingParameters
 from ...regions import Region
 from ...seeding import ACCEPTED, EVERY_VOXEL, SeedingParameters
 from ...tissues import Tissues, check_tissues
 from ...tracking.execution import Execution, Runner
+from ...tracking.report import Report
+from ...tractogram import Tractogram
+from .. import acts
+from ..document import (
+    TRACKED_WITH,
+    BundleState,
+    Document,
+    LayerRef,
+    PlacedSeeds,
+    RegionState,
+    Result,
+    Snapshot,
+)
 from ..layers.frames import show_in
 from ..layers.layer_watch import Watch
 from ..layers.opening import FodOpening
-from ..layers.region_entries import Entry
 from ..layers.tissues import tissues_of
-from ..layers.volumes import fod_grid_of, fod_of, mask_of, opening_of, see_within
+from ..layers.volumes import fod_grid_of, fod_of, mask_of, opening_of, see_within, voxels_of
+from ..requests import Arrived, Request
+from ..seeding import SeedBetween, Seeding, SeedVoxels
 from ..space.display import DisplaySpace
 from ..space.extent import sliders_kept
+from ..space.layer_list import insert_beside
 from ..streamlines.layer import Streamlines
-from .bundles.results import Results
-from .history import History
+from .open_bundle import BUNDLE_KEY, Arriving, OpenBundle
 from .region_layers import Regions
-from .requests import Request
-from .seed_layer import SeedLayer
-from .seeding import SeedBetween, Seeding, SeedVoxels, chosen_ends, frozen_seeding
+from .seed_layer import SEEDS_KEY, SeedLayer
 from .tracking_values import TrackingValues
+from .wanted import ends_of, frozen_seeding
+
+# By viewer, what is open in it: a panel that was closed leaves it to the next one.
+_open: WeakKeyDictionary[Any, tuple[Document, dict[int, OpenBundle], Regions]] = WeakKeyDictionary()
 
 
-class Session(Results):
-    """The state behind one panel.
+class Session:
+    """What is open in one viewer.
 
     Parameters
     ----------
@@ -55,87 +76,436 @@ class Session(Results):
 
     Attributes
     ----------
-    fod_layer : Layer or None
-        What to track in; :meth:`choose_fod` changes it.
+    document : Document
+        All that is done, and the way back.
     seeds, regions : SeedLayer, Regions
-        The seeds that were placed, in a layer; what streamlines must pass or avoid.
-    history : History
-        Undo and redo of what is done to seeds and regions.
+        The layers of the active bundle's seeds and regions.
     space : DisplaySpace
         Where seeds and streamlines are shown: the space of the FOD chosen last.
     tracking : TrackingValues
-        Which tracking parameters a person set; the others suit the FOD.
+        Which tracking parameters of the active bundle a person chose; the others suit the FOD.
     parameters : TrackingParameters
         With which a run is tracked: the last of :attr:`tracking` that were possible.
-    seeding : SeedingParameters
     backend, n_threads : str or Runner, int or None
         What the full run is tracked on; see
         :class:`~napari_tractography.tracking.inputs.Execution`.
-    bundle : BundleState
-        The bundle that is active: all of the above is its own, but for the device.
-    tractogram, result_request, result_grid, seconds, report, streamlines_layer
-        The last result of the active bundle, see :class:`.bundles.state.BundleState`.
     """
 
     changed = Signal()  # what would be tracked: FOD, seeds, regions, masks or parameters
     released = Signal()  # the mouse let go of a seed or a sphere that it moved
     seeds_changed = Signal()
     parameters_suited = Signal()  # to another FOD: values that nobody set may have changed
-    streamlines_removed = Signal(object)  # Streamlines, from the viewer, by whoever
+    streamlines_removed = Signal(object)  # Streamlines, from the viewer, by a person
     adding_seeds = Signal()  # seeds are about to be placed
+    layer_made = Signal(object)  # Streamlines, for the results
+    edited = Signal()  # the active result: streamlines were kept, deleted or brought back
+    result_changed = Signal(object)  # OpenBundle: it has other streamlines
+    list_changed = Signal()  # the list of bundles, or something in a row
+    activated = Signal(object)  # OpenBundle
+    closed = Signal(object)  # OpenBundle that is no longer in the list
+    travelled = Signal()  # by undo or redo: whatever is shown of the active bundle may differ
 
     def __init__(self, viewer: Any) -> None:
-        super().__init__(viewer)
+        self.viewer = viewer
         self._is_open = False
-        self.fod_layer: Layer | None = None
+        self._is_showing = False  # whether layers are being given what they are to show
+        self._is_outdated = False  # whether the document changed meanwhile
+        self.is_inserting = False  # a layer, which napari selects for a moment
+        known = _open.get(viewer)
+        if known is None:
+            document = Document()
+            known = _open[viewer] = document, {}, Regions(viewer, document)
+        self.document, self._bundles, self.regions = known
+        self._shown = Snapshot({}, -1)
         self._followed: FodOpening | None = None  # of the FOD that is chosen
         self._mask, self._seed_mask = Watch(self.changed.emit), Watch(self._on_seed_mask)
-        self._tissue_layer: Layer | None = None
-        self.tissues: Tissues | None = None  # what that layer holds
+        self._tissues: WeakKeyDictionary[Layer, Tissues] = WeakKeyDictionary()
         self.seeds = SeedLayer(viewer)
-        self.regions = Regions(viewer)
-        self.history = History(self.seeds, self.regions)
         self.space = self.regions.space if self.seeds.layer is None else self.seeds.space
         self.tracking = TrackingValues()
         self.parameters = self.tracking.parameters()
-        self.seeding = SeedingParameters()
         self.backend: str | Runner = "auto"
         self.n_threads: int | None = None
         self.seeds.layer_changed.connect(self.seeds_changed.emit)
-        self.seeds.changed.connect(self._on_seeds)
-        self.regions.changed.connect(self.changed.emit)
-        self.released.connect(self.history.settle)
-        self.refused.connect(self.history.act)
+        self.seeds.taken.connect(self._on_seeds)
+        self.released.connect(self.document.release)
+        self._show()
 
     def open(self) -> None:
-        """Listen to the viewer."""
+        """Listen to the viewer, and take up what was done while nothing listened."""
         self._is_open = True
-        self.viewer.layers.events.removed.connect(self._on_layer_removed)
+        self.document.changed.connect(self._on_document)
+        layers = self.viewer.layers
+        layers.events.removed.connect(self._on_layer_removed)
+        layers.events.reordered.connect(self._on_reordered)
         self._follow_opening()
-        regions = [entry.layer for entry in self.regions.entries]
-        for layer in (self.seeds_layer, self.streamlines_layer, *regions):
-            if layer is not None and layer not in self.viewer.layers:
-                self._forget(layer)
-                self.regions.forget(layer)
+        self.regions.open()
+        for bundle in self._bundles.values():
+            if bundle.is_shown and bundle.layer is not None:
+                if bundle.layer in layers:
+                    self._listen_to(bundle, bundle.layer)
+                else:
+                    self._lose_layer(bundle)
+        self.document.amend(acts.change(seeds=self.seeds.read()))
+        self.regions.look_again()
+        self._show()
 
     def close(self) -> None:
         """Stop listening to the viewer."""
         if not self._is_open:
             return
         self._is_open = False
+        self.document.release()
+        self.document.changed.disconnect(self._on_document)
         self.viewer.layers.events.removed.disconnect(self._on_layer_removed)
+        self.viewer.layers.events.reordered.disconnect(self._on_reordered)
         self.regions.close()
-        self.history.close()
+        for bundle in self._bundles.values():
+            if bundle.layer is not None:
+                events = bundle.layer.events
+                events.name.disconnect(self._on_name)
+                events.visible.disconnect(self._on_visible)
+                events.tractogram.disconnect(self._on_replaced)
+        self._mask.layer = self._seed_mask.layer = None
         if self._followed is not None:
             self._followed.ended.disconnect(self._on_opening_ended)
             self._followed = None
 
+    # -- bundles -------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> BundleState:
+        """The active bundle, as data."""
+        return self.document.now.bundle
+
+    @property
+    def bundle(self) -> OpenBundle:
+        """The active bundle."""
+        return self.open_bundle(self.document.now.active)
+
+    @property
+    def bundles(self) -> list[OpenBundle]:
+        """All bundles, in the order of the list."""
+        return [self.open_bundle(number) for number in self.document.now.bundles]
+
+    def open_bundle(self, number: int) -> OpenBundle:
+        """Return a bundle by its id; the same one each time."""
+        bundle = self._bundles.get(number)
+        if bundle is None:
+            bundle = self._bundles[number] = OpenBundle(self.document, number)
+        return bundle
+
+    # -- showing the document ------------------------------------------------------------------
+
+    def _on_document(self, _before: Snapshot, _now: Snapshot) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        """Let all layers show the snapshot of now, and tell what differs from the last one."""
+        self._is_outdated = True
+        if self._is_showing:
+            return  # whatever is showing goes on with the newer one
+        self._is_showing = True
+        try:
+            while self._is_outdated:
+                self._is_outdated = False
+                before, self._shown = self._shown, self.document.now
+                tell = self._show_layers(before, self._shown)
+                self._is_showing = False
+                for signal in tell:
+                    signal()
+                self._is_showing = True
+        finally:
+            self._is_showing = False
+
+    def _show_layers(self, before: Snapshot, now: Snapshot) -> list[Any]:
+        """Give layers what differs; return what is to be told of it."""
+        tell: list[Any] = []
+        is_other = before.active != now.active
+        was = before.bundles.get(now.active) if is_other else before.bundles.get(before.active)
+        old = before.bundles.get(before.active)
+        state = now.bundle
+        # Another FOD, first: all that is shown lies in its space.
+        if old is None or state.fod is not old.fod:
+            tell += self._show_fod()
+        if old is None or state.mask is not old.mask:
+            self._mask.layer = see_within(self._layer_of(state.mask))
+        if old is None or state.seed_mask is not old.seed_mask:
+            self._seed_mask.layer = see_within(self._layer_of(state.seed_mask))
+        with self._quiet():
+            for number, each in now.bundles.items():
+                if each is not before.bundles.get(number):
+                    tell += self._show_streamlines(number, before.bundles.get(number), each)
+            for number in before.bundles:
+                if number not in now.bundles:
+                    bundle = self.open_bundle(number)
+                    self._take_out(bundle)
+                    tell.append(partial(self.closed.emit, bundle))
+            if list(before.bundles) != list(now.bundles):
+                self._order_layers()
+            seeds_differ = self.seeds.show(state.seeds)
+        self.regions.show(now)
+        self.document.amend(self.regions.settled)
+        if self.document.now is not now:  # which changes nothing that is tracked or shown
+            now = self._shown = self.document.now
+            state, self._is_outdated = now.bundle, False
+            self.regions.show(now)
+        if is_other or old is None or _differ(state, old, ("fod", "tissues", "chosen")):
+            self._suit()
+            tell.append(self.parameters_suited.emit)
+        if is_other and old is not None:
+            tell.append(partial(self.activated.emit, self.open_bundle(now.active)))
+        elif self.document.is_travelling:
+            tell.append(self.travelled.emit)
+        if is_other or seeds_differ or (old is not None and state.seeds is not old.seeds):
+            tell.append(self.seeds_changed.emit)
+        if was is not None and not is_other and _differ(state, was, TRACKED_WITH):
+            tell.append(self.changed.emit)
+        if _rows(before) != _rows(now):
+            tell.append(self.list_changed.emit)
+        return tell
+
+    @contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """Have what layers come and go by be no act of a person."""
+        before, self.is_inserting = self.is_inserting, True
+        try:
+            yield
+        finally:
+            self.is_inserting = before
+
+    def _layer_of(self, ref: LayerRef | None) -> Layer | None:
+        layer: Layer | None = None if ref is None else ref.layer_in(self.viewer)
+        return layer
+
+    def _show_streamlines(
+        self, number: int, before: BundleState | None, now: BundleState
+    ) -> list[Any]:
+        """Let the layer of a bundle show its result; return what is to be told of it."""
+        bundle = self.open_bundle(number)
+        tell: list[Any] = []
+        if now.result is None and bundle.arriving is None:
+            self._take_out(bundle)
+            bundle.shown = (None, None)
+        elif now.result is not None and bundle.arriving is None:
+            layer = self.ensure_streamlines_layer(bundle)
+            if bundle.shown != (now.result, now.edits):
+                with sliders_kept(self.viewer, layer):
+                    layer.editor.show(now.result.whole, now.edits)
+                layer.reference = now.result.grid or layer.reference
+                bundle.shown = now.result, now.edits
+        layer_now = bundle.streamlines_layer
+        if layer_now is not None:
+            if layer_now.name != now.name:
+                layer_now.name = now.name
+            if layer_now.visible != now.is_visible:
+                layer_now.visible = now.is_visible
+        if before is not None and before.tractogram is not now.tractogram:
+            tell.append(partial(self.result_changed.emit, bundle))
+            one, other = (state.result and state.result.request for state in (before, now))
+            if number == self.document.now.active and now.result and one is other:
+                tell.append(self.edited.emit)
+        return tell
+
+    def _take_out(self, bundle: OpenBundle) -> None:
+        """Take the layer of a bundle out of the viewer; it comes back with its streamlines."""
+        layer = bundle.streamlines_layer
+        bundle.is_shown = False
+        if layer is not None and layer in self.viewer.layers:
+            with self._quiet():
+                self.viewer.layers.remove(layer)
+
+    def _order_layers(self) -> None:
+        """Draw the streamlines in the order of the list, the last one on top."""
+        layers = self.viewer.layers
+        wanted = [b.layer for b in self.bundles if b.is_shown and b.layer in layers]
+        places = sorted(layers.index(layer) for layer in wanted)
+        for place, layer in zip(places, wanted, strict=True):
+            if layers[place] is not layer:
+                layers.move(layers.index(layer), place)
+
+    # -- layers of streamlines -----------------------------------------------------------------
+
+    @property
+    def streamlines_layer(self) -> Streamlines | None:
+        """The layer of the active bundle's streamlines."""
+        return self.bundle.streamlines_layer
+
+    def ensure_streamlines_layer(self, bundle: OpenBundle | None = None) -> Streamlines:
+        """Return the layer of a bundle's streamlines, a new one below the seeds without one."""
+        bundle = self.bundle if bundle is None else bundle
+        if bundle.layer is None:
+            layer = Streamlines(space=self.space, name=bundle.name)
+            self._listen_to(bundle, layer)
+            self._insert(bundle, layer)
+            self.layer_made.emit(layer)
+        elif not bundle.is_shown:
+            if bundle.layer.space != self.space:
+                bundle.layer.space = self.space
+            self._insert(bundle, bundle.layer)
+        assert bundle.layer is not None
+        return bundle.layer
+
+    def _insert(self, bundle: OpenBundle, layer: Streamlines) -> None:
+        layers = self.viewer.layers
+        seeds = (i for i, other in enumerate(layers) if SEEDS_KEY in other.metadata)
+        with self._quiet():
+            insert_beside(self.viewer, layer, next(seeds, None))
+            bundle.is_shown = True
+            self._order_layers()
+
+    def _listen_to(self, bundle: OpenBundle, layer: Streamlines) -> None:
+        """Follow edits, name and eye of the layer of a bundle."""
+        bundle.layer = layer
+        layer.metadata[BUNDLE_KEY] = bundle
+        layer.editor.history = self.document
+        layer.editor.edited.disconnect()  # from a session that was closed
+        layer.editor.edited.connect(partial(self._on_edited, bundle))
+        layer.events.name.connect(self._on_name)
+        layer.events.visible.connect(self._on_visible)
+        layer.events.tractogram.connect(self._on_replaced)
+
+    def prepare(self, state: BundleState, layer: Streamlines | None = None) -> OpenBundle:
+        """Return a bundle that is not in the list yet, with the layer that shows its streamlines.
+
+        Parameters
+        ----------
+        state : BundleState
+        layer : Streamlines, optional
+            That shows the state's streamlines, edited as they are; by default one is made.
+        """
+        number = self.document.new_id()
+        bundle = self._bundles[number] = OpenBundle(self.document, number, state)
+        if layer is not None:
+            self._listen_to(bundle, layer)
+            bundle.shown = state.result, state.edits
+            bundle.is_shown = layer in self.viewer.layers
+        return bundle
+
+    def of_layer(self, layer: Layer | None) -> OpenBundle | None:
+        """Return the bundle whose streamlines a layer shows."""
+        if layer is None:
+            return None
+        return next((b for b in self.bundles if b.is_shown and b.layer is layer), None)
+
+    def _on_name(self, event: Any) -> None:
+        bundle = self.of_layer(event.source)
+        name = str(event.source.name).strip()
+        if bundle is not None and name and name != bundle.name and not self._is_showing:
+            self.document.act(f"Rename {bundle.name} to {name}", acts.change(bundle.id, name=name))
+
+    def _on_visible(self, event: Any) -> None:
+        bundle = self.of_layer(event.source)
+        if bundle is not None and not self._is_showing:
+            bundle.amend(is_visible=bool(event.source.visible), everywhere=True)
+
+    def _on_reordered(self, _event: Any = None) -> None:
+        """Take up the order in which a person put layers of streamlines."""
+        if self.is_inserting or self._is_showing:
+            return
+        found = [self.of_layer(layer) for layer in self.viewer.layers]
+        drawn = [bundle.id for bundle in found if bundle is not None]
+
+        def act(now: Snapshot) -> Snapshot:
+            in_turn = iter(drawn)
+            order = [next(in_turn) if n in drawn else n for n in now.bundles]
+            if order == list(now.bundles):
+                return now
+            return Snapshot({n: now.bundles[n] for n in order}, now.active)
+
+        self.document.act("Order of bundles", act)
+
+    def _on_layer_removed(self, event: Any) -> None:
+        layer = event.value
+        if self.is_inserting:
+            return
+        if self.seeds.forget(layer):
+            n = len(self.state.seeds)
+            self.document.act(
+                f"Remove {acts.plural(n, 'seed')}", acts.change(seeds=self.seeds.shown)
+            )
+        elif isinstance(layer, Streamlines):
+            self.streamlines_removed.emit(layer)
+            bundle = self.of_layer(layer)
+            if bundle is not None:
+                self._lose_layer(bundle)
+        else:
+            self.regions.forget(layer)
+            state = self.state
+            if LayerRef.known(layer) in (state.fod, state.mask, state.seed_mask, state.tissues):
+                self._on_input_closed(layer)
+
+    def take_back(self, bundle: OpenBundle) -> None:
+        """Show a bundle by the layer that showed it before, which a person put back."""
+        assert bundle.layer is not None
+        self._listen_to(bundle, bundle.layer)
+        bundle.is_shown = True
+
+    def forget_closed(self) -> None:
+        """Let go of the layers of bundles that no step brings back."""
+        there = self.document.now.bundles
+        for number in [n for n in self._bundles if n not in there]:
+            del self._bundles[number]
+
+    def _lose_layer(self, bundle: OpenBundle) -> None:
+        """Do without streamlines whose layer a person has removed."""
+        bundle.is_shown, bundle.arriving = False, None
+        if len(self.document.now.bundles) > 1 or bundle.is_opened:
+            self.delete(bundle)
+        else:  # seeds and settings stay: Run makes another
+            self.document.act(
+                f"Remove the streamlines of {bundle.name}",
+                acts.change(
+                    bundle.id, result=None, edits=None, tractogram=None, summary="", source=None
+                ),
+            )
+
+    def _on_input_closed(self, layer: Layer) -> None:
+        """Track without what was closed, of which the bundle goes on to know what it was."""
+        if layer is self._mask.layer:
+            self._mask.layer = None
+        if layer is self._seed_mask.layer:
+            self._seed_mask.layer = None
+        self._follow_opening()
+        self._suit()
+        self.parameters_suited.emit()
+        self.seeds_changed.emit()
+        self.changed.emit()
+
+    def delete(self, bundle: OpenBundle) -> None:
+        """Delete a bundle; asks nothing, and is undone."""
+        taken = [other.name for other in self.bundles if other is not bundle]
+        state = bundle.state
+        blank = dataclasses.replace(
+            BundleState(acts.free_name(taken), state.colour),
+            fod=state.fod,
+            mask=state.mask,
+            seed_mask=state.seed_mask,
+            tissues=state.tissues,
+            chosen=state.chosen,
+            seeding=state.seeding,
+            style=state.style,
+        )
+        number = self.document.new_id()
+        self.document.act(f"Delete {bundle.name}", acts.delete(bundle.id, (number, blank)))
+
     # -- what to track in ----------------------------------------------------------------------
 
     @property
+    def fod_layer(self) -> Layer | None:
+        """The layer of what to track in; None without one, and where it was closed."""
+        return self._layer_of(self.state.fod)
+
+    @property
     def fod(self) -> Fod | None:
-        """The chosen FOD; None while it is being read."""
+        """The chosen FOD; None while it is being read, and where it was closed."""
         return fod_of(self.fod_layer)
+
+    @property
+    def closed_fod(self) -> str:
+        """What the active bundle was to be tracked in, where that was closed; else ""."""
+        ref = self.state.fod
+        return ref.name if ref is not None and self._layer_of(ref) is None else ""
 
     @property
     def opening(self) -> FodOpening | None:
@@ -144,19 +514,65 @@ class Session(Results):
 
     def choose_fod(self, layer: Layer | None) -> None:
         """Track in the FOD of a layer; seeds and streamlines move into its display space."""
-        if layer is not self.fod_layer:
-            self.fod_layer = layer
-            self._follow_opening()
-            self.retake_fod()
+        ref, state = LayerRef.to(layer), self.state
+        if ref is state.fod or (layer is None and self.closed_fod):
+            return
+        if ref is not None and self.closed_fod and ref.is_like(state.fod):
+            self._take_reopened(state.fod, ref)
+            return
+        if self.takes_any_fod:
+            number, before = self.document.now.active, state.fod
+
+            def first(now: Snapshot) -> Snapshot:
+                known = now.bundles.get(number)
+                is_it = known is not None and known.fod is before
+                return now.replace(number, fod=ref) if is_it else now
+
+            self.document.amend(first, everywhere=True)  # there is nothing that undo could show
+            return
+        text = f"Track in {'nothing' if ref is None else ref.name}"
+        self.document.act(text, acts.change(fod=ref))
+
+    def _take_reopened(self, closed: LayerRef | None, ref: LayerRef) -> None:
+        """Track in an FOD that was closed and opened again, in every bundle that was before."""
+
+        def act(now: Snapshot) -> Snapshot:
+            for number, state in now.bundles.items():
+                if state.fod is closed:
+                    now = now.replace(number, fod=ref)
+            return now
+
+        self.document.amend(act, everywhere=True)
+
+    @property
+    def takes_any_fod(self) -> bool:
+        """Whether an FOD that is opened is taken by itself: none was chosen for what there is."""
+        return self.state.fod is None or (bool(self.closed_fod) and self.state.is_blank)
+
+    def reopened_fod(self, layers: Iterable[Layer]) -> Layer | None:
+        """Return the layer that shows the FOD which was closed, from the same file; else None."""
+        ref = self.state.fod
+        if not self.closed_fod or ref is None:
+            return None
+        return next((layer for layer in layers if LayerRef.to(layer).is_like(ref)), None)
 
     def retake_fod(self) -> None:
         """Track in what the chosen layer holds now: another FOD, or one that was made anew."""
-        grid = fod_grid_of(self.fod_layer)
-        if grid is not None:  # without one everything stays where it is
-            show_in(self, DisplaySpace.of(grid))
-            self.suit_parameters()
+        for signal in self._show_fod():
+            signal()
+        self._suit()
+        self.parameters_suited.emit()
         self.seeds_changed.emit()
         self.changed.emit()
+
+    def _show_fod(self) -> list[Any]:
+        """Move all that is shown into the space of the FOD that is chosen."""
+        self._follow_opening()
+        grid = fod_grid_of(self.fod_layer)
+        if grid is None:  # without one everything stays where it is
+            return []
+        show_in(self, DisplaySpace.of(grid))
+        return [self.seeds_changed.emit]
 
     def _follow_opening(self) -> None:
         """Learn when the FOD that is chosen has been read, if it is being read, and no other."""
@@ -169,36 +585,50 @@ class Session(Results):
 
     def _on_opening_ended(self, opening: FodOpening) -> None:
         if opening.fod is not None and opening.fod is self.fod:
-            self.suit_parameters()
+            self._suit()
+            self.parameters_suited.emit()
             self.seeds_changed.emit()
             self.changed.emit()
 
     @property
     def mask_layer(self) -> Layer | None:
         """The mask to track in; none tracks everywhere."""
-        return self._mask.layer
+        return self._layer_of(self.state.mask)
 
     @mask_layer.setter
     def mask_layer(self, layer: Layer | None) -> None:
-        if layer is not self._mask.layer:
-            self._mask.layer = see_within(layer)
-            self.changed.emit()
+        if layer is not self.mask_layer:
+            text = "Track without a mask" if layer is None else f"Track in the mask {layer.name}"
+            self.document.act(text, acts.change(mask=LayerRef.to(layer)))
 
     @property
     def seed_mask_layer(self) -> Layer | None:
         """The mask to start in, where that is not the one to track in."""
-        return self._seed_mask.layer
+        return self._layer_of(self.state.seed_mask)
 
     @seed_mask_layer.setter
     def seed_mask_layer(self, layer: Layer | None) -> None:
-        if layer is not self._seed_mask.layer:
-            self._seed_mask.layer = see_within(layer)
-            self.changed.emit()
+        if layer is not self.seed_mask_layer:
+            text = "No seed mask" if layer is None else f"Start in {layer.name}"
+            self.document.act(text, acts.change(seed_mask=LayerRef.to(layer)))
 
     @property
     def tissue_layer(self) -> Layer | None:
         """What holds the tissue image to track with; none tracks without."""
-        return self._tissue_layer
+        return self._layer_of(self.state.tissues)
+
+    @property
+    def tissues(self) -> Tissues | None:
+        """The tissue image to track with."""
+        return self._tissues_of(self.state)
+
+    def _tissues_of(self, state: BundleState) -> Tissues | None:
+        layer = self._layer_of(state.tissues)
+        if layer is None:
+            return None
+        if layer not in self._tissues:
+            self._tissues[layer] = tissues_of(layer, self.space)
+        return self._tissues[layer]
 
     def choose_tissues(self, layer: Layer | None) -> None:
         """Track with the tissue image that a layer holds, or without.
@@ -208,31 +638,53 @@ class Session(Results):
         TractographyError
             When it holds none, or one that does not overlap the FOD; then nothing changes.
         """
-        if layer is self._tissue_layer:
+        if layer is self.tissue_layer:
             return
-        tissues = None if layer is None else tissues_of(layer, self.space)
-        grid = fod_grid_of(self.fod_layer)
-        if tissues is not None and grid is not None:
-            check_tissues(tissues, grid)
-        self._tissue_layer, self.tissues = layer, tissues
-        self.tracking.with_tissues = tissues is not None
-        self.suit_parameters()
-        self.seeds_changed.emit()
-        self.changed.emit()
+        if layer is not None:
+            tissues = self._tissues[layer] = tissues_of(layer, self.space)
+            grid = fod_grid_of(self.fod_layer)
+            if grid is not None:
+                check_tissues(tissues, grid)
+        text = "Track without tissues" if layer is None else f"Track with tissues {layer.name}"
+        self.document.act(text, acts.change(tissues=LayerRef.to(layer)))
 
     def _on_seed_mask(self) -> None:
         if self.seed_mask_in_use is self.seed_mask_layer:
             self.changed.emit()
 
-    def suit_parameters(self) -> None:
+    # -- parameters ----------------------------------------------------------------------------
+
+    @property
+    def seeding(self) -> SeedingParameters:
+        """Where streamlines of the active bundle start, and how many."""
+        return self.state.seeding
+
+    def values_of(self, state: BundleState) -> TrackingValues:
+        """Return which tracking parameters of a bundle were chosen, and what the others suit."""
+        fod = fod_of(self._layer_of(state.fod))
+        if fod is None and state.result is not None and state.result.request is not None:
+            fod = state.result.request.fod
+        if fod is None and state is self.state:
+            fod = self.tracking.fod  # until another has been read
+        has_tissues = False
+        with contextlib.suppress(TractographyError):  # told when they were chosen, and on Run
+            has_tissues = self._tissues_of(state) is not None
+        return TrackingValues(fod, has_tissues, state.chosen)
+
+    def _suit(self) -> None:
         """Let the FOD decide the tracking parameters that nobody set."""
-        self.tracking.fod = self.fod or self.tracking.fod  # until another has been read
+        self.tracking = self.values_of(self.state)
         with contextlib.suppress(InvalidParameterError):  # told when it was set, and on Run
             self.parameters = self.tracking.parameters()
-        self.parameters_suited.emit()
 
-    def set_by_hand(self, values: Mapping[str, Any]) -> None:
+    def set_by_hand(self, values: Mapping[str, Any], *, if_possible: bool = False) -> None:
         """Set tracking parameters by name, as a person does: they stay when the FOD changes.
+
+        Parameters
+        ----------
+        values : mapping of str to value
+        if_possible : bool
+            Whether nothing changes where they are impossible; a control keeps what was typed.
 
         Raises
         ------
@@ -240,8 +692,12 @@ class Session(Results):
             When a value is out of range or contradicts another; tracking then goes on with the
             parameters before.
         """
-        self.tracking.set(values)
-        self._take_parameters()
+        change, key = acts.choose(values), ("parameter", *values)
+        if if_possible:
+            wanted = change(self.document.now).bundle.chosen
+            dataclasses.replace(self.tracking, chosen=wanted).parameters()
+        self.document.act(acts.choice_text(values), change, key=key)
+        self.tracking.parameters()
 
     def forget_by_hand(self, names: Iterable[str]) -> None:
         """Let the FOD, or the defaults, decide some tracking parameters again.
@@ -251,22 +707,42 @@ class Session(Results):
         InvalidParameterError
             When what is left contradicts itself.
         """
-        self.tracking.forget(names)
-        self._take_parameters()
+        self.document.act("Suit the FOD", acts.forget_chosen(names))
+        self.tracking.parameters()
 
-    def _take_parameters(self) -> None:
-        parameters = self.tracking.parameters()
-        if parameters != self.parameters:
-            self.parameters = parameters
-            self.changed.emit()
+    def restore_by_hand(self, values: Mapping[str, Any]) -> None:
+        """Choose these values and no others, as they were kept from before; no step."""
+        self.document.amend(acts.change(chosen={}))
+        self.document.amend(acts.choose(values))
+        self.tracking.parameters()
 
-    def restore_parameters(self, by_hand: Mapping[str, Any], seeding: SeedingParameters) -> None:
-        """Set what a person had set before, and nothing else, as when a bundle becomes active."""
-        self.tracking.by_hand = dict(by_hand)
-        self.seeding = seeding
-        with contextlib.suppress(InvalidParameterError):  # told when it was set, and on Run
-            self.parameters = self.tracking.parameters()
-        self.parameters_suited.emit()
+    def set_style(self, label: str, style: Mapping[str, Any]) -> None:
+        """Let the streamlines of the active bundle look otherwise, as the Display section says.
+
+        Parameters
+        ----------
+        label : str
+            Of what was set.
+        style : mapping of str to value
+        """
+        is_colour = bool(style.get("colour")) and label == "Colour"
+        colour = style["colour"] if is_colour else self.state.colour
+        change = acts.change(style=dict(style), colour=colour)
+        self.document.act(label, change, key=("style", label))
+
+    def choose_min_weight(self, least: float) -> None:
+        """Show no streamlines of less weight."""
+        change = acts.change(min_weight=least)
+        self.document.act(f"Least weight {least:g}", change, key="min_weight")
+
+    def set_seeding(self, seeding: SeedingParameters) -> None:
+        """Let streamlines start elsewhere, or others."""
+        before, now = dataclasses.asdict(self.seeding), dataclasses.asdict(seeding)
+        names = [name for name in now if now[name] != before[name]]
+        if names:
+            text = f"{acts.SEEDING[names[0]].label} {now[names[0]]}" if len(names) == 1 else "Seeds"
+            key = ("seeding", *names)
+            self.document.act(text, acts.change(seeding=seeding), key=key)
 
     def set_parameters(
         self,
@@ -274,13 +750,10 @@ class Session(Results):
         seeding: SeedingParameters | None = None,
     ) -> None:
         """Change parameters of tracking, of seeding, or both; None leaves them as they are."""
-        before = self.parameters, self.seeding
         if parameters is not None:
-            self.parameters = parameters
-            self.tracking.by_hand = parameters.to_dict()
-        self.seeding = self.seeding if seeding is None else seeding
-        if (self.parameters, self.seeding) != before:
-            self.changed.emit()
+            self.document.act("Set parameters", acts.change(chosen=parameters.to_dict()))
+        if seeding is not None:
+            self.set_seeding(seeding)
 
     # -- seeds ---------------------------------------------------------------------------------
 
@@ -331,19 +804,9 @@ class Session(Results):
         """Return the layer of seeds, a new one on top when there is none."""
         return self.seeds.ensure_layer()
 
-    def _on_seeds(self) -> None:
-        self.seeds_changed.emit()
-        self.changed.emit()
-
-    def _on_layer_removed(self, event: Any) -> None:
-        self._forget(event.value)
-        self.regions.forget(event.value)
-
-    def _forget(self, layer: Layer) -> None:
-        if not self.seeds.forget(layer) and isinstance(layer, Streamlines):
-            self.streamlines_removed.emit(layer)
-            if layer is self.streamlines_layer:
-                self.streamlines_layer = None
+    def _on_seeds(self, seeds: PlacedSeeds) -> None:
+        """Make an act of what was done to the layer of seeds."""
+        self.document.act(acts.seeds_text(self.state.seeds, seeds), acts.change(seeds=seeds))
 
     # -- what would be tracked -----------------------------------------------------------------
 
@@ -356,7 +819,7 @@ class Session(Results):
         if source == "grey-white interface":
             return self.tissues is not None
         if source == "between regions":
-            return chosen_ends(self.regions) is not None
+            return ends_of(self.state) is not None
         return source == "whole FOD" or self.seed_mask_in_use is not None
 
     @property
@@ -365,29 +828,51 @@ class Session(Results):
 
         None where streamlines do not start from a mask.
         """
-        if self.seeding.source not in ("mask", EVERY_VOXEL):
+        return self._seed_mask_of(self.state)
+
+    def _seed_mask_of(self, state: BundleState) -> Layer | None:
+        if state.seeding.source not in ("mask", EVERY_VOXEL):
             return None
-        return self.mask_layer if self.seed_mask_layer is None else self.seed_mask_layer
+        chosen = self._layer_of(state.seed_mask)
+        return self._layer_of(state.mask) if chosen is None else chosen
 
-    def make_seeding(self) -> Seeding:
-        """Return where streamlines are to start, frozen; see :func:`.seeding.frozen_seeding`."""
-        return frozen_seeding(self)
+    def make_seeding(self, state: BundleState | None = None) -> Seeding:
+        """Return where streamlines are to start, frozen; see :func:`.wanted.frozen_seeding`."""
+        state = self.state if state is None else state
+        layer = self._seed_mask_of(state)
+        mask = None if layer is None else partial(voxels_of, layer, self._space_of(state))
+        return frozen_seeding(state, self.regions.made_of, mask, self._tissues_of(state))
 
-    def steering(self) -> list[tuple[Entry, Region]]:
+    def _space_of(self, state: BundleState) -> DisplaySpace:
+        grid = fod_grid_of(self._layer_of(state.fod))
+        return self.space if grid is None or state is self.state else DisplaySpace.of(grid)
+
+    def steering(self, state: BundleState | None = None) -> list[tuple[RegionState, Region]]:
         """Return the regions in use, but for those that are tracked between."""
-        return [(e, region) for e, region in self.regions.frozen() if e not in self.ends]
+        state = self.state if state is None else state
+        is_between = state.seeding.source == "between regions"
+        ends = (ends_of(state) or ()) if is_between else ()
+        return [(e, region) for e, region in self.regions.frozen(state) if e not in ends]
 
-    @property
-    def ends(self) -> Sequence[Entry]:
-        """The two regions that are tracked between, or none."""
+    def steering_layers(self) -> list[tuple[Layer, int | None]]:
+        """Return the layer and the label of each region in :meth:`steering`."""
+        known = {entry.id: entry for entry in self.regions.entries}
+        return [(known[state.id].layer, state.label) for state, _ in self.steering()]
+
+    def end_layers(self) -> list[tuple[Layer, int | None]]:
+        """Return the layers and labels of the two regions that are tracked between, or none."""
+        known = {entry.id: entry for entry in self.regions.entries}
         is_between = self.seeding.source == "between regions"
-        return (chosen_ends(self.regions) or ()) if is_between else ()
+        ends = (ends_of(self.state) or ()) if is_between else ()
+        return [(known[state.id].layer, state.label) for state in ends]
 
-    def request(self, *, n_preview: int | None = None) -> Request:
+    def request(self, bundle: OpenBundle | None = None, *, n_preview: int | None = None) -> Request:
         """Freeze what is to be tracked.
 
         Parameters
         ----------
+        bundle : OpenBundle, optional
+            By default the active one.
         n_preview : int, optional
             About how many streamlines a preview has; None for the full run.
 
@@ -396,32 +881,47 @@ class Session(Results):
         TractographyError
             When something is missing or wrong.
         """
-        if self.bundle.is_opened:
+        state = self.state if bundle is None else bundle.state
+        if state.is_opened:
             raise InvalidSeedsError(
-                f"{self.bundle.name} was opened from a file and cannot be tracked; press New in "
+                f"{state.name} was opened from a file and cannot be tracked; press New in "
                 "Bundles, then place seeds."
             )
-        fod = self.fod
-        if self.opening is not None:
-            raise InvalidFodError(f"{self.opening.name} is still being read; wait a moment.")
+        layer = self._layer_of(state.fod)
+        fod, opening = fod_of(layer), opening_of(layer)
+        if opening is not None:
+            raise InvalidFodError(f"{opening.name} is still being read; wait a moment.")
+        if fod is None and state.fod is not None and layer is None:
+            raise InvalidFodError(
+                f"The FOD {state.fod.name} was closed; open it again, or choose another in Data."
+            )
         if fod is None:
             raise InvalidFodError("There is no FOD; open one (File > Open) or choose its layer.")
-        seeding = self.make_seeding()
-        mask = None if self.mask_layer is None else mask_of(self.mask_layer, self.space)
-        selects = self.seeding.counted == ACCEPTED and not isinstance(seeding, SeedVoxels)
+        seeding = self.make_seeding(state)
+        mask_layer = self._layer_of(state.mask)
+        mask = None if mask_layer is None else mask_of(mask_layer, self._space_of(state))
+        selects = state.seeding.counted == ACCEPTED and not isinstance(seeding, SeedVoxels)
         selects = selects or isinstance(seeding, SeedBetween)
+        is_active = state is self.state
         return Request(
             fod=fod,
             seeding=seeding,
-            parameters=self.parameters,
+            parameters=self.parameters if is_active else self.values_of(state).parameters(),
             mask=mask,
-            regions=tuple(region for _, region in self.steering()),
-            include_rule=self.regions.rule,
-            tissues=self.tissues,
+            regions=tuple(region for _, region in self.steering(state)),
+            include_rule=state.rule,
+            tissues=self._tissues_of(state),
             select=sum(seeding.n_each) if selects else None,
             execution=self.execution,
             n_preview=n_preview,
         )
+
+    def wanted_of(self, bundle: OpenBundle) -> Request | None:
+        """Return what a run of a bundle would track; None where something is missing."""
+        try:
+            return self.request(bundle)
+        except TractographyError:
+            return None
 
     @property
     def execution(self) -> Execution:
@@ -429,7 +929,172 @@ class Session(Results):
         here = isinstance(self.backend, str)
         return Execution(self.backend, self.n_threads if here else None)
 
-    # -- the result ----------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------
+
+    @property
+    def tractogram(self) -> Tractogram | None:
+        """The streamlines of the active bundle, edited and filtered."""
+        return self.state.tractogram
+
+    @property
+    def result_request(self) -> Request | None:
+        """What gave the result of the active bundle."""
+        return self.bundle.result_request
+
+    @property
+    def result_grid(self) -> Grid | None:
+        """The grid of the FOD in which the active bundle was tracked."""
+        return self.bundle.result_grid
+
+    @property
+    def seconds(self) -> float:
+        """How long the last run of the active bundle took."""
+        return self.bundle.seconds
+
+    @property
+    def report(self) -> Report:
+        """What tracked the active bundle."""
+        return self.bundle.report
+
+    @property
+    def has_edits(self) -> bool:
+        """Whether streamlines of the result were deleted by hand."""
+        layer = self.streamlines_layer
+        return layer is not None and layer.editor.is_edited
+
+    def show_arriving(
+        self, bundle: OpenBundle, arriving: Arriving, part: Tractogram, *, append: bool
+    ) -> None:
+        """Show what has arrived of a run; the result of the bundle stays what it was.
+
+        Parameters
+        ----------
+        bundle : OpenBundle
+            Of the run.
+        arriving : Arriving
+            The run.
+        part : Tractogram
+            What has arrived, or what has since it was shown last.
+        append : bool
+            Whether it comes behind what is shown, not instead of it.
+        """
+        layer = self.ensure_streamlines_layer(bundle)
+        bundle.arriving = arriving  # first: colours by seed ask for it
+        with sliders_kept(self.viewer, layer):
+            if append:
+                layer.append(part)
+            else:
+                layer.tractogram = part
+        layer.reference = arriving.request.fod.grid
+        bundle.shown = (None, None)
+
+    def drop_arriving(self, bundle: OpenBundle) -> None:
+        """Show the result again in place of what has arrived of a run that gave none."""
+        if bundle.arriving is not None:
+            bundle.arriving, bundle.shown = None, (None, None)
+            if bundle.is_there:
+                for signal in self._show_streamlines(bundle.id, bundle.state, bundle.state):
+                    signal()
+                self.result_changed.emit(bundle)
+
+    def keep_arrived(self, bundle: OpenBundle) -> None:
+        """Make what is shown of a run, if that is a part, the result: no more will come of it."""
+        arriving, layer = bundle.arriving, bundle.streamlines_layer
+        bundle.arriving = None
+        if arriving is None or layer is None or not bundle.is_there:
+            return
+        whole, edits = layer.editor.whole, layer.editor.state
+        result = Result(
+            whole, _in_part(arriving.request, whole), arriving.request.fod.grid,
+            report=arriving.report,
+        )  # fmt: skip
+        bundle.shown = result, edits
+        self._keep(bundle, result, is_live=False, edits=edits, tractogram=layer.tractogram)
+
+    def keep_result(
+        self,
+        request: Request,
+        tractogram: Tractogram,
+        seconds: float,
+        report: Report,
+        *,
+        bundle: OpenBundle | None = None,
+        is_part: bool = False,
+        is_live: bool = False,
+    ) -> None:
+        """Keep and show the result of a run that ended or, `is_part`, was cancelled or failed.
+
+        Parameters
+        ----------
+        request : Request
+        tractogram : Tractogram
+        seconds : float
+        report : Report
+        bundle : OpenBundle, optional
+        is_part : bool
+        is_live : bool
+            Whether it follows by itself from what was done, as with Live; else it is a step.
+        """
+        request = _in_part(request, tractogram) if is_part else request
+        bundle = self.bundle if bundle is None else bundle
+        bundle.arriving = None
+        if bundle.is_there:
+            result = Result(tractogram, request, request.fod.grid, seconds, report)
+            self._keep(bundle, result, is_live=is_live or request.is_preview)
+
+    def _keep(self, bundle: OpenBundle, result: Result, *, is_live: bool, **values: Any) -> None:
+        change = acts.change(
+            bundle.id,
+            **{"result": result, "edits": None, "tractogram": result.whole, **values},
+            weights=None,  # of other streamlines, as is the summary
+            min_weight=0.0,
+            summary="",
+            source=None,
+        )
+        if is_live:
+            self.document.amend(change)
+        else:
+            self.document.act(f"Track {acts.plural(len(result.whole), 'streamline')}", change)
+
+    def _on_edited(self, bundle: OpenBundle) -> None:
+        """Make an act of what was edited in a layer; a filter is none."""
+        layer = bundle.streamlines_layer
+        if layer is None or self._is_showing or not bundle.is_there:
+            return
+        self.keep_arrived(bundle)  # else the edits would be those of another result
+        state, editor = bundle.state, layer.editor
+        if state.result is None:
+            return
+        values: dict[str, Any] = {"tractogram": layer.tractogram, "source": None}
+        if editor.whole is not state.result.whole:  # it got weights
+            values["result"] = dataclasses.replace(state.result, whole=editor.whole)
+        text = _edit_text(state, layer)
+        values["edits"] = editor.state
+        bundle.shown = values.get("result", state.result), editor.state
+        change = acts.change(bundle.id, **values)
+        if editor.state is state.edits and "result" not in values:
+            self.document.amend(acts.change(bundle.id, tractogram=layer.tractogram))
+        else:
+            self.document.act(text, change)
+
+    def _on_replaced(self, event: Any) -> None:
+        """Take up streamlines that a script gave to the layer of a bundle."""
+        bundle, layer = self.of_layer(event.source), event.source
+        if bundle is None or bundle.arriving or self._is_showing or layer.editor.is_showing:
+            return
+        if layer.tractogram is bundle.tractogram:
+            return
+        result = Result(layer.tractogram, None, layer.reference)
+        bundle.shown = result, None
+        self._keep(bundle, result, is_live=False)
+
+    def speed(self) -> str:
+        """Return how long the last result took and how fast it was, in words."""
+        result = self.state.result
+        if result is None or result.request is None or self.tractogram is None:
+            return ""
+        step_mm = result.request.parameters.step_mm
+        return result.report.speed(self.tractogram, step_mm, result.seconds)
 
     @property
     def is_result_current(self) -> bool:
@@ -443,3 +1108,37 @@ class Session(Results):
             return None if then is None else then.differences(self.request())
         except TractographyError:  # something is missing or wrong that was not
             return None
+
+
+def _edit_text(before: BundleState, layer: Streamlines) -> str:
+    """Return what was done to the streamlines of a layer, to be read in Undo."""
+    n_before = 0 if before.tractogram is None else len(before.tractogram)
+    n_gone = n_before - layer.n_all
+    was_cut = before.edits is not None and bool(before.edits.before)
+    if layer.editor.is_cut and not (was_cut and n_gone):
+        return f"Cut {before.name}"
+    if n_gone > 0:
+        return f"Remove {acts.plural(n_gone, 'streamline')}"
+    return f"Edit {before.name}"
+
+
+def _differ(one: BundleState, other: BundleState, names: Iterable[str]) -> bool:
+    return any(getattr(one, name) is not getattr(other, name) for name in names)
+
+
+def _rows(snapshot: Snapshot) -> tuple[Any, ...]:
+    """Return what the list of bundles shows of a snapshot."""
+    rows = (
+        (number, state.name, state.colour, state.is_visible, state.path, state.min_weight,
+         id(state.tractogram), id(state.weights), tuple(map(id, state.style.values())))
+        for number, state in snapshot.bundles.items()
+    )  # fmt: skip
+    return (snapshot.active, *rows)
+
+
+def _in_part(request: Request, tractogram: Tractogram) -> Request:
+    """Return what gives the streamlines of a run that ended early, to be saved and told."""
+    n_streamlines, n_seeds = len(tractogram), tractogram.n_seeds
+    if n_streamlines == request.select if request.select else n_seeds == request.n_full:
+        return request  # all was there
+    return dataclasses.replace(request, arrived=Arrived(n_streamlines, n_seeds))

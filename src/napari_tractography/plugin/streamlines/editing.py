@@ -22,6 +22,24 @@ from ...units import MM, length_text
 MAX_UNDO = 50
 
 
+class History(Protocol):
+    """Where edits are undone, of a layer that belongs to a document: it has one for everything."""
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is something to undo."""
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether something was undone and nothing done since."""
+
+    def undo(self) -> None:
+        """Take the last step back."""
+
+    def redo(self) -> None:
+        """Make the step again that was undone last."""
+
+
 class EditedLayer(Protocol):
     """What an editor asks of the layer that it edits.
 
@@ -49,8 +67,8 @@ class EditedLayer(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _State:
-    """What is left after some edits.
+class EditState:
+    """What is left after some edits; never changed, so that steps may share it.
 
     Attributes
     ----------
@@ -67,13 +85,33 @@ class _State:
     kept: NDArray[np.uint8]
 
     @classmethod
-    def of(cls, base: Tractogram, before: tuple[Edit, ...] = ()) -> _State:
+    def of(cls, base: Tractogram, before: tuple[Edit, ...] = ()) -> EditState:
         """Keep all."""
         return cls(base, before, np.packbits(np.ones(len(base), dtype=bool)))
 
-    def choosing(self, mask: NDArray[np.bool_]) -> _State:
+    @classmethod
+    def after(cls, whole: Tractogram, edits: Sequence[Edit]) -> EditState:
+        """Return what edits leave of streamlines.
+
+        Raises
+        ------
+        TractographyError
+            When they belong to others.
+        """
+        state = cls.of(whole)
+        for edit in edits:
+            state = _after(state, edit)
+        return state
+
+    @property
+    def streamlines(self) -> Tractogram:
+        """What is left."""
+        mask = self.mask
+        return self.base if mask.all() else self.base.chosen(np.flatnonzero(mask))
+
+    def choosing(self, mask: NDArray[np.bool_]) -> EditState:
         """Keep other streamlines of the same base."""
-        return _State(self.base, self.before, np.packbits(mask))
+        return EditState(self.base, self.before, np.packbits(mask))
 
     @property
     def mask(self) -> NDArray[np.bool_]:
@@ -94,6 +132,11 @@ class Editor:
     ----------
     layer : EditedLayer
         That makes this editor, and calls :meth:`begin` before it shows another tractogram.
+
+    Attributes
+    ----------
+    history : History or None
+        Where undo and redo go; None for steps of the layer's own.
     """
 
     changed = Signal()  # the selection, or what can be undone
@@ -102,12 +145,13 @@ class Editor:
 
     def __init__(self, layer: EditedLayer) -> None:
         self.layer = layer
+        self.history: History | None = None
         self._busy = False
         self._whole: Tractogram | None = None  # as long as nothing is edited
-        self._state: _State | None = None  # as _whole
+        self._state: EditState | None = None  # as _whole
         self._passing: NDArray[np.bool_] | None = None  # of the base; None: all
-        self._past: list[_State] = []
-        self._future: list[_State] = []
+        self._past: list[EditState] = []
+        self._future: list[EditState] = []
         layer.events.selected.connect(self._on_layer)
         layer.events.tractogram.connect(self._on_layer)
 
@@ -149,10 +193,7 @@ class Editor:
     @edits.setter
     def edits(self, edits: Sequence[Edit]) -> None:
         """Do these instead, as one step; what belongs to other streamlines raises."""
-        state = _State.of(self.whole)
-        for edit in edits:
-            state = _after(state, edit)
-        self._go(state)
+        self._go(EditState.after(self.whole, edits))
 
     @property
     def is_edited(self) -> bool:
@@ -166,19 +207,45 @@ class Editor:
         return self._state is not None and bool(self._state.before)
 
     @property
+    def is_showing(self) -> bool:
+        """Whether the layer is about to show what edits have left."""
+        return self._busy
+
+    @property
     def n_selected(self) -> int:
         """Number of selected streamlines."""
         return len(self.layer.selected)
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is an edit to undo."""
-        return bool(self._past)
+        """Whether there is something to undo."""
+        return bool(self._past) if self.history is None else self.history.can_undo
 
     @property
     def can_redo(self) -> bool:
-        """Whether there is an edit to make again."""
-        return bool(self._future)
+        """Whether there is something to make again."""
+        return bool(self._future) if self.history is None else self.history.can_redo
+
+    @property
+    def state(self) -> EditState | None:
+        """What is left, filters aside; None where nothing was edited."""
+        return self._state if self.is_edited else None
+
+    def show(self, whole: Tractogram, state: EditState | None) -> None:
+        """Show a result, with what was edited of it, as it was before or elsewhere.
+
+        Filters stay where the same streamlines go on to be filtered.
+        """
+        passing = self._passing if self._state is not None else None
+        if passing is not None and (whole if state is None else state.base) is not self.base:
+            passing = None
+        if state is None and passing is None:
+            self.layer.tractogram = whole  # which begins anew
+            return
+        self._whole, self._passing = whole, passing
+        self._past, self._future = [], []
+        self._state = EditState.of(whole) if state is None else state
+        self._show(self._state)
 
     def select(self, number: int | None, *, extend: bool = False) -> None:
         """Select one streamline, or none; `extend` adds it, or takes it out again."""
@@ -202,6 +269,10 @@ class Editor:
         selected = self.layer.selected
         if 0 < len(selected) < self.layer.n_all:
             self._choose(self.kept[selected], is_kept=True)
+
+    def show_some(self, numbers: ArrayLike) -> None:
+        """Show some of the streamlines that are shown, by number, and no others."""
+        self._choose(self.kept[np.asarray(numbers, dtype=np.int64)], is_kept=True)
 
     def delete_selected(self) -> None:
         """Show all but the selected streamlines."""
@@ -241,24 +312,27 @@ class Editor:
             When they do not fit.
         """
         edits, passing = self.edits, self._passing
-        state = _State.of(self.whole.with_weights(weights))
-        self._whole = state.base
-        for edit in edits:
-            state = _after(state, edit)
+        whole = self.whole.with_weights(weights)
+        state = EditState.after(whole, edits)
+        self._whole = whole
         self._past, self._future = [], []
         self._passing = passing
         self._state = state
         self._show()
 
     def undo(self) -> None:
-        """Undo the last edit."""
-        if self._past:
+        """Undo the last edit, or the last step of the document that the layer belongs to."""
+        if self.history is not None:
+            self.history.undo()
+        elif self._past:
             self._future.append(self._begun())
             self._show(self._past.pop())
 
     def redo(self) -> None:
-        """Make the edit again that was undone."""
-        if self._future:
+        """Make again what was undone."""
+        if self.history is not None:
+            self.history.redo()
+        elif self._future:
             self._past.append(self._begun())
             self._show(self._future.pop())
 
@@ -266,26 +340,26 @@ class Editor:
         """Return what is left, in a line, with lengths in a unit."""
         n, n_whole = self.layer.n_all, len(self.whole)
         if not n and self._passing is not None:
-            return f"None of {n_whole:,} streamlines passes the regions and lengths."
+            return f"None of {_count(n_whole)} passes the regions and lengths."
         if not n:
-            return f"All {n_whole:,} streamlines are deleted; Undo brings them back."
+            return f"All of {_count(n_whole)} are deleted; Undo brings them back."
         mean_mm = float(self.layer.tractogram.lengths_mm.mean())
         mean = f"mean length {length_text(mean_mm, unit)}"
         if self.is_cut:
-            return f"<b>{n:,} streamlines</b> after cutting, {mean}"
+            return f"<b>{_count(n)}</b> after cutting, {mean}"
         if n == n_whole:
-            return f"<b>All {n:,} streamlines</b> again, {mean}"
-        return f"<b>{n:,} of {n_whole:,} streamlines</b> kept, {mean}"
+            return f"<b>All {_count(n)}</b> again, {mean}"
+        return f"<b>{n:,} of {_count(n_whole)}</b> kept, {mean}"
 
     def selected_tractogram(self) -> Tractogram:
         """Return the selected streamlines."""
         return self.layer.tractogram[self.layer.selected]
 
-    def _begun(self) -> _State:
+    def _begun(self) -> EditState:
         """Return the state of now, the first one where nothing was edited."""
         if self._state is None:
             self._whole = self.layer.tractogram
-            self._state = _State.of(self._whole)
+            self._state = EditState.of(self._whole)
         return self._state
 
     def _choose(self, numbers: NDArray[np.int64], *, is_kept: bool) -> None:
@@ -294,12 +368,13 @@ class Editor:
         mask[numbers] = True
         self._go(state.choosing(mask if is_kept else state.mask & ~mask))
 
-    def _go(self, state: _State) -> None:
-        self._past = [*self._past[-MAX_UNDO + 1 :], self._begun()]
-        self._future = []
+    def _go(self, state: EditState) -> None:
+        before = self._begun()
+        if self.history is None:
+            self._past, self._future = [*self._past[-MAX_UNDO + 1 :], before], []
         self._show(state)
 
-    def _show(self, state: _State | None = None) -> None:
+    def _show(self, state: EditState | None = None) -> None:
         now = self._begun()
         state = now if state is None else state
         if state.base is not now.base:
@@ -320,7 +395,11 @@ class Editor:
             self.changed.emit()
 
 
-def _after(state: _State, edit: Edit) -> _State:
+def _count(n: int) -> str:
+    return f"{n:,} streamline{'' if n == 1 else 's'}"
+
+
+def _after(state: EditState, edit: Edit) -> EditState:
     """Return what an edit makes of what is left."""
     if edit.kind in BY_NUMBER:
         left, chosen = np.flatnonzero(state.mask), edit.chosen
@@ -337,4 +416,4 @@ def _after(state: _State, edit: Edit) -> _State:
     made = edit.apply(now)
     if made is now:
         return state
-    return _State.of(made, (*state.edits, edit))
+    return EditState.of(made, (*state.edits, edit))

@@ -26,9 +26,9 @@ from ....maps.measures.scalars import ScalarMap
 from ....parameters import ParameterSpec
 from ....tractogram import Tractogram
 from ....units import symbol
-from ...session.bundles.state import BUNDLE_KEY, BundleState
+from ...seeding import SeedSpheres
 from ...session.clustering import Clustering
-from ...session.seeding import SeedSpheres
+from ...session.open_bundle import BUNDLE_KEY, OpenBundle
 from ...session.session import Session
 from ...space.display import display_space_of_layer
 from ...streamlines.colouring import VALUES
@@ -39,7 +39,6 @@ from ..widgets.controls import (
     label_of,
     layer_choice,
     offer_layers,
-    on_change,
     parameter_controls,
     set_values,
     show_row,
@@ -196,7 +195,8 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self._colour = next(c for c in self.controls if c.name == "colour")
         self._colour_by.changed.connect(self._show_colour)
         self._show_colour()
-        on_change([*self.controls, self.volume_choice, self.axis], self.apply)
+        for control in (*self.controls, self.volume_choice, self.axis, self.clip.choice):
+            control.changed.connect(lambda _value, c=control: self._on_control(c))
         session.parameters_suited.connect(self.show_units)
         self._show_legend(None)
 
@@ -243,25 +243,25 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         self.apply_to(layer)
 
     @property
-    def look(self) -> dict[str, Any]:
+    def style(self) -> dict[str, Any]:
         """What the controls say, to be kept with the bundle that they are for."""
-        look = values_of([*self.controls, self.clip.choice])
-        look |= {"volume": self.volume_choice.value, "slab_chosen": self._slab_chosen}
+        style = values_of([*self.controls, self.clip.choice])
+        style |= {"volume": self.volume_choice.value, "slab_chosen": self._slab_chosen}
         axis = self.axis.value
-        return {**look, "axis": None if axis is None else axis.numbers}
+        return {**style, "axis": None if axis is None else axis.numbers}
 
-    def show_look(self, look: Mapping[str, Any], colour: str) -> None:
-        """Show the look of another bundle, which its layer has already.
+    def show_style(self, style: Mapping[str, Any], colour: str) -> None:
+        """Show the style of another bundle, which its layer has already.
 
         Parameters
         ----------
-        look : mapping
-            As :attr:`look` was; what it does not say is read off the layer.
+        style : mapping
+            As :attr:`style` was; what it does not say is read off the layer.
         colour : str
             Of the bundle.
         """
         layer = self.session.streamlines_layer
-        wanted = {**_look_of(layer), **look, "colour": colour}
+        wanted = {**_style_of(layer), **style, "colour": colour}
         self.clustering.stop()
         self._source = None
         self._is_showing = True
@@ -281,6 +281,12 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
 
     def _on_slab(self, _value: float) -> None:
         self._slab_chosen = True
+
+    def _on_control(self, control: Any) -> None:
+        """Give the streamlines of the active bundle what a person has set."""
+        if not self._is_showing:
+            self.apply()
+            self.session.set_style(str(control.label).partition(" (")[0], self.style)
 
     def apply(self) -> None:
         """Give the streamlines layer the look that the controls say."""
@@ -314,16 +320,18 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         layer = None if self._followed is None else self._followed()
         if layer is None or self._is_applying or self._is_showing:
             return
-        look = _look_of(layer)
+        style = _style_of(layer)
         if layer.colour_by not in MODES:
-            look.pop("colour_by", None)
+            style.pop("colour_by", None)
         shown = values_of(self.controls)  # without clip: a layer that a script clips is left alone
         self._is_showing = True
         try:
-            changed = {n: v for n, v in look.items() if n in shown and shown[n] != v}
+            changed = {n: v for n, v in style.items() if n in shown and shown[n] != v}
             set_values(self.controls, changed)
         finally:
             self._is_showing = False
+        if changed:
+            self.session.set_style("Display", self.style)
         self._show_legend(layer)
 
     def _apply_to(self, layer: Streamlines) -> None:
@@ -401,7 +409,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         return [layer for layer in images if not (layer.rgb or layer.multiscale)]
 
 
-def placed_seeds(bundle: BundleState, tractogram: Tractogram) -> NDArray[np.int64]:
+def placed_seeds(bundle: OpenBundle, tractogram: Tractogram) -> NDArray[np.int64]:
     """Return which of the placed seeds of a bundle each streamline came from."""
     request = bundle.result_request if bundle.arriving is None else bundle.arriving.request
     if request is None or not isinstance(request.seeding, SeedSpheres):
@@ -410,16 +418,16 @@ def placed_seeds(bundle: BundleState, tractogram: Tractogram) -> NDArray[np.int6
     return np.asarray(numbers, dtype=np.int64)
 
 
-def _look_of(layer: Streamlines | None) -> dict[str, Any]:
+def _style_of(layer: Streamlines | None) -> dict[str, Any]:
     """Return what the controls are to say of a layer that came from elsewhere."""
     if layer is None:
         return {}
     names = ("width", "opacity", "lit", "slab_mm", "max_vertices", "clip")
-    look = {name: getattr(layer, name) for name in names}
+    style = {name: getattr(layer, name) for name in names}
     if layer.axis is not None:
-        look["axis"] = layer.axis.numbers
+        style["axis"] = layer.axis.numbers
     known = layer.colour_by in colour_help()
-    return {**look, "colour_by": layer.colour_by} if known else look
+    return {**style, "colour_by": layer.colour_by} if known else style
 
 
 def sampler(layer: Layer | None) -> Callable[[Tractogram], NDArray[np.float32]]:

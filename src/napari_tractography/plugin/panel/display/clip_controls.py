@@ -14,7 +14,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
 
 from ....parameters import ParameterSpec
-from ...session.bundles.state import BUNDLE_KEY
+from ...session.open_bundle import BUNDLE_KEY
 from ...session.session import Session
 from ...space.display import AXIS_LABELS
 from ...streamlines.clipping import AXES, CLIPS, NO_CLIP

@@ -35,7 +35,7 @@ from ....tractogram import Tractogram
 from ...layers.volumes import voxels_of
 from ...session.bundles.listing import BundleList
 from ...session.bundles.measuring import Measuring
-from ...session.bundles.state import BundleState
+from ...session.open_bundle import OpenBundle
 from ...session.session import Session
 from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form, layer_choice, offer_layers, parameter_control, show_row
@@ -224,7 +224,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
 
     # -- measuring -----------------------------------------------------------------------------
 
-    def _bundles(self) -> list[BundleState]:
+    def _bundles(self) -> list[OpenBundle]:
         """Return the bundles whose eye is open and that have streamlines."""
         return [
             state
@@ -414,7 +414,7 @@ GRID_HELP = (
 )
 
 
-def _is_chosen_by_hand(state: BundleState) -> bool:
+def _is_chosen_by_hand(state: OpenBundle) -> bool:
     """Tell whether a person picked streamlines of a bundle one by one."""
     layer = state.streamlines_layer
     return layer is not None and any(edit.kind in BY_NUMBER for edit in layer.editor.edits)

@@ -143,7 +143,10 @@ class DataSection(QWidget):  # type: ignore[misc]
         offer_layers(self.mask_choice, self.session.mask_layer)
         self.image.refresh_layers()
         fods = fod_layers(self.session.viewer.layers)
-        if not known and fods:
+        again = self.session.reopened_fod(fods)
+        if again is not None:
+            self.fod_choice.value = again
+        elif not known and fods and self.session.takes_any_fod:
             self.fod_choice.value = fods[-1]
         self._on_fod(self.fod_choice.value)
         self._on_mask(self.mask_choice.value)

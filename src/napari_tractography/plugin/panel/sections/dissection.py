@@ -259,7 +259,7 @@ class Dissection(QWidget):  # type: ignore[misc]
                 self._weighed = layer.editor.whole
                 if len(weights):
                     self.min_weight.reach(float(np.quantile(weights, WEIGHT_QUANTILE)))
-            self.min_weight.value = bundle.min_weight
+            self.min_weight.value = bundle.state.min_weight
         finally:
             self._is_showing = False
 
@@ -278,9 +278,8 @@ class Dissection(QWidget):  # type: ignore[misc]
             return
         except GivenUpError:
             return
-        bundle.weights = WeightsSource.file(path, name=name, hashed=False)
+        bundle.amend(weights=WeightsSource.file(path, name=name, hashed=False))
         self.follow()
-        self.bundles.changed.emit()
         self.weighed.emit()
 
     def _ask_weights(self) -> None:
@@ -302,9 +301,8 @@ class Dissection(QWidget):  # type: ignore[misc]
 
     def _on_min_weight(self, value: float) -> None:
         if not self._is_showing:
-            self.session.bundle.min_weight = float(value)
+            self.session.choose_min_weight(float(value))
             self.filtering.follow()
-            self.bundles.changed.emit()
 
     # -- cutting -------------------------------------------------------------------------------
 

@@ -125,7 +125,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
             name="include_rule", label="Include", choices=INCLUDE_RULES, tooltip=RULE_HELP
         )
         self.form = form([self.rule])
-        self.undo = UndoButtons(session.history)
+        self.undo = UndoButtons(session.document)
         made = row(self.paint, self.add_sphere, self.add_layer)
         foot = row(self.save_button, self.remove, self.undo)
         stack(self, self.table, self.form, made, self.between, foot, spacing=5)

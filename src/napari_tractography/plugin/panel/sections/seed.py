@@ -11,8 +11,8 @@ from qtpy.QtWidgets import QLabel, QWidget
 from ....defaults import rounded
 from ....seeding import SEED_SOURCES, seeding_specs
 from ...layers.volumes import mask_layers
-from ...session.seeding import chosen_ends
 from ...session.session import Session
+from ...session.wanted import ends_of
 from ..widgets.controls import (
     form,
     layer_choice,
@@ -51,6 +51,8 @@ UNUSED = "The seeds that you placed are not used."
 
 def next_step(session: Session) -> str:
     """Return what to do next, where there are no streamlines yet."""
+    if session.closed_fod:
+        return f"The FOD {session.closed_fod} was closed: open it again, or choose another in Data."
     steps = [] if session.fod_layer is not None else ["open an FOD volume"]
     if not session.can_start:
         steps.append(FIRST[session.seeding.source])
@@ -107,7 +109,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
             form([self.source]), self._counted, self._placed, self._mask, self._voxels,
             self._volume,
         ]  # fmt: skip
-        self.undo = UndoButtons(session.history)
+        self.undo = UndoButtons(session.document)
         foot = row(self.hint, self.undo, self.clear, stretch_first=True)
         stack(self, *self.forms, self.table, foot, spacing=5)
         self.source.changed.connect(self.show_source)
@@ -184,10 +186,10 @@ class SeedSection(QWidget):  # type: ignore[misc]
         return HINTS[source]
 
     def _between_hint(self) -> str:
-        ends = chosen_ends(self.session.regions)
+        ends = ends_of(self.session.state)
         if ends is None:
             return NO_ENDS
-        one, other = (end.layer.name for end in ends)
+        one, other = (end.name for end in ends)
         return f"From {one} to {other} and back; so many are accepted in all."
 
     def _mark(self) -> None:

@@ -24,8 +24,8 @@ from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from ....errors import InvalidSeedsError, TractographyError
 from ....units import per_mm, shown_unit, symbol
-from ...session.seed_layer import OWN_SPECS
 from ...session.session import Session
+from ...session.wanted import OWN_SPECS
 from ...space.positions import position_numbers, position_title
 from ..widgets.controls import label, tooltip
 

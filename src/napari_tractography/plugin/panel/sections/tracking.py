@@ -12,10 +12,11 @@ from typing import Any
 from qtpy.QtWidgets import QLabel, QWidget
 
 from ....arcs import radius_mm
-from ....errors import InvalidParameterError, TractographyError
+from ....errors import TractographyError
 from ....parameters import WITH_TISSUES, TrackingParameters
+from ...acts import SPECS
 from ...session.session import Session
-from ...session.tracking_values import BY_FOD, SPECS
+from ...session.tracking_values import BY_FOD
 from ..widgets.controls import parameter_controls, set_values, show_row
 from ..widgets.default_marks import DefaultMarks
 from ..widgets.sections import button, row, stack
@@ -96,20 +97,14 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         InvalidParameterError
             When a value is out of range or contradicts another; then nothing changes.
         """
-        before = dict(self.session.tracking.by_hand)
-        try:
-            self.session.set_by_hand(values)
-        except InvalidParameterError:
-            self.session.tracking.by_hand = before
-            raise
-        finally:
-            self.show_values()
+        self.session.set_by_hand(values, if_possible=True)
+        self.show_values()
         self._changed()
 
     def show_values(self) -> None:
         """Show the session's values, and where they come from."""
-        by_hand = self.session.tracking.by_hand
-        values = {**self.session.parameters.to_dict(), **by_hand}
+        chosen = self.session.tracking.chosen
+        values = {**self.session.parameters.to_dict(), **chosen}
         if values.get("min_radius_mm") is not None or "max_angle_deg" not in values:
             values["max_angle_deg"] = round(self.session.parameters.max_angle_deg, 2)
         if values.get("min_radius_mm") is None:
@@ -141,7 +136,7 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         if labels:
             lines.append(f"<b>Set by you: {', '.join(labels)}.</b>")
         self.origin.setText("<br>".join(lines))
-        self.reset.setEnabled(is_open and any(name in by_hand for name in BY_FOD))
+        self.reset.setEnabled(is_open and any(name in chosen for name in BY_FOD))
 
     def _mark(self, defaults: Mapping[str, Any]) -> None:
         for marks in self._marks:
@@ -153,17 +148,17 @@ class TrackingSection(QWidget):  # type: ignore[misc]
     @property
     def kept(self) -> dict[str, Any]:
         """The values to keep: the default in place of one that was chosen for the FOD."""
-        by_hand = self.session.tracking.by_hand
+        chosen = self.session.tracking.chosen
         return {
-            c.name: SPECS[c.name].default if c.name in BY_FOD and c.name not in by_hand else c.value
+            c.name: SPECS[c.name].default if c.name in BY_FOD and c.name not in chosen else c.value
             for c in self.controls
         }
 
     @property
     def kept_defaults(self) -> str:
         """The values that a person set to what is the default, which :attr:`kept` cannot tell."""
-        by_hand = self.session.tracking.by_hand
-        return ", ".join(n for n in BY_FOD if by_hand.get(n, object()) == SPECS[n].default)
+        chosen = self.session.tracking.chosen
+        return ", ".join(n for n in BY_FOD if chosen.get(n, object()) == SPECS[n].default)
 
     def restore(self, values: Mapping[str, Any], kept_defaults: str = "") -> None:
         """Set what was kept, and nothing else."""
@@ -171,10 +166,8 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         wanted = {n: v for n, v in values.items() if v != SPECS[n].default or n in named}
         if wanted.get("min_radius_mm") is not None:
             wanted.pop("max_angle_deg", None)
-        tracking = self.session.tracking
-        if wanted != tracking.by_hand:
-            tracking.by_hand = {}
-            self._attempt(lambda: self.session.set_by_hand(wanted))
+        if wanted != self.session.tracking.chosen:
+            self._attempt(lambda: self.session.restore_by_hand(wanted))
 
     # -- what a person does --------------------------------------------------------------------
 

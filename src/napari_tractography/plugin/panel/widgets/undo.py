@@ -1,4 +1,4 @@
-"""Undo and redo of seeds and regions: two small buttons, and the keys in panel and viewer.
+"""Undo and redo of whatever was done: two small buttons, and the keys in panel and viewer.
 
 Used by the panel and its sections.
 """
@@ -12,11 +12,11 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QKeySequence
 from qtpy.QtWidgets import QHBoxLayout, QShortcut, QWidget
 
-from ...session.history import History
+from ...document import Document
 from .sections import button, keys_here
 
-UNDO_HELP = "Undo what was done last to seeds or regions. Ctrl+Z, unless another layer's own undo."
-REDO_HELP = "Do again what was undone. Ctrl+Shift+Z."
+UNDO_HELP = "Undo what was done last{}. Ctrl+Z."
+REDO_HELP = "Do again what was undone{}. Ctrl+Shift+Z."
 BUTTON_WIDTH = 30  # pixels
 KEYS = {
     "undo": (KeyMod.CtrlCmd | KeyCode.KeyZ, QKeySequence.StandardKey.Undo),
@@ -30,34 +30,40 @@ class UndoButtons(QWidget):  # type: ignore[misc]
 
     Parameters
     ----------
-    history : History
+    history : Document
 
     Attributes
     ----------
     undo, redo : QPushButton
     """
 
-    def __init__(self, history: History, parent: QWidget | None = None) -> None:
+    def __init__(self, history: Document, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._history = history
-        self.undo = button("↶", keys_here(UNDO_HELP))
-        self.redo = button("↷", keys_here(REDO_HELP))
+        self.undo = button("↶", "")
+        self.redo = button("↷", "")
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
         actions = ((self.undo, "Undo", history.undo), (self.redo, "Redo", history.redo))
         for made, name, act in actions:
             made.setFixedWidth(BUTTON_WIDTH)
-            made.setAccessibleName(f"{name} seeds and regions")
+            made.setAccessibleName(name)
             made.clicked.connect(lambda _checked=False, a=act: a())
             layout.addWidget(made)
-        history.changed.connect(self.refresh)
+        history.history_changed.connect(self.refresh)
         self.refresh()
 
     def refresh(self) -> None:
-        """Enable what is possible."""
-        self.undo.setEnabled(self._history.can_undo)
-        self.redo.setEnabled(self._history.can_redo)
+        """Enable what is possible, and say what it is."""
+        history = self._history
+        self.undo.setEnabled(history.can_undo)
+        self.redo.setEnabled(history.can_redo)
+        for made, text, done in (
+            (self.undo, UNDO_HELP, history.last),
+            (self.redo, REDO_HELP, history.next),
+        ):
+            made.setToolTip(keys_here(text.format(f": {done}" if done else "")))
 
 
 class UndoKeys:
@@ -67,10 +73,10 @@ class UndoKeys:
     ----------
     panel : QWidget
     viewer : napari.viewer.ViewerModel
-    history : History
+    history : Document
     """
 
-    def __init__(self, panel: QWidget, viewer: Any, history: History) -> None:
+    def __init__(self, panel: QWidget, viewer: Any, history: Document) -> None:
         self._viewer = viewer
         self._acts = {"undo": history.undo, "redo": history.redo}
         for name, (_, keys) in KEYS.items():

@@ -17,10 +17,10 @@ from qtpy.QtCore import QTimer
 from ....errors import TractographyError
 from ....selection.passing import SELECTING_ROLES, Criteria
 from ....tractogram import Tractogram
+from ...document import NO_LIMITS
 from ...streamlines.layer import Streamlines
 from ..session import Session
 from .background import Advance, Background
-from .state import NO_LIMITS
 
 INDEX_FROM = 20_000  # streamlines; fewer are looked at one by one within a blink
 MANY_POINTS = 2_000_000  # to draw all that may be of more takes longer than a hand waits,
@@ -84,11 +84,9 @@ class Filtering:
             passing = np.zeros(len(whole), dtype=bool)
             passing[numbers] = True
         if bundle.is_opened:
-            bundle.filtered_by = (
-                tuple(criteria.get("regions", ())),
-                self.session.regions.rule,
-                cast(tuple[float, float], criteria.get("length_mm") or NO_LIMITS),
-            )
+            limits = cast(tuple[float, float], criteria.get("length_mm") or NO_LIMITS)
+            regions = tuple(criteria.get("regions", ()))
+            bundle.amend(filtered_by=(regions, self.session.regions.rule, limits))
         if whole.n_points > MANY_POINTS:
             layer.at_first = FEW_POINTS
             self._refine.start()
@@ -123,17 +121,17 @@ class Filtering:
         regions = [r for _, r in session.regions.frozen() if r.role in SELECTING_ROLES]
         if regions:
             found["regions"], found["include_rule"] = regions, session.regions.rule
-        by_hand = session.tracking.by_hand
+        chosen = session.tracking.chosen
         limits = (
-            float(by_hand.get("min_length_mm", NO_LIMITS[0])),
-            float(by_hand.get("max_length_mm", NO_LIMITS[1])),
+            float(chosen.get("min_length_mm", NO_LIMITS[0])),
+            float(chosen.get("max_length_mm", NO_LIMITS[1])),
         )
         if limits != NO_LIMITS:
             found["length_mm"] = limits
         return found
 
     def _weights(self, whole: Tractogram) -> Criteria:
-        least = self.session.bundle.min_weight
+        least = self.session.state.min_weight
         if not least or whole.weights is None:
             return {}
         return {"weight": (least, np.inf)}

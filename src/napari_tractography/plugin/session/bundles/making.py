@@ -5,6 +5,8 @@ Called by the panel; each is a step that the history of the list undoes.
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from napari.layers import Tracks
 
@@ -12,16 +14,17 @@ from ....bundles import Bundle
 from ....errors import InvalidTractogramError
 from ....recipes.mirror import midsagittal_x_mm
 from ....recipes.streamlines import TractogramFile
+from ...document import BundleState, Result
 from ...layers.sources.tracks import tractogram_of_tracks
 from ...streamlines.layer import Streamlines
+from ..open_bundle import OpenBundle
 from .listing import OPENED, BundleList
 from .opening import split_filters, state_of
-from .state import BundleState
 
 PART = "part"
 
 
-def split_off(bundles: BundleList) -> BundleState:
+def split_off(bundles: BundleList) -> OpenBundle:
     """Make a bundle of the selected streamlines of the active one, which is left without them.
 
     Raises
@@ -37,53 +40,57 @@ def split_off(bundles: BundleList) -> BundleState:
         )
     selected = np.array(layer.selected)
     made = bundles.copy_of_active(f"{bundle.name} {PART}")
-    copy = made.streamlines_layer
+    copy = made.layer
     assert copy is not None
-    copy.selected = selected
-    copy.editor.keep_selected()
-    copy.selected = []
-    made.text = copy.editor.summary(bundles.session.space.unit)
-    layer.editor.delete_selected()
-    left = layer.editor.edits
-
-    def put_back() -> None:
-        if layer.editor.edits == left and layer.editor.can_undo:  # else a person went on with it
-            layer.editor.undo()
-
-    bundles.insert(made, f"Split off {made.name}", undone=put_back, redone=layer.editor.redo)
+    copy.editor.show_some(selected)
+    unit = bundles.session.space.unit
+    made.take_edits(copy.editor.summary(unit))
+    text = f"Split off {made.name}"
+    with bundles.history.one_step(text):
+        layer.editor.delete_selected()
+        bundles.insert(made, text)
     return made
 
 
-def other_side(bundles: BundleList, state: BundleState, source: TractogramFile) -> BundleState:
+def other_side(bundles: BundleList, bundle: OpenBundle, source: TractogramFile) -> OpenBundle:
     """Return streamlines that were opened, with their regions and planes on the other side.
 
     Parameters
     ----------
     bundles : BundleList
-    state : BundleState
+    bundle : OpenBundle
         Of the streamlines.
     source : TractogramFile
         What became of them.
     """
-    layer = state.streamlines_layer
+    layer, state = bundle.streamlines_layer, bundle.state
     assert layer is not None
     grid = layer.reference or layer.space.grid
     x_mm = 0.0 if grid is None else midsagittal_x_mm(grid)
     mirrored = Bundle(state.name, source).mirrored(x_mm)
     mirrored.name = bundles.free_name(mirrored.name)
-    made = state_of(mirrored, len(bundles.bundles), None)
-    made.path, made.weights, made.min_weight = state.path, state.weights, state.min_weight
-    made.source = None
+    made = state_of(mirrored, len(bundles.bundles), bundles.history.new_id)
     copy = Streamlines(layer.editor.whole, space=layer.space, name=made.name)
     copy.reference = layer.reference
     edits, _ = split_filters(mirrored.source)
     if edits:
         copy.editor.edits = edits
-    bundles.adopt(made, copy)
-    return made
+    made = dataclasses.replace(
+        made,
+        path=state.path,
+        fod=state.fod,
+        colour=bundles.free_colour(),
+        weights=state.weights,
+        min_weight=state.min_weight,
+        source=None,
+        result=Result(layer.editor.whole, None, layer.reference),
+        edits=copy.editor.state,
+        tractogram=copy.tractogram,
+    )
+    return bundles.session.prepare(made, copy)
 
 
-def take_tracks(bundles: BundleList, layer: Tracks) -> BundleState:
+def take_tracks(bundles: BundleList, layer: Tracks) -> OpenBundle:
     """Make a bundle of a layer of tracks that something else made; the layer is hidden.
 
     Raises
@@ -93,10 +100,14 @@ def take_tracks(bundles: BundleList, layer: Tracks) -> BundleState:
     """
     made = tractogram_of_tracks(layer, bundles.session.space)
     name = bundles.free_name(f"{layer.name} bundle")
-    streamlines = Streamlines(made, space=bundles.session.space, name=name)
-    state = BundleState(name, bundles.free_colour())
-    state.path = OPENED
-    bundles.adopt(state, streamlines)
-    bundles.insert(state, f"Took up {layer.name}")
+    state = BundleState(
+        name,
+        bundles.free_colour(),
+        path=OPENED,
+        fod=bundles.session.state.fod,
+        result=Result(made),
+        tractogram=made,
+    )
+    bundle = bundles.insert(bundles.session.prepare(state), f"Take up {layer.name}")
     layer.visible = False
-    return state
+    return bundle

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,15 +26,24 @@ from ....project import Project
 from ....recipes.edits import Edit
 from ....recipes.recipe import Recipe
 from ....recipes.sources import FodSource
+from ....recipes.streamlines import TractogramFile
 from ....regions import Region
 from ....seeding import ACCEPTED, EVERY_VOXEL, STARTED, SeedingParameters
 from ....tracking.engine import iter_chunks
 from ....tracking.inputs import Execution, TrackingInput
 from ....tracking.report import Report
 from ....tractogram import Tractogram
-from ...streamlines.layer import Streamlines
-from ..requests import Arrived, Request
-from ..seeding import (
+from ...document import (
+    COLOURS,
+    NO_LIMITS,
+    BundleState,
+    LayerRef,
+    PlacedSeeds,
+    RegionState,
+    Result,
+)
+from ...requests import Arrived, Request
+from ...seeding import (
     SeedBetween,
     SeedFod,
     Seeding,
@@ -43,10 +52,11 @@ from ..seeding import (
     SeedSpheres,
     SeedVoxels,
 )
-from ..session import Session
+from ...streamlines.editing import EditState
+from ...streamlines.layer import Streamlines
+from ..open_bundle import OpenBundle
 from . import workers
 from .listing import BundleList
-from .state import COLOURS, NO_LIMITS, BundleState, Given
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +117,7 @@ class Opening:
         self.n_proven = 0
         self.is_under_way = False
         self.cancelled = threading.Event()
-        self._states = {state.name: state for state in bundles.bundles}
+        self._bundles = {bundle.name: bundle for bundle in bundles.bundles}
         self._fods = dict(fods)
 
     def start(self) -> None:
@@ -129,53 +139,54 @@ class Opening:
         return self._fods
 
     def _on_made(self, made: Made) -> None:
-        state = self._states.get(made.name)
+        bundle = self._bundles.get(made.name)
         if made.error:
             self.problems.append(f"{made.name}: {made.error}")
-        elif (
-            made.whole is not None and state in self.bundles.bundles and not self.cancelled.is_set()
-        ):
-            assert state is not None
-            self._show(state, made)
+        elif self.cancelled.is_set() or made.whole is None:
+            pass
+        elif bundle is not None and bundle.is_there:
+            self._show(bundle, made)
         self.progressed.emit(made.name, made.progress)
 
-    def _show(self, state: BundleState, made: Made) -> None:
+    def _show(self, bundle: OpenBundle, made: Made) -> None:
         """Show the streamlines of a bundle, edited, and compare their digest."""
-        session, bundle = self.bundles.session, self.project.bundles[made.name]
-        assert made.whole is not None
-        if made.request is None:
-            _fill_opened(session, state, made.whole)
-        else:
-            session.keep_result(made.request, made.whole, 0.0, made.report, bundle=state)
-            if state is not session.bundle:
-                state.wanted = made.request
-        layer = state.streamlines_layer
+        kept, whole, request = self.project.bundles[made.name], made.whole, made.request
+        assert whole is not None
+        edits, filters = split_filters(kept.source)
+        edited = None
+        try:
+            edited = EditState.after(whole, edits) if edits else None
+        except TractographyError as error:
+            self.problems.append(f"{made.name}: {error}")
+        grid = None if request is None else request.fod.grid
+        bundle.amend(
+            everywhere=True,  # no step: it was always there
+            result=Result(whole, request, grid, report=made.report),
+            edits=edited,
+            tractogram=whole if edited is None else edited.streamlines,
+            weights=kept.weights,
+            min_weight=sum(edit.least for edit in filters if edit.kind == "weights"),
+            source=None,
+            is_visible=kept.visible,
+        )
+        layer = bundle.streamlines_layer
         assert layer is not None
-        edits, filters = split_filters(bundle.source)
-        state.weights = bundle.weights
-        state.min_weight = sum(edit.least for edit in filters if edit.kind == "weights")
+        _show_style(layer, bundle)
         try:
-            if edits:
-                layer.editor.edits = edits
+            _filter(bundle, layer, filters, kept.source.folder)
         except TractographyError as error:
             self.problems.append(f"{made.name}: {error}")
-        layer.visible = bundle.visible
-        _show_look(layer, state)
-        try:
-            _filter(state, layer, filters, bundle.source.folder)
-        except TractographyError as error:
-            self.problems.append(f"{made.name}: {error}")
-        self._prove(state, bundle, layer.tractogram)
-        self.bundles.followed.emit(state)
+        self._prove(bundle, kept, layer.tractogram)
+        self.bundles.followed.emit(bundle)
 
-    def _prove(self, state: BundleState, bundle: Bundle, shown: Tractogram) -> None:
-        known = bundle.digest
+    def _prove(self, bundle: OpenBundle, kept: Bundle, shown: Tractogram) -> None:
+        known = kept.digest
         if known and shown.digest() != known:
             self.problems.append(
-                f"{state.name} is not as it was saved: its digest differs; the log says more."
+                f"{bundle.name} is not as it was saved: its digest differs; the log says more."
             )
-            if isinstance(bundle.source, Recipe):
-                bundle.source.check(shown, state.report.backend)
+            if isinstance(kept.source, Recipe):
+                kept.source.check(shown, bundle.report.backend)
         elif known:
             self.n_proven += 1
 
@@ -190,7 +201,7 @@ class Opening:
             return "Opening was cancelled: bundles without a count can be tracked with Run."
         proven = f"{self.n_proven} of {n} bundles have the digest that was saved."
         if not n:
-            n_opened = len(self._states)
+            n_opened = len(self._bundles)
             noun = "bundle" if n_opened == 1 else "bundles"
             proven = f"Opened {n_opened} {noun}, saved without digests."
         return "\n".join([proven, *self.problems])
@@ -321,49 +332,91 @@ def seeding_of(recipe: Recipe, inputs: TrackingInput | None = None) -> Seeding |
     return SeedFod(source.n) if source.kind == "fod" else None
 
 
-def state_of(bundle: Bundle, number: int, fod_layer: Layer | None) -> BundleState:
-    """Return a bundle as a row of the list: its seeds and regions as data, no streamlines yet."""
-    look, source = bundle.look, bundle.source
-    swatch = look.get("swatch") or (bundle.colour if bundle.colour.startswith("#") else "")
-    state = BundleState(bundle.name, swatch or COLOURS[number % len(COLOURS)])
-    state.fod_layer, state.source = fod_layer, source
-    state.look = dict(look.get("display", {}))
-    if bundle.colour.startswith("#"):
-        state.look["colour_by"] = "one colour"
-    else:
-        state.look.setdefault("colour_by", bundle.colour)
+def state_of(
+    bundle: Bundle, number: int, new_id: Callable[[], int], fod_layer: Layer | None = None
+) -> BundleState:
+    """Return a bundle of a project as the document has it; no streamlines yet.
+
+    Parameters
+    ----------
+    bundle : Bundle
+    number : int
+        Of its row in the list.
+    new_id : callable
+        Returns ids for its regions.
+    fod_layer : Layer, optional
+        That shows its FOD.
+    """
+    kept, source = bundle.look, bundle.source
+    is_one_colour = bundle.colour.startswith("#")
+    swatch = kept.get("swatch") or (bundle.colour if is_one_colour else "")
+    style = dict(kept.get("display", {}))
+    if is_one_colour:
+        style["colour_by"] = "one colour"
+    else:  # the mode of the bundle is the newer of two
+        style["colour_by"] = bundle.colour
+
+    def regions_of(made: Iterable[Region]) -> tuple[RegionState, ...]:
+        return tuple(RegionState(new_id(), r.name, r.role, made=r) for r in made)
+
+    state = BundleState(
+        bundle.name,
+        swatch or COLOURS[number % len(COLOURS)],
+        is_visible=bundle.visible,
+        fod=LayerRef.to(fod_layer),
+        style=style,
+        source=source,
+    )
+    chosen = kept.get("by_hand")
     if not isinstance(source, Recipe):
-        state.path = source.path
-        state.by_hand = dict(look.get("by_hand", {}))
-        state.seeding = SeedingParameters(**look.get("seeding", {}))
-        regions: list[Region] = []
-        for edit in split_filters(source)[1]:
-            if edit.kind == "regions":
-                regions += [region.make(source.folder) for region in edit.regions]
-                state.rule = edit.include_rule
-            elif edit.kind == "lengths":
-                state.by_hand["min_length_mm"] = edit.least
-                if edit.most is not None:
-                    state.by_hand["max_length_mm"] = edit.most
-        state.given = Given(regions=tuple(regions))
-        return state
-    state.by_hand = dict(look.get("by_hand") or source.parameters.to_dict())
-    state.seeding = _seeding_parameters(look.get("seeding", {}), source)
-    state.rule = source.include_rule
+        return _state_of_file(state, source, chosen or {}, kept.get("seeding", {}), regions_of)
     both = (*source.between, *source.regions)  # the first two are tracked between
-    made = tuple(region.make(source.folder) for region in both)
-    spheres = seeding_of(source)
+    seeding = _seeding_parameters(kept.get("seeding", {}), source)
+    spheres, seeds = seeding_of(source), PlacedSeeds()
     if isinstance(spheres, SeedSpheres):
-        common = state.seeding
-        radii = np.where(spheres.radii_mm == common.radius_mm, np.nan, spheres.radii_mm)
-        counts = np.where(
-            spheres.counts == common.n_per_seed, np.nan, spheres.counts.astype(np.float64)
-        )
-        own = {"radius_mm": radii, "n_per_seed": counts}
-        state.given = Given(spheres.positions_mm, own, made)
-    else:
-        state.given = Given(regions=made)
-    return state
+        is_radius = spheres.radii_mm == seeding.radius_mm
+        counts = spheres.counts.astype(np.float64)
+        own = {
+            "radius_mm": np.where(is_radius, np.nan, spheres.radii_mm),
+            "n_per_seed": np.where(spheres.counts == seeding.n_per_seed, np.nan, counts),
+        }
+        seeds = PlacedSeeds(spheres.positions_mm, own)
+    return dataclasses.replace(
+        state,
+        chosen=dict(source.parameters.to_dict() if chosen is None else chosen),
+        seeding=seeding,
+        seeds=seeds,
+        rule=source.include_rule,
+        regions=regions_of(region.make(source.folder) for region in both),
+    )
+
+
+def _state_of_file(
+    state: BundleState,
+    source: TractogramFile,
+    chosen: Mapping[str, Any],
+    seeding: Mapping[str, Any],
+    regions_of: Callable[[Iterable[Region]], tuple[RegionState, ...]],
+) -> BundleState:
+    """Return a bundle whose streamlines are in a file: regions and lengths are what filters it."""
+    chosen, rule = dict(chosen), "all"
+    regions: list[Region] = []
+    for edit in split_filters(source)[1]:
+        if edit.kind == "regions":
+            regions += [region.make(source.folder) for region in edit.regions]
+            rule = edit.include_rule
+        elif edit.kind == "lengths":
+            chosen["min_length_mm"] = edit.least
+            if edit.most is not None:
+                chosen["max_length_mm"] = edit.most
+    return dataclasses.replace(
+        state,
+        path=source.path,
+        chosen=chosen,
+        seeding=SeedingParameters(**seeding),
+        rule=rule,
+        regions=regions_of(regions),
+    )
 
 
 def _seeding_parameters(kept: Mapping[str, Any], recipe: Recipe) -> SeedingParameters:
@@ -384,7 +437,7 @@ def _seeding_parameters(kept: Mapping[str, Any], recipe: Recipe) -> SeedingParam
 
 
 def _filter(
-    state: BundleState, layer: Streamlines, filters: Sequence[Edit], folder: Path | None
+    bundle: OpenBundle, layer: Streamlines, filters: Sequence[Edit], folder: Path | None
 ) -> None:
     """Show what passes the filters alone, which for the active bundle the controls do as well."""
     base = layer.editor.base
@@ -399,28 +452,19 @@ def _filter(
         elif edit.kind == "lengths":
             limits = edit.least, NO_LIMITS[1] if edit.most is None else edit.most
     layer.editor.filter(passing)
-    if state.is_opened:
-        state.filtered_by = regions, rule, limits
+    if bundle.is_opened:
+        bundle.amend(everywhere=True, filtered_by=(regions, rule, limits))
 
 
-def _fill_opened(session: Session, state: BundleState, whole: Tractogram) -> None:
-    layer = state.streamlines_layer
-    if layer is None:
-        layer = Streamlines(space=session.space, name=state.name)
-        session.adopt_streamlines(state, layer)
-        session.insert_streamlines(layer)
-        session.layer_made.emit(layer)
-    layer.tractogram = state.tractogram = whole
-
-
-def _show_look(layer: Streamlines, state: BundleState) -> None:
-    """Give a layer that looks as the bundle does, as far as it does that by itself."""
+def _show_style(layer: Streamlines, bundle: OpenBundle) -> None:
+    """Give a layer the style of its bundle, as far as it does that by itself."""
+    style = bundle.style
     for name in ("width", "opacity", "slab_mm", "max_vertices"):
-        if name in state.look:
-            setattr(layer, name, state.look[name])
-    layer.axis = Axis.of_numbers(state.look.get("axis"))
-    mode = state.look.get("colour_by")
+        if name in style:
+            setattr(layer, name, style[name])
+    layer.axis = Axis.of_numbers(style.get("axis"))
+    mode = style.get("colour_by")
     if mode == "one colour":
-        layer.colour = state.colour
+        layer.colour = bundle.colour
     elif mode in layer.colour_modes:
         layer.colour_by = mode

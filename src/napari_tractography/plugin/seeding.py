@@ -1,7 +1,8 @@
 """Where the streamlines of a run start, frozen: spheres around seeds, a mask or each voxel of it,
 the whole FOD, the interface of grey and white matter, or two regions in turn.
 
-Made by the session; the worker draws the seeds, and scripts write down how.
+Made of what a bundle says, in :mod:`.wanted`; the worker draws the seeds, and scripts write down
+how.
 """
 
 from __future__ import annotations
@@ -9,23 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from napari.layers import Layer
 from numpy.typing import NDArray
 
-from ...errors import InvalidSeedsError
-from ...fod import Fod
-from ...grid import Grid
-from ...regions import Region
-from ...seed_places import voxels_of_mask
-from ...seeding import EVERY_VOXEL, SeedingParameters
-from ...seeds import Seeds
-from ...tissues import Tissues
-from ..layers.region_entries import Entry
-from ..layers.volumes import voxels_of
-from ..space.display import DisplaySpace
+from ..fod import Fod
+from ..grid import Grid
+from ..regions import Region
+from ..seed_places import voxels_of_mask
+from ..seeds import Seeds
+from ..tissues import Tissues
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,86 +184,6 @@ class SeedBetween(OnePlace):
 
 
 Seeding = SeedSpheres | SeedMask | SeedVoxels | SeedFod | SeedInterface | SeedBetween
-
-
-class HasSeeding(Protocol):
-    """What is asked of the session."""
-
-    seeding: SeedingParameters
-    seeds: Any
-    regions: Any
-    tissues: Tissues | None
-    space: DisplaySpace
-
-    @property
-    def seed_mask_in_use(self) -> Layer | None:
-        """The mask that streamlines start in."""
-
-
-def frozen_seeding(session: HasSeeding) -> Seeding:
-    """Return where streamlines are to start.
-
-    Raises
-    ------
-    TractographyError
-        When there are no seeds, no mask, no tissue image or no two regions, or a seed has an
-        impossible value.
-    """
-    source, n = session.seeding.source, session.seeding.n_total
-    if source == "placed seeds":
-        spheres: SeedSpheres = session.seeds.spheres(session.seeding)
-        return spheres
-    if source == "whole FOD":
-        return SeedFod(n)
-    if source == "grey-white interface":
-        if session.tissues is None:
-            raise InvalidSeedsError(
-                "There is no tissue image, and so no interface of grey and white matter; choose "
-                "one in Tissues, or start from something else."
-            )
-        return SeedInterface(session.tissues, n)
-    if source == "between regions":
-        return _between(session.regions, n)
-    layer = session.seed_mask_in_use
-    if layer is None:
-        raise InvalidSeedsError(
-            "There is no mask to start from; choose one in Seeds, or start from something else."
-        )
-    mask, grid = voxels_of(layer, session.space)
-    if source == EVERY_VOXEL:
-        return SeedVoxels.of(mask.copy(), grid, session.seeding.n_per_voxel)
-    return SeedMask(mask.copy(), grid, n)
-
-
-def chosen_ends(regions: Any) -> tuple[Entry, Entry] | None:
-    """Return the regions to track between: those that a person chose, else the first two."""
-    chosen: tuple[Entry, Entry] | None = regions.between
-    if chosen is not None and all(end in regions.entries for end in chosen):
-        return chosen
-    return tuple(regions.entries[:2]) if len(regions.entries) > 1 else None
-
-
-def same_ends(regions: Any, ends: tuple[Entry, Entry] | None) -> tuple[Entry, Entry] | None:
-    """Return the regions that are those of a panel that was closed; None where one is gone."""
-    ours = {(entry.layer, entry.label): entry for entry in regions.entries}
-    one, other = (ours.get((end.layer, end.label)) for end in ends) if ends else (None, None)
-    return None if one is None or other is None else (one, other)
-
-
-def _between(regions: Any, n: int) -> SeedBetween:
-    ends = chosen_ends(regions)
-    if ends is None:
-        raise InvalidSeedsError(
-            "There are no two regions to track between; add them in Regions, or start from "
-            "something else."
-        )
-    for end in ends:
-        if not regions.of(end):
-            raise InvalidSeedsError(
-                f"The region {end.layer.name} is empty; paint it, or choose another."
-            )
-    one, other = (regions.of(end)[0] for end in ends)
-    return SeedBetween(one, other, n)
 
 
 def first_numbers(counts: Sequence[int]) -> list[int]:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...fod import Fod
-from ...parameters import TrackingParameters
-from ...regions import Region
-from ...seeds import Seeds
-from ...tissues import Tissues
-from ...tracking.inputs import Execution, TrackingInput
+from ..fod import Fod
+from ..parameters import TrackingParameters
+from ..regions import Region
+from ..seeds import Seeds
+from ..tissues import Tissues
+from ..tracking.inputs import Execution, TrackingInput
 from .seeding import SeedBetween, Seeding, even_counts, first_numbers
 
 # What else there is, in the words of the panel.

@@ -1,0 +1,555 @@
+"""The document behind a window: one immutable snapshot of all bundles, and the way back.
+
+A :class:`Snapshot` says everything about the bundles that a project file says, and their results.
+What a person does is an act: a function from snapshot to snapshot with a name (:mod:`.acts`), done
+by :meth:`Document.act` and undone in the order in which it was done, whatever it was. Layers and
+widgets show the snapshot of now; none of them holds state that matters.
+
+Nothing here knows a viewer, a layer or a widget.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from psygnal import Signal
+
+from ..bundles import Source
+from ..grid import Grid
+from ..recipes.streamlines import WeightsSource
+from ..regions import Region
+from ..seeding import SeedingParameters
+from ..tracking.report import Report
+from ..tractogram import Tractogram
+from .requests import Request
+from .streamlines.editing import EditState
+
+MAX_STEPS = 200
+RESULT_BYTES = 2 * 2**30  # of streamlines that steps may hold beside those of now
+SAME_SECONDS = 1.0  # values of one control that follow each other so closely are one step
+# Told apart by people with a red-green weakness, on black and on white (Okabe and Ito, 2008).
+COLOURS = ("#ffc747", "#56b4e9", "#e0609a", "#2fb88a", "#e8743b", "#8f8df0", "#b5d334", "#4d8fd1")
+FIRST_NAME = "Bundle 1"
+NO_LIMITS = (0.0, float("inf"))
+
+
+class LayerRef:
+    """Data that a bundle is tracked with, by the layer that shows them; they may be closed.
+
+    The layer is not kept alive: a bundle goes on to say what it was tracked in when that is gone.
+    One layer has one reference.
+
+    Parameters
+    ----------
+    layer : napari.layers.Layer
+    """
+
+    _known: ClassVar[weakref.WeakKeyDictionary[Any, LayerRef]] = weakref.WeakKeyDictionary()
+
+    def __init__(self, layer: Any) -> None:
+        self.name = str(layer.name)
+        self.path = str(layer.metadata.get("path") or layer.source.path or "")
+        self._layer = weakref.ref(layer)
+
+    def is_like(self, other: LayerRef | None) -> bool:
+        """Tell whether both are of one file."""
+        return other is not None and bool(self.path) and self.path == other.path
+
+    @classmethod
+    def to(cls, layer: Any) -> Any:
+        """Return the reference to a layer; None of None."""
+        if layer is None:
+            return None
+        ref = cls._known.get(layer)
+        if ref is None:
+            ref = cls._known[layer] = cls(layer)
+        return ref
+
+    @classmethod
+    def known(cls, layer: Any) -> LayerRef | None:
+        """Return the reference to a layer, if there is one."""
+        return cls._known.get(layer)
+
+    def layer_in(self, viewer: Any) -> Any:
+        """Return the layer, or None where it is no longer in the viewer."""
+        layer = self._layer()
+        if layer is None or layer not in viewer.layers:
+            return None
+        self.name = str(layer.name)
+        return layer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedSeeds:
+    """Seeds that were placed.
+
+    Attributes
+    ----------
+    positions_mm : (n, 3) float64
+        RAS+ mm.
+    own : mapping of str to (n,) float64
+        Radius and number that seeds have of their own; NaN for the value that all have in common.
+    """
+
+    positions_mm: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 3)))
+    own: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.positions_mm)
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class RegionState:
+    """A region at one time.
+
+    Attributes
+    ----------
+    id : int
+        By which its layer knows it.
+    name : str
+    role : str
+        What it does, see :data:`napari_tractography.roles.ROLES`.
+    label : int or None
+        Of a labels layer: which label counts; None for all but 0.
+    is_asleep : bool
+        Whether it is not in use yet: it was put somewhere, and nobody said that it belongs there.
+    spheres : (n, 4) float64
+        Of spheres: centres, RAS+ mm, and radii, mm; empty for labels.
+    painted : Painted or None
+        Of labels that were made to be painted.
+    made : Region or None
+        What its layer is made of when the region is first shown.
+    """
+
+    id: int
+    name: str
+    role: str
+    label: int | None = None
+    is_asleep: bool = False
+    spheres: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 4)))
+    painted: Painted | None = None
+    made: Region | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Painted:
+    """What is painted in a layer: the box that is not zero. Shared between snapshots.
+
+    Attributes
+    ----------
+    first : tuple of int
+        Where the box begins.
+    values : array
+        Labels in the box, which is as the layer's own array is.
+    """
+
+    first: tuple[int, ...]
+    values: NDArray[Any]
+
+    @classmethod
+    def of(cls, data: NDArray[Any]) -> Painted:
+        """Keep a copy of what is painted."""
+        ends = []
+        for axis in range(data.ndim):
+            others = tuple(other for other in range(data.ndim) if other != axis)
+            inside = np.flatnonzero(data.any(axis=others))
+            ends.append((int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, 0))
+        values = data[tuple(slice(*end) for end in ends)].copy()
+        values.setflags(write=False)
+        return cls(tuple(first for first, _ in ends), values)
+
+    def written(self, like: NDArray[Any]) -> NDArray[Any]:
+        """Return an array as `like` that holds this and nothing else."""
+        made = np.zeros_like(like)
+        box = zip(self.first, self.values.shape, strict=True)
+        made[tuple(slice(first, first + n) for first, n in box)] = self.values
+        return made
+
+    def equals(self, other: Painted | None) -> bool:
+        """Tell whether the same is painted."""
+        return (
+            other is not None
+            and self.first == other.first
+            and np.array_equal(self.values, other.values)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """What a run gave, or a file held.
+
+    Attributes
+    ----------
+    whole : Tractogram
+        Before all edits.
+    request : Request or None
+        What gave it; None of a file.
+    grid : Grid or None
+        Of the FOD in which it was tracked.
+    seconds : float
+        How long that took.
+    report : Report
+        What tracked it, and where the time went.
+    """
+
+    whole: Tractogram
+    request: Request | None = None
+    grid: Grid | None = None
+    seconds: float = 0.0
+    report: Report = field(default_factory=Report)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BundleState:
+    """A bundle at one time: all that a project says of it, and its result.
+
+    Attributes
+    ----------
+    name : str
+    colour : str
+        "#rrggbb", of its row in the list, and of its streamlines where they have one colour.
+    is_visible : bool
+    path : str
+        The file that its streamlines were opened from; "" for a bundle that is tracked.
+    fod, mask, seed_mask, tissues : LayerRef or None
+        What it is tracked in and with.
+    seeds : PlacedSeeds
+    regions : tuple of RegionState
+    rule : str
+        Of the include regions, see :data:`napari_tractography.roles.INCLUDE_RULES`.
+    between : tuple of 2 int or None
+        The regions, by id, that were chosen to be tracked between.
+    chosen : mapping of str to value
+        Tracking parameters as a person chose them; all others suit the FOD.
+    seeding : SeedingParameters
+    style : mapping of str to value
+        Of the Display section.
+    result : Result or None
+        What the last run gave.
+    edits : EditState or None
+        What was done to the result by hand.
+    tractogram : Tractogram or None
+        The result as it is shown, edited and filtered.
+    weights : WeightsSource or None
+        Where the weights of its streamlines come from.
+    min_weight : float
+        Streamlines of less are not shown.
+    filtered_by : tuple
+        Of streamlines that were opened: the regions, their rule and the lengths in mm that filter
+        out what is shown.
+    summary : str
+        What the panel says of the result; "" for no more than can be seen of it.
+    source : Recipe or TractogramFile, optional
+        What a project says of it, as long as it was neither tracked nor changed here.
+    """
+
+    name: str = FIRST_NAME
+    colour: str = COLOURS[0]
+    is_visible: bool = True
+    path: str = ""
+    fod: LayerRef | None = None
+    mask: LayerRef | None = None
+    seed_mask: LayerRef | None = None
+    tissues: LayerRef | None = None
+    seeds: PlacedSeeds = field(default_factory=PlacedSeeds)
+    regions: tuple[RegionState, ...] = ()
+    rule: str = "all"
+    between: tuple[int, int] | None = None
+    chosen: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    seeding: SeedingParameters = field(default_factory=SeedingParameters)
+    style: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    result: Result | None = None
+    edits: EditState | None = None
+    tractogram: Tractogram | None = None
+    weights: WeightsSource | None = None
+    min_weight: float = 0.0
+    filtered_by: tuple[tuple[Region, ...], str, tuple[float, float]] = ((), "all", NO_LIMITS)
+    summary: str = ""
+    source: Source | None = None
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether its streamlines came from elsewhere: there is nothing to track."""
+        return bool(self.path)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing was done in it: no seeds, no regions, no streamlines."""
+        return not (self.path or len(self.seeds) or self.regions or self.result or self.source)
+
+    @property
+    def region_ids(self) -> tuple[int, ...]:
+        """The regions, in the order in which they were added."""
+        return tuple(region.id for region in self.regions)
+
+    def region(self, number: int) -> RegionState | None:
+        """Return the region with an id; None where there is none."""
+        return next((region for region in self.regions if region.id == number), None)
+
+
+# What a run depends on: where it changes, what is shown is no longer what would be tracked.
+TRACKED_WITH = (
+    "fod", "mask", "seed_mask", "tissues", "seeds", "regions", "rule", "between", "chosen",
+    "seeding", "path",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """All bundles at one time.
+
+    Attributes
+    ----------
+    bundles : mapping of int to BundleState
+        By id, in the order of the list, which is that of drawing; never empty.
+    active : int
+        The bundle that the panel shows and changes.
+    """
+
+    bundles: Mapping[int, BundleState]
+    active: int
+
+    @property
+    def bundle(self) -> BundleState:
+        """The active bundle."""
+        return self.bundles[self.active]
+
+    def replace(self, number: int | None = None, **changes: Any) -> Snapshot:
+        """Return the snapshot with other values of a bundle, by default the active one.
+
+        The same snapshot comes back where nothing differs, or the bundle is not there.
+        """
+        number = self.active if number is None else number
+        state = self.bundles.get(number)
+        if state is None or all(_same(getattr(state, n), v) for n, v in changes.items()):
+            return self
+        changed = dataclasses.replace(state, **changes)
+        return Snapshot({**self.bundles, number: changed}, self.active)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that was done.
+
+    Attributes
+    ----------
+    text : str
+        What, to be read by a person: "Move seed 2".
+    other : Snapshot
+        How it was before, of what was done; how it is afterwards, of what was undone.
+    key : hashable
+        Of the control that did it, where values of a control follow each other.
+    """
+
+    text: str
+    other: Snapshot
+    key: Any = None
+
+
+class Document:
+    """The snapshot of now, and the steps to those before and after it."""
+
+    changed = Signal(object, object)  # Snapshot before, Snapshot now
+    history_changed = Signal()
+
+    def __init__(self) -> None:
+        self._last_id = 0
+        first = self.new_id()
+        self.now = Snapshot({first: BundleState()}, first)
+        self.is_travelling = False  # whether `changed` tells of undo or redo
+        self._past: list[Step] = []
+        self._future: list[Step] = []
+        self._held: Step | None = None  # what a gesture under way began with
+        self._is_silent = False
+        self._acted_at = 0.0
+
+    def new_id(self) -> int:
+        """Return a number that no bundle and no region had before."""
+        self._last_id += 1
+        return self._last_id
+
+    # -- acting --------------------------------------------------------------------------------
+
+    def act(self, text: str, change: Callable[[Snapshot], Snapshot], *, key: Any = None) -> bool:
+        """Do something that can be undone; return whether anything changed.
+
+        Parameters
+        ----------
+        text : str
+            What is done: "Move seed 2".
+        change : callable
+            From the snapshot of now to the one after it; the same one where nothing changes.
+        key : hashable, optional
+            What is set. Values of one key that follow each other closely are one step.
+        """
+        before, now = self.now, change(self.now)
+        if now is before:
+            return False
+        if self._is_silent:
+            self._go(now)
+            return True
+        if self._held is not None:
+            self._held = Step(text, self._held.other)
+        else:
+            self._note(Step(text, before, key))
+        self._go(now)
+        return True
+
+    def amend(self, change: Callable[[Snapshot], Snapshot], *, everywhere: bool = False) -> None:
+        """Change what is no step of its own: what follows by itself from what was done.
+
+        Parameters
+        ----------
+        change : callable
+        everywhere : bool
+            Whether snapshots before and after are changed, too, so that undo does not lose it.
+        """
+        if everywhere:
+            for steps in (self._past, self._future):
+                steps[:] = [Step(s.text, change(s.other), s.key) for s in steps]
+            if self._held is not None:
+                self._held = Step(self._held.text, change(self._held.other))
+        self._go(change(self.now))
+
+    def _note(self, step: Step) -> None:
+        at, self._acted_at = self._acted_at, time.monotonic()
+        last = self._past[-1] if self._past else None
+        goes_on = step.key is not None and last is not None and last.key == step.key
+        if goes_on and self._acted_at - at < SAME_SECONDS and last is not None:
+            step = Step(step.text, last.other, step.key)
+            self._past.pop()
+        self._past = [*self._past[1 - MAX_STEPS :], step]
+        self._future = []
+        self._bound()
+        self.history_changed.emit()
+
+    def hold(self, text: str = "") -> None:
+        """Begin a gesture: all that is done until :meth:`release` is one step."""
+        if self._held is None:
+            self._held = Step(text, self.now)
+
+    def release(self) -> None:
+        """End a gesture; where nothing was done in it there is no step."""
+        held, self._held = self._held, None
+        if held is not None and held.text and held.other is not self.now:
+            self._note(Step(held.text, held.other))
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a gesture is under way."""
+        return self._held is not None
+
+    @contextmanager
+    def one_step(self, text: str) -> Iterator[None]:
+        """Make one step of several acts, by the name of the whole."""
+        outer = self.is_held
+        if not outer:
+            self.hold()
+        before = self.now
+        try:
+            yield
+        finally:
+            if not outer:
+                self._held = None
+                if self.now is not before:
+                    self._note(Step(text, before))
+
+    @contextmanager
+    def no_step(self) -> Iterator[None]:
+        """Let acts be no steps, such as of controls that are given what was kept."""
+        before, self._is_silent = self._is_silent, True
+        try:
+            yield
+        finally:
+            self._is_silent = before
+
+    # -- the way back --------------------------------------------------------------------------
+
+    @property
+    def last(self) -> str:
+        """What :meth:`undo` undoes; "" where there is nothing."""
+        return self._past[-1].text if self._past else ""
+
+    @property
+    def next(self) -> str:
+        """What :meth:`redo` does again; "" where there is nothing."""
+        return self._future[-1].text if self._future else ""
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is something to undo."""
+        return bool(self._past)
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether something was undone and nothing done since."""
+        return bool(self._future)
+
+    def undo(self) -> None:
+        """Go back to what was before the last step."""
+        self._travel(self._past, self._future)
+
+    def redo(self) -> None:
+        """Do again what was undone last."""
+        self._travel(self._future, self._past)
+
+    def _travel(self, away: list[Step], back: list[Step]) -> None:
+        self.release()
+        if not away:
+            return
+        step = away.pop()
+        back.append(Step(step.text, self.now))
+        self.is_travelling = True
+        try:
+            self._go(step.other)
+        finally:
+            self.is_travelling = False
+        self.history_changed.emit()
+
+    def begin(self, now: Snapshot) -> None:
+        """Show something else, such as another project; what was done before is forgotten."""
+        self._held = None
+        self._past, self._future = [], []
+        self._go(now)
+        self.history_changed.emit()
+
+    def forget(self) -> None:
+        """Let go of all steps, and of what they hold."""
+        self._past, self._future, self._held = [], [], None
+        self.history_changed.emit()
+
+    def _go(self, now: Snapshot) -> None:
+        before, self.now = self.now, now
+        if now is not before:
+            self.changed.emit(before, now)
+
+    def _bound(self) -> None:
+        """Drop the oldest steps where results that they alone hold take too much memory."""
+        known = {id(b.result) for b in self.now.bundles.values() if b.result is not None}
+        left = RESULT_BYTES
+        for place in range(len(self._past) - 1, -1, -1):
+            for state in self._past[place].other.bundles.values():
+                if state.result is not None and id(state.result) not in known:
+                    known.add(id(state.result))
+                    left -= state.result.whole.points.nbytes
+            if left < 0:
+                self._past = self._past[place + 1 :]
+                return
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return False
+    plain = (str, bool, int, float, tuple, SeedingParameters, Mapping)
+    return isinstance(one, plain) and isinstance(other, plain) and bool(one == other)

@@ -1,0 +1,173 @@
+"""A bundle of the document as the window has it: its id, and the layer that shows it.
+
+What it is, is in the document; all that is read here is read there. Made by the session.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...grid import Grid
+from ...seeding import SeedingParameters
+from ...tracking.report import Report
+from ...tractogram import Tractogram
+from .. import acts
+from ..document import BundleState, Document, Result
+from ..requests import Request
+from ..streamlines.editing import EditState
+from ..streamlines.layer import Streamlines
+
+BUNDLE_KEY = "bundle"  # layer.metadata[BUNDLE_KEY]: the OpenBundle whose streamlines a layer shows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arriving:
+    """Of which run streamlines are on the way.
+
+    Attributes
+    ----------
+    request : Request
+    report : Report
+        What it is tracked on, as far as it is.
+    """
+
+    request: Request
+    report: Report
+
+
+class OpenBundle:
+    """A bundle in the window, whatever becomes of it.
+
+    Parameters
+    ----------
+    document : Document
+    number : int
+        Its id there.
+    state : BundleState, optional
+        What it is, where it is not in the document yet.
+
+    Attributes
+    ----------
+    layer : Streamlines or None
+        That shows its streamlines, or showed them: while there are none it is out of the viewer.
+    is_shown : bool
+        Whether that layer is in the viewer.
+    shown : tuple
+        Result and edits that the layer was given last.
+    arriving : Arriving or None
+        The run whose beginning the layer shows in place of the result; the result stays what it
+        was until that run ends, is given up, or what is shown of it is edited.
+    """
+
+    def __init__(self, document: Document, number: int, state: BundleState | None = None) -> None:
+        self._document = document
+        self.id = number
+        self._last = document.now.bundles[number] if state is None else state
+        self.layer: Streamlines | None = None
+        self.is_shown = False
+        self.shown: tuple[Result | None, EditState | None] = (None, None)
+        self.arriving: Arriving | None = None
+
+    @property
+    def state(self) -> BundleState:
+        """What it is now; what it was last where it was deleted."""
+        self._last = self._document.now.bundles.get(self.id, self._last)
+        return self._last
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is in the list."""
+        return self.id in self._document.now.bundles
+
+    @property
+    def streamlines_layer(self) -> Streamlines | None:
+        """The layer of its streamlines; None where there are none."""
+        return self.layer if self.is_shown else None
+
+    def amend(self, *, everywhere: bool = False, **values: Any) -> None:
+        """Note what follows by itself from what was done, see :meth:`Document.amend`."""
+        self._document.amend(acts.change(self.id, **values), everywhere=everywhere)
+
+    def take_edits(self, summary: str) -> None:
+        """Take up what was edited in the layer of a bundle that is not in the list yet."""
+        assert self.layer is not None
+        editor = self.layer.editor
+        self._last = dataclasses.replace(
+            self._last, edits=editor.state, tractogram=self.layer.tractogram, summary=summary
+        )
+        self.shown = self._last.result, self._last.edits
+
+    def __repr__(self) -> str:
+        return f"OpenBundle({self.id}, {self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return self.state.name
+
+    @property
+    def colour(self) -> str:
+        """ "#rrggbb", of its row in the list."""
+        return self.state.colour
+
+    @property
+    def path(self) -> str:
+        """The file that its streamlines were opened from; "" where it is tracked."""
+        return self.state.path
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether its streamlines came from elsewhere: there is nothing to track."""
+        return self.state.is_opened
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether its streamlines are shown, when it has any."""
+        return self.state.is_visible
+
+    @property
+    def style(self) -> Mapping[str, Any]:
+        """Values of the Display section."""
+        return self.state.style
+
+    @property
+    def seeding(self) -> SeedingParameters:
+        """Where its streamlines start, and how many."""
+        return self.state.seeding
+
+    @property
+    def summary(self) -> str:
+        """What the panel says of its result."""
+        return self.state.summary
+
+    @property
+    def tractogram(self) -> Tractogram | None:
+        """Its streamlines, edited and filtered."""
+        return self.state.tractogram
+
+    @property
+    def result_request(self) -> Request | None:
+        """What gave its streamlines, before they were edited."""
+        result = self.state.result
+        return None if result is None else result.request
+
+    @property
+    def result_grid(self) -> Grid | None:
+        """The grid of the FOD in which its streamlines were tracked."""
+        result = self.state.result
+        return None if result is None else result.grid
+
+    @property
+    def seconds(self) -> float:
+        """How long its last run took."""
+        result = self.state.result
+        return 0.0 if result is None else result.seconds
+
+    @property
+    def report(self) -> Report:
+        """What its last run was tracked on, and where the time went."""
+        result = self.state.result
+        return Report() if result is None else result.report
