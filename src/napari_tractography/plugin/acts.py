@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..parameters import parameter_specs
-from ..seeding import seeding_specs
+from ..model.parameters import parameter_specs
+from ..model.seeding import seeding_specs
 from .document import COLOURS, BundleState, PlacedSeeds, RegionState, Snapshot
 
 Act = Callable[[Snapshot], Snapshot]

@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 from psygnal import Signal
 
-from ..bundles import Source
-from ..grid import Grid
-from ..recipes.streamlines import WeightsSource
-from ..regions import Region
-from ..seeding import SeedingParameters
+from ..geometry.grid import Grid
+from ..model.regions import Region
+from ..model.seeding import SeedingParameters
+from ..recipes.bundle import Source
+from ..recipes.tractogram_sources import WeightsSource
+from ..streamlines.tractogram import Tractogram
 from ..tracking.report import Report
-from ..tractogram import Tractogram
 from .requests import Request
 from .streamlines.editing import EditState
 
@@ -117,7 +117,7 @@ class RegionState:
         By which its layer knows it.
     name : str
     role : str
-        What it does, see :data:`napari_tractography.roles.ROLES`.
+        What it does, see :data:`napari_tractography.model.roles.ROLES`.
     label : int or None
         Of a labels layer: which label counts; None for all but 0.
     is_asleep : bool
@@ -225,7 +225,7 @@ class BundleState:
     seeds : PlacedSeeds
     regions : tuple of RegionState
     rule : str
-        Of the include regions, see :data:`napari_tractography.roles.INCLUDE_RULES`.
+        Of the include regions, see :data:`napari_tractography.model.roles.INCLUDE_RULES`.
     between : tuple of 2 int or None
         The regions, by id, that were chosen to be tracked between.
     chosen : mapping of str to value

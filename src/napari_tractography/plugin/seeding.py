@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fod import Fod
-from ..grid import Grid
-from ..regions import Region
-from ..seed_places import voxels_of_mask
-from ..seeds import Seeds
-from ..tissues import Tissues
+from ..geometry.grid import Grid
+from ..model.fod import Fod
+from ..model.regions import Region
+from ..model.seed_places import voxels_of_mask
+from ..model.seeds import Seeds
+from ..model.tissues import Tissues
 
 
 @dataclass(frozen=True, slots=True, eq=False)

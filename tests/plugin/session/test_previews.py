@@ -13,6 +13,8 @@ from plans import plan_of
 
 from napari_tractography import Seeds, TrackingParameters, track
 from napari_tractography.errors import InvalidParameterError
+from napari_tractography.plugin.requests import Request
+from napari_tractography.plugin.seeding import SeedSpheres
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.session.previews import (
     FEWEST,
@@ -21,8 +23,6 @@ from napari_tractography.plugin.session.previews import (
     Pace,
     track_preview,
 )
-from napari_tractography.plugin.requests import Request
-from napari_tractography.plugin.seeding import SeedSpheres
 from napari_tractography.tracking import kernels
 
 PLACES = np.array([[0.0, 0, 0], [-12.0, 6, 0], [9.0, 3, 0]])

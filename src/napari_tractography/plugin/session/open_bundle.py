@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...grid import Grid
-from ...seeding import SeedingParameters
+from ...geometry.grid import Grid
+from ...model.seeding import SeedingParameters
+from ...streamlines.tractogram import Tractogram
 from ...tracking.report import Report
-from ...tractogram import Tractogram
 from .. import acts
 from ..document import BundleState, Document, Result
 from ..requests import Request

@@ -22,8 +22,8 @@ from psygnal import Signal
 from qtpy.QtCore import QTimer
 
 from ...errors import InvalidRegionError
-from ...regions import Region
-from ...roles import ROLES
+from ...model.regions import Region
+from ...model.roles import ROLES
 from .. import acts
 from ..document import BundleState, Document, Painted, RegionState, Snapshot
 from ..layers.region_entries import (

@@ -26,15 +26,15 @@ from ...errors import (
     InvalidSeedsError,
     TractographyError,
 )
-from ...fod import Fod
-from ...grid import Grid
-from ...parameters import TrackingParameters
-from ...regions import Region
-from ...seeding import ACCEPTED, EVERY_VOXEL, SeedingParameters
-from ...tissues import Tissues, check_tissues
+from ...geometry.grid import Grid
+from ...model.fod import Fod
+from ...model.parameters import TrackingParameters
+from ...model.regions import Region
+from ...model.seeding import ACCEPTED, EVERY_VOXEL, SeedingParameters
+from ...model.tissues import Tissues, check_tissues
+from ...streamlines.tractogram import Tractogram
 from ...tracking.execution import Execution, Runner
 from ...tracking.report import Report
-from ...tractogram import Tractogram
 from .. import acts
 from ..document import (
     TRACKED_WITH,

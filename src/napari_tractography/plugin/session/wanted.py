@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InvalidSeedsError
-from ...grid import Grid
-from ...regions import Region
-from ...seeding import EVERY_VOXEL, SeedingParameters, seeding_specs
-from ...tissues import Tissues
+from ...geometry.grid import Grid
+from ...model.regions import Region
+from ...model.seeding import EVERY_VOXEL, SeedingParameters, seeding_specs
+from ...model.tissues import Tissues
 from ..document import BundleState, PlacedSeeds, RegionState
 from ..seeding import (
     SeedBetween,

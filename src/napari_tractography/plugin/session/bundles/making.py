@@ -10,10 +10,10 @@ import dataclasses
 import numpy as np
 from napari.layers import Tracks
 
-from ....bundles import Bundle
 from ....errors import InvalidTractogramError
+from ....recipes.bundle import Bundle
 from ....recipes.mirror import midsagittal_x_mm
-from ....recipes.streamlines import TractogramFile
+from ....recipes.tractogram_sources import TractogramFile
 from ...document import BundleState, Result
 from ...layers.sources.tracks import tractogram_of_tracks
 from ...streamlines.layer import Streamlines
