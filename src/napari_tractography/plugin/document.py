@@ -496,14 +496,15 @@ class Document:
 
     def undo(self) -> None:
         """Go back to what was before the last step."""
+        self.release()
         self._travel(self._past, self._future)
 
     def redo(self) -> None:
         """Do again what was undone last."""
+        self.release()
         self._travel(self._future, self._past)
 
     def _travel(self, away: list[Step], back: list[Step]) -> None:
-        self.release()
         if not away:
             return
         step = away.pop()

@@ -34,7 +34,7 @@ from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.widgets.controls import set_values
 from napari_tractography.plugin.panel.widgets.sections import Section
 from napari_tractography.plugin.session import runs
-from napari_tractography.plugin.session.seed_layer import OWN_SPECS
+from napari_tractography.plugin.session.wanted import OWN_SPECS
 
 MIDDLE = np.zeros((1, 3))
 OPTIONS = [*parameter_specs(), *OWN_SPECS]
