@@ -152,7 +152,7 @@ def test_the_source_archive_has_all_that_building_and_testing_take(
         names = {name.partition("/")[2] for name in opened.getnames()}
     wanted = {
         path.relative_to(ROOT).as_posix()
-        for folder in (".ci", "scripts", "src", "tests")
+        for folder in (".ci", ".github", "scripts", "src", "tests")
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and path.suffix not in {".pyc", ".nbc", ".nbi"}
     }
