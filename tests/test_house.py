@@ -22,7 +22,7 @@ FLOORS = {
     room: number
     for number, rooms in enumerate(
         (
-            "version errors compiling processes arrays buffers units given grid directions philox "
+            "version errors extras compiling processes arrays buffers units given grid directions philox "
             "stop roles specs arcs defaults parameters seeding seed_places tracking.algorithms",
             "fields",
             "fod orientations",

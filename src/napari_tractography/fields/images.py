@@ -31,6 +31,7 @@ from ..arrays import (
     to_gpu,
 )
 from ..errors import BackendError, FileError, InvalidImageError, InvalidParameterError
+from ..extras import needs_extra
 from ..grid import Grid
 from ..units import MM_IN, checked_unit
 
@@ -170,12 +171,12 @@ class ImageSource:
 
 def _package_of(array: Any) -> Any:
     """Return the package that works out structure tensors where an array lies."""
-    if isinstance(array, np.ndarray):
-        import structure_tensor  # on use: for images alone
+    with needs_extra("images", "Fibres in an image take"):
+        if isinstance(array, np.ndarray):
+            import structure_tensor
 
-        return structure_tensor
-    from structure_tensor import cp
-
+            return structure_tensor
+        from structure_tensor import cp
     return cp
 
 
@@ -267,7 +268,11 @@ def image_source(
         suit it.
     InvalidParameterError
         When the unit is unknown or the linearity no fraction.
+    MissingPackageError
+        When structure-tensor is not installed.
     """
+    with needs_extra("images", "Fibres in an image take"):  # told at once, not at the first block
+        import structure_tensor  # noqa: F401
     array = _checked_image(image, name)
     checked_unit(unit)
     if not 0 <= min_linearity <= 1:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ...arrays import host_array, on_gpu
 from ...errors import FileError, MissingPackageError
+from ...extras import needs_extra
 from ..fods import load_volume
 from ..hashing import sha256_of
 from ..headers import FORMATS
@@ -97,7 +98,7 @@ def stored_levels(path: str | PathLike[str], key: str = "") -> tuple[list[Any], 
     FileError
         When it is missing, damaged or of another format.
     MissingPackageError
-        When a Zarr is to be read and the package is not there, or one that its address takes.
+        When the package that reads it is not there, or one that its address takes.
     """
     if is_zarr(path):
         return _zarr_levels(str(path if is_remote(path) else at_home(path)), key)
@@ -108,6 +109,8 @@ def stored_levels(path: str | PathLike[str], key: str = "") -> tuple[list[Any], 
             return [_tiff(file)], ""
         if name.endswith(NUMPY):
             return [np.load(file, mmap_mode="r", allow_pickle=False)], ""
+    except MissingPackageError:
+        raise
     except Exception as error:  # whatever these libraries raise for a damaged file
         raise FileError(f"{file} cannot be read ({error}); check the file.") from error
     if name.endswith(tuple(FORMATS)):
@@ -286,7 +289,8 @@ def _read(image: Any, box: Box, name: str) -> NDArray[Any]:
 
 
 def _tiff(file: Path) -> Any:
-    import tifffile  # on use: for images alone
+    with needs_extra("images", f"{file} is a TIFF, and to read it takes"):
+        import tifffile
 
     try:
         return tifffile.memmap(file, mode="r")
@@ -295,16 +299,10 @@ def _tiff(file: Path) -> Any:
 
 
 def _zarr_levels(path: str, key: str) -> tuple[list[Any], str]:
-    import dask.array
-
-    try:
+    with needs_extra("zarr", f"{path} is a Zarr, and to read it takes"):
+        import dask.array
         import zarr
         from zarr.storage import ZipStore
-    except ImportError as error:
-        raise MissingPackageError(
-            f"{path} is a Zarr, and the package zarr is not installed; "
-            'pip install "napari-tractography[zarr]".'
-        ) from error
     try:
         is_archive = path.lower().endswith(".zip") and not is_remote(path)
         root = zarr.open(ZipStore(path, mode="r") if is_archive else path, mode="r")

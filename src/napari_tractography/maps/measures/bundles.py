@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ...buffers import memory_bytes
 from ...errors import InvalidParameterError
+from ...extras import needs_extra
 from ...fod import Fod
 from ...grid import Grid
 from ...recipes.mirror import SIDE, SIDES, mirrored_name
@@ -115,6 +116,8 @@ def measure(
         streamlines lie too far apart for one.
     TractographyError
         When a file cannot be read.
+    MissingPackageError
+        When scikit-image is not installed.
     """
     if isinstance(scalars, str | PathLike | ScalarMap):
         raise InvalidParameterError(
@@ -128,6 +131,7 @@ def measure(
         )
     if grid is None:
         grid = maps[0].grid if maps else grid_around(source)
+    _meshes()  # where it is missing, before long work
     passed = PassCounter(grid, np.int32)
     target = passed.grid
     lengths: list[NDArray[np.float32]] = []
@@ -194,15 +198,21 @@ def surface_mm2(inside: NDArray[np.bool_], grid: Grid) -> float:
     Lorensen & Cline, Marching cubes, SIGGRAPH 1987, in the version of Lewiner et al. 2003 that
     scikit-image has.
     """
-    from skimage.measure import marching_cubes, mesh_surface_area  # on use: it takes a while
-
+    meshes = _meshes()
     found = np.argwhere(inside)
     if not len(found):
         return 0.0
     low = found.min(axis=0)
     box = inside[tuple(slice(a, b + 1) for a, b in zip(low, found.max(axis=0), strict=True))]
-    corners, triangles, _, _ = marching_cubes(np.pad(box, 1).astype(np.float32), 0.5)
-    return float(mesh_surface_area(grid.to_mm(corners + low - 1), triangles))
+    corners, triangles, _, _ = meshes.marching_cubes(np.pad(box, 1).astype(np.float32), 0.5)
+    return float(meshes.mesh_surface_area(grid.to_mm(corners + low - 1), triangles))
+
+
+def _meshes() -> Any:
+    """Return scikit-image's functions of meshes, which are loaded on use: it takes a while."""
+    with needs_extra("measures", "The surface of a bundle takes"):
+        from skimage import measure as meshes
+    return meshes
 
 
 def sides(names: Iterable[str]) -> list[tuple[str, str]]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...errors import InvalidParameterError, MissingPackageError
+from ...errors import InvalidParameterError
+from ...extras import needs_extra
 from ...files.paths import check_writable, ending_of, written_whole
 from ...recipes.mirror import SIDE
 from ..connectome import Connectome
@@ -42,13 +43,8 @@ def figure(*, size_inches: tuple[float, float] = SIZE_INCHES) -> Figure:
     MissingPackageError
         When Matplotlib is not installed.
     """
-    try:
+    with needs_extra("plots", "Plots, unlike tables and CSV files, take"):
         from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingPackageError(
-            "Plots need Matplotlib, which is not installed; run pip install "
-            '"napari-tractography[plots]". Tables and CSV files do without.'
-        ) from None
     return Figure(figsize=size_inches, layout="constrained")
 
 
@@ -185,7 +181,8 @@ def plot_connectome(
         When Matplotlib is not installed.
     """
     drawn = figure(size_inches=(5.0, 4.4)) if on is None else on
-    from matplotlib.colors import LogNorm
+    with needs_extra("plots", "Plots take"):
+        from matplotlib.colors import LogNorm
 
     axes: Any = drawn.subplots()
     values = np.where(found.counts > 0, found.mean_lengths_mm if lengths else found.counts, np.nan)

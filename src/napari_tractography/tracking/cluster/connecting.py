@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ...errors import BackendError, FileError, InvalidParameterError, MissingPackageError
+from ...errors import BackendError, FileError, InvalidParameterError
+from ...extras import needs_extra
 from ...files.paths import at_home
 from ..devices import cpu_count
 from . import local_worker
@@ -61,12 +62,8 @@ def cluster(
         When the folder is not there.
     """
     seen = None if folder is None else _existing_folder(folder)
-    try:
+    with needs_extra("dask", "A cluster takes Dask's"):
         import distributed
-    except ImportError as error:
-        raise MissingPackageError(
-            'A cluster needs Dask\'s distributed; pip install "napari-tractography[dask]".'
-        ) from error
     if isinstance(where, distributed.Client):
         return Cluster(where, worker_backend, seen)
     started = None

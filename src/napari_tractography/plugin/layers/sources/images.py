@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import dask.array
 import numpy as np
 from napari.layers import Image, Labels, Layer
 
 from ....errors import InvalidFodError
+from ....extras import needs_extra
 from ....fields.images import ImageSource
 from ....fields.odfs import LARGEST, SMALLEST
 from ....fod import Fod
@@ -272,6 +272,10 @@ def _worked_out(fod: Fod) -> tuple[Any, DisplaySpace]:
 
 def _lazy(array: Any) -> Any:
     """Return an array that can be transposed without being read."""
-    if isinstance(array, np.ndarray | dask.array.Array):
+    if isinstance(array, np.ndarray):
+        return array
+    with needs_extra("images", "An image that is read in part takes"):
+        import dask.array
+    if isinstance(array, dask.array.Array):
         return array
     return dask.array.from_array(array, name=False)
