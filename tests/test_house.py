@@ -22,8 +22,8 @@ FLOORS = {
     room: number
     for number, rooms in enumerate(
         (
-            "version errors extras compiling processes arrays buffers units given grid directions philox "
-            "stop roles specs arcs defaults parameters seeding seed_places tracking.algorithms",
+            "version errors extras compiling processes arrays buffers units given grid directions "
+            "philox stop roles specs arcs defaults parameters seeding seed_places tracking.algorithms",
             "fields",
             "fod orientations",
             "files",
@@ -33,7 +33,6 @@ FLOORS = {
             "maps recipes",
             "bundles",
             "project",
-            "benchmark",
             "plugin plugin.space",
             "plugin.streamlines",
             "plugin.layers",
