@@ -25,7 +25,7 @@ from typing import Any
 import volume
 from brain_volume import make_brain
 from comparison import Row, ratios, rows_table
-from napari_tractography.parameters import parameter_specs
+from napari_tractography.model.parameters import parameter_specs
 from napari_tractography.tracking.speed import (
     Case,
     Contestant,

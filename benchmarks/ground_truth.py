@@ -20,7 +20,7 @@ from scipy.spatial import cKDTree
 
 import napari_tractography as nt
 import scoring
-from napari_tractography.parameters import parameter_specs
+from napari_tractography.model.parameters import parameter_specs
 from peers.mrtrix import run_tckgen, write_fod
 
 BUNDLES = ("arc1", "arc2", "arc3", "cross60", "cross90")

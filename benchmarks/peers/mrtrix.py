@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from napari_tractography.errors import BackendError
-from napari_tractography.fod import Fod
+from napari_tractography.model.fod import Fod
 from napari_tractography.tracking.speed import Case
 
 

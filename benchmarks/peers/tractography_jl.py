@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from napari_tractography.fod import Fod
+from napari_tractography.model.fod import Fod
 from napari_tractography.tracking.speed import Case
 
 N_DIRECTIONS = 401

@@ -12,7 +12,7 @@ import pytest
 
 import comparison
 from comparison import CONTESTANTS, ROWS
-from napari_tractography.phantoms import make_phantom, phantom_mask
+from napari_tractography.model.phantoms import make_phantom, phantom_mask
 from napari_tractography.tracking.speed import Case, Contestant, Ours
 from peers import mrtrix
 from peers.cuslines import Cuslines

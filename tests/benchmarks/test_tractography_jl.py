@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chisquare
 
 from napari_tractography.fields.sh import sh_matrix
-from napari_tractography.fod import Fod
+from napari_tractography.model.fod import Fod
 from peers.tractography_jl import Model
 
 N_DRAWS = 20_000

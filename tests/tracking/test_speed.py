@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from napari_tractography.errors import InvalidMaskError
-from napari_tractography.phantoms import make_phantom, phantom_mask
+from napari_tractography.model.phantoms import make_phantom, phantom_mask
 from napari_tractography.tracking import speed
 from napari_tractography.tracking.speed import (
     Case,

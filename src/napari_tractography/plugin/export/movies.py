@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from ...errors import FileError
-from ...extras import needs_extra
 from ...files.paths import check_writable, written_whole
+from ...runtime.extras import needs_extra
 from ..space.orientation_labels import edge_labels
 from .screenshots import enlarged, lettered
 

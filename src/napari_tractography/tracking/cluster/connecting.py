@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import BackendError, FileError, InvalidParameterError
-from ...extras import needs_extra
 from ...files.paths import at_home
+from ...runtime.extras import needs_extra
 from ..devices import cpu_count
 from . import local_worker
 from .cluster import Cluster
+from .cluster_run import AHEAD
 from .exchange import folder_of_this_machine
-from .run import AHEAD
 from .sizing import TASK_BYTES
 
 LOOPBACK = "127.0.0.1"
