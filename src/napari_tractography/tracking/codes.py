@@ -4,7 +4,6 @@ The constants of the CUDA source are generated from here, see
 :func:`napari_tractography.tracking.cuda.source.codes_header`; those of the algorithms are in their
 rows. Imports no Numba.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -178,7 +177,7 @@ class Field(NamedTuple):
     coefficients: np.ndarray  # (n_rows + 1, n_padded) uint16: half floats; after them, the bound
     masses: np.ndarray  # (n_rows + 1,) float32
     to_voxel: np.ndarray  # (3, 4) float32
-    shifts: tuple  # of lmax + 1 float32: see fields/polynomials.py
+    shifts: tuple[np.float32, ...]  # of lmax + 1 float32: see fields/polynomials.py
     sphere_points: np.ndarray  # (3, n) float32: directions of the half sphere
     cone_points: np.ndarray  # (3, n) float32: directions in a cone around the z axis
     # How deterministic tracking looks at cones; see tables/looks.py.
