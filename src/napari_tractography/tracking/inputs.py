@@ -41,7 +41,7 @@ LOOKED_AT = (1000, 100_000)  # seeds of a run that selects, before they count as
 
 
 class InputKeywords(TypedDict, total=False):
-    """What a run may be given besides FOD, seeds and parameters; see :class:`TrackingInput`."""
+    """The keywords of a run besides FOD, seeds and parameters; see :class:`TrackingInput`."""
 
     mask: ArrayLike | None
     regions: Sequence[Region]
@@ -184,17 +184,17 @@ def sorted_out(
     fod: Fod,
     seeds: Seeds | ArrayLike,
     parameters: TrackingParameters | None,
-    given: Mapping[str, Any],
+    keywords: Mapping[str, Any],
 ) -> tuple[TrackingInput, Execution]:
-    """Return what is to be tracked and how, of what was given by name.
+    """Return what is to be tracked and how, of keywords.
 
     Raises
     ------
     TypeError
         When a name is unknown, or one of the parameters.
     """
-    of_input = {name: given[name] for name in InputKeywords.__annotations__ if name in given}
-    others = {name: value for name, value in given.items() if name not in of_input}
+    of_input = {name: keywords[name] for name in InputKeywords.__annotations__ if name in keywords}
+    others = {name: value for name, value in keywords.items() if name not in of_input}
     for name in sorted(set(others) - set(ExecutionKeywords.__annotations__)):
         if name in TrackingParameters.__dataclass_fields__:
             raise TypeError(f"{name} is a parameter; give TrackingParameters({name}=...).")
@@ -281,7 +281,7 @@ def check_backtracking(parameters: TrackingParameters) -> None:
         )
 
 
-def check_seeds(given: TrackingInput) -> None:
+def check_seeds(inputs: TrackingInput) -> None:
     """Raise when no streamline can start. Of a run that selects see :func:`check_inside` as well.
 
     Raises
@@ -289,12 +289,12 @@ def check_seeds(given: TrackingInput) -> None:
     InvalidSeedsError
         When every seed lies outside the volume, or directions are wanted and not given.
     """
-    seeds = given.seeds
+    seeds = inputs.seeds
     if not len(seeds):
         raise InvalidSeedsError("There are no seeds; place at least one.")
-    if given.select is None:  # else it is a round of many
-        check_inside(seeds, given.fod)
-    if given.parameters.start == "given" and seeds.device_directions is None:
+    if inputs.select is None:  # else it is a round of many
+        check_inside(seeds, inputs.fod)
+    if inputs.parameters.start == "given" and seeds.device_directions is None:
         raise InvalidSeedsError(
             'start = "given" needs a direction with every seed; give Seeds.at(points, directions) '
             'or choose start = "sampled".'

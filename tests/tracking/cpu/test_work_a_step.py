@@ -31,7 +31,7 @@ CASES = {
     "many": {"n_voxels": 26, "n_seeds": 640, "max_length_mm": 10.0},
     "narrow": {"n_voxels": 26, "n_seeds": 64, "max_length_mm": 10.0, "max_angle_deg": 8.0},
 }
-COUNTS = ("cells", "look_ups", "draws", "looks_around")
+COUNTS = ("cells", "look_ups", "draws", "cone_samples")
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_a_step_looks_the_fod_up_once_and_draws_a_few_times(
     # draw is for two; at the end of a block most lanes are idle.
     assert 1.0 <= small["draws"] < 3.0
     assert work["narrow"]["draws"] <= 1.3 * small["draws"]
-    assert small["looks_around"] < 0.1
+    assert small["cone_samples"] < 0.1
 
 
 def test_rows_are_filled_where_streamlines_run(work: dict[str, dict[str, Any]]) -> None:

@@ -109,7 +109,7 @@ def test_the_twin_in_numpy_looks_up_and_tries_as_little(n: int, monkeypatch) -> 
     step, arrive = Lanes.step, Lanes.arrive
 
     def counted_step(lanes: Lanes, which):
-        tries.extend(lanes.n_tries[which])
+        tries.extend(lanes.n_proposals[which])
         moved = step(lanes, which)
         steps.append(len(moved))
         return moved

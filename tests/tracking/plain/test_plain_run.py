@@ -105,19 +105,19 @@ def test_so_it_is_in_every_fod_and_the_rows_of_its_table_too(make, interpolation
 
 @pytest.mark.parametrize("positivity", ["clip", "softplus"])
 def test_so_it_is_where_tries_are_in_vain_up_to_the_last(positivity, monkeypatch):
-    n_tries = []
-    reconsider = Lanes._reconsider
+    n_proposals = []
+    after_rejections = Lanes._after_rejections
 
     def counted(lanes, which):
-        n_tries.extend(lanes.n_tries[which])
-        return reconsider(lanes, which)
+        n_proposals.extend(lanes.n_proposals[which])
+        return after_rejections(lanes, which)
 
-    monkeypatch.setattr(Lanes, "_reconsider", counted)
+    monkeypatch.setattr(Lanes, "_after_rejections", counted)
     hard = TrackingParameters(min_amplitude=0, max_angle_deg=6, max_length_mm=15, step_mm=0.5)
     fod = random_fod(6, shape=(9, 8, 7))
     plan = plan_of(fod, Seeds.from_fod(fod, N_SEEDS), hard.replace(positivity=positivity))
     assert_same(*both(plan, plan))
-    assert set(n_tries) == {32, 128, 512}
+    assert set(n_proposals) == {32, 128, 512}
 
 
 def test_masks_keep_it_in_and_seeds_may_lie_anywhere():

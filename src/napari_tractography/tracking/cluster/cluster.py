@@ -137,7 +137,7 @@ class Cluster:
         *,
         execution: Execution | None = None,
         report: Report | None = None,
-        **given: Unpack[InputKeywords],
+        **keywords: Unpack[InputKeywords],
     ) -> Iterator[Any]:
         """Track, and yield what a function makes of each chunk; streamlines stay on the workers.
 
@@ -149,7 +149,7 @@ class Cluster:
         function : callable
             Takes a Tractogram; anything that Dask can send, such as a function of a module or
             ``functools.partial(nt.density, grid=fod.grid)``.
-        fod, seeds, parameters, **given
+        fod, seeds, parameters, **keywords
             As in :func:`~napari_tractography.tracking.engine.iter_track`, without `select`, which
             has to see the streamlines.
         execution : Execution, optional
@@ -162,7 +162,7 @@ class Cluster:
         object
             In seed order.
         """
-        what = TrackingInput(fod, seeds, parameters or TrackingParameters(), **given)
+        what = TrackingInput(fod, seeds, parameters or TrackingParameters(), **keywords)
         if what.select is not None:
             raise InvalidParameterError(
                 "select counts streamlines in seed order, which stay on the workers here; give as "

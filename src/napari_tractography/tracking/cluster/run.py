@@ -170,7 +170,7 @@ class ClusterRun:
             track_range,
             self.on_workers,
             self.plan.positions_mm[seeds],
-            self.plan.given[seeds],
+            self.plan.seed_directions[seeds],
             self.plan.first_stream + task.first,
             self.execution,
             self.function,

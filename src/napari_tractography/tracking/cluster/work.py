@@ -63,7 +63,7 @@ class Done:
 def track_range(
     shared: SharedPlan,
     positions_mm: NDArray[np.float32],
-    given: NDArray[np.float32],
+    seed_directions: NDArray[np.float32],
     first_stream: int,
     execution: Execution,
     function: Callable[[Tractogram], Any] | None = None,
@@ -77,7 +77,7 @@ def track_range(
     Parameters
     ----------
     shared : SharedPlan
-    positions_mm, given, first_stream
+    positions_mm, seed_directions, first_stream
         The seeds, as of :meth:`SharedPlan.plan`.
     execution : Execution
         How, on this worker.
@@ -94,7 +94,7 @@ def track_range(
     NotThereError
         As :meth:`SharedPlan.plan`.
     """
-    plan = shared.plan(positions_mm, given, first_stream)
+    plan = shared.plan(positions_mm, seed_directions, first_stream)
     report = Report()
     begun = time.perf_counter()
     with devices.in_turn(turn_of_worker(turns or {})):

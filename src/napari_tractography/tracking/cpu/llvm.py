@@ -54,7 +54,7 @@ def register_width():
     return 16 if "avx512f" in features else 8 if "avx" in features else 4
 
 
-def converts_halves():
+def converts_half_floats():
     """Tell whether that processor converts half floats itself; LLVM calls a function where not.
 
     Numba does not bring that function, and LLVM ends the process where it is missing.

@@ -194,8 +194,10 @@ class CudaDevice:
             arrays = {name: slot.reserve(name, *shape) for name, shape in shapes.items()}
             slot.first, slot.n = first, n
             _fill(arrays["positions"], self._plan.positions_mm[first:last], slot.stream)
-            if arrays["given"].size:
-                _fill(arrays["given"], self._plan.given[first:last], slot.stream)
+            if arrays["seed_directions"].size:
+                _fill(
+                    arrays["seed_directions"], self._plan.seed_directions[first:last], slot.stream
+                )
             for name in ("next", "tally"):
                 arrays[name].data.memset_async(0, arrays[name].nbytes, slot.stream)
             batch = self._batch(slot, None)
@@ -306,7 +308,7 @@ class CudaDevice:
         return kernels.batch_arrays(
             n,
             endpoints=settings.endpoints,
-            given=settings.start == START_GIVEN,
+            seed_directions=settings.start == START_GIVEN,
             log_length=self._log_length,
             cropped=self._plan.with_tissues and self._plan.regions.tissues.crop,
         )
@@ -318,7 +320,7 @@ class CudaDevice:
         if points is not None:
             addresses["points"] = points.data.ptr
         first_stream = self._plan.first_stream + slot.first
-        numbers = {"first_stream": first_stream, "n": slot.n, "log_length": self._log_length}
+        numbers = {"first_stream": first_stream, "n_seeds": slot.n, "log_length": self._log_length}
         return kernels.pack("Batch", {**addresses, **numbers})
 
     def _upload(self, gpu: int, plan: Plan) -> None:

@@ -45,11 +45,11 @@ TABLES = (
     "masses",
     "sphere_points",
     "cone_points",
-    "look_points",
-    "look_neighbours",
-    "look_heights",
-    "look_azimuths",
-    "look_axis",
+    "quadrature_points",
+    "quadrature_neighbours",
+    "quadrature_heights",
+    "quadrature_azimuths",
+    "quadrature_axis",
     "turning",
     "mask",
     "allowed",
@@ -117,7 +117,7 @@ def algorithms_header() -> str:
     sources = "\n".join(dict.fromkeys(row.cuda_source.strip() for row in ALGORITHMS))
     cases = "".join(
         "".join(f"    case {row.name.upper()}:\n" for row in rows)
-        + f"        return {function}(field, settings, place, walk, stream, replay);\n"
+        + f"        return {function}(field, settings, interpolant, state, stream, replay);\n"
         for function, rows in groupby(
             sorted(ALGORITHMS, key=lambda row: row.cuda), key=lambda row: row.cuda
         )
@@ -136,8 +136,9 @@ DEVICE bool starts_at_peak(int algorithm)
 }}
 
 // Choose the next direction of a streamline.
-DEVICE int next_direction(int algorithm, const Field& field, const Settings& settings, Place& place,
-                          Walk& walk, unsigned int stream, bool replay)
+DEVICE int next_direction(int algorithm, const Field& field, const Settings& settings,
+                          Interpolant& interpolant, StreamlineState& state, unsigned int stream,
+                          bool replay)
 {{
     switch (algorithm) {{
 {cases}    }}
@@ -193,7 +194,7 @@ def layout_in(name: str, text: str) -> np.dtype[np.void]:
 
 
 def pack(name: str, values: Mapping[str, Any]) -> NDArray[np.void]:
-    """Return a structure, () of :func:`layout`, as kernels take it; what is not given is zero."""
+    """Return a structure, () of :func:`layout`, as kernels take it; other members are zero."""
     packed = np.zeros((), layout(name))
     for member, value in values.items():
         packed[member] = value
@@ -213,7 +214,7 @@ def pack_field(field: codes.Field, addresses: Mapping[str, int]) -> NDArray[np.v
             "n_rows": len(field.masses) - 1,
             "n_sphere_points": field.sphere_points.shape[1],
             "n_cone_points": field.cone_points.shape[1],
-            "n_look_points": field.look_points.shape[1],
+            "n_quadrature_points": field.quadrature_points.shape[1],
             "n_directions": len(field.directions),
             "to_voxel": np.ravel(field.to_voxel),
         },
@@ -249,7 +250,7 @@ def pack_regions(regions: codes.Regions, addresses: Mapping[str, int]) -> NDArra
         "Regions",
         {
             **addresses,
-            "n": len(regions.roles),
+            "n_regions": len(regions.roles),
             "rule": regions.rule,
             "n_includes": regions.n_includes,
             "n_ends": regions.n_ends,
@@ -271,7 +272,7 @@ def log_length(settings: codes.Settings, tissues: codes.Tissues | None = None) -
     """Return how many directions of a streamline the first pass logs for the second.
 
     None where steps differ in length, which is not logged; all of them where streamlines may be
-    taken back, and tracked anew.
+    taken back, and tracked again.
     """
     if tissues is not None and tissues.fractions.size and tissues.backtrack:
         return settings.max_steps
@@ -281,7 +282,12 @@ def log_length(settings: codes.Settings, tissues: codes.Tissues | None = None) -
 
 
 def batch_arrays(
-    n: int, *, endpoints: bool, given: bool = False, log_length: int = 0, cropped: bool = False
+    n: int,
+    *,
+    endpoints: bool,
+    seed_directions: bool = False,
+    log_length: int = 0,
+    cropped: bool = False,
 ) -> dict[str, tuple[tuple[int, ...], str]]:
     """Return shape and dtype of every array of a ``Batch`` of n seeds, but for its points.
 
@@ -290,7 +296,7 @@ def batch_arrays(
     n : int
     endpoints : bool
         Whether only the ends of streamlines are wanted.
-    given : bool
+    seed_directions : bool
         Whether seeds have start directions.
     log_length : int
         See :func:`log_length`.
@@ -300,9 +306,9 @@ def batch_arrays(
     n_tiles = -(-n // TILE)
     return {
         "positions": ((n, 3), "f4"),
-        "given": ((n if given else 0, 3), "f4"),
+        "seed_directions": ((n if seed_directions else 0, 3), "f4"),
         "next": ((1,), "u4"),
-        "starts": ((n, 3), "f4"),
+        "start_directions": ((n, 3), "f4"),
         "direction_log": ((n, log_length, 3), "f4"),
         "steps": ((n, 2), "i4"),
         "counts": ((n,), "i4"),

@@ -134,7 +134,7 @@ def point_in_cone(points, j, ux, uy, uz):
 
 
 @inlined
-def look(shifts, coefficients, amplitudes, points, ux, uy, uz):
+def sample_amplitudes(shifts, coefficients, amplitudes, points, ux, uy, uz):
     """Evaluate the FOD at directions spread around the z axis, turned to lie around u."""
     ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
     n_points = points.shape[1]
@@ -154,7 +154,7 @@ def largest_in_cone(shifts, coefficients, amplitudes, peak, points, ux, uy, uz, 
 
     `points` are spread over the cone, around the z axis.
     """
-    look(shifts, coefficients, amplitudes, points, ux, uy, uz)
+    sample_amplitudes(shifts, coefficients, amplitudes, points, ux, uy, uz)
     n_points = points.shape[1]
     ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
     close = cosine_of(shifts, NEAR)

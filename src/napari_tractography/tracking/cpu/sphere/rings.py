@@ -57,7 +57,7 @@ def _tilt(shifts, turning, coefficients, azimuth, polar, turned, tilted):
     Parameters
     ----------
     turning : (n,) float32
-        See :func:`napari_tractography.tracking.tables.looks.turning`.
+        See :func:`napari_tractography.tracking.tables.cone_quadrature.turning`.
     coefficients : (n_padded, N_LANES) float32
         See :mod:`.evaluation`.
     azimuth, polar : tuple
@@ -251,17 +251,17 @@ def secant_of(shifts, settings):
 
 
 @inlined
-def look_at_rings(field, settings, coefficients, scratch, cosine, sine, radius, uz):
+def sample_rings(field, settings, coefficients, scratch, cosine, sine, radius, uz):
     """Look at rings around (radius cosine, radius sine, uz), of all lanes.
 
     Amplitudes are left in ``scratch.lane_amplitudes``, that of the axis as the last; in rows of
     ``scratch.tried`` the number of the largest, 1, and it, 3; and a Newton step from the axis, 0,
     2 and 4, which is the axis where there is none that stays in the cone.
     """
-    shifts, rings, azimuths = field.shifts, field.look_rings, field.look_azimuths
+    shifts, rings, azimuths = field.shifts, field.quadrature_rings, field.quadrature_azimuths
     n_points, n_heights, n_azimuths = (
-        field.look_points.shape[1],
-        field.look_heights.shape[1],
+        field.quadrature_points.shape[1],
+        field.quadrature_heights.shape[1],
         azimuths.shape[1],
     )
     tried, furthest = scratch.tried, secant_of(shifts, settings)
@@ -276,7 +276,7 @@ def look_at_rings(field, settings, coefficients, scratch, cosine, sine, radius, 
     )
     for first in range(0, N_LANES, CLIMBERS):
         tilted, seen = scratch.tilted[:, first:], scratch.lane_amplitudes[:, first:]
-        best, ga, gb, haa, hab, hbb = along_axis(shifts, tilted, field.look_axis)
+        best, ga, gb, haa, hab, hbb = along_axis(shifts, tilted, field.quadrature_axis)
         a, b, bent_down = newton_step(ga, gb, haa, hab, hbb)
         length = roots(ONE + a * a + b * b)
         leads_up = bent_down & (length < furthest)
@@ -287,7 +287,7 @@ def look_at_rings(field, settings, coefficients, scratch, cosine, sine, radius, 
         place = select(best < best, best, np.float32(4 * n_points))
         for i in range(len(rings) - 1):
             stay()
-            parts = ring(shifts, tilted, field.look_heights, rings[i] * n_heights)
+            parts = ring(shifts, tilted, field.quadrature_heights, rings[i] * n_heights)
             for k in range(rings[i], rings[i + 1]):
                 values = around(shifts, parts, azimuths, k * n_azimuths)
                 for mirror in range(4):

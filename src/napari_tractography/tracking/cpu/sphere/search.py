@@ -46,7 +46,7 @@ from .ascent import (
     climb_side_by_side,
 )
 from .peaks import cosine_of
-from .rings import look_at_rings
+from .rings import sample_rings
 
 NONE, BIT, EVERY = np.uint32(0), np.uint32(1), np.uint32((1 << N_LANES) - 1)
 ZERO, ONE, FOUR, WIDTH = np.float32(0), np.float32(1), np.float32(4), np.uint64(N_LANES)
@@ -62,7 +62,7 @@ def azimuth_of(ux, uy):
 
 
 @inlined
-def look_around(field, settings, coefficients, scratch, ux, uy, uz):
+def sample_cones(field, settings, coefficients, scratch, ux, uy, uz):
     """Look at the cones of all lanes; see :mod:`.rings`.
 
     Amplitudes are left in ``scratch.lane_amplitudes``.
@@ -75,16 +75,16 @@ def look_around(field, settings, coefficients, scratch, ux, uy, uz):
         That amplitude, and where to climb from: its direction, or what a Newton step from the axis
         leads to.
     """
-    n_points, tried = field.look_points.shape[1], scratch.tried
+    n_points, tried = field.quadrature_points.shape[1], scratch.tried
     cosine, sine, radius = azimuth_of(ux, uy)
-    look_at_rings(field, settings, coefficients, scratch, cosine, sine, radius, uz)
+    sample_rings(field, settings, coefficients, scratch, cosine, sine, radius, uz)
     ahead = load_from(tried, N_LANES) == np.float32(4 * n_points)
     for lane in range(N_LANES):
         j = np.int64(tried[1, lane])
         if j == 4 * n_points:
             tried[1, lane], tried[2, lane] = tried[2, lane], tried[4, lane]
         else:
-            along, across, up = point_of(field.look_points, n_points, j)
+            along, across, up = point_of(field.quadrature_points, n_points, j)
             tried[0, lane], tried[1, lane], tried[2, lane] = along, across, up
     along, across, up = load_from(tried, 0), load_from(tried, N_LANES), load_from(tried, TWO_ROWS)
     x, z = along * uz + up * radius, up * uz - along * radius
@@ -104,7 +104,7 @@ def point_of(points, n_points, j):
 @inlined
 def mean_in_cones(field, scratch):
     """Return the mean over the cones that were looked at of what is not negative; a vector."""
-    points, seen = field.look_points, scratch.lane_amplitudes
+    points, seen = field.quadrature_points, scratch.lane_amplitudes
     n_points = points.shape[1]
     mean, rest = filled(ZERO), ONE
     for k in range(n_points):
@@ -128,7 +128,7 @@ def largest_in_cones(field, settings, scratch, state, ux, uy, uz, lanes):
         Vectors: the direction of the largest amplitude, and it.
     """
     climbs = scratch.climbs
-    ahead, value, x, y, z = look_around(field, settings, state.coefficients, scratch, ux, uy, uz)
+    ahead, value, x, y, z = sample_cones(field, settings, state.coefficients, scratch, ux, uy, uz)
     begin_climbs(climbs, ux, uy, uz, ahead, value, x, y, z)
     cosine, sine = settings.cone_cosine, settings.cone_sine
     climb_side_by_side(field.shifts, state.coefficients, climbs, cosine, sine, lanes, CLIMBS)
@@ -143,7 +143,7 @@ def largest_in_cones(field, settings, scratch, state, ux, uy, uz, lanes):
 
 @inlined
 def begin_climbs(climbs, ux, uy, uz, ahead, value, x, y, z):
-    """Prepare climbs of all lanes, that matter wherever they lead; see `look_around`."""
+    """Prepare climbs of all lanes, that matter wherever they lead; see `sample_cones`."""
     for part, now in ((AMPLITUDE, value), (UX, ux), (UY, uy), (UZ, uz)):
         store_to(climbs, part, now)
     for part, now, axis in ((X, x, ux), (Y, y, uy), (Z, z, uz)):
@@ -178,7 +178,11 @@ def begin_climbs_of(climbs, lanes, x, y, z, value):
 @inlined
 def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
     """Climb from what else has been seen that may lead higher; keep it where it does."""
-    points, n_points, listed = field.look_points, field.look_points.shape[1], scratch.outstanding
+    points, n_points, listed = (
+        field.quadrature_points,
+        field.quadrature_points.shape[1],
+        scratch.outstanding,
+    )
     seen, climbs, more_rows = scratch.lane_amplitudes, scratch.climbs, scratch.more_climb_rows
     tried, n_waiting = scratch.tried, 0
     uz = load_from(climbs, UZ)
@@ -239,7 +243,7 @@ def list_outstanding(field, scratch, lanes, cosine, sine, radius, uz):
     int
         How many directions stand out in some lane.
     """
-    points, neighbours = field.look_points, field.look_neighbours
+    points, neighbours = field.quadrature_points, field.quadrature_neighbours
     seen, listed, climbs = scratch.lane_amplitudes, scratch.outstanding, scratch.climbs
     enough, close = PROMISING * load_from(climbs, PEAK), cosine_of(field.shifts, BESIDE)
     # The peaks, in axes of which those of the cones are the z axis.
