@@ -59,7 +59,7 @@ CLOSE: dict[str, tuple[dict[str, Any], str]] = {
     for step in ("fixed", "adaptive")
 }
 # The comparison with the baseline: one way from the seed, 2,000 steps of 0.125 mm unless `export`
-# is told otherwise.
+# is set otherwise.
 SPEED: dict[str, Any] = {
     "step_mm": 0.125,
     "max_length_mm": 250.0,
@@ -263,7 +263,7 @@ def read(path: Path) -> dict[str, Run]:
             key = value["array"], value["frozen"]
             if key not in views:
                 views[key] = arrays[key[0]].view()
-                # Numba compiles anew for arrays that may be written where others may not.
+                # Numba compiles again for arrays that may be written where others may not.
                 views[key].flags.writeable = not value["frozen"]
             return views[key]
         return value

@@ -56,14 +56,14 @@ class Seeds:
     __slots__ = ("_draw", "device_directions", "device_positions")
 
     def __init__(self, positions_mm: ArrayLike, directions: ArrayLike | None = None) -> None:
-        given = as_native(positions_mm)
-        if not may_be_real(given):
+        points = as_native(positions_mm)
+        if not may_be_real(points):
             raise InvalidSeedsError(
-                f"The positions of seeds hold {given.dtype} values; give RAS+ mm as real numbers."
+                f"The positions of seeds hold {points.dtype} values; give RAS+ mm as real numbers."
             )
-        library = library_of(given)
-        with on_its_device(given), np.errstate(over="ignore"):  # it is infinite then
-            positions = library.atleast_2d(library.ascontiguousarray(given, dtype=np.float32))
+        library = library_of(points)
+        with on_its_device(points), np.errstate(over="ignore"):  # it is infinite then
+            positions = library.atleast_2d(library.ascontiguousarray(points, dtype=np.float32))
             n_bad = 0
             if positions.ndim == 2:
                 n_bad = int((~library.isfinite(positions)).any(axis=1).sum())
@@ -357,8 +357,8 @@ class Seeds:
         )
 
     def __repr__(self) -> str:
-        given = "" if self.device_directions is None else " with directions"
-        return f"Seeds({len(self)}{given})"
+        suffix = "" if self.device_directions is None else " with directions"
+        return f"Seeds({len(self)}{suffix})"
 
 
 def _units(directions: ArrayLike, n: int) -> DeviceArray:
@@ -368,12 +368,12 @@ def _units(directions: ArrayLike, n: int) -> DeviceArray:
     ------
     InvalidSeedsError
     """
-    given = as_native(directions)
-    if not may_be_real(given):
-        raise InvalidSeedsError(f"Start directions hold {given.dtype} values; give real numbers.")
-    library = library_of(given)
-    with on_its_device(given):
-        vectors = library.atleast_2d(library.ascontiguousarray(given, dtype=np.float64))
+    array = as_native(directions)
+    if not may_be_real(array):
+        raise InvalidSeedsError(f"Start directions hold {array.dtype} values; give real numbers.")
+    library = library_of(array)
+    with on_its_device(array):
+        vectors = library.atleast_2d(library.ascontiguousarray(array, dtype=np.float64))
         usable = vectors.shape == (n, 3)
         if usable:
             x, y, z = (vectors[:, axis : axis + 1] for axis in range(3))

@@ -3,7 +3,7 @@
 All get the same FOD, mask, step, cone angle, length limit and number of threads, and runs
 in turn, several times over, so that what else the machine does falls on all alike. Each turn is two
 equal runs, of which the second counts: a virtual machine gives memory back that has not been used
-for a minute, and getting it anew took as long as tracking that fills a gigabyte.
+for a minute, and getting it again took as long as tracking that fills a gigabyte.
 """
 
 from __future__ import annotations

@@ -109,8 +109,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         "--kind",
         default=AUTO,
         metavar="|".join(CHOICES),
-        help="what the volumes are: told by header and values, or taken for SH coefficients, peaks "
-        "or tensors in any case (default auto)",
+        help="what the volumes are: found by header and values, or taken for SH coefficients, "
+        "peaks or tensors in any case (default auto)",
     )
     parser.add_argument(
         "--basis", default=BASES[0], help=f"{', '.join(BASES)} (default {BASES[0]})"
@@ -248,7 +248,7 @@ def execution_of(options: argparse.Namespace) -> Iterator[Execution]:
         return
     from ..tracking.cluster.connecting import cluster
 
-    with contextlib.suppress(ImportError):  # told by the next call
+    with contextlib.suppress(ImportError):  # the next call raises it
         import distributed
 
         logging.getLogger(distributed.__name__).setLevel(logging.CRITICAL)  # we tell what matters

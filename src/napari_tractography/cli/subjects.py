@@ -309,8 +309,8 @@ def fod_source(path: str | Path, recipe: Recipe) -> FodSource:
     from ..recipes.sources import FodSource
 
     if recipe.fod.image is not None:
-        place = str(path) if is_remote(path) else str(existing_image(path).absolute())
-        return dataclasses.replace(recipe.fod, path=place, sha256="", phantom="")
+        location = str(path) if is_remote(path) else str(existing_image(path).absolute())
+        return dataclasses.replace(recipe.fod, path=location, sha256="", phantom="")
     return FodSource.file(
         path, basis=recipe.fod.basis, frame=recipe.fod.frame or None, hashed=False
     )

@@ -1,4 +1,4 @@
-"""What the volumes of a 4-D file are, told by their values: SH coefficients, or something else.
+"""What the volumes of a 4-D file are, by their values: SH coefficients, or something else.
 
 Six volumes may be an FOD, a tensor, two peaks or a DWI, and each of them is tracked without a
 word when it is taken for an FOD. Called by :mod:`napari_tractography.files.recognition`.
@@ -111,11 +111,11 @@ def checked_kind(kind: str) -> str:
 
 
 def recognise(values: NDArray[np.float32], n_volumes: int) -> Kind:
-    """Return what volumes are, told by some of their voxels.
+    """Return what volumes are, judged by some of their voxels.
 
     Where it is an FOD, it can be non-negative in nearly all voxels: the power of degree 2 is at
     most five times that of degree 0, twice as much in tournier07_legacy. What else obeys this is
-    told apart by what it is itself: images are nowhere negative, tensors positive definite.
+    recognised by its own traits: images are nowhere negative, tensors positive definite.
 
     Parameters
     ----------

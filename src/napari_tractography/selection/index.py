@@ -1,7 +1,7 @@
 """A spatial index: which streamlines run through which cells of a box around all of them.
 
 A sphere that is moved over a million streamlines is answered by the cells around it: those that
-lie inside it are taken as they are, only what is in those at its rim is looked at segment by
+lie inside it are taken as they are, only what is in those at its rim is tested segment by
 segment. Made and asked by :class:`~napari_tractography.tractogram.Tractogram`.
 """
 
@@ -57,7 +57,7 @@ def all_segments_meet(
     radius: float,
     found: NDArray[np.bool_],
 ) -> None:
-    """Mark the streamlines that meet a sphere, by looking at every segment, without an index."""
+    """Mark the streamlines that meet a sphere, by testing every segment, without an index."""
     n_points = np.diff(offsets)
     counts = np.maximum(n_points - 1, np.minimum(n_points, 1)).astype(np.int32)
     borders = np.linspace(0, len(found), 8 * N_THREADS + 1).astype(np.int64)
@@ -246,8 +246,8 @@ class SpatialIndex:
         if lengths.size and lengths.max() > self.cell_mm:
             pieces = np.maximum(np.ceil(lengths / self.cell_mm), 1).astype(np.int64)
             segments = np.repeat(segments, pieces)
-            place = np.arange(len(segments)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-            fraction = (place + 0.5) / pieces[segments]
+            piece = np.arange(len(segments)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+            fraction = (piece + 0.5) / pieces[segments]
             middles = start[segments] + fraction[:, None] * step[segments]
             lengths = lengths / pieces
         self.reach_mm = max(self.reach_mm, 0.5 * float(lengths.max(initial=0.0)))

@@ -23,7 +23,7 @@ class OfChosen(Generic[Values]):
     """An attribute with one value a streamline, picked when it is first asked for.
 
     Of a tractogram that was chosen from another; it is kept in a slot named as the attribute, with
-    an underscore. Where a sphere is moved over a million streamlines few of them are looked at.
+    an underscore. Where a sphere is moved over a million streamlines few of them are tested.
     """
 
     def __set_name__(self, _owner: type, name: str) -> None:

@@ -121,7 +121,7 @@ def passing(
 def touching(
     points: NDArray[np.float32], offsets: NDArray[np.int64], region: Region
 ) -> NDArray[np.bool_]:
-    """Tell which streamlines meet a region, by looking at every segment."""
+    """Tell which streamlines meet a region, by testing every segment."""
     found = np.zeros(len(offsets) - 1, bool)
     if len(points) >= LARGE and region.center_mm is not None:
         from .index import all_segments_meet, may_compile  # on use: Numba takes a while to load

@@ -92,7 +92,7 @@ def iter_chunks(
     """Track by the chosen backend; learn what it costs.
 
     A GPU that "auto" chose and that fails before the first chunk gives way to the CPU. While there
-    is nothing to do but wait, chunks without seeds come: whoever takes them may close this.
+    is nothing to do but wait, chunks without seeds come: the caller can close this between them.
 
     Raises
     ------

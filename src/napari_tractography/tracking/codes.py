@@ -243,7 +243,7 @@ class Settings(NamedTuple):
     key_1: np.uint64
 
 
-class Tissues(NamedTuple):
+class KernelTissues(NamedTuple):
     """The tissue image; see tissues.py."""
 
     fractions: np.ndarray  # (x, y, z, 5) float32; of size 0 without an image
@@ -264,7 +264,7 @@ class Regions(NamedTuple):
     rule: int
     n_includes: int
     n_ends: int
-    tissues: Tissues
+    tissues: KernelTissues
 
 
 class Scratch(NamedTuple):

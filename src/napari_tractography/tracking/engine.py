@@ -102,7 +102,7 @@ def iter_track(
     Tractogram
         In seed order; their `n_seeds` add up to ``len(seeds)`` or, with `select`, to as many as
         were needed. A chunk may be empty, and of no seeds while the kernel is being compiled or a
-        cluster has nothing ready, so that whoever waits can cancel. Closing the generator cancels.
+        cluster has nothing ready, so that the caller can cancel. Closing the generator cancels.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def track_between(
     one, other : Region
         Of any role.
     n : int
-        Seeds go on until so many are accepted, see :func:`iter_track`.
+        Seeds are drawn until so many are accepted, see :func:`iter_track`.
     regions : sequence of Region
         More of them, such as exclude regions; all include regions are to be met.
     max_seeds : int, optional
@@ -255,7 +255,7 @@ def iter_chunks(
     report = Report() if report is None else report
     report.clear()
     runs = [inputs] if inputs.between is None else inputs.halves()
-    parts = [_iter_one(run, execution, report) for run in runs]  # wrong input is told here
+    parts = [_iter_one(run, execution, report) for run in runs]  # raises here on wrong input
     log_warnings(runs[0], inputs.between or ())
     once_more = partial(_iter_chunks, execution=execution, report=Report(), first_stream=0)
     return _counted(telling_why_short(runs[0], _one_after_the_other(parts), once_more), report)
@@ -406,7 +406,7 @@ def _make_plan(inputs: TrackingInput, build: Callable[..., FodTable], on_gpu: bo
             )
         if inputs.cone is not None:
             raise InvalidParameterError(
-                f"A cone given as a function is for FODs, and {fod.name} holds {fod.kind}; give "
+                f"A cone that is a function is for FODs, and {fod.name} holds {fod.kind}; give "
                 "max_angle_deg or min_radius_mm."
             )
         table = fod_table(fod, block_table if fod.kind == IMAGE else vector_table)

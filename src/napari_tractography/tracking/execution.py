@@ -20,7 +20,7 @@ MEMORY_LIMIT = 0.8  # of what is free on a GPU, by default
 
 
 class Runner(Protocol):
-    """A place other than this machine that tracks plans, as a cluster does."""
+    """What tracks plans elsewhere than in this process, as a cluster does."""
 
     @property
     def name(self) -> str:

@@ -37,7 +37,7 @@ from .execution import ExecutionKeywords as ExecutionKeywords
 
 LEAST_SPACINGS = 4  # of float32 at the farthest corner, that a step takes: off by an eighth at most
 STEPS_A_VOXEL = 100  # beyond, a step is too short to be meant
-LOOKED_AT = (1000, 100_000)  # seeds of a run that selects, before they count as all outside
+SAMPLE_SIZES = (1000, 100_000)  # seeds of a run that selects, before they count as all outside
 
 
 class InputKeywords(TypedDict, total=False):
@@ -71,7 +71,7 @@ class TrackingInput:
     regions : sequence of Region
         Include, exclude, stop and end regions, each on a grid of its own.
     include_rule : str
-        Whether a streamline must meet "all" include regions, "any", or all "ordered" as given,
+        Whether a streamline must meet "all" include regions, "any", or all "ordered" as listed,
         from one end to the other.
     tissues : Tissues, optional
         Of the brain, on a grid of its own: streamlines then end where fibres can, and others are
@@ -223,7 +223,7 @@ def check_step(parameters: TrackingParameters, grid: Grid) -> list[str]:
         return []
     return [
         f"Steps of {parameters.step_mm:g} mm are less than a {STEPS_A_VOXEL}th of a voxel of "
-        f"{voxel_mm:.3g} mm: tracking takes long, and the cone counts anew at each step."
+        f"{voxel_mm:.3g} mm: tracking takes long, and the cone applies to each step."
     ]
 
 
@@ -287,7 +287,7 @@ def check_seeds(inputs: TrackingInput) -> None:
     Raises
     ------
     InvalidSeedsError
-        When every seed lies outside the volume, or directions are wanted and not given.
+        When every seed lies outside the volume, or directions are wanted and missing.
     """
     seeds = inputs.seeds
     if not len(seeds):
@@ -309,25 +309,25 @@ def check_inside(seeds: Seeds, fod: Fod, n_most: int = 0) -> None:
     seeds : Seeds
     fod : Fod
     n_most : int
-        Of seeds that go on: so many are tracked at most. Enough of them are looked at to tell.
+        Of seeds that can be continued: the most that are tracked. A sample of them is tested.
 
     Raises
     ------
     InvalidSeedsError
     """
-    looked_at = seeds
-    for n in (0, *LOOKED_AT) if n_most and seeds.can_go_on else (0,):
-        looked_at = seeds.more(min(n, n_most), 0) if n else seeds
-        if _any_inside(looked_at.device_positions.native, fod.grid):
+    sampled = seeds
+    for n in (0, *SAMPLE_SIZES) if n_most and seeds.can_go_on else (0,):
+        sampled = seeds.more(min(n, n_most), 0) if n else seeds
+        if _any_inside(sampled.device_positions.native, fod.grid):
             return
     unit = fod.grid.unit
     first, low, high = (
-        (per_mm(unit) * np.asarray(place, np.float64)).round(1).tolist()
-        for place in (looked_at.positions_mm[0], *fod.grid.bounds_mm())
+        (per_mm(unit) * np.asarray(point, np.float64)).round(1).tolist()
+        for point in (sampled.positions_mm[0], *fod.grid.bounds_mm())
     )
     position = ", ".join(f"{x:.1f}" for x in first)
     raise InvalidSeedsError(
-        f"All {len(looked_at):,} seeds lie outside {fod.name}, the first at ({position}) "
+        f"All {len(sampled):,} seeds lie outside {fod.name}, the first at ({position}) "
         f"{symbol(unit)}; its volume spans {low} to {high} {symbol(unit)} (RAS+)."
     )
 

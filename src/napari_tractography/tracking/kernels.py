@@ -49,7 +49,7 @@ Path({marker!r}).unlink(missing_ok=True)
 """
 MARKED_SECONDS = 120.0  # after which a program that has begun to compile counts as ended
 POLL_SECONDS = 0.5
-WAIT_SECONDS = 0.1  # after which whoever waits for a kernel is asked whether that is still wanted
+WAIT_SECONDS = 0.1  # between two questions to a waiting caller whether the kernel is still wanted
 THREAD_NAME = "tractography-compiling"
 
 
@@ -173,7 +173,7 @@ class _Queue:
             is_done = True
             try:
                 is_done = _compile(job.command, job.plan, partial(self._goes_on, job))
-            except Exception:  # raised again by whoever tracks with that kernel
+            except Exception:  # raised again when that kernel tracks
                 logger.exception("Compiling a kernel failed")
             if is_done:
                 with self._lock:

@@ -122,7 +122,7 @@ def kernel_field(
     parameters : TrackingParameters
     mask : (x, y, z) uint8, optional
     allowed : (n_directions, n_directions) uint8, optional
-        Of a cone given as a function: which direction may follow which.
+        Of a cone that is a function: which direction may follow which.
     reach_deg : float, optional
         Of such a cone: no direction further from the current one is allowed.
     """
@@ -244,12 +244,12 @@ def kernel_settings(
 
 def kernel_tissues(
     tissues: Tissues | None, parameters: TrackingParameters | None = None
-) -> codes.Tissues:
+) -> codes.KernelTissues:
     """Put a tissue image, or none, into the kernel's form."""
     if tissues is None or parameters is None:
         nothing = np.zeros((0, 0, 0, N_TISSUES), np.float32)
-        return codes.Tissues(_read_only(nothing), np.zeros((3, 4), np.float32), False, False)
-    return codes.Tissues(
+        return codes.KernelTissues(_read_only(nothing), np.zeros((3, 4), np.float32), False, False)
+    return codes.KernelTissues(
         fractions=_read_only(tissues.fractions),
         to_voxel=np.ascontiguousarray(tissues.grid.inverse[:3], dtype=np.float32),
         backtrack=parameters.backtrack,
@@ -261,7 +261,7 @@ def kernel_regions(
     regions: Sequence[Region],
     rule: str,
     *,
-    tissues: codes.Tissues | None = None,
+    tissues: codes.KernelTissues | None = None,
     on_gpu: bool = False,
 ) -> codes.Regions:
     """Flatten regions into arrays; with `on_gpu` masks stay on the GPU that the first lies on."""

@@ -1,4 +1,4 @@
-"""As many seeds as give a number of streamlines, and what is told of too short ones.
+"""As many seeds as give a number of streamlines, and why too short ones ended.
 
 Called by :mod:`.engine`.
 
@@ -158,7 +158,7 @@ def telling_why_short(
     if inputs.select is not None and seeds.can_go_on:
         seeds = seeds.more(min(FEW_SEEDS, most_seeds(inputs)), 0)
     stops = [replace(r, role="stop") for r in inputs.regions if r.role in ("stop", "end")]
-    anew = replace(
+    unlimited = replace(
         inputs,
         seeds=seeds[:: -(-len(seeds) // FEW_SEEDS)],
         parameters=inputs.parameters.replace(min_length_mm=0.0),
@@ -167,7 +167,7 @@ def telling_why_short(
         goal=None,
     )
     with contextlib.suppress(TractographyError):  # nothing hangs on it
-        found = Tractogram.concatenate(track(anew))
+        found = Tractogram.concatenate(track(unlimited))
         short = found[found.lengths_mm < inputs.parameters.min_length_mm]
         if ends := short.ends():
             last = Tractogram.empty()

@@ -1,6 +1,6 @@
-"""A cluster as a place to track: seed ranges as tasks of Dask, results in seed order.
+"""Tracking on a cluster: seed ranges as tasks of Dask, results in seed order.
 
-A :class:`Cluster` is given as `backend`; :mod:`napari_tractography.tracking.backends` calls it as
+A :class:`Cluster` is passed as `backend`; :mod:`napari_tractography.tracking.backends` calls it as
 it does the CPU and CUDA. The tasks of a run are in :mod:`.run`, what a worker does is in
 :mod:`.work`. Dask's `distributed` is imported on use.
 """

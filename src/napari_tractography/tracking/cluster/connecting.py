@@ -47,7 +47,7 @@ def cluster(
     Returns
     -------
     Cluster
-        To be given as `backend`, and to be closed, best by ``with``.
+        To be passed as `backend`, and to be closed, best by ``with``.
 
     Raises
     ------

@@ -73,7 +73,7 @@ class ClusterRun:
         self.turns: dict[str, int] = {}  # of workers, by address
         self._name = f"tractography-{secrets.token_hex(6)}"
         self._numbers = itertools.count()
-        self._folder = ""  # for points, while the run goes on
+        self._folder = ""  # for points, while the run is under way
 
     def results(self) -> Generator[Done | None, None, None]:
         """Yield results in seed order, and None after each heartbeat without one.

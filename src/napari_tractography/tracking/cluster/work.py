@@ -119,7 +119,7 @@ def track_range(
 def _end_if_cancelled(key: str) -> None:
     """Raise Reschedule when the task of this thread is no longer wanted.
 
-    Dask drops what comes of a cancelled task, and tracks it anew should it be wanted again.
+    Dask drops what comes of a cancelled task, and runs it again should it be wanted again.
     """
     from distributed import Reschedule, get_worker
 

@@ -5,13 +5,13 @@ amplitudes at the ends of its parts, along its tangents there, its density is th
 them but the last, and of the root of that, to the power 1 / samples; none where one is below the
 floor. The amplitude where it begins, of which that is the root too, is the same for all arcs.
 
-An end is tried that is uniform in the cone, and the arc taken with the probability of its density
-over a bound: rejection sampling, without any approximation. The bound is made of the largest that
-an amplitude can be in any voxel that an arc may come near.
+Rejection sampling, without any approximation: an end that is uniform in the cone is proposed, and
+the arc accepted with the probability of its density over a bound. The bound is made of the largest
+that an amplitude can be in any voxel that an arc may come near.
 
-Where a streamline ends is told by seven arcs, as in MRtrix3: one straight ahead, and six around at
-0.87 of the cone angle. It does where none of them stays above the floor, and where one of them
-leads to where there is no FOD; also where MAX_PROPOSALS arcs are in vain.
+Where a streamline ends is decided by seven arcs, as in MRtrix3: one straight ahead, and six around
+at 0.87 of the cone angle. It ends where none of them stays above the floor, and where one of them
+leads to where there is no FOD; also where MAX_PROPOSALS arcs are rejected.
 """
 # mypy: ignore-errors
 

@@ -172,7 +172,7 @@ def corner_weight(k, fx, fy, fz):
 
 @inlined
 def row_of(field, voxel):
-    """Return the row of a voxel, given in C order; that of zeros where there is no FOD."""
+    """Return the row of a voxel, numbered in C order; that of zeros where there is no FOD."""
     at = (voxel >> 6) << 1
     bits, bit = number_at(field.words, at), ONE_BIT << np.uint64(voxel & 63)
     row = np.int64(number_at(field.words, at + 1)) + count_bits_of_64(bits & (bit - ONE_BIT))

@@ -23,9 +23,8 @@ from .sphere.search import begin_climbs_of, largest_in_cones, mean_in_cones, sam
 
 BIT, NONE = np.uint32(1), np.uint32(0)
 ZERO, HALF = np.float32(0), np.float32(0.5)
-ENOUGH = (
-    3 * N_LANES // 4
-)  # lanes that wait until they are searched for together, while others go on
+# Lanes that wait until their cones are searched together, while other lanes take their steps.
+ENOUGH = 3 * N_LANES // 4
 STEPS_AT_ONCE = 3  # of a climb, before lanes that are done step on
 
 
@@ -133,7 +132,7 @@ def prepare(field, settings, scratch, state, n_corners, drawing):
 def little_of(field, settings, scratch, state, n_corners, lanes):
     """Return those of a set of lanes in whose cones there is too small a fraction of the FOD.
 
-    The cones are those that were looked at last.
+    The cones are those that were sampled last.
     """
     mean, left = mean_in_cones(field, scratch), lanes
     while left:
@@ -146,7 +145,7 @@ def little_of(field, settings, scratch, state, n_corners, lanes):
 
 @inlined
 def lanes_below_cone_mass(field, settings, scratch, state, n_corners, lanes):
-    """Do the same where the cone is given as a function."""
+    """Do the same where the cone is a function."""
     little, left = NONE, lanes
     if not settings.min_probability > ZERO:
         return little

@@ -2,7 +2,7 @@
 
 Masked SIMD with lane refill: the lanes of a thread draw directions and step at once, by vector
 instructions, whatever streamline each is on. A lane whose proposal is rejected proposes again, and
-one whose streamline is done goes on with the next seed. What happens seldom is done for one lane
+one whose streamline is done begins the next seed. What happens seldom is done for one lane
 after the other, and so are algorithms that are not `side_by_side`. A streamline depends on nothing
 but its seed and id.
 
@@ -48,7 +48,7 @@ N_CORNERS, SIDE_BY_SIDE, DRAW, TRACK_HALF, AT_PEAK = 8, True, draw_directions, N
 
 
 def block_kernel(algorithm: int, interpolation: int) -> Any:
-    """Return `track_block`, compiled for an algorithm and an interpolation, given as codes.
+    """Return `track_block`, compiled for an algorithm and an interpolation, by their codes.
 
     Each is compiled when it first runs, and holds what it needs and no more; algorithms with the
     same function and traits have one in common.
@@ -103,7 +103,7 @@ def track_block(
     reasons,
     tally,
 ):
-    """Track seeds, or go on with them; return whether all are done.
+    """Track seeds, from the first or from where a call ended; return whether all are done.
 
     They are not where `points` is full, or where the run is cancelled.
 

@@ -1,7 +1,7 @@
 """Lanes: the streamlines that a thread of the CPU backend tracks side by side, and their state.
 
 Vectors of N_LANES numbers have one for each; their operators and functions are those of
-:mod:`.llvm`, and what is given here in terms of them. The state is allocated by :mod:`.run`, one
+:mod:`.llvm`, and what is defined here by them. The state is allocated by :mod:`.run`, one
 for each thread; read and written by the kernel.
 """
 # mypy: ignore-errors

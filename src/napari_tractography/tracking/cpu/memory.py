@@ -1,6 +1,6 @@
 """Memory as vectors: loads, stores, half floats, transposed blocks, prefetches and fences.
 
-More of the vocabulary of :mod:`.llvm`. Indices are of ``array.flat``, and nobody checks them.
+More of the vocabulary of :mod:`.llvm`. Indices are of ``array.flat``, without bounds checks.
 """
 # mypy: ignore-errors
 
@@ -189,13 +189,13 @@ def transposer(size):
     def generate(context, builder, sig, args):
         row = ir.VectorType(FLOAT, size)
 
-        def place(array_type, array, first, stride, k):
+        def row_pointer(array_type, array, first, stride, k):
             pointer = _data(context, builder, array_type, array)
             at = builder.add(first, builder.mul(stride, ir.Constant(LONG, k)))
             return builder.bitcast(builder.gep(pointer, [at]), row.as_pointer())
 
         rows = [
-            builder.load(place(sig.args[0], args[0], args[1], args[2], k), align=4)
+            builder.load(row_pointer(sig.args[0], args[0], args[1], args[2], k), align=4)
             for k in range(size)
         ]
         half = 1
@@ -209,7 +209,7 @@ def transposer(size):
                     rows[k + half] = builder.shuffle_vector(a, b, upper)
             half *= 2
         for k in range(size):
-            builder.store(rows[k], place(sig.args[3], args[3], args[4], args[5], k), align=4)
+            builder.store(rows[k], row_pointer(sig.args[3], args[3], args[4], args[5], k), align=4)
         return context.get_dummy_value()
 
     @intrinsic
@@ -309,8 +309,8 @@ def copy_numbers(typing_context, source, first, target, at, n):
 
     def generate(context, builder, sig, args):
         taken = builder.gep(_data(context, builder, source, args[0]), [args[1]])
-        place = builder.gep(_data(context, builder, target, args[2]), [args[3]])
-        cgutils.raw_memcpy(builder, place, taken, args[4], source.dtype.bitwidth // 8)
+        pointer = builder.gep(_data(context, builder, target, args[2]), [args[3]])
+        cgutils.raw_memcpy(builder, pointer, taken, args[4], source.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     whole = types.int64

@@ -66,7 +66,7 @@ def nearest_voxel(field, vx, vy, vz):
 
 @inlined
 def is_in_mask(field, voxel):
-    """Tell whether a voxel, given in C order, lies in the mask."""
+    """Tell whether a voxel, numbered in C order, lies in the mask."""
     word = number_at(field.mask_words, voxel >> 6)
     return (word >> np.uint64(voxel & 63)) & np.uint64(1) != np.uint64(0)
 

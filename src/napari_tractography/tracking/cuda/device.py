@@ -1,7 +1,7 @@
 """A GPU as the scheduler drives it: kernels, tables, streams and memory, through CuPy.
 
 Tables are uploaded once and kept on the GPU for as long as they live on the host, unless they were
-made on a GPU in the first place. Kernels are compiled once for a GPU and an algorithm; CuPy also
+made on a GPU. Kernels are compiled once for a GPU and an algorithm; CuPy also
 keeps them on disk. Two slots, each with a stream and pinned host memory of its own, let one batch
 be copied to the host while the next is tracked. Used by :mod:`.run`.
 """

@@ -219,7 +219,7 @@ def run_devices(
 ) -> Generator[Tractogram, None, None]:
     """Track seeds on all devices at once; yield chunks in seed order.
 
-    Each device is given the next seeds when it has room, so that a faster one does more. Closing
+    Each device gets the next seeds when it has room, so that a faster one does more. Closing
     the generator cancels what is under way and waits for the devices.
 
     Raises

@@ -268,7 +268,7 @@ def defines(algorithm: int, interpolation: int, lmax: int) -> tuple[str, ...]:
     return (f"-DALGORITHM={algorithm}", f"-DINTERPOLATION={interpolation}", *what)
 
 
-def log_length(settings: codes.Settings, tissues: codes.Tissues | None = None) -> int:
+def log_length(settings: codes.Settings, tissues: codes.KernelTissues | None = None) -> int:
     """Return how many directions of a streamline the first pass logs for the second.
 
     None where steps differ in length, which is not logged; all of them where streamlines may be

@@ -27,14 +27,14 @@ LIMITS = np.array([FIRST_PROPOSALS, SECOND_PROPOSALS, MAX_PROPOSALS])
 
 
 def limit_of(n_proposals: Array) -> Any:
-    """Return after how many tries in all there is a look at the cone."""
+    """Return after how many proposals in all the cone is sampled."""
     return LIMITS[np.searchsorted(LIMITS, n_proposals, side="right")]
 
 
 def random_words(
     settings: Settings, stream: Array, steps: Array, n_proposals: Array, purpose: Array, n: int
 ) -> tuple[Any, Any]:
-    """Return two random words for each of the next `n` tries of lanes, (n, n_lanes) uint32."""
+    """Return two random words for each of the next `n` proposals of lanes, (n, n_lanes) uint32."""
     blocks = n_proposals // PROPOSALS_A_BLOCK + np.arange(-(-n // PROPOSALS_A_BLOCK))[:, None]
     counter = np.stack(np.broadcast_arrays(stream, steps, blocks, purpose), axis=-1)
     words = philox4x32(counter, int(settings.key_0) | int(settings.key_1) << 32)

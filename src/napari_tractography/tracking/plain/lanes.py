@@ -72,7 +72,7 @@ class Lanes:
         self.steps, self.n_proposals = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.reason = np.zeros(n, np.int64)
         self.is_going, self.is_waiting = np.ones(n, bool), np.zeros(n, bool)
-        self.has_moved = np.ones(n, bool)  # since the FOD was looked up
+        self.has_moved = np.ones(n, bool)  # since the FOD was interpolated
         self.bound, self.mean = np.zeros(n, np.float32), np.zeros(n, np.float32)
         self.coefficients = np.zeros((self.field.values.shape[1], n), np.float32)
 
@@ -137,7 +137,7 @@ class Lanes:
         """Draw until all lanes have ended; yield again and again those with a next direction.
 
         Whoever takes them lets them step, or ends them. What takes many operations however few
-        lanes it is for is put off until it is for half of them.
+        lanes it is for is deferred until it is for half of them.
         """
         while not cancelled[0] and self.is_going.any():
             drawing = np.flatnonzero(self.is_going & ~self.is_waiting)
@@ -154,9 +154,10 @@ class Lanes:
                 yield self._draw(drawing[(self.is_going & ~self.has_moved)[drawing]])
 
     def _draw(self, lanes: Array) -> Any:
-        """Try some directions of each lane; return the lanes that have a direction now.
+        """Propose some directions of each lane; return the lanes that have a direction now.
 
-        Some of the others have ended, some wait to be reconsidered, the rest draw again.
+        Some of the others have ended, some wait for their cone to be sampled, the rest propose
+        again.
         """
         if not len(lanes):
             return lanes
@@ -193,14 +194,14 @@ class Lanes:
         return mass <= settings.min_probability * self.mean[lanes]
 
     def _after_rejections(self, lanes: Array) -> Any:
-        """Find out why all tries of lanes were in vain; return those that have a direction now.
+        """Find out why all proposals of lanes were rejected; return those with a direction now.
 
-        Those where no amplitude in the cone reaches the floor end; the others draw again, maybe
+        Those where no amplitude in the cone reaches the floor end; the others propose again, maybe
         with a tighter bound.
         """
         settings = self.settings
         is_clear = self.n_proposals[lanes] == FIRST_PROPOSALS
-        if is_clear.any():  # mostly a sample_cone is enough
+        if is_clear.any():  # mostly samples are enough
             is_clear[is_clear] = self._sample_cone(lanes[is_clear])
             lanes = lanes[~is_clear]
         if not len(lanes):
@@ -222,11 +223,10 @@ class Lanes:
         return last
 
     def _sample_cone(self, lanes: Array) -> Any:
-        """Look at the cones of lanes; tell for which that is enough.
+        """Sample the cones of lanes; tell for which that is enough.
 
         It is where an amplitude reaches the floor, and where none can: those lanes end. None can
-        where the FOD, as steep as it is at the best of the directions that are looked at, would not
-        reach the floor at the next.
+        where the FOD, as steep as it is at the best sample, would not reach the floor at the next.
         """
         settings, n_points = self.settings, self._points.shape[1]
         directions = turned(self._points[:, :, None], self.direction[:, lanes])
@@ -247,7 +247,7 @@ class Lanes:
         return is_enough | is_hopeless
 
     def random_words(self, lanes: Array, n: int) -> tuple[Any, Any]:
-        """Return two random words for each of the next `n` tries, (n, n_lanes) uint32."""
+        """Return two random words for each of the next `n` proposals, (n, n_lanes) uint32."""
         return random_words(
             self.settings,
             self.stream[lanes],
@@ -260,7 +260,7 @@ class Lanes:
     # -- stepping ------------------------------------------------------------------------------
 
     def step(self, lanes: Array) -> Any:
-        """Step on; return the lanes that did."""
+        """Take a step; return the lanes that did."""
         settings = self.settings
         new = self.position[:, lanes] + settings.step * self.direction[:, lanes]
         reason = outside(self.field, new)

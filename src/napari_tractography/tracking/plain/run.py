@@ -197,9 +197,9 @@ class _Block:
         # A seed stands between the halves; of the ends alone, where it is one of them.
         middle = np.flatnonzero(is_kept & ~(settings.endpoints & (steps > 0).all(0)))
         streamline = np.concatenate([streamline[taken], middle])
-        place = np.concatenate([(step * SIGNS[half])[taken], np.zeros(len(middle))])
+        distance = np.concatenate([(step * SIGNS[half])[taken], np.zeros(len(middle))])
         points = np.concatenate([part[2] for part in path], axis=1)[:, taken]
         points = np.concatenate([points, self.position[:, seeds[middle]]], axis=1)
-        order = np.lexsort((place, streamline))
+        order = np.lexsort((distance, streamline))
         counts = np.bincount(streamline, minlength=len(seeds))
         return np.ascontiguousarray(points[:, order].T), counts

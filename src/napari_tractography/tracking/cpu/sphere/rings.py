@@ -8,7 +8,7 @@ each for every order, which give four directions at once.
 Harmonics are kept degree after degree; of a degree l the l / 2 + 1 cosines of even order come
 first, then l / 2 sines of odd order, cosines of odd order and sines of even order each.
 
-All lanes are turned at once, so that each number of a matrix is read once; rings are looked at for
+All lanes are turned at once, so that each number of a matrix is read once; rings are sampled for
 CLIMBERS lanes at a time, whose sums stay in registers.
 
 Parameters that recur: arrays of lanes are (n, N_LANES) float32; `shifts` is a tuple for whose
@@ -37,7 +37,7 @@ LMAX = 0  # in the functions below
 
 @inlined
 def cosine_at(degree, m):
-    """Return the place of the cosine of order m among the harmonics of a degree."""
+    """Return the index of the cosine of order m among the harmonics of a degree."""
     if m & 1:
         return ((degree * (degree - 1)) >> 1) + degree + 1 + (m >> 1)
     return ((degree * (degree - 1)) >> 1) + (m >> 1)
@@ -45,7 +45,7 @@ def cosine_at(degree, m):
 
 @inlined
 def sine_at(degree, m):
-    """Return the place of the sine of order m."""
+    """Return the index of the sine of order m."""
     if m & 1:
         return ((degree * (degree - 1)) >> 1) + (degree >> 1) + 1 + (m >> 1)
     return ((degree * (degree - 1)) >> 1) + degree + (degree >> 1) + (m >> 1)
@@ -252,7 +252,7 @@ def secant_of(shifts, settings):
 
 @inlined
 def sample_rings(field, settings, coefficients, scratch, cosine, sine, radius, uz):
-    """Look at rings around (radius cosine, radius sine, uz), of all lanes.
+    """Sample rings around (radius cosine, radius sine, uz), of all lanes.
 
     Amplitudes are left in ``scratch.lane_amplitudes``, that of the axis as the last; in rows of
     ``scratch.tried`` the number of the largest, 1, and it, 3; and a Newton step from the axis, 0,
@@ -284,7 +284,7 @@ def sample_rings(field, settings, coefficients, scratch, cosine, sine, radius, u
         store_to(tried, 2 * N_LANES + first, select(leads_up, b / length, ZERO))
         store_to(tried, 4 * N_LANES + first, select(leads_up, ONE / length, ONE))
         store_to(seen, 4 * n_points * N_LANES, best)
-        place = select(best < best, best, np.float32(4 * n_points))
+        best_j = select(best < best, best, np.float32(4 * n_points))
         for i in range(len(rings) - 1):
             stay()
             parts = ring(shifts, tilted, field.quadrature_heights, rings[i] * n_heights)
@@ -295,6 +295,6 @@ def sample_rings(field, settings, coefficients, scratch, cosine, sine, radius, u
                     store_to(seen, j * N_LANES, value)
                     higher = value > best
                     best = select(higher, value, best)
-                    place = select(higher, np.float32(j), place)
-        store_to(tried, N_LANES + first, place)
+                    best_j = select(higher, np.float32(j), best_j)
+        store_to(tried, N_LANES + first, best_j)
         store_to(tried, 3 * N_LANES + first, best)

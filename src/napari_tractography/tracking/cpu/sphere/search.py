@@ -1,8 +1,8 @@
-"""The largest amplitude in the cone of each lane: looked for side by side, then climbed to.
+"""The largest amplitude in the cone of each lane: sampled side by side, then climbed to.
 
-A cone is looked at in axes of which its own is the z axis: then the FOD on a ring around it is a
-short sum. From the largest amplitude seen a climb leads to a peak; where that is the amplitude on
-the axis, its first step is known without the derivatives. More climbs begin where amplitudes seen
+A cone is sampled in axes of which its own is the z axis: then the FOD on a ring around it is a
+short sum. From the largest sample a climb leads to a peak; where that is the amplitude on
+the axis, its first step is known without the derivatives. More climbs begin where samples
 are no less than PROMISING of the peak, neither near it nor on the slope of a neighbour; they are
 few, so those of all lanes are climbed together.
 """
@@ -63,14 +63,14 @@ def azimuth_of(ux, uy):
 
 @inlined
 def sample_cones(field, settings, coefficients, scratch, ux, uy, uz):
-    """Look at the cones of all lanes; see :mod:`.rings`.
+    """Sample the cones of all lanes; see :mod:`.rings`.
 
     Amplitudes are left in ``scratch.lane_amplitudes``.
 
     Returns
     -------
     ahead : vector
-        Whether the largest amplitude seen is that of the axis.
+        Whether the largest sample is that of the axis.
     value, x, y, z : vectors
         That amplitude, and where to climb from: its direction, or what a Newton step from the axis
         leads to.
@@ -94,7 +94,7 @@ def sample_cones(field, settings, coefficients, scratch, ux, uy, uz):
 
 @inlined
 def point_of(points, n_points, j):
-    """Return number j of the directions that are looked at, around the z axis."""
+    """Return number j of the directions of the quadrature, around the z axis."""
     if j == 4 * n_points:
         return ZERO, ZERO, ONE
     along, across, up = points[0, j >> 2], points[1, j >> 2], points[2, j >> 2]
@@ -103,7 +103,7 @@ def point_of(points, n_points, j):
 
 @inlined
 def mean_in_cones(field, scratch):
-    """Return the mean over the cones that were looked at of what is not negative; a vector."""
+    """Return the mean over the cones sampled last of what is not negative; a vector."""
     points, seen = field.quadrature_points, scratch.lane_amplitudes
     n_points = points.shape[1]
     mean, rest = filled(ZERO), ONE
@@ -198,8 +198,8 @@ def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
                 first * CLIMB_PARTS + part,
                 CLIMB_PARTS,
             )
-    for place in range(n_listed):
-        j, left = listed[0, place], np.uint32(listed[1, place])
+    for number in range(n_listed):
+        j, left = listed[0, number], np.uint32(listed[1, number])
         along, across, up = point_of(points, n_points, j)
         x, z = along * uz + up * radius, up * uz - along * radius
         x, y = azimuth * x - turn * across, turn * x + azimuth * across
@@ -236,7 +236,7 @@ def list_outstanding(field, scratch, lanes, cosine, sine, radius, uz):
     """List in ``scratch.outstanding`` what may lead higher than peaks that are known.
 
     Directions that are listed are stepped past without a branch, and all neighbours are compared:
-    nobody can tell beforehand which stand out, and to branch was slower.
+    which stand out is not predictable, and to branch was slower.
 
     Returns
     -------
@@ -266,8 +266,8 @@ def list_outstanding(field, scratch, lanes, cosine, sine, radius, uz):
     listed[0, n_high], listed[1, n_high] = 4 * n_points, np.int64(there)
     n_high += there != NONE
     n_listed = 0
-    for place in range(n_high):
-        j, there = listed[0, place], np.uint32(listed[1, place])
+    for number in range(n_high):
+        j, there = listed[0, number], np.uint32(listed[1, number])
         value = load_from(seen, j * N_LANES)
         most = value + ABREAST * (value - enough)
         stands_out = value <= most

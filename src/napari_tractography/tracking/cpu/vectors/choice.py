@@ -292,7 +292,7 @@ def turn_to_eigenvector(field, settings, state, n_corners, cosine):
 
 @inlined
 def begin_along(field, settings, state, n_corners):
-    """Find the start direction of lane 0, which is not given; return whether there is one.
+    """Find the start direction of lane 0, where seeds have none; return whether there is one.
 
     It is drawn from all peaks, or that of the largest; its sign is drawn, too. For "nearest" it is
     then the sum of the peaks nearest to it.

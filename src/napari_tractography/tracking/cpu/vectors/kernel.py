@@ -94,7 +94,7 @@ def track_block(
     reasons,
     tally,
 ):
-    """Track seeds, or go on with them; return whether all are done. See the other kernel.
+    """Track seeds, as the other kernel does; return whether all are done.
 
     Streamlines that came to a block that is not worked out are to be tracked again; their `counts`
     are UNFINISHED, and nothing else is noted of them.
