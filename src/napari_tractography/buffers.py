@@ -91,8 +91,8 @@ def _cgroup_limits(root: Path) -> Iterator[int]:
         else:
             continue
         group = PurePosixPath("/", path)
-        for path in (group, *group.parents):
-            limit = _number_in(root / folder / str(path).lstrip("/") / file)
+        for part in (group, *group.parents):
+            limit = _number_in(root / folder / str(part).lstrip("/") / file)
             if limit:
                 yield limit
 

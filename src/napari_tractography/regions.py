@@ -211,15 +211,15 @@ def check_between(one: Region, other: Region) -> list[str]:
     InvalidRegionError
         When they are the same, or one lies in the other.
     """
-    shares = []
+    fractions = []
     for start, goal in ((one, other), (other, one)):
-        shares.append(goal.contains(start.seeds(SAMPLE_SIZE).positions_mm).mean())
-        if shares[-1] > WITHIN:
+        fractions.append(goal.contains(start.seeds(SAMPLE_SIZE).positions_mm).mean())
+        if fractions[-1] > WITHIN:
             raise InvalidRegionError(
                 f"Region {start.name} lies in region {goal.name}, so that nothing leads from one "
                 "to the other; give two regions that lie apart."
             )
-    if not any(shares):
+    if not any(fractions):
         return []
     return [
         f"The regions {one.name} and {other.name} overlap: what starts in both is not counted; "

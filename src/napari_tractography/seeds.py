@@ -1,4 +1,4 @@
-"""Seeds: where streamlines start, and in which direction when that is given.
+"""Seeds: where streamlines start, and in which direction where that is fixed.
 
 Drawn from the package's own generator under purposes of their own, so that the first N of 2 N
 seeds are the N seeds asked for before, on every machine. Only additions, multiplications and
@@ -92,16 +92,16 @@ class Seeds:
 
         Seed i of spheres, masks, each voxel of a mask, FODs and interfaces does not depend on how
         many are drawn. Of several parts that were joined, the list has all parts in turn, each as
-        long as it was given, again and again with other seeds.
+        long as it is, again and again with other seeds.
 
         Raises
         ------
         InvalidSeedsError
-            When they are given points, of which there are no more.
+            When they are fixed points, of which there are no more.
         """
         if self._draw is None:
             raise InvalidSeedsError(
-                f"These {len(self)} seeds are given points, of which there are no more; draw them "
+                f"These {len(self)} seeds are fixed points, of which there are no more; draw them "
                 "in a sphere, in a mask, from the FOD or on the interface."
             )
         return self._draw(_count(n), first)
@@ -332,7 +332,7 @@ class Seeds:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Seeds]) -> Seeds:
-        """Join seeds in the order given; directions are kept when all parts have them."""
+        """Join seeds in the order of the list; directions are kept when all parts have them."""
         if not parts:
             raise InvalidSeedsError("There are no seeds; place at least one.")
         directions = [p.directions for p in parts if p.directions is not None]

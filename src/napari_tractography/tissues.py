@@ -216,7 +216,7 @@ class Tissues:
 
 
 def labels_of(mapping: Mapping[int, Collection[int]]) -> tuple[tuple[int, ...], ...]:
-    """Return the labels of each of :data:`TISSUES`, as :meth:`Tissues.from_labels` is given them.
+    """Return the labels of each of :data:`TISSUES`, as :meth:`Tissues.from_labels` takes them.
 
     Raises
     ------

@@ -95,7 +95,7 @@ def make_case(
     frame: str | None = None,
     n_threads: int = 2,
 ) -> Case:
-    """Load what is tracked: the given FOD, by default a phantom.
+    """Load what is tracked: an FOD, by default a phantom.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """One recipe or project in the FODs of many subjects; called by :mod:`.replay`.
 
 The table of results is also the record of what is done: what it names, and what is still there as
-it was written, is left alone when the command is given again.
+it was written, is left alone when the command runs again.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def add_parameter_flag(group: Any, spec: ParameterSpec) -> None:
 
 
 def given_parameters(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the tracking parameters that were given as flags; the FOD decides the others.
+    """Return the tracking parameters among the flags; the FOD decides the others.
 
     Choices are taken in any case: tckgen has iFOD2 and SD_STREAM.
 

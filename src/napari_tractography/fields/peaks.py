@@ -101,7 +101,7 @@ def stacked(
     directions : sequence of (x, y, z, 3) array_like
         Unit vectors, in any axes.
     amplitudes : sequence of (x, y, z) array_like, optional
-        Of each, such as FSL's ``mean_f1samples`` or FA; 1 where it is not given.
+        Of each, such as FSL's ``mean_f1samples`` or FA; 1 by default.
 
     Returns
     -------

@@ -105,7 +105,7 @@ def connectome(
         within this distance, as ``-assignment_radial_search``.
     directed : bool
         Keep first and last points apart. In a tractogram of this package the last point is where
-        tracking along the start direction ended, which is meaningful when that was given.
+        tracking along the start direction ended, which is meaningful when that came with the seed.
     weights : (n_streamlines,) array_like, optional
         What each streamline counts, such as ``tractogram.weights``; 1 by default.
 

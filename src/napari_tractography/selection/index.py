@@ -44,9 +44,9 @@ def in_threads(spans: NDArray[np.int64], *arguments: Any) -> int:
     total = int(sizes[-1]) if len(sizes) else 0
     if total < ALONE:
         return int(kernels.meet_sphere(spans, *arguments))
-    borders = np.searchsorted(sizes, np.arange(1, N_THREADS) * (total / N_THREADS))
+    limits = np.searchsorted(sizes, np.arange(1, N_THREADS) * (total / N_THREADS))
     with ThreadPoolExecutor(N_THREADS) as pool:
-        parts = np.split(spans, borders)
+        parts = np.split(spans, limits)
         return sum(pool.map(lambda part: int(kernels.meet_sphere(part, *arguments)), parts))
 
 
@@ -60,8 +60,8 @@ def all_segments_meet(
     """Mark the streamlines that meet a sphere, by testing every segment, without an index."""
     n_points = np.diff(offsets)
     counts = np.maximum(n_points - 1, np.minimum(n_points, 1)).astype(np.int32)
-    borders = np.linspace(0, len(found), 8 * N_THREADS + 1).astype(np.int64)
-    spans = np.stack([borders[:-1], borders[1:]], axis=1)
+    limits = np.linspace(0, len(found), 8 * N_THREADS + 1).astype(np.int64)
+    spans = np.stack([limits[:-1], limits[1:]], axis=1)
     firsts, streamlines = offsets[:-1].astype(np.uint32), np.arange(len(found), dtype=np.int32)
     in_threads(spans, firsts, counts, streamlines, points, offsets, centre, radius, found)
 
@@ -205,10 +205,10 @@ class SpatialIndex:
         n = len(self.offsets) - 1
         if not (n and self._is_compact and kernels.are_ready()):
             return []
-        borders = np.searchsorted(
+        limits = np.searchsorted(
             self.offsets, np.arange(0, len(self.points) + BLOCK_POINTS, BLOCK_POINTS)
         )
-        borders = np.unique(np.concatenate([[0], borders[borders < n], [n]]))
+        limits = np.unique(np.concatenate([[0], limits[limits < n], [n]]))
         shape = np.array(self.shape, np.int64)
 
         def runs(first: int, stop: int) -> tuple[tuple[NDArray[Any], ...], float]:
@@ -228,9 +228,9 @@ class SpatialIndex:
         done = []
         pool = ThreadPoolExecutor(N_THREADS)
         try:
-            for each in pool.map(runs, borders[:-1].tolist(), borders[1:].tolist()):
+            for each in pool.map(runs, limits[:-1].tolist(), limits[1:].tolist()):
                 done.append(each)
-                advance((1 - SORTING) * len(done) / (len(borders) - 1))
+                advance((1 - SORTING) * len(done) / (len(limits) - 1))
         finally:
             pool.shutdown(cancel_futures=True)
         self.reach_mm = max((0.5 * longest for _, longest in done), default=0.0)

@@ -109,8 +109,8 @@ def iter_track(
     TractographyError
         When something is wrong with the input; raised by this call, before the first chunk.
     """
-    what, how = sorted_out(fod, seeds, parameters, keywords)
-    return iter_chunks(what, how, report=report)
+    inputs, execution = sorted_out(fod, seeds, parameters, keywords)
+    return iter_chunks(inputs, execution, report=report)
 
 
 @overload
@@ -148,17 +148,17 @@ def track(
     A run without a single streamline logs why as a warning. With `device_arrays` they stay on the
     GPU, as CuPy arrays: see :class:`napari_tractography.tracking.cuda.run.DeviceTractogram`.
     """
-    what, how = sorted_out(fod, seeds, parameters, keywords)
+    inputs, execution = sorted_out(fod, seeds, parameters, keywords)
     if device_arrays:
-        if what.select is not None:
+        if inputs.select is not None:
             raise InvalidParameterError(
                 "select takes several rounds, of which device_arrays has no room; "
                 "give one or the other."
             )
-        plan = make_plan(what, on_gpu=True)
-        log_warnings(what)
-        return backends.track_on_device(plan, how)
-    return track_all(what, how)
+        plan = make_plan(inputs, on_gpu=True)
+        log_warnings(inputs)
+        return backends.track_on_device(plan, execution)
+    return track_all(inputs, execution)
 
 
 def track_between(

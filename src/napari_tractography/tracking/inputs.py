@@ -79,16 +79,16 @@ class TrackingInput:
     cone : callable, optional
         Replaces the cone angle, see :func:`napari_tractography.directions.function_cone`.
     select : int, optional
-        Go on with seeds until so many streamlines are accepted; they are the first so many of the
+        Draw seeds until so many streamlines are accepted; they are the first so many of the
         endless list of seeds that `seeds` begin, see :meth:`Seeds.more`. How many `seeds` there
-        are does not matter then, unless they are given points.
+        are does not matter then, unless they are fixed points.
     max_seeds : int, optional
         After how many seeds to give up, by default 1,000 for each streamline that is wanted.
     between : tuple of 2 Region, optional
         Track from each of these regions to the other, `select` streamlines in all, see
         :func:`.engine.track_between`; `seeds` do not matter then.
     goal : Region, optional
-        Of a half of such a run: where streamlines are to end, see :meth:`halves`.
+        Of one of its two runs: where streamlines are to end, see :meth:`halves`.
 
     Raises
     ------

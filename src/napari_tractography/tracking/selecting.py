@@ -176,7 +176,7 @@ def telling_why_short(
 
 
 def _next_round(n_missing: int, n_accepted: int, n_done: int) -> int:
-    """Return how many seeds to track next, by the share that was accepted so far."""
+    """Return how many seeds to track next, by the fraction that was accepted so far."""
     each = n_done / max(n_accepted, 1) if n_done else 2.0
     likely = math.ceil(MARGIN * n_missing * each)
     return max(FIRST_SEEDS, min(likely, max(4 * n_done, 4 * FIRST_SEEDS), MOST_SEEDS))
@@ -189,7 +189,7 @@ def _part(seeds: Seeds, n: int, first: int) -> Seeds:
 def _sentence(inputs: TrackingInput, n_accepted: int, n_done: int) -> str:
     remedy = "allow more seeds, seed nearer to where streamlines are accepted, or select fewer"
     if not inputs.seeds.can_go_on:
-        remedy = "points that are given have no more of the same; seed in a sphere or in a mask"
+        remedy = "fixed points have no more of the same; seed in a sphere or in a mask"
     return (
         f"Only {n_accepted:,} of {inputs.select:,} streamlines were accepted of "
         f"{n_done:,} seeds: {remedy}."

@@ -162,8 +162,8 @@ class Cluster:
         object
             In seed order.
         """
-        what = TrackingInput(fod, seeds, parameters or TrackingParameters(), **keywords)
-        if what.select is not None:
+        inputs = TrackingInput(fod, seeds, parameters or TrackingParameters(), **keywords)
+        if inputs.select is not None:
             raise InvalidParameterError(
                 "select counts streamlines in seed order, which stay on the workers here; give as "
                 "many seeds as that takes."
@@ -171,8 +171,8 @@ class Cluster:
         how = replace(execution or Execution(), backend="auto")
         filled = Report() if report is None else report
         filled.clear()
-        plan = make_plan(what)
-        log_warnings(what)
+        plan = make_plan(inputs)
+        log_warnings(inputs)
         results = self._results(plan, how, filled, function)
         return self._made(results, filled)
 

@@ -42,7 +42,7 @@ def cluster(
         FOD is written there, named by its SHA-256, for workers to open, and streamlines go through
         it; what a worker does not see there is sent. "local:N" has one of its own.
     timeout_s : float
-        After which an unreachable scheduler is given up.
+        After which an unreachable scheduler counts as lost.
 
     Returns
     -------

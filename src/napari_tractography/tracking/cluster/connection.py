@@ -75,7 +75,7 @@ class Connection:
         Raises
         ------
         LostClusterError
-            When Dask has given it up.
+            When Dask no longer tries to reach it.
         """
         while self.client.status == CONNECTING:
             yield None

@@ -151,7 +151,18 @@ def draw_arc(field, settings, scratch, state, n_corners, lane):
 
 @compiled
 def try_arc(
-    field, settings, scratch, n, at, heading, axes, bound, down, azimuth_cosine, azimuth_sine, least
+    field,
+    settings,
+    scratch,
+    n_corners,
+    at,
+    heading,
+    axes,
+    bound,
+    down,
+    azimuth_cosine,
+    azimuth_sine,
+    least,
 ):
     """Try an arc: its amplitudes are to reach the floor, their product over the bounds `least`.
 
@@ -198,7 +209,7 @@ def try_arc(
             field,
             settings,
             scratch,
-            n,
+            n_corners,
             at[0] + settings.step * (along * hx + across * nx),
             at[1] + settings.step * (along * hy + across * ny),
             at[2] + settings.step * (along * hz + across * nz),
@@ -256,7 +267,7 @@ def row_at(field, inside, ix, iy, iz):
 
 
 @inlined
-def amplitude_at(field, settings, scratch, n, x, y, z, ux, uy, uz):
+def amplitude_at(field, settings, scratch, n_corners, x, y, z, ux, uy, uz):
     """Return the amplitude at a point along a unit vector, and the reason if there is no FOD.
 
     The rows of the voxels around are filled already.
@@ -271,7 +282,7 @@ def amplitude_at(field, settings, scratch, n, x, y, z, ux, uy, uz):
     if settings.edge == EDGE_VOXEL and here == field.values.shape[0]:
         return ZERO, NO_FOD
     n_padded = padded_length(field.shifts)
-    if n == 1:
+    if n_corners == 1:
         for c in range(0, n_padded, PADDING):
             store_to(scratch.mixed, c, load_half_floats(field.coefficients, here * n_padded + c))
         return value_at(field.shifts, scratch.mixed, ux, uy, uz), 0

@@ -234,15 +234,15 @@ def leave_cells(field, state, n_corners, left, ix, iy, iz):
 
 
 @inlined
-def cells_of(n, vx, vy, vz):
+def cells_of(n_corners, vx, vy, vz):
     """Return the cells of voxel coordinates, of all lanes."""
-    half = HALF if n == 1 else ZERO
+    half = HALF if n_corners == 1 else ZERO
     return to_ints(floors(vx + half)), to_ints(floors(vy + half)), to_ints(floors(vz + half))
 
 
 @inlined
 def lanes_in(cells, ix, iy, iz):
-    """Return the lanes whose cells are those given."""
+    """Return the lanes in these cells."""
     jx, jy, jz = load(cells[0]), load(cells[1]), load(cells[2])
     return bits_of((ix == jx) & (iy == jy) & (iz == jz))
 
@@ -272,7 +272,7 @@ def look_ahead(field, settings, state, n_corners, moved):
 
 
 @inlined
-def find_rows(field, cells, rows, n, lane):
+def find_rows(field, cells, rows, n_corners, lane):
     """Find the rows of the cell of a lane, and ask for them.
 
     The last row of the table, of zeros, stands for voxels without an FOD.
@@ -282,7 +282,7 @@ def find_rows(field, cells, rows, n, lane):
     none = np.int64(field.values.shape[0])
     first = (ix * ny + iy) * nz + iz
     inside = ix >= 0 and iy >= 0 and iz >= 0 and ix + 1 < nx and iy + 1 < ny and iz + 1 < nz
-    for k in range(n):
+    for k in range(n_corners):
         dx, dy, dz = k >> 2, (k >> 1) & 1, k & 1
         row = none
         if inside or (0 <= ix + dx < nx and 0 <= iy + dy < ny and 0 <= iz + dz < nz):
