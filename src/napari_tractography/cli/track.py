@@ -252,9 +252,9 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
             )  # fmt: skip
     if not options.quiet:
         suited = suited_to(inputs.fod, parameters.row, with_tissues=with_tissues)
-        chosen = suited.summary(parameters)
-        if chosen:
-            print(chosen)
+        summary = suited.summary(parameters)
+        if summary:
+            print(summary)
     report = Report()
     start = time.perf_counter()
     with chunks_with_progress(options, inputs, execution, report) as chunks:

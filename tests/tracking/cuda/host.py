@@ -203,5 +203,5 @@ class HostDevice:
 def track_on_host(library, plan, *, batch=1000, **options) -> Tractogram:
     """Track a plan by the host-compiled kernels."""
     device = HostDevice(library, plan, **options)
-    sizing = Sizing(2**62, 1, n=batch, largest=batch)
+    sizing = Sizing(2**62, 1, n_seeds=batch, largest=batch)
     return Tractogram.concatenate(list(run_devices([device], plan.n_seeds, [sizing])))

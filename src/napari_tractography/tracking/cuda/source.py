@@ -282,18 +282,18 @@ def log_length(settings: codes.Settings, tissues: codes.KernelTissues | None = N
 
 
 def batch_arrays(
-    n: int,
+    n_seeds: int,
     *,
     endpoints: bool,
     seed_directions: bool = False,
     log_length: int = 0,
     cropped: bool = False,
 ) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Return shape and dtype of every array of a ``Batch`` of n seeds, but for its points.
+    """Return shape and dtype of every array of a ``Batch`` of `n_seeds` seeds, but for its points.
 
     Parameters
     ----------
-    n : int
+    n_seeds : int
     endpoints : bool
         Whether only the ends of streamlines are wanted.
     seed_directions : bool
@@ -303,25 +303,25 @@ def batch_arrays(
     cropped : bool
         Whether the ends of streamlines are moved, with a tissue image.
     """
-    n_tiles = -(-n // TILE)
+    n_tiles = -(-n_seeds // TILE)
     return {
-        "positions": ((n, 3), "f4"),
-        "seed_directions": ((n if seed_directions else 0, 3), "f4"),
+        "positions": ((n_seeds, 3), "f4"),
+        "seed_directions": ((n_seeds if seed_directions else 0, 3), "f4"),
         "next": ((1,), "u4"),
-        "start_directions": ((n, 3), "f4"),
-        "direction_log": ((n, log_length, 3), "f4"),
-        "steps": ((n, 2), "i4"),
-        "counts": ((n,), "i4"),
-        "lengths": ((n,), "f4"),
-        "reasons": ((n, 2), "u1"),
-        "ends": ((n if endpoints or cropped else 0, 2, 3), "f4"),
+        "start_directions": ((n_seeds, 3), "f4"),
+        "direction_log": ((n_seeds, log_length, 3), "f4"),
+        "steps": ((n_seeds, 2), "i4"),
+        "counts": ((n_seeds,), "i4"),
+        "lengths": ((n_seeds,), "f4"),
+        "reasons": ((n_seeds, 2), "u1"),
+        "ends": ((n_seeds if endpoints or cropped else 0, 2, 3), "f4"),
         "tally": ((N_REASONS,), "u8"),
-        "offsets": ((n,), "i8"),
+        "offsets": ((n_seeds,), "i8"),
         "tile_points": ((n_tiles,), "i8"),
         "tile_lines": ((n_tiles,), "i8"),
         "totals": ((2,), "i8"),
-        "line_offsets": ((n + 1,), "i8"),
-        "line_lengths": ((n,), "f4"),
-        "line_reasons": ((n, 2), "u1"),
-        "line_sources": ((n,), "i8"),
+        "line_offsets": ((n_seeds + 1,), "i8"),
+        "line_lengths": ((n_seeds,), "f4"),
+        "line_reasons": ((n_seeds, 2), "u1"),
+        "line_sources": ((n_seeds,), "i8"),
     }
