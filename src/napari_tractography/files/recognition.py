@@ -29,7 +29,7 @@ from ..fields.kinds import (
 from ..fields.readings import TRACKED
 from ..fields.sh import SH_COUNTS
 from .headers import check_numeric, read_header
-from .images import StoredImage
+from .stored_images import StoredImage
 
 MAX_VOXELS = 10_000  # that are examined
 # Of files with more values the first volumes alone are examined, which is quick.

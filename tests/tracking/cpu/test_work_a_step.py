@@ -19,7 +19,7 @@ import pytest
 from counted_kernel import plan_of_bundle
 
 import napari_tractography as nt
-from napari_tractography.tracking.plain import run as plain
+from napari_tractography.tracking.reference import reference_backend as plain
 
 FOLDER = Path(__file__).resolve().parents[1]
 BUILD = FOLDER.parents[1] / "build"

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_tractography.buffers import aligned
+from napari_tractography.runtime.buffers import aligned
+from napari_tractography.streamlines.tractogram import Tractogram, tally_from_counts
 from napari_tractography.tracking.codes import START_GIVEN, VectorField
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
@@ -22,7 +23,6 @@ from napari_tractography.tracking.cuda.scheduler import (
     Sizing,
     run_devices,
 )
-from napari_tractography.tractogram import Tractogram, tally_from_counts
 
 ENTRY = "host_entry.cpp"
 BUILD = Path(__file__).resolve().parents[3] / "build" / "host"

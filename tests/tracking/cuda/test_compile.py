@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from napari_tractography.tracking.algorithms import ALGORITHMS
+from napari_tractography.model.algorithms import ALGORITHMS
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
 
