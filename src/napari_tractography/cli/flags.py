@@ -22,7 +22,7 @@ from ..fields.readings import AUTO, AXES, BASES, CHOICES, FRAMES, TENSOR_ORDERS
 from ..files.paths import with_home
 from ..model.parameters import parameter_specs
 from ..model.roles import INCLUDE_RULES
-from ..runtime.given import as_whole
+from ..runtime.scalars import as_whole
 
 if TYPE_CHECKING:
     from ..model.fod import Fod

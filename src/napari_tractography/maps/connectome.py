@@ -21,7 +21,7 @@ from ..files.paths import written_whole
 from ..files.weights import checked_weights, listed_weights
 from ..geometry.grid import Grid
 from ..runtime.arrays import may_be_real
-from ..runtime.given import as_float, is_number
+from ..runtime.scalars import as_float, is_number
 from ..streamlines.tractogram import Tractogram
 
 logger = logging.getLogger(__name__)

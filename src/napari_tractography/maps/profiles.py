@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidParameterError, InvalidTractogramError
 from ..files.sequences import sequence
 from ..files.streamline_arrays import StreamlineArrays
-from ..runtime.given import as_whole
+from ..runtime.scalars import as_whole
 from ..selection.segments import lengths_mm
 from ..streamlines.tractogram import Tractogram
 from .chunks import Source, blocks_of, check_read_again

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidParameterError, InvalidRegionError
 from ..geometry.grid import Grid
 from ..runtime.arrays import DeviceArray, as_native, library_of, mapped, may_be_real, on_its_device
-from ..runtime.given import as_float, as_point
+from ..runtime.scalars import as_float, as_point
 from .roles import ROLES
 from .seeds import Seeds
 

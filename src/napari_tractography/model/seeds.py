@@ -26,7 +26,7 @@ from ..runtime.arrays import (
     on_its_device,
 )
 from ..runtime.buffers import memory_bytes
-from ..runtime.given import as_float, as_point, as_whole
+from ..runtime.scalars import as_float, as_point, as_whole
 from .interface import interface_points
 from .philox import Purpose, uniforms
 from .seed_places import in_turn, in_unit_ball, in_unit_cube, voxels_of_mask

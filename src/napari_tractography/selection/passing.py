@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidParameterError
 from ..model.regions import Region, listed_regions
 from ..model.roles import INCLUDE_RULES
-from ..runtime.given import as_float, is_number
+from ..runtime.scalars import as_float, is_number
 from .segments import blocks, meeting
 
 LARGE = 1_000_000  # points, from which compiled loops are worth loading

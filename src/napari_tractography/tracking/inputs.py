@@ -31,7 +31,7 @@ from ..model.roles import INCLUDE_RULES
 from ..model.seeds import Seeds
 from ..model.tissues import Tissues
 from ..runtime.arrays import as_native, library_of, mapped, on_its_device, synchronize
-from ..runtime.given import is_count
+from ..runtime.scalars import is_count
 from .execution import Execution as Execution
 from .execution import ExecutionKeywords as ExecutionKeywords
 

@@ -31,7 +31,7 @@ from .codes import NEAREST
 from .cpu import cpu_backend as cpu
 from .cpu.vectors.field import BlockField
 from .plan import Plan
-from .reference import reference_backend as plain
+from .reference import reference_backend
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def is_missing(plan: Plan) -> bool:
 
 def stands_in(plan: Plan) -> bool:
     """Tell whether a plan is to be tracked in NumPy, because its kernel is missing."""
-    return is_missing(plan) and plain.can_track(plan)
+    return is_missing(plan) and reference_backend.can_track(plan)
 
 
 def begin(plan: Plan) -> threading.Event:

@@ -19,7 +19,7 @@ import pytest
 from counted_kernel import plan_of_bundle
 
 import napari_tractography as nt
-from napari_tractography.tracking.reference import reference_backend as plain
+from napari_tractography.tracking.reference import reference_backend
 
 FOLDER = Path(__file__).resolve().parents[1]
 BUILD = FOLDER.parents[1] / "build"
@@ -52,7 +52,7 @@ def work() -> dict[str, dict[str, Any]]:
 def test_the_kernel_that_counts_tracks_as_the_twin_does(work: dict[str, dict[str, Any]]) -> None:
     """Bit for bit, so that what is counted is what tracks; and every counter has counted."""
     plan = plan_of_bundle(**CASES["small"])
-    twin = plain.track_range(plan, 0, plan.n_seeds, np.zeros(1, np.uint8))
+    twin = reference_backend.track_range(plan, 0, plan.n_seeds, np.zeros(1, np.uint8))
     assert work["small"]["digest"] == twin.digest()
     assert all(work["small"][name] > 0 for name in COUNTS[:3])
 
