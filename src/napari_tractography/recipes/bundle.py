@@ -159,8 +159,8 @@ class Bundle:
                 report = Report()
                 inputs, found = source.read(fods=self.fods)
                 self.learn(found)
-                made = track_all(inputs, Execution(**execution), report=report)
-                self._whole = source.weighted(made)
+                tracked = track_all(inputs, Execution(**execution), report=report)
+                self._whole = source.weighted(tracked)
                 self._backend = report.backend
             else:
                 self._whole = source.read()

@@ -193,8 +193,8 @@ class FodSource:
             return self._read_image(self.image, folder, hashed)
         frame = self.frame or None
         if self.phantom:
-            made = make_phantom(self.phantom, lmax=self.phantom_lmax or PHANTOM_LMAX)
-            return made.reread(basis=self.basis, frame=frame), self
+            fod = make_phantom(self.phantom, lmax=self.phantom_lmax or PHANTOM_LMAX)
+            return fod.reread(basis=self.basis, frame=frame), self
         if not self.path:
             raise FileError("The recipe names neither an FOD file nor a phantom; write it again.")
         file = located(self.path, folder)

@@ -167,10 +167,14 @@ def real_numbers(
     if not may_be_real(values):
         raise error(f"{name} holds {values.dtype} values; give real numbers.")
     with np.errstate(invalid="ignore"):  # NaN as an integer, which is no NaN
-        made = np.ascontiguousarray(values, dtype=dtype)
-    if made.dtype.kind in "iu" and made.dtype != values.dtype and not np.array_equal(made, values):
-        raise error(f"{name} holds numbers that {made.dtype} has no room for; give whole numbers.")
-    return made
+        typed = np.ascontiguousarray(values, dtype=dtype)
+    if (
+        typed.dtype.kind in "iu"
+        and typed.dtype != values.dtype
+        and not np.array_equal(typed, values)
+    ):
+        raise error(f"{name} holds numbers that {typed.dtype} has no room for; give whole numbers.")
+    return typed
 
 
 def mapped(matrix: NDArray[np.float64], points: Any) -> list[Any]:

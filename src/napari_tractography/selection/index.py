@@ -215,14 +215,14 @@ class SpatialIndex:
             size = int(self.offsets[stop] - self.offsets[first]) // 2 + 1
             while True:
                 kinds = np.int32, np.uint32, np.int32, np.int32
-                made = tuple(np.empty(size, kind) for kind in kinds)
+                arrays = tuple(np.empty(size, kind) for kind in kinds)
                 reach = np.zeros(1)
                 found = kernels.find_runs(
-                    first, stop, self.points, self.offsets, self.low, self.cell_mm, shape, *made,
+                    first, stop, self.points, self.offsets, self.low, self.cell_mm, shape, *arrays,
                     reach,
                 )  # fmt: skip
                 if found <= size:
-                    return tuple(array[:found].copy() for array in made), float(reach[0])
+                    return tuple(array[:found].copy() for array in arrays), float(reach[0])
                 size = found
 
         done = []

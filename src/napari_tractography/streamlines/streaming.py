@@ -275,6 +275,6 @@ def compressed(tractogram: Tractogram, tolerance_mm: float) -> Tractogram:
     lines = compress_streamlines(list(tractogram), tolerance_mm, SEGMENT_MM)
     fewer = Tractogram.from_streamlines(lines)
     arrays = replace(tractogram.arrays(), points=fewer.points, offsets=fewer.offsets)
-    made = Tractogram.of_arrays(arrays)
-    made.tally, made.n_seeds = tractogram.tally, tractogram.n_seeds
-    return made
+    converted = Tractogram.of_arrays(arrays)
+    converted.tally, converted.n_seeds = tractogram.tally, tractogram.n_seeds
+    return converted

@@ -188,8 +188,8 @@ class Tractogram(Outcome):
             How many seeds an iterator will have tried in the end: memory is made for as many, and
             not in steps.
         """
-        made = joined(parts, n_seeds)
-        return cls.empty() if made is None else cls(**made, points_are_finite=True)
+        columns = joined(parts, n_seeds)
+        return cls.empty() if columns is None else cls(**columns, points_are_finite=True)
 
     @property
     def points(self) -> NDArray[np.float32]:
@@ -247,9 +247,9 @@ class Tractogram(Outcome):
 
     def __getitem__(self, index: Any) -> Tractogram:
         """Return the streamlines that an integer, a slice, a mask or an index array picks."""
-        made = self.chosen(np.atleast_1d(np.arange(self.n_streamlines)[index]))
-        _ = made.points  # gathered now: what was picked does not keep all the others in memory
-        return made
+        chosen = self.chosen(np.atleast_1d(np.arange(self.n_streamlines)[index]))
+        _ = chosen.points  # gathered now: what was picked does not keep all the others in memory
+        return chosen
 
     def chosen(self, numbers: ArrayLike) -> Tractogram:
         """Return some streamlines, whose points and values are gathered when first asked for.
@@ -261,15 +261,15 @@ class Tractogram(Outcome):
         numbers : (n,) array_like of int
         """
         rows = np.asarray(numbers, dtype=np.int64)
-        made = Tractogram.__new__(Tractogram)
+        chosen = Tractogram.__new__(Tractogram)
         for name in self.__slots__:
-            setattr(made, name, None)  # what is picked when it is asked for
+            setattr(chosen, name, None)  # what is picked when it is asked for
         counts = self.offsets[1:][rows] - self.offsets[:-1][rows]
-        made.offsets = np.concatenate([[0], np.cumsum(counts)])
+        chosen.offsets = np.concatenate([[0], np.cumsum(counts)])
         origin = self._origin  # read once: it goes when another thread asks for the points
-        made._origin = (self, rows) if origin is None else (origin[0], origin[1][rows])
-        made.tally, made.n_seeds = {}, 0  # how many seeds give just these is unknown
-        return made
+        chosen._origin = (self, rows) if origin is None else (origin[0], origin[1][rows])
+        chosen.tally, chosen.n_seeds = {}, 0  # how many seeds give just these is unknown
+        return chosen
 
     def arrays(self) -> StreamlineArrays:
         """Return what files hold of the streamlines; nothing is copied."""

@@ -131,9 +131,9 @@ def _without(chunk: Tractogram, refused: NDArray[np.bool_]) -> Tractogram:
     counts[StopReason.NOT_ENDED] += refused.sum()
     for reason, count in chunk.tally.items():
         counts[reason] += count
-    made = chunk[~refused]
-    made.tally, made.n_seeds = tally_from_counts(counts), chunk.n_seeds
-    return made
+    kept = chunk[~refused]
+    kept.tally, kept.n_seeds = tally_from_counts(counts), chunk.n_seeds
+    return kept
 
 
 def telling_why_short(

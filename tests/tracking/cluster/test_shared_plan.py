@@ -82,7 +82,7 @@ def test_what_arrives_tracks_the_same_streamlines(case: dict[str, Any], read_onl
         track_range(shared, plan.positions_mm[a:b], plan.seed_directions[a:b], a, HERE)
         for a, b in ((0, 100), (100, 300))
     ]
-    whole = nt.Tractogram.concatenate([part.made for part in parts])
+    whole = nt.Tractogram.concatenate([part.result for part in parts])
     assert len(whole) > 50
     assert whole.digest() == wanted.digest()
     np.testing.assert_array_equal(whole.seed_index, wanted.seed_index)

@@ -126,7 +126,7 @@ class Cluster:
         """
         with contextlib.closing(self._results(plan, execution, report)) as results:
             for done in results:
-                yield Tractogram.empty() if done is None else done.made
+                yield Tractogram.empty() if done is None else done.result
 
     def apply(
         self,
@@ -183,7 +183,7 @@ class Cluster:
                 if done is not None:
                     report.n_seeds += done.n_seeds
                     report.n_streamlines += done.n_streamlines
-                    yield done.made
+                    yield done.result
 
     def _results(
         self,

@@ -121,8 +121,8 @@ class ClusterRun:
             n_losses = 0
             self.tasks.popleft()
             self.sizing.learn(done)
-            if isinstance(done.made, FiledTractogram):
-                done = replace(done, made=done.made.taken())
+            if isinstance(done.result, FiledTractogram):
+                done = replace(done, result=done.result.taken())
             yield done
 
     def _cancel(self) -> None:

@@ -93,13 +93,13 @@ def cluster(
     own = None
     if started is not None and seen is None:
         own = seen = folder_of_this_machine(2 * AHEAD * cpu_count() * TASK_BYTES)
-    made = Cluster(client, worker_backend, seen)
+    connected = Cluster(client, worker_backend, seen)
     if own is not None:
-        made.deleting(own)  # when the workers are gone
+        connected.deleting(own)  # when the workers are gone
     if started is not None:
-        made.closing(started)
-    made.closing(client)  # before the cluster that was started: the last is closed first
-    return made
+        connected.closing(started)
+    connected.closing(client)  # before the cluster that was started: the last is closed first
+    return connected
 
 
 def _existing_folder(path: str | os.PathLike[str]) -> Path:

@@ -31,7 +31,7 @@ class Done:
 
     Attributes
     ----------
-    made : Tractogram or FiledTractogram
+    result : Tractogram or FiledTractogram
         Or what a function made of it.
     n_seeds, n_streamlines, n_bytes : int
         Tracked; the bytes are those of the points.
@@ -41,7 +41,7 @@ class Done:
         What the worker tracked on.
     """
 
-    made: Any
+    result: Any
     n_seeds: int
     n_streamlines: int
     n_bytes: int
@@ -52,10 +52,10 @@ class Done:
         """Return the bytes in memory, which Dask asks for."""
         from dask.sizeof import sizeof
 
-        made = self.made
-        if not isinstance(made, Tractogram | FiledTractogram):
-            return int(sizeof(made))
-        arrays = made.arrays() if isinstance(made, Tractogram) else made.others
+        result = self.result
+        if not isinstance(result, Tractogram | FiledTractogram):
+            return int(sizeof(result))
+        arrays = result.arrays() if isinstance(result, Tractogram) else result.others
         columns = sum(column.nbytes for column in arrays.columns().values())
         return arrays.points.nbytes + arrays.offsets.nbytes + columns
 
