@@ -138,7 +138,7 @@ def test_a_change_of_another_file_that_is_compiled_in_is_noticed(copied_package)
     assert run(COUNT) == [6, 0]
     memory = package / "tracking" / "cpu" / "memory.py"
     text = memory.read_text("utf-8")
-    line = "cgutils.raw_memcpy(builder, place, taken, args[4], source.dtype.bitwidth // 8)"
+    line = "cgutils.raw_memcpy(builder, pointer, taken, args[4], source.dtype.bitwidth // 8)"
     assert line in text
     memory.write_text(text.replace(line, line.replace("// 8", "// 16")), "utf-8")
     assert run(COUNT) == [3, 0]

@@ -24,7 +24,7 @@ from .chunks import Source, blocks_of, check_read_again
 from .density import PassCounter
 from .scalars import ScalarMap
 
-VOXEL_MM = 1.0  # of the grid that is taken where none is given
+VOXEL_MM = 1.0  # of the default grid
 BYTES_A_VOXEL = 13  # of what counts the streamlines in it
 UNKNOWN_MEMORY = 8 << 30  # bytes, where the system does not tell how much there is
 # name of a number -> what a person reads, its unit

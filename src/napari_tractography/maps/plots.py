@@ -149,9 +149,9 @@ def plot_asymmetry(
     height = 0.8 / len(names)
     for number, name in enumerate(names):
         values = [asymmetry(by_name[one], by_name[other]).get(name, np.nan) for one, other in pairs]
-        places = np.arange(len(pairs)) + (number - (len(names) - 1) / 2) * height
+        bar_positions = np.arange(len(pairs)) + (number - (len(names) - 1) / 2) * height
         label = COLUMNS[name][0] if name in COLUMNS else _literal(name.replace("_", ", "))
-        axes.barh(places, values, height, label=label, color=COLOURS[number % len(COLOURS)])
+        axes.barh(bar_positions, values, height, label=label, color=COLOURS[number % len(COLOURS)])
     axes.set_yticks(np.arange(len(pairs)), [_literal(_without_side(one)) for one, _ in pairs])
     axes.invert_yaxis()
     reach = max(0.05, 1.1 * max(abs(x) for x in axes.get_xlim()))
@@ -195,9 +195,9 @@ def plot_connectome(
     )
     image = axes.imshow(values, cmap="viridis", interpolation="nearest", **scale)
     step = -(-len(found.labels) // MAX_LABELS)
-    places = np.arange(0, len(found.labels), step)
-    axes.set_xticks(places, found.labels[places], rotation=90, fontsize="x-small")
-    axes.set_yticks(places, found.labels[places], fontsize="x-small")
+    ticks = np.arange(0, len(found.labels), step)
+    axes.set_xticks(ticks, found.labels[ticks], rotation=90, fontsize="x-small")
+    axes.set_yticks(ticks, found.labels[ticks], fontsize="x-small")
     axes.set_xlabel("Label of the last point" if found.directed else "Label")
     axes.set_ylabel("Label of the first point" if found.directed else "Label")
     drawn.colorbar(image, label="Mean length [mm]" if lengths else "Streamlines")

@@ -173,7 +173,7 @@ def are_ready() -> bool:
         return True
     if not in_a_process:
         return True  # compiled when they are called
-    if _begun.acquire(blocking=False):  # once: should it fail, NumPy goes on
+    if _begun.acquire(blocking=False):  # once: should it fail, NumPy answers
         threading.Thread(target=_compile, name="selection-compiling", daemon=True).start()
     return False
 
@@ -192,4 +192,6 @@ def compile_all() -> None:
 def _compile() -> None:
     problem = run_in_a_process(COMMAND)
     if problem:
-        logger.warning("Compiling in a process of its own failed (%s); NumPy goes on.", problem)
+        logger.warning(
+            "Compiling in a process of its own failed (%s); NumPy is used instead.", problem
+        )

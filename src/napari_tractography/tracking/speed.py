@@ -3,7 +3,7 @@
 All contestants get the same FOD, mask, step, cone angle, length limit and number of threads, and
 run in turn, several times over, so that what else the machine does falls on all alike. Each turn is
 two equal runs, of which the second counts: a virtual machine gives memory back that has not been
-used for a minute, and getting it anew took as long as tracking that fills a gigabyte.
+used for a minute, and getting it again took as long as tracking that fills a gigabyte.
 
 Here are the contestants of this package, for ``napari-tractography bench``; other programs take
 part in ``benchmarks/comparison.py`` of the repository.
@@ -117,7 +117,7 @@ def make_case(
     frame: str | None = None,
     n_threads: int = 2,
 ) -> Case:
-    """Load what is tracked: the given FOD, by default a phantom.
+    """Load what is tracked: an FOD, by default a phantom.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Cones that are given as functions, and positivity."""
+"""Cones that are functions, and positivity."""
 # mypy: ignore-errors
 
 from __future__ import annotations

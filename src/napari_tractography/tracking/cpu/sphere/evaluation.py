@@ -25,7 +25,7 @@ from ..llvm import by_length
 WIDTH = np.uint64(N_LANES)
 ONE = np.float32(1)
 TWO = np.float32(2)
-# Unsigned, so that nobody asks whether an index counts from the end.
+# Unsigned: Numba then compiles no test whether an index counts from the end.
 FIRST, ONE_MORE, TWO_MORE = np.uint64(0), np.uint64(1), np.uint64(2)
 FOUR = np.float32(4)
 SIX = np.float32(6)
