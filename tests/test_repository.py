@@ -122,6 +122,15 @@ def test_no_file_names_a_registry_or_one_persons_folders() -> None:
     assert found == []
 
 
+def test_no_file_is_left_out_by_mypy_and_those_without_signatures_exist() -> None:
+    assert not [p.name for p in SOURCE.rglob("*.py") if "ignore-errors" in p.read_text("utf-8")]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["mypy"]
+    (loose,) = (o for o in settings["overrides"] if o.get("disallow_untyped_defs") is False)
+    for name in loose["module"]:
+        path = (ROOT / "src").joinpath(*name.removesuffix(".*").split("."))
+        assert path.is_dir() if name.endswith(".*") else path.with_suffix(".py").is_file(), name
+
+
 @pytest.fixture(scope="module")
 def docs_script() -> ModuleType:
     """scripts/docs.py as a module."""

@@ -13,7 +13,6 @@ Where a streamline ends is decided by seven arcs, as in MRtrix3: one straight ah
 at 0.87 of the cone angle. It ends where none of them stays above the floor, and where one of them
 leads to where there is no FOD; also where MAX_PROPOSALS arcs are rejected.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ A row of the table is filled when a streamline first comes near, by whichever th
 Should two be there at once, both write the same numbers, and neither takes back the bound, which
 tells that a row is filled: another may be reading it.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 A direction next to the current one counts as the current one, so that small steps within a voxel
 need not search again.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -12,13 +11,14 @@ import numpy as np
 from ...runtime.compiling import inlined
 from ..codes import EVERYWHERE, LOW_AMPLITUDE, LOW_PROBABILITY, PURPOSE_START, SAME, SHARP_TURN
 from .cells import find_rows_of, mean_amplitude
-from .draw import arrive, below_cone_mass, draw_starts, find_peak, positive
+from .draw import arrive, below_cone_mass, draw_starts, find_peak
 from .lanes import AWAY, CLIMBING, EXPECTED, N_LANES, SETTLED, booleans_of, load, load_from
 from .llvm import bits_of, count_bits, lowest_bit, select
 from .memory import store
 from .sphere.ascent import AMPLITUDE, X, Y, Z, climb_side_by_side
-from .sphere.evaluation import values_of_lanes
-from .sphere.peaks import climb, value_at
+from .sphere.cones import positive
+from .sphere.evaluation import value_at, values_of_lanes
+from .sphere.peaks import climb
 from .sphere.search import begin_climbs_of, largest_in_cones, mean_in_cones, sample_cones
 
 BIT, NONE = np.uint32(1), np.uint32(0)

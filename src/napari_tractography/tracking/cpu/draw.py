@@ -10,7 +10,6 @@ which time a cone has next to nothing above the floor, the direction of the larg
 Masked SIMD with lane refill: a lane whose proposals are rejected proposes again in the next pass,
 while other lanes take their step. Sets of lanes are the bits of a uint32.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 

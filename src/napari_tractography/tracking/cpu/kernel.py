@@ -10,7 +10,6 @@ Its twin is ``tracking/cuda/track.cu``, with a thread for each lane: the same or
 operations, no fused multiply-add, hence the same bits. Called by
 :mod:`napari_tractography.tracking.cpu.cpu_backend` from several threads at once, without the GIL.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -44,7 +43,8 @@ ROWS = "napari_tractography.model.algorithms"
 # What `block_kernel` compiles `track_block` for: the voxels whose FODs mix at a position, whether
 # lanes draw side by side, how they do, how one lane is tracked where they do not, and whether start
 # directions are those of peaks.
-N_CORNERS, SIDE_BY_SIDE, DRAW, TRACK_HALF, AT_PEAK = 8, True, draw_directions, None, False
+N_CORNERS, SIDE_BY_SIDE, DRAW, AT_PEAK = 8, True, draw_directions, False
+TRACK_HALF: Any = None
 
 
 def block_kernel(algorithm: int, interpolation: int) -> Any:

@@ -4,7 +4,6 @@ Vectors of N_LANES numbers have one for each; their operators and functions are 
 :mod:`.llvm`, and what is defined here by them. The state is allocated by :mod:`.cpu_backend`, one
 for each thread; read and written by the kernel.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -146,7 +145,7 @@ class LaneState(NamedTuple):
 BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, N_BEGUN, N_POINTS = range(9)
 
 FLOATS = ("x", "y", "z", "ux", "uy", "uz", "length", "max_length", "bound")
-INTS = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
+INTS: tuple[str, ...] = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
 INTS += ("since_recorded", "reason", "next_voxel", "corner")
 WORDS = ("stream", "purpose", "n_proposals")
 LONGS = ("seed", "half", "visited")

@@ -16,7 +16,6 @@ sphere. Lines are then held where f is large, as those are that are drawn by who
 Calamante & Connelly, "Improved probabilistic streamlines tractography by 2nd order integration over
 fibre orientation distributions", ISMRM 2010).
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -171,7 +170,7 @@ def turn_direction(field, settings, scratch, state, n_corners, lane):
         size = min(settings.gamma_noise * settings.gamma_noise, ONE)
         longest = min(longest, MOST_NOISE / max(size, MOST_NOISE))
     n_parts = np.int64(math.ceil(left / longest))
-    time = left / np.float32(max(n_parts, 1))
+    time = left / np.float32(max(n_parts, 1))  # type: ignore[arg-type]
     for part in range(n_parts):
         if part:
             value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = log_fod(

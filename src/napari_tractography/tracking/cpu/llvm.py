@@ -11,7 +11,6 @@ Together with :mod:`.memory` and ``compiling`` this is the only file of the pack
 llvmlite, ``numba.core`` or ``numba.extending``. A new Numba that renames something private breaks
 here, and test_llvm.py has a test for each trick.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -66,7 +65,7 @@ def converts_half_floats():
 # ------------------------------------------------------------------------------------------- types
 
 
-class Vector(types.Type):
+class Vector(types.Type):  # type: ignore[misc]
     """A Numba type: `n` numbers of one dtype, in the vector registers of the processor."""
 
     def __init__(self, dtype, n):
@@ -75,7 +74,7 @@ class Vector(types.Type):
 
 
 @register_model(Vector)
-class VectorModel(models.PrimitiveModel):
+class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
     """Vectors are passed and stored as LLVM's."""
 
     def __init__(self, manager, vector):
@@ -149,7 +148,7 @@ def _register(operation, generate, *, to_booleans):
     """Teach Numba an operator of two vectors, or of a vector and a number."""
 
     @infer_global(operation)
-    class Typing(AbstractTemplate):
+    class Typing(AbstractTemplate):  # type: ignore[misc]
         def generic(self, args, kws):
             vectors = [a for a in args if isinstance(a, Vector)]
             others = [types.unliteral(a) for a in args if not isinstance(a, Vector)]
@@ -179,7 +178,7 @@ for _operation, _generate in COMPARISONS.items():
 
 
 @infer_global(operator.invert)
-class _InvertTyping(AbstractTemplate):
+class _InvertTyping(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args, kws):
         if len(args) == 1 and isinstance(args[0], Vector):
             return signature(args[0], args[0])
@@ -373,6 +372,6 @@ def by_length(function, make):
         return make(args[0].count)
 
     stub = FunctionType(function.__code__, function.__globals__, function.__name__)
-    typing.__signature__ = inspect.signature(stub)
+    typing.__signature__ = inspect.signature(stub)  # type: ignore[attr-defined]
     overload(stub, jit_options={"forceinline": True, **WITHIN}, strict=False)(typing)
     return stub

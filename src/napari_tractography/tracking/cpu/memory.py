@@ -2,7 +2,6 @@
 
 More of the vocabulary of :mod:`.llvm`. Indices are of ``array.flat``, without bounds checks.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """The step of all lanes along their directions. Sets of lanes are the bits of a uint32."""
-# mypy: ignore-errors
 
 from __future__ import annotations
 

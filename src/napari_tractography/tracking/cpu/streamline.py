@@ -3,11 +3,11 @@
 A streamline has two halves, from its seed forward and from there backward, of which the parameters
 may ask for one alone. Called by :mod:`.kernel`.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +50,7 @@ from .lanes import AWAY, FORCED, MOVED, SETTLED, copy_points
 from .memory import number_at
 from .sphere.headings import bend, head_on
 
-NEXT_DIRECTION = None  # of an algorithm that `track_half_by` compiles `track_half` for
+NEXT_DIRECTION: Any = None  # of an algorithm that `track_half_by` compiles `track_half` for
 BIT = np.uint32(1)
 
 
@@ -335,7 +335,7 @@ def track_half(field, settings, regions, scratch, state, n_corners, lane):
             if steps % settings.parts == 0 or regions.tissues.fractions.size:
                 find_rows_of(field, state, n_corners, bit & np.uint32(state.progress[AWAY]))
                 if arrive(field, settings, scratch, state, n_corners, bit):
-                    reason = np.int64(state.reason[lane])
+                    reason = np.int64(state.reason[lane])  # type: ignore[assignment]
                     break
             state.steps[lane] = steps
             code, step = NEXT_DIRECTION(field, settings, scratch, state, n_corners, lane)
@@ -352,7 +352,7 @@ def track_half(field, settings, regions, scratch, state, n_corners, lane):
         vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
         voxel = nearest_voxel(field, vx, vy, vz)
         if voxel != state.voxel[lane] and not enter_voxel(field, state, lane, voxel):
-            reason = np.int64(state.reason[lane])
+            reason = np.int64(state.reason[lane])  # type: ignore[assignment]
             break
         state.x[lane], state.y[lane], state.z[lane] = x, y, z
         state.progress[MOVED] |= np.int64(bit)
@@ -361,7 +361,7 @@ def track_half(field, settings, regions, scratch, state, n_corners, lane):
         length += step
         if since == 0:
             slot += heading
-        since = 0 if since + 1 == every else since + 1
+        since = 0 if since + 1 == every else since + 1  # type: ignore[assignment]
         point = state.points[lane, slot]
         point[0], point[1], point[2] = x, y, z
         if regions.roles.shape[0] or regions.tissues.fractions.size:

@@ -3,7 +3,6 @@
 The rules are those of MRtrix3's ``tckgen -act`` (Smith et al., 2012), see docs/tissues.md; the twin
 is ``tracking/cuda/tissues.h``. Nothing here runs without a tissue image.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -39,8 +38,8 @@ from ...codes import (
     TRACKED_AGAIN,
 )
 from ..cells import ONE, ZERO, corner_weight, nearest, to_voxel
+from ..sphere.evaluation import value_at
 from ..sphere.headings import head_on
-from ..sphere.peaks import value_at
 from ..sphere.tangents import normalised
 from .regions import visit_regions
 

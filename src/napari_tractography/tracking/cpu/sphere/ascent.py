@@ -7,7 +7,6 @@ way, how many steps have been taken, to where, and whether that is on the border
 climbs take twice as many steps as others, which need not wait: one that is not done after
 a number of steps may be gone on with later, and has the same bits.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 

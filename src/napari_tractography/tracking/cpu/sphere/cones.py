@@ -1,5 +1,4 @@
 """Cones that are functions, and positivity."""
-# mypy: ignore-errors
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ Parameters that recur: `coefficients` are those of one position, (n,) float32, o
 whose length, lmax + 1, the code is compiled, with all loops written out; x, y and z
 are a unit vector in RAS+ axes, of numbers or vectors.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 Both work on one streamline; the directions are sampled side by side. A cone is its axis, u, and the
 cosine and sine of its half-angle; a cosine of EVERYWHERE stands for the whole sphere.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -105,7 +104,7 @@ def climb(shifts, coefficients, ux, uy, uz, cosine, sine, x, y, z, value):
                 break
             x, y, z = x + a * ax + b * bx, y + a * ay + b * by, z + a * az + b * bz
         x, y, z = normalised(x, y, z)
-        on_border = outwards or ux * x + uy * y + uz * z < cosine
+        on_border = outwards or ux * x + uy * y + uz * z < cosine  # type: ignore[assignment]
         if on_border:
             x, y, z = onto_border(ux, uy, uz, cosine, sine, x, y, z)
         if size < STILL:

@@ -14,11 +14,11 @@ CLIMBERS lanes at a time, whose sums stay in registers.
 Parameters that recur: arrays of lanes are (n, N_LANES) float32; `shifts` is a tuple for whose
 length, lmax + 1, the code is compiled, with all loops written out.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -86,7 +86,8 @@ def _to_harmonics(shifts, turning, source, azimuth, target):
     k, at = 0, 0
     re, im = azimuth  # of (cosine + i sine)^m
     for m in range(LMAX + 1):
-        cosines, sines = (), ()
+        cosines: tuple[Any, ...] = ()
+        sines: tuple[Any, ...] = ()
         for _ in range(((LMAX - m) >> 1) + 1):
             first = load_from(source, at * WIDTH)
             at += 1
@@ -124,7 +125,10 @@ def _exchange_y_and_z(shifts, turning, k, source, target):
     """
     for half in range((LMAX >> 1) + 1):
         at = half * (2 * half - 1)
-        evens, odds, cosines, sines = (), (), (), ()
+        evens: tuple[Any, ...] = ()
+        odds: tuple[Any, ...] = ()
+        cosines: tuple[Any, ...] = ()
+        sines: tuple[Any, ...] = ()
         for j in range(half + 1):
             evens = (*evens, load_from(source, (at + j) * WIDTH))
         for i in range(half + 1):
@@ -186,7 +190,7 @@ def _ring(shifts, tilted, heights, at):
 
     Its heights begin at `at`.
     """
-    parts = ()
+    parts: tuple[Any, ...] = ()
     for m in range(LMAX + 1):
         number = number_at(heights, at)
         cosine = number * load_some(tilted, cosine_at(LMAX, m) * WIDTH)

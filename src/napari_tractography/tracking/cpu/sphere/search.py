@@ -6,7 +6,6 @@ the axis, its first step is known without the derivatives. More climbs begin whe
 are no less than PROMISING of the peak, neither near it nor on the slope of a neighbour; they are
 few, so those of all lanes are climbed together.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 

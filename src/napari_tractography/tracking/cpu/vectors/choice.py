@@ -10,7 +10,6 @@ are interpolated, and the main eigenvector of that is followed (Basser et al., M
 
 Twin of ``cuda/vectors.h``: the same order of float32 operations. Called by :mod:`.kernel`.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 

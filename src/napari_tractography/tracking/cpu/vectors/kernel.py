@@ -5,7 +5,6 @@ lengths, stop reasons and recording with it; of the state of the lanes it uses t
 one for all algorithms and interpolations, half as long to compile as one of those. Its twin is the
 CUDA source with VECTORS defined. Called by :mod:`napari_tractography.tracking.cpu.cpu_backend`.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
