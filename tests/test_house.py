@@ -22,8 +22,9 @@ FLOORS = {
     room: number
     for number, rooms in enumerate(
         (
-            "version errors caches machine_code compiling processes arrays buffers units given grid "
-            "directions philox stop roles specs arcs defaults parameters seeding seed_places tracking.algorithms",
+            "version errors caches machine_code compiling processes arrays buffers units given "
+            "grid directions philox stop roles specs arcs defaults parameters seeding seed_places "
+            "tracking.algorithms",
             "fields",
             "fod orientations",
             "files",
