@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 import napari_tractography as nt
-from napari_tractography.phantoms import make_phantom, phantom_mask
+from napari_tractography.model.phantoms import make_phantom, phantom_mask
 
 PHANTOM = "arcs"
 

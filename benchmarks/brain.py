@@ -30,7 +30,7 @@ from napari_tractography.benchmark.measuring import measure
 from napari_tractography.benchmark.ours import Ours
 from napari_tractography.benchmark.peers.mrtrix import MRtrix, MRtrixInput
 from napari_tractography.benchmark.reporting import figures_of, rows_table, speeds_table
-from napari_tractography.parameters import parameter_specs
+from napari_tractography.model.parameters import parameter_specs
 
 ANGLES_DEG = (10.0, 15.0, 20.0, 30.0, 45.0)
 QUICK_ANGLES_DEG = (15.0, 45.0)

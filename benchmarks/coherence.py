@@ -24,7 +24,7 @@ from collections import Counter, defaultdict
 
 from coherence_cases import Case, cases
 from napari_tractography.maps.coherence import Coherence, coherence
-from napari_tractography.maps.readings import ReadingKey
+from napari_tractography.maps.fod_readings import ReadingKey
 
 OUTCOMES = ("right", "undecided", "wrong", "skipped")
 

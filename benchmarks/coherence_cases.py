@@ -17,11 +17,11 @@ from scipy.ndimage import binary_dilation, gaussian_filter
 from scipy.spatial.transform import Rotation
 
 import napari_tractography as nt
-from napari_tractography.directions import direction_set
 from napari_tractography.fields.sh import sh_matrix
-from napari_tractography.fod import Fod
-from napari_tractography.maps.readings import PERMUTATIONS
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.geometry.directions import direction_set
+from napari_tractography.maps.fod_readings import PERMUTATIONS
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.phantoms import make_phantom
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 FILES = {

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 import napari_tractography as nt
 from napari_tractography.benchmark.peers.mrtrix import run_tckgen, write_fod, write_mask
-from napari_tractography.defaults import suited_to
 from napari_tractography.files.fods import load_mask
+from napari_tractography.model.defaults import suited_to
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "validation.md"

@@ -28,8 +28,8 @@ import nibabel as nib
 import numpy as np
 
 from napari_tractography.files.fods import load_fod
-from napari_tractography.phantoms import make_phantom
-from napari_tractography.tracking.cpu.run import is_loaded
+from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.tracking.cpu.cpu_backend import is_loaded
 from napari_tractography.tracking.engine import make_plan
 
 TICK_MS = 5  # between two looks at the clock

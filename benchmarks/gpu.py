@@ -32,9 +32,9 @@ from gpu_bundle import (
     read,
     with_seeds,
 )
-from napari_tractography.arrays import import_cupy
+from napari_tractography.runtime.arrays import import_cupy
 from napari_tractography.tracking.costs import SHORT_SECONDS, Cost, Work, crossing_seeds
-from napari_tractography.tracking.cuda import run as cuda
+from napari_tractography.tracking.cuda import cuda_backend as cuda
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda.device import CudaDevice
 from napari_tractography.tracking.devices import cuda_problem, devices
@@ -93,7 +93,7 @@ def main() -> None:
 def load(path: Path | None) -> Any:
     """Load an FOD, or make a phantom's."""
     from napari_tractography.files.fods import load_fod
-    from napari_tractography.phantoms import make_phantom
+    from napari_tractography.model.phantoms import make_phantom
 
     return make_phantom("cross") if path is None else load_fod(path)
 
@@ -122,7 +122,7 @@ def measure(runs: dict[str, Run], gpu: int, sizes: list[int]) -> dict[str, Any]:
 
 def differing(runs: dict[str, Run], gpu: int) -> list[str]:
     """Return the runs whose streamlines are not the CPU's."""
-    from napari_tractography.tractogram import Tractogram
+    from napari_tractography.streamlines.tractogram import Tractogram
 
     bad = []
     for name, run in runs.items():
@@ -291,7 +291,7 @@ def floor(cupy: Any) -> dict[str, float]:
 def by_size(run: Run, gpu: int, sizes: list[int]) -> list[dict[str, float]]:
     """Return the time of runs of growing size, CPU beside GPU where Numba is here."""
     try:
-        from napari_tractography.tracking.cpu import run as cpu
+        from napari_tractography.tracking.cpu import cpu_backend as cpu
     except ImportError:
         cpu = None
     rows = []

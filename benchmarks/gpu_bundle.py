@@ -22,7 +22,7 @@ from napari_tractography.tracking.plan import kernel_tissues
 from napari_tractography.tracking.tables.builders import empty_rows
 
 if TYPE_CHECKING:
-    from napari_tractography.fod import Fod
+    from napari_tractography.model.fod import Fod
 
 # What must agree bit for bit: name, changes to the parameters, what else is given.
 EXACT: dict[str, tuple[dict[str, Any], str]] = {
@@ -157,14 +157,14 @@ def export(path: Path, fod: Fod, **speed_settings: Any) -> None:
     **speed_settings
         Tracking parameters of the comparison with the baseline that differ from `SPEED`.
     """
-    from napari_tractography.parameters import TrackingParameters
-    from napari_tractography.regions import Region
-    from napari_tractography.seeds import Seeds
-    from napari_tractography.tracking.cpu import run as cpu
+    from napari_tractography.model.parameters import TrackingParameters
+    from napari_tractography.model.regions import Region
+    from napari_tractography.model.seeds import Seeds
+    from napari_tractography.streamlines.tractogram import Tractogram
+    from napari_tractography.tracking.cpu import cpu_backend as cpu
     from napari_tractography.tracking.devices import cpu_count
     from napari_tractography.tracking.engine import make_plan
     from napari_tractography.tracking.inputs import TrackingInput
-    from napari_tractography.tractogram import Tractogram
 
     arrays: dict[str, np.ndarray] = {}
 

@@ -28,8 +28,8 @@ import psutil
 from structure_tensor import eig_special_3d, structure_tensor_3d
 
 import napari_tractography as nt
-from napari_tractography.image_phantoms import make_image_phantom
 from napari_tractography.maps.angles import Axis, helix_angles_deg, tangents
+from napari_tractography.model.image_phantoms import make_image_phantom
 
 VOXEL_MM = 0.6352
 # Voxel (z, y, x) of the heart; axis of the left ventricle from base to apex, read off its slices,

@@ -31,8 +31,8 @@ import numpy as np
 from coherence_cases import DATA, FILES, cases, scanned, stored_fod, written
 from napari_tractography.errors import TractographyError
 from napari_tractography.files.recognition import kind_of
-from napari_tractography.fod import Fod
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.phantoms import make_phantom
 
 OUTCOMES = ("right", "refused", "wrong")
 COUNTS = (6, 15, 28, 45)

@@ -40,15 +40,15 @@ from qtpy.QtWidgets import QApplication
 
 from brain_volume import make_brain
 from napari_tractography.files.fods import load_fod
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.model.seeding import SeedingParameters
 from napari_tractography.plugin.demo import spread_seeds_mm
 from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.session.previews import MOST, Pace
 from napari_tractography.plugin.session.run_control import RunControl
 from napari_tractography.plugin.session.session import Session
-from napari_tractography.seeding import SeedingParameters
 from napari_tractography.tracking.engine import compile_kernel
 
 STEP_VOXELS = 0.25

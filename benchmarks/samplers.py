@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import chisquare
 
 import napari_tractography as nt
-from napari_tractography.directions import direction_set
+from napari_tractography.geometry.directions import direction_set
 
 ANGLES_DEG = (5.0, 10.0, 15.0, 30.0, 60.0, 90.0)
 LMAXES = (2, 4, 8, 12)

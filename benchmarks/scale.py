@@ -25,7 +25,7 @@ from pathlib import Path
 import distributed
 
 import napari_tractography as nt
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.tracking.devices import cpu_count
 from napari_tractography.tracking.report import Report
 

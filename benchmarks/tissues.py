@@ -26,8 +26,8 @@ import nibabel as nib
 import numpy as np
 
 import napari_tractography as nt
-from napari_tractography.stop import StopReason
-from napari_tractography.tissues import DEEP, LESION, WHITE
+from napari_tractography.model.stop import StopReason
+from napari_tractography.model.tissues import DEEP, LESION, WHITE
 
 ROOT = Path(__file__).resolve().parents[1]
 FOUND, INVALID = "accepted", "Invalid seed point"

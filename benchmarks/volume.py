@@ -140,7 +140,7 @@ def measure_second_start() -> dict[str, float]:
     """Return the seconds from the import of the package to streamlines, compiled code on disk."""
     begun = time.perf_counter()
     import napari_tractography as nt
-    from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+    from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 
     imported = time.perf_counter()
     fod = make_phantom("arcs")
@@ -151,7 +151,7 @@ def measure_second_start() -> dict[str, float]:
 
 def _small() -> tuple[Any, Any, Any]:
     from napari_tractography import Seeds
-    from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+    from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 
     return make_phantom("arcs"), Seeds.at(phantom_seeds_mm("arcs")), parameters()
 

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 import napari_tractography as nt
-from napari_tractography.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
-from napari_tractography.tracking.algorithms import ALGORITHMS
+from napari_tractography.model.algorithms import ALGORITHMS
+from napari_tractography.model.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
 
 FILE = Path(__file__).resolve().parents[1] / "tests" / "digests.json"
 EXACT = tuple(row.name for row in ALGORITHMS if row.exact)

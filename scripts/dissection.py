@@ -25,7 +25,7 @@ import napari_tractography as nt
 from napari_tractography.files.fods import load_mask
 from napari_tractography.recipes.mirror import midsagittal_x_mm
 from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
-from napari_tractography.recipes.volumes import VolumeSource
+from napari_tractography.recipes.volume_sources import VolumeSource
 
 ENDING = ".tracts.json"
 BUNDLES = {"CST": "#ffc747", "AF": "#56b4e9", "IFO": "#e0609a"}

@@ -16,23 +16,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from napari_tractography.cli.command import make_parser
-from napari_tractography.defaults import (
+from napari_tractography.model.algorithms import ALGORITHMS
+from napari_tractography.model.defaults import (
     FLOORS,
     IMAGE_MAX_LENGTH,
     IMAGE_MIN_LENGTH,
     IMAGE_RADIUS,
     IMAGE_STEP,
 )
-from napari_tractography.parameters import ParameterSpec, parameter_specs
-from napari_tractography.stop import StopReason
-from napari_tractography.tracking.algorithms import ALGORITHMS
+from napari_tractography.model.parameters import ParameterSpec, parameter_specs
+from napari_tractography.model.stop import StopReason
 
 ROOT = Path(__file__).resolve().parent.parent
 
 PARAMETERS_HEAD = f"""\
 # Parameters
 
-<!-- Written by `make docs` from parameters.py, defaults.py, stop.py and tracking/algorithms of
+<!-- Written by `make docs` from parameters.py, defaults.py, stop.py and model/algorithms of
 src/napari_tractography: edit those. -->
 
 The fields of `TrackingParameters`, the controls of the panel and the flags of

@@ -12,8 +12,10 @@ if [ $# -eq 0 ]; then
     set -- \
         tests/test_*.py --deselect tests/test_repository.py --deselect tests/test_packaging.py \
         --deselect tests/test_gallery.py --deselect tests/test_docs.py \
-        tests/files tests/fields/test_images.py tests/recipes/test_images.py \
-        tests/cli/test_measures.py tests/maps/measures \
+        tests/runtime tests/geometry tests/model/test_*.py tests/files tests/streamlines \
+        tests/fields/test_structure_tensors.py \
+        tests/recipes/test_image_sources.py tests/recipes/test_project.py \
+        tests/cli/test_measures.py tests/maps/test_{bundle_measures,profiles,scalars,visitation}.py \
         tests/tracking/test_digests.py tests/tracking/cpu tests/tracking/tables \
         tests/tracking/cluster \
         tests/plugin/test_contributions.py \

@@ -21,9 +21,9 @@ from scipy.ndimage import binary_dilation
 import napari_tractography as nt
 from napari_tractography.cli import main as command
 from napari_tractography.files.fods import load_mask
-from napari_tractography.maps.measures.plots import plot_asymmetry, plot_profiles, save_plot
-from napari_tractography.maps.measures.scalars import ScalarMap
-from napari_tractography.maps.measures.tables import (
+from napari_tractography.maps.plots import plot_asymmetry, plot_profiles, save_plot
+from napari_tractography.maps.scalars import ScalarMap
+from napari_tractography.maps.tables import (
     asymmetry_table,
     measures_table,
     profiles_table,

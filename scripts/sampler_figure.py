@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 import napari_tractography as nt
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "sampler.svg"
 CONE_DEG = 45.0

@@ -16,7 +16,7 @@ import pytest
 from builds import alone
 from hypothesis import settings
 
-from napari_tractography.machine_code import KeptCode
+from napari_tractography.runtime.machine_code import KeptCode
 from napari_tractography.selection import kernels as selection_kernels
 from napari_tractography.tracking import kernels
 

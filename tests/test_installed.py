@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import napari_tractography as nt
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom
 
 HERE = Path(sysconfig.get_path("purelib"))
 OWN = ("napari_tractography", "_napari_tractography", "__editable__", "_editable")

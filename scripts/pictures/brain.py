@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from qtpy.QtTest import QTest
 
 import napari_tractography as nt
-from napari_tractography.defaults import strong_amplitude
 from napari_tractography.maps.direction_colours import direction_colours
+from napari_tractography.model.defaults import strong_amplitude
 from napari_tractography.plugin.export.figures import Figure, figure_picture
 from napari_tractography.plugin.layers.glyphs import FodGlyphs
 from napari_tractography.plugin.layers.planes import SlicePlanes

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from qtpy.QtTest import QTest
 
 import napari_tractography as nt
-from napari_tractography.grid import Grid
-from napari_tractography.image_phantoms import ImagePhantom, Tube, make_image_phantom
+from napari_tractography.geometry.grid import Grid
 from napari_tractography.maps.angles import Axis
+from napari_tractography.model.image_phantoms import ImagePhantom, Tube, make_image_phantom
 from napari_tractography.plugin.contributions import sample_tube
 from napari_tractography.plugin.layers.glyphs import FodGlyphs
 from napari_tractography.plugin.layers.planes import SlicePlanes

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from qtpy.QtTest import QTest
 
 import napari_tractography as nt
-from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.layers.figures import tubes_layer
 from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.panel.panel import TractographyPanel

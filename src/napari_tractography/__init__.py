@@ -12,57 +12,57 @@ from .version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .files.fods import load_fod as load_fod
-    from .fod import Fod as Fod
-    from .grid import Grid as Grid
+    from .files.tissue_files import load_tissues as load_tissues
+    from .geometry.grid import Grid as Grid
+    from .maps.bundle_measures import asymmetry as asymmetry
+    from .maps.bundle_measures import measure as measure
     from .maps.coherence import coherence as coherence
     from .maps.connectome import connectome as connectome
     from .maps.density import density as density
-    from .maps.measures.bundles import asymmetry as asymmetry
-    from .maps.measures.bundles import measure as measure
-    from .maps.measures.profiles import profile as profile
-    from .maps.measures.visitation import visitation as visitation
-    from .parameters import TrackingParameters as TrackingParameters
-    from .project import Project as Project
+    from .maps.profiles import profile as profile
+    from .maps.visitation import visitation as visitation
+    from .model.fod import Fod as Fod
+    from .model.parameters import TrackingParameters as TrackingParameters
+    from .model.regions import Region as Region
+    from .model.seeds import Seeds as Seeds
+    from .model.stop import StopReason as StopReason
+    from .model.tissues import Tissues as Tissues
+    from .recipes.project import Project as Project
     from .recipes.recipe import Recipe as Recipe
-    from .regions import Region as Region
-    from .seeds import Seeds as Seeds
-    from .stop import StopReason as StopReason
-    from .streaming import save_chunks as save_chunks
-    from .tissues import Tissues as Tissues
-    from .tissues import load_tissues as load_tissues
+    from .streamlines.streaming import save_chunks as save_chunks
+    from .streamlines.tractogram import Tractogram as Tractogram
+    from .streamlines.tractogram import load_tractogram as load_tractogram
     from .tracking.cluster.connecting import cluster as cluster
     from .tracking.engine import iter_track as iter_track
     from .tracking.engine import track as track
     from .tracking.engine import track_between as track_between
-    from .tractogram import Tractogram as Tractogram
-    from .tractogram import load_tractogram as load_tractogram
 
 _HOMES = {
-    "Fod": "fod",
-    "Grid": "grid",
-    "Project": "project",
+    "Fod": "model.fod",
+    "Grid": "geometry.grid",
+    "Project": "recipes.project",
     "Recipe": "recipes.recipe",
-    "Region": "regions",
-    "Seeds": "seeds",
-    "StopReason": "stop",
-    "TrackingParameters": "parameters",
-    "Tissues": "tissues",
-    "Tractogram": "tractogram",
-    "asymmetry": "maps.measures.bundles",
+    "Region": "model.regions",
+    "Seeds": "model.seeds",
+    "StopReason": "model.stop",
+    "TrackingParameters": "model.parameters",
+    "Tissues": "model.tissues",
+    "Tractogram": "streamlines.tractogram",
+    "asymmetry": "maps.bundle_measures",
     "cluster": "tracking.cluster.connecting",
     "coherence": "maps.coherence",
     "connectome": "maps.connectome",
     "density": "maps.density",
     "iter_track": "tracking.engine",
     "load_fod": "files.fods",
-    "load_tissues": "tissues",
-    "load_tractogram": "tractogram",
-    "measure": "maps.measures.bundles",
-    "profile": "maps.measures.profiles",
-    "save_chunks": "streaming",
+    "load_tissues": "files.tissue_files",
+    "load_tractogram": "streamlines.tractogram",
+    "measure": "maps.bundle_measures",
+    "profile": "maps.profiles",
+    "save_chunks": "streamlines.streaming",
     "track": "tracking.engine",
     "track_between": "tracking.engine",
-    "visitation": "maps.measures.visitation",
+    "visitation": "maps.visitation",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]

@@ -10,7 +10,7 @@ import pytest
 from napari_tractography.benchmark.cases import make_case
 from napari_tractography.benchmark.peers.mrtrix import write_fod, write_mask
 from napari_tractography.errors import InvalidMaskError
-from napari_tractography.phantoms import make_phantom, phantom_mask
+from napari_tractography.model.phantoms import make_phantom, phantom_mask
 
 
 def test_without_files_a_phantom_is_tracked() -> None:

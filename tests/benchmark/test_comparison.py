@@ -16,7 +16,7 @@ from napari_tractography.benchmark.peers import mrtrix
 from napari_tractography.benchmark.peers.dipy import Dipy
 from napari_tractography.benchmark.peers.mrtrix import MRtrix, MRtrixInput
 from napari_tractography.benchmark.peers.tractography_jl import TractographyJl
-from napari_tractography.phantoms import make_phantom, phantom_mask
+from napari_tractography.model.phantoms import make_phantom, phantom_mask
 
 
 @pytest.fixture

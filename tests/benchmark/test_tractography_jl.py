@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 
 from napari_tractography.benchmark.tractography_jl import Model
 from napari_tractography.fields.sh import sh_matrix
-from napari_tractography.fod import Fod
+from napari_tractography.model.fod import Fod
 
 N_DRAWS = 20_000
 

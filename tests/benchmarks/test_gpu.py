@@ -15,9 +15,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from napari_tractography.directions import direction_set
 from napari_tractography.fields.sh import sh_matrix
-from napari_tractography.fod import Fod
+from napari_tractography.geometry.directions import direction_set
+from napari_tractography.model.fod import Fod
 from napari_tractography.tracking.cuda import source as kernels
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.streamlines.tractogram import Tractogram
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import pytest
 import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.files.volumes import save_volume
-from napari_tractography.maps.measures.scalars import ScalarMap
-from napari_tractography.maps.measures.tables import measures_table, profiles_table
+from napari_tractography.maps.scalars import ScalarMap
+from napari_tractography.maps.tables import measures_table, profiles_table
 
 Track = Callable[..., int]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from napari_tractography.cli import main
-from napari_tractography.processes import unfinished_name
-from napari_tractography.streaming import SavedTractogram
+from napari_tractography.runtime.processes import unfinished_name
+from napari_tractography.streamlines.streaming import SavedTractogram
 
 Track = Callable[..., int]
 

@@ -17,7 +17,7 @@ import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.cli.subjects import is_pattern, scalar_names, subjects_of
 from napari_tractography.errors import FileError
-from napari_tractography.files.formats.image_files import open_image
+from napari_tractography.files.image_files import open_image
 from napari_tractography.files.volumes import save_volume
 from napari_tractography.recipes.sources import FodSource, SeedSource
 

@@ -23,17 +23,17 @@ import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.cli.subjects import KEYS, PROOFS, ResultsTable
 from napari_tractography.errors import FileError
+from napari_tractography.files import trx
 from napari_tractography.files.fods import load_mask, load_volume
-from napari_tractography.files.formats import trx
-from napari_tractography.files.formats.image_files import image_sha256, open_image
-from napari_tractography.files.formats.weights import load_weights
+from napari_tractography.files.image_files import image_sha256, open_image
+from napari_tractography.files.tissue_files import load_tissues
 from napari_tractography.files.tractograms import iter_streamlines
+from napari_tractography.files.weights import load_weights
 from napari_tractography.recipes.edits import Edit
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
-from napari_tractography.recipes.volumes import VolumeSource
-from napari_tractography.tissues import load_tissues
-from napari_tractography.tractogram import Tractogram, load_tractogram
+from napari_tractography.recipes.volume_sources import VolumeSource
+from napari_tractography.streamlines.tractogram import Tractogram, load_tractogram
 
 GRID = nt.Grid((3, 4, 2), np.diag([2.0, 2.0, 3.0, 1.0]))
 

@@ -13,7 +13,7 @@ import pytest
 import napari_tractography as nt
 from napari_tractography.files.fod_reader import FodReader
 from napari_tractography.files.paths import GivenUpError
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom
 
 N_CYCLES = 30
 # What may be more after many cycles than after a few: the odd cache of a library, far less than

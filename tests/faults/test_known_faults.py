@@ -37,8 +37,8 @@ from napari_tractography.errors import MOST_CHARACTERS, FileError, MissingPackag
 from napari_tractography.files.fods import load_mask, load_volume
 from napari_tractography.recipes.numbers import BITS, numbers_of
 from napari_tractography.recipes.recipe import Recipe
+from napari_tractography.streamlines.tractogram import load_tractogram
 from napari_tractography.tracking.costs import PerformanceModel
-from napari_tractography.tractogram import load_tractogram
 
 VOX_OFFSET, DIM = 108, 40  # bytes in a NIfTI-1 header
 

@@ -17,7 +17,7 @@ from dipy.reconst.dti import TensorModel
 from dipy.reconst.shm import CsaOdfModel
 from numpy.typing import NDArray
 
-from napari_tractography.directions import direction_set
+from napari_tractography.geometry.directions import direction_set
 
 Values = NDArray[np.float32]
 

@@ -13,7 +13,7 @@ from napari_tractography.errors import InvalidParameterError
 from napari_tractography.fields.kinds import N_FIRST, checked_kind, recognise
 from napari_tractography.fields.readings import BASES, CHOICES
 from napari_tractography.fields.sh import sh_matrix
-from napari_tractography.phantoms import PHANTOMS, make_phantom
+from napari_tractography.model.phantoms import PHANTOMS, make_phantom
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy descoteaux07:PendingDeprecationWarning")
 

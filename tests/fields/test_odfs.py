@@ -13,11 +13,11 @@ from numpy.polynomial import legendre
 from waves import straight
 
 from napari_tractography import Fod, Grid
-from napari_tractography.defaults import strong_amplitude
 from napari_tractography.errors import InvalidImageError, InvalidParameterError
-from napari_tractography.fields.images import image_source
 from napari_tractography.fields.odfs import block_coefficients, block_odfs
-from napari_tractography.image_phantoms import make_image_phantom
+from napari_tractography.fields.structure_tensors import image_source
+from napari_tractography.model.defaults import strong_amplitude
+from napari_tractography.model.image_phantoms import make_image_phantom
 
 AFFINE = np.array([[0, 0, -0.4, 3], [0.5, 0, 0, -7], [0, 0.5, 0, 1], [0, 0, 0, 1.0]])
 

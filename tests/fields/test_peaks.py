@@ -14,9 +14,9 @@ from napari_tractography.fields.peaks import (
     stacked,
 )
 from napari_tractography.fields.sh import sh_matrix
-from napari_tractography.fod import Fod
-from napari_tractography.grid import Grid
+from napari_tractography.geometry.grid import Grid
 from napari_tractography.maps.coherence import coherence
+from napari_tractography.model.fod import Fod
 
 GRID = Grid((2, 1, 1), np.eye(4))
 LEFT_HANDED = np.diag([-2.0, 2.0, 2.0, 1.0])

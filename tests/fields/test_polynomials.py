@@ -8,7 +8,7 @@ import pytest
 from napari_tractography.fields.polynomials import change_of_basis, polynomial_matrix, shifts
 from napari_tractography.fields.readings import BASES, FRAMES
 from napari_tractography.fields.sh import sh_matrix
-from napari_tractography.fod import Fod
+from napari_tractography.model.fod import Fod
 
 LMAXES = range(0, 17, 2)
 OBLIQUE = np.array([[-1.5, 0.4, 0.1, 3], [0.3, 2.0, -0.5, 1], [0.2, 0.6, 1.0, -2], [0, 0, 0, 1]])

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from napari_tractography.fields.sh import sh_matrix
-from napari_tractography.fod import Fod
-from napari_tractography.maps.peaks import fod_peaks
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.seeds import Seeds
+from napari_tractography.maps.fod_peaks import fod_peaks
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
 from napari_tractography.tracking.engine import track
 
 LMAX = 8

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from napari_tractography.directions import direction_set
 from napari_tractography.errors import InvalidFodError, InvalidParameterError
 from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.fields.tensors import (
@@ -14,7 +13,8 @@ from napari_tractography.fields.tensors import (
     odf,
     odf_coefficients,
 )
-from napari_tractography.fod import Fod
+from napari_tractography.geometry.directions import direction_set
+from napari_tractography.model.fod import Fod
 
 FULL = np.array([[3.0, 0.4, 0.2], [0.4, 2.0, 0.1], [0.2, 0.1, 1.0]]) * 1e-3
 XX, YY, ZZ, XY, XZ, YZ = (FULL[i, j] for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)))

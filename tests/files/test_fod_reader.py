@@ -11,9 +11,9 @@ import pytest
 from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.files.fod_reader import FodReader
 from napari_tractography.files.fods import load_fod
-from napari_tractography.files.images import NumberStream
 from napari_tractography.files.paths import GivenUpError
-from napari_tractography.fod import Fod
+from napari_tractography.files.stored_images import NumberStream
+from napari_tractography.model.fod import Fod
 
 
 def save(path, data):
@@ -102,7 +102,7 @@ LAYOUTS = ["+0,+1,+2,+3", "+1,+2,+3,+0", "-2,+0,-1,+3", "-3,+1,-2,+0", "+0,+2,+3
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_layout_of_a_file_changes_nothing(tmp_path, layout, monkeypatch):
     """Coefficients slowest, fastest, in the middle and backwards; pieces smaller than a volume."""
-    monkeypatch.setattr("napari_tractography.files.images.CHUNK_VALUES", 32)
+    monkeypatch.setattr("napari_tractography.files.stored_images.CHUNK_VALUES", 32)
     monkeypatch.setattr("napari_tractography.files.packing.BUFFER_VALUES", 32)
     data = strange_voxels()
     reader = FodReader(write_mif(tmp_path / "fod.mif", data, layout), kind="sh")

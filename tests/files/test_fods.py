@@ -18,7 +18,7 @@ from napari_tractography.errors import (
 )
 from napari_tractography.files import fods
 from napari_tractography.files.fods import load_mask, load_volume
-from napari_tractography.files.images import StoredImage
+from napari_tractography.files.stored_images import StoredImage
 
 load_fod = functools.partial(fods.load_fod, kind="sh")  # files of any numbers
 

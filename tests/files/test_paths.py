@@ -17,7 +17,7 @@ from napari_tractography.files.paths import (
     with_home,
     written_whole,
 )
-from napari_tractography.processes import unfinished_name
+from napari_tractography.runtime.processes import unfinished_name
 
 LONGEST = 255  # bytes of a file's name, of most disks
 

@@ -18,7 +18,7 @@ from napari_tractography.files import recognition
 from napari_tractography.files.fod_reader import FodReader
 from napari_tractography.files.fods import load_fod, load_fod_hashed, load_volume
 from napari_tractography.files.recognition import kind_of
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom
 
 FODS = ("fibercup/fod.nii.gz", "brain/fod_template.mif.gz", "yoga/fod_sh8.nii.gz",
         "cross/fod.nii.gz", "act/fods.mif", "reference/brain_fod_as_nifti.nii.gz")  # fmt: skip

@@ -17,10 +17,10 @@ from trx.trx_file_memmap import load as load_trx_python
 
 from napari_tractography.errors import FileError
 from napari_tractography.files import tractograms as tractograms_module
-from napari_tractography.files.formats.streamlines import StreamlineArrays
-from napari_tractography.fod import Fod
-from napari_tractography.grid import Grid
-from napari_tractography.tractogram import Tractogram, load_tractogram
+from napari_tractography.files.streamline_arrays import StreamlineArrays
+from napari_tractography.geometry.grid import Grid
+from napari_tractography.model.fod import Fod
+from napari_tractography.streamlines.tractogram import Tractogram, load_tractogram
 
 ENDINGS = [".tck", ".trk", ".trx", ".vtk"]
 # Oblique, anisotropic, left-handed and far from the origin.
@@ -379,5 +379,5 @@ def test_the_formats_know_no_tractogram():
     loaded = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout.split()
-    assert "napari_tractography.files.formats.trk" in loaded
-    assert "napari_tractography.tractogram" not in loaded
+    assert "napari_tractography.files.trk" in loaded
+    assert "napari_tractography.streamlines.tractogram" not in loaded

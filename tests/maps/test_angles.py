@@ -7,7 +7,7 @@ import pytest
 
 from napari_tractography.errors import InvalidParameterError
 from napari_tractography.maps.angles import Axis, elevations_deg, helix_angles_deg, tangents
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.streamlines.tractogram import Tractogram
 
 UP = Axis((0, 0, -5), (0, 0, 5))
 

@@ -7,7 +7,7 @@ import pytest
 
 from napari_tractography.maps import clusters as module
 from napari_tractography.maps.clusters import N_POINTS, Clusters, cluster, evenly_thinned
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.streamlines.tractogram import Tractogram
 
 SIZES = (30, 20, 10)
 

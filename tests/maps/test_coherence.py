@@ -15,13 +15,13 @@ from scipy.ndimage import binary_dilation
 from scipy.spatial.transform import Rotation
 
 import napari_tractography as nt
-from napari_tractography.directions import direction_set
 from napari_tractography.errors import InvalidFodError
 from napari_tractography.fields.readings import BASES
-from napari_tractography.fod import Fod
+from napari_tractography.geometry.directions import direction_set
 from napari_tractography.maps.coherence import coherence
-from napari_tractography.maps.readings import PERMUTATIONS
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.maps.fod_readings import PERMUTATIONS
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.phantoms import make_phantom
 
 FILES = {
     "fibercup": "fibercup/fod.nii.gz",
@@ -34,7 +34,7 @@ FILES = {
 def real_fod(request: pytest.FixtureRequest, shared_data: Path) -> Fod:
     with pytest.MonkeyPatch.context() as patch:
         # The template's empty voxels are mentioned as they should be.
-        patch.setattr("napari_tractography.fod.logger.disabled", True)
+        patch.setattr("napari_tractography.model.fod.logger.disabled", True)
         return nt.load_fod(shared_data / FILES[request.param])
 
 

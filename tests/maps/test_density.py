@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 import napari_tractography as nt
 from napari_tractography.errors import InvalidParameterError, InvalidTractogramError
-from napari_tractography.files.formats.weights import save_weights
 from napari_tractography.files.volumes import save_volume
-from napari_tractography.grid import Grid
+from napari_tractography.files.weights import save_weights
+from napari_tractography.geometry.grid import Grid
 from napari_tractography.maps.density import density
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.streamlines.tractogram import Tractogram
 
 needs_mrtrix = pytest.mark.skipif(
     shutil.which("tckmap") is None, reason="MRtrix3's tckmap is not installed"

@@ -14,7 +14,7 @@ from napari_tractography import load_fod
 from napari_tractography.errors import InvalidParameterError
 from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.maps.direction_colours import direction_colours
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom
 
 
 def test_fibres_have_the_colours_of_their_directions():

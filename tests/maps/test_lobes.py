@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from napari_tractography.fields.readings import BASES
 from napari_tractography.fields.sh import sh_matrix
-from napari_tractography.fod import Fod
 from napari_tractography.maps.lobes import lobe_symmetry
+from napari_tractography.model.fod import Fod
 
 
 def _symmetry(fod: Fod) -> NDArray[np.float64]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from napari_tractography.fod import Fod
-from napari_tractography.grid import Grid
+from napari_tractography.geometry.grid import Grid
 from napari_tractography.maps.neighbours import checkerboard_halves, half_offsets, voxel_blocks
+from napari_tractography.model.fod import Fod
 
 
 def test_half_offsets_are_the_ball_without_opposites() -> None:

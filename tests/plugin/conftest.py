@@ -17,16 +17,16 @@ from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
 
 from napari_tractography.files import fod_reader, recognition
-from napari_tractography.files.images import NumberStream
-from napari_tractography.fod import Fod
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.files.stored_images import NumberStream
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.layers import opening
 from napari_tractography.plugin.panel import project_keeper, settings
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.sections import device
 from napari_tractography.plugin.session import runs
+from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking.inputs import Execution
-from napari_tractography.tractogram import Tractogram
 
 
 @pytest.fixture(scope="session")

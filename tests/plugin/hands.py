@@ -18,7 +18,7 @@ from qtpy.QtGui import QEnterEvent, QMouseEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QWidget
 
-from napari_tractography.fod import Fod
+from napari_tractography.model.fod import Fod
 from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.session.run_control import RunControl
 

@@ -19,8 +19,8 @@ from qtpy.QtWidgets import QFileDialog
 from napari_tractography import Tractogram, load_fod
 from napari_tractography.errors import FileError, InvalidFodError
 from napari_tractography.files.tractograms import write_streamlines as save_arrays
-from napari_tractography.grid import Grid
-from napari_tractography.phantoms import make_phantom, phantom_lines_mm
+from napari_tractography.geometry.grid import Grid
+from napari_tractography.model.phantoms import make_phantom, phantom_lines_mm
 from napari_tractography.plugin.contributions import (
     FIRST_ENDING,
     read_fod,
@@ -31,7 +31,7 @@ from napari_tractography.plugin.layers.volumes import fod_of, voxels_of
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.layer import Streamlines
-from napari_tractography.tractogram import load_tractogram
+from napari_tractography.streamlines.tractogram import load_tractogram
 
 PLUGIN = "napari-tractography"
 ENDINGS = [".tck", ".trk", ".trx", ".vtk"]

@@ -15,14 +15,14 @@ from hands import WAIT_MS, save_fod, tracking_threads
 
 from napari_tractography import load_fod
 from napari_tractography.errors import FileError
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin import demo
 from napari_tractography.plugin.export.screenshots import save_screenshot
 from napari_tractography.plugin.layers.volumes import fod_of
 from napari_tractography.plugin.panel import results
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.streamlines.layer import Streamlines
-from napari_tractography.tractogram import load_tractogram
+from napari_tractography.streamlines.tractogram import load_tractogram
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pytest
 from hands import save_fod
 
 from napari_tractography import TrackingParameters, load_fod, track
-from napari_tractography.phantoms import make_phantom
-from napari_tractography.seeds import Seeds
+from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.model.seeds import Seeds
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "scripting.md"
 SEED_MM = np.array([-12.0, 4.0, 30.0])  # the page's

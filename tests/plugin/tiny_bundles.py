@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.streamlines.tractogram import Tractogram
 
 
 def straight(start: tuple[float, float, float], end: tuple[float, float, float], n: int = 21):

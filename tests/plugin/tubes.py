@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from napari.layers import Image
 
-from napari_tractography.image_phantoms import ImagePhantom, Tube, draw
+from napari_tractography.model.image_phantoms import ImagePhantom, Tube, draw
 from napari_tractography.plugin.space.display import DisplaySpace
 
 IN_WALL = (0.3, 0.0, 0.0)  # mm: 15 voxels of 20 um from the middle

@@ -9,7 +9,7 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.files.volumes import save_volume
-from napari_tractography.phantoms import make_phantom, phantom_mask
+from napari_tractography.model.phantoms import make_phantom, phantom_mask
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from napari_tractography.errors import (
 from napari_tractography.recipes.codec import is_recipe
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
-from napari_tractography.recipes.volumes import VolumeSource
+from napari_tractography.recipes.volume_sources import VolumeSource
 
 
 def _recipe(**changes: Any) -> Recipe:

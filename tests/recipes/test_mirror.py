@@ -6,15 +6,12 @@ import numpy as np
 import pytest
 
 import napari_tractography as nt
+from napari_tractography.model.sides import mirrored_name
 from napari_tractography.recipes.edits import Edit
-from napari_tractography.recipes.mirror import (
-    midsagittal_x_mm,
-    mirrored_name,
-    mirrored_recipe,
-)
+from napari_tractography.recipes.mirror import midsagittal_x_mm, mirrored_recipe
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
-from napari_tractography.recipes.volumes import VolumeSource
+from napari_tractography.recipes.volume_sources import VolumeSource
 
 PLANE = 1.5  # mm
 OBLIQUE = [[1.9, -0.6, 0.1, -14], [0.5, 2.1, -0.4, -20], [0.2, 0.3, 2.5, -18], [0, 0, 0, 1]]

@@ -21,11 +21,11 @@ from napari_tractography.errors import (
     InvalidTissuesError,
 )
 from napari_tractography.files.volumes import save_volume
-from napari_tractography.phantoms import make_phantom, phantom_mask
+from napari_tractography.model.phantoms import make_phantom, phantom_mask
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
-from napari_tractography.recipes.tissues import TissueSource
-from napari_tractography.recipes.volumes import VolumeSource
+from napari_tractography.recipes.tissue_sources import TissueSource
+from napari_tractography.recipes.volume_sources import VolumeSource
 
 PARAMETERS = nt.TrackingParameters(step_mm=1.0, max_length_mm=60.0, n_directions=256, random_seed=7)
 

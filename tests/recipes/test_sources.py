@@ -10,10 +10,10 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.errors import InvalidFodError
-from napari_tractography.phantoms import phantom_mask
+from napari_tractography.model.phantoms import phantom_mask
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.recipes.sources import FodSource, SeedSource
-from napari_tractography.recipes.volumes import VolumeSource
+from napari_tractography.recipes.volume_sources import VolumeSource
 
 
 def test_seeds_of_every_kind_are_those_of_seeds(folder: Path, drawing: nt.Fod) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from napari_tractography.selection.strokes import crossed
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.streamlines.tractogram import Tractogram
 
 
 def lines() -> Tractogram:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from napari_tractography.caches import cache_folder, prune, write_whole
+from napari_tractography.runtime.caches import cache_folder, prune, write_whole
 
 WAIT_SECONDS = 900
 

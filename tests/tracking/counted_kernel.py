@@ -17,12 +17,13 @@ import numpy as np
 from plans import plan_of
 from toys import lobes
 
-from napari_tractography.compiling import inlined
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.seeds import Seeds
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.runtime.compiling import inlined
 from napari_tractography.tracking.codes import UNFILLED_BITS
-from napari_tractography.tracking.cpu import cells, draw, run, stepping, streamline
+from napari_tractography.tracking.cpu import cells, draw, stepping, streamline
+from napari_tractography.tracking.cpu import cpu_backend as run
 from napari_tractography.tracking.cpu.lanes import N_LANES, N_POINTS
 from napari_tractography.tracking.cpu.llvm import count_bits
 from napari_tractography.tracking.plan import Plan

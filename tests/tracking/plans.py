@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.seeds import Seeds
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
 from napari_tractography.tracking.engine import make_plan
 from napari_tractography.tracking.inputs import TrackingInput
 from napari_tractography.tracking.plan import Plan

@@ -14,12 +14,12 @@ from scipy.ndimage import map_coordinates
 from scipy.stats import kstest
 from toys import SKEWED, random_fod, straight_fod, tangents
 
-from napari_tractography.directions import direction_set
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.regions import Region
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import StopReason
+from napari_tractography.geometry.directions import direction_set
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.regions import Region
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import StopReason
 from napari_tractography.tracking.engine import track
 
 N_ARCS = 50_000

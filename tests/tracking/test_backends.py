@@ -15,14 +15,15 @@ from plans import plan_of
 from toys import random_fod
 
 from napari_tractography.errors import BackendError
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.seeds import Seeds
+from napari_tractography.model.algorithms import BY_NAME
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking import backends, codes, engine, measuring
-from napari_tractography.tracking.algorithms import BY_NAME
 from napari_tractography.tracking.costs import Cost, PerformanceModel
+from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.cpu import kernel
-from napari_tractography.tracking.cpu import run as cpu
 from napari_tractography.tracking.cuda import device as cuda_device
 from napari_tractography.tracking.cuda import tables as cuda_tables
 from napari_tractography.tracking.cuda.uploads import Uploads
@@ -31,7 +32,6 @@ from napari_tractography.tracking.engine import iter_track, track
 from napari_tractography.tracking.execution import Execution
 from napari_tractography.tracking.measuring import cost_key
 from napari_tractography.tracking.report import Report
-from napari_tractography.tractogram import Tractogram
 
 FAST = Cost(start_s=0.0, upload_s_per_byte=0.0, s_per_step=1e-12, mm_per_seed=10.0)
 SLOW = Cost(start_s=0.0, upload_s_per_byte=0.0, s_per_step=1.0, mm_per_seed=10.0)

@@ -16,12 +16,12 @@ from toys import (
     unit_steps,
 )
 
-from napari_tractography.directions import direction_set
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.phantoms import make_phantom, phantom_lines_mm
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import StopReason
+from napari_tractography.geometry.directions import direction_set
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.phantoms import make_phantom, phantom_lines_mm
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import StopReason
 from napari_tractography.tracking.engine import track
 
 BOTH_ALGORITHMS = pytest.mark.parametrize("algorithm", ["deterministic", "probabilistic"])

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from toys import SKEWED, BruteForce, crossing_fod, lobes, random_fod, unit_steps
 
-from napari_tractography.directions import direction_set
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import StopReason
+from napari_tractography.geometry.directions import direction_set
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import StopReason
 from napari_tractography.tracking.engine import track
 
 BOTH_INTERPOLATIONS = pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])

@@ -8,8 +8,8 @@ import types
 import fake_cupy
 import pytest
 
-from napari_tractography import arrays
 from napari_tractography.errors import BackendError
+from napari_tractography.runtime import arrays
 from napari_tractography.tracking import devices
 
 

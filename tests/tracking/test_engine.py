@@ -23,15 +23,15 @@ from napari_tractography.errors import (
     InvalidTissuesError,
 )
 from napari_tractography.files.fods import load_fod
-from napari_tractography.fod import Fod
-from napari_tractography.grid import Grid
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.regions import Region
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import StopReason
-from napari_tractography.tracking.cpu import run as cpu
+from napari_tractography.geometry.grid import Grid
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.regions import Region
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import StopReason
+from napari_tractography.streamlines.tractogram import Tractogram
+from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.engine import iter_track, track
-from napari_tractography.tractogram import Tractogram
 
 
 @pytest.fixture(scope="module")

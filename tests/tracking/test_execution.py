@@ -7,8 +7,8 @@ import pytest
 from toys import random_fod
 
 from napari_tractography.errors import InvalidParameterError
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.seeds import Seeds
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
 from napari_tractography.tracking.devices import cpu_count
 from napari_tractography.tracking.engine import iter_track, track
 from napari_tractography.tracking.execution import Execution

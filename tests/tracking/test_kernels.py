@@ -15,15 +15,15 @@ import pytest
 from plans import plan_of
 from toys import random_fod
 
-from napari_tractography import processes
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.seeds import Seeds
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.runtime import processes
+from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking import kernels
-from napari_tractography.tracking.cpu import run as cpu
+from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.engine import iter_track
 from napari_tractography.tracking.report import PREPARING, STANDING_IN, Report
-from napari_tractography.tractogram import Tractogram
 
 WAIT_S = 120
 SHORT = TrackingParameters(step_mm=0.5, max_length_mm=20.0)

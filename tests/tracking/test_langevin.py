@@ -7,14 +7,14 @@ import pytest
 from chi_square import ConeBins, p_value
 from toys import arc_fod, polyline_angles_deg, straight_fod, unit_steps
 
-from napari_tractography.directions import direction_set
 from napari_tractography.errors import InvalidParameterError
 from napari_tractography.fields.sh import sh_matrix
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import StopReason
+from napari_tractography.geometry.directions import direction_set
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import StopReason
 from napari_tractography.tracking.engine import track
 
 UP = np.array([0.0, 0.0, 1.0])

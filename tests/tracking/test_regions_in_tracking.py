@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from toys import POLE, SKEWED, random_fod, straight_fod
 
-from napari_tractography.directions import direction_set
 from napari_tractography.errors import InvalidParameterError
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.regions import Region
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import StopReason
+from napari_tractography.geometry.directions import direction_set
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.regions import Region
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import StopReason
 from napari_tractography.tracking.codes import MAX_INCLUDES
 from napari_tractography.tracking.engine import track
 

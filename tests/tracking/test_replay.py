@@ -7,12 +7,12 @@ import pytest
 from plans import plan_of
 from toys import SKEWED, arc_fod, random_fod
 
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.seeds import Seeds
-from napari_tractography.tracking.cpu import run as cpu
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.streamlines.tractogram import Tractogram
+from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.engine import iter_track, track
-from napari_tractography.tractogram import Tractogram
 
 VARIANTS = [
     pytest.param({}, id="probabilistic trilinear"),

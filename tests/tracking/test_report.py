@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from toys import lobes
 
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.regions import Region
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import StopReason
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.regions import Region
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import StopReason
+from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking.engine import track
 from napari_tractography.tracking.report import Report, advice
-from napari_tractography.tractogram import Tractogram
 
 STRAIGHT = TrackingParameters(step_mm=0.5, max_angle_deg=20.0, max_length_mm=100.0)
 

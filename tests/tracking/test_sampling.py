@@ -10,12 +10,12 @@ from chi_square import ConeBins, p_value
 from scipy.spatial import cKDTree
 from toys import SKEWED, BruteForce, crossing_fod, lobes, random_fod, tangents, unit_steps
 
-from napari_tractography.directions import direction_set
 from napari_tractography.fields.polynomials import polynomial_matrix
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import SOFTPLUS_SHARPNESS, TrackingParameters
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import StopReason
+from napari_tractography.geometry.directions import direction_set
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import SOFTPLUS_SHARPNESS, TrackingParameters
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import StopReason
 from napari_tractography.tracking import codes
 from napari_tractography.tracking.engine import track
 from napari_tractography.tracking.tables.cache import fod_table

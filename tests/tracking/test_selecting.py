@@ -13,17 +13,17 @@ from napari_tractography.errors import (
     InvalidRegionError,
     InvalidSeedsError,
 )
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.regions import Region
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import StopReason
-from napari_tractography.streaming import save_chunks
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.regions import Region
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import StopReason
+from napari_tractography.streamlines.streaming import save_chunks
+from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking import selecting
-from napari_tractography.tracking.cpu import run as cpu
+from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.engine import iter_track, track, track_all, track_between
 from napari_tractography.tracking.inputs import Execution, TrackingInput
 from napari_tractography.tracking.report import Report
-from napari_tractography.tractogram import Tractogram
 
 FOD = random_fod(4, shape=(9, 8, 7), seed=5)
 LONG = TrackingParameters(step_mm=0.3, max_angle_deg=20.0, min_length_mm=6.0, max_length_mm=20.0)

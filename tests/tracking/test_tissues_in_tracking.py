@@ -11,12 +11,12 @@ import pytest
 from toys import POLE, straight_fod
 
 import napari_tractography as nt
-from napari_tractography.directions import direction_set
 from napari_tractography.errors import InvalidParameterError, InvalidTissuesError
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import StopReason as Why
-from napari_tractography.tissues import CORTEX, DEEP, FLUID, LESION, WHITE, Tissues
+from napari_tractography.geometry.directions import direction_set
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import StopReason as Why
+from napari_tractography.model.tissues import CORTEX, DEEP, FLUID, LESION, WHITE, Tissues
 from napari_tractography.tracking.engine import track
 
 UP = direction_set(724)[POLE].astype(float)  # nearly z

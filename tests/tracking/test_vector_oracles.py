@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from napari_tractography.files.fods import load_fod
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import StopReason
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import StopReason
+from napari_tractography.streamlines.tractogram import load_tractogram
 from napari_tractography.tracking.engine import track
-from napari_tractography.tractogram import load_tractogram
 
 AFFINE = np.diag([2.0, 2.0, 2.0, 1.0])
 

@@ -8,10 +8,10 @@ from plans import plan_of
 from toys import random_tensors, random_vectors
 
 from napari_tractography.errors import InvalidParameterError
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import StopReason
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import StopReason
 from napari_tractography.tracking.engine import track
 from napari_tractography.tracking.tables.vectors import VectorTable
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from napari_tractography.directions import direction_set
 from napari_tractography.fields.sh import sh_matrix
-from napari_tractography.fod import Fod
+from napari_tractography.geometry.directions import direction_set
+from napari_tractography.model.fod import Fod
 
 POLE = int(direction_set(724)[:362, 2].argmax())  # the direction nearest to z
 

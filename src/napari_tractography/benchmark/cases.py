@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidMaskError
 from ..files.fods import load_fod, load_mask
-from ..fod import Fod
-from ..parameters import TrackingParameters
-from ..phantoms import make_phantom, phantom_mask
-from ..seeds import Seeds
+from ..model.fod import Fod
+from ..model.parameters import TrackingParameters
+from ..model.phantoms import make_phantom, phantom_mask
+from ..model.seeds import Seeds
 
 PHANTOM = "arcs"
 

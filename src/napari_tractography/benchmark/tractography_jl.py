@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from ..compiling import cached
-from ..fod import Fod
+from ..model.fod import Fod
+from ..runtime.compiling import cached
 
 N_DIRECTIONS = 401
 MIN_PROBABILITY = 0.005

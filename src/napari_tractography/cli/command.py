@@ -21,20 +21,20 @@ from typing import Any, NoReturn
 from ..errors import InvalidParameterError, TractographyError
 from ..version import __version__
 from .bench import add_bench
+from .coherence import add_coherence
+from .connectome import add_connectome
 from .demo import add_demo
+from .density import add_density
 from .ending import PROGRAM
 from .flags import in_flags
 from .info import add_info
-from .maps.coherence import add_coherence
-from .maps.connectome import add_connectome
-from .maps.density import add_density
-from .maps.measure import add_measure
-from .maps.profile import add_profile
-from .maps.visitation import add_visitation
+from .measure import add_measure
+from .profile import add_profile
 from .replay import add_replay
 from .select import add_select
 from .track import add_track
 from .unknown import refuse_unknown
+from .visitation import add_visitation
 
 EXIT_WRONG_INPUT = 2
 EXIT_BROKEN_PIPE = 128 + 13  # as of a program that SIGPIPE ends

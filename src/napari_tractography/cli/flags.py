@@ -20,15 +20,15 @@ from ..errors import (
 )
 from ..fields.readings import AUTO, AXES, BASES, CHOICES, FRAMES, TENSOR_ORDERS
 from ..files.paths import with_home
-from ..given import as_whole
-from ..parameters import parameter_specs
-from ..roles import INCLUDE_RULES
+from ..model.parameters import parameter_specs
+from ..model.roles import INCLUDE_RULES
+from ..runtime.given import as_whole
 
 if TYPE_CHECKING:
-    from ..fod import Fod
+    from ..model.fod import Fod
     from ..recipes.sources import RegionSource
+    from ..streamlines.tractogram import Tractogram
     from ..tracking.inputs import Execution
-    from ..tractogram import Tractogram
 
 TRACTOGRAM_HELP = "tractogram: .tck, .trk, .trx or .vtk"
 WEIGHTS_HELP = (
@@ -212,8 +212,8 @@ def load_streamlines(path: str, weights: str | None) -> Tractogram:
     FileError
         When a file is missing or damaged, or weights do not fit.
     """
-    from ..files.formats.weights import load_weights
-    from ..tractogram import load_tractogram
+    from ..files.weights import load_weights
+    from ..streamlines.tractogram import load_tractogram
 
     tractogram = load_tractogram(path)
     if weights is None:
@@ -302,7 +302,7 @@ def region_sources(
 def region_source(role: str, text: str, flag: str = "") -> RegionSource:
     """Return the region that a flag, by default its role's, names: an image, a label, a sphere."""
     from ..recipes.sources import RegionSource
-    from ..recipes.volumes import VolumeSource
+    from ..recipes.volume_sources import VolumeSource
 
     is_sphere = text.count(",") == 3 or re.fullmatch(NUMBERS, text)
     if is_sphere and not os.path.exists(text):

@@ -21,12 +21,12 @@ def add_info(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what a file holds; return the exit code."""
-    from ..defaults import suited_to
     from ..fields.kinds import KINDS
     from ..fields.readings import AUTO
     from ..files.tractograms import FORMATS
-    from ..parameters import TrackingParameters
-    from ..tractogram import load_tractogram
+    from ..model.defaults import suited_to
+    from ..model.parameters import TrackingParameters
+    from ..streamlines.tractogram import load_tractogram
 
     if options.fod.lower().endswith(tuple(FORMATS)):
         tractogram = load_tractogram(options.fod)

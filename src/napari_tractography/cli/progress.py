@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..outcome import Outcome
-    from ..parameters import TrackingParameters
+    from ..model.outcome import Outcome
+    from ..model.parameters import TrackingParameters
+    from ..streamlines.tractogram import Tractogram
     from ..tracking.inputs import Execution, TrackingInput
     from ..tracking.report import Report
-    from ..tractogram import Tractogram
 
 INTERVAL_S = 0.2
 LINE_WIDTH = 79
@@ -25,7 +25,7 @@ def track_with_progress(
     options: argparse.Namespace, inputs: TrackingInput, execution: Execution, report: Report
 ) -> Tractogram:
     """Track, and show on a terminal how far it is; fill the report."""
-    from ..tractogram import Tractogram
+    from ..streamlines.tractogram import Tractogram
 
     n_seeds = len(inputs.seeds) if inputs.select is None else None
     with chunks_with_progress(options, inputs, execution, report) as chunks:

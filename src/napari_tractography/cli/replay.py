@@ -16,7 +16,7 @@ from .progress import print_result, track_with_progress
 from .subjects import SUBJECT, TABLE, fod_source, is_pattern, replay_subjects
 
 if TYPE_CHECKING:
-    from ..bundles import Bundle
+    from ..recipes.bundle import Bundle
     from ..tracking.inputs import Execution
 
 EXIT_NOT_THE_SAME = 1
@@ -87,7 +87,7 @@ def add_replay(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Track again and compare; return the exit code."""
-    from ..project import is_project
+    from ..recipes.project import is_project
 
     with execution_of(options) as execution:
         _check_flags(options, is_project=is_project(options.recipe))
@@ -117,10 +117,10 @@ def _check_flags(options: argparse.Namespace, *, is_project: bool) -> None:
 
 
 def _replay_subjects(options: argparse.Namespace, execution: Execution) -> int:
-    from ..bundles import Bundle
     from ..files.paths import check_writable
     from ..files.tractograms import check_target
-    from ..project import Project, is_project
+    from ..recipes.bundle import Bundle
+    from ..recipes.project import Project, is_project
     from ..recipes.recipe import Recipe
 
     if not options.out or SUBJECT not in options.out:
@@ -182,7 +182,7 @@ def _replay_recipe(options: argparse.Namespace, execution: Execution) -> int:
 
 def _replay_project(options: argparse.Namespace, execution: Execution) -> int:
     """Make all bundles, one after the other; each is dropped from memory when it is written."""
-    from ..project import Project
+    from ..recipes.project import Project
 
     ending = _format_of(options)
     project = Project.load(options.recipe)

@@ -24,9 +24,9 @@ from ..errors import FileError, InvalidParameterError, TractographyError
 from .progress import track_with_progress
 
 if TYPE_CHECKING:
-    from ..bundles import Bundle
-    from ..maps.measures.bundles import BundleMeasures
-    from ..recipes.images import ImageReading
+    from ..maps.bundle_measures import BundleMeasures
+    from ..recipes.bundle import Bundle
+    from ..recipes.image_sources import ImageReading
     from ..recipes.recipe import ReadFods, Recipe
     from ..recipes.sources import FodSource
     from ..tracking.inputs import Execution
@@ -107,7 +107,7 @@ def scalar_names(patterns: Sequence[str]) -> dict[str, str]:
 
 
 def _scalar_name(pattern: str) -> str:
-    from ..maps.measures.scalars import name_of
+    from ..maps.scalars import name_of
 
     folders = [part for part in Path(pattern).parent.parts if part != Path(pattern).anchor]
     for part in (name_of(pattern), *reversed(folders)):
@@ -169,7 +169,7 @@ class ResultsTable:
 
     def add(self, row: dict[str, str]) -> None:
         """Take a row and write the table, whole or not at all."""
-        from ..maps.measures.tables import Table
+        from ..maps.tables import Table
 
         self.rows[row["subject"], row["bundle"]] = row
         names = dict.fromkeys(name for each in self.rows.values() for name in each)
@@ -277,8 +277,8 @@ def _track_and_write(
     out: Path,
     maps: dict[str, Path],
 ) -> BundleMeasures:
-    from ..maps.measures.bundles import measure
-    from ..maps.measures.scalars import ScalarMap
+    from ..maps.bundle_measures import measure
+    from ..maps.scalars import ScalarMap
     from ..recipes.recipe import Recipe
     from ..tracking.report import Report
 
@@ -305,7 +305,7 @@ def _track_and_write(
 
 def fod_source(path: str | Path, recipe: Recipe) -> FodSource:
     """Return an FOD that is to be read in the basis and frame of a recipe's, or as its image."""
-    from ..files.formats.image_files import existing_image, is_remote
+    from ..files.image_files import existing_image, is_remote
     from ..recipes.sources import FodSource
 
     if recipe.fod.image is not None:
@@ -319,7 +319,7 @@ def fod_source(path: str | Path, recipe: Recipe) -> FodSource:
 def inputs_sha256(recipe: Recipe, maps: dict[str, Path]) -> str:
     """Return the SHA-256 of all that a row depends on, wherever the FOD lies."""
     from ..files.hashing import sha256_of
-    from ..maps.measures.scalars import name_of
+    from ..maps.scalars import name_of
     from ..recipes.codec import recipe_content
 
     bare = dataclasses.replace(
@@ -339,6 +339,6 @@ def inputs_sha256(recipe: Recipe, maps: dict[str, Path]) -> str:
 
 
 def _cell(number: float) -> str:
-    from ..maps.measures.tables import cell
+    from ..maps.tables import cell
 
     return cell(number)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError, InvalidParameterError, InvalidSeedsError, TractographyError
-from ..parameters import WITH_TISSUES, ParameterSpec, TrackingParameters, parameter_specs
-from ..seeding import seeding_specs
-from ..tracking.algorithms import users_of
+from ..model.algorithms import users_of
+from ..model.parameters import WITH_TISSUES, ParameterSpec, TrackingParameters, parameter_specs
+from ..model.seeding import seeding_specs
 from .flags import (
     REGION_FLAGS,
     add_execution,
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 if TYPE_CHECKING:
     from ..recipes.recipe import Recipe
     from ..recipes.sources import RegionSource, SeedSource
-    from ..recipes.volumes import VolumeSource
+    from ..recipes.volume_sources import VolumeSource
     from ..tracking.inputs import Execution
 
 N_SEEDS = next(spec.default for spec in seeding_specs() if spec.name == "n_per_seed")
@@ -201,12 +201,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _track(options: argparse.Namespace, execution: Execution) -> int:
     """Track, write streamlines as they come, and the recipe; print the result."""
-    from ..defaults import suited_to
     from ..files.tractograms import check_target
+    from ..model.defaults import suited_to
     from ..recipes.recipe import Recipe
     from ..recipes.sources import FodSource
-    from ..recipes.tissues import TissueSource
-    from ..streaming import check_points, save_chunks
+    from ..recipes.tissue_sources import TissueSource
+    from ..streamlines.streaming import check_points, save_chunks
     from ..tracking.report import Report
 
     given = given_parameters(options)
@@ -367,7 +367,7 @@ def _ends(options: argparse.Namespace) -> tuple[RegionSource, ...]:
 
 
 def _mask_source(text: str) -> VolumeSource:
-    from ..recipes.volumes import VolumeSource
+    from ..recipes.volume_sources import VolumeSource
 
     path, label = path_and_label(text)
     return VolumeSource.file(path, label=label, hashed=False)

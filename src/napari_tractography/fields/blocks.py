@@ -2,7 +2,8 @@
 
 A volume may be larger than memory, and streamlines see little of it. A :class:`BlockStore` keeps
 the blocks that were worked out, under a limit, and drops those that were used least recently. Made
-by :mod:`napari_tractography.fod`; asked by :mod:`napari_tractography.tracking.cpu.vectors.rounds`.
+by :mod:`napari_tractography.model.fod`; asked by
+:mod:`napari_tractography.tracking.cpu.vectors.rounds`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..buffers import memory_bytes
 from ..errors import InvalidFodError, InvalidParameterError
-from ..grid import Grid
+from ..geometry.grid import Grid
+from ..runtime.buffers import memory_bytes
 
 MISSING, EMPTY = -1, -2  # in place of a slot: not worked out; without any orientation
 BLOCK_BITS = 5  # blocks of 32 x 32 x 32 voxels

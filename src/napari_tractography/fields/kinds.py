@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..directions import direction_set
 from ..errors import InvalidParameterError
+from ..geometry.directions import direction_set
 from .readings import BASES, CHOICES, TENSOR_ORDERS
 from .sh import MAX_LMAX, SH_COUNTS, sh_matrix
 

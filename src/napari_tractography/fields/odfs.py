@@ -7,7 +7,7 @@ those of tows that cross, are then several peaks, which the probabilistic algori
 
 A lobe of degree 8 is a polynomial of that degree, and so the mean lobe is known by the 45 moments
 of degree 8 of the orientations, which are sums of products; no harmonic is evaluated for a voxel.
-Called by :mod:`napari_tractography.fod`.
+Called by :mod:`napari_tractography.model.fod`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import numpy as np
 from numpy.polynomial import legendre
 from numpy.typing import NDArray
 
-from ..directions import direction_set
 from ..errors import InvalidImageError
-from ..grid import Grid
+from ..geometry.directions import direction_set
+from ..geometry.grid import Grid
 from .blocks import Source
 from .sh import sh_matrix
 

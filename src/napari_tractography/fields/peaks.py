@@ -1,7 +1,7 @@
 """Peaks: vectors along the fibres of each voxel, whose lengths are amplitudes.
 
 Of TractSeg, ``sh2peaks``, ``fixel2peaks``, FSL's ``dyads`` and ``V1``, DIPY; tract orientation maps
-have one a voxel. Called by :class:`napari_tractography.fod.Fod` and the formats.
+have one a voxel. Called by :class:`napari_tractography.model.fod.Fod` and the formats.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.polynomial import legendre
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidFodError
-from ..grid import Grid
+from ..geometry.grid import Grid
 from .sh import sh_matrix
 from .vectors import ENDLESS, Vectors, checked_volume, rotation_to_ras, used_rows
 

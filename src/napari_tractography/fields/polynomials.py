@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..directions import direction_set
+from ..geometry.directions import direction_set
 
 FIT_DIRECTIONS = 512  # well above the number of coefficients for lmax 16, 153
 

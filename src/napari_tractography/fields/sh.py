@@ -1,6 +1,6 @@
 """Real, even spherical harmonics (SH): the bases in use, and the axes they are given in.
 
-Evaluated by DIPY. Read by :mod:`napari_tractography.fod`, which holds coefficients.
+Evaluated by DIPY. Read by :mod:`napari_tractography.model.fod`, which holds coefficients.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import library_of
 from ..errors import InvalidFodError, InvalidParameterError
+from ..runtime.arrays import library_of
 from .readings import BASES, DEFAULT_FRAMES, FRAMES
 
 MAX_LMAX = 16

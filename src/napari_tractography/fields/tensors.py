@@ -1,6 +1,6 @@
 """Diffusion tensors: their main eigenvectors, and the ODF that they stand for.
 
-Called by :class:`napari_tractography.fod.Fod` and the formats.
+Called by :class:`napari_tractography.model.fod.Fod` and the formats.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..directions import direction_set
 from ..errors import InvalidFodError, InvalidParameterError
-from ..grid import Grid
+from ..geometry.directions import direction_set
+from ..geometry.grid import Grid
 from .readings import TENSOR_ORDERS
 from .sh import sh_matrix
 from .vectors import ENDLESS, Vectors, checked_volume, rotation_to_ras, used_rows

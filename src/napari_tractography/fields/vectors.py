@@ -1,7 +1,7 @@
 """Orientations that are kept as numbers of their own beside SH coefficients: peaks and tensors.
 
 What both have in common: the axes that they are given in. Made by :mod:`.peaks` and
-:mod:`.tensors`; held by :mod:`napari_tractography.fod`, followed by the kernels of
+:mod:`.tensors`; held by :mod:`napari_tractography.model.fod`, followed by the kernels of
 :mod:`napari_tractography.tracking`.
 """
 
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import as_native, host_array
 from ..errors import InvalidFodError, InvalidParameterError
-from ..grid import Grid
+from ..geometry.grid import Grid
+from ..runtime.arrays import as_native, host_array
 from .readings import AXES
 
 ENDLESS = 1e18  # numbers from which on lengths are infinite, as float32 has no such squares

@@ -19,11 +19,11 @@ from ..fields.readings import AUTO
 from ..fields.sh import check_fod_shape, checked_reading
 from ..fields.tensors import check_order
 from ..fields.vectors import check_axes
-from ..fod import Fod
+from ..model.fod import Fod
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
-from .images import NumberStream
 from .packing import pack_volumes, pack_voxels
 from .recognition import tensor_kind_of, tracked_kind_of
+from .stored_images import NumberStream
 
 
 class FodKeywords(TypedDict, total=False):
@@ -46,9 +46,9 @@ class FodReader:
     kind : str
         See :func:`.fods.load_fod`.
     basis, frame : str
-        How to read the coefficients, see :class:`~napari_tractography.fod.Fod`.
+        How to read the coefficients, see :class:`~napari_tractography.model.fod.Fod`.
     axes : str, optional
-        Of peaks and tensors, see :meth:`~napari_tractography.fod.Fod.from_peaks`.
+        Of peaks and tensors, see :meth:`~napari_tractography.model.fod.Fod.from_peaks`.
     order : str, optional
         Of the elements of tensors; by default as their values tell.
     look_later : bool

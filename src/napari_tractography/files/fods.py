@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from ..errors import FileError, InvalidMaskError
 from ..fields.kinds import checked_kind
 from ..fields.readings import AUTO
-from ..fod import Fod
-from ..grid import Grid
+from ..geometry.grid import Grid
+from ..model.fod import Fod
 from .fod_reader import FodKeywords, FodReader
-from .formats.pam5 import PAM5
-from .formats.peak_files import PeakReader, reads_peaks
 from .headers import FORMATS, check_numeric, grid_of, read_header, without_trailing_ones
+from .pam5 import PAM5
 from .paths import ending_of, existing_file
+from .peak_files import PeakReader, reads_peaks
 
 
 def load_fod(
@@ -46,12 +46,12 @@ def load_fod(
         FOD or unclear, with what it looks like; "sh", "peaks" and "tensor" take them for SH
         coefficients, peaks or tensors in any case.
     basis, frame : str
-        How to read the coefficients, see :class:`~napari_tractography.fod.Fod`.
+        How to read the coefficients, see :class:`~napari_tractography.model.fod.Fod`.
     axes : str, optional
         Of peaks and tensors: "scanner", "voxel" or "fsl", see
-        :meth:`~napari_tractography.fod.Fod.from_peaks`. By default "scanner" for peaks but those
-        of FSL and DIPY, which are in their own, and for tensors those of the program whose order
-        they are in.
+        :meth:`~napari_tractography.model.fod.Fod.from_peaks`. By default "scanner" for peaks but
+        those of FSL and DIPY, which are in their own, and for tensors those of the program whose
+        order they are in.
     order : str, optional
         Of the elements of tensors: "mrtrix", "fsl" or "dipy"; by default as their values tell.
 

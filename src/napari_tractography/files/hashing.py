@@ -1,4 +1,4 @@
-"""SHA-256 of files, also while they are read for another purpose; called by :mod:`.images`
+"""SHA-256 of files, also while they are read for another purpose; called by :mod:`.stored_images`
 and the recipes.
 """
 

@@ -20,11 +20,11 @@ from nibabel.spatialimages import HeaderDataError
 from nibabel.wrapstruct import WrapStructError
 
 from ..errors import FileError, InvalidFodError, InvalidGridError
-from ..grid import Grid
-from .images import StoredImage
+from ..geometry.grid import Grid
 from .mif import ENDINGS as MRTRIX_ENDINGS
 from .mif import read_mif_header
 from .paths import ending_of, existing_file
+from .stored_images import StoredImage
 
 logger = logging.getLogger(__name__)
 

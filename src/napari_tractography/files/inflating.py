@@ -1,4 +1,4 @@
-"""Reading gzip files in large pieces; called by :mod:`.images`.
+"""Reading gzip files in large pieces; called by :mod:`.stored_images`.
 
 The standard library's reader inflates a few kilobytes a call. In a thread each call may wait for
 the interpreter while the window is busy, which makes a volume of gigabytes take minutes.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileError
-from .images import StoredImage
+from .stored_images import StoredImage
 
 ENDINGS = (".mif", ".mif.gz", ".mih")
 MAGIC = b"mrtrix image"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .images import NumberStream, StoredImage
+from .stored_images import NumberStream, StoredImage
 
 # Volumes are collected before they are written between the others: 64 bytes of each row at once.
 BLOCK_VOLUMES = 16

@@ -19,7 +19,7 @@ from os import PathLike
 from pathlib import Path
 
 from ..errors import FileError
-from ..processes import UNFINISHED, is_left_over, unfinished_name
+from ..runtime.processes import UNFINISHED, is_left_over, unfinished_name
 
 _given_up: ContextVar[threading.Event | None] = ContextVar("given_up", default=None)
 

@@ -29,7 +29,7 @@ from ..fields.kinds import (
 from ..fields.readings import TRACKED
 from ..fields.sh import SH_COUNTS
 from .headers import check_numeric, read_header
-from .images import StoredImage
+from .stored_images import StoredImage
 
 MAX_VOXELS = 10_000  # that are looked at
 # Files with more values show their first volumes only, so that nobody waits.

@@ -1,8 +1,8 @@
 """The formats of tractogram files, and how to write and read one by its ending.
 
 A new format is one file of this folder, with a function that writes and one that reads, and one
-row of :data:`FORMATS`. Called by :mod:`napari_tractography.tractogram`, the command and the plugin.
-Points are RAS+ mm with voxel centres at integer voxel coordinates on both sides.
+row of :data:`FORMATS`. Called by :mod:`napari_tractography.streamlines.tractogram`, the command and
+the plugin. Points are RAS+ mm with voxel centres at integer voxel coordinates on both sides.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import FileError
-from ..grid import Grid
-from .formats.damage import telling
-from .formats.streamlines import StreamlineArrays, StreamlineStream, joined
-from .formats.tck import iter_tck, read_tck, stream_tck, write_tck
-from .formats.trk import read_trk, stream_trk, write_trk
-from .formats.trx import read_trx, write_trx
-from .formats.trx_stream import stream_trx
-from .formats.vtk import read_vtk, write_vtk
-from .formats.weights import n_impossible
+from ..geometry.grid import Grid
+from .damage import telling
 from .paths import check_writable, ending_of, existing_file, written_whole
+from .streamline_arrays import StreamlineArrays, StreamlineStream, joined
+from .tck import iter_tck, read_tck, stream_tck, write_tck
+from .trk import read_trk, stream_trk, write_trk
+from .trx import read_trx, write_trx
+from .trx_stream import stream_trx
+from .vtk import read_vtk, write_vtk
+from .weights import n_impossible
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class TractogramFormat:
         Takes the streamlines, the path, and the grid of the image they belong to or None.
     read : callable
         Takes the path; may raise whatever
-        :func:`~napari_tractography.files.formats.damage.telling` turns into one sentence.
+        :func:`~napari_tractography.files.damage.telling` turns into one sentence.
     iterate : callable, optional
         Takes the path and how many streamlines at a time; yields them as they are read.
     stream : callable, optional

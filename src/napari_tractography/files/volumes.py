@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import FileError
-from ..grid import Grid
-from .formats.pam5 import PAM5, pam5_grid
+from ..geometry.grid import Grid
 from .headers import grid_of, read_header
+from .pam5 import PAM5, pam5_grid
 from .paths import check_writable, ending_of, existing_file, written_whole
 
 ENDINGS = (".nii", ".nii.gz")

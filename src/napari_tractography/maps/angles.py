@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError
-from ..tractogram import Tractogram
+from ..streamlines.tractogram import Tractogram
 
 _NEAR = 1e-9  # of the length of the axis: a point on it has no side
 

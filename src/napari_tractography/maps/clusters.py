@@ -12,7 +12,7 @@ import numpy as np
 from dipy.segment.clustering import QuickBundles
 from numpy.typing import NDArray
 
-from ..tractogram import Tractogram
+from ..streamlines.tractogram import Tractogram
 
 DISTANCE_MM = 10.0
 N_POINTS = 12  # a streamline

@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from ..errors import InvalidFodError
 from ..fields.readings import BASES, DEFAULT_FRAMES
 from ..fields.sh import sh_matrix
-from ..fod import Fod
+from ..model.fod import Fod
+from .fod_readings import ReadingKey, distinct_readings, other_rotations
 from .lobes import lobe_symmetry
 from .neighbours import half_offsets, neighbour_rows, voxel_blocks
-from .readings import ReadingKey, distinct_readings, other_rotations
 
 REACH_VOXELS = 3.0  # how far neighbours are compared: beyond, curved fibres have turned away
 MAX_VOXELS = 300_000  # starting voxels in use; more would cost time and decide nothing
@@ -56,7 +56,7 @@ class Reading:
     Attributes
     ----------
     basis, frame, axes : str
-        See :class:`~napari_tractography.maps.readings.ReadingKey`.
+        See :class:`~napari_tractography.maps.fod_readings.ReadingKey`.
     symmetry : float
         Cosine between symmetric lobes and the FOD of voxels that they were not fitted to, at most
         1.

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
-from ..arrays import may_be_real
 from ..errors import InvalidMaskError, InvalidParameterError, InvalidTractogramError
-from ..files.formats.weights import checked_weights, listed_weights
 from ..files.paths import written_whole
-from ..given import as_float, is_number
-from ..grid import Grid
-from ..tractogram import Tractogram
+from ..files.weights import checked_weights, listed_weights
+from ..geometry.grid import Grid
+from ..runtime.arrays import may_be_real
+from ..runtime.given import as_float, is_number
+from ..streamlines.tractogram import Tractogram
 
 logger = logging.getLogger(__name__)
 

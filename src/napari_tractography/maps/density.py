@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError, InvalidTractogramError
-from ..files.formats.weights import checked_weights, listed_weights
-from ..grid import Grid
-from ..tractogram import Tractogram
+from ..files.weights import checked_weights, listed_weights
+from ..geometry.grid import Grid
+from ..streamlines.tractogram import Tractogram
 from .traversal import count_passes
 
 if TYPE_CHECKING:
-    from ..fod import Fod
+    from ..model.fod import Fod
 
 logger = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..directions import direction_set
 from ..errors import InvalidParameterError
-from ..fod import Fod
+from ..geometry.directions import direction_set
+from ..model.fod import Fod
 
 N_DIRECTIONS = 642
 BLOCK = 8192  # voxels at a time

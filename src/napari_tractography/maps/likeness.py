@@ -15,7 +15,7 @@ from dipy.tracking.distances import bundles_distances_mam
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError
-from ..tractogram import Tractogram
+from ..streamlines.tractogram import Tractogram
 from .clusters import evenly_thinned
 
 MAX_SAMPLE = 200  # streamlines that stand for a bundle

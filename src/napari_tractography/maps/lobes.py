@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from ..directions import direction_set
 from ..fields.readings import BASES
 from ..fields.sh import sh_matrix
-from ..fod import Fod
+from ..geometry.directions import direction_set
+from ..model.fod import Fod
 from .neighbours import checkerboard_halves, voxel_blocks
 
 N_LOBES = 3  # as many bundles as a voxel may hold

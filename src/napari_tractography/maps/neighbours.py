@@ -10,8 +10,8 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fod import Fod
-from ..grid import Grid
+from ..geometry.grid import Grid
+from ..model.fod import Fod
 
 BLOCKS_PER_AXIS = 8
 

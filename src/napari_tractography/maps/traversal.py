@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ..compiling import cached
+from ..runtime.compiling import cached
 
 
 @njit(nogil=True)

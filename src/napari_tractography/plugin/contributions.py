@@ -21,16 +21,17 @@ from ..fields.kinds import Kind
 from ..fields.readings import AUTO, TRACKED
 from ..fields.sh import SH_COUNTS
 from ..files.fods import load_volume, volume_shape
-from ..files.formats.pam5 import PAM5
 from ..files.mif import ENDINGS as MRTRIX_ENDINGS
+from ..files.pam5 import PAM5
 from ..files.recognition import kind_of
+from ..files.tissue_files import load_tissues
 from ..files.tractograms import read_streamlines
-from ..grid import Grid
-from ..image_phantoms import make_image_phantom
-from ..phantoms import make_phantom
-from ..project import is_project
-from ..tissues import N_TISSUES, load_tissues
-from ..tractogram import Tractogram, as_read
+from ..geometry.grid import Grid
+from ..model.image_phantoms import make_image_phantom
+from ..model.phantoms import make_phantom
+from ..model.tissues import N_TISSUES
+from ..recipes.project import is_project
+from ..streamlines.tractogram import Tractogram, as_read
 from .layers.opening import FOD_KEY
 from .layers.sources.images import PHANTOM_KEY
 from .layers.sources.tracks import tractogram_of_tracks

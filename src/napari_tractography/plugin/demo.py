@@ -19,9 +19,9 @@ from qtpy.QtWidgets import QApplication
 
 from ..errors import BackendError, FileError
 from ..files.fods import fod_reader, load_fod
-from ..fod import Fod
-from ..grid import Grid
-from ..phantoms import make_phantom, phantom_seeds_mm
+from ..geometry.grid import Grid
+from ..model.fod import Fod
+from ..model.phantoms import make_phantom, phantom_seeds_mm
 from .export.screenshots import save_screenshot
 from .layers.volumes import fod_grid_of, fod_layer_data, open_fod
 from .panel.panel import TractographyPanel

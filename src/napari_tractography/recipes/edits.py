@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError
 from ..maps.likeness import distances_to_bundle
-from ..regions import Region
-from ..selection.cutting import cut_beyond
+from ..model.regions import Region
 from ..selection.passing import check_rule
-from ..tractogram import Tractogram
+from ..streamlines.cutting import cut_beyond
+from ..streamlines.tractogram import Tractogram
 from .numbers import numbers_of, text_of
 from .sources import RegionSource
 

@@ -1,31 +1,24 @@
 """The other side: seeds, regions and planes of a recipe, mirrored at the midsagittal plane.
 
-Called by :mod:`napari_tractography.bundles` and the plugin.
+Called by :mod:`napari_tractography.recipes.bundle` and the plugin.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import re
 from pathlib import Path
 
 import numpy as np
 
-from ..grid import Grid
+from ..geometry.grid import Grid
+from ..model.sides import OTHER_SIDE, SIDE
 from .edits import BY_NUMBER, Edit
 from .recipe import Recipe
 from .sources import RegionSource, SeedSource
-from .streamlines import TractogramFile
-from .volumes import VolumeSource
+from .tractogram_sources import TractogramFile
+from .volume_sources import VolumeSource
 
 CENTRAL = 0.1  # of the volume's width, in which x = 0 passes for the middle of a head
-# Words for sides, in the spellings that names of bundles have.
-SIDES = {"left": "right", "Left": "Right", "LEFT": "RIGHT", "lh": "rh", "L": "R", "l": "r"}
-OTHER_SIDE = {**SIDES, **{right: left for left, right in SIDES.items()}}
-# A word alone, or set off by anything that is no letter: "CST_left", "AF L", "L-AF", "leftCST" not.
-SIDE = re.compile(
-    r"(?<![A-Za-z])(" + "|".join(sorted(OTHER_SIDE, key=len, reverse=True)) + r")(?![A-Za-z])"
-)
 
 
 def midsagittal_x_mm(grid: Grid) -> float:
@@ -37,12 +30,6 @@ def midsagittal_x_mm(grid: Grid) -> float:
     low, high = (float(corner[0]) for corner in grid.bounds_mm())
     middle = (low + high) / 2
     return 0.0 if abs(middle) <= CENTRAL * (high - low) else middle
-
-
-def mirrored_name(name: str) -> str:
-    """Return a name with left for right, or, where it names no side, "mirrored" after it."""
-    other = SIDE.sub(lambda found: OTHER_SIDE[found[0]], name)
-    return other if other != name else f"{name} mirrored"
 
 
 def mirrored_recipe(recipe: Recipe, x_mm: float) -> Recipe:

@@ -16,22 +16,22 @@ from typing import Unpack
 
 from ..errors import FileError, InvalidMaskError, InvalidRegionError, TractographyError
 from ..files.paths import existing_file
-from ..fod import Fod
-from ..outcome import Outcome
-from ..parameters import TrackingParameters
-from ..regions import Region
-from ..seeds import Seeds
+from ..model.fod import Fod
+from ..model.outcome import Outcome
+from ..model.parameters import TrackingParameters
+from ..model.regions import Region
+from ..model.seeds import Seeds
+from ..streamlines.tractogram import Tractogram
 from ..tracking.engine import track_all
 from ..tracking.inputs import Execution, ExecutionKeywords, TrackingInput
 from ..tracking.report import Report
-from ..tractogram import Tractogram
 from .codec import encoded, read_recipe, write_recipe
 from .edits import BY_NUMBER, Edit, edited
 from .provenance import TOLERANCE, changed_versions, device_of, present_versions, same_device
 from .sources import FodSource, RegionSource, SeedSource
-from .streamlines import WeightsSource
-from .tissues import TissueSource
-from .volumes import VolumeSource
+from .tissue_sources import TissueSource
+from .tractogram_sources import WeightsSource
+from .volume_sources import VolumeSource
 
 logger = logging.getLogger(__name__)
 

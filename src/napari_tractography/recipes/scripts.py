@@ -1,7 +1,7 @@
 """Recipes, edits and everything in them as Python that makes them again.
 
-Called by :mod:`napari_tractography.project` and the plugin. What a script says is derived from the
-dataclasses: a field that is new is in every script.
+Called by :mod:`napari_tractography.recipes.project` and the plugin. What a script says is derived
+from the dataclasses: a field that is new is in every script.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def image_lines(source: FodSource, imports: set[str]) -> list[str]:
     reading = source.image
     assert reading is not None
     if source.phantom:
-        imports.add("from napari_tractography.image_phantoms import make_image_phantom")
+        imports.add("from napari_tractography.model.image_phantoms import make_image_phantom")
         lines = [f"image = make_image_phantom({source.phantom!r}).image"]
     else:
-        imports.add("from napari_tractography.files.formats.image_files import open_image")
+        imports.add("from napari_tractography.files.image_files import open_image")
         told = [repr(source.path), *([repr(reading.key)] if reading.key else [])]
         told += [f"index={reading.index!r}"] if reading.index else []
         told += [f"axes={reading.axes!r}"] if reading.axes != "zyx" else []

@@ -1,7 +1,8 @@
 """Where the FOD, the seeds and the regions of a recipe come from, as data.
 
 Each source is made from what a person gave, kept as text, and read or made again. Masks are in
-:mod:`.volumes`, images in :mod:`.images`; called by :mod:`.recipe`, the command and the plugin.
+:mod:`.volume_sources`, images in :mod:`.image_sources`; called by :mod:`.recipe`, the command and
+the plugin.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileError, InvalidSeedsError
-from ..fields.images import NAME as IMAGE
 from ..fields.kinds import SH
 from ..fields.readings import AUTO, DEFAULT_FRAMES
+from ..fields.structure_tensors import NAME as IMAGE
 from ..files.fod_reader import FodKeywords
 from ..files.fods import load_fod, load_fod_hashed
-from ..files.formats.image_files import existing_image, image_sha256, is_remote
 from ..files.hashing import sha256_of
+from ..files.image_files import existing_image, image_sha256, is_remote
 from ..files.paths import existing_file
-from ..fod import Fod
-from ..phantoms import PHANTOM_LMAX, make_phantom
-from ..regions import Region
-from ..seeds import Seeds
-from ..tissues import Tissues
-from .images import ImageReading, reading_of
-from .volumes import VolumeSource, located, warn_if_changed
+from ..model.fod import Fod
+from ..model.phantoms import PHANTOM_LMAX, make_phantom
+from ..model.regions import Region
+from ..model.seeds import Seeds
+from ..model.tissues import Tissues
+from .image_sources import ImageReading, reading_of
+from .volume_sources import VolumeSource, located, warn_if_changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,14 @@ class FodSource:
         Zarr.
     sha256 : str
         Of the file's bytes, "" if not known. Of .mih pairs, the header's; of images see
-        :func:`~napari_tractography.files.formats.image_files.image_sha256`.
+        :func:`~napari_tractography.files.image_files.image_sha256`.
     phantom : str
         Name of a phantom, or "".
     phantom_lmax : int, optional
         Of a phantom, its largest degree; by default 8.
     basis, frame : str
-        How it is read, see :class:`~napari_tractography.fod.Fod`; frame "" is the basis's own.
+        How it is read, see :class:`~napari_tractography.model.fod.Fod`; frame "" is the basis's
+        own.
     kind : str
         What the volumes of the file are, see :func:`~napari_tractography.files.fods.load_fod`;
         once it has been read, what they were taken for.
@@ -127,9 +129,9 @@ class FodSource:
         Parameters
         ----------
         fod : Fod
-            Of :meth:`~napari_tractography.fod.Fod.from_image`.
+            Of :meth:`~napari_tractography.model.fod.Fod.from_image`.
         path, key
-            See :func:`~napari_tractography.files.formats.image_files.stored_levels`.
+            See :func:`~napari_tractography.files.image_files.stored_levels`.
         odf_voxels : int, optional
             For the ODFs of blocks of that image.
         hashed : bool
@@ -238,7 +240,7 @@ class FodSource:
 
 @dataclass(frozen=True, slots=True)
 class SeedSource:
-    """How seeds were made; see :class:`~napari_tractography.seeds.Seeds`.
+    """How seeds were made; see :class:`~napari_tractography.model.seeds.Seeds`.
 
     Attributes
     ----------
@@ -327,7 +329,7 @@ class RegionSource:
     Attributes
     ----------
     role, name : str
-        As :class:`~napari_tractography.regions.Region` has them.
+        As :class:`~napari_tractography.model.regions.Region` has them.
     center_mm : tuple of 3 float, radius_mm : float
         Of a sphere, RAS+ mm.
     volume : VolumeSource, optional

@@ -2,7 +2,7 @@
 
 A sphere that is moved over a million streamlines is answered by the cells around it: those that
 lie inside it are taken as they are, only what is in those at its rim is looked at segment by
-segment. Made and asked by :class:`~napari_tractography.tractogram.Tractogram`.
+segment. Made and asked by :class:`~napari_tractography.streamlines.tractogram.Tractogram`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ..grid import Grid
-from ..regions import Region
+from ..geometry.grid import Grid
+from ..model.regions import Region
 from . import kernels
 from .segments import Segments, blocks, last_points, meeting
 

@@ -13,8 +13,8 @@ import threading
 
 import numpy as np
 
-from ..compiling import cached, has_code_for
-from ..processes import run_in_a_process
+from ..runtime.compiling import cached, has_code_for
+from ..runtime.processes import run_in_a_process
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Which streamlines pass regions: include by a rule, exclude, and where they end.
 
-Called by :class:`~napari_tractography.tractogram.Tractogram`. Regions act on the whole path, also
-between points: a segment cannot slip through a sphere.
+Called by :class:`~napari_tractography.streamlines.tractogram.Tractogram`. Regions act on the whole
+path, also between points: a segment cannot slip through a sphere.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
-from ..given import as_float, is_number
-from ..regions import Region, listed_regions
-from ..roles import INCLUDE_RULES
+from ..model.regions import Region, listed_regions
+from ..model.roles import INCLUDE_RULES
+from ..runtime.given import as_float, is_number
 from .segments import blocks, meeting
 
 LARGE = 1_000_000  # points, from which compiled loops are worth loading
@@ -70,8 +70,8 @@ def passing(
     regions : sequence of Region
         Include, exclude, and end: of streamlines both ends must lie in end regions.
     include_rule : str
-        One of :data:`~napari_tractography.regions.INCLUDE_RULES`; "ordered": from one end to the
-        other, whichever comes first; what one segment meets counts in either order.
+        One of :data:`~napari_tractography.model.regions.INCLUDE_RULES`; "ordered": from one end to
+        the other, whichever comes first; what one segment meets counts in either order.
     index : optional
         Of the streamlines.
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..grid import Grid
-from ..regions import Region
+from ..geometry.grid import Grid
+from ..model.regions import Region
 
 BLOCK = 1 << 19  # segments at a time: their float64 coordinates take 12 MB
 

@@ -1,8 +1,8 @@
 """Which backend tracks a run, why, and what happens where it fails.
 
-The backends are the CPU (:mod:`.cpu.run`), CUDA (:mod:`.cuda.run`), and a cluster that is handed
-in. "auto" chooses by what runs cost (:mod:`.costs`), as :mod:`.measuring` measured it. Called by
-:mod:`.engine`.
+The backends are the CPU (:mod:`.cpu.cpu_backend`), CUDA (:mod:`.cuda.cuda_backend`), and a cluster
+that is handed in. "auto" chooses by what runs cost (:mod:`.costs`), as :mod:`.measuring` measured
+it. Called by :mod:`.engine`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
-from ..arrays import REMEDY, gpu_of
 from ..errors import BackendError
-from ..tractogram import Tractogram
+from ..runtime.arrays import REMEDY, gpu_of
+from ..streamlines.tractogram import Tractogram
 from . import costs, devices, kernels, measuring
-from .cpu import run as cpu
-from .cuda import run as cuda
+from .cpu import cpu_backend as cpu
+from .cuda import cuda_backend as cuda
 from .execution import Execution, Runner
-from .plain import run as plain
 from .plan import Plan
+from .reference import reference_backend as plain
 from .report import PREPARING, STANDING_IN, Report
 from .tables.blocks import BlockTable
 

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import directions, parameters
-from ..buffers import aligned
-from ..philox import Purpose
-from ..stop import StopReason
+from ..geometry import directions
+from ..model import parameters
+from ..model.philox import Purpose
+from ..model.stop import StopReason
+from ..runtime.buffers import aligned
 
 PADDING = 16  # coefficients of a voxel are filled up to a multiple: a vector
 UNFILLED_BITS = 0xBC00  # in place of a bound, as a half float: -1

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..caches import cache_folder, write_whole
+from ..runtime.caches import cache_folder, write_whole
 
 logger = logging.getLogger(__name__)
 # What a file of costs raises that is damaged, or not one.

@@ -70,7 +70,7 @@ def n_gpus() -> int:
     BackendError
         When there is none, no driver or no CuPy; one sentence that says which.
     """
-    from ..arrays import REMEDY, import_cupy  # on use: the command's help needs no NumPy
+    from ..runtime.arrays import REMEDY, import_cupy  # on use: the command's help needs no NumPy
 
     cupy = import_cupy()
     try:
@@ -148,7 +148,7 @@ def in_turn(number: int | None) -> Iterator[None]:
 
 def model(index: int) -> str:
     """Return what a GPU is called."""
-    from ..arrays import import_cupy
+    from ..runtime.arrays import import_cupy
 
     name = import_cupy().cuda.runtime.getDeviceProperties(index)["name"]
     return str(name.decode() if isinstance(name, bytes) else name)
@@ -163,7 +163,7 @@ def _cpu() -> Device:
 
 
 def _gpu(index: int) -> Device:
-    from ..arrays import import_cupy
+    from ..runtime.arrays import import_cupy
 
     cupy = import_cupy()
     runtime = cupy.cuda.runtime

@@ -19,24 +19,24 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arrays import gpu_of, host_array
-from ..directions import function_cone
 from ..errors import InvalidParameterError, InvalidTissuesError, UnfinishedError
-from ..fields.images import NAME as IMAGE
 from ..fields.kinds import SH
+from ..fields.structure_tensors import NAME as IMAGE
 from ..fields.tensors import NAME as TENSOR
-from ..fod import Fod
-from ..parameters import TrackingParameters
-from ..regions import Region, check_between, check_regions, listed_regions
-from ..seeds import Seeds
-from ..tissues import Tissues, check_tissues
-from ..tractogram import Tractogram
+from ..geometry.directions import function_cone
+from ..model.fod import Fod
+from ..model.parameters import TrackingParameters
+from ..model.regions import Region, check_between, check_regions, listed_regions
+from ..model.seeds import Seeds
+from ..model.tissues import Tissues, check_tissues
+from ..runtime.arrays import gpu_of, host_array
+from ..streamlines.tractogram import Tractogram
 from . import backends, codes
-from .cpu import run as cpu
+from .cpu import cpu_backend as cpu
 from .cpu.vectors.field import BlockField
-from .cuda import run as cuda
+from .cuda import cuda_backend as cuda
 from .cuda import tables as cuda_tables
-from .cuda.errors import explained_for_good
+from .cuda.gpu_errors import explained_for_good
 from .inputs import (
     Execution,
     ExecutionKeywords,
@@ -85,7 +85,8 @@ def iter_track(
     ----------
     fod : Fod
     seeds : Seeds or (n, 3) array_like
-        Positions in RAS+ mm are seeds; :class:`~napari_tractography.seeds.Seeds` has other ways.
+        Positions in RAS+ mm are seeds; :class:`~napari_tractography.model.seeds.Seeds` has other
+        ways.
     parameters : TrackingParameters, optional
         Without ``TrackingParameters()``.
     report : Report, optional
@@ -146,7 +147,8 @@ def track(
     """Track streamlines and return them all; the parameters are those of :func:`iter_track`.
 
     A run without a single streamline logs why as a warning. With `device_arrays` they stay on the
-    GPU, as CuPy arrays: see :class:`napari_tractography.tracking.cuda.run.DeviceTractogram`.
+    GPU, as CuPy arrays: see
+    :class:`napari_tractography.tracking.cuda.cuda_backend.DeviceTractogram`.
     """
     what, how = sorted_out(fod, seeds, parameters, given)
     if device_arrays:

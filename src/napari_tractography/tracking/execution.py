@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict
 
 from ..errors import InvalidParameterError
-from ..given import as_float, is_count
+from ..runtime.given import as_float, is_count
 from .devices import cpu_count
 
 MEMORY_LIMIT = 0.8  # of what is free on a GPU, by default

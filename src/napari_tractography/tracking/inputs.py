@@ -14,8 +14,6 @@ from typing import Any, TypedDict, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..arrays import as_native, library_of, mapped, on_its_device, synchronize
-from ..directions import ConeFunction
 from ..errors import (
     InvalidFodError,
     InvalidMaskError,
@@ -23,15 +21,17 @@ from ..errors import (
     InvalidSeedsError,
     InvalidTissuesError,
 )
-from ..fod import Fod
-from ..given import is_count
-from ..grid import Grid
-from ..parameters import TrackingParameters
-from ..regions import Region, listed_regions
-from ..roles import INCLUDE_RULES
-from ..seeds import Seeds
-from ..tissues import Tissues
-from ..units import per_mm, symbol
+from ..geometry.directions import ConeFunction
+from ..geometry.grid import Grid
+from ..geometry.units import per_mm, symbol
+from ..model.fod import Fod
+from ..model.parameters import TrackingParameters
+from ..model.regions import Region, listed_regions
+from ..model.roles import INCLUDE_RULES
+from ..model.seeds import Seeds
+from ..model.tissues import Tissues
+from ..runtime.arrays import as_native, library_of, mapped, on_its_device, synchronize
+from ..runtime.given import is_count
 from .execution import Execution as Execution
 from .execution import ExecutionKeywords as ExecutionKeywords
 
@@ -77,7 +77,7 @@ class TrackingInput:
         Of the brain, on a grid of its own: streamlines then end where fibres can, and others are
         refused; see docs/tissues.md.
     cone : callable, optional
-        Replaces the cone angle, see :func:`napari_tractography.directions.function_cone`.
+        Replaces the cone angle, see :func:`napari_tractography.geometry.directions.function_cone`.
     select : int, optional
         Go on with seeds until so many streamlines are accepted; they are the first so many of the
         endless list of seeds that `seeds` begin, see :meth:`Seeds.more`. How many `seeds` there

@@ -2,8 +2,8 @@
 
 That takes half a minute, once for each kind of run on a machine. Done in this process it would hold
 up the window, since Numba compiles in Python; so another process does it and leaves the machine
-code in Numba's cache, from where this one loads it. Meanwhile :mod:`.plain` tracks. One kernel is
-compiled at a time, since each takes as long again beside another: what somebody waits for first,
+code in Numba's cache, from where this one loads it. Meanwhile :mod:`.reference` tracks. One kernel
+is compiled at a time, since each takes as long again beside another: what somebody waits for first,
 then what was asked for last. Used by :mod:`.backends` and, for previews, by the plugin.
 """
 
@@ -24,14 +24,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from ..processes import GIVEN_UP, run_in_a_process
+from ..model.algorithms import BY_CODE
+from ..runtime.processes import GIVEN_UP, run_in_a_process
 from . import codes
-from .algorithms import BY_CODE
 from .codes import NEAREST
-from .cpu import run as cpu
+from .cpu import cpu_backend as cpu
 from .cpu.vectors.field import BlockField
-from .plain import run as plain
 from .plan import Plan
+from .reference import reference_backend as plain
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator, Sequence
 
 from ..errors import BackendError
-from ..tractogram import Tractogram
+from ..streamlines.tractogram import Tractogram
 from . import devices
 from .costs import Cost, PerformanceModel
 from .plan import Plan

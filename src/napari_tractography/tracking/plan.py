@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import DeviceArray, gpu_of, host_array, library_of, on_its_device, synchronize
-from ..directions import direction_set, neighbour_table
 from ..fields.polynomials import shifts
-from ..parameters import SOFTPLUS_SHARPNESS, TrackingParameters
-from ..regions import Region
-from ..roles import INCLUDE_RULES
-from ..tissues import N_TISSUES, Tissues
+from ..geometry.directions import direction_set, neighbour_table
+from ..model.parameters import SOFTPLUS_SHARPNESS, TrackingParameters
+from ..model.regions import Region
+from ..model.roles import INCLUDE_RULES
+from ..model.tissues import N_TISSUES, Tissues
+from ..runtime.arrays import DeviceArray, gpu_of, host_array, library_of, on_its_device, synchronize
 from . import codes
 from .cpu.vectors.field import BlockField
 from .tables.blocks import BlockTable

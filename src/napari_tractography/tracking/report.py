@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..outcome import Outcome
-from ..parameters import TrackingParameters
-from ..stop import N_REASONS, StopReason
-from ..units import MM, per_mm, symbol
+from ..geometry.units import MM, per_mm, symbol
+from ..model.outcome import Outcome
+from ..model.parameters import TrackingParameters
+from ..model.stop import N_REASONS, StopReason
 
 # What a run may be at, in `Report.phase`.
 PREPARING = "preparing"  # compiling or loading what tracks; nothing comes meanwhile
@@ -121,7 +121,7 @@ def advice(tractogram: Outcome, parameters: TrackingParameters, unit: str = MM) 
     parameters : TrackingParameters
         With which it was tracked.
     unit : str
-        In which lengths are read, see :mod:`~napari_tractography.units`.
+        In which lengths are read, see :mod:`~napari_tractography.geometry.units`.
     """
     if not len(tractogram):
         return ""

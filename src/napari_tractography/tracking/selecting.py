@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import TractographyError
-from ..seeds import MAX_SEEDS, Seeds
-from ..stop import N_REASONS, StopReason
-from ..tractogram import Tractogram, tally_from_counts
+from ..model.seeds import MAX_SEEDS, Seeds
+from ..model.stop import N_REASONS, StopReason
+from ..streamlines.tractogram import Tractogram, tally_from_counts
 from .inputs import TrackingInput, check_inside
 
 logger = logging.getLogger(__name__)

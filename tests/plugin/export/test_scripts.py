@@ -15,8 +15,9 @@ from napari.layers import Layer
 from napari_tractography import cli
 from napari_tractography.errors import InvalidFodError, InvalidMaskError
 from napari_tractography.files.fods import load_fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.phantoms import make_phantom, phantom_mask, phantom_seeds_mm
+from napari_tractography.model.regions import Region
 from napari_tractography.plugin.export.paths import PATH_KEY
 from napari_tractography.plugin.export.scripts import as_command, as_python, shell_line
 from napari_tractography.plugin.layers.volumes import fod_layer_data, mask_layer_data
@@ -29,9 +30,8 @@ from napari_tractography.plugin.session.seeding import (
 )
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.recipes.recipe import Recipe
-from napari_tractography.regions import Region
+from napari_tractography.streamlines.tractogram import load_tractogram
 from napari_tractography.tracking.engine import track
-from napari_tractography.tractogram import load_tractogram
 
 PARAMETERS = TrackingParameters(
     step_mm=0.7,

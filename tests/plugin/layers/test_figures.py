@@ -22,7 +22,7 @@ from napari_tractography.plugin.layers.figures import (
     tubes_layer,
 )
 from napari_tractography.plugin.space.display import DisplaySpace
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.streamlines.tractogram import Tractogram
 
 SPACE = DisplaySpace.identity()
 

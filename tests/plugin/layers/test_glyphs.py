@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_tractography.fod import Fod
-from napari_tractography.maps.peaks import fod_peaks
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.maps.fod_peaks import fod_peaks
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.layers import glyphs as module
 from napari_tractography.plugin.layers.glyphs import (
     MAX_GLYPHS,

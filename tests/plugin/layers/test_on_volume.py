@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_tractography.grid import Grid
-from napari_tractography.maps.peaks import fod_peaks
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.geometry.grid import Grid
+from napari_tractography.maps.fod_peaks import fod_peaks
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.layers.figures import paths_layer, tubes_layer
 from napari_tractography.plugin.layers.glyphs import FodGlyphs, peaks_layer
 from napari_tractography.plugin.layers.on_volume import SeedPoints
@@ -17,7 +17,7 @@ from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.session.seed_layer import SeedLayer
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.layer import Streamlines
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.streamlines.tractogram import Tractogram
 
 AFFINE = np.array([[5.1, 0, 0, -60.3], [0, -5.1, 0, 44.7], [0, 0, 5.1, -21.9], [0, 0, 0, 1.0]])
 FOD = make_phantom("cross", affine=AFFINE, lmax=4)

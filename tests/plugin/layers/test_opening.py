@@ -14,8 +14,8 @@ from napari.layers import Layer
 
 from napari_tractography.errors import FileError, InvalidFodError
 from napari_tractography.files.fods import load_fod
-from napari_tractography.fod import Fod
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.layers.opening import contrast_limits
 from napari_tractography.plugin.layers.volumes import (
     fod_grid_of,

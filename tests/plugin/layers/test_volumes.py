@@ -11,8 +11,8 @@ from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer
 
 from napari_tractography.errors import InvalidMaskError
-from napari_tractography.fod import Fod
-from napari_tractography.grid import Grid
+from napari_tractography.geometry.grid import Grid
+from napari_tractography.model.fod import Fod
 from napari_tractography.plugin.layers.volumes import (
     fod_layer_data,
     fod_layers,

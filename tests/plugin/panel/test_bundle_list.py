@@ -10,7 +10,7 @@ from qtpy.QtGui import QColor
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QColorDialog
 
-from napari_tractography.phantoms import phantom_seeds_mm
+from napari_tractography.model.phantoms import phantom_seeds_mm
 from napari_tractography.plugin.panel import bundle_list
 
 NAMES = ["one", "two", "three"]

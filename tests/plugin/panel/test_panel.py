@@ -28,8 +28,8 @@ from qtpy.QtWidgets import (
 )
 
 from napari_tractography import Tractogram, track
-from napari_tractography.parameters import parameter_specs
-from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.model.parameters import parameter_specs
+from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.widgets.controls import set_values
 from napari_tractography.plugin.panel.widgets.sections import Section

@@ -14,10 +14,10 @@ from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QFileDialog, QMessageBox
 
 from napari_tractography import Project, Tractogram
-from napari_tractography.phantoms import phantom_seeds_mm
+from napari_tractography.model.phantoms import phantom_seeds_mm
+from napari_tractography.model.regions import Region
 from napari_tractography.plugin.panel import project_keeper
 from napari_tractography.plugin.panel.panel import TractographyPanel
-from napari_tractography.regions import Region
 
 ONE, OTHER = phantom_seeds_mm("cross")
 

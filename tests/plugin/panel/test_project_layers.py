@@ -12,7 +12,7 @@ from hands import WAIT_MS, save_fod
 from napari.layers import Labels, Layer
 
 from napari_tractography.plugin.layers.volumes import mask_layer_data
-from napari_tractography.recipes import volumes
+from napari_tractography.recipes import volume_sources as volumes
 
 
 def digests(panel: Any) -> list[str]:

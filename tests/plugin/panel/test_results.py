@@ -14,13 +14,13 @@ from qtpy.QtCore import QPoint, QThreadPool
 
 from napari_tractography import Tractogram
 from napari_tractography.errors import InvalidSeedsError
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.model.stop import StopReason
+from napari_tractography.model.tissues import Tissues
 from napari_tractography.plugin.panel import results
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.session.previews import FIRST_GUESS
-from napari_tractography.stop import StopReason
-from napari_tractography.tissues import Tissues
 from napari_tractography.tracking.report import PREPARING, STANDING_IN
 
 MIDDLE = np.zeros((1, 3))

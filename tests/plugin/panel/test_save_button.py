@@ -13,7 +13,7 @@ from napari.layers import Layer
 from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography import Tractogram, load_tractogram
-from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.contributions import write_streamlines
 
 MIDDLE = np.zeros((1, 3))

@@ -16,11 +16,11 @@ from hands import WAIT_MS, save_fod
 from napari.layers import Points
 
 from napari_tractography import Project, Region, track
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.model.roles import INCLUDE_RULES
+from napari_tractography.model.seeding import EVERY_VOXEL
 from napari_tractography.plugin.layers.region_entries import ROLE_COLOURS
 from napari_tractography.plugin.layers.volumes import fod_layers
-from napari_tractography.roles import INCLUDE_RULES
-from napari_tractography.seeding import EVERY_VOXEL
 
 N_ACTIONS = 40
 ROLES = list(ROLE_COLOURS)

@@ -12,11 +12,11 @@ from hands import CHUNK, FEW, LEFT_HANDED, OBLIQUE, WAIT_MS
 from napari.layers import Layer
 
 from napari_tractography import Fod, Tractogram, track
-from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.model.regions import Region
 from napari_tractography.plugin.layers.volumes import fod_layers, mask_layer_data
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.streamlines.layer import Streamlines
-from napari_tractography.regions import Region
 
 ONE, OTHER = phantom_seeds_mm("cross")
 

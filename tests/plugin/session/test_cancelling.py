@@ -14,7 +14,7 @@ from hands import MANY, WAIT_MS, Log, save_fod, tracking_threads
 from qtpy.QtCore import QThreadPool
 
 from napari_tractography import Project, Region, Tractogram, track
-from napari_tractography.phantoms import phantom_seeds_mm
+from napari_tractography.model.phantoms import phantom_seeds_mm
 from napari_tractography.plugin.panel.results import ENDED_EARLY
 from napari_tractography.plugin.session import runs
 

@@ -12,7 +12,7 @@ from hands import WAIT_MS, is_let_go
 from napari_tractography.plugin.panel.display.appearance import CLUSTER, VOLUME
 from napari_tractography.plugin.session import clustering as module
 from napari_tractography.plugin.streamlines.colours import UNKNOWN
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.streamlines.tractogram import Tractogram
 
 GREY = list(UNKNOWN[:3])
 

@@ -11,7 +11,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
 from napari_tractography import Tractogram
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.panel.widgets.sections import Section
 
 CTRL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier

@@ -12,15 +12,15 @@ from hands import WAIT_MS
 from napari.layers import Tracks
 
 from napari_tractography import Project, Recipe, TrackingParameters, Tractogram
-from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.model.regions import Region
 from napari_tractography.plugin.export.projects import project_of
 from napari_tractography.plugin.export.recipes import recipe_of
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.session.bundles import filtering
 from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
-from napari_tractography.recipes.volumes import VolumeSource
-from napari_tractography.regions import Region
+from napari_tractography.recipes.volume_sources import VolumeSource
 
 ONE, OTHER = phantom_seeds_mm("cross")
 

@@ -9,7 +9,7 @@ import pytest
 from hands import LEFT_HANDED, OBLIQUE, Mouse
 from qtpy.QtCore import Qt
 
-from napari_tractography.phantoms import make_phantom, phantom_lines_mm
+from napari_tractography.model.phantoms import make_phantom, phantom_lines_mm
 
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 CONTROL = Qt.KeyboardModifier.ControlModifier

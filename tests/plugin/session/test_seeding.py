@@ -11,14 +11,14 @@ import pytest
 from hands import save_fod
 
 from napari_tractography.errors import InvalidSeedsError
+from napari_tractography.model.seeding import SeedingParameters
+from napari_tractography.model.stop import StopReason
 from napari_tractography.plugin.export.paths import PATH_KEY
 from napari_tractography.plugin.export.recipes import recipe_of
 from napari_tractography.plugin.export.scripts import as_command, as_python
 from napari_tractography.plugin.session.bundles.opening import seeding_of
 from napari_tractography.plugin.session.runs import Run, preview_of
 from napari_tractography.plugin.session.seeding import SeedBetween, SeedSpheres
-from napari_tractography.seeding import SeedingParameters
-from napari_tractography.stop import StopReason
 
 ENDS = ((0.0, 0.0, -20.0), (0.0, 0.0, 20.0))  # display mm, (z, y, x)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hands import LEFT_HANDED, OBLIQUE, fod_layer
 
-from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.model.regions import Region
 from napari_tractography.plugin.export.projects import project_of
-from napari_tractography.regions import Region
 
 MIDDLE = np.zeros((1, 3))  # where the two bundles of the cross meet
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from hands import CHUNK, FEW, WAIT_MS
 
-from napari_tractography.buffers import pool
+from napari_tractography.runtime.buffers import pool
 
 # Of these there are as many as are shown and kept for undo, however long a person plays.
 COUNTED = {"Run", "Request", "Tractogram", "Plan", "Streamlines", "DrawnSubset", "QTimer"}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from napari_tractography.errors import InvalidParameterError
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.session.tracking_values import BY_FOD, TrackingValues
 
 COARSE = make_phantom("cross", lmax=4)

@@ -11,7 +11,7 @@ from napari.layers import Image
 from scipy.spatial.transform import Rotation
 
 from napari_tractography.errors import InvalidGridError
-from napari_tractography.grid import Grid
+from napari_tractography.geometry.grid import Grid
 from napari_tractography.plugin.space.display import (
     DisplaySpace,
     display_space_of_layer,

@@ -10,7 +10,7 @@ from hands import fod_layer
 from napari.components import ViewerModel
 from napari.layers import Image
 
-from napari_tractography.fod import Fod
+from napari_tractography.model.fod import Fod
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.space.extent import sliders_kept
 

@@ -23,7 +23,7 @@ import pytest
 from hands import OBLIQUE, save_fod
 from scipy.ndimage import binary_dilation, label
 
-from napari_tractography.phantoms import make_phantom, phantom_lines_mm, phantom_seeds_mm
+from napari_tractography.model.phantoms import make_phantom, phantom_lines_mm, phantom_seeds_mm
 from napari_tractography.plugin.streamlines.layer import Streamlines
 
 UPRIGHT = np.array([[2.0, 0, 0, -31], [0, 2, 0, -27], [0, 0, 2, -31], [0, 0, 0, 1]])

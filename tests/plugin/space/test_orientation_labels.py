@@ -9,7 +9,7 @@ from qtpy.QtCore import QEvent, QPointF, QSize
 from qtpy.QtGui import QColor, QImage, QPainter, QResizeEvent
 from qtpy.QtWidgets import QApplication, QWidget
 
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.layers.sources.images import ImageSettings
 from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.space.camera import orient

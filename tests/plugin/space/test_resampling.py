@@ -9,7 +9,7 @@ from napari.layers import Image, Labels
 from nibabel.processing import resample_from_to
 
 from napari_tractography.errors import InvalidGridError
-from napari_tractography.grid import Grid
+from napari_tractography.geometry.grid import Grid
 from napari_tractography.plugin.space import resampling
 from napari_tractography.plugin.space.display import DisplaySpace, display_space_of_layer
 from napari_tractography.plugin.space.resampling import Resampling

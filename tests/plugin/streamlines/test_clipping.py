@@ -11,7 +11,7 @@ from hands import Mouse, is_let_go
 from napari_tractography.errors import InvalidParameterError
 from napari_tractography.plugin.streamlines.clipping import AXES, NO_CLIP
 from napari_tractography.plugin.streamlines.layer import Streamlines
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.streamlines.tractogram import Tractogram
 
 
 def star() -> Tractogram:

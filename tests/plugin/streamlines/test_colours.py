@@ -10,10 +10,10 @@ from napari.utils.colormaps import ensure_colormap
 
 from napari_tractography import Tractogram
 from napari_tractography.errors import InvalidParameterError, InvalidTractogramError
+from napari_tractography.model.stop import StopReason
 from napari_tractography.plugin.streamlines import colours
 from napari_tractography.plugin.streamlines.colours import MODES
 from napari_tractography.plugin.streamlines.layer import Streamlines
-from napari_tractography.stop import StopReason
 
 
 def line(direction: tuple[float, float, float], n: int = 5) -> np.ndarray:

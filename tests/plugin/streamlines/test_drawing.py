@@ -9,7 +9,7 @@ import pytest
 from tiny_bundles import asymmetric, cross, straight
 
 from napari_tractography import Tractogram
-from napari_tractography.grid import Grid
+from napari_tractography.geometry.grid import Grid
 from napari_tractography.plugin.space.display import DisplaySpace, orient_camera
 from napari_tractography.plugin.streamlines.layer import Streamlines
 

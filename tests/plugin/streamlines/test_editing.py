@@ -7,7 +7,7 @@ import pytest
 
 from napari_tractography.errors import InvalidParameterError
 from napari_tractography.plugin.streamlines.layer import Streamlines
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.streamlines.tractogram import Tractogram
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from tiny_bundles import asymmetric, cross, straight
 
 from napari_tractography import Tractogram
 from napari_tractography.errors import InvalidParameterError, InvalidTractogramError
-from napari_tractography.grid import Grid
+from napari_tractography.geometry.grid import Grid
+from napari_tractography.model.stop import StopReason
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.layer import Streamlines
-from napari_tractography.stop import StopReason
 
 # What it holds.
 

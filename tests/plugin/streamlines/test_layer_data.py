@@ -10,7 +10,7 @@ from napari.layers._layer_actions import _duplicate_layer
 from napari.layers.utils.plane import ClippingPlane
 
 from napari_tractography import Tractogram
-from napari_tractography.grid import Grid
+from napari_tractography.geometry.grid import Grid
 from napari_tractography.plugin.space.display import DisplaySpace
 from napari_tractography.plugin.streamlines.layer import Streamlines
 

@@ -9,7 +9,7 @@ SCRIPT = """
 import napari, numpy as np
 from qtpy.QtTest import QTest
 from napari_tractography.plugin.streamlines.layer import Streamlines
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.streamlines.tractogram import Tractogram
 
 viewer = napari.Viewer(show=True)
 viewer.add_image(np.random.default_rng(0).random((10, 24, 32)))

@@ -18,8 +18,8 @@ import pytest
 import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.errors import BackendError, InvalidParameterError
-from napari_tractography.phantoms import make_phantom
-from napari_tractography.streaming import PartWriter
+from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.streamlines.streaming import PartWriter
 from napari_tractography.tracking.cluster import exchange
 from napari_tractography.tracking.cluster.cluster import Cluster
 from napari_tractography.tracking.cluster.exchange import Exchange, FiledArray

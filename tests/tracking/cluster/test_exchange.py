@@ -15,7 +15,7 @@ from toys import random_fod
 
 import napari_tractography as nt
 from napari_tractography.errors import BackendError
-from napari_tractography.processes import unfinished_name
+from napari_tractography.runtime.processes import unfinished_name
 from napari_tractography.tracking.cluster import exchange
 from napari_tractography.tracking.cluster.exchange import (
     Exchange,

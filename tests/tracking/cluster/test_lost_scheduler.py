@@ -15,7 +15,7 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.errors import LostClusterError, UnfinishedError
-from napari_tractography.streaming import save_chunks
+from napari_tractography.streamlines.streaming import save_chunks
 from napari_tractography.tracking.cluster.cluster import Cluster
 
 pytest.importorskip("distributed", reason="distributed is not installed")

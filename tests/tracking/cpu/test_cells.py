@@ -10,9 +10,9 @@ from numba import njit
 from toys import SKEWED, cone_points, lobes, random_fod
 
 from napari_tractography.fields.polynomials import polynomial_matrix
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.seeds import Seeds
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
 from napari_tractography.tracking.codes import UNFILLED_BITS
 from napari_tractography.tracking.cpu import cells
 from napari_tractography.tracking.engine import track

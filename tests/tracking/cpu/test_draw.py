@@ -7,7 +7,7 @@ import pytest
 from chi_square import ConeBins
 from numba import njit
 
-from napari_tractography.philox import philox4x32
+from napari_tractography.model.philox import philox4x32
 from napari_tractography.tracking.cpu import draw, lanes, llvm, memory
 from napari_tractography.tracking.cpu.lanes import N_LANES
 from napari_tractography.tracking.cpu.sphere import tangents

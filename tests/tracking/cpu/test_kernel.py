@@ -9,12 +9,12 @@ from numba.core.dispatcher import Dispatcher
 from plans import plan_of
 from toys import random_fod
 
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.regions import Region
-from napari_tractography.seeds import Seeds
+from napari_tractography.model.algorithms import ALGORITHMS, BY_CODE, BY_NAME
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.regions import Region
+from napari_tractography.model.seeds import Seeds
 from napari_tractography.tracking import codes
-from napari_tractography.tracking.algorithms import ALGORITHMS, BY_CODE, BY_NAME
 from napari_tractography.tracking.cpu import (
     cells,
     deterministic,
@@ -25,8 +25,8 @@ from napari_tractography.tracking.cpu import (
     stepping,
     streamline,
 )
-from napari_tractography.tracking.cpu.places import regions, tissues
-from napari_tractography.tracking.cpu.run import ThreadBuffers, track_range
+from napari_tractography.tracking.cpu.constraints import regions, tissues
+from napari_tractography.tracking.cpu.cpu_backend import ThreadBuffers, track_range
 from napari_tractography.tracking.cpu.sphere import cones, peaks
 from napari_tractography.tracking.engine import track
 

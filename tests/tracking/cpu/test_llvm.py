@@ -13,7 +13,7 @@ from numba import float32, njit, types
 from numba.core.errors import TypingError
 
 import napari_tractography
-from napari_tractography import compiling
+from napari_tractography.runtime import compiling
 from napari_tractography.tracking.cpu import llvm, memory
 
 SOURCE = Path(napari_tractography.__file__).parent
@@ -60,7 +60,7 @@ def test_two_files_lean_on_the_insides_of_numba():
         options = {"_nrt", "no_cpython_wrapper", "no_cfunc_wrapper"}
         if any(map(is_private, imported_by(tree))) or options & names_in(tree):
             leaning.add(path.relative_to(SOURCE).as_posix())
-    assert leaning == {"compiling.py", "tracking/cpu/llvm.py", "tracking/cpu/memory.py"}
+    assert leaning == {"runtime/compiling.py", "tracking/cpu/llvm.py", "tracking/cpu/memory.py"}
 
 
 # ------------------------------------------------------------------------------------------ options

@@ -20,7 +20,7 @@ from builds import build_folder
 from counted_kernel import plan_of_bundle
 
 import napari_tractography as nt
-from napari_tractography.tracking.plain import run as plain
+from napari_tractography.tracking.reference import reference_backend as plain
 
 FOLDER = Path(__file__).resolve().parents[1]
 PROGRAM = FOLDER / "counted_kernel.py"

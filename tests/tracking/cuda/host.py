@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from builds import built
 
-from napari_tractography.buffers import aligned
+from napari_tractography.runtime.buffers import aligned
+from napari_tractography.streamlines.tractogram import Tractogram, tally_from_counts
 from napari_tractography.tracking.codes import START_GIVEN, VectorField
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
@@ -23,7 +24,6 @@ from napari_tractography.tracking.cuda.scheduler import (
     Sizing,
     run_devices,
 )
-from napari_tractography.tractogram import Tractogram, tally_from_counts
 
 ENTRY = "host_entry.cpp"
 FLAGS = ("-std=c++14", "-O2", "-ffp-contract=off", "-fno-fast-math", "-shared", "-fPIC")

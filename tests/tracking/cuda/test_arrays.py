@@ -12,7 +12,6 @@ import pytest
 from host import compile_for_host
 from toys import SKEWED, random_fod
 
-from napari_tractography.arrays import as_native, host_array, on_gpu
 from napari_tractography.errors import (
     BackendError,
     InvalidFodError,
@@ -20,11 +19,12 @@ from napari_tractography.errors import (
     InvalidRegionError,
     InvalidSeedsError,
 )
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.regions import Region
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import N_REASONS
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.regions import Region
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import N_REASONS
+from napari_tractography.runtime.arrays import as_native, host_array, on_gpu
 from napari_tractography.tracking import engine, measuring
 from napari_tractography.tracking.costs import PerformanceModel
 from napari_tractography.tracking.cuda import device as cuda_device

@@ -9,7 +9,7 @@ from importlib import metadata
 import pytest
 from builds import built
 
-from napari_tractography.tracking.algorithms import ALGORITHMS
+from napari_tractography.model.algorithms import ALGORITHMS
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
 

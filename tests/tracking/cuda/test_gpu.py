@@ -18,12 +18,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from napari_tractography.arrays import import_cupy
 from napari_tractography.errors import BackendError
+from napari_tractography.runtime.arrays import import_cupy
+from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking import devices
-from napari_tractography.tracking.cuda import run as cuda
+from napari_tractography.tracking.cuda import cuda_backend as cuda
 from napari_tractography.tracking.execution import Execution
-from napari_tractography.tractogram import Tractogram
 
 pytestmark = pytest.mark.gpu
 VARIABLE = "NAPARI_TRACTOGRAPHY_GPU_BUNDLE"
@@ -56,7 +56,7 @@ def runs(gpu, tmp_path_factory):
     if os.environ.get(VARIABLE):
         return bundle.read(Path(os.environ[VARIABLE]))
     pytest.importorskip("numba", reason=f"no Numba to make runs with; name a file by {VARIABLE}")
-    phantoms = importlib.import_module("napari_tractography.phantoms")
+    phantoms = importlib.import_module("napari_tractography.model.phantoms")
     path = tmp_path_factory.mktemp("bundle") / "bundle.npz"
     bundle.export(path, phantoms.make_phantom("cross"))
     return bundle.read(path)
@@ -124,7 +124,7 @@ def test_streamlines_stay_on_the_device(gpu, runs):
 def fod():
     """An FOD, where there is what makes one."""
     pytest.importorskip("numba", reason="no Numba to track with on the CPU")
-    from napari_tractography.phantoms import make_phantom
+    from napari_tractography.model.phantoms import make_phantom
 
     return make_phantom("cross")
 

@@ -15,18 +15,18 @@ from plans import plan_of
 from toys import SKEWED, arc_fod, random_fod, straight_fod
 
 from napari_tractography.files.fods import load_fod
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.regions import Region
-from napari_tractography.roles import INCLUDE_RULES
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import StopReason
+from napari_tractography.model.algorithms import ALGORITHMS, BY_NAME
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.regions import Region
+from napari_tractography.model.roles import INCLUDE_RULES
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import StopReason
+from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking import codes
-from napari_tractography.tracking.algorithms import ALGORITHMS, BY_NAME
-from napari_tractography.tracking.cpu import run as cpu
+from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
-from napari_tractography.tractogram import Tractogram
 
 
 @pytest.fixture(scope="session")

@@ -9,11 +9,11 @@ from plans import plan_of
 from test_host_kernel import assert_same, on_cpu
 from toys import SKEWED, crossing_fod
 
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.regions import Region
-from napari_tractography.seeds import Seeds
-from napari_tractography.stop import StopReason
-from napari_tractography.tissues import CORTEX, DEEP, FLUID, LESION, WHITE, Tissues
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.regions import Region
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.stop import StopReason
+from napari_tractography.model.tissues import CORTEX, DEEP, FLUID, LESION, WHITE, Tissues
 
 SHAPE = (14, 11, 12)
 

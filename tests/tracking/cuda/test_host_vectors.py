@@ -9,9 +9,9 @@ from plans import plan_of
 from test_host_kernel import assert_same, on_cpu
 from toys import random_vectors
 
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.regions import Region
-from napari_tractography.seeds import Seeds
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.regions import Region
+from napari_tractography.model.seeds import Seeds
 
 CASES = [
     (kind, algorithm, interpolation)

@@ -15,14 +15,14 @@ from host import compile_for_host, track_on_host
 from plans import plan_of
 from toys import SKEWED, random_fod
 
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.phantoms import make_phantom
-from napari_tractography.regions import Region
-from napari_tractography.seeds import Seeds
-from napari_tractography.tracking.algorithms import ALGORITHMS
-from napari_tractography.tracking.cpu import run as cpu
+from napari_tractography.model.algorithms import ALGORITHMS
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.phantoms import make_phantom
+from napari_tractography.model.regions import Region
+from napari_tractography.model.seeds import Seeds
+from napari_tractography.streamlines.tractogram import Tractogram
+from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.cuda import source as kernels
-from napari_tractography.tractogram import Tractogram
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="lanes are contexts of Linux's C library"

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_tractography.errors import BackendError
+from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking.cuda import scheduler
 from napari_tractography.tracking.cuda.scheduler import (
     MAX_POINTS,
@@ -22,7 +23,6 @@ from napari_tractography.tracking.cuda.scheduler import (
     run_device,
     run_devices,
 )
-from napari_tractography.tractogram import Tractogram
 
 
 class FakeDevice:

@@ -8,10 +8,10 @@ from host import compile_for_host, pointer, rows_of
 from numba import njit
 from toys import lobes, random_fod
 
-from napari_tractography.compiling import OPTIONS
 from napari_tractography.fields.polynomials import shifts
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.runtime.compiling import OPTIONS
 from napari_tractography.tracking import codes
 from napari_tractography.tracking.cpu.cells import fill_row
 from napari_tractography.tracking.cpu.lanes import N_LANES

@@ -15,12 +15,12 @@ from host import HostDevice, compile_for_host
 from plans import plan_of
 from toys import lobes
 
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.seeds import Seeds
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
 from napari_tractography.tracking.codes import UNFILLED_BITS
-from napari_tractography.tracking.plain import run as plain
-from napari_tractography.tracking.plain.lanes import Lanes
+from napari_tractography.tracking.reference import reference_backend as plain
+from napari_tractography.tracking.reference.lanes import Lanes
 
 PARAMETERS = TrackingParameters(step_mm=0.5, max_length_mm=20.0, max_angle_deg=30.0)
 CORNERS = 8

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from toys import SKEWED, farthest_deg, random_fod
 
-from napari_tractography.buffers import CACHE_LINE, aligned
 from napari_tractography.fields.polynomials import change_of_basis
-from napari_tractography.fod import Fod
+from napari_tractography.model.fod import Fod
+from napari_tractography.runtime.buffers import CACHE_LINE, aligned
 from napari_tractography.tracking.codes import PADDING, POINTS_AT_ONCE, UNFILLED_BITS
 from napari_tractography.tracking.tables.builders import (
     LARGEST_HALF,

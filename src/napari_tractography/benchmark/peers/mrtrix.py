@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import BackendError
-from ...fod import Fod
+from ...model.fod import Fod
 from ..cases import Case
 
 

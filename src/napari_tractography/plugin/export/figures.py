@@ -18,8 +18,8 @@ from superqt.utils import qimage_to_array
 
 from ...errors import FileError
 from ...files.paths import check_writable, written_whole
-from ...specs import parameter
-from ...units import MM, symbol
+from ...geometry.units import MM, symbol
+from ...model.specs import parameter
 from ..space.display import unit_of_layer
 from ..space.orientation_labels import LABEL_PIXELS, draw_label, edge_labels
 from ..streamlines.colours import Colours

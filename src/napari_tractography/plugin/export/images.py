@@ -12,9 +12,9 @@ from typing import Any
 from napari.layers import Layer
 
 from ...errors import InvalidFodError, TractographyError
-from ...fields.images import NAME as IMAGE
-from ...fod import Fod
-from ...recipes.images import ImageReading, source_of_image
+from ...fields.structure_tensors import NAME as IMAGE
+from ...model.fod import Fod
+from ...recipes.image_sources import ImageReading, source_of_image
 from ...recipes.sources import FodSource
 from ..layers.sources.images import KEY_KEY, PHANTOM_KEY
 from .paths import path_of

@@ -9,11 +9,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from ...bundles import Bundle, Source
 from ...errors import InvalidTractogramError, TractographyError
-from ...project import Project
+from ...recipes.bundle import Bundle, Source
 from ...recipes.edits import Edit
-from ...recipes.streamlines import TractogramFile
+from ...recipes.project import Project
+from ...recipes.tractogram_sources import TractogramFile
 from ..session.bundles.listing import OPENED, BundleList
 from ..session.bundles.state import NO_LIMITS, BundleState
 from ..session.requests import Request

@@ -12,12 +12,12 @@ import numpy as np
 from napari.layers import Layer
 
 from ...errors import InvalidFodError
-from ...phantoms import is_phantom
+from ...model.phantoms import is_phantom
 from ...recipes.edits import Edit
 from ...recipes.recipe import Recipe
 from ...recipes.sources import FodSource, RegionSource, SeedSource
-from ...recipes.tissues import TissueSource
-from ...recipes.volumes import VolumeSource
+from ...recipes.tissue_sources import TissueSource
+from ...recipes.volume_sources import VolumeSource
 from ..layers.volumes import fod_of
 from ..session.requests import Request
 from ..session.seeding import (

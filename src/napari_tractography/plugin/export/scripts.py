@@ -26,16 +26,16 @@ from ...errors import (
 )
 from ...fields.readings import DEFAULT_FRAMES
 from ...files.fods import load_mask, load_volume
-from ...fod import Fod
-from ...grid import Grid
-from ...parameters import WITH_TISSUES, ParameterSpec, TrackingParameters, parameter_specs
-from ...phantoms import PHANTOM_LMAX, is_phantom
+from ...geometry.grid import Grid
+from ...model.fod import Fod
+from ...model.parameters import WITH_TISSUES, ParameterSpec, TrackingParameters, parameter_specs
+from ...model.phantoms import PHANTOM_LMAX, is_phantom
+from ...model.regions import Region
+from ...model.tissues import Tissues
 from ...recipes.edits import Edit
 from ...recipes.scripts import expression, image_lines, script
-from ...recipes.streamlines import TractogramFile, WeightsSource
-from ...recipes.volumes import VolumeSource
-from ...regions import Region
-from ...tissues import Tissues
+from ...recipes.tractogram_sources import TractogramFile, WeightsSource
+from ...recipes.volume_sources import VolumeSource
 from ..session.requests import Request
 from ..session.seeding import (
     SeedBetween,
@@ -93,7 +93,7 @@ def as_python(
     elif path is not None:
         lines = [f"fod = nt.load_fod({path!r}{_reading(fod)})"]
     elif is_phantom(fod):
-        imports.add("from napari_tractography.phantoms import make_phantom")
+        imports.add("from napari_tractography.model.phantoms import make_phantom")
         lmax = "" if fod.lmax == PHANTOM_LMAX else f", lmax={fod.lmax}"
         lines = [f"fod = make_phantom({fod.name!r}{lmax})"]
     else:
@@ -351,7 +351,7 @@ def _python_volume(
         reader = "load_mask" if label is None else "load_volume"
         imports.add(f"from {FILES}.fods import {reader}")
         return f"{reader}({path!r})"
-    imports.add("from napari_tractography.recipes.volumes import VolumeSource")
+    imports.add("from napari_tractography.recipes.volume_sources import VolumeSource")
     source = VolumeSource.of_array(voxels, grid)
     text = "\n".join(f"    {part!r}" for part in textwrap.wrap(source.voxels, LINE))
     return (

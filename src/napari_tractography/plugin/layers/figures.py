@@ -15,7 +15,7 @@ from napari.layers import Shapes, Surface
 from numpy.typing import NDArray
 
 from ...errors import InvalidTractogramError
-from ...tractogram import Tractogram
+from ...streamlines.tractogram import Tractogram
 from ..space.display import DisplaySpace
 from ..streamlines.colours import direction_colours
 from .on_volume import OnVolume

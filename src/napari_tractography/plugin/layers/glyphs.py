@@ -17,10 +17,10 @@ from scipy.sparse import csr_array
 from scipy.spatial import ConvexHull
 from superqt.utils import qthrottled
 
-from ...directions import direction_set
-from ...fod import Fod
-from ...grid import Grid
-from ...maps.peaks import Peaks as FodPeaks
+from ...geometry.directions import direction_set
+from ...geometry.grid import Grid
+from ...maps.fod_peaks import Peaks as FodPeaks
+from ...model.fod import Fod
 from ..space.display import DisplaySpace
 from ..space.layer_list import insert_beside, place_of_lowest
 from ..streamlines.layer import Streamlines

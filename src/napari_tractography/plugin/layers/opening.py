@@ -25,8 +25,8 @@ from ...errors import AmbiguousKindError, TractographyError
 from ...fields.readings import AUTO
 from ...files.fods import fod_reader
 from ...files.paths import GivenUpError
-from ...fod import Fod
-from ...grid import Grid
+from ...geometry.grid import Grid
+from ...model.fod import Fod
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import numpy as np
 from napari.layers import Labels, Layer
 from numpy.typing import NDArray
 
-from ...regions import Region
+from ...model.regions import Region
 from ..space.display import DisplaySpace
 from .spheres import Spheres
 from .volumes import voxels_of

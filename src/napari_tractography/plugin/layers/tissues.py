@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from napari.layers import Image, Labels, Layer
 
-from ...tissues import N_TISSUES, Tissues
+from ...model.tissues import N_TISSUES, Tissues
 from ..space.display import DisplaySpace
 from .volumes import LayerData, label_colours, voxels_of
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from ...errors import InvalidGridError, InvalidMaskError
 from ...fields.readings import AUTO
-from ...fod import Fod
-from ...grid import Grid
-from ...units import symbol
+from ...geometry.grid import Grid
+from ...geometry.units import symbol
+from ...model.fod import Fod
 from ..space.display import DisplaySpace, display_space_of_layer, unit_of_layer
 from .opening import FOD_KEY, FodOpening, contrast_limits
 

@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QMenu, QPushButton, QWidget
 from ...errors import InvalidFodError, InvalidTractogramError, TractographyError
 from ...files.paths import GivenUpError
 from ...maps.coherence import coherence
-from ...tractogram import Tractogram
+from ...streamlines.tractogram import Tractogram
 from ..export.projects import file_source, filters_of
 from ..export.scripts import as_command, as_python, file_as_python
 from ..layers.figures import MAX_PATHS, paths_layer, tubes_layer

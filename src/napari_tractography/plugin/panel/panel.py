@@ -14,7 +14,7 @@ from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
 
 from ...errors import TractographyError
-from ...seeding import SEED_SOURCES, SeedingParameters
+from ...model.seeding import SEED_SOURCES, SeedingParameters
 from ..layers.frames import follow_volume
 from ..session.bundles.filtering import Filtering
 from ..session.bundles.listing import BundleList

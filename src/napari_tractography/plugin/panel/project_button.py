@@ -22,14 +22,14 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ...bundles import Bundle
 from ...errors import MissingFilesError, TractographyError
 from ...files.paths import GivenUpError
-from ...project import ENDING, Project
+from ...recipes.bundle import Bundle
 from ...recipes.mirror import midsagittal_x_mm
+from ...recipes.project import ENDING, Project
 from ...recipes.recipe import Recipe
 from ...recipes.sources import FodSource
-from ...recipes.volumes import VolumeSource
+from ...recipes.volume_sources import VolumeSource
 from ..export.projects import file_source, project_of
 from ..export.recipes import recipe_of
 from ..layers.volumes import fod_of

@@ -17,9 +17,9 @@ import napari.settings
 from qtpy.QtCore import QObject, QTimer
 
 from ...errors import TractographyError
-from ...processes import may_live
-from ...project import ENDING, Project
 from ...recipes.codec import write_json
+from ...recipes.project import ENDING, Project
+from ...runtime.processes import may_live
 from ..export.projects import fingerprint, project_of
 from ..session.bundles.listing import BundleList
 

@@ -14,17 +14,17 @@ from qtpy.QtWidgets import QWidget
 
 from ...errors import TractographyError
 from ...fields.kinds import SH
-from ...files.formats.image_files import in_space, stored_levels
 from ...files.headers import FORMATS
-from ...fod import Fod
-from ...grid import Grid
-from ...phantoms import is_phantom
-from ...project import Project
-from ...recipes.images import ImageReading, source_of_image
+from ...files.image_files import in_space, stored_levels
+from ...files.tissue_files import load_tissues
+from ...geometry.grid import Grid
+from ...model.fod import Fod
+from ...model.phantoms import is_phantom
+from ...recipes.image_sources import ImageReading, source_of_image
+from ...recipes.project import Project
 from ...recipes.recipe import Recipe
 from ...recipes.sources import FodSource
-from ...recipes.volumes import VolumeSource, located
-from ...tissues import load_tissues
+from ...recipes.volume_sources import VolumeSource, located
 from ..export.images import SOURCE_KEY, image_source, is_of_image
 from ..export.paths import PATH_KEY, path_of
 from ..layers.sources.images import KEY_KEY, PHANTOM_KEY, image_layer, settings_of

@@ -14,10 +14,10 @@ from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QLabel, QProgressBar, QWidget
 
 from ...errors import TractographyError
+from ...geometry.units import MM, length_text, per_mm
+from ...streamlines.tractogram import Tractogram
 from ...tracking import report
 from ...tracking.report import advice
-from ...tractogram import Tractogram
-from ...units import MM, length_text, per_mm
 from ..session.bundles.state import BundleState
 from ..session.requests import PARTS
 from ..session.run_control import RunControl

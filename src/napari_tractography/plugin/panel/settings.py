@@ -18,8 +18,8 @@ from napari.utils.notifications import show_warning
 from qtpy.QtCore import QObject
 
 from ...errors import InvalidParameterError
-from ...parameters import ParameterSpec, parameter_specs
-from ...seeding import seeding_specs
+from ...model.parameters import ParameterSpec, parameter_specs
+from ...model.seeding import seeding_specs
 from ...tracking.devices import cpu_count
 from .display import pictures, view
 from .display.appearance import AppearanceSection, display_specs

@@ -17,7 +17,7 @@ from psygnal import Signal
 from qtpy.QtCore import QTimer
 
 from ...maps.clusters import Clusters, cluster
-from ...tractogram import Tractogram
+from ...streamlines.tractogram import Tractogram
 from ..streamlines.colouring import VALUES
 from ..streamlines.layer import Streamlines
 from .bundles import workers

@@ -16,12 +16,12 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
+from ...streamlines.tractogram import Tractogram
 from ...tracking import kernels
-from ...tracking.cpu import run as cpu
+from ...tracking.cpu import cpu_backend as cpu
 from ...tracking.execution import Execution
-from ...tracking.plain import run as plain
 from ...tracking.plan import Plan
-from ...tractogram import Tractogram
+from ...tracking.reference import reference_backend as plain
 
 TARGET_SECONDS = 0.035  # from the change to the layer, as the median
 FEWEST, MOST = 200, 20_000  # streamlines of a preview

@@ -18,8 +18,8 @@ from psygnal import Signal
 from qtpy.QtCore import QTimer
 
 from ...errors import InvalidRegionError
-from ...regions import Region
-from ...roles import ROLES
+from ...model.regions import Region
+from ...model.roles import ROLES
 from ..layers.region_entries import (
     PAINTED_KEY,
     PAINTED_OPACITY,
@@ -66,7 +66,7 @@ class Regions:
     entries : list of Entry
     rule : str
         Which include regions a streamline must pass, see
-        :data:`napari_tractography.roles.INCLUDE_RULES`.
+        :data:`napari_tractography.model.roles.INCLUDE_RULES`.
     """
 
     changed = Signal()  # what is tracked depends on it

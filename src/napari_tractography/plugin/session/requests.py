@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...fod import Fod
-from ...parameters import TrackingParameters
-from ...regions import Region
-from ...seeds import Seeds
-from ...tissues import Tissues
+from ...model.fod import Fod
+from ...model.parameters import TrackingParameters
+from ...model.regions import Region
+from ...model.seeds import Seeds
+from ...model.tissues import Tissues
 from ...tracking.inputs import Execution, TrackingInput
 from .seeding import SeedBetween, Seeding, even_counts, first_numbers
 
@@ -64,7 +64,7 @@ class Request:
         Where streamlines may run, on the FOD's grid.
     regions : tuple of Region
     include_rule : str
-        Of the include regions, see :data:`napari_tractography.roles.INCLUDE_RULES`.
+        Of the include regions, see :data:`napari_tractography.model.roles.INCLUDE_RULES`.
     tissues : Tissues, optional
     select : int, optional
         How many streamlines the full run accepts; None where it starts as many as the seeding says.

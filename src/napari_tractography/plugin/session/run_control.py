@@ -13,7 +13,7 @@ from psygnal import Signal
 from qtpy.QtCore import QTimer
 
 from ...errors import TractographyError
-from ...tractogram import Tractogram
+from ...streamlines.tractogram import Tractogram
 from ..layers.opening import FodOpening
 from ..streamlines.layer import Streamlines
 from .bundles import workers

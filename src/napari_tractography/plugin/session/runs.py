@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...errors import TractographyError
+from ...streamlines.tractogram import Tractogram
 from ...tracking import kernels
-from ...tracking.cpu import run as cpu
+from ...tracking.cpu import cpu_backend as cpu
 from ...tracking.engine import iter_chunks, make_plan
 from ...tracking.inputs import TrackingInput
 from ...tracking.report import PREPARING, STANDING_IN, Report
 from ...tracking.selecting import telling_why_short, that_reach
-from ...tractogram import Tractogram
 from .bundles.state import BundleState
 from .previews import track_preview
 from .requests import Request

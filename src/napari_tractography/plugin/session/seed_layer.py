@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from psygnal import Signal
 
 from ...errors import InvalidSeedsError
-from ...seeding import SeedingParameters, seeding_specs
+from ...model.seeding import SeedingParameters, seeding_specs
 from ..layers.on_volume import SeedPoints
 from ..space.display import AXIS_LABELS, DisplaySpace
 from ..space.layer_list import insert_beside

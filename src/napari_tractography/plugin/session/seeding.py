@@ -16,13 +16,13 @@ from napari.layers import Layer
 from numpy.typing import NDArray
 
 from ...errors import InvalidSeedsError
-from ...fod import Fod
-from ...grid import Grid
-from ...regions import Region
-from ...seed_places import voxels_of_mask
-from ...seeding import EVERY_VOXEL, SeedingParameters
-from ...seeds import Seeds
-from ...tissues import Tissues
+from ...geometry.grid import Grid
+from ...model.fod import Fod
+from ...model.regions import Region
+from ...model.seed_places import voxels_of_mask
+from ...model.seeding import EVERY_VOXEL, SeedingParameters
+from ...model.seeds import Seeds
+from ...model.tissues import Tissues
 from ..layers.region_entries import Entry
 from ..layers.volumes import voxels_of
 from ..space.display import DisplaySpace

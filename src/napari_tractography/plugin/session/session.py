@@ -22,11 +22,11 @@ from ...errors import (
     InvalidSeedsError,
     TractographyError,
 )
-from ...fod import Fod
-from ...parameters import TrackingParameters
-from ...regions import Region
-from ...seeding import ACCEPTED, EVERY_VOXEL, SeedingParameters
-from ...tissues import Tissues, check_tissues
+from ...model.fod import Fod
+from ...model.parameters import TrackingParameters
+from ...model.regions import Region
+from ...model.seeding import ACCEPTED, EVERY_VOXEL, SeedingParameters
+from ...model.tissues import Tissues, check_tissues
 from ...tracking.execution import Execution, Runner
 from ..layers.frames import show_in
 from ..layers.layer_watch import Watch

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ...defaults import suited_to
 from ...errors import InvalidParameterError
-from ...fod import Fod
-from ...parameters import TrackingParameters, parameter_specs
-from ...seeding import SeedingParameters
+from ...model.defaults import suited_to
+from ...model.fod import Fod
+from ...model.parameters import TrackingParameters, parameter_specs
+from ...model.seeding import SeedingParameters
 
 SPECS = {spec.name: spec for spec in parameter_specs()}
 BY_FOD = tuple(spec.name for spec in parameter_specs() if spec.by_fod)

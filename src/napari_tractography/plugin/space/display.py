@@ -16,10 +16,10 @@ import nibabel as nib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...buffers import pool
 from ...errors import InvalidGridError
-from ...grid import Grid
-from ...units import MM, VOXEL, per_mm
+from ...geometry.grid import Grid
+from ...geometry.units import MM, VOXEL, per_mm
+from ...runtime.buffers import pool
 
 NAPARI_UNITS = {VOXEL: "pixel"}  # the others have the same names
 NAMES = {"millimeter": "mm", "micrometer": "um", "nanometer": "nm"}  # as napari's units say them
@@ -62,7 +62,7 @@ class DisplaySpace:
     world_to_display : (4, 4) float64
         RAS+ mm to display coordinates, axes x, y, z.
     unit : str
-        Of display coordinates, see :mod:`napari_tractography.units`.
+        Of display coordinates, see :mod:`napari_tractography.geometry.units`.
     """
 
     grid: Grid | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...units import MM, per_mm, symbol
+from ...geometry.units import MM, per_mm, symbol
 
 AXES = ("R", "A", "S")  # to the right, to the front, up: the directions of RAS+
 

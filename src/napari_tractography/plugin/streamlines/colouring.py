@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...maps.angles import Axis
-from ...tractogram import Tractogram
+from ...streamlines.tractogram import Tractogram
 from .colours import DEFAULT_COLOUR, MODES, RGBA, Colours
 from .drawn_subset import DrawnSubset
 

@@ -15,8 +15,8 @@ from napari.utils.colormaps import ensure_colormap
 from napari.utils.colormaps.standardize_color import transform_color
 from numpy.typing import ArrayLike, NDArray
 
-from ...buffers import pool
 from ...errors import InvalidParameterError, InvalidTractogramError
+from ...geometry.units import shown_unit
 from ...maps.angles import (
     Axis,
     elevations_deg,
@@ -24,9 +24,9 @@ from ...maps.angles import (
     mean_curvature_per_mm,
     tangents,
 )
-from ...stop import StopReason
-from ...tractogram import Tractogram
-from ...units import shown_unit
+from ...model.stop import StopReason
+from ...runtime.buffers import pool
+from ...streamlines.tractogram import Tractogram
 
 DEFAULT_COLORMAP = "turbo"
 CYCLIC_COLORMAP = "hsv"  # whose ends are alike, as -90 and 90 degrees of an axis are

@@ -16,9 +16,9 @@ from napari.utils.events import Event
 from numpy.typing import ArrayLike, NDArray
 
 from ...errors import InvalidParameterError
-from ...stop import StopReason
-from ...tractogram import Tractogram
-from ...units import length_text
+from ...geometry.units import length_text
+from ...model.stop import StopReason
+from ...streamlines.tractogram import Tractogram
 from ..space.display import DisplaySpace, set_units
 from ..space.extent import on_slices
 from ..space.positions import position_text

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...errors import InvalidTractogramError
-from ...tractogram import Tractogram
+from ...streamlines.tractogram import Tractogram
 from ..space.display import DisplaySpace
 from .polylines import Blocks, Slab, even_subset, first_on_ray, joined_to_next
 

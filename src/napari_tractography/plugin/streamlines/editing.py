@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from psygnal import Signal
 
 from ...errors import InvalidParameterError
+from ...geometry.units import MM, length_text
 from ...recipes.edits import BY_NUMBER, Edit
-from ...tractogram import Tractogram
-from ...units import MM, length_text
+from ...streamlines.tractogram import Tractogram
 
 MAX_UNDO = 50
 

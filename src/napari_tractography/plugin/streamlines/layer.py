@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...errors import InvalidTractogramError
-from ...grid import Grid
+from ...geometry.grid import Grid
 from ...maps.angles import Axis
-from ...tractogram import Tractogram
+from ...streamlines.tractogram import Tractogram
 from ..space.display import AXIS_LABELS, DisplaySpace
 from .colouring import VALUES, Colouring, Paint, Values
 from .colours import (

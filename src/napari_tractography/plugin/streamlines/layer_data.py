@@ -15,7 +15,7 @@ import napari.layers
 import numpy as np
 from numpy.typing import NDArray
 
-from ...tractogram import Tractogram
+from ...streamlines.tractogram import Tractogram
 from ..space.display import DisplaySpace
 from .colouring import Colouring
 from .colours import Colours

@@ -1,7 +1,7 @@
 """A cluster as a place to track: seed ranges as tasks of Dask, results in seed order.
 
 A :class:`Cluster` is given as `backend`; :mod:`napari_tractography.tracking.backends` calls it as
-it does the CPU and CUDA. The tasks of a run are in :mod:`.run`, what a worker does is in
+it does the CPU and CUDA. The tasks of a run are in :mod:`.cluster_run`, what a worker does is in
 :mod:`.work`. Dask's `distributed` is imported on use.
 """
 
@@ -18,18 +18,18 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from ...errors import BackendError, InvalidParameterError
-from ...fod import Fod
-from ...parameters import TrackingParameters
-from ...seeds import Seeds
-from ...tractogram import Tractogram
+from ...model.fod import Fod
+from ...model.parameters import TrackingParameters
+from ...model.seeds import Seeds
+from ...streamlines.tractogram import Tractogram
 from ..engine import log_warnings, make_plan
 from ..execution import Execution
 from ..inputs import InputKeywords, TrackingInput
 from ..plan import Plan
 from ..report import WAITING, Report
+from .cluster_run import RETRIES, ClusterRun
 from .connection import HEARTBEAT_S, Connection, DisconnectedError
 from .exchange import Exchange
-from .run import RETRIES, ClusterRun
 from .versions import differing_versions, installed_versions
 from .work import Done
 

@@ -13,8 +13,8 @@ from ...files.paths import at_home
 from ..devices import cpu_count
 from . import local_worker
 from .cluster import Cluster
+from .cluster_run import AHEAD
 from .exchange import folder_of_this_machine
-from .run import AHEAD
 from .sizing import TASK_BYTES
 
 LOOPBACK = "127.0.0.1"

@@ -1,6 +1,6 @@
 """The client of Dask: which workers there are, and whether the scheduler still answers.
 
-Called by :mod:`.cluster` and :mod:`.run`.
+Called by :mod:`.cluster` and :mod:`.cluster_run`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Generator
 from typing import Any
 
 from ...errors import LostClusterError
-from ...tractogram import Tractogram
+from ...streamlines.tractogram import Tractogram
 
 HEARTBEAT_S = 0.25  # after which, without a result, whoever receives may cancel
 ANSWER_S = 8.0  # in which the scheduler tells which workers there are

@@ -3,7 +3,7 @@
 What is sent over Dask is copied several times and passes the scheduler. The FOD is written once,
 and all workers of a machine map the same pages into memory; points are written by a worker and read
 by the client. Where a file cannot be written or is not there, arrays are sent. Called by
-:mod:`.cluster`, :mod:`.run`, :mod:`.shared_plan` and :mod:`.work`.
+:mod:`.cluster`, :mod:`.cluster_run`, :mod:`.shared_plan` and :mod:`.work`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...buffers import pool
 from ...errors import BackendError, FileError
-from ...files.formats.streamlines import StreamlineArrays
 from ...files.paths import written_whole
-from ...processes import UNFINISHED, is_left_over, unfinished_name
-from ...stop import StopReason
-from ...tractogram import Tractogram
+from ...files.streamline_arrays import StreamlineArrays
+from ...model.stop import StopReason
+from ...runtime.buffers import pool
+from ...runtime.processes import UNFINISHED, is_left_over, unfinished_name
+from ...streamlines.tractogram import Tractogram
 
 SMALLEST = 1 << 20  # bytes: smaller arrays are sent with the rest
 MEMORY_DISK = Path("/dev/shm")  # of Linux

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...tractogram import Tractogram
+from ...streamlines.tractogram import Tractogram
 from .. import backends, devices
 from ..execution import Execution
 from ..report import Report

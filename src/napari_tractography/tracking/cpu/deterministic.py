@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiling import inlined
+from ...runtime.compiling import inlined
 from ..codes import EVERYWHERE, LOW_AMPLITUDE, LOW_PROBABILITY, PURPOSE_START, SAME, SHARP_TURN
 from .cells import find_rows_of, mean_amplitude
 from .draw import arrive, draw_starts, find_peak, little_in_cone, positive

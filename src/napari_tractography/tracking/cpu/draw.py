@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiling import inlined
-from ...philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
+from ...model.philox import MULTIPLIER_0, MULTIPLIER_1, ROUNDS, WEYL_0, WEYL_1
+from ...runtime.compiling import inlined
 from ..codes import (
     CLIP,
     COSINE,

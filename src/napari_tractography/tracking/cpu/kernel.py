@@ -8,7 +8,7 @@ but its seed and id.
 
 Its twin is ``tracking/cuda/track.cu``, with a thread for each lane: the same order of float32
 operations, no fused multiply-add, hence the same bits. Called by
-:mod:`napari_tractography.tracking.cpu.run` from several threads at once, without the GIL.
+:mod:`napari_tractography.tracking.cpu.cpu_backend` from several threads at once, without the GIL.
 """
 # mypy: ignore-errors
 
@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from ...compiling import OPTIONS, bound, cached, compiled
-from ..algorithms import ALGORITHMS, BY_CODE
+from ...model.algorithms import ALGORITHMS, BY_CODE
+from ...runtime.compiling import OPTIONS, bound, cached, compiled
 from ..codes import NEAREST, PURPOSE_START, SEED_WITHOUT_FOD, START_SAMPLED
 from .cells import ZERO
 from .draw import EVERY, NONE, draw_directions
@@ -39,7 +39,7 @@ from .streamline import (
 )
 
 BIT = np.uint32(1)
-ROWS = "napari_tractography.tracking.algorithms"
+ROWS = "napari_tractography.model.algorithms"
 
 # What `block_kernel` compiles `track_block` for: the voxels whose FODs mix at a position, whether
 # lanes draw side by side, how they do, how one lane is tracked where they do not, and whether start

@@ -1,8 +1,8 @@
 """Lanes: the streamlines that a thread of the CPU backend tracks side by side, and their state.
 
 Vectors of N_LANES numbers have one for each; their operators and functions are those of
-:mod:`.llvm`, and what is given here in terms of them. The state is allocated by :mod:`.run`, one
-for each thread; read and written by the kernel.
+:mod:`.llvm`, and what is given here in terms of them. The state is allocated by
+:mod:`.cpu_backend`, one for each thread; read and written by the kernel.
 """
 # mypy: ignore-errors
 
@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from ...buffers import aligned
-from ...compiling import OPTIONS, cached, inlined
+from ...runtime.buffers import aligned
+from ...runtime.compiling import OPTIONS, cached, inlined
 from ..codes import PADDING, POINTS_AT_ONCE
 from .llvm import booleans_reader, lowest_bit, register_width, select, sum_of
 from .memory import copy_numbers, counter, filler, loader, loader_from, transposer
@@ -43,7 +43,7 @@ BIT, ZERO = np.uint32(1), np.float32(0)
 
 
 class TissueState(NamedTuple):
-    """What each lane knows of the tissues that its half runs through; see places/tissues.py."""
+    """What a lane knows of the tissues that its half runs through; see constraints/tissues.py."""
 
     depth: np.ndarray  # (N_LANES,) int64: points in deep grey matter since it was entered
     least: np.ndarray  # (N_LANES,) float32: smallest amplitude of the FOD along them

@@ -24,8 +24,8 @@ import math
 
 import numpy as np
 
-from ...compiling import compiled, inlined
-from ..algorithms.diffusion import ROW
+from ...model.algorithms.diffusion import ROW
+from ...runtime.compiling import compiled, inlined
 from ..codes import (
     FLAT,
     LONGEST,

@@ -5,7 +5,7 @@ vectors of any width as a Numba type, whose operators and functions become vecto
 copies and prefetches. Plain loops over arrays would read the same, but LLVM did not turn them into
 vector instructions, since it cannot know that the arrays do not overlap. How functions are
 compiled, with Numba's private option and the names of its cache, is in
-:mod:`napari_tractography.compiling`.
+:mod:`napari_tractography.runtime.compiling`.
 
 Together with :mod:`.memory` and ``compiling`` this is the only file of the package that imports
 llvmlite, ``numba.core`` or ``numba.extending``. A new Numba that renames something private breaks
@@ -26,7 +26,7 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, overload, register_model
 
-from ...compiling import WITHIN
+from ...runtime.compiling import WITHIN
 
 BIT, BYTE_ADDRESS = ir.IntType(1), ir.PointerType()
 INT, LONG, FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiling import inlined
+from ...runtime.compiling import inlined
 from ..codes import MAX_LENGTH
 from .cells import (
     FEW_ROWS,
@@ -18,10 +18,10 @@ from .cells import (
     look_ahead,
     to_voxel,
 )
+from .constraints.tissues import visit
 from .lanes import AWAY, MOVED, booleans_of, load
 from .llvm import bits_of, floors, lowest_bit, select, to_ints
 from .memory import store
-from .places.tissues import visit
 from .streamline import enter_voxel
 
 BIT, NONE = np.uint32(1), np.uint32(0)

@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from ...compiling import bound, inlined
+from ...runtime.compiling import bound, inlined
 from ..codes import (
     BACKWARD,
     END_REGION,
@@ -36,18 +36,18 @@ from ..codes import (
     TRACKED_ANEW,
 )
 from .cells import ONE, ZERO, find_rows_of, leave_cell, nearest, to_voxel
-from .deterministic import climb_from
-from .draw import arrive, find_peak, philox_block
-from .lanes import AWAY, FORCED, MOVED, SETTLED, copy_points
-from .memory import number_at
-from .places.regions import includes_met, visit_regions
-from .places.tissues import (
+from .constraints.regions import includes_met, visit_regions
+from .constraints.tissues import (
     begin_half_in_tissues,
     begin_in_tissues,
     end_in_tissues,
     face_white,
     visit,
 )
+from .deterministic import climb_from
+from .draw import arrive, find_peak, philox_block
+from .lanes import AWAY, FORCED, MOVED, SETTLED, copy_points
+from .memory import number_at
 from .sphere.headings import bend, head_on
 
 NEXT_DIRECTION = None  # of an algorithm that `walk_of` compiles `walk` for

@@ -3,7 +3,7 @@
 Tables are uploaded once and kept on the GPU for as long as they live on the host, unless they were
 made on a GPU in the first place. Kernels are compiled once for a GPU and an algorithm; CuPy also
 keeps them on disk. Two slots, each with a stream and pinned host memory of its own, let one batch
-be copied to the host while the next is tracked. Used by :mod:`.run`.
+be copied to the host while the next is tracked. Used by :mod:`.cuda_backend`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays import REMEDY, gpu_of, import_cupy
 from ...errors import BackendError
-from ...tractogram import Tractogram, tally_from_counts
+from ...runtime.arrays import REMEDY, gpu_of, import_cupy
+from ...streamlines.tractogram import Tractogram, tally_from_counts
 from ..codes import START_GIVEN, Field, VectorField
 from ..cpu.vectors.field import BlockField
 from ..execution import Execution
 from . import source as kernels
 from . import tables
-from .errors import OUT_OF_MEMORY, explained, explained_for_good
+from .gpu_errors import OUT_OF_MEMORY, explained, explained_for_good
 from .scheduler import SLOTS, OutOfDeviceMemoryError, Sizing
 from .slot import Slot
 from .uploads import Uploads

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cones.h"
-#include "halves.h"
+#include "half_floats.h"
 #include "peaks.h"
 
 // Map RAS+ mm to the voxel coordinates of a (3, 4) matrix.

@@ -1,4 +1,4 @@
-// Regions in the kernel: which of them each point of a streamline lies in. Twin of cpu/regions.py.
+// Regions in the kernel: which of them each point lies in. Twin of cpu/constraints/regions.py.
 //
 // Whether the last point lay in a region is tested again where it matters, so that any number of
 // regions needs no memory.

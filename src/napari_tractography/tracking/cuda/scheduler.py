@@ -2,7 +2,7 @@
 
 Knows no CUDA: it drives any :class:`BatchDevice`, such as :class:`.device.CudaDevice` and those of
 the tests. Each batch goes through two passes, counting and writing; while one batch is copied to
-the host the next one is tracked: hence a device has two slots. Used by :mod:`.run`.
+the host the next one is tracked: hence a device has two slots. Used by :mod:`.cuda_backend`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...errors import BackendError
-from ...tractogram import Tractogram
+from ...streamlines.tractogram import Tractogram
 
 FIRST_BATCH = 1 << 13  # seeds: few, so that the first streamlines show at once
 MAX_BATCH = 1 << 20  # seeds

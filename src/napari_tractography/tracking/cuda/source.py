@@ -1,8 +1,9 @@
 """The CUDA source, and the structures that its kernels are called with.
 
-Knows neither CuPy nor Numba: :mod:`.run` runs the source on a GPU, and the tests compile it for the
-host. Two headers are made here: ``codes.h``, the constants of Python, and ``algorithms.h``, the
-functions of the table of algorithms. The layout of the structures is read from ``structs.h``.
+Knows neither CuPy nor Numba: :mod:`.cuda_backend` runs the source on a GPU, and the tests compile
+it for the host. Two headers are made here: ``codes.h``, the constants of Python, and
+``algorithms.h``, the functions of the table of algorithms. The layout of the structures is read
+from ``structs.h``.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import philox
-from ...stop import N_REASONS
-from ...tissues import INTERFACE_WIDTH
+from ...model import philox
+from ...model.algorithms import ALGORITHMS
+from ...model.stop import N_REASONS
+from ...model.tissues import INTERFACE_WIDTH
 from .. import codes
-from ..algorithms import ALGORITHMS
 
 FOLDER = Path(__file__).parent
 # No fused multiply-add: the CPU has none, and bits must agree.

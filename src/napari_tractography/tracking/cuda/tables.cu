@@ -4,7 +4,7 @@
 
 #include "codes.h"
 #include "structs.h"
-#include "halves.h"
+#include "half_floats.h"
 #include "peaks.h"
 
 struct Rows {

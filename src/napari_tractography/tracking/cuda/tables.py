@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...arrays import REMEDY, gpu_of, import_cupy
 from ...errors import BackendError
-from ...fod import Fod
+from ...model.fod import Fod
+from ...runtime.arrays import REMEDY, gpu_of, import_cupy
 from ..tables.builders import padded_change, sphere_points, suitable_scale, to_voxel_matrix
 from ..tables.data import FodTable
 from . import source as kernels
-from .errors import explained
+from .gpu_errors import explained
 from .scheduler import OutOfDeviceMemoryError
 
 SOURCE, NAME = "tables.cu", "fill_rows"

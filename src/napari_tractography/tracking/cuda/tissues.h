@@ -1,5 +1,5 @@
 // Tissues in the kernel: what tissue each point of a streamline lies in, and what follows from it.
-// Twin of cpu/places/tissues.py.
+// Twin of cpu/constraints/tissues.py.
 //
 // Nothing here runs without a tissue image, and with TISSUES defined as 0 nothing is compiled in.
 #pragma once

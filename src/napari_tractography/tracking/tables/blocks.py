@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...fields.blocks import MISSING, BlockStore
-from ...fod import Fod
+from ...model.fod import Fod
 from ..codes import OF_VECTORS
 from ..cpu.vectors.field import SLOT_MISSING
 from .builders import to_voxel_matrix

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...buffers import aligned
-from ...directions import GOLDEN_ANGLE_RAD, direction_set
 from ...fields.polynomials import change_of_basis, polynomial_matrix
-from ...fod import Fod
+from ...geometry.directions import GOLDEN_ANGLE_RAD, direction_set
+from ...model.fod import Fod
+from ...runtime.buffers import aligned
 from ..codes import ABOVE, EXCESS, PADDING, POINTS_AT_ONCE, UNFILLED_BITS
 from .data import FodTable
 

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ...fod import Fod
+from ...model.fod import Fod
 from .builders import build_table
 
 

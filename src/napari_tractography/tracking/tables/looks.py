@@ -14,8 +14,8 @@ import numpy as np
 from numpy.polynomial import Legendre
 from numpy.typing import NDArray
 
-from ...directions import direction_set
 from ...fields.polynomials import shifts
+from ...geometry.directions import direction_set
 from ..codes import N_AROUND
 
 # Between the rings, and within a ring, times lmax: half the distance of lobes.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...fields.tensors import NAME as TENSOR
-from ...fod import Fod
+from ...model.fod import Fod
 from ..codes import OF_VECTORS
 from .builders import to_voxel_matrix
 

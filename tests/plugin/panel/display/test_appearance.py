@@ -8,8 +8,8 @@ from napari.components import ViewerModel
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QColorDialog
 
-from napari_tractography.fod import Fod
-from napari_tractography.grid import Grid
+from napari_tractography.geometry.grid import Grid
+from napari_tractography.model.fod import Fod
 from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.panel.display.appearance import VOLUME, AppearanceSection, sampler
 from napari_tractography.plugin.panel.settings import kept_specs
@@ -23,7 +23,7 @@ from napari_tractography.plugin.streamlines.colours import (
     value_colours,
 )
 from napari_tractography.plugin.streamlines.layer import Streamlines
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.streamlines.tractogram import Tractogram
 
 OBLIQUE = np.array([[-1.6, -1.2, 0, 30], [1.2, -1.6, 0, 5], [0, 0, 2.5, -10], [0, 0, 0, 1]])
 

@@ -12,7 +12,7 @@ from napari_tractography.maps.angles import Axis
 from napari_tractography.plugin.panel.display.axis import AxisLine
 from napari_tractography.plugin.streamlines.colours import ELEVATION, HELIX
 from napari_tractography.plugin.streamlines.layer import Streamlines
-from napari_tractography.tractogram import Tractogram
+from napari_tractography.streamlines.tractogram import Tractogram
 
 from ...hands import Mouse
 

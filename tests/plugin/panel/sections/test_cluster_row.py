@@ -11,7 +11,7 @@ from hands import WAIT_MS
 
 from napari_tractography.errors import BackendError
 from napari_tractography.plugin.panel.sections import cluster_row
-from napari_tractography.tracking.cpu import run as cpu
+from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.execution import Execution
 
 

@@ -13,7 +13,7 @@ from hands import FEW, MANY, OBLIQUE, WAIT_MS, fod_layer, save_fod
 from napari.layers import Image
 from qtpy.QtWidgets import QFileDialog
 
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.space.display import DisplaySpace
 
 MIDDLE = np.zeros((1, 3))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hands import WAIT_MS, fod_layer, tracking_threads
 
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.plugin.panel.sections import device
 from napari_tractography.plugin.panel.sections.device import Found
 from napari_tractography.tracking import engine

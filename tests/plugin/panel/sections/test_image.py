@@ -14,8 +14,8 @@ from napari.layers import Labels
 from qtpy.QtCore import Qt
 from tubes import IN_WALL, choose, draw_tube, image_layer
 
-from napari_tractography.grid import Grid
-from napari_tractography.image_phantoms import ImagePhantom
+from napari_tractography.geometry.grid import Grid
+from napari_tractography.model.image_phantoms import ImagePhantom
 from napari_tractography.plugin.layers.sources.images import (
     WorkedOut,
     fod_of_image,

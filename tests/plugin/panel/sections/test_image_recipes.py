@@ -17,7 +17,7 @@ from napari.layers import Image, Labels, Layer
 from tubes import IN_WALL, choose, draw_tube, image_layer
 
 from napari_tractography import Project, cli
-from napari_tractography.image_phantoms import ImagePhantom
+from napari_tractography.model.image_phantoms import ImagePhantom
 from napari_tractography.plugin.contributions import sample_tube
 from napari_tractography.plugin.export.paths import PATH_KEY
 from napari_tractography.plugin.export.projects import project_of

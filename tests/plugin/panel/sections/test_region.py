@@ -16,7 +16,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography import track
-from napari_tractography.phantoms import make_phantom, phantom_seeds_mm
+from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.export.scripts import as_command, as_python
 from napari_tractography.plugin.panel.widgets.sections import Section
 

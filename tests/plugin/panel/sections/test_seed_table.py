@@ -14,7 +14,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QLineEdit, QTableView
 
 from napari_tractography import Seeds, track
-from napari_tractography.phantoms import make_phantom, phantom_mask
+from napari_tractography.model.phantoms import make_phantom, phantom_mask
 from napari_tractography.plugin.export.scripts import as_command, as_python
 from napari_tractography.plugin.layers.volumes import mask_layer_data
 

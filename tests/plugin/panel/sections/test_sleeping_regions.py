@@ -8,7 +8,7 @@ import numpy as np
 from crossing import BESIDE, CONTROL, RIGHT_ARM, SHIFT, add_sphere, live_panel
 from hands import WAIT_MS, Mouse
 
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom
 
 
 def test_a_sphere_is_asleep_until_it_is_touched(open_window: Any, settle: Any, qtbot: Any) -> None:

@@ -13,6 +13,8 @@ from numba.core.event import install_recorder
 
 import napari_tractography as nt
 from napari_tractography.errors import InvalidTissuesError
+from napari_tractography.model.stop import StopReason
+from napari_tractography.model.tissues import CORTEX, WHITE
 from napari_tractography.plugin.export.paths import PATH_KEY
 from napari_tractography.plugin.export.recipes import recipe_of
 from napari_tractography.plugin.export.scripts import as_command, as_python
@@ -21,9 +23,7 @@ from napari_tractography.plugin.panel.project_layers import ProjectLayers
 from napari_tractography.plugin.panel.widgets.controls import label_of
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.recipes.sources import FodSource
-from napari_tractography.recipes.tissues import TissueSource
-from napari_tractography.stop import StopReason
-from napari_tractography.tissues import CORTEX, WHITE
+from napari_tractography.recipes.tissue_sources import TissueSource
 
 
 def save_tissues(fod: Any, path: Path, *, scale: float = 1.0) -> Path:

@@ -10,8 +10,8 @@ from hands import fod_layer
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.panel.sections.tracking import NONE_SUITED, NOT_SUITED
 from napari_tractography.plugin.panel.widgets.controls import label_of
 

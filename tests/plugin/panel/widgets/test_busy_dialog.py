@@ -13,7 +13,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication, QProgressDialog, QPushButton
 
 from napari_tractography import Tractogram
-from napari_tractography.phantoms import make_phantom
+from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.plugin.panel.sections import data as data_section
 from napari_tractography.plugin.panel.widgets import busy_dialog as waiting
 

@@ -9,7 +9,8 @@ from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QWheelEvent
 from qtpy.QtWidgets import QAbstractSpinBox, QApplication, QLabel, QSlider
 
-from napari_tractography.parameters import ParameterSpec, parameter_specs
+from napari_tractography.model.parameters import ParameterSpec, parameter_specs
+from napari_tractography.model.seeding import seeding_specs
 from napari_tractography.plugin.panel.widgets.controls import (
     IgnoreWheel,
     NumberControl,
@@ -21,7 +22,6 @@ from napari_tractography.plugin.panel.widgets.controls import (
     set_values,
     values_of,
 )
-from napari_tractography.seeding import seeding_specs
 
 SPECS = [*parameter_specs(), *seeding_specs()]
 by_name = pytest.mark.parametrize("spec", [pytest.param(s, id=s.name) for s in SPECS])

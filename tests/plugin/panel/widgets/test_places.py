@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hands import OBLIQUE, fod_layer
 
-from napari_tractography.fod import Fod
-from napari_tractography.grid import Grid
+from napari_tractography.geometry.grid import Grid
+from napari_tractography.model.fod import Fod
 from napari_tractography.plugin.space.display import DisplaySpace, display_space_of_layer
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from napari_tractography.directions import direction_set, neighbour_table
+from napari_tractography.geometry.directions import direction_set, neighbour_table
 from napari_tractography.tracking.cpu import lanes, memory
 from napari_tractography.tracking.cpu.lanes import N_LANES
 from napari_tractography.tracking.cpu.sphere import cones

@@ -8,7 +8,7 @@ from numba import njit
 from toys import BruteForce, crossing_fod, lobes
 
 from napari_tractography.fields.polynomials import change_of_basis, shifts
-from napari_tractography.fod import Fod
+from napari_tractography.model.fod import Fod
 from napari_tractography.tracking.codes import EVERYWHERE
 from napari_tractography.tracking.cpu.sphere import peaks
 from napari_tractography.tracking.tables.builders import cone_points, sphere_points

@@ -8,12 +8,12 @@ from numba import njit
 from scipy.ndimage import map_coordinates
 from toys import crossing_fod, random_fod, tangents
 
-from napari_tractography.directions import direction_set
 from napari_tractography.fields.polynomials import change_of_basis
 from napari_tractography.files.fods import load_fod
-from napari_tractography.fod import Fod
-from napari_tractography.parameters import TrackingParameters
-from napari_tractography.seeds import Seeds
+from napari_tractography.geometry.directions import direction_set
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.seeds import Seeds
 from napari_tractography.tracking import codes
 from napari_tractography.tracking.cpu import lanes, memory
 from napari_tractography.tracking.cpu.lanes import N_LANES

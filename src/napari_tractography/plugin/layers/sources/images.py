@@ -15,12 +15,12 @@ import numpy as np
 from napari.layers import Image, Labels, Layer
 
 from ....errors import InvalidFodError
-from ....fields.images import ImageSource
 from ....fields.odfs import LARGEST, SMALLEST
-from ....fod import Fod
-from ....grid import Grid
-from ....specs import ParameterSpec, parameter, specs_of
-from ....units import MM_IN, VOXEL
+from ....fields.structure_tensors import ImageSource
+from ....geometry.grid import Grid
+from ....geometry.units import MM_IN, VOXEL
+from ....model.fod import Fod
+from ....model.specs import ParameterSpec, parameter, specs_of
 from ...space.display import (
     NAPARI_UNITS,
     SETTINGS_KEY,
@@ -144,7 +144,7 @@ def fod_of_image(layer: Layer, settings: ImageSettings) -> Fod:
     InvalidMaskError
         When the tissue is not on the voxels of the image.
     TractographyError
-        When :meth:`~napari_tractography.fod.Fod.from_image` refuses it.
+        When :meth:`~napari_tractography.model.fod.Fod.from_image` refuses it.
     """
     if layer.ndim != 3:
         what = "a single slice" if layer.ndim < 3 else "a series"

@@ -9,7 +9,7 @@ import numpy as np
 from napari.layers import Tracks
 
 from ....errors import InvalidTractogramError
-from ....tractogram import Tractogram
+from ....streamlines.tractogram import Tractogram
 from ...space.display import DisplaySpace
 
 COLUMNS = 5  # track, time, z, y, x

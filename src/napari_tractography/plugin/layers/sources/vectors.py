@@ -12,8 +12,8 @@ from napari.layers import Layer, Vectors
 
 from ....errors import InvalidFodError
 from ....fields.peaks import on_regular_grid
-from ....fod import Fod
-from ....grid import Grid
+from ....geometry.grid import Grid
+from ....model.fod import Fod
 from ...space.display import DisplaySpace
 from ..on_volume import OnVolume
 

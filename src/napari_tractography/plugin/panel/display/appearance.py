@@ -20,12 +20,12 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor, QImage, QPixmap
 from qtpy.QtWidgets import QLabel, QWidget
 
+from ....geometry.units import symbol
 from ....maps.angles import Axis
 from ....maps.clusters import DISTANCE_MM
-from ....maps.measures.scalars import ScalarMap
-from ....parameters import ParameterSpec
-from ....tractogram import Tractogram
-from ....units import symbol
+from ....maps.scalars import ScalarMap
+from ....model.parameters import ParameterSpec
+from ....streamlines.tractogram import Tractogram
 from ...session.bundles.state import BUNDLE_KEY, BundleState
 from ...session.clustering import Clustering
 from ...session.seeding import SeedSpheres

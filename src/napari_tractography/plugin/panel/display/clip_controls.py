@@ -13,7 +13,7 @@ from typing import Any
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
 
-from ....parameters import ParameterSpec
+from ....model.parameters import ParameterSpec
 from ...session.bundles.state import BUNDLE_KEY
 from ...session.session import Session
 from ...space.display import AXIS_LABELS

@@ -8,7 +8,7 @@ from typing import Any
 
 from qtpy.QtWidgets import QDialog, QDialogButtonBox, QLabel, QVBoxLayout, QWidget
 
-from ....specs import ParameterSpec, specs_of
+from ....model.specs import ParameterSpec, specs_of
 from ...export.figures import Figure
 from ..widgets.controls import form, values_of
 

@@ -10,7 +10,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QFileDialog, QHBoxLayout, QLabel, QProgressDialog, QWidget
 
 from ....errors import TractographyError
-from ....parameters import ParameterSpec
+from ....model.parameters import ParameterSpec
 from ...export.figures import save_figure
 from ...export.movies import FRAMES_A_SECOND, turntable
 from ...export.screenshots import save_screenshot

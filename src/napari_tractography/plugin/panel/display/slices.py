@@ -17,7 +17,7 @@ from qtpy.QtWidgets import QWidget
 from ....errors import TractographyError
 from ....files.paths import GivenUpError
 from ....maps.direction_colours import direction_colours
-from ....parameters import ParameterSpec
+from ....model.parameters import ParameterSpec
 from ...layers.planes import SlicePlanes, plane_sources
 from ...layers.sources.images import OF_IMAGE_KEY
 from ...layers.volumes import FADED, voxels_of

@@ -10,9 +10,9 @@ from qtpy.QtWidgets import QCheckBox, QSizePolicy, QWidget
 
 from ....errors import TractographyError
 from ....files.paths import GivenUpError
-from ....fod import Fod
-from ....maps.peaks import fod_peaks
-from ....parameters import ParameterSpec
+from ....maps.fod_peaks import fod_peaks
+from ....model.fod import Fod
+from ....model.parameters import ParameterSpec
 from ...layers.glyphs import MAX_GLYPHS, FodGlyphs, peaks_layer
 from ...session.session import Session
 from ...space.layer_list import insert_beside

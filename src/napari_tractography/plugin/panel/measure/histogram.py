@@ -15,7 +15,7 @@ from qtpy.QtGui import QColor, QPainter, QPaintEvent, QPalette
 from qtpy.QtWidgets import QLabel, QWidget
 from superqt import QDoubleRangeSlider
 
-from ....units import MM, per_mm, symbol
+from ....geometry.units import MM, per_mm, symbol
 from ..widgets.sections import delayed, stack
 
 N_BINS = 48

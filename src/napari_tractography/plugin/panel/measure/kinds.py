@@ -10,13 +10,13 @@ from itertools import chain
 from typing import Any
 
 from ....errors import InvalidTractogramError
-from ....grid import Grid
+from ....geometry.grid import Grid
+from ....maps import plots, tables
+from ....maps.bundle_measures import BundleMeasures, measure
 from ....maps.connectome import connectome
-from ....maps.measures import plots, tables
-from ....maps.measures.bundles import BundleMeasures, measure
-from ....maps.measures.profiles import profile
-from ....maps.measures.scalars import ScalarMap
-from ....tractogram import Tractogram
+from ....maps.profiles import profile
+from ....maps.scalars import ScalarMap
+from ....streamlines.tractogram import Tractogram
 from ...session.bundles.measuring import Watch
 from .views import Shown, drawing
 

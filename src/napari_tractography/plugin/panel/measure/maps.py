@@ -12,12 +12,12 @@ import numpy as np
 from napari.layers import Image, Labels, Layer
 from numpy.typing import NDArray
 
-from ....grid import Grid
+from ....geometry.grid import Grid
+from ....maps.bundle_measures import grid_around
 from ....maps.density import density
-from ....maps.measures.bundles import grid_around
-from ....maps.measures.scalars import ScalarMap, name_of
-from ....maps.measures.visitation import Visitation, visitation
-from ....tractogram import Tractogram
+from ....maps.scalars import ScalarMap, name_of
+from ....maps.visitation import Visitation, visitation
+from ....streamlines.tractogram import Tractogram
 from ...layers.volumes import faded, fod_grid_of, mask_layer_data, mask_layers, voxels_of
 from ...session.bundles.measuring import Watch
 from ...space.display import DisplaySpace

@@ -27,11 +27,11 @@ from qtpy.QtWidgets import (
 from ....errors import InvalidTractogramError, TractographyError
 from ....files.paths import GivenUpError
 from ....files.volumes import save_volume
-from ....grid import Grid
-from ....maps.measures import plots
-from ....parameters import ParameterSpec
+from ....geometry.grid import Grid
+from ....maps import plots
+from ....model.parameters import ParameterSpec
 from ....recipes.edits import BY_NUMBER, Edit, edited
-from ....tractogram import Tractogram
+from ....streamlines.tractogram import Tractogram
 from ...layers.volumes import voxels_of
 from ...session.bundles.listing import BundleList
 from ...session.bundles.measuring import Measuring

@@ -21,9 +21,9 @@ from qtpy.QtWidgets import (
 )
 
 from ....errors import TractographyError
-from ....maps.measures.bundles import COLUMNS
-from ....maps.measures.plots import coloured, figure
-from ....maps.measures.tables import Table
+from ....maps.bundle_measures import COLUMNS
+from ....maps.plots import coloured, figure
+from ....maps.tables import Table
 from ..widgets.sections import keys_here, stack
 
 PLOT_HEIGHT = 250

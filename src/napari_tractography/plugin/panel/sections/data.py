@@ -20,8 +20,8 @@ from ....fields.readings import AUTO
 from ....files.fods import load_mask
 from ....files.headers import FORMATS
 from ....files.paths import GivenUpError
-from ....fod import Fod
-from ....units import per_mm, symbol
+from ....geometry.units import per_mm, symbol
+from ....model.fod import Fod
 from ...export.paths import PATH_KEY
 from ...layers.on_volume import SeedPoints
 from ...layers.opening import FodOpening

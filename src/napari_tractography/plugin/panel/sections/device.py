@@ -16,9 +16,9 @@ from magicgui import widgets
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QWidget
 
-from ....arrays import REMEDY
 from ....fields.kinds import SH
-from ....parameters import ParameterSpec
+from ....model.parameters import ParameterSpec
+from ....runtime.arrays import REMEDY
 from ....tracking import devices, engine
 from ....tracking.devices import Device, cpu_count
 from ....tracking.report import Report

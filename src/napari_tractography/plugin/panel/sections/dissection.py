@@ -18,14 +18,14 @@ from qtpy.QtGui import QColor, QPainter, QPaintEvent, QPen
 from qtpy.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QWidget
 
 from ....errors import TractographyError
-from ....files.formats.weights import columns_of, load_weights
 from ....files.paths import GivenUpError
+from ....files.weights import columns_of, load_weights
 from ....maps.likeness import distances_to_bundle, like_these
-from ....parameters import ParameterSpec
-from ....recipes.streamlines import WeightsSource
-from ....regions import Region
+from ....model.parameters import ParameterSpec
+from ....model.regions import Region
+from ....recipes.tractogram_sources import WeightsSource
 from ....selection.strokes import crossed
-from ....tractogram import Tractogram
+from ....streamlines.tractogram import Tractogram
 from ...session.bundles.background import Background
 from ...session.bundles.filtering import Filtering
 from ...session.bundles.listing import BundleList

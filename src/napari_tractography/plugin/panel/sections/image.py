@@ -14,7 +14,7 @@ from qtpy.QtCore import QTimer, Signal
 from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLabel, QWidget
 
 from ....errors import TractographyError
-from ....units import symbol
+from ....geometry.units import symbol
 from ...layers.layer_watch import Watch
 from ...layers.sources.images import (
     IMAGE_SPECS,

@@ -16,7 +16,7 @@ from qtpy.QtWidgets import QWidget
 
 from ....errors import TractographyError
 from ....files.paths import GivenUpError
-from ....fod import Fod
+from ....model.fod import Fod
 from ...export.images import note_odfs
 from ...layers.sources.images import ODF_SPEC, OF_IMAGE_KEY
 from ...layers.volumes import fod_layer_data

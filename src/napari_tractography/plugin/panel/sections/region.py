@@ -28,9 +28,9 @@ from qtpy.QtWidgets import (
 
 from ....errors import TractographyError
 from ....files.volumes import save_volume
-from ....regions import Region
-from ....roles import INCLUDE_RULES, ROLE_HELP
-from ....units import symbol
+from ....geometry.units import symbol
+from ....model.regions import Region
+from ....model.roles import INCLUDE_RULES, ROLE_HELP
 from ...export.paths import PATH_KEY
 from ...layers.region_entries import ROLE_COLOURS, Entry
 from ...layers.spheres import Spheres

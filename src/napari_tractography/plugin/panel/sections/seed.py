@@ -8,8 +8,8 @@ from typing import Any
 from napari.layers import Layer
 from qtpy.QtWidgets import QLabel, QWidget
 
-from ....defaults import rounded
-from ....seeding import SEED_SOURCES, seeding_specs
+from ....model.defaults import rounded
+from ....model.seeding import SEED_SOURCES, seeding_specs
 from ...layers.volumes import mask_layers
 from ...session.seeding import chosen_ends
 from ...session.session import Session

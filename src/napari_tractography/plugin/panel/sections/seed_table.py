@@ -23,7 +23,7 @@ from qtpy.QtGui import QColor, QFont, QKeyEvent, QPalette
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from ....errors import InvalidSeedsError, TractographyError
-from ....units import per_mm, shown_unit, symbol
+from ....geometry.units import per_mm, shown_unit, symbol
 from ...session.seed_layer import OWN_SPECS
 from ...session.session import Session
 from ...space.positions import position_numbers, position_title

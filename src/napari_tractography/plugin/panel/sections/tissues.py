@@ -15,7 +15,8 @@ from qtpy.QtWidgets import QFileDialog, QLabel, QWidget
 from ....errors import TractographyError
 from ....files.headers import FORMATS
 from ....files.paths import GivenUpError
-from ....tissues import TISSUES, check_tissues, load_tissues
+from ....files.tissue_files import load_tissues
+from ....model.tissues import TISSUES, check_tissues
 from ...export.paths import PATH_KEY
 from ...layers.tissues import COLOURS, shown_tissues, tissue_layer_data, tissue_layers
 from ...layers.volumes import fod_grid_of

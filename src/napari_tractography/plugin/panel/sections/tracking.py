@@ -11,9 +11,9 @@ from typing import Any
 
 from qtpy.QtWidgets import QLabel, QWidget
 
-from ....arcs import radius_mm
 from ....errors import InvalidParameterError, TractographyError
-from ....parameters import WITH_TISSUES, TrackingParameters
+from ....model.arcs import radius_mm
+from ....model.parameters import WITH_TISSUES, TrackingParameters
 from ...session.session import Session
 from ...session.tracking_values import BY_FOD, SPECS
 from ..widgets.controls import parameter_controls, set_values, show_row

@@ -29,8 +29,8 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ....parameters import ParameterSpec
-from ....units import MM, shown_unit
+from ....geometry.units import MM, shown_unit
+from ....model.parameters import ParameterSpec
 
 SHORT_UNITS = {"degrees": "°"}
 DECIMALS = 6  # enough to type any value that makes sense; zeros at the end are not shown
@@ -118,7 +118,7 @@ class NumberControl:
         Parameters
         ----------
         unit : str
-            Of the volume, see :mod:`napari_tractography.units`.
+            Of the volume, see :mod:`napari_tractography.geometry.units`.
         zoom : float
             How many times as long or as short useful values are in this volume.
         """

@@ -11,8 +11,8 @@ from typing import Any
 
 from qtpy.QtWidgets import QToolButton, QWidget
 
-from ....parameters import ParameterSpec
-from ....units import MM
+from ....geometry.units import MM
+from ....model.parameters import ParameterSpec
 from .controls import form, label_of, show_units, value_text
 
 ARROW = "↺"

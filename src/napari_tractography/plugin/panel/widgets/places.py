@@ -15,7 +15,7 @@ from qtpy.QtWidgets import QLabel, QWidget
 
 from ....errors import TractographyError
 from ....files.paths import GivenUpError
-from ....units import per_mm, symbol
+from ....geometry.units import per_mm, symbol
 from ...layers.volumes import (
     PLACE_TOLERANCE,
     fod_grid_of,

@@ -16,7 +16,7 @@ from qtpy.QtCore import QTimer
 
 from ....errors import TractographyError
 from ....selection.passing import SELECTING_ROLES, Criteria
-from ....tractogram import Tractogram
+from ....streamlines.tractogram import Tractogram
 from ...streamlines.layer import Streamlines
 from ..session import Session
 from .background import Advance, Background

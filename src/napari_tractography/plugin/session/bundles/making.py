@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 from napari.layers import Tracks
 
-from ....bundles import Bundle
 from ....errors import InvalidTractogramError
+from ....recipes.bundle import Bundle
 from ....recipes.mirror import midsagittal_x_mm
-from ....recipes.streamlines import TractogramFile
+from ....recipes.tractogram_sources import TractogramFile
 from ...layers.sources.tracks import tractogram_of_tracks
 from ...streamlines.layer import Streamlines
 from .listing import OPENED, BundleList

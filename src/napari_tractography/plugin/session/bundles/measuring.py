@@ -14,8 +14,8 @@ from psygnal import Signal
 
 from ....errors import TractographyError
 from ....files.paths import GivenUpError
-from ....maps.measures.chunks import blocks_of
-from ....tractogram import Tractogram
+from ....maps.chunks import blocks_of
+from ....streamlines.tractogram import Tractogram
 from . import workers
 
 logger = logging.getLogger(__name__)

@@ -18,20 +18,20 @@ import numpy as np
 from napari.layers import Layer
 from psygnal import Signal
 
-from ....bundles import Bundle, Source
 from ....errors import TractographyError
-from ....fod import Fod
 from ....maps.angles import Axis
-from ....project import Project
+from ....model.fod import Fod
+from ....model.regions import Region
+from ....model.seeding import ACCEPTED, EVERY_VOXEL, STARTED, SeedingParameters
+from ....recipes.bundle import Bundle, Source
 from ....recipes.edits import Edit
+from ....recipes.project import Project
 from ....recipes.recipe import Recipe
 from ....recipes.sources import FodSource
-from ....regions import Region
-from ....seeding import ACCEPTED, EVERY_VOXEL, STARTED, SeedingParameters
+from ....streamlines.tractogram import Tractogram
 from ....tracking.engine import iter_chunks
 from ....tracking.inputs import Execution, TrackingInput
 from ....tracking.report import Report
-from ....tractogram import Tractogram
 from ...streamlines.layer import Streamlines
 from ..requests import Arrived, Request
 from ..seeding import (

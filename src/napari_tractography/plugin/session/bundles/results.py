@@ -8,9 +8,9 @@ from typing import Any
 
 from psygnal import Signal
 
-from ....grid import Grid
+from ....geometry.grid import Grid
+from ....streamlines.tractogram import Tractogram
 from ....tracking.report import Report
-from ....tractogram import Tractogram
 from ...space.display import DisplaySpace
 from ...space.extent import sliders_kept
 from ...space.layer_list import insert_beside

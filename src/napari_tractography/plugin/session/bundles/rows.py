@@ -11,7 +11,7 @@ from napari.layers import Layer
 from psygnal import Signal
 
 from ....errors import TractographyError
-from ....seeding import SeedingParameters
+from ....model.seeding import SeedingParameters
 from ..requests import Request
 from ..session import Session
 from .state import COLOURS, BundleState, free_name

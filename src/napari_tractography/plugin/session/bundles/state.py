@@ -16,13 +16,13 @@ import numpy as np
 from napari.layers import Layer, Points
 from numpy.typing import NDArray
 
-from ....bundles import Source
-from ....grid import Grid
-from ....recipes.streamlines import WeightsSource
-from ....regions import Region
-from ....seeding import SeedingParameters
+from ....geometry.grid import Grid
+from ....model.regions import Region
+from ....model.seeding import SeedingParameters
+from ....recipes.bundle import Source
+from ....recipes.tractogram_sources import WeightsSource
+from ....streamlines.tractogram import Tractogram
 from ....tracking.report import Report
-from ....tractogram import Tractogram
 from ...layers.region_entries import Entry
 from ...streamlines.layer import Streamlines
 from ..requests import Request

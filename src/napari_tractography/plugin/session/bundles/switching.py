@@ -12,7 +12,7 @@ from typing import Any
 from napari.layers import Layer
 
 from ....errors import TractographyError
-from ....regions import Region
+from ....model.regions import Region
 from ...layers.region_entries import Entry
 from ..seeding import chosen_ends
 from ..session import Session

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....compiling import compiled, inlined
+from ....runtime.compiling import compiled, inlined
 from ...codes import BESIDE, CLIMB_PARTS, CLIMBS, FAR, HOPE, STILL
 from ..lanes import CLIMBERS, N_LANES, load_some, some_booleans_of
 from ..llvm import bits_of, select

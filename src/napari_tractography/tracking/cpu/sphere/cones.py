@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....compiling import compiled, inlined
+from ....runtime.compiling import compiled, inlined
 from ...codes import EXP, LIMIT, LOG, N_NEIGHBOURS, NOWHERE, SIXTEENTH, SOFTPLUS
 from ..lanes import N_LANES, filled, load_from
 from ..llvm import lowest_bit, select

@@ -18,7 +18,7 @@ from functools import cache
 
 import numpy as np
 
-from ....compiling import bound, inlined, unrolled
+from ....runtime.compiling import bound, inlined, unrolled
 from ..lanes import N_LANES, filled, load_from, load_some
 from ..llvm import by_length
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....compiling import inlined
+from ....runtime.compiling import inlined
 from .tangents import normalised
 
 TWO = np.float32(2)

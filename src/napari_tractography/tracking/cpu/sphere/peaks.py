@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....compiling import compiled, inlined
+from ....runtime.compiling import compiled, inlined
 from ...codes import (
     CLIMBS,
     FAR,

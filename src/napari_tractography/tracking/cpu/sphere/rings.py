@@ -22,7 +22,7 @@ from functools import cache
 
 import numpy as np
 
-from ....compiling import inlined, unrolled
+from ....runtime.compiling import inlined, unrolled
 from ...codes import FAR
 from ..lanes import CLIMBERS, N_LANES, load_from, load_some
 from ..llvm import by_length, roots, select

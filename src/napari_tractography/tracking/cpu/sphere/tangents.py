@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....compiling import inlined
+from ....runtime.compiling import inlined
 from ..llvm import roots, select
 
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....compiling import bound, compiled, inlined
+from ....runtime.compiling import bound, compiled, inlined
 from ...codes import (
     ALIGNED,
     AMONG_DRAWN,

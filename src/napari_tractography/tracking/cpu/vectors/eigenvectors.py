@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....compiling import inlined
+from ....runtime.compiling import inlined
 from ...codes import SWEEPS
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)

@@ -3,7 +3,7 @@
 It has the arguments of ``track_block`` of the other kernel, :mod:`..kernel`, and shares regions,
 lengths, stop reasons and recording with it; of the state of the lanes it uses the first. There is
 one for all algorithms and interpolations, half as long to compile as one of those. Its twin is the
-CUDA source with VECTORS defined. Called by :mod:`napari_tractography.tracking.cpu.run`.
+CUDA source with VECTORS defined. Called by :mod:`napari_tractography.tracking.cpu.cpu_backend`.
 """
 # mypy: ignore-errors
 
@@ -13,12 +13,12 @@ from functools import cache
 
 import numpy as np
 
-from ....compiling import OPTIONS, bound, cached, compiled, inlined
+from ....runtime.compiling import OPTIONS, bound, cached, compiled, inlined
 from ...codes import NEAREST, SEED_WITHOUT_FOD, START_GIVEN
 from .. import streamline
 from ..cells import ONE, ZERO
+from ..constraints.regions import visit_regions
 from ..lanes import FORCED, N_BEGUN, N_POINTS
-from ..places.regions import visit_regions
 from ..streamline import begin_halves, begin_streamline, end_half, keep_points
 from .choice import arrive, arrive_in_blocks, begin_along, next_vector
 from .field import BLOCK_MISSING, UNFINISHED

@@ -3,7 +3,7 @@
 The kernel notes which blocks streamlines came to. Those that came to one that is not there are
 tracked again from their seeds once it is, and so on until all have come to an end: the random
 numbers of a streamline are counters, so that each time it is the same, and only whole streamlines
-come out. Called by :mod:`napari_tractography.tracking.cpu.run`.
+come out. Called by :mod:`napari_tractography.tracking.cpu.cpu_backend`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ....errors import FileError, InvalidParameterError, UnfinishedError
 from ....fields.blocks import BlockStore
-from ....tractogram import Tractogram
+from ....streamlines.tractogram import Tractogram
 
 # Tracks the seeds of some numbers, and notes the blocks that they come to; returns streamlines, and
 # the numbers of the seeds that are to be tracked again.

@@ -1,0 +1,52 @@
+"""``napari-tractography coherence``: whether the FOD is read in the right basis and axes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from .flags import add_fod, load
+
+if TYPE_CHECKING:
+    from ..maps.coherence import Coherence
+
+SHOWN_READINGS = 10
+
+
+def add_coherence(commands: Any) -> None:
+    """Add the sub-command to the parser of the command."""
+    parser = commands.add_parser(
+        "coherence",
+        help="check basis, frame and axes of an FOD by the FOD itself",
+        description="Score the FOD under each basis, frame, flip and swap of its direction axes, "
+        "and say whether another reading of the file fits better than the one in use.",
+    )
+    add_fod(parser)
+    parser.add_argument("--json", action="store_true", help="print all readings as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the scores; return the exit code."""
+    from ..maps.coherence import coherence
+
+    found = coherence(load(options))
+    print(json.dumps(found.to_dict(), indent=1) if options.json else _table(found))
+    return 0
+
+
+def _table(found: Coherence) -> str:
+    shown = list(found.readings[:SHOWN_READINGS])
+    if found.in_use not in shown:
+        shown.append(found.in_use)
+    width = max(len(reading.text) for reading in shown)
+    lines = [f"  {'reading':<{width}}  symmetry  coherence  standard errors below the best"]
+    for reading in shown:
+        mark = "*" if reading is found.in_use else " "
+        lines.append(
+            f"{mark} {reading.text:<{width}}  {reading.symmetry:8.4f}  {reading.coherence:9.4f}  "
+            f"{reading.deficit:.1f}"
+        )
+    lines.append(f"* in use; {len(found.readings)} readings differ")
+    return "\n".join([*lines, found.verdict])

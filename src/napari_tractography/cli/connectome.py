@@ -1,0 +1,90 @@
+"""``napari-tractography connectome``: how many streamlines join each pair of labels."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .flags import TRACTOGRAM_HELP, WEIGHTS_HELP, expanded, load_streamlines
+
+
+def add_connectome(commands: Any) -> None:
+    """Add the sub-command to the parser of the command."""
+    parser = commands.add_parser(
+        "connectome",
+        help="count the streamlines between each pair of labels",
+        description="Count the streamlines between each pair of labels, by their two ends.",
+    )
+    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=TRACTOGRAM_HELP)
+    parser.add_argument(
+        "labels", type=expanded, metavar="LABELS", help="image of whole numbers, 0 for no label"
+    )
+    parser.add_argument(
+        "-o", "--out", type=expanded, required=True, metavar="OUT.csv", help="counts to write"
+    )
+    parser.add_argument(
+        "--lengths", type=expanded, metavar="OUT.csv", help="also write mean lengths [mm]"
+    )
+    parser.add_argument(
+        "--radius",
+        type=float,
+        default=0.0,
+        metavar="MM",
+        help="take the nearest label within this distance [mm] of an end (default 0: that of the "
+        "voxel in which it lies)",
+    )
+    parser.add_argument(
+        "--directed",
+        action="store_true",
+        help="rows are first points, columns last points; symmetric otherwise",
+    )
+    parser.add_argument(
+        "--weights",
+        type=expanded,
+        metavar="FILE|NAME",
+        help=f"{WEIGHTS_HELP}; counts are sums of weights",
+    )
+    parser.add_argument(
+        "--plot",
+        type=expanded,
+        metavar="OUT",
+        help="also draw the counts as a matrix: .png, .svg or .pdf",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the tables; return the exit code."""
+    from ..files.fods import load_volume
+    from ..files.paths import check_apart, check_writable
+    from ..maps.chunks import chunks_of
+    from ..maps.connectome import connectome
+    from ..maps.plots import check_plot_target, plot_connectome, save_plot
+
+    for path in filter(None, (options.out, options.lengths)):
+        check_writable(path)
+    read = (options.tractogram, options.labels, options.weights)
+    check_apart(options.out, options.lengths, options.plot, read=read)
+    if options.plot:
+        check_plot_target(options.plot)
+    labels, grid = load_volume(options.labels)
+    tractogram = load_streamlines(options.tractogram, options.weights) if options.weights else None
+    found = connectome(
+        chunks_of(options.tractogram) if tractogram is None else tractogram,
+        labels,
+        grid,
+        radius_mm=options.radius,
+        directed=options.directed,
+        weights=None if tractogram is None else tractogram.weights,
+    )
+    found.save_counts(options.out)
+    if options.lengths:
+        found.save_mean_lengths(options.lengths)
+    if options.plot:
+        save_plot(plot_connectome(found), options.plot)
+    print(
+        f"{found.n_assigned} of {found.n_assigned + found.n_unassigned} streamlines have both ends "
+        f"at labels, of {len(found.labels)} in the image; written to "
+        f"{', '.join(filter(None, (options.out, options.lengths, options.plot)))}"
+    )
+    return 0

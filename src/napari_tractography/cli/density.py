@@ -1,0 +1,92 @@
+"""``napari-tractography density``: how many streamlines pass each voxel."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+from ..errors import InvalidParameterError
+from .flags import WEIGHTS_HELP, add_map, expanded, load_streamlines
+
+
+def add_density(commands: Any) -> None:
+    """Add the sub-command to the parser of the command."""
+    parser = commands.add_parser(
+        "density",
+        help="map how many streamlines pass each voxel",
+        description="Count the streamlines that pass each voxel, each once in every voxel that it "
+        "enters. Segments are followed exactly.",
+    )
+    add_map(parser)
+    parser.add_argument(
+        "--ends-only",
+        action="store_true",
+        help="count first and last points only; for tractograms of endpoints",
+    )
+    parser.add_argument(
+        "--weights",
+        type=expanded,
+        metavar="FILE|NAME",
+        help=f"{WEIGHTS_HELP}; the map is a sum of weights",
+    )
+    parser.add_argument(
+        "--at-least",
+        type=float,
+        metavar="N",
+        help="write a mask instead: voxels that N streamlines pass; with --weights, that sum",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the map; return the exit code."""
+    import numpy as np
+
+    from ..files.paths import check_apart
+    from ..files.volumes import check_volume_target, load_grid, save_volume
+    from ..maps.chunks import chunks_of
+    from ..maps.density import PassCounter
+
+    check_volume_target(options.out)
+    check_apart(options.out, read=(options.tractogram, options.template))
+    at_least, with_weights = options.at_least, options.weights is not None
+    if at_least is not None:
+        _check_at_least(at_least, with_weights=with_weights)
+    source = options.tractogram
+    if with_weights:
+        source = load_streamlines(options.tractogram, options.weights)
+    counter = PassCounter(
+        load_grid(options.template),
+        np.float64 if with_weights else np.int32,
+        ends_only=options.ends_only,
+    )
+    for chunk in chunks_of(source):
+        counter.add(chunk, chunk.weights if with_weights else None)
+    counter.warn_if_outside()
+    counts = counter.counts
+    save_volume(counts if at_least is None else counts >= at_least, counter.grid, options.out)
+    inside = counts >= (at_least or np.finfo(np.float64).tiny)
+    print(
+        f"{counter.n_streamlines} streamlines in {int(inside.sum())} voxels, at most "
+        f"{counts.max():.6g} in one; written to {options.out}"
+    )
+    return 0
+
+
+def _check_at_least(at_least: float, *, with_weights: bool) -> None:
+    """Check from where on a voxel is in the mask: a number of streamlines, or a sum of weights.
+
+    Raises
+    ------
+    InvalidParameterError
+    """
+    if with_weights and not (math.isfinite(at_least) and at_least > 0):
+        raise InvalidParameterError(
+            f"--at-least {at_least:g} is no sum of weights; give a positive number."
+        )
+    if not with_weights and not (at_least >= 1 and at_least.is_integer()):
+        raise InvalidParameterError(
+            f"--at-least {at_least:g} is no number of streamlines; give 1 or more, whole, or "
+            "--weights too."
+        )

@@ -1,1 +1,0 @@
-"""Sub-commands that turn streamlines and FODs into numbers and maps."""

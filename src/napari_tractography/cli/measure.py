@@ -1,0 +1,89 @@
+"""``napari-tractography measure``: bundles in numbers, side by side."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .flags import TRACTOGRAM_HELP, expanded, names_of
+
+
+def add_measure(commands: Any) -> None:
+    """Add the sub-command to the parser of the command."""
+    parser = commands.add_parser(
+        "measure",
+        help="measure bundles: count, lengths, volume, surface, mean of scalar maps, asymmetry",
+        description="Measure bundles, a row for each: how many streamlines, mean and quartiles of "
+        "their lengths, volume and surface of the voxels that they pass, mean and standard "
+        "deviation over streamlines of the mean along each of scalar maps.",
+    )
+    parser.add_argument(
+        "tractograms", type=expanded, nargs="+", metavar="TCK", help=TRACTOGRAM_HELP
+    )
+    parser.add_argument(
+        "--scalar",
+        type=expanded,
+        action="append",
+        default=[],
+        metavar="IMAGE",
+        help="scalar map such as FA, on any grid; may be repeated",
+    )
+    parser.add_argument(
+        "--template",
+        type=expanded,
+        metavar="IMAGE",
+        help="image whose voxels make volume and surface (default the first scalar map, and "
+        "without one voxels of 1 mm)",
+    )
+    parser.add_argument(
+        "-o", "--out", type=expanded, metavar="OUT.csv", help="table to write; it is printed, too"
+    )
+    parser.add_argument(
+        "--asymmetry",
+        type=expanded,
+        metavar="OUT.csv",
+        help="also write (L - R) / (L + R) of every number, of files whose names differ in left "
+        "and right alone",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print and write the table; return the exit code."""
+    from ..errors import InvalidParameterError
+    from ..files.paths import check_apart, check_writable
+    from ..files.volumes import load_grid
+    from ..maps.bundle_measures import measure, sides
+    from ..maps.scalars import ScalarMap
+    from ..maps.tables import asymmetry_table, measures_table
+
+    for path in filter(None, (options.out, options.asymmetry)):
+        check_writable(path)
+    read = (*options.tractograms, *options.scalar, options.template)
+    check_apart(options.out, options.asymmetry, read=read)
+    names = names_of(options.tractograms)
+    if options.asymmetry and not sides(names):
+        raise InvalidParameterError(
+            f"Of {', '.join(names)} no two are left and right of one; --asymmetry needs names like "
+            "CST_left and CST_right."
+        )
+    grid = load_grid(options.template) if options.template else None
+    scalars = [ScalarMap.load(path) for path in options.scalar]
+    found = [
+        measure(path, scalars, grid=grid, name=name)
+        for path, name in zip(options.tractograms, names, strict=True)
+    ]
+    tables = [measures_table(found)]
+    if options.asymmetry:
+        tables.append(asymmetry_table(found))
+    print("\n\n".join(table.aligned() for table in tables))
+    sizes = " x ".join(f"{size:.4g}" for size in found[0].grid.voxel_sizes_mm)
+    print(f"\nvolume and surface of voxels of {sizes} mm")
+    written = []
+    for table, path in zip(tables, (options.out, options.asymmetry), strict=False):
+        if path:
+            table.save(path)
+            written.append(path)
+    if written:
+        print(f"written to {', '.join(written)}")
+    return 0

@@ -1,0 +1,72 @@
+"""What goes wrong while a file of streamlines or of their weights is read, as one sentence.
+
+Called by the readers of :mod:`napari_tractography.files.tractograms` and of :mod:`.weights`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import lzma
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import FileError
+
+# What libraries are known to raise on files that are not what they claim to be, besides nibabel's.
+MALFORMED: tuple[type[Exception], ...] = (
+    AttributeError,
+    EOFError,
+    KeyError,
+    IndexError,
+    MemoryError,
+    OverflowError,
+    TypeError,
+    UnicodeDecodeError,
+    ValueError,
+    ZeroDivisionError,
+    lzma.LZMAError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+    RuntimeError,  # zipfile: an encrypted entry, an unknown compression
+)
+
+
+def _malformed() -> tuple[type[Exception], ...]:
+    from nibabel.streamlines.tractogram_file import (  # on use: it takes a while to load
+        DataError,
+        HeaderError,
+    )
+
+    return *MALFORMED, DataError, HeaderError
+
+
+@contextlib.contextmanager
+def telling(file: Path) -> Iterator[None]:
+    """Turn what goes wrong while a file is read into one sentence.
+
+    Raises
+    ------
+    FileError
+        Where anything of :data:`MALFORMED` is raised, or the system does not let it be read.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nibabel's remarks on missing header entries
+            yield
+    except FileError:
+        raise
+    except _malformed() as error:
+        raise FileError(
+            f"{file} is truncated or corrupt ({str(error) or type(error).__name__}); "
+            "copy or export it again."
+        ) from None
+    except OSError as error:
+        remedy = "check its permissions"
+        if error.filename not in (None, str(file)):  # of what it was unpacked to
+            remedy = "copy or export it again"
+        raise FileError(f"{file} cannot be read ({error.strerror or error}); {remedy}.") from None

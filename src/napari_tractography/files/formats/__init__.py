@@ -1,1 +1,0 @@
-"""The formats of streamlines, one file each: arrays in and out."""

@@ -1,0 +1,346 @@
+"""Images in which fibres are seen, as files have them: Zarr, TIFF, NumPy and volumes.
+
+What can be read in part stays on the disk. A file is told again by its SHA-256; a Zarr, and a file
+too large for that, by what it holds at stated places. Called by the recipes, by scripts and by the
+panel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import mmap
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import FileError, MissingPackageError
+from ..runtime.arrays import host_array, on_gpu
+from .fods import load_volume
+from .hashing import sha256_of
+from .headers import FORMATS
+from .paths import at_home, existing_file
+
+TIFF, NUMPY = (".tif", ".tiff"), (".npy",)
+ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")  # one of them is in the folder of a Zarr
+LAST_AXES = ("zyx", "xyz")  # orders of the three axes of space
+# Boxes of so many voxels along each axis, around these fractions of each, are looked at.
+PLACES, PLACE_VOXELS = (1 / 6, 1 / 2, 5 / 6), 16
+GRID = tuple(itertools.product(PLACES, repeat=3))
+# Where an image is compared with its file if that takes long as a whole, the middle first.
+SPREAD = sorted(
+    itertools.product((0.1, 0.3, 0.5, 0.7, 0.9), repeat=3),
+    key=lambda place: sum(abs(x - 0.5) for x in place),
+)
+SLAB_VOXELS = 1 << 22  # that are compared in one go
+MOST_READ_VOXELS = 1 << 24  # of an image that is read in part and yet compared as a whole
+MOST_BYTES = 4 << 30  # of a file whose SHA-256 is taken of all of it
+MOST_COMPARED_BYTES = 512 << 20  # of an image in memory, while a window waits: under a second
+MOST_CHUNKS = 1_000_000  # along an axis: more are in no image
+MOST_PARTS = 64  # time points and channels among which an image is sought
+
+Box = tuple[slice, slice, slice]
+
+
+def is_remote(path: str | PathLike[str]) -> bool:
+    """Tell whether a path is an address, such as that of a Zarr on a server."""
+    return "://" in str(path)
+
+
+def is_zarr(path: str | PathLike[str]) -> bool:
+    """Tell whether a path leads to a Zarr: a folder that is one, an address, or a .zarr.zip."""
+    if is_remote(path) or str(path).lower().endswith(".zarr.zip"):
+        return True
+    return any((at_home(path) / mark).is_file() for mark in ZARR_MARKS)
+
+
+def existing_image(path: str | PathLike[str]) -> Path:
+    """Return the path of a file or of the folder of a Zarr.
+
+    Raises
+    ------
+    FileError
+        When there is none.
+    """
+    folder = at_home(path)
+    try:
+        is_folder = folder.is_dir() and is_zarr(folder)
+    except (OSError, ValueError):  # a name too long for the system, a NUL character
+        is_folder = False
+    return folder if is_folder else existing_file(path)
+
+
+def stored_levels(path: str | PathLike[str], key: str = "") -> tuple[list[Any], str]:
+    """Open an image as its file has it.
+
+    Parameters
+    ----------
+    path : path-like
+        .tif, .tiff, .npy, a volume such as .nii.gz, or a Zarr, which may be an address.
+    key : str
+        Of a Zarr group the array; by default the finest level of its first OME-Zarr image.
+
+    Returns
+    -------
+    levels : list of array_like
+        The array and, of an OME-Zarr image, its coarser levels. Of Zarr arrays of Dask.
+    key : str
+        Of the first.
+
+    Raises
+    ------
+    FileError
+        When it is missing, damaged or of another format.
+    MissingPackageError
+        When a Zarr is to be read and the package is not there, or one that its address takes.
+    """
+    if is_zarr(path):
+        return _zarr_levels(str(path if is_remote(path) else at_home(path)), key)
+    file = existing_file(path)
+    name = file.name.lower()
+    try:
+        if name.endswith(TIFF):
+            return [_tiff(file)], ""
+        if name.endswith(NUMPY):
+            return [np.load(file, mmap_mode="r", allow_pickle=False)], ""
+    except Exception as error:  # whatever these libraries raise for a damaged file
+        raise FileError(f"{file} cannot be read ({error}); check the file.") from error
+    if name.endswith(tuple(FORMATS)):
+        return [load_volume(file)[0]], ""
+    raise FileError(
+        f"{file} is no image that recipes and scripts read; save it as .tif, .npy, .nii.gz or Zarr."
+    )
+
+
+def open_image(
+    path: str | PathLike[str], key: str = "", *, index: Sequence[int] = (), axes: str = "zyx"
+) -> Any:
+    """Open an image as (x, y, z).
+
+    Parameters
+    ----------
+    path, key
+        See :func:`stored_levels`; of several levels the first is taken.
+    index : sequence of int
+        Time point, channel and whatever else the file has before the axes of space.
+    axes : str
+        In which order it has those, "zyx" or "xyz".
+
+    Returns
+    -------
+    (x, y, z) array_like
+        Read in part where it can be.
+
+    Raises
+    ------
+    FileError
+        As :func:`stored_levels`, or when index and axes are not those of an image there.
+    """
+    return in_space(stored_levels(path, key)[0][0], index, axes, name=Path(path).name)
+
+
+def in_space(array: Any, index: Sequence[int], axes: str, *, name: str = "image") -> Any:
+    """Return an array as (x, y, z); see :func:`open_image`."""
+    shape = tuple(array.shape)
+    leading = shape[: len(shape) - 3]
+    is_there = len(index) == len(leading) and all(
+        0 <= i < n for i, n in zip(index, leading, strict=True)
+    )
+    if axes not in LAST_AXES or not is_there or len(shape) < 3:
+        raise FileError(
+            f"{name} has shape {shape}, in which there is no image {tuple(index)} with axes "
+            f"{axes!r}; write the recipe again."
+        )
+    part = array[tuple(index)] if leading else array
+    return part.transpose(2, 1, 0) if axes == "zyx" else part
+
+
+def image_sha256(path: str | PathLike[str], image: Any) -> str:
+    """Return what tells whether an image is the same.
+
+    Of a file the SHA-256 of its bytes. Of a Zarr, and of a file above 4 GiB, to read all of which
+    takes longer than to track in it, the SHA-256 of shape, dtype and the voxels of 27 boxes of
+    16 x 16 x 16 voxels; a Zarr has the same however it is chunked and compressed.
+
+    Parameters
+    ----------
+    path : path-like
+    image : (x, y, z) array_like
+        Of that file.
+
+    Raises
+    ------
+    FileError
+        When it cannot be read.
+    """
+    if not is_zarr(path) and existing_file(path).stat().st_size <= MOST_BYTES:
+        return sha256_of(path)
+    dtype = np.dtype(image.dtype).newbyteorder("<")
+    sha = hashlib.sha256(f"{tuple(image.shape)} {dtype.str}".encode())
+    for box in _boxes(image.shape, GRID):
+        sha.update(np.ascontiguousarray(_read(image, box, str(path)), dtype=dtype).tobytes())
+    return sha.hexdigest()
+
+
+def found_in(stored: Any, image: Any, name: str) -> tuple[tuple[int, ...], str] | None:
+    """Return which part of a file an image is, by its shape and its voxels.
+
+    All voxels are compared of an image in memory up to 512 MiB, and of any up to 2^24 voxels; of
+    what is read in part and larger, 125 boxes of 16 x 16 x 16 voxels all over it.
+
+    Parameters
+    ----------
+    stored : array_like
+        As :func:`stored_levels` gives it.
+    image : (x, y, z) array_like
+    name : str
+        For messages.
+
+    Returns
+    -------
+    index : tuple of int
+    axes : str
+        As :func:`open_image` takes them; None in place of both where the file has no such image.
+        Of parts that are the same voxel by voxel the first.
+
+    Raises
+    ------
+    FileError
+        When either cannot be read, or several parts are the same in all boxes.
+    """
+    leading = tuple(stored.shape[:-3])
+    if len(stored.shape) < 3 or np.prod(leading, dtype=float) > MOST_PARTS:
+        return None
+    shape = tuple(int(n) for n in image.shape)
+    is_whole = _is_compared_whole(image)
+    found: list[tuple[tuple[int, ...], str]] = []
+    for axes in LAST_AXES:
+        if tuple(stored.shape[-3:]) != (shape[::-1] if axes == "zyx" else shape):
+            continue
+        boxes = list(_slabs(shape, 2 if axes == "zyx" else 0)) if is_whole else list(_boxes(shape))
+        for index in np.ndindex(leading):
+            part = in_space(stored, index, axes)
+            if all(_same(_read(part, box, name), _read(image, box, name)) for box in boxes):
+                found.append((tuple(int(i) for i in index), axes))
+                if is_whole:
+                    return found[0]
+    if len(found) > 1:
+        (one, _), (other, _) = found[:2]
+        what = "in either order of axes" if one == other else f"of {list(one)} and {list(other)}"
+        raise FileError(
+            f"{name} holds images {what} that are the same where they were compared, and too large "
+            "to compare whole; save the one that is meant as a file of its own."
+        )
+    return found[0] if found else None
+
+
+def _is_compared_whole(image: Any) -> bool:
+    """Tell whether all of an image is compared with its file: not where that takes long."""
+    n_voxels = math.prod(int(n) for n in image.shape)
+    owner = image
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, mmap.mmap) or not (isinstance(image, np.ndarray) or on_gpu(image)):
+        return n_voxels <= MOST_READ_VOXELS
+    return n_voxels * int(np.dtype(image.dtype).itemsize) <= MOST_COMPARED_BYTES
+
+
+def _slabs(shape: Sequence[int], axis: int) -> Iterator[Box]:
+    """Yield boxes that fill a volume, of whole planes across an axis."""
+    thickness = max(1, SLAB_VOXELS * shape[axis] // max(math.prod(shape), 1))
+    for low in range(0, shape[axis], thickness):
+        box = [slice(0, n) for n in shape]
+        box[axis] = slice(low, min(low + thickness, shape[axis]))
+        yield box[0], box[1], box[2]
+
+
+def _boxes(shape: Sequence[int], places: Sequence[Sequence[float]] = SPREAD) -> Iterator[Box]:
+    for fractions in places:
+        x, y, z = (
+            max(0, int(f * n) - PLACE_VOXELS // 2) for f, n in zip(fractions, shape, strict=True)
+        )
+        yield slice(x, x + PLACE_VOXELS), slice(y, y + PLACE_VOXELS), slice(z, z + PLACE_VOXELS)
+
+
+def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Tell whether voxels are the same to a structure tensor."""
+    if one.dtype == other.dtype and one.dtype.kind in "iub":
+        return np.array_equal(one, other)
+    one, other = (voxels.astype(np.float32, copy=False) for voxels in (one, other))
+    return np.array_equal(one, other, equal_nan=True)
+
+
+def _read(image: Any, box: Box, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(host_array(image[box]))
+    except Exception as error:  # whatever an array of another library raises
+        low = [part.start for part in box]
+        raise FileError(
+            f"{name} cannot be read at voxel {low} ({error}); check the file or the connection."
+        ) from error
+
+
+def _tiff(file: Path) -> Any:
+    import tifffile  # on use: for images alone
+
+    try:
+        return tifffile.memmap(file, mode="r")
+    except ValueError:  # compressed, or in tiles
+        return tifffile.imread(file)
+
+
+def _zarr_levels(path: str, key: str) -> tuple[list[Any], str]:
+    import dask.array
+
+    try:
+        import zarr
+        from zarr.storage import ZipStore
+    except ImportError as error:
+        raise MissingPackageError(
+            f"{path} is a Zarr, and the package zarr is not installed; "
+            'pip install "napari-tractography[zarr]".'
+        ) from error
+    try:
+        is_archive = path.lower().endswith(".zip") and not is_remote(path)
+        root = zarr.open(ZipStore(path, mode="r") if is_archive else path, mode="r")
+        keys = _keys_of_levels(root, key)
+        arrays = [root[name] if name else root for name in keys]
+        if not all(hasattr(array, "chunks") for array in arrays):
+            raise ValueError("it is a group without an image; name one of its arrays")
+        for array in arrays:
+            each = zip(array.shape, array.chunks, strict=True)
+            if any(n > size * MOST_CHUNKS for n, size in each):  # Dask lists them all
+                raise ValueError(f"shape {array.shape} in chunks of {array.chunks}")
+        levels = [dask.array.from_array(array, chunks=array.chunks, name=False) for array in arrays]
+    except Exception as error:  # whatever stores and codecs raise
+        if is_remote(path) and isinstance(error, ImportError):  # what its protocol takes
+            protocol = path.partition("://")[0].lower()
+            extra = "http" if protocol == "https" else protocol
+            raise MissingPackageError(
+                f'{path} is out of reach ({error}); pip install "fsspec[{extra}]".'
+            ) from error
+        where = f"{path}, {key!r}," if key else path
+        raise FileError(f"{where} cannot be read as Zarr ({error}); check it.") from error
+    return levels, keys[0]
+
+
+def _keys_of_levels(root: Any, key: str) -> list[str]:
+    """Return the key of an array and of its coarser levels, as OME-Zarr names them."""
+    place, _, _ = key.rpartition("/")
+    group = root[place] if place else root
+    if not key and hasattr(group, "chunks"):  # an array itself
+        return [""]
+    attributes = dict(group.attrs)
+    images = attributes.get("ome", attributes).get("multiscales", [])
+    for image in images:
+        names = [f"{place}/{part['path']}".lstrip("/") for part in image["datasets"]]
+        if not key:
+            return names
+        if key in names:
+            return names[names.index(key) :]
+    return [key]

@@ -1,0 +1,90 @@
+"""DIPY's peaks: .pam5 files, read by DIPY.
+
+Called by :mod:`.peak_files`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import FileError
+from ..geometry.grid import Grid
+from ..model.fod import Fod
+from .stored_images import check_memory
+
+PAM5 = ".pam5"
+# What h5py and DIPY raise on damaged files.
+MALFORMED = (
+    AttributeError,
+    EOFError,
+    IndexError,
+    KeyError,
+    MemoryError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    ZeroDivisionError,
+)
+
+
+def pam5_grid(path: Path) -> Grid:
+    """Return the voxel grid of a .pam5 file, without its peaks.
+
+    Raises
+    ------
+    FileError
+        When it is no such file, holds no affine, or more than there is memory for.
+    """
+    import h5py  # type: ignore[import-untyped]  # on use: most people have no such file
+
+    try:
+        with h5py.File(path, "r") as file:
+            group = file["pam"]
+            shape = group["peak_dirs"].shape[:3]
+            held = [each for each in group.values() if isinstance(each, h5py.Dataset)]
+            check_memory(path, shape, sum(each.size * each.dtype.itemsize for each in held))
+            affine = group["affine"][()] if "affine" in group else None
+    except MALFORMED as error:
+        raise FileError(f"{path} is no .pam5 file that DIPY reads ({error}).") from error
+    if affine is None:
+        raise FileError(f"{path} holds no affine; give an affine to DIPY's peaks_from_model.")
+    return Grid(shape, affine)
+
+
+def load_pam5(path: Path, *, axes: str = "voxel") -> Fod:
+    """Read the peaks of a .pam5 file.
+
+    Their amplitudes are its peak values; without such, 1.
+
+    Parameters
+    ----------
+    path : Path
+    axes : str
+        Of the directions: DIPY's are those of the image, unless its gradients were turned before.
+
+    Raises
+    ------
+    FileError
+        When DIPY cannot read it, or it holds no affine.
+    InvalidFodError
+        When it holds no peaks.
+    """
+    from dipy.io.peaks import load_pam  # on use: DIPY takes a third of a second to load
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on the sphere, of which nothing is used
+            found = load_pam(str(path), verbose=False)
+        peaks = np.asarray(found.peak_dirs, dtype=np.float32)
+        if found.peak_values is not None:
+            peaks = peaks * np.asarray(found.peak_values, dtype=np.float32)[..., None]
+    except MALFORMED as error:
+        raise FileError(f"{path} is no .pam5 file that DIPY reads ({error}).") from error
+    if found.affine is None:
+        raise FileError(f"{path} holds no affine; give an affine to DIPY's peaks_from_model.")
+    return Fod.from_peaks(peaks, np.asarray(found.affine), axes=axes, name=path.name)

@@ -1,0 +1,142 @@
+"""Files of peaks that are no single volume of them: FSL's dyads and V1, DIPY's .pam5.
+
+Read in one go, with the interface of :class:`napari_tractography.files.fod_reader.FodReader`.
+Called by :mod:`napari_tractography.files.fods` and, in a thread, by the plugin.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import FileError
+from ..fields.kinds import PEAKS
+from ..fields.peaks import stacked
+from ..fields.readings import AUTO
+from ..geometry.grid import Grid
+from ..model.fod import Fod
+from .hashing import sha256_of
+from .headers import check_numeric, grid_of, read_header, without_trailing_ones
+from .pam5 import PAM5, load_pam5, pam5_grid
+from .paths import GivenUpError, existing_file
+
+DYADS = re.compile(r"dyads(\d+)(\.nii(?:\.gz)?)", re.IGNORECASE)  # bedpostx
+V1 = re.compile(r"(.*_)?V1(\.nii(?:\.gz)?)")  # dtifit
+NIFTI_ENDINGS = (".nii.gz", ".nii")
+
+
+class PeakReader:
+    """Peaks in a .pam5 file, or in FSL's files of directions and the amplitudes beside them.
+
+    Parameters
+    ----------
+    path : path-like
+        A .pam5 file; ``dyads1.nii.gz``, with which the other dyads and ``mean_f1samples.nii.gz``
+        beside it are read; or ``dti_V1.nii.gz``, with ``dti_FA.nii.gz``. Amplitudes that are not
+        there are 1.
+    axes : str, optional
+        Of the directions; by default those that the program writes.
+
+    Attributes
+    ----------
+    name, grid, isotropic, map_read, cancelled, progress
+        As of :class:`~napari_tractography.files.fod_reader.FodReader`.
+
+    Raises
+    ------
+    FileError
+        When the file is missing, damaged or of another format.
+    """
+
+    def __init__(self, path: str | PathLike[str], *, axes: str | None = None) -> None:
+        self._path = existing_file(path)
+        self._axes = axes
+        self._is_pam5 = self._path.suffix.lower() == PAM5
+        self.name = self._path.name
+        self.grid: Grid = pam5_grid(self._path) if self._is_pam5 else _fsl_grid(self._path)
+        self.isotropic: NDArray[np.float32] = np.zeros(self.grid.shape, np.float32)
+        self.map_read, self.cancelled = threading.Event(), threading.Event()
+        self.progress = 0.0
+
+    def read(self, *, hashed: bool = False) -> tuple[Fod, str]:
+        """Read the peaks; see :meth:`napari_tractography.files.fod_reader.FodReader.read`.
+
+        Of several files, the SHA-256 is that of the one that was named.
+        """
+        if self._is_pam5:
+            fod = load_pam5(self._path, axes=self._axes or "voxel")
+        else:
+            fod = Fod.from_peaks(
+                self._stacked(), self.grid, axes=self._axes or "fsl", name=self.name
+            )
+        if self.cancelled.is_set():
+            raise GivenUpError(self.name)
+        self.isotropic[...] = fod.overview()
+        self.progress = 1.0
+        self.map_read.set()
+        return fod, sha256_of(self._path) if hashed else ""
+
+    def _stacked(self) -> NDArray[np.float32]:
+        parts = fsl_parts(self._path)
+        directions, amplitudes = [], []
+        for number, (vectors, amplitude) in enumerate(parts):
+            directions.append(self._volume(vectors, 4))
+            if amplitude is None:
+                amplitudes.append(np.ones(self.grid.shape, np.float32))
+            else:
+                amplitudes.append(self._volume(amplitude, 3))
+            self.progress = (number + 1) / (len(parts) + 1)
+        return stacked(directions, amplitudes)
+
+    def _volume(self, path: Path, n_axes: int) -> NDArray[np.float32]:
+        if self.cancelled.is_set():
+            raise GivenUpError(self.name)
+        stored = read_header(path)
+        check_numeric(stored, FileError)
+        shape = without_trailing_ones(stored.shape, n_axes)
+        wanted = self.grid.shape if n_axes == 3 else (*self.grid.shape, 3)
+        if shape != wanted or not grid_of(stored).same_space(self.grid):
+            raise FileError(
+                f"{path} has shape {stored.shape} and does not belong to {self.name}, of "
+                f"{self.grid}; move it away, or put the right one there."
+            )
+        values: NDArray[np.float32] = stored.read(np.float32).reshape(shape)
+        return values
+
+
+def _fsl_grid(path: Path) -> Grid:
+    """Return the voxel grid of one of FSL's files, which may be damaged or too large."""
+    stored = read_header(path)
+    stored.check_size()
+    stored.check_memory(stored.n_bytes)
+    return grid_of(stored)
+
+
+def reads_peaks(path: str | PathLike[str], kind: str = AUTO) -> bool:
+    """Tell whether a path is that of a file which :class:`PeakReader` reads."""
+    name = Path(path).name
+    if name.lower().endswith(PAM5):
+        return True
+    return kind in (AUTO, PEAKS.name) and bool(DYADS.fullmatch(name) or V1.fullmatch(name))
+
+
+def fsl_parts(path: Path) -> list[tuple[Path, Path | None]]:
+    """Return FSL's files of directions that belong together, each with that of its amplitudes."""
+    if DYADS.fullmatch(path.name):
+        parts: list[tuple[Path, Path | None]] = []
+        while (found := _beside(path, f"dyads{len(parts) + 1}")) is not None:
+            parts.append((found, _beside(path, f"mean_f{len(parts) + 1}samples")))
+        return parts if path in [part for part, _ in parts] else [(path, None)]
+    match = V1.fullmatch(path.name)
+    stem = (match and match.group(1)) or ""
+    return [(path, _beside(path, f"{stem}FA"))]
+
+
+def _beside(path: Path, stem: str) -> Path | None:
+    candidates = (path.with_name(stem + ending) for ending in NIFTI_ENDINGS)
+    return next((candidate for candidate in candidates if candidate.is_file()), None)

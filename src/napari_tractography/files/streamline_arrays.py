@@ -1,0 +1,126 @@
+"""Streamlines as the formats read and write them: arrays, and no more than that.
+
+Below :mod:`napari_tractography.streamlines.tractogram`, which checks what was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidTractogramError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamlineArrays:
+    """What a tractogram file holds; columns that a file does not hold are None.
+
+    Attributes
+    ----------
+    points : (n_points, 3) float32
+        Points of all streamlines, one after the other; RAS+ mm, voxel centres at integers. Those of
+        a file that is mapped into memory may be float16.
+    offsets : (n_streamlines + 1,) int64
+        Streamline i has points ``offsets[i]`` to ``offsets[i + 1]``.
+    seed_index : (n_streamlines,) int64, optional
+        Which seed each streamline came from.
+    stop_reasons : (n_streamlines, 2) uint8, optional
+        Codes of :class:`~napari_tractography.model.stop.StopReason` of the first and the last
+        point.
+    lengths_mm : (n_streamlines,) float32, optional
+        Lengths of the paths that were tracked.
+    weights : (n_streamlines,) float32, optional
+        What each streamline stands for.
+    """
+
+    points: NDArray[np.float32]
+    offsets: NDArray[np.int64]
+    seed_index: NDArray[np.int64] | None = None
+    stop_reasons: NDArray[np.uint8] | None = None
+    lengths_mm: NDArray[np.float32] | None = None
+    weights: NDArray[np.float32] | None = None
+
+    @property
+    def n_streamlines(self) -> int:
+        """Number of streamlines."""
+        return len(self.offsets) - 1
+
+    def lines(self) -> Iterator[NDArray[np.float32]]:
+        """Yield the (n, 3) points of each streamline."""
+        for first, last in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+            yield self.points[first:last]
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return the columns per streamline by name; none of them without streamlines.
+
+        The formats cannot hold columns without rows.
+        """
+        named = {
+            "seed_index": self.seed_index,
+            "stop_reasons": self.stop_reasons,
+            "lengths_mm": self.lengths_mm,
+            "weights": self.weights,
+        }
+        return {name: c for name, c in named.items() if c is not None and self.n_streamlines}
+
+
+NO_STREAMLINES = StreamlineArrays(np.empty((0, 3), np.float32), np.zeros(1, np.int64))
+
+
+class StreamlineStream(Protocol):
+    """A file that streamlines are appended to; left by ``with``, it is complete."""
+
+    def append(self, streamlines: StreamlineArrays) -> None:
+        """Write streamlines.
+
+        Raises
+        ------
+        InvalidTractogramError
+            When the file holds columns, and these have others than those before them.
+        """
+
+
+class SameColumns:
+    """The columns of a file that is appended to: those of the streamlines that came first."""
+
+    def __init__(self) -> None:
+        self._names: list[str] | None = None
+
+    def check(self, streamlines: StreamlineArrays) -> None:
+        """Hold further streamlines to them.
+
+        Raises
+        ------
+        InvalidTractogramError
+            When there are others.
+        """
+        if not streamlines.n_streamlines:  # which has no columns, and adds none
+            return
+        names = sorted(streamlines.columns())
+        if self._names is None:
+            self._names = names
+        if names != self._names:
+            raise InvalidTractogramError(
+                f"Streamlines with the columns {_listed(names)} cannot follow those with "
+                f"{_listed(self._names)} in one file; give all of them the same columns."
+            )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def joined(parts: Sequence[StreamlineArrays]) -> StreamlineArrays:
+    """Return streamlines one after the other, with the columns that all of them have."""
+    counts = [np.diff(part.offsets) for part in parts]
+    columns = [part.columns() for part in parts if part.n_streamlines]
+    shared = set.intersection(*map(set, columns)) if columns else set()
+    return StreamlineArrays(
+        np.concatenate([np.empty((0, 3), np.float32), *(part.points for part in parts)]),
+        np.cumsum(np.concatenate([np.zeros(1, np.int64), *counts])),
+        **{name: np.concatenate([column[name] for column in columns]) for name in shared},
+    )

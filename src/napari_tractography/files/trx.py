@@ -1,0 +1,152 @@
+"""The community's .trx files, by trx-python, which is imported on use: it takes a while to load."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import FileError
+from ..geometry.grid import Grid
+from .sequences import arrays_of, image_size, sequence, with_columns
+from .streamline_arrays import StreamlineArrays
+from .weights import COLUMNS
+
+MAPPED_FROM = 1 << 26  # bytes of a file: smaller ones are read at once, with their checksums
+POSITIONS = ("positions.3.float32", "positions.3.float16")
+LOCAL_HEADER = 30  # bytes of a zip entry before its name
+
+
+def write_trx(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
+    """Write points and columns; without a grid the header says identity.
+
+    Raises
+    ------
+    FileError
+        When the image is too large for the header.
+    """
+    from trx.trx_file_memmap import TrxFile, save
+
+    lines = sequence(streamlines)
+    n_points, n_streamlines = len(streamlines.points), streamlines.n_streamlines
+    # The format wants unsigned offsets; nibabel keeps signed ones.
+    lines._offsets = lines._offsets.astype(np.uint64 if n_points >= 2**32 else np.uint32)
+    image = Grid((1, 1, 1), np.eye(4)) if grid is None else grid
+    trx = TrxFile()
+    trx.header = {
+        "VOXEL_TO_RASMM": image.affine.astype(np.float32),
+        "DIMENSIONS": image_size(image),
+        "NB_VERTICES": n_points,
+        "NB_STREAMLINES": n_streamlines,
+    }
+    trx.streamlines = lines
+    trx.data_per_streamline = {
+        name: column.reshape(n_streamlines, -1) for name, column in streamlines.columns().items()
+    }
+    try:
+        save(trx, str(path))
+    finally:
+        trx.close()
+
+
+def read_trx(path: Path) -> StreamlineArrays:
+    """Read points and columns; those of large files are mapped into memory, not copied."""
+    with zipfile.ZipFile(path) as archive:
+        mapped = None if path.stat().st_size < MAPPED_FROM else _mapped(path, archive)
+    return _unpacked(path) if mapped is None else mapped
+
+
+def _mapped(path: Path, archive: zipfile.ZipFile) -> StreamlineArrays | None:
+    """Return what an archive holds where it lies; None where its points cannot be mapped."""
+    entries = {entry.filename: entry for entry in archive.infolist()}
+    positions = next((name for name in POSITIONS if name in entries), None)
+    offsets = next((name for name in entries if name.startswith("offsets.")), None)
+    if positions is None or offsets is None:
+        return None
+    points = _array_in(path, entries[positions])
+    if points is None:
+        return None
+    header = json.loads(archive.read("header.json"))
+    n = int(header["NB_STREAMLINES"])
+
+    def numbers(name: str) -> NDArray[Any]:
+        found = _array_in(path, entries[name])
+        return np.frombuffer(archive.read(name), _dtype_of(name)) if found is None else found
+
+    n_points, found = points.size // 3, numbers(offsets)
+    if n > len(found):  # before room is made for so many
+        raise ValueError(f"{n} streamlines and {len(found)} offsets")
+    starts = np.empty(n + 1, np.int64)
+    starts[:n] = found[:n]  # some programs add the end, some not
+    starts[n] = n_points
+    columns = {
+        name.removeprefix(COLUMNS).split(".")[0]: numbers(name).reshape(n, -1)
+        for name in entries
+        if name.startswith(COLUMNS) and not name.endswith("/")
+    }
+    return with_columns(points.reshape(n_points, 3), starts, columns)
+
+
+def _array_in(path: Path, entry: zipfile.ZipInfo) -> NDArray[Any] | None:
+    """Return the numbers of an entry of an archive, mapped into memory, or None.
+
+    They can be mapped where they are not compressed and begin at a multiple of their size.
+    """
+    dtype = _dtype_of(entry.filename)
+    first = _address(path, entry)
+    if entry.compress_type != zipfile.ZIP_STORED or not entry.file_size or first % dtype.alignment:
+        return None
+    n, rest = divmod(entry.file_size, dtype.itemsize)
+    return None if rest else np.memmap(path, dtype, "r", offset=first, shape=(n,))
+
+
+def _dtype_of(name: str) -> np.dtype[Any]:
+    """Return the type that the last part of an entry's name tells."""
+    return np.dtype(name.rpartition(".")[2]).newbyteorder("<")
+
+
+def _address(path: Path, entry: zipfile.ZipInfo) -> int:
+    """Return where the content of an entry begins in the file, by the header before it."""
+    with path.open("rb") as file:
+        file.seek(entry.header_offset)
+        n_name, n_extra = struct.unpack("<26x2H", file.read(LOCAL_HEADER))
+    return int(entry.header_offset + LOCAL_HEADER + n_name + n_extra)
+
+
+def _unpacked(path: Path) -> StreamlineArrays:
+    """Read a file unpacked.
+
+    trx-python maps a packed file for writing, which fails where it is read-only, and reads
+    compressed ones wrongly.
+
+    Raises
+    ------
+    FileError
+        When there is no room for what it unpacks to.
+    """
+    from trx.trx_file_memmap import load_from_directory
+
+    # Windows deletes no file that is mapped, as those of a damaged one are while its error is told.
+    with tempfile.TemporaryDirectory(prefix="trx_", ignore_cleanup_errors=True) as folder:
+        with zipfile.ZipFile(path) as archive:
+            wanted = sum(entry.file_size for entry in archive.infolist())
+            free = shutil.disk_usage(folder).free
+            if wanted > free:  # a small archive may hold gigabytes
+                raise FileError(
+                    f"{path} unpacks to {wanted / 1e9:.1f} GB and {folder} has room for "
+                    f"{free / 1e9:.1f} GB; make room there, or set TMPDIR to another folder."
+                )
+            archive.extractall(folder)
+        trx = load_from_directory(folder)
+        try:
+            columns = {name: np.array(column) for name, column in trx.data_per_streamline.items()}
+            return arrays_of(trx.streamlines, columns)
+        finally:
+            trx.close()

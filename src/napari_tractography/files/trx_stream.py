@@ -1,0 +1,121 @@
+"""A .trx file that streamlines are appended to.
+
+A .trx file is a zip archive of arrays. Each grows in a nameless temporary file beside it, which is
+gone whatever ends the program, and all are packed in the end, uncompressed and at addresses that
+readers can map into memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from ..geometry.grid import Grid
+from .sequences import image_size
+from .streamline_arrays import SameColumns, StreamlineArrays
+
+ALIGNMENT = 64  # bytes, of each array in the archive
+LOCAL_HEADER = 30  # bytes of a zip entry before its name
+EXTRA_HEADER = 4  # bytes of an extra field before its content
+ZIP64_EXTRA = 20  # bytes of the extra field of entries that may be large
+PADDING = 0xD935  # the extra field that is made for alignment
+BLOCK = 1 << 22
+
+
+@contextlib.contextmanager
+def stream_trx(path: Path, grid: Grid | None, dtype: str) -> Iterator[_TrxStream]:
+    """Write a file whose streamlines are appended; without a grid the header says identity.
+
+    Raises
+    ------
+    FileError
+        When the image is too large for the header.
+    """
+    with contextlib.ExitStack() as files:
+        stream = _TrxStream(path, grid, dtype, files)
+        yield stream
+        stream.finish()
+
+
+class _TrxStream:
+    def __init__(
+        self, path: Path, grid: Grid | None, dtype: str, files: contextlib.ExitStack
+    ) -> None:
+        self._path = path
+        self._files = files
+        image = Grid((1, 1, 1), np.eye(4)) if grid is None else grid
+        self._header = {
+            "DIMENSIONS": image_size(image).tolist(),
+            "VOXEL_TO_RASMM": image.affine.astype(np.float32).tolist(),
+        }
+        self._dtype = dtype
+        self._arrays: dict[str, IO[bytes]] = {}  # by name in the archive
+        self._counts = self._temporary()  # points of each streamline, int64
+        self._columns = SameColumns()
+        self._n_points = self._n_streamlines = 0
+
+    def append(self, streamlines: StreamlineArrays) -> None:
+        self._columns.check(streamlines)
+        points = streamlines.points.astype(np.dtype(self._dtype).newbyteorder("<"), copy=False)
+        self._add(f"positions.3.{self._dtype}", points)
+        self._counts.write(np.diff(streamlines.offsets).astype(np.int64).data)
+        for name, column in streamlines.columns().items():
+            width = "" if column.ndim == 1 else f".{column.shape[1]}"
+            self._add(f"dps/{name}{width}.{column.dtype}", column)
+        self._n_points += len(points)
+        self._n_streamlines += streamlines.n_streamlines
+
+    def finish(self) -> None:
+        header = {
+            **self._header,
+            "NB_VERTICES": self._n_points,
+            "NB_STREAMLINES": self._n_streamlines,
+        }
+        with zipfile.ZipFile(self._path, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr("header.json", json.dumps(header))
+            for name, file in self._arrays.items():
+                file.seek(0)
+                with _entry(archive, name) as entry:
+                    shutil.copyfileobj(file, entry, BLOCK)
+            if self._n_streamlines:
+                dtype = np.dtype("uint64" if self._n_points >= 2**32 else "uint32")
+                with _entry(archive, f"offsets.{dtype}") as entry:
+                    self._write_offsets(entry, dtype.newbyteorder("<"))
+
+    def _write_offsets(self, entry: IO[bytes], dtype: np.dtype[np.unsignedinteger]) -> None:
+        """Write where each streamline begins, and where the last ends."""
+        self._counts.seek(0)
+        last = 0
+        entry.write(np.zeros(1, dtype).data)
+        while block := self._counts.read(BLOCK):
+            ends = last + np.cumsum(np.frombuffer(block, np.int64))
+            last = int(ends[-1])
+            entry.write(ends.astype(dtype).data)
+
+    def _add(self, name: str, array: np.ndarray) -> None:
+        if name not in self._arrays:
+            self._arrays[name] = self._temporary()
+        self._arrays[name].write(np.ascontiguousarray(array).data)
+
+    def _temporary(self) -> IO[bytes]:
+        return self._files.enter_context(tempfile.TemporaryFile(dir=self._path.parent))
+
+
+@contextlib.contextmanager
+def _entry(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
+    """Yield an entry of an archive to write to, whose content begins at an aligned address."""
+    info = zipfile.ZipInfo(name)
+    assert archive.fp is not None
+    begins = archive.fp.tell() + LOCAL_HEADER + len(name.encode()) + ZIP64_EXTRA + EXTRA_HEADER
+    n = -begins % ALIGNMENT
+    info.extra = PADDING.to_bytes(2, "little") + n.to_bytes(2, "little") + bytes(n)
+    with archive.open(info, "w", force_zip64=True) as entry:
+        yield entry

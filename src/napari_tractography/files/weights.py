@@ -1,0 +1,184 @@
+"""Weights of streamlines: text files as tcksift2 writes them, or a column of a .trx file.
+
+Called by the tractograms, the recipes, the command and the plugin.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import FileError, InvalidTractogramError
+from ..runtime.arrays import real_numbers
+from .damage import telling
+from .paths import existing_file, written_whole
+
+COLUMNS = "dps/"  # the folder of a .trx file with values per streamline
+
+
+def checked_weights(weights: ArrayLike, n: int) -> NDArray[np.float32]:
+    """Return weights of `n` streamlines as (n,) float32.
+
+    Raises
+    ------
+    InvalidTractogramError
+        When there are more or fewer, or one is not a number from 0.
+    """
+    values = listed_weights(weights)
+    if values.shape != (n,):
+        raise InvalidTractogramError(
+            f"weights has shape {values.shape}, but {n} streamlines need {(n,)}."
+        )
+    n_bad = n_impossible(values)
+    if n_bad:
+        raise InvalidTractogramError(
+            f"{n_bad} of {n} weights are negative or not finite; give numbers from 0."
+        )
+    return values
+
+
+def n_impossible(weights: NDArray[np.floating]) -> int:
+    """Return how many weights are negative or not finite."""
+    return int((~(np.isfinite(weights) & (weights >= 0))).sum())
+
+
+def listed_weights(weights: Any) -> NDArray[np.float32]:
+    """Return weights that were given, of any number of streamlines, as float32.
+
+    Raises
+    ------
+    InvalidTractogramError
+        When they are no list of real numbers, such as the path of a file.
+    """
+    try:
+        with np.errstate(over="ignore"):  # it is infinite then, and refused
+            return real_numbers(weights, np.float32, "weights", InvalidTractogramError)
+    except (TypeError, ValueError):
+        raise InvalidTractogramError(
+            f"Weights of type {type(weights).__name__} are no list of real numbers; give one a "
+            "streamline, such as load_weights(path) of files.weights reads."
+        ) from None
+
+
+def load_weights(path: str | PathLike[str], name: str = "") -> NDArray[np.float32]:
+    """Read one weight a streamline.
+
+    Parameters
+    ----------
+    path : path-like
+        A text file of numbers, on one line or many, with ``#`` before comments, as ``tcksift2``
+        and ``tcksample`` write them; or a .trx file.
+    name : str
+        Of the column (data per streamline, dps) of a .trx file; may be left out where there is one.
+
+    Returns
+    -------
+    (n_streamlines,) float32
+
+    Raises
+    ------
+    FileError
+        When the file is missing, cannot be read or holds no such numbers, or infinite ones.
+    """
+    file = existing_file(path)
+    with telling(file):
+        weights = _numbers(file, name).astype(np.float32)
+    n_infinite = int(np.isinf(weights).sum())
+    if n_infinite:  # also what is too large for 32 bits
+        raise FileError(
+            f"In {file} {n_infinite} of {len(weights)} weights are infinite or above 3.4e38; give "
+            "smaller numbers."
+        )
+    return weights
+
+
+def _numbers(file: Path, name: str) -> NDArray[Any]:
+    """Return the numbers of a file, one a streamline."""
+    if file.suffix.lower() == ".trx":
+        return _column(file, name)
+    if name:
+        raise FileError(f"{file} has no columns, so none is called {name!r}; leave the name out.")
+    try:
+        # UTF-8, also where the system has another encoding, and with the mark of Windows' editors.
+        values = np.loadtxt(
+            file, np.float64, comments="#", delimiter=None, ndmin=1, encoding="utf-8-sig"
+        )
+    except UnicodeDecodeError:
+        raise FileError(f"{file} is no text; give weights as tcksift2 writes them.") from None
+    except ValueError as error:
+        raise FileError(
+            f"{file} does not hold one number a streamline ({error}); give weights as tcksift2 "
+            "writes them."
+        ) from None
+    if values.size == 0 or (values.ndim > 1 and min(values.shape) > 1):
+        raise FileError(
+            f"{file} holds numbers of shape {values.shape}; give one weight a streamline."
+        )
+    return values.ravel()
+
+
+def columns_of(path: str | PathLike[str]) -> list[str]:
+    """Return the names of the values per streamline of a .trx file; none of other files.
+
+    Raises
+    ------
+    FileError
+        When the file is missing, damaged or cannot be read.
+    """
+    file = existing_file(path)
+    if file.suffix.lower() != ".trx":
+        return []
+    with telling(file), zipfile.ZipFile(file) as archive:
+        return sorted(_entries(archive))
+
+
+def save_weights(weights: ArrayLike, path: str | PathLike[str]) -> None:
+    """Write weights as text, one a line, whole or not at all; MRtrix3 reads it.
+
+    Raises
+    ------
+    FileError
+        When it cannot be written.
+    """
+    values = np.asarray(weights, dtype=np.float32)
+    with written_whole(path) as temporary:
+        np.savetxt(temporary, values, fmt="%.9g")  # enough digits for every float32
+
+
+def _entries(archive: zipfile.ZipFile) -> dict[str, str]:
+    """Return the entries of an archive that are columns, by name."""
+    return {
+        entry.removeprefix(COLUMNS).split(".")[0]: entry
+        for entry in archive.namelist()
+        if entry.startswith(COLUMNS) and not entry.endswith("/")
+    }
+
+
+def _column(file: Path, name: str) -> NDArray[Any]:
+    """Read a column of a .trx file by its place in the archive: name.columns.dtype."""
+    with zipfile.ZipFile(file) as archive:
+        found = _entries(archive)
+        wanted = name or ("weights" if "weights" in found else "")
+        if not wanted and len(found) == 1:
+            (wanted,) = found
+        if wanted not in found:
+            there = ", ".join(sorted(found)) or "none"
+            raise FileError(
+                f"{file} has no values per streamline called {wanted or 'weights'!r}; "
+                f"it has {there}."
+            )
+        entry = found[wanted]
+        data = archive.read(entry)
+    parts = Path(entry).name.split(".")
+    try:
+        values = np.frombuffer(data, np.dtype(parts[-1]).newbyteorder("<"))
+    except (TypeError, ValueError):
+        raise FileError(f"{file} holds {entry}, which are no numbers; export it again.") from None
+    if len(parts) > 2 and parts[1] != "1":
+        raise FileError(f"{file} holds {parts[1]} values per streamline in {wanted}; give one.")
+    return values

@@ -1,0 +1,1 @@
+"""Where things are: grids of voxels, directions, units of length."""

@@ -1,0 +1,162 @@
+"""Voxel grids: the one place where voxel coordinates and RAS+ millimetres meet.
+
+Called by everything that holds a volume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InvalidGridError
+from ..runtime.arrays import real_numbers
+from ..runtime.given import as_whole
+from .units import MM, checked_unit
+
+# A volume spanned by the three voxel axes, relative to a box of the same edge lengths,
+# below which an affine cannot be inverted with any accuracy left in float32.
+MIN_RELATIVE_DETERMINANT = 1e-4
+
+
+class Grid:
+    """A voxel grid in space.
+
+    Voxel centres lie at integer voxel coordinates, so the image ends at -0.5 and n - 0.5.
+
+    Parameters
+    ----------
+    shape : sequence of 3 int
+        Number of voxels along each axis.
+    affine : (4, 4) array_like
+        Voxel coordinates to RAS+ mm. Any invertible affine: oblique, sheared, anisotropic
+        and left-handed ones are normal.
+    unit : str
+        In which a person reads and sets lengths in this volume, see :mod:`.units`. Numbers stay
+        in mm whatever it is.
+
+    Raises
+    ------
+    InvalidGridError
+        When the shape is not three positive whole numbers, or the affine holds no real numbers or
+        cannot be inverted.
+    InvalidParameterError
+        When the unit is unknown.
+    """
+
+    __slots__ = ("affine", "inverse", "shape", "unit")
+
+    def __init__(self, shape: Sequence[int], affine: ArrayLike, *, unit: str = MM) -> None:
+        extent = tuple(as_whole(n) or 0 for n in shape)
+        if len(extent) != 3 or min(extent) < 1:
+            raise InvalidGridError(
+                f"A grid needs three positive sizes, not {tuple(shape)}; give a 3-D volume."
+            )
+        matrix = real_numbers(affine, np.float64, "The affine", InvalidGridError).copy()
+        if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
+            raise InvalidGridError(
+                f"The affine must be 4 x 4 finite numbers, not of shape {matrix.shape} with "
+                f"{int((~np.isfinite(matrix)).sum())} non-finite values; repair the file's header."
+            )
+        with np.errstate(all="ignore"):  # of numbers that large nothing is left
+            edges = np.linalg.norm(matrix[:3, :3], axis=0)
+            relative = abs(np.linalg.det(matrix[:3, :3])) / max(float(np.prod(edges)), 1e-300)
+            shown = matrix.round(4).tolist()
+        if not relative > MIN_RELATIVE_DETERMINANT or not np.allclose(matrix[3], (0, 0, 0, 1)):
+            raise InvalidGridError(
+                f"The affine {shown} is singular: voxels would have no volume; "
+                "repair the file's header (mrinfo or nib-ls show it)."
+            )
+        matrix.flags.writeable = False
+        self.unit = checked_unit(unit)
+        self.shape: tuple[int, int, int] = (extent[0], extent[1], extent[2])
+        self.affine: NDArray[np.float64] = matrix
+        self.inverse: NDArray[np.float64] = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+        self.inverse.flags.writeable = False
+
+    @property
+    def voxel_sizes_mm(self) -> NDArray[np.float64]:
+        """(3,) float64: edge lengths of a voxel, mm."""
+        return np.asarray(np.linalg.norm(self.affine[:3, :3], axis=0))
+
+    @property
+    def axes(self) -> NDArray[np.float64]:
+        """(3, 3) float64: the orthonormal matrix nearest to the voxel axes, as columns in RAS+.
+
+        Polar decomposition; equals the normalised columns of the affine unless it shears.
+        Its determinant is -1 for left-handed grids.
+        """
+        left, _, right = np.linalg.svd(self.affine[:3, :3] / self.voxel_sizes_mm)
+        return np.asarray(left @ right)
+
+    @property
+    def centre_mm(self) -> NDArray[np.float64]:
+        """(3,) float64: the middle of the volume, RAS+ mm."""
+        return np.asarray(self.to_mm((np.array(self.shape) - 1) / 2))
+
+    @property
+    def orientation(self) -> str:
+        """The anatomical directions nearest to the voxel axes, such as "RAS" or "LPS"."""
+        from nibabel import aff2axcodes  # on use: nibabel takes a while to load
+
+        return "".join(aff2axcodes(self.affine))
+
+    def bounds_mm(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the corners, (3,) each, of the smallest RAS+ box around the volume, mm."""
+        corners = self.corners_mm()
+        return corners.min(axis=0), corners.max(axis=0)
+
+    def corners_mm(self) -> NDArray[np.float64]:
+        """Return the corners of the volume, of its outermost voxels, (8, 3) RAS+ mm."""
+        ends = [(-0.5, n - 0.5) for n in self.shape]
+        return self.to_mm(np.array(np.meshgrid(*ends)).reshape(3, 8).T)
+
+    def to_mm(self, points_vox: ArrayLike) -> NDArray[np.float64]:
+        """Map (..., 3) voxel coordinates to RAS+ mm, float64."""
+        return np.asarray(points_vox, dtype=np.float64) @ self.affine[:3, :3].T + self.affine[:3, 3]
+
+    def to_voxel(self, points_mm: ArrayLike) -> NDArray[np.float64]:
+        """Map (..., 3) RAS+ mm to voxel coordinates, float64."""
+        return (
+            np.asarray(points_mm, dtype=np.float64) @ self.inverse[:3, :3].T + self.inverse[:3, 3]
+        )
+
+    def contains(self, points_mm: ArrayLike) -> NDArray[np.bool_]:
+        """Tell which of (..., 3) RAS+ mm points lie inside the image, as (...) bool."""
+        vox = self.to_voxel(points_mm)
+        return np.asarray(((vox >= -0.5) & (vox < np.array(self.shape) - 0.5)).all(axis=-1))
+
+    def nearest_voxels(self, points_mm: ArrayLike) -> NDArray[np.int64]:
+        """Return the voxels that (..., 3) RAS+ mm points lie in, (..., 3) int64.
+
+        Of points outside the image, the nearest along each axis.
+        """
+        vox = np.floor(self.to_voxel(points_mm) + 0.5)
+        # Of 0.5 - 1e-17, which is inside, the sum is 1.
+        return np.clip(vox, 0, np.array(self.shape) - 1).astype(np.int64)
+
+    def same_space(self, other: Grid) -> bool:
+        """Tell whether two grids put the same voxels at the same places.
+
+        No number of their affines differs by more than 1e-3 mm or, of voxels below 1 mm, a
+        thousandth of them.
+        """
+        most = 1e-3 * min(1.0, float(self.voxel_sizes_mm.min()))
+        return self.shape == other.shape and bool(
+            (np.abs(self.affine - other.affine) <= most).all()
+        )
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, Grid):
+            return NotImplemented
+        return self.shape == other.shape and np.array_equal(self.affine, other.affine)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.affine.tobytes()))
+
+    def __repr__(self) -> str:
+        sizes = " x ".join(f"{s:.4g}" for s in self.voxel_sizes_mm)
+        first = ", ".join(f"{x:.4g}" for x in self.affine[:3, 3])
+        return f"Grid(shape={self.shape}, voxels {sizes} mm, the first at {first} mm)"

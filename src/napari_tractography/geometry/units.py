@@ -1,0 +1,61 @@
+"""Units of length: numbers are millimetres everywhere, and a person reads those of the volume.
+
+A volume of 5 um voxels has an affine of 0.005 mm, and so are its streamlines, parameters, recipes
+and files. What is shown, such as the panel and its scale bars, is multiplied by :func:`per_mm`.
+"""
+
+from __future__ import annotations
+
+from ..errors import InvalidParameterError
+
+MM = "mm"
+VOXEL = "voxel"  # of an image without a physical scale: one counts as one mm
+MM_IN = {MM: 1.0, "um": 1e-3, "nm": 1e-6, VOXEL: 1.0}  # {unit: its length in mm}
+SHORT = {"um": "µm", VOXEL: "vx"}  # what is shown
+
+
+def checked_unit(unit: str) -> str:
+    """Return a unit of length.
+
+    Raises
+    ------
+    InvalidParameterError
+        When it is none of :data:`MM_IN`.
+    """
+    if unit not in MM_IN:
+        raise InvalidParameterError(
+            f"{unit!r} is no unit of a volume; give one of {', '.join(MM_IN)}."
+        )
+    return unit
+
+
+def per_mm(unit: str) -> float:
+    """Return how many of a unit make a millimetre."""
+    return 1.0 / MM_IN[unit]
+
+
+def symbol(unit: str) -> str:
+    """Return a unit as it is written: "µm" for "um"."""
+    return SHORT.get(unit, unit)
+
+
+def length_text(length_mm: float, unit: str, *, decimals: int = 1) -> str:
+    """Return a length in mm as it is read beside a volume: "12.3 µm"."""
+    return f"{length_mm * per_mm(unit):.{decimals}f} {symbol(unit)}"
+
+
+def shown_unit(unit: str, of_volume: str) -> tuple[str, float]:
+    """Return in which unit a value is shown beside a volume, and by what it is multiplied.
+
+    Parameters
+    ----------
+    unit : str
+        Of the value: "mm" and "1/mm" go by the volume, others stay as they are.
+    of_volume : str
+        See :attr:`napari_tractography.geometry.grid.Grid.unit`.
+    """
+    if unit == MM:
+        return symbol(of_volume), per_mm(of_volume)
+    if unit == f"1/{MM}":
+        return f"1/{symbol(of_volume)}", 1.0 / per_mm(of_volume)
+    return unit, 1.0

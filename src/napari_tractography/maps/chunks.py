@@ -1,0 +1,81 @@
+"""Streamlines a bounded number at a time, wherever they are: in memory, on disk, on their way.
+
+Called by everything that measures, so that memory does not grow with the number of streamlines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from os import PathLike
+
+from ..errors import InvalidParameterError
+from ..files.tractograms import iter_streamlines
+from ..streamlines.tractogram import Tractogram, as_read
+
+Source = Tractogram | Iterable[Tractogram] | str | PathLike[str]
+
+BLOCK = 1 << 12  # streamlines: sums of as many, one after the other, do not depend on the source
+
+
+def chunks_of(source: Source) -> Iterator[Tractogram]:
+    """Yield streamlines as they come.
+
+    Parameters
+    ----------
+    source : Tractogram, iterable of Tractogram or path-like
+        Such as what :func:`~napari_tractography.tracking.engine.iter_track` gives, or a file; of a
+        .tck no more than a part is in memory.
+
+    Raises
+    ------
+    FileError
+        When the file is missing, truncated, corrupt or of another format.
+    """
+    if isinstance(source, Tractogram):
+        yield source
+    elif isinstance(source, str | PathLike):
+        for arrays in iter_streamlines(source):
+            yield as_read(arrays, source)
+    else:
+        yield from source
+
+
+def blocks_of(source: Source) -> Iterator[Tractogram]:
+    """Yield the same streamlines, :data:`BLOCK` of them at a time and in the end the rest."""
+    held: list[Tractogram] = []
+    n = 0
+    for chunk in chunks_of(source):
+        first = 0
+        while n + len(chunk) - first >= BLOCK:
+            last = first + BLOCK - n
+            yield _joined([*held, chunk[first:last]])
+            held, n, first = [], 0, last
+        if first < len(chunk):
+            held.append(chunk[first:])
+            n += len(chunk) - first
+    if held:
+        yield _joined(held)
+
+
+def may_be_read_again(source: Source) -> bool:
+    """Tell whether a source gives its streamlines more than once."""
+    return isinstance(source, Tractogram | str | PathLike) or iter(source) is not source
+
+
+def check_read_again(source: Source, what: str) -> None:
+    """Check that a source gives its streamlines more than once.
+
+    Raises
+    ------
+    InvalidParameterError
+        When it does not; `what` needs it.
+    """
+    if not may_be_read_again(source):
+        raise InvalidParameterError(
+            f"{what} needs the streamlines twice, and an iterator gives them once; give a "
+            "Tractogram or a file."
+        )
+
+
+def _joined(parts: list[Tractogram]) -> Tractogram:
+    return parts[0] if len(parts) == 1 else Tractogram.concatenate(parts)

@@ -1,0 +1,166 @@
+"""The ways in which an FOD file can be read: basis, frame, axes; of peaks and tensors axes alone.
+
+Called by :mod:`.coherence`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..fields import peaks, tensors
+from ..fields.readings import AXES, BASES, DEFAULT_FRAMES, FRAMES
+from ..fields.sh import sh_matrix
+from ..fields.vectors import rotation_to_ras
+from ..geometry.directions import direction_set
+from ..model.fod import Fod
+
+# Readings whose amplitudes differ by less, relative to the largest harmonic, are one reading:
+# axes 0.05 degrees apart.
+SAME_FOD = 3e-3
+IDENTITY = "+x+y+z"
+EXPANDED = "tournier07"  # the basis that peaks and tensors are expanded to
+
+
+class ReadingKey(NamedTuple):
+    """One way to read the coefficients.
+
+    Attributes
+    ----------
+    basis, frame : str
+        As :class:`~napari_tractography.model.fod.Fod` takes them. Of peaks and tensors what they
+        are, such as "tensors in the order fsl", and the axes that ``load_fod(axes=...)`` takes.
+    axes : str
+        One of :data:`PERMUTATIONS`: what the file's direction axes x, y, z are in truth, within
+        the frame. "+x+y+z" as they should be, "-x+y+z" with x flipped, "+y+x+z" with x and y
+        swapped.
+    """
+
+    basis: str
+    frame: str
+    axes: str
+
+    @property
+    def text(self) -> str:
+        """The reading in words."""
+        text = f"{self.basis}, {self.frame} axes"
+        if self.axes == IDENTITY:
+            return text
+        names = [self.axes[k : k + 2] for k in (0, 2, 4)]
+        if self.axes.replace("-", "+") == IDENTITY:
+            return f"{text}, {next(n[1] for n in names if n[0] == '-')} flipped"
+        return f"{text}, x y z being {' '.join(n.replace('+', '') for n in names)}"
+
+    @property
+    def n_changes(self) -> int:
+        """How many characters of `axes` differ from those of an unchanged file."""
+        return sum(a != b for a, b in zip(self.axes, IDENTITY, strict=True))
+
+    @property
+    def sh_basis(self) -> str:
+        """The basis of the coefficients: those that peaks and tensors were expanded to are ours."""
+        return self.basis if self.basis in BASES else EXPANDED
+
+    def rotation(self, fod: Fod) -> NDArray[np.float64]:
+        """Return the (3, 3) matrix from RAS+ to the axes of the coefficients."""
+        of_file = PERMUTATIONS[self.axes] @ rotation_to_ras(self.frame, fod.grid).T
+        if self.basis in BASES:
+            return np.asarray(of_file)
+        assert fod.vectors is not None  # which were turned as they were read
+        return np.asarray(rotation_to_ras(fod.vectors.axes, fod.grid) @ of_file)
+
+
+def _signed_permutations() -> dict[str, NDArray[np.float64]]:
+    """Return the 24 ways to swap and flip axes that differ for antipodally symmetric FODs.
+
+    Keys name the true axis of each of the file's; the matrix maps true axes to the file's. Of a
+    matrix and its negative, the one with fewer flips.
+    """
+    found: dict[str, NDArray[np.float64]] = {}
+    for order in itertools.permutations(range(3)):
+        for signs in itertools.product((1, -1), repeat=3):
+            if signs.count(-1) > 1:
+                continue
+            matrix = np.zeros((3, 3))
+            matrix[range(3), order] = signs
+            key = "".join("+-"[s < 0] + "xyz"[k] for s, k in zip(signs, order, strict=True))
+            found[key] = matrix
+    return found
+
+
+PERMUTATIONS = _signed_permutations()
+
+
+def distinct_readings(fod: Fod) -> tuple[list[ReadingKey], list[tuple[str, ...]]]:
+    """Return the readings that give different FODs, and for each the others of the same FOD.
+
+    The first is the one in use. Each is named by the plainest of its names.
+
+    Returns
+    -------
+    keys : list of ReadingKey
+    same : list of tuple of str
+        For each key, in words.
+    """
+    units = direction_set(64)[:32].astype(np.float64)
+    keys: list[ReadingKey] = []
+    same: list[list[str]] = []
+    tables: list[NDArray[np.float64]] = []
+    what, in_use, frames = fod.basis, fod.frame, list(FRAMES)
+    bases = sorted(BASES, key=lambda basis: basis != fod.basis)
+    if fod.kind in (peaks.NAME, tensors.NAME) and fod.vectors is not None:
+        order = fod.vectors.order
+        what = f"{fod.kind}s in the order {order}" if order else fod.kind
+        bases, in_use, frames = [what], fod.vectors.axes, list(AXES)
+    axes_by_change = sorted(PERMUTATIONS, key=lambda axes: ReadingKey("", "", axes).n_changes)
+    for axes, basis in itertools.product(axes_by_change, bases):
+        usual = in_use if basis == what else DEFAULT_FRAMES[basis]
+        for frame in sorted(frames, key=usual.__ne__):
+            key = ReadingKey(basis, frame, axes)
+            table = sh_matrix(units @ key.rotation(fod).T, fod.lmax, key.sh_basis)
+            for k, known in enumerate(tables):
+                if np.abs(known - table).max() < SAME_FOD * np.abs(table).max():
+                    same[k].append(key.text)
+                    break
+            else:
+                tables.append(table)
+                keys.append(key)
+                same.append([])
+    return keys, [tuple(others) for others in same]
+
+
+def other_rotations(
+    rotations: NDArray[np.float64], n_rotations: int, min_angle_deg: float
+) -> NDArray[np.float64]:
+    """Return rotations far from all given ones: directions as no reading has them.
+
+    Parameters
+    ----------
+    rotations : (n, 3, 3) float64
+        Orthogonal matrices. A matrix and its negative count as one, as they do for an
+        antipodally symmetric FOD.
+    n_rotations : int
+        How many are drawn, uniformly and always the same; those that lie too near are left out.
+    min_angle_deg : float
+        The angle that is too near.
+
+    Returns
+    -------
+    (m, 3, 3) float64
+    """
+    quaternions = np.random.default_rng(0).normal(size=(n_rotations, 4))
+    w, x, y, z = (quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True)).T
+    drawn = np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    ).transpose(2, 0, 1)
+    proper = rotations * np.linalg.det(rotations)[:, None, None]
+    # The trace of a rotation is 1 + 2 cos of its angle.
+    cosines = (np.einsum("nij,mij->nm", drawn, proper) - 1.0) / 2.0
+    return np.asarray(drawn[cosines.max(axis=1) < np.cos(np.deg2rad(min_angle_deg))])

@@ -1,1 +1,0 @@
-"""What bundles are measured by: numbers, profiles, maps with their error, tables and plots."""

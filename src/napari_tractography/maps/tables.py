@@ -1,0 +1,140 @@
+"""Measures as tables: rows of text, the same in the window, on paper and in a CSV file.
+
+Called by the command, the plugin and scripts.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from os import PathLike
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..files.paths import written_whole
+from .bundle_measures import BundleMeasures, asymmetry, sides
+from .connectome import Connectome, text_of
+from .profiles import Profile
+
+DIGITS = 6  # of numbers that are not whole
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells, as text.
+
+    Attributes
+    ----------
+    header : tuple of str
+    rows : tuple of tuple of str
+        A number has :data:`DIGITS` digits; an empty cell has none.
+    """
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def text(self, delimiter: str = ",") -> str:
+        """Return the table as text; pasted with tabs between cells, a spreadsheet takes it."""
+        stream = io.StringIO()
+        writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(self.header)
+        writer.writerows(self.rows)
+        return stream.getvalue()
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the table as CSV, whole or not at all.
+
+        UTF-8, but for names of files that are not: these have their own bytes.
+
+        Raises
+        ------
+        FileError
+            When the file cannot be written.
+        """
+        with written_whole(path) as temporary:
+            temporary.write_text(self.text(), "utf-8", "surrogateescape")
+
+    def aligned(self) -> str:
+        """Return the table with its columns below each other, for a terminal."""
+        lines = [self.header, *self.rows]
+        widths = [max(len(line[k]) for line in lines) for k in range(len(self.header))]
+        return "\n".join(
+            "  ".join(
+                [line[0].ljust(widths[0])]
+                + [cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True)]
+            ).rstrip()
+            for line in lines
+        )
+
+
+def measures_table(bundles: Sequence[BundleMeasures]) -> Table:
+    """Return a row for each bundle."""
+    names = list(dict.fromkeys(name for each in bundles for name in each.numbers))
+    rows = [
+        (each.name, *(cell(each.numbers.get(name, math.nan)) for name in names)) for each in bundles
+    ]
+    return Table(("bundle", *names), tuple(rows))
+
+
+def asymmetry_table(bundles: Iterable[BundleMeasures]) -> Table:
+    """Return (L - R) / (L + R) of bundles whose names differ in left and right alone."""
+    by_name = {each.name: each for each in bundles}
+    found = [
+        (f"{one} - {other}", asymmetry(by_name[one], by_name[other]))
+        for one, other in sides(by_name)
+    ]
+    names = list(dict.fromkeys(name for _, numbers in found for name in numbers))
+    rows = [
+        (pair, *(cell(numbers.get(name, math.nan)) for name in names)) for pair, numbers in found
+    ]
+    return Table(("pair", *names), tuple(rows))
+
+
+def profiles_table(profiles: Iterable[Profile]) -> Table:
+    """Return a row for each place of each bundle; places are numbered from 0."""
+    header = ("bundle", "scalar", "place", "mean", "sd", "n_streamlines", "x_mm", "y_mm", "z_mm")
+    rows = [
+        (
+            each.name,
+            each.scalar,
+            str(place),
+            cell(each.mean[place]),
+            cell(each.sd[place]),
+            str(each.counts[place]),
+            *(cell(x) for x in each.centroid_mm[place]),
+        )
+        for each in profiles
+        for place in range(len(each.mean))
+    ]
+    return Table(header, tuple(rows))
+
+
+def lengths_table(names: Sequence[str], lengths_mm: Sequence[NDArray[np.float32]]) -> Table:
+    """Return a row for each streamline of each bundle: which, and how long."""
+    rows = [
+        (name, str(number), cell(float(length)))
+        for name, lengths in zip(names, lengths_mm, strict=True)
+        for number, length in enumerate(lengths)
+    ]
+    return Table(("bundle", "streamline", "length_mm"), tuple(rows))
+
+
+def connectome_table(found: Connectome) -> Table:
+    """Return the counts, labels in the first row and column, as they are saved."""
+    labels = [str(label) for label in found.labels.tolist()]
+    rows = [
+        (label, *(text_of(count) for count in row))
+        for label, row in zip(labels, found.counts.tolist(), strict=True)
+    ]
+    return Table(("label", *labels), tuple(rows))
+
+
+def cell(value: float) -> str:
+    """Return a number as text, "" for none."""
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    return "" if math.isnan(value) else f"{value:.{DIGITS}g}"

@@ -1,0 +1,1 @@
+"""What people have in mind, as data: FODs, seeds, regions, tissues, parameters."""

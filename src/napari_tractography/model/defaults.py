@@ -1,0 +1,270 @@
+"""Defaults that suit an FOD: step, cone, floor and lengths from its voxel size and amplitudes.
+
+Called by ``TrackingParameters.for_fod``; the panel and the command show :meth:`Suited.summary`.
+
+Step, radius and lengths are in proportion to the voxel, since that is what an FOD resolves. The
+numbers are those at which probabilistic streamlines agree best, in density and length, with those
+of MRtrix3's iFOD2 at its own defaults; ``benchmarks/defaults.py`` measures how well. Step and cone
+of another algorithm are in its row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..geometry.directions import direction_set
+from ..geometry.units import MM, per_mm, symbol
+from . import arcs
+from .algorithms import BY_NAME
+from .algorithms.row import Algorithm
+from .specs import ParameterSpec, specs_of
+
+# By the kind of the FOD: the floor where amplitudes are as usual, and why. FODs that are scaled as
+# MRtrix3's get tckgen's default cutoff. The floor of peaks need not keep out side lobes, of which
+# whoever found them has taken care: half of it, which matters little, see docs/concepts.md. The
+# amplitude of tensors is FA in whatever unit they come.
+FLOORS = {
+    "sh": (0.1, "the FOD is scaled as MRtrix3's"),
+    "peaks": (0.05, "peaks have no side lobes to keep out"),
+    "tensor": (0.1, "FA, as tckgen's"),
+    "image": (0.02, "linearity, of which planes and flat parts have less"),
+}
+# Of images, in voxels: orientations are averaged over a few voxels, and fibres are long.
+IMAGE_STEP, IMAGE_RADIUS, IMAGE_MIN_LENGTH, IMAGE_MAX_LENGTH = 0.5, 1.0, 10.0, 200.0
+# In voxels; the step is in the algorithm's row.
+RADIUS = 0.5
+MIN_LENGTH = 5.0
+# With a tissue image, as tckgen -act: of the floor, and voxels.
+WITH_TISSUES, MIN_LENGTH_WITH_TISSUES = 0.5, 2.0
+MAX_LENGTH = 100.0
+STRONG_QUANTILE = 0.95  # of the voxels' largest amplitudes: about the peak of a single fibre
+# What that quantile is in FODs that count as scaled so. MRtrix3's responses give 0.5 to 1.1.
+USUAL_STRONG = 0.25, 4.0
+FLOOR_FRACTION = 0.12  # of the quantile, in other FODs: as much as 0.1 is in a brain template
+N_DIRECTIONS = 324  # 10 degrees apart: the largest amplitude is missed by a few per cent
+MAX_VOXELS = 5_000  # that are looked at, evenly spread
+
+
+class FodLike(Protocol):
+    """What is asked of an FOD; see :class:`napari_tractography.model.fod.Fod`."""
+
+    grid: Any
+
+    @property
+    def kind(self) -> str:
+        """What it was made of: "sh", "peaks", "tensor" or "image"."""
+
+    def overview_values(self) -> NDArray[np.float32]:
+        """Return the largest amplitude of each voxel of peaks, the FA of tensors."""
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """(n_voxels, n_coefficients) float32."""
+
+    def sample_matrix(self, unit_directions: ArrayLike) -> NDArray[np.float64]:
+        """Return the matrix that gives amplitudes along unit vectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suited:
+    """Values that suit one FOD, and what they are made of.
+
+    Attributes
+    ----------
+    voxel_mm : float
+        Geometric mean of the voxel's edges, as tckgen's voxel size.
+    strong_amplitude : float
+        The 95th percentile of the voxels' largest amplitudes, in the FOD's own unit.
+    values : mapping of str to float
+        Tracking parameters by name.
+    reasons : mapping of str to str
+        For each, how it was chosen, in a few words.
+    """
+
+    voxel_mm: float
+    strong_amplitude: float
+    values: Mapping[str, float]
+    reasons: Mapping[str, str]
+
+    def summary(self, parameters: Any, unit: str = MM) -> str:
+        """Return one sentence on which values were chosen for the FOD, and how.
+
+        Parameters
+        ----------
+        parameters : TrackingParameters
+            Values of it that are others were set by a person, and are left out.
+        unit : str
+            Of lengths, see :mod:`.units`.
+        """
+        parts, scale = [], per_mm(unit)
+        for name, value in self.values.items():
+            if getattr(parameters, name) == value:
+                label, shown = LABELS[name], value
+                if name.endswith("_mm"):
+                    label, shown = f"{label} {symbol(unit)}", value * scale
+                parts.append(f"{label.format(shown)} ({self.reasons[name]})")
+                if name == "min_radius_mm":
+                    parts.append(f"so a cone of {parameters.max_angle_deg:.3g} degrees")
+            elif name == "min_radius_mm" and _is_at_limit(parameters):
+                radius, kept = value * scale, parameters.min_radius_mm * scale
+                parts.append(
+                    f"smallest radius {kept:.3g} {symbol(unit)} in place of {radius:.3g}, which "
+                    f"no cone has at this step: it is {parameters.max_angle_deg:g} degrees"
+                )
+        if not parts:
+            return ""
+        voxel = f"{self.voxel_mm * scale:.3g} {symbol(unit)}"
+        return f"Defaults for voxels of {voxel}: {', '.join(parts)}."
+
+
+def _is_at_limit(parameters: Any) -> bool:
+    """Tell whether the smallest radius is as small or as large as a cone allows at that step."""
+    if parameters.min_radius_mm is None:
+        return False
+    cone = next(spec for spec in specs_of(type(parameters)) if spec.name == "max_angle_deg")
+    return parameters.max_angle_deg in (cone.minimum, cone.maximum)
+
+
+LABELS = {
+    "step_mm": "step {:g}",
+    "max_angle_deg": "cone {:g} degrees",
+    "min_radius_mm": "smallest radius {:g}",
+    "min_amplitude": "minimum amplitude {:g}",
+    "min_length_mm": "minimum length {:g}",
+    "max_length_mm": "maximum length {:g}",
+}
+
+_suited: WeakKeyDictionary[Any, dict[str, Suited]] = WeakKeyDictionary()
+
+
+def suited_to(
+    fod: FodLike, row: Algorithm = BY_NAME["probabilistic"], *, with_tissues: bool = False
+) -> Suited:
+    """Return the values that suit an FOD and an algorithm, given as its row.
+
+    They are found once, in some hundredths of a second.
+
+    With a tissue image, which tells where streamlines may end, the floor is half as high and
+    shorter lines are kept, as tckgen does.
+    """
+    of_rows = _suited.setdefault(fod, {})
+    found = of_rows.get(row.name)
+    if found is None:
+        found = of_rows[row.name] = _find(fod, row)
+    if not with_tissues:
+        return found
+    floor = rounded(WITH_TISSUES * found.values["min_amplitude"])
+    shortest = rounded(MIN_LENGTH_WITH_TISSUES * found.voxel_mm)
+    return replace(
+        found,
+        values={**found.values, "min_amplitude": floor, "min_length_mm": shortest},
+        reasons={
+            **found.reasons,
+            "min_amplitude": f"half, with tissues, of {found.values['min_amplitude']:g}",
+            "min_length_mm": f"{MIN_LENGTH_WITH_TISSUES:g} voxels, with tissues",
+        },
+    )
+
+
+def _find(fod: FodLike, row: Algorithm) -> Suited:
+    voxel_mm = float(np.prod(fod.grid.voxel_sizes_mm)) ** (1 / 3)
+    strong = strong_amplitude(fod)
+    kind = fod.kind
+    floor, why = FLOORS[kind]
+    is_usual = kind in ("tensor", "image") or USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]
+    fraction = FLOOR_FRACTION * floor / FLOORS["sh"][0]
+    step, radius, shortest, longest = row.step_voxels, RADIUS, MIN_LENGTH, MAX_LENGTH
+    if kind == "image":
+        step, radius = IMAGE_STEP, IMAGE_RADIUS
+        shortest, longest = IMAGE_MIN_LENGTH, IMAGE_MAX_LENGTH
+    turn = {"min_radius_mm": rounded(radius * voxel_mm)}
+    if row.cone_deg:
+        turn = {"max_angle_deg": row.cone_deg}
+    return Suited(
+        voxel_mm=voxel_mm,
+        strong_amplitude=strong,
+        values={
+            "step_mm": rounded(step * voxel_mm),
+            **turn,
+            "min_amplitude": floor if is_usual else rounded(fraction * strong, 2),
+            "min_length_mm": rounded(shortest * voxel_mm),
+            "max_length_mm": rounded(longest * voxel_mm),
+        },
+        reasons={
+            "step_mm": f"voxel / {1 / step:g}",
+            "min_radius_mm": f"{radius:g} voxel",
+            "max_angle_deg": f"with {row.name}",
+            "min_amplitude": why
+            if is_usual
+            else f"{fraction:g} of its strong peaks, {rounded(strong, 2):g}",
+            "min_length_mm": f"{shortest:g} voxels",
+            "max_length_mm": f"{longest:g} voxels",
+        },
+    )
+
+
+def reconciled(
+    suited: Mapping[str, float], changes: Mapping[str, Any], cone: ParameterSpec
+) -> dict[str, Any]:
+    """Return suited values with a person's changes, adapted where they would contradict those.
+
+    Parameters
+    ----------
+    suited, changes : mapping of str to value
+        Tracking parameters by name.
+    cone : ParameterSpec
+        Of the cone angle, which takes the place of the radius where it is changed.
+    """
+    values: dict[str, Any] = {**suited, **changes}
+    if "step_mm" not in changes:
+        values["step_mm"] = min(values["step_mm"], changes.get("max_length_mm", math.inf))
+        if changes.get("min_radius_mm") is not None:
+            smallest, largest = arcs.radius_limits_mm(1.0, cone)  # in steps
+            shortest, longest = (changes["min_radius_mm"] / r for r in (largest, smallest))
+            values["step_mm"] = min(max(values["step_mm"], shortest), longest)
+    step_mm = values["step_mm"]
+    if "max_angle_deg" in suited:
+        if changes.get("min_radius_mm") is not None and "max_angle_deg" not in changes:
+            del values["max_angle_deg"]
+    elif "min_radius_mm" not in changes:
+        smallest, largest = arcs.radius_limits_mm(step_mm, cone)
+        radius_mm = min(max(suited["min_radius_mm"], smallest), largest)
+        values["min_radius_mm"] = None if "max_angle_deg" in changes else radius_mm
+    elif changes["min_radius_mm"] is None and "max_angle_deg" not in changes:
+        angle = arcs.angle_deg(suited["step_mm"], suited["min_radius_mm"])
+        values["max_angle_deg"] = round(angle, 1)
+    if "max_length_mm" not in changes:
+        values["max_length_mm"] = max(values["max_length_mm"], values["min_length_mm"], step_mm)
+    elif "min_length_mm" not in changes:
+        values["min_length_mm"] = min(values["min_length_mm"], values["max_length_mm"])
+    return values
+
+
+def strong_amplitude(fod: FodLike) -> float:
+    """Return the 95th percentile of the largest amplitude of each voxel that holds an FOD."""
+    if fod.kind == "image":
+        return 1.0  # the largest linearity there is; to look for less would take all of the image
+    if fod.kind != "sh":
+        return float(np.quantile(fod.overview_values(), STRONG_QUANTILE))
+    values = fod.values
+    values = values[:: -(-len(values) // MAX_VOXELS)]
+    half = direction_set(N_DIRECTIONS)[: N_DIRECTIONS // 2]
+    matrix = fod.sample_matrix(half).astype(np.float32)
+    largest = np.full(len(values), -np.inf, np.float32)
+    for along in matrix:  # one direction at a time: no array of all amplitudes
+        np.maximum(largest, values @ along, out=largest)
+    return float(np.quantile(largest, STRONG_QUANTILE))
+
+
+def rounded(value: float, digits: int = 3) -> float:
+    """Return a number to so many significant digits; 0 stays 0."""
+    if not value:
+        return 0.0
+    return round(value, digits - 1 - math.floor(math.log10(abs(value))))

@@ -1,0 +1,83 @@
+"""Philox4x32-10: the specification of every random number in this package.
+
+Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. A block of
+four 32-bit numbers is a pure function of a 128-bit counter and a 64-bit key, so that random
+numbers replay anywhere. Here the key is ``random_seed`` and the counter is (streamline id, step,
+draw, purpose). This NumPy form draws seeds and is the reference for the kernels' copies.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InvalidParameterError
+from ..runtime.given import as_whole
+
+MULTIPLIER_0 = 0xD2511F53
+MULTIPLIER_1 = 0xCD9E8D57
+WEYL_0 = 0x9E3779B9
+WEYL_1 = 0xBB67AE85
+MASK_32 = 0xFFFFFFFF
+ROUNDS = 10
+
+
+class Purpose(IntEnum):
+    """Fourth word of the counter: keeps the uses of random numbers apart."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    START = 2
+    SEED_VOXEL = 3
+    SEED_POSITION = 4
+
+
+def philox4x32(counter: ArrayLike, key: int) -> NDArray[np.uint32]:
+    """Return the random blocks of counters.
+
+    Parameters
+    ----------
+    counter : (..., 4) array_like of unsigned 32-bit integers
+    key : int
+        64 bits; of Python or of NumPy.
+
+    Returns
+    -------
+    (..., 4) uint32
+
+    Raises
+    ------
+    InvalidParameterError
+        When the key is no whole number.
+    """
+    whole = as_whole(key)
+    if whole is None:
+        raise InvalidParameterError(
+            f"random_seed = {key!r} is impossible; give a whole number, such as 0."
+        )
+    words = np.asarray(counter, dtype=np.uint64)
+    c0, c1, c2, c3 = (words[..., i] for i in range(4))
+    k0, k1 = whole & MASK_32, (whole >> 32) & MASK_32
+    mask, shift = np.uint64(MASK_32), np.uint64(32)
+    for _ in range(ROUNDS):
+        p0 = c0 * np.uint64(MULTIPLIER_0)
+        p1 = c2 * np.uint64(MULTIPLIER_1)
+        c0, c1, c2, c3 = (
+            (p1 >> shift) ^ c1 ^ np.uint64(k0),
+            p1 & mask,
+            (p0 >> shift) ^ c3 ^ np.uint64(k1),
+            p0 & mask,
+        )
+        k0, k1 = (k0 + WEYL_0) & MASK_32, (k1 + WEYL_1) & MASK_32
+    return np.stack([c0, c1, c2, c3], axis=-1).astype(np.uint32)
+
+
+def uniforms(ids: NDArray[np.int64], draw: int, purpose: Purpose, key: int) -> NDArray[np.float64]:
+    """Return (n, 4) float64 in [0, 1), exact multiples of 2^-32, for n ids."""
+    counter = np.zeros((len(ids), 4), dtype=np.uint64)
+    counter[:, 0] = ids
+    counter[:, 2] = draw
+    counter[:, 3] = purpose
+    return np.asarray(philox4x32(counter, key) * 2.0**-32, dtype=np.float64)

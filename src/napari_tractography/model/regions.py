@@ -1,0 +1,257 @@
+"""Regions that steer tracking: spheres and masks, on any grid of their own.
+
+Tested by the kernels at every step, not only at recorded points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InvalidParameterError, InvalidRegionError
+from ..geometry.grid import Grid
+from ..runtime.arrays import DeviceArray, as_native, library_of, mapped, may_be_real, on_its_device
+from ..runtime.given import as_float, as_point
+from .roles import ROLES
+from .seeds import Seeds
+
+MAX_RADIUS_MM = 1e9  # its square is a float32, as the kernels keep it
+LOOKED_AT = 1000  # points of a region, to tell whether it overlaps another
+WITHIN = 0.995  # of these: the region lies in the other, but for rounding at its border
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """A sphere or a mask with a role; made by :meth:`sphere` and :meth:`mask`.
+
+    Attributes
+    ----------
+    role : str
+        One of :data:`ROLES`.
+    center_mm : (3,) float64 or None
+        Of a sphere, RAS+ mm.
+    radius_mm : float
+        Of a sphere.
+    device_voxels : DeviceArray or None
+        Of a mask, (x, y, z) uint8, 1 inside; on the host or on the GPU that it was given on.
+    grid : Grid or None
+        Of a mask.
+    name : str
+        What to call it in messages.
+    """
+
+    role: str
+    center_mm: NDArray[np.float64] | None
+    radius_mm: float
+    device_voxels: DeviceArray | None
+    grid: Grid | None
+    name: str
+
+    @property
+    def voxels(self) -> NDArray[np.uint8] | None:
+        """(x, y, z) uint8 or None: of a mask, 1 inside."""
+        return None if self.device_voxels is None else self.device_voxels.host
+
+    @classmethod
+    def sphere(
+        cls, center_mm: ArrayLike, radius_mm: float, role: str, *, name: str = "sphere"
+    ) -> Region:
+        """Make a sphere of `radius_mm` around `center_mm`, RAS+ mm.
+
+        Raises
+        ------
+        InvalidRegionError
+            When the centre is no point or the radius is not positive.
+        """
+        centre, radius = as_point(center_mm), as_float(radius_mm)
+        if centre is None:
+            raise InvalidRegionError(
+                f"The centre {center_mm!r} of region {name} is no point; give x, y, z in RAS+ mm."
+            )
+        if np.abs(centre).max() > np.finfo(np.float32).max:
+            raise InvalidRegionError(
+                f"The centre {center_mm!r} of region {name} is too far away for 32 bits; give "
+                "x, y, z in RAS+ mm."
+            )
+        if not 0 < radius < math.inf:
+            raise InvalidRegionError(
+                f"Region {name} has a radius of {radius_mm!r} mm and so is empty; "
+                "give a positive number."
+            )
+        if radius > MAX_RADIUS_MM:
+            raise InvalidRegionError(
+                f"Region {name} has a radius of {radius:g} mm; give at most {MAX_RADIUS_MM:g}."
+            )
+        return cls(_role(role), centre, radius, None, None, name)
+
+    @classmethod
+    def mask(
+        cls,
+        labels: ArrayLike,
+        affine: ArrayLike | Grid,
+        role: str,
+        *,
+        label: int | None = None,
+        name: str = "mask",
+    ) -> Region:
+        """Make a region of the voxels that are not zero, or that equal `label`.
+
+        Parameters
+        ----------
+        labels : (x, y, z) array_like
+            An array on a GPU (CuPy, PyTorch, JAX) stays there.
+        affine : (4, 4) array_like or Grid
+            Of the mask itself, voxel to RAS+ mm; it need not be that of the FOD.
+        role : str
+            One of :data:`ROLES`.
+        label : int, optional
+            The region is the voxels of this label only.
+        name : str
+            What to call it in messages.
+
+        Raises
+        ------
+        InvalidRegionError
+            When it is not 3-D, has no voxel or is not of the grid's shape.
+        """
+        array = as_native(labels)
+        if array.ndim != 3:
+            raise InvalidRegionError(f"Region {name} has shape {array.shape}; give a 3-D mask.")
+        if not may_be_real(array):
+            raise InvalidRegionError(
+                f"Region {name} holds {array.dtype} values; give real numbers."
+            )
+        with on_its_device(array):
+            # NaN counts as outside.
+            inside = (array != 0) & (array == array) if label is None else array == label
+            is_empty = not inside.any()
+            voxels = library_of(array).ascontiguousarray(inside, dtype=np.uint8)
+        if is_empty:
+            what = "no voxel" if label is None else f"no voxel with label {label}"
+            raise InvalidRegionError(f"Region {name} has {what}; paint it or choose another label.")
+        grid = affine if isinstance(affine, Grid) else Grid(array.shape, affine)
+        if grid.shape != array.shape:
+            raise InvalidRegionError(
+                f"Region {name} has shape {array.shape} but its grid has {grid.shape}."
+            )
+        return cls(_role(role), None, 0.0, DeviceArray(voxels), grid, name)
+
+    def contains(self, points_mm: ArrayLike) -> NDArray[np.bool_]:
+        """Tell which of (n, 3) RAS+ mm points lie inside, as (n,) bool."""
+        points = np.atleast_2d(np.asarray(points_mm, dtype=np.float64))
+        if self.grid is None or self.voxels is None:
+            assert self.center_mm is not None
+            return np.asarray(((points - self.center_mm) ** 2).sum(axis=1) <= self.radius_mm**2)
+        inside = self.grid.contains(points)
+        voxels = self.grid.nearest_voxels(points[inside])
+        inside[inside] = self.voxels[tuple(voxels.T)] != 0
+        return inside
+
+    def overlaps(self, grid: Grid) -> bool:
+        """Tell whether any of the region can lie inside an image's grid."""
+        if self.grid is not None and self.grid.same_space(grid):
+            return True  # without looking at each voxel
+        if self.grid is None or self.device_voxels is None:
+            assert self.center_mm is not None
+            vox = grid.to_voxel(self.center_mm)
+            nearest = grid.to_mm(np.clip(vox, -0.5, np.array(grid.shape) - 0.5))
+            return bool(np.linalg.norm(nearest - self.center_mm) <= self.radius_mm)
+        voxels = self.device_voxels.native
+        to_other = grid.inverse @ self.grid.affine
+        # Half the extent of a voxel of the mask, in voxels of the other grid.
+        reach = 0.5 * np.abs(to_other[:3, :3]).sum(axis=1)
+        with on_its_device(voxels):
+            centres = mapped(to_other, library_of(voxels).argwhere(voxels))
+            near: Any = True
+            for vox, n, far in zip(centres, grid.shape, reach.tolist(), strict=True):
+                near = near & (vox >= -0.5 - far) & (vox <= n - 0.5 + far)
+            return bool(near.any())
+
+    def seeds(self, n: int, *, random_seed: int = 0) -> Seeds:
+        """Draw `n` seeds uniformly in the region."""
+        if self.grid is None or self.device_voxels is None:
+            assert self.center_mm is not None
+            return Seeds.in_sphere(self.center_mm, self.radius_mm, n, random_seed=random_seed)
+        return Seeds.in_mask(self.device_voxels.native, self.grid, n, random_seed=random_seed)
+
+
+def check_regions(regions: Sequence[Region], grid: Grid) -> list[str]:
+    """Return a warning sentence for each region that no streamline on the grid can meet.
+
+    Raises
+    ------
+    InvalidParameterError
+        When a region has the role "seed", which is for making seeds, not for tracking.
+    """
+    warnings = []
+    for region in regions:
+        if region.role == "seed":
+            raise InvalidParameterError(
+                f"Region {region.name} has the role seed; draw seeds in it with region.seeds(n) "
+                "and pass those."
+            )
+        if not region.overlaps(grid):
+            warnings.append(
+                f"Region {region.name} ({region.role}) does not overlap the FOD; "
+                "check that both are in the same space."
+            )
+    return warnings
+
+
+def check_between(one: Region, other: Region) -> list[str]:
+    """Return a warning sentence where two regions to track between overlap.
+
+    Raises
+    ------
+    InvalidRegionError
+        When they are the same, or one lies in the other.
+    """
+    shares = []
+    for start, goal in ((one, other), (other, one)):
+        shares.append(goal.contains(start.seeds(LOOKED_AT).positions_mm).mean())
+        if shares[-1] > WITHIN:
+            raise InvalidRegionError(
+                f"Region {start.name} lies in region {goal.name}, so that nothing leads from one "
+                "to the other; give two regions that lie apart."
+            )
+    if not any(shares):
+        return []
+    return [
+        f"The regions {one.name} and {other.name} overlap: what starts in both is not counted; "
+        "give two regions that lie apart."
+    ]
+
+
+def _role(role: str) -> str:
+    if role not in ROLES:
+        raise InvalidParameterError(
+            f"role = {role!r} is unknown; choose one of {', '.join(ROLES)}."
+        )
+    return role
+
+
+def listed_regions(regions: Any) -> tuple[Region, ...]:
+    """Return regions that were given, as they are.
+
+    Raises
+    ------
+    InvalidRegionError
+        When it is one region alone, or something else is among them.
+    """
+    if isinstance(regions, Region) or not isinstance(regions, Iterable):
+        raise InvalidRegionError(
+            f"The regions are of type {type(regions).__name__}; give a list of Regions."
+        )
+    found = tuple(regions)
+    for region in found:
+        if not isinstance(region, Region):
+            raise InvalidRegionError(
+                f"Among the regions is one of type {type(region).__name__}; give Regions, such "
+                "as Region.sphere(...) makes."
+            )
+    return found

@@ -1,0 +1,457 @@
+"""Seeds: where streamlines start, and in which direction when that is given.
+
+Drawn from the package's own generator under purposes of their own, so that the first N of 2 N
+seeds are the N seeds asked for before, on every machine. Only additions, multiplications and
+comparisons are used: no library function whose last digit differs between machines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InvalidSeedsError
+from ..geometry.grid import Grid
+from ..runtime.arrays import (
+    DeviceArray,
+    as_native,
+    host_array,
+    library_of,
+    may_be_real,
+    on_its_device,
+)
+from ..runtime.buffers import memory_bytes
+from ..runtime.given import as_float, as_point, as_whole
+from .interface import interface_points
+from .philox import Purpose, uniforms
+from .seed_places import in_turn, in_unit_ball, in_unit_cube, voxels_of_mask
+
+if TYPE_CHECKING:
+    from .fod import Fod
+    from .tissues import Tissues
+
+MAX_SEEDS = 2**32  # the streamline id is one 32-bit word of the random counter
+# The most that was measured while seeds are drawn (152 in a sphere, 208 in a mask, 216 in an FOD):
+# numbers, counters, random words, positions.
+BYTES_A_SEED = 216
+
+
+class Seeds:
+    """Positions, and optionally directions, at which streamlines start.
+
+    Seed i starts streamline i: its random numbers depend on its index, not on its position.
+
+    Parameters
+    ----------
+    positions_mm : (n, 3) array_like
+        RAS+ mm. An array on a GPU (CuPy, PyTorch, JAX) stays there, and is copied to the host when
+        something there asks for it, and so do directions.
+    directions : (n, 3) array_like, optional
+        Start directions in RAS+ axes, of any length but zero; used when ``start="given"``.
+
+    Raises
+    ------
+    InvalidSeedsError
+        When there are none, or a number is not real or not finite.
+    """
+
+    __slots__ = ("_draw", "device_directions", "device_positions")
+
+    def __init__(self, positions_mm: ArrayLike, directions: ArrayLike | None = None) -> None:
+        given = as_native(positions_mm)
+        if not may_be_real(given):
+            raise InvalidSeedsError(
+                f"The positions of seeds hold {given.dtype} values; give RAS+ mm as real numbers."
+            )
+        library = library_of(given)
+        with on_its_device(given), np.errstate(over="ignore"):  # it is infinite then
+            positions = library.atleast_2d(library.ascontiguousarray(given, dtype=np.float32))
+            n_bad = 0
+            if positions.ndim == 2:
+                n_bad = int((~library.isfinite(positions)).any(axis=1).sum())
+        if positions.size == 0:
+            raise InvalidSeedsError("There are no seeds; place at least one.")
+        if positions.ndim != 2 or positions.shape[1] != 3:
+            raise InvalidSeedsError(
+                f"Seeds have shape {positions.shape}; give (n, 3) positions in RAS+ mm."
+            )
+        if n_bad:
+            raise InvalidSeedsError(f"{n_bad} seeds have NaN or infinite positions; remove them.")
+        if len(positions) > MAX_SEEDS:
+            raise InvalidSeedsError(f"{len(positions)} seeds are too many; give at most 2^32.")
+        self.device_positions = DeviceArray(positions)
+        self.device_directions = None if directions is None else _units(directions, len(positions))
+        # Of seeds that were drawn: from a number of seeds and that of the first to those seeds.
+        self._draw: Callable[[int, int], Seeds] | None = None
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether seeds were drawn, so that there are more of the same: see :meth:`more`."""
+        return self._draw is not None
+
+    def more(self, n: int, first: int) -> Seeds:
+        """Draw `n` seeds from number `first` on of the endless list that these begin.
+
+        Seed i of spheres, masks, each voxel of a mask, FODs and interfaces does not depend on how
+        many are drawn. Of several parts that were joined, the list has all parts in turn, each as
+        long as it was given, again and again with other seeds.
+
+        Raises
+        ------
+        InvalidSeedsError
+            When they are given points, of which there are no more.
+        """
+        if self._draw is None:
+            raise InvalidSeedsError(
+                f"These {len(self)} seeds are given points, of which there are no more; draw them "
+                "in a sphere, in a mask, from the FOD or on the interface."
+            )
+        return self._draw(_count(n), first)
+
+    def _drawn_by(self, draw: Callable[[int, int], Seeds]) -> Seeds:
+        self._draw = draw
+        return self
+
+    @property
+    def positions_mm(self) -> NDArray[np.float32]:
+        """(n, 3) float32: where streamlines start, RAS+ mm."""
+        return self.device_positions.host
+
+    @property
+    def directions(self) -> NDArray[np.float32] | None:
+        """(n, 3) float32 or None: start directions, unit vectors in RAS+ axes."""
+        return None if self.device_directions is None else self.device_directions.host
+
+    @classmethod
+    def at(cls, points_mm: ArrayLike, directions: ArrayLike | None = None) -> Seeds:
+        """Use (n, 3) RAS+ mm positions, and optionally directions, as they are now.
+
+        Arrays on the host are copied; those on a GPU are used, and must not change.
+        """
+        own = points_mm.copy() if isinstance(points_mm, np.ndarray) else points_mm
+        return cls(own, directions)
+
+    @classmethod
+    def in_sphere(
+        cls,
+        center_mm: ArrayLike,
+        radius_mm: float,
+        n: int,
+        *,
+        random_seed: int = 0,
+        first: int = 0,
+    ) -> Seeds:
+        """Draw `n` seeds uniformly in a sphere.
+
+        Parameters
+        ----------
+        center_mm : (3,) array_like
+            RAS+ mm.
+        radius_mm : float
+            Zero puts all seeds at the centre.
+        n : int
+            Number of seeds.
+        random_seed : int
+            Key of the random numbers.
+        first : int
+            Number of the first seed: seed i takes the random numbers of seed ``first + i``. With
+            the number of seeds in the spheres before it, several spheres of one run do not repeat
+            the same offsets.
+
+        Raises
+        ------
+        InvalidSeedsError
+            When the centre, the radius or a number of seeds is impossible.
+        """
+        ids = _ids(n, first)
+        radius = as_float(radius_mm)
+        if not 0 <= radius < math.inf:
+            raise InvalidSeedsError(
+                f"A seed radius of {radius_mm!r} mm is impossible; give a number from 0."
+            )
+        centre = as_point(center_mm)
+        if centre is None:
+            raise InvalidSeedsError(
+                f"The seed centre {center_mm!r} is no point; give x, y, z in RAS+ mm."
+            )
+        positions = centre + radius * in_unit_ball(ids, random_seed)
+        if np.abs(positions).max() > np.finfo(np.float32).max:
+            raise InvalidSeedsError(
+                f"Seeds within {radius:g} mm of {centre.tolist()} lie too far out for float32; "
+                "give a place and a radius of the image's size."
+            )
+        draw = partial(_draw_sphere, centre, radius, random_seed, first)
+        return cls(positions)._drawn_by(draw)
+
+    @classmethod
+    def in_mask(
+        cls,
+        mask: ArrayLike,
+        affine: ArrayLike | Grid,
+        n: int,
+        *,
+        random_seed: int = 0,
+        first: int = 0,
+    ) -> Seeds:
+        """Draw `n` seeds uniformly in the voxels of a mask.
+
+        Parameters
+        ----------
+        mask : (x, y, z) array_like
+            Non-zero where seeds may lie. One on a GPU stays there: only the chosen voxels
+            come to the host.
+        affine : (4, 4) array_like or Grid
+            Of the mask, voxel to RAS+ mm.
+        n : int
+            Number of seeds.
+        random_seed : int
+            Key of the random numbers.
+        first : int
+            Number of the first seed, as in :meth:`in_sphere`.
+
+        Raises
+        ------
+        InvalidMaskError
+            When the mask is empty, not 3-D or of another shape than its grid.
+        """
+        held, grid, indices = voxels_of_mask(mask, affine)
+        ids = _ids(n, first)
+        pick = uniforms(ids, 0, Purpose.SEED_VOXEL, random_seed)[:, 0]
+        which = np.minimum((pick * len(indices)).astype(np.int64), len(indices) - 1)
+        with on_its_device(held):
+            chosen = host_array(indices[library_of(held).asarray(which)])
+        draw = partial(_draw_mask, held, grid, random_seed, first)
+        return cls._in_voxels(grid, chosen, ids, random_seed)._drawn_by(draw)
+
+    @classmethod
+    def in_each_voxel(
+        cls,
+        mask: ArrayLike,
+        affine: ArrayLike | Grid,
+        n: int,
+        *,
+        random_seed: int = 0,
+        first: int = 0,
+    ) -> Seeds:
+        """Draw `n` seeds in each voxel of a mask; see :meth:`in_turn`.
+
+        Parameters
+        ----------
+        mask, affine, random_seed, first
+            As :meth:`in_mask` takes them.
+        n : int
+            Number of seeds in each voxel.
+
+        Raises
+        ------
+        InvalidMaskError, InvalidSeedsError
+            As :meth:`in_mask`; also when there would be more seeds in all than fit into memory.
+        """
+        held, grid, indices = voxels_of_mask(mask, affine)
+        n_all = _count(n) * len(indices)
+        return cls.in_turn(held, grid, n_all, random_seed=random_seed, first=first)
+
+    @classmethod
+    def in_turn(
+        cls,
+        mask: ArrayLike,
+        affine: ArrayLike | Grid,
+        n: int,
+        *,
+        random_seed: int = 0,
+        first: int = 0,
+    ) -> Seeds:
+        """Draw `n` seeds in all voxels of a mask in turn, uniformly within the voxel.
+
+        They come in rounds, each of which has every voxel once, in the same order; the first of
+        them are spread over the whole mask. Parameters and errors are those of :meth:`in_mask`.
+        """
+        held, grid, indices = voxels_of_mask(mask, affine)
+        ids = _ids(n, first)
+        chosen = host_array(indices)[in_turn(ids, len(indices))]
+        draw = partial(_draw_in_turn, held, grid, random_seed, first)
+        return cls._in_voxels(grid, chosen, ids, random_seed)._drawn_by(draw)
+
+    @classmethod
+    def from_fod(cls, fod: Fod, n: int, *, random_seed: int = 0, first: int = 0) -> Seeds:
+        """Draw `n` seeds with a density in proportion to the FOD's integral over directions.
+
+        The integral is sqrt(4 pi) times the l = 0 coefficient; voxels where it is negative get
+        no seeds. It is rounded to a 2^32nd of the largest, so that sums of it are exact, and the
+        same on every device. Within a voxel seeds are uniform. The first has the number `first`,
+        as in :meth:`in_sphere`.
+        """
+        ids = _ids(n, first)
+        pick = uniforms(ids, 0, Purpose.SEED_VOXEL, random_seed)[:, 0]
+        values, rows = fod.device_values.native, fod.device_rows.native
+        library = library_of(values)
+        with on_its_device(values):
+            averages = values[:, 0].astype(np.float64)
+            largest = float(averages.max())
+            if not largest > 0:
+                raise InvalidSeedsError(
+                    f"{fod.name} is nowhere positive on average; seed from a mask or from points."
+                )
+            weights = (averages * (averages > 0) / largest * 2.0**32).astype(np.int64)
+            cumulative = library.cumsum(weights)
+            targets = library.asarray((pick * float(cumulative[-1])).astype(np.int64))
+            row = library.searchsorted(cumulative, targets, side="right")
+            chosen = host_array(library.flatnonzero(rows >= 0)[row])
+        draw = partial(_draw_fod, fod, random_seed, first)
+        return cls._in_voxels(fod.grid, chosen, ids, random_seed)._drawn_by(draw)
+
+    @classmethod
+    def on_interface(
+        cls, tissues: Tissues, n: int, *, random_seed: int = 0, first: int = 0
+    ) -> Seeds:
+        """Draw `n` seeds on the interface of grey and white matter, uniformly over its area.
+
+        Parameters
+        ----------
+        tissues : Tissues
+        n : int
+        random_seed : int
+            Key of the random numbers.
+        first : int
+            Number of the first seed, as in :meth:`in_sphere`.
+
+        Raises
+        ------
+        InvalidSeedsError
+            When grey and white matter do not touch.
+        """
+        ids = _ids(n, first)
+        positions = interface_points(tissues, ids, random_seed)
+        return cls(positions)._drawn_by(partial(_draw_interface, tissues, random_seed, first))
+
+    @classmethod
+    def _in_voxels(
+        cls, grid: Grid, indices: NDArray[np.int64], ids: NDArray[np.int64], random_seed: int
+    ) -> Seeds:
+        """Draw a seed uniformly in each of the voxels of (n,) flat indices, in C order."""
+        voxels = np.stack(np.unravel_index(indices, grid.shape), axis=1)
+        return cls(grid.to_mm(voxels + in_unit_cube(ids, random_seed)))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Seeds]) -> Seeds:
+        """Join seeds in the order given; directions are kept when all parts have them."""
+        if not parts:
+            raise InvalidSeedsError("There are no seeds; place at least one.")
+        directions = [p.directions for p in parts if p.directions is not None]
+        joined = cls(
+            np.concatenate([p.positions_mm for p in parts]),
+            np.concatenate(directions) if len(directions) == len(parts) else None,
+        )
+        if len(parts) == 1:
+            joined._draw = parts[0]._draw
+        elif all(part.can_go_on for part in parts):
+            joined._draw = partial(_draw_parts, tuple(parts), 0)
+        return joined
+
+    def __len__(self) -> int:
+        return len(self.device_positions)
+
+    def __getitem__(self, index: slice) -> Seeds:
+        directions = self.device_directions
+        return Seeds(
+            self.device_positions.native[index],
+            None if directions is None else directions.native[index],
+        )
+
+    def __repr__(self) -> str:
+        given = "" if self.device_directions is None else " with directions"
+        return f"Seeds({len(self)}{given})"
+
+
+def _units(directions: ArrayLike, n: int) -> DeviceArray:
+    """Return (n, 3) float32 unit vectors along directions.
+
+    Raises
+    ------
+    InvalidSeedsError
+    """
+    given = as_native(directions)
+    if not may_be_real(given):
+        raise InvalidSeedsError(f"Start directions hold {given.dtype} values; give real numbers.")
+    library = library_of(given)
+    with on_its_device(given):
+        vectors = library.atleast_2d(library.ascontiguousarray(given, dtype=np.float64))
+        usable = vectors.shape == (n, 3)
+        if usable:
+            x, y, z = (vectors[:, axis : axis + 1] for axis in range(3))
+            norms = library.sqrt(x * x + y * y + z * z)
+            usable = bool(((norms > 0) & library.isfinite(norms)).all())
+        if not usable:
+            raise InvalidSeedsError(
+                f"Start directions have shape {vectors.shape} for {n} seeds; give one finite, "
+                "non-zero vector a seed."
+            )
+        units = library.ascontiguousarray(vectors / norms, dtype=np.float32)
+    return DeviceArray(units)
+
+
+def _count(n: int) -> int:
+    count = as_whole(n)
+    if count is None or not 1 <= count <= MAX_SEEDS:
+        raise InvalidSeedsError(f"{n!r} seeds were asked for; ask for 1 to 2^32.")
+    whole = memory_bytes()
+    if whole and count * BYTES_A_SEED > whole:
+        raise InvalidSeedsError(
+            f"{count:,} seeds take {count * BYTES_A_SEED / 1e9:.1f} GB of memory and this machine "
+            f"has {whole / 1e9:.1f} GB; track fewer at a time."
+        )
+    return count
+
+
+def _ids(n: int, first: int) -> NDArray[np.int64]:
+    """Return the numbers of `n` seeds from number `first` on."""
+    count = _count(n)
+    before = as_whole(first)
+    if before is None or not 0 <= before <= MAX_SEEDS - count:
+        raise InvalidSeedsError(
+            f"first = {first!r} is impossible for {count} seeds; give the number of seeds "
+            "before them, and at most 2^32 in all."
+        )
+    return np.arange(count) + before
+
+
+# How seeds are drawn again, further on in their lists: functions that can be sent to other
+# processes. `start` is the number in its list of the first of the seeds that are continued.
+
+
+def _draw_sphere(
+    centre: NDArray[np.float64], radius_mm: float, key: int, start: int, n: int, first: int
+) -> Seeds:
+    return Seeds.in_sphere(centre, radius_mm, n, random_seed=key, first=start + first)
+
+
+def _draw_mask(mask: Any, grid: Grid, key: int, start: int, n: int, first: int) -> Seeds:
+    return Seeds.in_mask(mask, grid, n, random_seed=key, first=start + first)
+
+
+def _draw_in_turn(held: Any, grid: Grid, key: int, start: int, n: int, first: int) -> Seeds:
+    return Seeds.in_turn(held, grid, n, random_seed=key, first=start + first)
+
+
+def _draw_fod(fod: Fod, key: int, start: int, n: int, first: int) -> Seeds:
+    return Seeds.from_fod(fod, n, random_seed=key, first=start + first)
+
+
+def _draw_interface(tissues: Tissues, key: int, start: int, n: int, first: int) -> Seeds:
+    return Seeds.on_interface(tissues, n, random_seed=key, first=start + first)
+
+
+def _draw_parts(parts: tuple[Seeds, ...], start: int, n: int, first: int) -> Seeds:
+    """Go round the parts; those that share a key begin where all of them together have ended."""
+    n_round = sum(len(part) for part in parts)
+    first = start + first
+    rounds = range(first // n_round, (first + n - 1) // n_round + 1)
+    pieces = [part.more(len(part), turn * n_round) for turn in rounds for part in parts]
+    positions = np.concatenate([piece.positions_mm for piece in pieces])
+    begin = first - rounds[0] * n_round
+    return Seeds(positions[begin : begin + n])._drawn_by(partial(_draw_parts, parts, first))

@@ -1,0 +1,93 @@
+"""The tissue image of a recipe: a file by path and SHA-256. Called by :mod:`.recipe`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from ..files.hashing import sha256_of
+from ..files.paths import existing_file
+from ..files.tissue_files import load_tissues_hashed
+from ..model.tissues import FREESURFER_LABELS, Tissues, labels_of
+from .volume_sources import located, warn_if_changed
+
+
+@dataclass(frozen=True, slots=True)
+class TissueSource:
+    """A tissue image, see :func:`~napari_tractography.files.tissue_files.load_tissues`.
+
+    Attributes
+    ----------
+    path : str
+        Absolute path of a file of five tissues, or of FreeSurfer's labels.
+    sha256 : str
+        Of the file's bytes, "" if not known.
+    labels : tuple of tuple of int
+        Of each tissue, where the file has labels that are not FreeSurfer's; else empty.
+    """
+
+    path: str
+    sha256: str = ""
+    labels: tuple[tuple[int, ...], ...] = ()
+
+    @classmethod
+    def file(
+        cls,
+        path: str | PathLike[str],
+        *,
+        mapping: Mapping[int, Collection[int]] | None = None,
+        hashed: bool = True,
+    ) -> TissueSource:
+        """Name a file, with its present SHA-256 unless not `hashed`.
+
+        Parameters
+        ----------
+        path : path-like
+        mapping : mapping of int to collection of int, optional
+            Of labels that are not FreeSurfer's, as
+            :func:`~napari_tractography.files.tissue_files.load_tissues` takes it.
+        hashed : bool
+
+        Raises
+        ------
+        FileError
+            When there is no such file, or it cannot be read.
+        InvalidTissuesError
+            When the mapping names another tissue.
+        """
+        file = existing_file(path).absolute()
+        labels = () if mapping is None else labels_of(mapping)
+        return cls(str(file), sha256_of(file) if hashed else "", labels)
+
+    @property
+    def mapping(self) -> Mapping[int, Collection[int]]:
+        """Labels by tissue, for :func:`~napari_tractography.files.tissue_files.load_tissues`."""
+        return dict(enumerate(self.labels)) if self.labels else FREESURFER_LABELS
+
+    def read(
+        self, folder: Path | None = None, *, hashed: bool = True
+    ) -> tuple[Tissues, TissueSource]:
+        """Read the image, once; return it, and this source with its SHA-256.
+
+        Warns when the file has changed.
+
+        Parameters
+        ----------
+        folder : Path, optional
+            Where to look for a file that is no longer at its path.
+        hashed : bool
+            Whether a SHA-256 that is not known yet is taken.
+
+        Raises
+        ------
+        TractographyError
+            When the file is missing or no tissue image.
+        """
+        file = located(self.path, folder)
+        is_hashed = hashed or bool(self.sha256)
+        tissues, sha256 = load_tissues_hashed(file, mapping=self.mapping, hashed=is_hashed)
+        warn_if_changed(file, self.sha256, sha256, "tissue image")
+        return tissues, dataclasses.replace(self, sha256=sha256)

@@ -1,0 +1,117 @@
+"""Streamlines and their weights from files, referred to and not copied; called by the bundles."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from ..errors import FileError, InvalidTractogramError
+from ..files.hashing import sha256_of
+from ..files.paths import existing_file
+from ..files.weights import load_weights
+from ..streamlines.tractogram import Tractogram, load_tractogram
+from .edits import Edit, edited
+from .volume_sources import located, warn_if_changed
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsSource:
+    """One weight a streamline, in a file.
+
+    Attributes
+    ----------
+    path : str
+        Absolute path of a text file, as tcksift2 writes it, or of a .trx file.
+    sha256 : str
+        Of the file's bytes, "" if not known.
+    name : str
+        Of the column of a .trx file, "" for the only one.
+    """
+
+    path: str
+    sha256: str = ""
+    name: str = ""
+
+    @classmethod
+    def file(
+        cls, path: str | PathLike[str], *, name: str = "", hashed: bool = True
+    ) -> WeightsSource:
+        """Name a file, with its present SHA-256 unless not `hashed`."""
+        file = existing_file(path).absolute()
+        return cls(str(file), sha256_of(file) if hashed else "", name)
+
+    def put_on(self, tractogram: Tractogram, folder: Path | None = None) -> Tractogram:
+        """Return a tractogram with these weights; warn when the file has changed.
+
+        Raises
+        ------
+        FileError
+            When the file cannot be read or holds another number of weights.
+        """
+        file = located(self.path, folder)
+        if self.sha256:
+            warn_if_changed(file, self.sha256, sha256_of(file), "file of weights")
+        try:
+            return tractogram.with_weights(load_weights(file, self.name))
+        except InvalidTractogramError as error:
+            raise FileError(f"{file} does not fit: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class TractogramFile:
+    """A tractogram in a file, and what became of it.
+
+    Attributes
+    ----------
+    path : str
+        Absolute path of a .tck, .trk, .trx or .vtk file.
+    sha256 : str
+        Of the file's bytes, "" if not known.
+    weights : WeightsSource, optional
+        Of the streamlines of the file.
+    edits : tuple of Edit
+        One after the other.
+    digest : str
+        :meth:`Tractogram.digest` of the result, "" if not known.
+    folder : Path, optional
+        Where files are sought that are no longer at their path.
+    """
+
+    path: str
+    sha256: str = ""
+    weights: WeightsSource | None = None
+    edits: tuple[Edit, ...] = ()
+    digest: str = ""
+    folder: Path | None = dataclasses.field(default=None, compare=False)
+
+    @classmethod
+    def file(cls, path: str | PathLike[str], *, hashed: bool = True) -> TractogramFile:
+        """Name a file, with its present SHA-256 unless not `hashed`.
+
+        Raises
+        ------
+        FileError
+            When there is no such file, or it cannot be read.
+        """
+        file = existing_file(path).absolute()
+        return cls(str(file), sha256_of(file) if hashed else "")
+
+    def read(self) -> Tractogram:
+        """Read the streamlines with their weights, before all edits; warn when the file changed.
+
+        Raises
+        ------
+        FileError
+            When a file is missing or damaged, or weights do not fit.
+        """
+        file = located(self.path, self.folder)
+        if self.sha256:
+            warn_if_changed(file, self.sha256, sha256_of(file), "tractogram")
+        tractogram = load_tractogram(file)
+        return tractogram if self.weights is None else self.weights.put_on(tractogram, self.folder)
+
+    def edit(self, tractogram: Tractogram) -> Tractogram:
+        """Return what the edits make of the streamlines that :meth:`read` gave."""
+        return edited(tractogram, self.edits, self.folder)

@@ -1,0 +1,196 @@
+"""Input files by path and SHA-256, and masks that are kept in text; called by the recipes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import dataclasses
+import hashlib
+import logging
+import math
+import zlib
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path, PureWindowsPath
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import FileError, InvalidMaskError
+from ..files.fods import load_volume, load_volume_hashed, voxels_inside
+from ..files.hashing import sha256_of
+from ..files.image_files import existing_image
+from ..files.paths import existing_file
+from ..geometry.grid import Grid
+from .numbers import MOST_NUMBERS, inflated
+
+logger = logging.getLogger(__name__)
+
+SHOWN_DIGITS = 12  # of a SHA-256 in messages
+MOST_TEXTS = 16  # of masks, that are remembered
+
+_texts: dict[bytes, str] = {}  # by the SHA-256 of what they say
+
+
+def located(path: str, folder: Path | None) -> Path:
+    """Return where a file, or the folder of a Zarr, is: at its path, or by its name in a folder.
+
+    Raises
+    ------
+    FileError
+        When it is at neither place.
+    """
+    try:
+        return existing_image(path)
+    except FileError:
+        if folder is not None:
+            for name in names_of(path):
+                with contextlib.suppress(FileError):
+                    return existing_image(folder / name)
+        raise
+
+
+def names_of(path: str) -> tuple[str, ...]:
+    """Return what the file of a path may be called: its name here, and that of a Windows path."""
+    return tuple(dict.fromkeys((Path(path).name, PureWindowsPath(path).name)))
+
+
+def warn_if_changed(path: str | Path, then: str, now: str, what: str) -> None:
+    """Warn when the SHA-256 of a file is another than it was; an empty one is not compared."""
+    if then and now != then:
+        logger.warning(
+            "The %s %s is not the file of the recipe: SHA-256 %s... now, %s... then.",
+            what, path, now[:SHOWN_DIGITS], then[:SHOWN_DIGITS],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeSource:
+    """A mask: a file, or its voxels.
+
+    Attributes
+    ----------
+    path : str
+        Absolute path of a file, or "".
+    sha256 : str
+        Of the file's bytes, "" if not known.
+    label : int, optional
+        Only voxels of this label; by default all that are not zero.
+    voxels : str
+        Without a file: the voxels, x fastest, as bits, compressed (zlib), in base64.
+    shape, affine : tuple
+        Of those voxels.
+    """
+
+    path: str = ""
+    sha256: str = ""
+    label: int | None = None
+    voxels: str = ""
+    shape: tuple[int, ...] = ()
+    affine: tuple[tuple[float, ...], ...] = ()
+
+    @classmethod
+    def file(
+        cls, path: str | PathLike[str], *, label: int | None = None, hashed: bool = True
+    ) -> VolumeSource:
+        """Name a file, with its present SHA-256 unless not `hashed`."""
+        file = existing_file(path).absolute()
+        return cls(path=str(file), sha256=sha256_of(file) if hashed else "", label=label)
+
+    @classmethod
+    def of_array(cls, mask: ArrayLike, grid: Grid) -> VolumeSource:
+        """Keep the voxels of a mask, those that are neither zero nor NaN."""
+        values = np.asarray(mask)
+        inside = (values != 0) & (values == values)
+        return cls(
+            voxels=_text_of(np.packbits(inside.ravel(order="F")).tobytes()),
+            shape=tuple(inside.shape),
+            affine=tuple(tuple(row) for row in grid.affine.tolist()),
+        )
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages."""
+        return Path(self.path).name or "mask"
+
+    def load(self, folder: Path | None = None) -> tuple[NDArray[np.bool_], Grid]:
+        """Return the (x, y, z) bool mask and its grid; see :meth:`read`."""
+        return self.read(folder, hashed=False)[:2]
+
+    def read(
+        self, folder: Path | None = None, *, hashed: bool = True
+    ) -> tuple[NDArray[np.bool_], Grid, VolumeSource]:
+        """Read the mask; warn when the file has changed. The file is read once.
+
+        Parameters
+        ----------
+        folder : Path, optional
+            Where to look for a file that is no longer at its path.
+        hashed : bool
+            Whether a SHA-256 that is not known yet is taken.
+
+        Returns
+        -------
+        inside : (x, y, z) bool
+        grid : Grid
+        source : VolumeSource
+            This one, with the SHA-256.
+
+        Raises
+        ------
+        TractographyError
+            When the file or the text cannot be read, or the mask is empty.
+        """
+        if not self.path:
+            return *self._decode(), self
+        file = located(self.path, folder)
+        source = self
+        if hashed or self.sha256:
+            values, grid, sha256 = load_volume_hashed(file)
+            warn_if_changed(file, self.sha256, sha256, "mask")
+            source = dataclasses.replace(self, sha256=sha256)
+        else:
+            values, grid = load_volume(file)
+        if self.label is None:
+            return voxels_inside(values, file.name), grid, source
+        inside = values == self.label
+        if not inside.any():
+            raise InvalidMaskError(
+                f"{file.name} has no voxel with label {self.label}; choose another label."
+            )
+        return inside, grid, source
+
+    def _decode(self) -> tuple[NDArray[np.bool_], Grid]:
+        try:
+            grid = Grid(self.shape, self.affine)
+            raw = base64.b64decode(self.voxels, validate=True)
+            n_voxels = math.prod(grid.shape)
+            packed = inflated(raw, min(-(-n_voxels // 8), MOST_NUMBERS))
+        except (binascii.Error, zlib.error, ValueError, TypeError) as error:
+            raise FileError(
+                f"The recipe's own mask is damaged ({error}); write the recipe again."
+            ) from None
+        if len(packed) != -(-n_voxels // 8):
+            raise FileError(
+                f"The recipe's own mask has {len(packed)} bytes for {n_voxels} voxels and so is "
+                "damaged; write the recipe again."
+            )
+        bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=n_voxels)
+        return bits.reshape(grid.shape, order="F").astype(np.bool_), grid
+
+
+def _text_of(bits: bytes) -> str:
+    """Return bytes as text, compressed; of those that were asked for last it is remembered.
+
+    A window asks for the masks of all its bundles after every change.
+    """
+    key = hashlib.sha256(bits).digest()
+    text = _texts.pop(key, None)
+    if text is None:
+        text = base64.b64encode(zlib.compress(bits, 9)).decode("ascii")
+    _texts[key] = text  # the last
+    with contextlib.suppress(KeyError, StopIteration):  # another thread may have done so
+        if len(_texts) > MOST_TEXTS:
+            del _texts[next(iter(_texts))]
+    return text

@@ -1,0 +1,1 @@
+"""What Python and machines need: arrays, memory, compiled code, processes; no tractography."""

@@ -1,0 +1,1 @@
+"""What comes out: streamlines in memory, and on their way to a file."""

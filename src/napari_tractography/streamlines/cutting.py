@@ -1,0 +1,87 @@
+"""Streamlines cut at a plane; called by the edits of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .tractogram import Tractogram
+
+
+def cut_beyond(
+    tractogram: Tractogram, point_mm: Sequence[float], normal: Sequence[float]
+) -> Tractogram:
+    """Return streamlines without what lies beyond a plane.
+
+    Cut ends lie on the plane. A streamline that crosses it several times becomes several, one after
+    the other, with the same seed and weight; points on the plane itself stay, and what is then a
+    single point goes, unless the streamline was one.
+
+    Parameters
+    ----------
+    tractogram : Tractogram
+    point_mm : (3,) sequence of float
+        Of the plane, RAS+ mm.
+    normal : (3,) sequence of float
+        Points to what is cut off; of any length but zero.
+
+    Returns
+    -------
+    Tractogram
+        Stop reasons of cut ends are 0 (unknown); lengths of what was cut are those of the polyline.
+    """
+    points, offsets = tractogram.points, tractogram.offsets
+    n = len(points)
+    height = np.zeros(n)
+    for axis in range(3):  # element by element, so that machines agree to the bit
+        height += (points[:, axis].astype(np.float64) - point_mm[axis]) * normal[axis]
+    stays = height <= 0
+    if stays.all():
+        return tractogram
+    owner = np.repeat(np.arange(len(tractogram)), np.diff(offsets))
+    joined = owner[1:] == owner[:-1]
+    leaves = np.flatnonzero(joined & stays[:-1] & ~stays[1:])  # segments, by their first point
+    enters = np.flatnonzero(joined & ~stays[:-1] & stays[1:])
+    # A crossing lies between the points of its segment; a place, times 4, sorts all that stays.
+    crossings = np.concatenate([leaves, enters])
+    places = np.concatenate([4 * np.flatnonzero(stays), 4 * leaves + 1, 4 * enters + 2])
+    new = np.concatenate([points[stays], _crossing(points, height, crossings)])
+    order = np.argsort(places, kind="stable")
+    places, new = places[order], new[order]
+    owners = owner[places // 4]
+    # A piece begins with a streamline, and where one comes back through the plane.
+    begins = np.concatenate([[True], owners[1:] != owners[:-1]]) if len(places) else stays[:0]
+    begins |= places % 4 == 2
+    firsts = np.flatnonzero(begins)
+    counts = np.diff(np.append(firsts, len(places)))
+    parent = owners[firsts]
+    starts_whole = places[firsts] == 4 * offsets[:-1][parent]
+    ends_whole = places[firsts + counts - 1] == 4 * (offsets[1:][parent] - 1)
+    whole = starts_whole & ends_whole
+    kept = (counts > 1) | whole
+    cut = Tractogram(new[np.repeat(kept, counts)], np.concatenate([[0], np.cumsum(counts[kept])]))
+    whole, parent = whole[kept], parent[kept]
+    reasons = tractogram.stop_reasons[parent]
+    reasons[~starts_whole[kept], 0] = reasons[~ends_whole[kept], 1] = 0
+    lengths = np.where(whole, tractogram.lengths_mm[parent], cut.lengths_mm)
+    weights = tractogram.weights
+    return Tractogram(
+        cut.points,
+        cut.offsets,
+        seed_index=tractogram.seed_index[parent],
+        stop_reasons=reasons,
+        lengths_mm=lengths,
+        weights=None if weights is None else weights[parent],
+    )
+
+
+def _crossing(
+    points: NDArray[np.float32], height: NDArray[np.float64], segments: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Return where segments cross the plane, (n, 3) float32 mm."""
+    start, end = (points[segments + i].astype(np.float64) for i in (0, 1))
+    low, high = height[segments], height[segments + 1]
+    at = low / (low - high)
+    return (start + at[:, None] * (end - start)).astype(np.float32)

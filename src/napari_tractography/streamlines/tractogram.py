@@ -1,0 +1,449 @@
+"""Tractograms: points and offsets, made by engine and readers, read by layer, writers, maps."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
+from functools import partial
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import FileError, InvalidTractogramError
+from ..files.streamline_arrays import StreamlineArrays
+from ..files.weights import checked_weights
+from ..geometry.grid import Grid
+from ..model.outcome import Outcome
+from ..model.stop import StopReason
+from ..runtime.arrays import real_numbers
+from ..selection.passing import Criteria, between, check_criteria, passing
+from ..selection.segments import lengths_mm
+from .joining import OfChosen, end_to_end, gathered, joined
+
+if TYPE_CHECKING:
+    from ..model.fod import Fod
+    from ..selection.index import SpatialIndex
+
+BLOCK = 1 << 20  # points that are hashed at once
+
+
+class Tractogram(Outcome):
+    """Streamlines in space.
+
+    Parameters
+    ----------
+    points : (n_points, 3) array_like
+        Points of all streamlines, one after the other; float32, RAS+ mm, voxel centres at
+        integer voxel coordinates.
+    offsets : (n_streamlines + 1,) array_like of int
+        Streamline i has points ``offsets[i]`` to ``offsets[i + 1]``.
+    seed_index : (n_streamlines,) array_like of int, optional
+        Which seed each streamline came from; its own number by default.
+    stop_reasons : (n_streamlines, 2) array_like of int, optional
+        :class:`StopReason` of the first and the last point; 0 (SEED) where unknown.
+    lengths_mm : (n_streamlines,) array_like, optional
+        Lengths of the paths that were tracked. By default the lengths of the polylines, which
+        are shorter where points were left out.
+    tally : mapping of StopReason to int, optional
+        How often each reason ended a half streamline or rejected a whole one, over all seeds.
+    n_seeds : int
+        How many seeds were tried; 0, the default, where nobody knows, as of a file.
+    weights : (n_streamlines,) array_like, optional
+        What each streamline stands for, such as the cross-sections of SIFT2; float32, from 0.
+    short_since : StopReason, optional
+        Of a run whose streamlines were all too short: what ended most of them.
+    points_are_finite : bool
+        Whether that is known, and need not be looked at: that takes a twentieth of tracking.
+
+    Raises
+    ------
+    InvalidTractogramError
+        When the arrays do not belong together or hold no real numbers, a point is not finite or a
+        weight is not a number from 0.
+    """
+
+    __slots__ = (
+        "_index",
+        "_lengths_mm",
+        "_origin",
+        "_points",
+        "_seed_index",
+        "_stop_reasons",
+        "_stored",
+        "_weights",
+        "n_seeds",
+        "offsets",
+        "short_since",
+        "tally",
+    )
+    seed_index = OfChosen[NDArray[np.int64]]()
+    stop_reasons = OfChosen[NDArray[np.uint8]]()
+    weights = OfChosen[NDArray[np.float32] | None]()
+
+    def __init__(
+        self,
+        points: ArrayLike,
+        offsets: ArrayLike,
+        *,
+        seed_index: ArrayLike | None = None,
+        stop_reasons: ArrayLike | None = None,
+        lengths_mm: ArrayLike | None = None,
+        tally: Mapping[StopReason, int] | None = None,
+        n_seeds: int = 0,
+        weights: ArrayLike | None = None,
+        short_since: StopReason | None = None,
+        points_are_finite: bool = False,
+    ) -> None:
+        real = partial(real_numbers, error=InvalidTractogramError)
+        self._points: NDArray[np.float32] | None = None
+        self._stored: NDArray[np.float16] | None = None
+        self._origin: tuple[Tractogram, NDArray[np.int64]] | None = None  # of points not made yet
+        if isinstance(points, np.memmap) and points.dtype == np.float16:
+            self._stored = np.asarray(points)
+        else:
+            self._points = real(points, np.float32, "points")
+        stored = self.stored_points
+        self.offsets: NDArray[np.int64] = real(offsets, np.int64, "offsets")
+        if stored.ndim != 2 or stored.shape[1] != 3:
+            raise InvalidTractogramError(
+                f"points has shape {stored.shape}; give (n_points, 3) RAS+ mm."
+            )
+        if (
+            self.offsets.ndim != 1
+            or not self.offsets.size
+            or self.offsets[0] != 0
+            or self.offsets[-1] != len(stored)
+            or (self.offsets[1:] < self.offsets[:-1]).any()
+        ):
+            raise InvalidTractogramError(
+                f"offsets must rise from 0 to the number of points, {len(stored)}; "
+                f"they are {self.offsets[:3]} ... {self.offsets[-1:]}."
+            )
+        # The extremes show them without a temporary as large as the points; files that are mapped
+        # would have to be read for them.
+        is_known = points_are_finite or isinstance(points, np.memmap) or not stored.size
+        if not is_known and not np.isfinite((stored.min(), stored.max())).all():
+            raise InvalidTractogramError(
+                f"{int((~np.isfinite(stored)).any(axis=1).sum())} points are not finite; "
+                "remove those streamlines."
+            )
+        n = self.n_streamlines
+        numbers = np.arange(n) if seed_index is None else seed_index
+        reasons = np.zeros((n, 2), np.uint8) if stop_reasons is None else stop_reasons
+        self.seed_index = real(numbers, np.int64, "seed_index")
+        self.stop_reasons = real(reasons, np.uint8, "stop_reasons")
+        self._lengths_mm: NDArray[np.float32] | None = (
+            None if lengths_mm is None else real(lengths_mm, np.float32, "lengths_mm")
+        )
+        self.weights = None if weights is None else checked_weights(weights, n)
+        for label, array, shape in (
+            ("seed_index", self.seed_index, (n,)),
+            ("stop_reasons", self.stop_reasons, (n, 2)),
+            ("lengths_mm", self._lengths_mm, (n,)),
+        ):
+            if array is not None and array.shape != shape:
+                raise InvalidTractogramError(
+                    f"{label} has shape {array.shape}, but {n} streamlines need {shape}."
+                )
+        self._index: SpatialIndex | None = None
+        self.tally: dict[StopReason, int] = dict(tally or {})
+        self.n_seeds, self.short_since = int(n_seeds), short_since
+
+    @classmethod
+    def empty(cls) -> Tractogram:
+        """Return a tractogram without streamlines."""
+        return cls(np.empty((0, 3), np.float32), np.zeros(1, np.int64))
+
+    @classmethod
+    def from_streamlines(cls, streamlines: Iterable[ArrayLike]) -> Tractogram:
+        """Make a tractogram of a sequence of (n_points, 3) arrays, RAS+ mm; refuse others."""
+        return cls(*end_to_end(streamlines))
+
+    @classmethod
+    def of_arrays(cls, arrays: StreamlineArrays) -> Tractogram:
+        """Make a tractogram of what files hold; nothing is copied."""
+        return cls(
+            arrays.points,
+            arrays.offsets,
+            seed_index=arrays.seed_index,
+            stop_reasons=arrays.stop_reasons,
+            lengths_mm=arrays.lengths_mm,
+            weights=arrays.weights,
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[Tractogram], *, n_seeds: int | None = None) -> Tractogram:
+        """Join tractograms, such as the chunks of a run, in the order given.
+
+        An iterator is used up one part at a time: its points are not in memory twice. Numbers of
+        seeds are added up where all parts with streamlines know theirs.
+
+        Parameters
+        ----------
+        parts : iterable of Tractogram
+        n_seeds : int, optional
+            How many seeds an iterator will have tried in the end: memory is made for as many, and
+            not in steps.
+        """
+        made = joined(parts, n_seeds)
+        return cls.empty() if made is None else cls(**made, points_are_finite=True)
+
+    @property
+    def points(self) -> NDArray[np.float32]:
+        """(n_points, 3) float32: RAS+ mm, voxel centres at integer voxel coordinates."""
+        if self._points is None:
+            origin = self._origin
+            if origin is not None:
+                base, numbers = origin
+                _ = self.seed_index, self.stop_reasons, self.weights
+                if base._lengths_mm is not None:
+                    _ = self.lengths_mm
+                self._points = gathered(base.stored_points, base.offsets, numbers)
+                self._origin = None  # last: another thread may be here, too
+            elif self._stored is not None:
+                self._points = self._stored.astype(np.float32)
+        assert self._points is not None
+        return self._points
+
+    @property
+    def stored_points(self) -> NDArray[np.floating]:
+        """(n_points, 3) float32 or float16: the points as they lie in memory or in a mapped file.
+
+        Float16 of a file stays there until :attr:`points` asks for all of it.
+        """
+        return self.points if self._stored is None else self._stored
+
+    @property
+    def n_streamlines(self) -> int:
+        """Number of streamlines."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_points(self) -> int:
+        """Number of points of all streamlines."""
+        return int(self.offsets[-1])
+
+    @property
+    def lengths_mm(self) -> NDArray[np.float32]:
+        """(n_streamlines,) float32: lengths in mm."""
+        if self._lengths_mm is None:
+            origin = self._origin  # those of the others are likely to be asked for again
+            self._lengths_mm = (
+                lengths_mm(self.points, self.offsets)
+                if origin is None
+                else origin[0].lengths_mm[origin[1]]
+            )
+        return self._lengths_mm
+
+    def __len__(self) -> int:
+        return self.n_streamlines
+
+    def __iter__(self) -> Iterator[NDArray[np.float32]]:
+        for first, last in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+            yield self.stored_points[first:last].astype(np.float32, copy=False)
+
+    def __getitem__(self, index: Any) -> Tractogram:
+        """Return the streamlines that an integer, a slice, a mask or an index array picks."""
+        made = self.chosen(np.atleast_1d(np.arange(self.n_streamlines)[index]))
+        _ = made.points  # gathered now: what was picked does not keep all the others in memory
+        return made
+
+    def chosen(self, numbers: ArrayLike) -> Tractogram:
+        """Return some streamlines, whose points and values are gathered when first asked for.
+
+        Until points are they keep these in memory. Meant for what passes a sphere that is moved.
+
+        Parameters
+        ----------
+        numbers : (n,) array_like of int
+        """
+        rows = np.asarray(numbers, dtype=np.int64)
+        made = Tractogram.__new__(Tractogram)
+        for name in self.__slots__:
+            setattr(made, name, None)  # what is picked when it is asked for
+        counts = self.offsets[1:][rows] - self.offsets[:-1][rows]
+        made.offsets = np.concatenate([[0], np.cumsum(counts)])
+        origin = self._origin  # read once: it goes when another thread asks for the points
+        made._origin = (self, rows) if origin is None else (origin[0], origin[1][rows])
+        made.tally, made.n_seeds = {}, 0  # how many seeds give just these nobody knows
+        return made
+
+    def arrays(self) -> StreamlineArrays:
+        """Return what files hold of the streamlines; nothing is copied."""
+        return StreamlineArrays(
+            self.points,
+            self.offsets,
+            seed_index=self.seed_index,
+            stop_reasons=self.stop_reasons,
+            lengths_mm=self.lengths_mm,
+            weights=self.weights,
+        )
+
+    def with_weights(self, weights: ArrayLike | None) -> Tractogram:
+        """Return the same streamlines, points shared, with other weights or none.
+
+        Parameters
+        ----------
+        weights : (n_streamlines,) array_like or None
+            Such as :func:`~napari_tractography.files.weights.load_weights` reads.
+
+        Raises
+        ------
+        InvalidTractogramError
+            When there are more or fewer than streamlines, or one is not a number from 0.
+        """
+        _ = self.stored_points  # what was chosen stands by itself from here on
+        other = copy(self)
+        other.tally = dict(self.tally)
+        other.weights = None if weights is None else checked_weights(weights, len(self))
+        return other
+
+    def select(self, **criteria: Unpack[Criteria]) -> Tractogram:
+        """Return the streamlines that pass regions, without tracking again.
+
+        Regions act on the whole path, also between recorded points: a streamline meets a sphere
+        when a segment comes as near to the centre as the radius, and a mask when a segment passes
+        a voxel of it. The tracker tests its steps, so that it may miss what is only grazed, and
+        meets what straight lines miss where points are left out (`record_every`).
+
+        Parameters
+        ----------
+        regions : sequence of Region
+            With the roles include, exclude and end, which asks that both ends lie in end regions.
+        include_rule : str
+            "all" include regions, "any", or all "ordered" as given, from one end to the other.
+        length_mm, weight : (least, most), optional
+            None for one of them is no limit.
+
+        Raises
+        ------
+        InvalidParameterError
+            When a region has the role stop or seed, the rule or a criterion is unknown, limits are
+            no range, or there are no weights.
+        """
+        return self[self.select_numbers(**criteria)]
+
+    def select_numbers(self, **criteria: Unpack[Criteria]) -> NDArray[np.int64]:
+        """Return the numbers of the streamlines that :meth:`select` returns, (n,) int64, rising."""
+        check_criteria(criteria)
+        kept = passing(
+            self.points,
+            self.offsets,
+            criteria.get("regions", ()),
+            criteria.get("include_rule", "all"),
+            self._index,
+        )
+        if criteria.get("length_mm") is not None:
+            kept &= between(self.lengths_mm, criteria["length_mm"], "length_mm")
+        if criteria.get("weight") is not None:
+            kept &= between(self.weights, criteria["weight"], "weight")
+        return np.flatnonzero(kept)
+
+    def spatial_index(
+        self, advance: Callable[[float], None] = lambda _fraction: None
+    ) -> SpatialIndex:
+        """Return where the streamlines run, by cells; made once, and used by :meth:`select`.
+
+        Meant for regions that are moved again and again. Of 1,000,000 streamlines of 130 points it
+        takes 12 s of one core and a third of their memory. May be called in another thread.
+
+        Parameters
+        ----------
+        advance : callable, optional
+            Told what fraction is done, now and then; an exception that it raises ends the work.
+        """
+        if self._index is None:
+            from ..selection.index import SpatialIndex  # on use: SciPy takes a while to load
+
+            self._index = SpatialIndex(self.points, self.offsets, advance=advance)
+        return self._index
+
+    @property
+    def has_index(self) -> bool:
+        """Whether :meth:`spatial_index` has been made."""
+        return self._index is not None
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the little-endian float32 points, then the int64 offsets.
+
+        Equal digests mean equal streamlines, bit for bit.
+        """
+        sha, stored = hashlib.sha256(), self.stored_points
+        for first in range(0, len(stored), BLOCK):  # of a mapped file no more is in memory
+            sha.update(np.ascontiguousarray(stored[first : first + BLOCK], dtype="<f4").data)
+        sha.update(self.offsets.astype("<i8", copy=False).tobytes())
+        return sha.hexdigest()
+
+    def save(self, path: str | PathLike[str], *, reference: Fod | Grid | None = None) -> None:
+        """Write .trk, .tck, .trx or .vtk, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            The ending decides the format.
+        reference : Fod or Grid, optional
+            The image that the streamlines belong to. Trk and trx store its grid; trk cannot do
+            without.
+
+        Raises
+        ------
+        FileError
+            When the ending is unknown, the reference is missing or the file cannot be written.
+        """
+        # Formats are imported on use, so that the package loads without nibabel.
+        from ..files.tractograms import write_streamlines
+
+        grid = getattr(reference, "grid", reference)
+        if not isinstance(grid, Grid | None):
+            kind = type(reference).__name__
+            raise FileError(f"The reference of {path} is of type {kind}; give the Fod or its Grid.")
+        write_streamlines(self.arrays(), path, grid)
+
+    def __repr__(self) -> str:
+        return f"Tractogram({self.n_streamlines} streamlines, {self.n_points} points)"
+
+
+def tally_from_counts(counts: NDArray[np.int64]) -> dict[StopReason, int]:
+    """Turn (N_REASONS,) counts into a mapping without zeros."""
+    return {reason: int(counts[reason]) for reason in StopReason if counts[reason]}
+
+
+def load_tractogram(path: str | PathLike[str]) -> Tractogram:
+    """Read a tractogram.
+
+    Parameters
+    ----------
+    path : path-like
+        .tck, .trk, .trx or legacy .vtk (ASCII or binary; coordinates are taken as RAS+ mm).
+
+    Returns
+    -------
+    Tractogram
+        With the seed indices, stop reasons, lengths and weights of trk and trx files that
+        :meth:`Tractogram.save` wrote; weights with impossible values are left out with a warning.
+
+    Raises
+    ------
+    FileError
+        When the file is missing, truncated, corrupt or of another format.
+    """
+    from ..files.tractograms import read_streamlines
+
+    return as_read(read_streamlines(path), path)
+
+
+def as_read(arrays: StreamlineArrays, path: str | PathLike[str]) -> Tractogram:
+    """Return the streamlines that were read from a file.
+
+    Raises
+    ------
+    FileError
+        When the arrays do not belong together.
+    """
+    try:
+        return Tractogram.of_arrays(arrays)
+    except (InvalidTractogramError, OverflowError, TypeError) as error:
+        raise FileError(f"{path}: {error}") from None

@@ -1,0 +1,43 @@
+"""Units of length: mm inside, those of the volume to a person."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from napari_tractography.errors import InvalidParameterError
+from napari_tractography.geometry.grid import Grid
+from napari_tractography.geometry.units import length_text, shown_unit
+
+
+@pytest.mark.parametrize(
+    ("unit", "volume", "shown", "factor"),
+    [
+        ("mm", "mm", "mm", 1.0),
+        ("mm", "um", "µm", 1e3),
+        ("mm", "nm", "nm", 1e6),
+        ("mm", "voxel", "vx", 1.0),
+        ("1/mm", "um", "1/µm", 1e-3),
+        ("degrees", "um", "degrees", 1.0),
+        ("", "nm", "", 1.0),
+    ],
+)
+def test_lengths_go_by_the_volume_and_nothing_else_does(
+    unit: str, volume: str, shown: str, factor: float
+) -> None:
+    text, found = shown_unit(unit, volume)
+    assert text == shown
+    assert found == pytest.approx(factor, rel=1e-12)
+
+
+def test_a_length_is_read_in_the_unit_of_the_volume() -> None:
+    assert length_text(0.0123, "um") == "12.3 µm"
+    assert length_text(12.34, "mm") == "12.3 mm"
+
+
+def test_a_grid_keeps_its_unit_and_its_millimetres() -> None:
+    grid = Grid((2, 2, 2), np.diag([0.01, 0.01, 0.01, 1]), unit="um")
+    np.testing.assert_allclose(grid.voxel_sizes_mm, 0.01)
+    assert grid == Grid((2, 2, 2), grid.affine)
+    with pytest.raises(InvalidParameterError, match="'inch' is no unit of a volume"):
+        Grid((2, 2, 2), grid.affine, unit="inch")

@@ -1,0 +1,28 @@
+"""A toy algorithm, all of it in this file: straight ahead until there is a reason to stop.
+
+The tests put it into a copy of the package, as ``model/algorithms/straight_ahead.py``.
+"""
+
+from __future__ import annotations
+
+from .row import Algorithm
+
+
+def straight_ahead(field, settings, scratch, state, n, lane):
+    """Keep the current direction."""
+    return 0, settings.step
+
+
+ROW = Algorithm(
+    name="straight_ahead",
+    code=77,
+    help="keeps its direction",
+    cpu="napari_tractography.model.algorithms.straight_ahead:straight_ahead",
+    cuda="straight_ahead",
+    cuda_source="""
+DEVICE int straight_ahead(const Field&, const Settings&, Place&, Walk&, unsigned int, bool)
+{
+    return 0;
+}
+""",
+)

@@ -1,0 +1,94 @@
+"""Defaults of an FOD: what they are made of, and what is said of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from napari_tractography.model import defaults
+from napari_tractography.model.defaults import strong_amplitude, suited_to
+from napari_tractography.model.fod import Fod
+from napari_tractography.model.parameters import TrackingParameters
+from napari_tractography.model.phantoms import make_phantom
+
+AFFINE = np.diag([1.25, 1.25, 1.25, 1.0])
+
+
+def spheres(amplitudes):
+    """Voxels in a row whose FOD is the same in all directions, with these amplitudes."""
+    amplitudes = np.asarray(amplitudes, dtype=float).reshape(-1, 1, 1, 1)
+    return Fod(amplitudes * np.sqrt(4 * np.pi), AFFINE)
+
+
+def test_the_strong_amplitude_is_a_percentile_of_the_voxels_with_an_fod():
+    fod = spheres(np.linspace(0.01, 1, 100).tolist() + [0.0] * 900)
+    assert strong_amplitude(fod) == pytest.approx(0.95, abs=0.01)
+
+
+def test_a_part_of_many_voxels_says_as_much(monkeypatch):
+    fod = make_phantom("arcs", lmax=4)
+    whole = strong_amplitude(fod)
+    monkeypatch.setattr(defaults, "MAX_VOXELS", 500)
+    assert strong_amplitude(fod) == pytest.approx(whole, rel=0.05)
+
+
+def test_an_fod_is_looked_at_once(monkeypatch):
+    fod = spheres([0.5, 0.6])
+    found = suited_to(fod)
+    monkeypatch.setattr(defaults, "strong_amplitude", lambda _fod: pytest.fail("again"))
+    assert suited_to(fod) is found
+
+
+def test_the_summary_says_where_values_come_from_and_leaves_out_those_of_the_person():
+    fod = spheres([0.5] * 10)
+    suited = suited_to(fod)
+    text = suited.summary(TrackingParameters.for_fod(fod))
+    for part in (
+        "voxels of 1.25 mm",
+        "step 0.25 mm (voxel / 5)",
+        "smallest radius 0.625 mm (0.5 voxel)",
+        "a cone of 23.1 degrees",
+        "minimum amplitude 0.1 (the FOD is scaled as MRtrix3's)",
+        "minimum length 6.25 mm (5 voxels)",
+        "maximum length 125 mm (100 voxels)",
+    ):
+        assert part in text
+    text = suited.summary(TrackingParameters.for_fod(fod, step_mm=0.5, max_angle_deg=30.0))
+    assert "step" not in text
+    assert "cone" not in text
+    assert "maximum length 125 mm" in text
+
+
+def test_a_radius_that_no_cone_has_at_a_tiny_step_is_told():
+    fod = spheres([0.5] * 10)
+    text = suited_to(fod).summary(TrackingParameters.for_fod(fod, step_mm=0.0103))
+    assert "radius 0.59 mm in place of 0.625, which no cone has at this step: it is 1 deg" in text
+    assert "so a cone" not in text
+    text = suited_to(fod).summary(TrackingParameters.for_fod(fod, min_radius_mm=1.0))
+    assert "cone" not in text
+
+
+def test_the_summary_names_the_amplitudes_that_a_floor_was_taken_from():
+    fod = spheres([200.0] * 10)
+    text = suited_to(fod).summary(TrackingParameters.for_fod(fod))
+    assert "minimum amplitude 24 (0.12 of its strong peaks, 200)" in text
+
+
+def test_all_phantoms_count_as_scaled_as_those_of_mrtrix():
+    for name in ("arcs", "cross", "letter"):
+        assert TrackingParameters.for_fod(make_phantom(name, lmax=8)).min_amplitude == 0.1
+
+
+def test_peaks_and_tensors_have_defaults_of_their_own():
+    """Peaks have a lower floor; a tensor's amplitude is FA, whatever its unit."""
+    peaks = Fod.from_peaks(np.full((3, 1, 1, 3), 0.4), AFFINE)
+    parameters = TrackingParameters.for_fod(peaks)
+    assert parameters.min_amplitude == 0.05
+    assert "no side lobes" in suited_to(peaks).summary(parameters)
+    unscaled = TrackingParameters.for_fod(Fod.from_peaks(np.full((3, 1, 1, 3), 40.0), AFFINE))
+    assert unscaled.min_amplitude == pytest.approx(0.06 * 40 * np.sqrt(3), rel=0.02)
+    round_ones = Fod.from_tensors(np.tile([1.1, 1, 1, 0, 0, 0.0], (3, 1, 1, 1)) * 1e-3, AFFINE)
+    assert suited_to(round_ones).strong_amplitude < 0.1
+    parameters = TrackingParameters.for_fod(round_ones)
+    assert (parameters.step_mm, parameters.min_amplitude) == (0.25, 0.1)
+    assert "FA" in suited_to(round_ones).summary(parameters)
