@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builds import build_folder
 from counted_kernel import plan_of_bundle
 
 import napari_tractography as nt
 from napari_tractography.tracking.reference import reference_backend
 
 FOLDER = Path(__file__).resolve().parents[1]
-BUILD = FOLDER.parents[1] / "build"
 PROGRAM = FOLDER / "counted_kernel.py"
 CASES = {
     "small": {"n_voxels": 26, "n_seeds": 64, "max_length_mm": 10.0},
@@ -36,8 +36,8 @@ COUNTS = ("cells", "look_ups", "draws", "cone_samples")
 
 @pytest.fixture(scope="module")
 def work() -> dict[str, dict[str, Any]]:
-    """What the cases cost; compiled code is kept in build/, apart from what tracks."""
-    kept = BUILD / f"counted-{zlib.crc32(PROGRAM.read_bytes()):08x}"
+    """What the cases cost; compiled code is kept apart from what tracks."""
+    kept = build_folder() / f"counted-{zlib.crc32(PROGRAM.read_bytes()):08x}"
     package = str(Path(nt.__file__).resolve().parents[1])
     done = subprocess.run(
         [sys.executable, str(PROGRAM), json.dumps(list(CASES.values()))],
