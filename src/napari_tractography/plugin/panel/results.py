@@ -50,7 +50,7 @@ ENDED_EARLY = "The run ended early: Run tracks all."
 OUTDATED_HELP = "A run would not give the streamlines of this result any more."
 NOTICE_HELP = {
     WAITING: "Tracking again would bring back what you deleted by hand. Run tracks again and drops "
-    "your edits; undo all of them and Live goes on.",
+    "your edits; Undo takes back what you have changed since.",
     AWAITING: "Seeds and parameters may be changed meanwhile. Cancel takes Run back.",
     PREPARING: "The engine is compiled on the first run on a machine, and read from a cache later.",
     WORKERLESS: "Workers may be waiting in the queue of a batch system. Cancel ends the run.",

@@ -136,6 +136,7 @@ class Session:
         """Listen to the viewer, and take up what was done while nothing listened."""
         self._is_open = True
         self.document.changed.connect(self._on_document)
+        self.document.history_changed.connect(self.forget_closed)
         layers = self.viewer.layers
         layers.events.removed.connect(self._on_layer_removed)
         layers.events.reordered.connect(self._on_reordered)
@@ -158,6 +159,7 @@ class Session:
         self._is_open = False
         self.document.release()
         self.document.changed.disconnect(self._on_document)
+        self.document.history_changed.disconnect(self.forget_closed)
         self.viewer.layers.events.removed.disconnect(self._on_layer_removed)
         self.viewer.layers.events.reordered.disconnect(self._on_reordered)
         self.regions.close()
@@ -211,7 +213,8 @@ class Session:
             while self._is_outdated:
                 self._is_outdated = False
                 before, self._shown = self._shown, self.document.now
-                tell = self._show_layers(before, self._shown)
+                with self._quiet():
+                    tell = self._show_layers(before, self._shown)
                 self._is_showing = False
                 for signal in tell:
                     signal()
@@ -233,18 +236,17 @@ class Session:
             self._mask.layer = see_within(self._layer_of(state.mask))
         if old is None or state.seed_mask is not old.seed_mask:
             self._seed_mask.layer = see_within(self._layer_of(state.seed_mask))
-        with self._quiet():
-            for number, each in now.bundles.items():
-                if each is not before.bundles.get(number):
-                    tell += self._show_streamlines(number, before.bundles.get(number), each)
-            for number in before.bundles:
-                if number not in now.bundles:
-                    bundle = self.open_bundle(number)
-                    self._take_out(bundle)
-                    tell.append(partial(self.closed.emit, bundle))
-            if list(before.bundles) != list(now.bundles):
-                self._order_layers()
-            seeds_differ = self.seeds.show(state.seeds)
+        for number, each in now.bundles.items():
+            if each is not before.bundles.get(number):
+                tell += self._show_streamlines(number, before.bundles.get(number), each)
+        for number in before.bundles:
+            if number not in now.bundles:
+                bundle = self.open_bundle(number)
+                self._take_out(bundle)
+                tell.append(partial(self.closed.emit, bundle))
+        if list(before.bundles) != list(now.bundles):
+            self._order_layers()
+        seeds_differ = self.seeds.show(state.seeds)
         self.regions.show(now)
         self.document.amend(self.regions.settled)
         if self.document.now is not now:  # which changes nothing that is tracked or shown
@@ -441,10 +443,15 @@ class Session:
         bundle.is_shown = True
 
     def forget_closed(self) -> None:
-        """Let go of the layers of bundles that no step brings back."""
+        """Let go of bundles, and of layers without streamlines, that no step brings back."""
+        if self.document.can_undo or self.document.can_redo:
+            return
         there = self.document.now.bundles
-        for number in [n for n in self._bundles if n not in there]:
-            del self._bundles[number]
+        for number, bundle in list(self._bundles.items()):
+            if number not in there:
+                del self._bundles[number]
+            elif not bundle.is_shown and bundle.state.result is None:
+                bundle.layer = None
 
     def _lose_layer(self, bundle: OpenBundle) -> None:
         """Do without streamlines whose layer a person has removed."""
@@ -1002,13 +1009,11 @@ class Session:
         bundle.arriving = None
         if arriving is None or layer is None or not bundle.is_there:
             return
-        whole, edits = layer.editor.whole, layer.editor.state
-        result = Result(
-            whole, _in_part(arriving.request, whole), arriving.request.fod.grid,
-            report=arriving.report,
-        )  # fmt: skip
-        bundle.shown = result, edits
-        self._keep(bundle, result, is_live=False, edits=edits, tractogram=layer.tractogram)
+        whole = layer.editor.whole  # of which an edit may just have left less
+        request = arriving.request
+        result = Result(whole, _in_part(request, whole), request.fod.grid, report=arriving.report)
+        bundle.shown = result, None
+        self._keep(bundle, result, is_live=False)
 
     def keep_result(
         self,
@@ -1041,10 +1046,12 @@ class Session:
             result = Result(tractogram, request, request.fod.grid, seconds, report)
             self._keep(bundle, result, is_live=is_live or request.is_preview)
 
-    def _keep(self, bundle: OpenBundle, result: Result, *, is_live: bool, **values: Any) -> None:
+    def _keep(self, bundle: OpenBundle, result: Result, *, is_live: bool) -> None:
         change = acts.change(
             bundle.id,
-            **{"result": result, "edits": None, "tractogram": result.whole, **values},
+            result=result,
+            edits=None,
+            tractogram=result.whole,
             weights=None,  # of other streamlines, as is the summary
             min_weight=0.0,
             summary="",
