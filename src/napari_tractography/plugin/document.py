@@ -303,6 +303,10 @@ TRACKED_WITH = (
 )  # fmt: skip
 
 
+# What a project does not say of a bundle: its streamlines follow from the rest.
+NOT_SAVED = {"result", "tractogram", "summary", "source"}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """All bundles at one time.
@@ -334,6 +338,24 @@ class Snapshot:
             return self
         changed = dataclasses.replace(state, **changes)
         return Snapshot({**self.bundles, number: changed}, self.active)
+
+
+def same_project(one: Snapshot, other: Snapshot) -> bool:
+    """Tell whether two snapshots are saved as the same project, but for the view."""
+    if list(one.bundles) != list(other.bundles):
+        return False
+    return all(
+        now is then or _same_saved(now, then)
+        for now, then in zip(one.bundles.values(), other.bundles.values(), strict=True)
+    )
+
+
+def _same_saved(one: BundleState, other: BundleState) -> bool:
+    names = (each.name for each in dataclasses.fields(BundleState))
+    arrived = [s.result and s.result.request and s.result.request.arrived for s in (one, other)]
+    return arrived[0] == arrived[1] and all(
+        _same(getattr(one, name), getattr(other, name)) for name in names if name not in NOT_SAVED
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ the session, which gives it what to show.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 from app_model.types import KeyCode, KeyMod
@@ -75,6 +75,8 @@ class Regions:
         self._known: dict[int, Entry] = {}  # of all bundles, by id
         self._shown: tuple[RegionState, ...] = ()
         self._made: WeakKeyDictionary[RegionState, list[Region]] = WeakKeyDictionary()
+        self._written: WeakKeyDictionary[Layer, RegionState] = WeakKeyDictionary()
+        self._heard: WeakSet[Layer] = WeakSet()  # layers that are listened to
         self._is_showing = False  # whether layers are being given what they are to show
         self._is_closed = False
         self._in_stroke: set[Layer] = set()  # that are being painted
@@ -176,6 +178,7 @@ class Regions:
 
     def _add(self, entry: Entry) -> Entry:
         self._know(entry)
+        self._written[entry.layer] = entry.state
         self.document.act(f"Add region {entry.state.name}", acts.add_region(entry.state))
         return entry
 
@@ -261,7 +264,9 @@ class Regions:
         """Remove the regions of a layer that was removed from the viewer."""
         if self._is_showing:
             return
-        gone = [entry.id for entry in self._known.values() if entry.layer is layer]
+        gone = [entry.id for entry in self._entries_of(layer)]
+        if not is_own(layer):  # which regions of several bundles may share
+            gone = [entry.id for entry in self._known.values() if entry.layer is layer]
         if not gone:
             return
 
@@ -322,75 +327,115 @@ class Regions:
     # -- showing -------------------------------------------------------------------------------
 
     def show(self, now: Snapshot) -> bool:
-        """Show the regions of the active bundle, and no others; return whether any differ."""
+        """Show the regions of the active bundle, and no others; return whether any differ.
+
+        Layers that were made for regions go from bundle to bundle, as far as there are enough:
+        that is quicker than to put others in, and the list of layers stays short.
+        """
         shown, self._shown = self._shown, now.bundle.regions
         if shown is self._shown:
             return False
-        wanted = {state.id for state in self._shown}
-        kept = {state.id for bundle in now.bundles.values() for state in bundle.regions}
+        ids, ids_before = ({state.id for state in states} for states in (self._shown, shown))
         self._is_showing = True
         try:
-            for state in shown:
-                entry = self._known.get(state.id)
-                if entry is not None and state.id not in wanted:
-                    self._put_away(entry, hides=state.id in kept)
+            in_use = {self._known[n].layer for n in ids & ids_before if n in self._known}
+            free = self._put_away([n for n in ids_before - ids if n in self._known], in_use)
+            given: dict[Layer, Layer] = {}  # that take the place of others
             for state in self._shown:
-                self._show(state)
+                self._show(state, free, given, is_new=state.id not in ids_before)
+            for layer in free:
+                self.viewer.layers.remove(layer)
             self._colour()
         finally:
             self._is_showing = False
         self.list_changed.emit()
         return True
 
-    def _put_away(self, entry: Entry, *, hides: bool) -> None:
-        """Hide the layer of a region of another bundle; take away that of one that is gone."""
-        layer = entry.layer
-        stays = {self._known[state.id].layer for state in self._shown if state.id in self._known}
-        if not is_own(layer) or layer not in self.viewer.layers or layer in stays:
-            return
-        if hides:
-            entry.is_away, entry.was_visible = True, layer.visible
-            layer.visible = False
-        else:
-            self.viewer.layers.remove(layer)
+    def _put_away(self, numbers: Iterable[int], in_use: set[Layer]) -> list[Layer]:
+        """Return the layers of regions that are shown no more, for others to take."""
+        free: list[Layer] = []
+        for number in numbers:
+            entry = self._known[number]
+            layer = entry.layer
+            if is_own(layer) and layer not in in_use and layer in self.viewer.layers:
+                entry.was_visible = layer.visible
+                if layer not in free:
+                    free.append(layer)
+        return free
 
-    def _show(self, state: RegionState) -> None:
+    def _show(
+        self, state: RegionState, free: list[Layer], given: dict[Layer, Layer], *, is_new: bool
+    ) -> None:
         entry = self._known.get(state.id)
         if entry is None:
-            entry = self._first_shown(state)
-        if state.made is not None:
-            state = self._settled(state)
-        layer, before = entry.layer, entry.state
-        entry.state = state
-        if layer not in self.viewer.layers:
-            insert_beside(self.viewer, layer, self._ceiling())
-        if entry.is_away:
-            entry.is_away, layer.visible = False, entry.was_visible
+            entry = self._first_shown(state, free)
+        elif is_new and is_own(entry.layer):
+            self._give_layer(entry, free, given)
+        elif entry.layer not in self.viewer.layers:
+            insert_beside(self.viewer, entry.layer, self._ceiling())
+        state = self._settled(state)
+        entry.state, layer = state, entry.layer
+        before = self._written.get(layer)
+        self._written[layer] = state
         if layer.name != state.name:
             layer.name = state.name
-        if isinstance(layer, Spheres) and state.spheres is not before.spheres:
-            self._place(layer, state.spheres)
-        if state.painted is not None and state.painted is not before.painted:
+        if isinstance(layer, Spheres):
+            if before is None or state.spheres is not before.spheres:
+                self._place(layer, state.spheres)
+        elif state.painted is not None and (before is None or state.painted is not before.painted):
             layer.data = state.painted.written(np.asarray(layer.data))
 
-    def _first_shown(self, state: RegionState) -> Entry:
-        """Make the layer of a region that came as data; it is from now on what the layer says."""
-        layer: Layer
+    def _give_layer(self, entry: Entry, free: list[Layer], given: dict[Layer, Layer]) -> None:
+        """Find a layer for a region that comes into view: its own, or a free one like it."""
+        own = entry.layer
+        if own in given:  # by which another region of the same painting is shown
+            entry.layer = given[own]
+            return
+        fits = [layer for layer in free if _is_like(layer, own)]
+        layer = own if own in fits else next(iter(fits), None)
+        if layer is None:
+            is_taken = own in self.viewer.layers  # by a region that had none
+            layer = self._copy_of(own) if is_taken else own
+            if layer not in self.viewer.layers:
+                insert_beside(self.viewer, layer, self._ceiling())
+        else:
+            free.remove(layer)
+        entry.layer = given[own] = layer
+        if layer.visible != entry.was_visible:
+            layer.visible = entry.was_visible
+
+    def _copy_of(self, layer: Layer) -> Layer:
+        if isinstance(layer, Spheres):
+            return self._sphere_layer(np.empty((0, 3)), SPHERE_RADIUS_MM, str(layer.name))
+        made = Layer.create(*layer.as_layer_data_tuple())
+        made.data = np.zeros_like(layer.data)
+        self._listen(made)
+        return made
+
+    def _first_shown(self, state: RegionState, free: list[Layer]) -> Entry:
+        """Show a region that came as data; it is from now on what its layer says."""
         made, now = state.made, state
-        if made is None:
-            layer = self._sphere_layer(np.empty((0, 3)), SPHERE_RADIUS_MM, state.name)
-            self._place(layer, state.spheres)
-        elif made.center_mm is not None:
-            centres = self.space.shown_at(made.center_mm)
-            layer = self._sphere_layer(np.asarray(centres, float), made.radius_mm, state.name)
-            now = dataclasses.replace(state, made=None, spheres=spheres_in(layer, self.space))
+        layer: Layer
+        if made is None or made.center_mm is not None:
+            fits = [each for each in free if isinstance(each, Spheres)]
+            if fits:
+                layer = fits[0]
+                free.remove(layer)
+                layer.visible = True
+            else:
+                layer = self._sphere_layer(np.empty((0, 3)), SPHERE_RADIUS_MM, state.name)
+            if made is not None and made.center_mm is not None:
+                sphere = np.array([[*made.center_mm, made.radius_mm]], float)
+                self._place(layer, sphere)
+                now = dataclasses.replace(state, made=None, spheres=spheres_in(layer, self.space))
         else:
             layer = painted_layer(made)
             insert_beside(self.viewer, layer, self._ceiling())
             now = dataclasses.replace(state, made=None, painted=Painted.of(np.asarray(layer.data)))
-        layer.name = state.name
         entry = Entry(layer, now)
         entry.first = now
+        if made is not None:
+            self._written[layer] = now
         self._know(entry)
         return entry
 
@@ -421,7 +466,7 @@ class Regions:
         self._made.clear()
         self._is_showing = True
         try:
-            for entry in self._known.values():
+            for entry in self.entries:
                 if isinstance(entry.layer, Spheres):
                     self._place(entry.layer, entry.state.spheres)
         finally:
@@ -449,12 +494,15 @@ class Regions:
     # -- layers --------------------------------------------------------------------------------
 
     def _know(self, entry: Entry) -> None:
-        """Listen to the layer of a region."""
-        if not any(other.layer is entry.layer for other in self._known.values()):
-            self._listen(entry.layer)
+        """Take up a region with the layer that shows it."""
+        self._listen(entry.layer)
         self._known[entry.id] = entry
 
     def _listen(self, layer: Layer) -> None:
+        """Listen to a layer, once."""
+        if layer in self._heard:
+            return
+        self._heard.add(layer)
         events = layer.events
         events.name.connect(self._on_name)
         events.data.connect(self._on_data)
@@ -489,7 +537,7 @@ class Regions:
         """Stop listening to layers; the regions stay in them."""
         self._check.stop()
         self._is_closed = True
-        for layer in {entry.layer for entry in self._known.values()}:
+        for layer in list(self._heard):
             events = layer.events
             events.name.disconnect(self._on_name)
             events.data.disconnect(self._on_data)
@@ -503,13 +551,14 @@ class Regions:
                     layer.bind_key(REDO_KEY, None)
             else:
                 events.size.disconnect(self._on_data)
+        self._heard.clear()
 
     def _ceiling(self) -> int:
         """Return where the lowest layer of streamlines or of seeds is."""
         return place_of_lowest(self.viewer.layers, _is_above)
 
     def _entries_of(self, layer: Layer) -> list[Entry]:
-        return [entry for entry in self._known.values() if entry.layer is layer]
+        return [entry for entry in self.entries if entry.layer is layer]
 
     def _on_name(self, event: Any) -> None:
         if self._is_showing:
@@ -544,7 +593,8 @@ class Regions:
             before = entry.state.spheres
             if spheres.shape == before.shape and np.allclose(spheres, before, rtol=0, atol=1e-3):
                 return
-            entry.state = dataclasses.replace(entry.state, spheres=spheres)  # it is there already
+            # It is there already.
+            entry.state = self._written[layer] = dataclasses.replace(entry.state, spheres=spheres)
             self._change(f"Move region {name}", numbers, spheres=spheres, is_asleep=False)
         elif not layer.metadata.get(PAINTED_KEY):  # what napari's own undo takes back
             self.document.amend(acts.change_regions(numbers, is_asleep=False))
@@ -559,7 +609,7 @@ class Regions:
         if all(painted.equals(entry.state.painted) for entry in meant):
             return
         for entry in meant:
-            entry.state = dataclasses.replace(entry.state, painted=painted)
+            entry.state = self._written[layer] = dataclasses.replace(entry.state, painted=painted)
         numbers = [entry.id for entry in meant]
         self._change(f"Paint {layer.name}", numbers, painted=painted, is_asleep=False)
 
@@ -595,3 +645,17 @@ class Regions:
                 before = self._made.pop(entry.state, None)
                 if before is not None and not same_regions(before, self.of(entry)):
                     self.document.amend(acts.change_regions([entry.id]))
+
+
+def _is_like(one: Layer, other: Layer) -> bool:
+    """Tell whether a layer that was made for a region can show another's."""
+    if isinstance(other, Spheres):
+        return isinstance(one, Spheres)
+    return (
+        isinstance(one, Labels)
+        and one.data.shape == other.data.shape
+        and one.data.dtype == other.data.dtype
+        and np.allclose(one.scale, other.scale)
+        and np.allclose(one.translate, other.translate)
+        and np.array_equal(one.metadata.get("affine", ()), other.metadata.get("affine", ()))
+    )
