@@ -550,6 +550,23 @@ class Document:
         self._past, self._future, self._held = [], [], None
         self.history_changed.emit()
 
+    def precede(self, text: str, change: Callable[[Snapshot], Snapshot]) -> None:
+        """Put a step before all others, such as what was done before a project was saved.
+
+        Parameters
+        ----------
+        text : str
+            What was done.
+        change : callable
+            From the first snapshot that there is, which follows that step, to the one before it.
+        """
+        steps = [*self._past, *filter(None, [self._held])]
+        first = steps[0].other if steps else self.now
+        before = change(first)
+        if before is not first:
+            self._past = [Step(text, before), *self._past]
+            self.history_changed.emit()
+
     def _go(self, now: Snapshot) -> None:
         before, self.now = self.now, now
         if now is not before:

@@ -47,10 +47,11 @@ class BundleView:
     def open(self) -> None:
         """Show what there is; a bundle without a style of its own gets that of the panel."""
         bundle = self._session.bundle
-        if bundle.style:
-            self._on_activated(bundle)
-        else:
+        if not bundle.style:
             bundle.amend(everywhere=True, style=self._panel.appearance.style)
+            if bundle.state.is_blank:
+                return
+        self._on_activated(bundle)
 
     def set_colour(self, colour: str) -> None:
         """Give the active bundle one colour."""

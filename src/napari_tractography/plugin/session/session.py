@@ -57,6 +57,7 @@ from ..space.display import DisplaySpace
 from ..space.extent import sliders_kept
 from ..space.layer_list import insert_beside
 from ..streamlines.layer import Streamlines
+from ..words import plural
 from .open_bundle import BUNDLE_KEY, Arriving, OpenBundle
 from .region_layers import Regions
 from .seed_layer import SEEDS_KEY, SeedLayer
@@ -423,9 +424,7 @@ class Session:
             return
         if self.seeds.forget(layer):
             n = len(self.state.seeds)
-            self.document.act(
-                f"Remove {acts.plural(n, 'seed')}", acts.change(seeds=self.seeds.shown)
-            )
+            self.document.act(f"Remove {plural(n, 'seed')}", acts.change(seeds=self.seeds.shown))
         elif isinstance(layer, Streamlines):
             self.streamlines_removed.emit(layer)
             bundle = self.of_layer(layer)
@@ -1061,7 +1060,7 @@ class Session:
         if is_live:
             self.document.amend(change)
         else:
-            self.document.act(f"Track {acts.plural(len(result.whole), 'streamline')}", change)
+            self.document.act(f"Track {plural(len(result.whole), 'streamline')}", change)
 
     def _on_edited(self, bundle: OpenBundle) -> None:
         """Make an act of what was edited in a layer; a filter is none."""
@@ -1125,7 +1124,7 @@ def _edit_text(before: BundleState, layer: Streamlines) -> str:
     if layer.editor.is_cut and not (was_cut and n_gone):
         return f"Cut {before.name}"
     if n_gone > 0:
-        return f"Remove {acts.plural(n_gone, 'streamline')}"
+        return f"Remove {plural(n_gone, 'streamline')}"
     return f"Edit {before.name}"
 
 

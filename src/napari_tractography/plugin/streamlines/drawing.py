@@ -22,6 +22,7 @@ from ...streamlines.tractogram import Tractogram
 from ..space.display import DisplaySpace, set_units
 from ..space.extent import on_slices
 from ..space.positions import position_text
+from ..words import plural
 from .bare_tracks import NOTHING, BareTracks, View
 from .clipping import CLIPS, Clip
 from .colours import Colours, single_colour
@@ -86,8 +87,8 @@ class DrawnStreamlines(BareTracks):
         """How many streamlines are drawn: "showing 1,000 of 5,000 streamlines"."""
         total = self._shown.n_all
         if self._shown.chosen is None:
-            return f"showing all {total:,} streamlines"
-        return f"showing {self.n_shown:,} of {total:,} streamlines"
+            return f"showing all {plural(total, 'streamline')}"
+        return f"showing {self.n_shown:,} of {plural(total, 'streamline')}"
 
     # How it is shown.
 

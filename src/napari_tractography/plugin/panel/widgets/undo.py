@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from app_model.types import KeyCode, KeyMod
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import QKeySequence
-from qtpy.QtWidgets import QHBoxLayout, QShortcut, QWidget
+from qtpy.QtWidgets import QAbstractSpinBox, QApplication, QHBoxLayout, QShortcut, QWidget
 
 from ...document import Document
 from .sections import button, keys_here
@@ -77,7 +77,8 @@ class UndoKeys:
     """
 
     def __init__(self, panel: QWidget, viewer: Any, history: Document) -> None:
-        self._viewer = viewer
+        self._panel, self._viewer = panel, viewer
+        self._numbers = _Numbers(panel)
         self._acts = {"undo": history.undo, "redo": history.redo}
         for name, (_, keys) in KEYS.items():
             shortcut = QShortcut(QKeySequence(keys), panel)
@@ -89,8 +90,28 @@ class UndoKeys:
         for name, (keys, _) in KEYS.items():
             act = self._acts[name]
             self._viewer.bind_key(keys, lambda _viewer, a=act: a(), overwrite=True)
+        QApplication.instance().focusChanged.connect(self._on_focus)
 
     def close(self) -> None:
         """Give the keys back."""
         for keys, _ in KEYS.values():
             self._viewer.bind_key(keys, None)
+        QApplication.instance().focusChanged.disconnect(self._on_focus)
+
+    def _on_focus(self, _before: QWidget | None, now: QWidget | None) -> None:
+        """Leave the keys to the panel where a number has the focus."""
+        if isinstance(now, QAbstractSpinBox) and self._panel.isAncestorOf(now):
+            now.installEventFilter(self._numbers)  # which is there once, however often
+
+
+class _Numbers(QObject):  # type: ignore[misc]
+    """Keeps boxes of numbers from undoing what was typed: that is undone as a step."""
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Refuse the keys when a box asks for them."""
+        if event.type() == QEvent.Type.ShortcutOverride:
+            typed = QKeySequence(event.keyCombination())
+            if any(QKeySequence(keys).matches(typed) for _, keys in KEYS.values()):
+                event.ignore()
+                return True
+        return False
