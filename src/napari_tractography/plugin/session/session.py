@@ -1088,8 +1088,10 @@ class Session:
         bundle, layer = self.of_layer(event.source), event.source
         if bundle is None or bundle.arriving or self._is_showing or layer.editor.is_showing:
             return
-        if layer.tractogram is bundle.tractogram:
-            return
+        state, editor = bundle.state, layer.editor
+        is_same = state.result is not None and editor.whole is state.result.whole
+        if is_same and editor.state is state.edits:
+            return  # it is only drawn otherwise
         result = Result(layer.tractogram, None, layer.reference)
         bundle.shown = result, None
         self._keep(bundle, result, is_live=False)
