@@ -34,19 +34,14 @@ class Entry:
         As it is shown.
     first : RegionState or None
         What the layer held at first, of a region that came as data.
-    is_away : bool
-        Whether its layer is hidden since another bundle is active,
-    was_visible : bool
-        and whether it was to be seen before.
     """
 
-    __slots__ = ("__weakref__", "first", "is_away", "layer", "state", "was_visible")
+    __slots__ = ("__weakref__", "first", "layer", "state")
 
     def __init__(self, layer: Layer, state: RegionState) -> None:
         self.layer = layer
         self.state = state
         self.first: RegionState | None = None
-        self.is_away, self.was_visible = False, True
 
     @property
     def id(self) -> int:

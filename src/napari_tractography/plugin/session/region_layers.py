@@ -74,6 +74,10 @@ class Regions:
         self.space = DisplaySpace.identity()
         self._known: dict[int, Entry] = {}  # of all bundles, by id
         self._shown: tuple[RegionState, ...] = ()
+        self._kept: set[int] = set()  # of all bundles, by id
+        self._gone: set[int] = set()  # that no bundle has now, by id
+        # Layers of other bundles than the active one, and whether they were to be seen before.
+        self._hidden: WeakKeyDictionary[Layer, bool] = WeakKeyDictionary()
         self._made: WeakKeyDictionary[RegionState, list[Region]] = WeakKeyDictionary()
         self._is_showing = False  # whether layers are being given what they are to show
         self._is_closed = False
@@ -248,31 +252,35 @@ class Regions:
         insert_beside(self.viewer, layer, self._ceiling())
         return layer
 
-    def remove(self, entry: Entry) -> None:
-        """Remove a region, with its layer; but a layer that was not made for it stays."""
-        self.document.act(f"Remove region {entry.state.name}", acts.remove_regions([entry.id]))
+    def remove(self, *entries: Entry) -> None:
+        """Remove regions, with their layers; but a layer that was not made for one stays."""
+        names = [entry.state.name for entry in entries]
+        text = f"region {names[0]}" if len(names) == 1 else acts.plural(len(names), "region")
+        change = acts.remove_regions([entry.id for entry in entries])
+        self.document.act(f"Remove {text}", change)
 
     def remove_layer(self, layer: Layer) -> None:
-        """Remove all regions of a layer."""
-        gone = [entry.id for entry in self.entries if entry.layer is layer]
-        self.document.act(f"Remove region {layer.name}", acts.remove_regions(gone))
+        """Remove all regions of a layer, whichever bundle they are of."""
+        change = acts.remove_regions([entry.id for entry in self._entries_of(layer)])
+        self.document.act(f"Remove region {layer.name}", change)
 
     def forget(self, layer: Layer) -> None:
         """Remove the regions of a layer that was removed from the viewer."""
-        if self._is_showing:
-            return
-        gone = [entry.id for entry in self._known.values() if entry.layer is layer]
-        if not gone:
-            return
+        if not self._is_showing:
+            self.remove_layer(layer)
 
-        def act(now: Snapshot) -> Snapshot:
-            for number, bundle in now.bundles.items():
-                kept = tuple(region for region in bundle.regions if region.id not in gone)
-                if len(kept) != len(bundle.regions):
-                    now = now.replace(number, regions=kept)
-            return now
+    @property
+    def has_gone(self) -> bool:
+        """Whether there are regions that no bundle has now, and a step may bring back."""
+        return bool(self._gone)
 
-        self.document.act(f"Remove region {layer.name}", act)
+    def let_go(self, there: set[int]) -> None:
+        """Let go of the layers of regions that were removed, but for some, by id."""
+        for number in self._gone - there:
+            self._gone.discard(number)
+            entry = self._known.pop(number, None)
+            if entry is not None and not self._is_closed and not self._entries_of(entry.layer):
+                self._ignore(entry.layer)
 
     # -- changing ------------------------------------------------------------------------------
 
@@ -324,16 +332,13 @@ class Regions:
     def show(self, now: Snapshot) -> bool:
         """Show the regions of the active bundle, and no others; return whether any differ."""
         shown, self._shown = self._shown, now.bundle.regions
-        if shown is self._shown:
+        kept, self._kept = self._kept, {r.id for b in now.bundles.values() for r in b.regions}
+        if shown is self._shown and kept == self._kept:
             return False
-        wanted = {state.id for state in self._shown}
-        kept = {state.id for bundle in now.bundles.values() for state in bundle.regions}
+        self._gone = (self._gone | kept) - self._kept
         self._is_showing = True
         try:
-            for state in shown:
-                entry = self._known.get(state.id)
-                if entry is not None and state.id not in wanted:
-                    self._put_away(entry, hides=state.id in kept)
+            self._put_others_away()
             for state in self._shown:
                 self._show(state)
             self._colour()
@@ -342,17 +347,20 @@ class Regions:
         self.list_changed.emit()
         return True
 
-    def _put_away(self, entry: Entry, *, hides: bool) -> None:
-        """Hide the layer of a region of another bundle; take away that of one that is gone."""
-        layer = entry.layer
-        stays = {self._known[state.id].layer for state in self._shown if state.id in self._known}
-        if not is_own(layer) or layer not in self.viewer.layers or layer in stays:
-            return
-        if hides:
-            entry.is_away, entry.was_visible = True, layer.visible
-            layer.visible = False
-        else:
-            self.viewer.layers.remove(layer)
+    def _put_others_away(self) -> None:
+        """Hide layers of regions of other bundles; take away those of regions that are gone."""
+        shown = {state.id for state in self._shown}
+        known = self._known.values()
+        here = {entry.layer for entry in known if entry.id in shown}
+        elsewhere = {entry.layer for entry in known if entry.id in self._kept - shown}
+        for layer in {entry.layer for entry in known} - here:
+            if not is_own(layer) or layer not in self.viewer.layers:
+                continue
+            if layer not in elsewhere:
+                self.viewer.layers.remove(layer)
+            elif layer not in self._hidden:
+                self._hidden[layer] = layer.visible
+                layer.visible = False
 
     def _show(self, state: RegionState) -> None:
         entry = self._known.get(state.id)
@@ -364,8 +372,8 @@ class Regions:
         entry.state = state
         if layer not in self.viewer.layers:
             insert_beside(self.viewer, layer, self._ceiling())
-        if entry.is_away:
-            entry.is_away, layer.visible = False, entry.was_visible
+        if layer in self._hidden:
+            layer.visible = self._hidden.pop(layer)
         if layer.name != state.name:
             layer.name = state.name
         if isinstance(layer, Spheres) and state.spheres is not before.spheres:
@@ -470,6 +478,22 @@ class Regions:
         else:
             events.size.connect(self._on_data)
 
+    def _ignore(self, layer: Layer) -> None:
+        """Listen to a layer no longer."""
+        events = layer.events
+        events.name.disconnect(self._on_name)
+        events.data.disconnect(self._on_data)
+        if isinstance(layer, Labels):
+            events.paint.disconnect(self._on_data)
+            events.labels_update.disconnect(self._on_data)
+            events.set_data.disconnect(self._on_drawn)
+            if layer.metadata.get(PAINTED_KEY):
+                layer.mouse_drag_callbacks.remove(self._on_stroke)
+                layer.bind_key(UNDO_KEY, None)
+                layer.bind_key(REDO_KEY, None)
+        else:
+            events.size.disconnect(self._on_data)
+
     def open(self) -> None:
         """Listen to the layers that there are, after :meth:`close`."""
         if self._is_closed:
@@ -490,19 +514,7 @@ class Regions:
         self._check.stop()
         self._is_closed = True
         for layer in {entry.layer for entry in self._known.values()}:
-            events = layer.events
-            events.name.disconnect(self._on_name)
-            events.data.disconnect(self._on_data)
-            if isinstance(layer, Labels):
-                events.paint.disconnect(self._on_data)
-                events.labels_update.disconnect(self._on_data)
-                events.set_data.disconnect(self._on_drawn)
-                if layer.metadata.get(PAINTED_KEY):
-                    layer.mouse_drag_callbacks.remove(self._on_stroke)
-                    layer.bind_key(UNDO_KEY, None)
-                    layer.bind_key(REDO_KEY, None)
-            else:
-                events.size.disconnect(self._on_data)
+            self._ignore(layer)
 
     def _ceiling(self) -> int:
         """Return where the lowest layer of streamlines or of seeds is."""
@@ -512,17 +524,10 @@ class Regions:
         return [entry for entry in self._known.values() if entry.layer is layer]
 
     def _on_name(self, event: Any) -> None:
-        if self._is_showing:
-            return
-        meant = [entry.id for entry in self._entries_of(event.source)]
-        name = str(event.source.name)
-
-        def act(now: Snapshot) -> Snapshot:
-            for number in now.bundles:
-                now = acts.change_regions(meant, number, name=name)(now)
-            return now
-
-        self.document.amend(act)
+        meant = self._entries_of(event.source)
+        if meant and not self._is_showing:
+            before, name = meant[0].state.name, str(event.source.name)
+            self._change(f"Rename {before} to {name}", [e.id for e in meant], name=name)
 
     def _on_data(self, event: Any) -> None:
         action = getattr(event, "action", None)

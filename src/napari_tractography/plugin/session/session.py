@@ -117,6 +117,7 @@ class Session:
             known = _open[viewer] = document, {}, Regions(viewer, document)
         self.document, self._bundles, self.regions = known
         self._shown = Snapshot({}, -1)
+        self._gone: set[int] = set()  # bundles that are no longer in the list, by id
         self._followed: FodOpening | None = None  # of the FOD that is chosen
         self._mask, self._seed_mask = Watch(self.changed.emit), Watch(self._on_seed_mask)
         self._tissues: WeakKeyDictionary[Layer, Tissues] = WeakKeyDictionary()
@@ -135,6 +136,7 @@ class Session:
         """Listen to the viewer, and take up what was done while nothing listened."""
         self._is_open = True
         self.document.changed.connect(self._on_document)
+        self.document.history_changed.connect(self._let_go)
         layers = self.viewer.layers
         layers.events.removed.connect(self._on_layer_removed)
         layers.events.reordered.connect(self._on_reordered)
@@ -157,6 +159,7 @@ class Session:
         self._is_open = False
         self.document.release()
         self.document.changed.disconnect(self._on_document)
+        self.document.history_changed.disconnect(self._let_go)
         self.viewer.layers.events.removed.disconnect(self._on_layer_removed)
         self.viewer.layers.events.reordered.disconnect(self._on_reordered)
         self.regions.close()
@@ -239,6 +242,7 @@ class Session:
             for number in before.bundles:
                 if number not in now.bundles:
                     bundle = self.open_bundle(number)
+                    self._gone.add(number)
                     self._take_out(bundle)
                     tell.append(partial(self.closed.emit, bundle))
             if list(before.bundles) != list(now.bundles):
@@ -432,7 +436,8 @@ class Session:
         else:
             self.regions.forget(layer)
             state = self.state
-            if LayerRef.known(layer) in (state.fod, state.mask, state.seed_mask, state.tissues):
+            ref = LayerRef.known(layer)
+            if ref and ref in (state.fod, state.mask, state.seed_mask, state.tissues):
                 self._on_input_closed(layer)
 
     def take_back(self, bundle: OpenBundle) -> None:
@@ -441,11 +446,25 @@ class Session:
         self._listen_to(bundle, bundle.layer)
         bundle.is_shown = True
 
-    def forget_closed(self) -> None:
-        """Let go of the layers of bundles that no step brings back."""
-        there = self.document.now.bundles
-        for number in [n for n in self._bundles if n not in there]:
-            del self._bundles[number]
+    def _let_go(self) -> None:
+        """Let go of the layers of bundles and regions that no step brings back."""
+        idle = [b for b in self._bundles.values() if b.layer is not None and not b.is_shown]
+        if not (self._gone or idle or self.regions.has_gone):
+            return
+        bundles, with_result, regions = set[int](), set[int](), set[int]()
+        for snapshot in self.document.snapshots:
+            bundles |= snapshot.bundles.keys()
+            for number, state in snapshot.bundles.items():
+                regions.update(state.region_ids)
+                if state.result is not None:
+                    with_result.add(number)
+        for number in self._gone - bundles:
+            self._gone.discard(number)
+            self._bundles.pop(number, None)
+        for bundle in idle:
+            if bundle.id in bundles - with_result and bundle.arriving is None:
+                bundle.layer, bundle.shown = None, (None, None)
+        self.regions.let_go(regions)
 
     def _lose_layer(self, bundle: OpenBundle) -> None:
         """Do without streamlines whose layer a person has removed."""
@@ -738,11 +757,9 @@ class Session:
     def set_seeding(self, seeding: SeedingParameters) -> None:
         """Let streamlines start elsewhere, or others."""
         before, now = dataclasses.asdict(self.seeding), dataclasses.asdict(seeding)
-        names = [name for name in now if now[name] != before[name]]
-        if names:
-            text = f"{acts.SEEDING[names[0]].label} {now[names[0]]}" if len(names) == 1 else "Seeds"
-            key = ("seeding", *names)
-            self.document.act(text, acts.change(seeding=seeding), key=key)
+        changed = {name: value for name, value in now.items() if value != before[name]}
+        text, key = acts.choice_text(changed), ("seeding", *changed)
+        self.document.act(text, acts.change(seeding=seeding), key=key)
 
     def set_parameters(
         self,

@@ -177,7 +177,6 @@ class BundleList:
         made = [self.session.prepare(state) for state in states]
         first = next((b.id for b in made if b.name == active), made[0].id)
         self.history.begin(Snapshot({b.id: b.state for b in made}, first))
-        self.session.forget_closed()
         return made
 
     def remove(self, bundle: OpenBundle) -> None:
