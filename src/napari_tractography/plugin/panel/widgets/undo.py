@@ -8,9 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from app_model.types import KeyCode, KeyMod
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import QKeySequence
-from qtpy.QtWidgets import QHBoxLayout, QShortcut, QWidget
+from qtpy.QtWidgets import (
+    QAbstractSpinBox,
+    QHBoxLayout,
+    QLineEdit,
+    QShortcut,
+    QSlider,
+    QWidget,
+)
 
 from ...document import Document
 from .sections import button, keys_here
@@ -23,6 +30,7 @@ KEYS = {
     # Ctrl+Y is napari's, for 2-D and 3-D.
     "redo": (KeyMod.CtrlCmd | KeyMod.Shift | KeyCode.KeyZ, QKeySequence("Ctrl+Shift+Z")),
 }
+BOX_KEYS = QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo
 
 
 class UndoButtons(QWidget):  # type: ignore[misc]
@@ -94,3 +102,34 @@ class UndoKeys:
         """Give the keys back."""
         for keys, _ in KEYS.values():
             self._viewer.bind_key(keys, None)
+
+
+class OneStepEach(QObject):  # type: ignore[misc]
+    """What is dragged along a slider, or typed into a box until that is left, is one step.
+
+    Parameters
+    ----------
+    widget : QWidget
+        A slider or a box of numbers, or what holds some.
+    history : Document
+    """
+
+    def __init__(self, widget: QWidget, history: Document) -> None:
+        super().__init__(widget)
+        for each in (widget, *widget.findChildren(QWidget)):
+            if isinstance(each, QSlider):
+                each.sliderPressed.connect(history.hold)
+                each.sliderReleased.connect(history.release)
+            elif isinstance(each, QAbstractSpinBox):
+                each.installEventFilter(self)
+                typed = each.findChild(QLineEdit).textEdited
+                typed.connect(lambda _text, box=each: history.hold(box))
+                each.editingFinished.connect(lambda box=each: history.release(box))
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Let a box leave the keys of undo to the panel, where all is undone in its order."""
+        is_key = event.type() == QEvent.Type.ShortcutOverride
+        if is_key and any(event.matches(keys) for keys in BOX_KEYS):
+            event.ignore()
+            return True
+        return False
