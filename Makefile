@@ -2,8 +2,9 @@
 #
 #   make demo                 the plugin on an embedded phantom, tracked
 #   make demo FOD=wmfod.nii.gz    the same on your own FOD volume
-#   make test                 linter, types and the whole test suite, on a virtual screen
+#   make test                 linter, types and tests, on a virtual screen
 #   make test ARGS="-k grid"  some of the tests
+#   make test-all             those that are slow by nature too, more damaged files, `make lowest`
 #   make lowest               tests on the lowest version of every dependency, in .venv-lowest
 #   make python PYTHON=python3.13    tests under another Python, in .venv-3.13
 #   make lint, make format    what `make test` checks first, spelling too; let ruff put it right
@@ -19,7 +20,7 @@ PYTHON_BIN := .venv/bin/python
 HEADLESS := scripts/headless.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lowest python lint format docs docs-check site pictures gallery clean
+.PHONY: help demo test test-all coverage lowest python lint format docs docs-check site pictures gallery clean
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -34,6 +35,10 @@ demo:
 
 test: lint
 	@scripts/tests.sh $(ARGS)
+
+test-all: lint
+	@scripts/tests.sh all
+	@scripts/lowest.sh
 
 coverage:
 	@$(PYTHON_BIN) -m coverage report

@@ -1,19 +1,25 @@
 #!/usr/bin/env bash
-# Run the tests on virtual screens: `scripts/tests.sh [pytest's arguments]`.
+# Run the tests on virtual screens: `scripts/tests.sh [all | pytest's arguments]`.
 #
 # Without arguments there are two processes, since hardly any test takes more than one processor:
-# each has a screen and settings of its own, and pytest-xdist gives the next file of tests to
-# whichever is done. They note which lines of the program are run, and fail where too few are (see
-# pyproject.toml). With arguments there is one process, and no such note. ENVIRONMENT names another
-# environment than .venv, as scripts/python.sh does.
+# each has a screen and settings of its own, and pytest-xdist gives tests of the one that has more
+# to do to the other. They note which lines of the program are run, and fail where too few are (see
+# pyproject.toml). What is slow by nature is left out, but for `all`, which damages more files, too.
+# With arguments there is one process, and no such note. ENVIRONMENT names another environment than
+# .venv, as scripts/python.sh does.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 export QT_API=pyqt6 PYTEST_QT_API=pyqt6
 pytest=("${ENVIRONMENT:-.venv}/bin/python" -m pytest -p no:xvfb)
 
-if [ $# -gt 0 ]; then
+if [ "$*" = all ]; then
+    export FUZZ_EXAMPLES=${FUZZ_EXAMPLES:-100}
+    markers=""
+elif [ $# -gt 0 ]; then
     exec scripts/headless.sh "${pytest[@]}" "$@"
+else
+    markers="not slow"
 fi
 
 # Print what headless.sh set, as the environment of one of xdist's processes.
@@ -29,7 +35,10 @@ screen() {
 
 # This script calls itself on a screen, and from there on another, so that both are open at once.
 case ${OPEN_SCREENS:-0} in
-0) OPEN_SCREENS=1 exec scripts/headless.sh scripts/tests.sh ;;
-1) OPEN_SCREENS=2 FIRST_SCREEN=$(screen) exec scripts/headless.sh scripts/tests.sh ;;
-*) exec "${pytest[@]}" --cov --cov-report= --dist loadfile --tx "$FIRST_SCREEN" --tx "$(screen)" ;;
+0) OPEN_SCREENS=1 exec scripts/headless.sh scripts/tests.sh "$@" ;;
+1) OPEN_SCREENS=2 FIRST_SCREEN=$(screen) exec scripts/headless.sh scripts/tests.sh "$@" ;;
+*)
+    exec "${pytest[@]}" --cov --cov-report= -m "$markers" \
+        --dist worksteal --tx "$FIRST_SCREEN" --tx "$(screen)"
+    ;;
 esac

@@ -6,14 +6,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builds import alone
 from hypothesis import settings
 
+from napari_tractography.runtime.machine_code import KeptCode
 from napari_tractography.selection import kernels as selection_kernels
 from napari_tractography.tracking import kernels
 
@@ -46,6 +49,32 @@ def kernels_are_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests wait for kernels that are not on the disk, and start no processes that compile them."""
     monkeypatch.setattr(kernels, "in_a_process", False)
     monkeypatch.setattr(selection_kernels, "in_a_process", False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernels_are_compiled_once() -> Iterator[None]:
+    """Of two processes that want the same kernel one compiles it, and the other waits for it."""
+    load, save = KeptCode.load_overload, KeptCode.save_overload
+    held: dict[tuple[KeptCode, Any], ExitStack] = {}
+
+    def load_or_wait(self: KeptCode, sig: Any, target_context: Any) -> Any:
+        found = load(self, sig, target_context)
+        if found is None and (self, sig) not in held:
+            held[self, sig] = ExitStack()
+            held[self, sig].enter_context(alone(self.prefix))
+            found = load(self, sig, target_context)
+            if found is not None:
+                held.pop((self, sig)).close()
+        return found
+
+    def save_and_go_on(self: KeptCode, sig: Any, data: Any) -> None:
+        save(self, sig, data)
+        held.pop((self, sig)).close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KeptCode, "load_overload", load_or_wait)
+        patch.setattr(KeptCode, "save_overload", save_and_go_on)
+        yield
 
 
 class Quiet(SimpleHTTPRequestHandler):

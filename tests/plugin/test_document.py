@@ -399,3 +399,23 @@ def test_heavy_things_are_shared_between_snapshots() -> None:
 def test_one_streamline_is_one_streamline() -> None:
     assert acts.plural(1, "streamline") == "1 streamline"
     assert acts.plural(2000, "streamline") == "2,000 streamlines"
+
+
+def test_what_was_done_before_comes_before_all_steps() -> None:
+    """Such as edits that a project says, of bundles that arrive while others are worked on."""
+    doc = Document()
+    doc.act("Rename", acts.change(name="mine"))
+    doc.precede("Edit", acts.change(summary="unedited"))
+    assert [doc.now.bundle.name, doc.now.bundle.summary] == ["mine", ""]
+    doc.undo()
+    assert (doc.last, doc.now.bundle.summary) == ("Edit", "")
+    doc.undo()
+    assert [doc.now.bundle.name, doc.now.bundle.summary] == ["Bundle 1", "unedited"]
+    assert not doc.can_undo
+    doc.redo()
+    doc.redo()
+    assert [doc.now.bundle.name, doc.now.bundle.summary] == ["mine", ""]
+    doc.precede("Nothing", lambda now: now)
+    doc.undo()
+    doc.undo()
+    assert not doc.can_undo

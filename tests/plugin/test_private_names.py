@@ -52,6 +52,7 @@ ATTRIBUTES: dict[str, Any] = {
     "_slice_input": Layer,
     "_slicing_state": Layer,
     "_subvisuals": Compound,
+    "_task_status_manager": Window,
     "_texture_filter": VispyLitSurface,
     "_thumbnail_shape": Layer,
     "_vertices": MeshData,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from numba import njit
 
 import napari_tractography
 from napari_tractography.maps.traversal import count_passes
-from napari_tractography.runtime import compiling
+from napari_tractography.runtime import compiling, machine_code
 from napari_tractography.runtime.compiling import bound, checksum, has_code_for, sources_of
 from napari_tractography.selection.kernels import mark
 from napari_tractography.tracking.cpu.lanes import in_order
@@ -33,6 +32,8 @@ def test_what_a_module_imports_counts_and_what_that_imports():
     assert named("napari_tractography.maps.traversal") == {
         "maps/traversal.py",
         "runtime/compiling.py",
+        "runtime/machine_code.py",
+        "runtime/caches.py",
     }
     kernel = named(KERNEL)
     assert {
@@ -76,18 +77,40 @@ def test_imports_in_functions_and_for_type_checkers_do_not_count(tmp_path, monke
     assert found == ["__init__.py", "here.py", "one.py", "three.py", "two.py"]
 
 
+def test_words_do_not_count(tmp_path, monkeypatch):
+    package = tmp_path / "toy_words"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    contents = [
+        "def f(x):\n    return x + 1\n",
+        '"""A module."""\n\n\ndef f(x):\n    """Return more."""\n    return x + 1  # more\n',
+        "def f(x):\n    return x + 2\n",
+        "def f(x):\n    return '2'\n",
+        "def f(x):\n    return '3'\n",
+    ]
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for content in contents:
+        (package / "here.py").write_text(content)
+        compiling._code_of.cache_clear()
+        __import__("toy_words.here")
+        found.append(checksum("toy_words.here"))
+    assert found[0] == found[1]
+    assert len(set(found)) == 4
+
+
 def test_functions_that_are_kept_on_the_disk_are_named_by_what_is_compiled_in():
     for function in (count_passes, in_order):
-        name = function.py_func.__qualname__
-        module = function.py_func.__module__
-        assert name == f"{function.py_func.__name__}_{checksum(module):08x}"
+        name, module = function.py_func.__qualname__, function.py_func.__module__
+        end = f"{module.rpartition('.')[2]}.{name}-{checksum(module):08x}"
+        assert function._cache.prefix == end
 
 
 def test_no_module_caches_machine_code_by_another_way():
     users = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
-        if re.search(r"cache=True", path.read_text("utf-8"))
+        if re.search(r"cache=True|KeptCode\(", path.read_text("utf-8"))
     }
     assert users == {"runtime/compiling.py"}
 
@@ -104,75 +127,157 @@ def test_a_bound_function_reads_other_globals_and_leaves_the_original_as_it_is()
     assert scaled(3) == 6
 
 
+FILES = {
+    "__init__.py": "",
+    "numbers.py": "FACTOR = 2\n",
+    "loops.py": """
+from napari_tractography.runtime.compiling import cached
+from .numbers import FACTOR
+
+@cached(nogil=True)
+def scaled(x):
+    return FACTOR * x
+""",
+}
 COUNT = """
-import numpy as np
-from napari_tractography.tracking.cpu import lanes
-points, ordered = np.ones((8, 3), np.float32), np.zeros((8, 3), np.float32)
-lanes.in_order(points, np.array([0]), np.array([2]), ordered)
-print(np.count_nonzero(ordered), sum(lanes.in_order.stats.cache_hits.values()))
+from toy.loops import scaled
+print(scaled(3), sum(scaled.stats.cache_misses.values()))
 """
 
 
 @pytest.fixture
-def copied_package(tmp_path):
-    """A copy of the package, to change, and a function that runs code with it."""
-    package = tmp_path / "napari_tractography"
-    ignored = shutil.ignore_patterns("__pycache__", "plugin")
-    shutil.copytree(PACKAGE, package, ignore=ignored)
+def run(tmp_path):
+    """Scales 3 with a package, in a process of its own; the result, and how often it compiled."""
 
-    def run(code: str) -> list[int]:
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-        environment.pop("NUMBA_CACHE_DIR", None)
-        command = [sys.executable, "-c", code]
+    def run(folder: Path, **environment: str) -> list[int]:
+        path = os.pathsep.join((str(folder), str(PACKAGE.parent)))
+        kept = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        kept.pop("NUMBA_CACHE_DIR", None)
+        cache = str(tmp_path / "cache")
+        folders = {"XDG_CACHE_HOME": cache, "LOCALAPPDATA": cache, "HOME": cache}
         result = subprocess.run(
-            command, env=environment, check=True, capture_output=True, text=True
+            [sys.executable, "-c", COUNT],
+            env=kept | folders | environment,
+            check=True,
+            capture_output=True,
+            text=True,
         )
         return [int(word) for word in result.stdout.split()]
 
-    return package, run
+    return run
 
 
-def test_a_change_of_another_file_that_is_compiled_in_is_noticed(copied_package):
-    """`copy_numbers`, of which all numbers of two points are six."""
-    package, run = copied_package
-    assert run(COUNT) == [6, 0]
-    memory = package / "tracking" / "cpu" / "memory.py"
-    text = memory.read_text("utf-8")
-    line = "cgutils.raw_memcpy(builder, place, taken, args[4], source.dtype.bitwidth // 8)"
-    assert line in text
-    memory.write_text(text.replace(line, line.replace("// 8", "// 16")), "utf-8")
-    assert run(COUNT) == [3, 0]
-    assert run(COUNT) == [3, 1]  # and is kept from then on
+def package_in(folder: Path) -> Path:
+    (folder / "toy").mkdir(parents=True)
+    for name, text in FILES.items():
+        (folder / "toy" / name).write_text(text)
+    return folder
 
 
-def test_code_on_disk_is_found_by_the_name_of_the_function(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_change_of_another_file_that_is_compiled_in_is_noticed(tmp_path, run):
+    folder = package_in(tmp_path)
+    assert run(folder) == [6, 1]
+    (folder / "toy" / "numbers.py").write_text("FACTOR = 3\n")
+    assert run(folder) == [9, 1]
+    assert run(folder) == [9, 0]  # and is kept from then on
+
+
+def test_another_copy_of_a_package_compiles_nothing_again(tmp_path, run):
+    """See test_algorithms.py for a kernel that tracks."""
+    one, other = (package_in(tmp_path / name) for name in ("one", "other"))
+    assert run(one) == [6, 1]
+    loops = other / "toy" / "loops.py"  # newer, and with a comment more
+    loops.write_text("# Loops.\n" + loops.read_text())
+    assert run(other) == [6, 0]
+    assert run(other, NUMBA_CACHE_DIR=str(tmp_path / "elsewhere")) == [6, 1]
+
+
+def test_where_no_cache_folder_can_be_written_code_is_kept_beside_the_sources(
+    hits, tmp_path, monkeypatch
 ) -> None:
-    """Numba names the files of its cache by the qualified name: `cached` leans on that."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(machine_code, "__file__", str(tmp_path / "package" / "machine_code.py"))
+    (tmp_path / "file").write_text("")
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "file"))
+    assert [hits(1), hits(1)] == [0, 1]
+    (kept,) = (tmp_path / "package").rglob("*.nbc")
+    assert kept.parent.name == "__pycache__"
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "file"))
+    assert [hits(1), hits(1)] == [0, 0]  # kept nowhere
+
+
+@pytest.fixture
+def hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Compiles, or loads, a function whose text is the same each time, and calls it."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
 
-    def hits(content: int) -> int:
-        """Compile, or load, a function whose text is the same each time."""
+    def hits(content: int, argument: float = 4) -> int:
         monkeypatch.setattr(compiling, "checksum", lambda *modules: content)
 
         def doubled(x: float) -> float:
             return x + x
 
         function = compiling.cached(nogil=True)(doubled)
-        assert function(4) == 8
+        assert function(argument) == 2 * argument
         return sum(function.stats.cache_hits.values())
 
+    return hits
+
+
+def test_code_on_disk_is_found_by_what_is_compiled_in_and_by_types(hits, tmp_path) -> None:
     assert [hits(1), hits(1), hits(2), hits(2), hits(1)] == [0, 1, 0, 1, 1]
-    names = {path.name for path in tmp_path.rglob("*.nbi")}
-    assert len(names) == 2
-    assert all(any(f"doubled_0000000{n}" in name for name in names) for n in (1, 2))
+    assert len(list(tmp_path.iterdir())) == 2
+    assert [hits(1, 0.5), hits(1, 0.5), hits(1)] == [0, 1, 1]
 
 
-def test_code_that_is_just_being_put_there_is_not_there_yet(monkeypatch):
+@pytest.mark.parametrize("version", ["Python", "Numba", "llvmlite", "NumPy", "processor"])
+def test_code_of_other_versions_and_processors_is_not_run(hits, monkeypatch, version) -> None:
+    names = ["cache_tag", "Python", "Numba", "llvmlite", "NumPy"]
+    assert [hits(1), hits(1)] == [0, 1]
+    if version in names:
+        versions = list(machine_code.VERSIONS)
+        versions[names.index(version)] += ".1"
+        monkeypatch.setattr(machine_code, "VERSIONS", tuple(versions))
+    else:
+        codegen = type(mark.targetctx.codegen())
+        monkeypatch.setattr(codegen, "magic_tuple", lambda _: ("x86_64", "another", "+avx9"))
+    assert [hits(1), hits(1)] == [0, 1]
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK", None])
+def test_a_damaged_file_is_compiled_anew(hits, tmp_path, damage) -> None:
+    assert [hits(1), hits(1)] == [0, 1]
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:-1] if damage is None else damage)
+    assert [hits(1), hits(1)] == [0, 1]
+
+
+def test_code_in_use_counts_as_new(hits, tmp_path) -> None:
+    """So that what is deleted first is what nobody runs."""
+    assert hits(1) == 0
+    (path,) = tmp_path.iterdir()
+    os.utime(path, (0, 0))
+    assert hits(1) == 1
+    assert path.stat().st_mtime > 1e9
+
+
+def test_code_that_cannot_be_read_is_compiled(hits, monkeypatch) -> None:
     """Windows refuses to open a file that another process is replacing."""
+    assert [hits(1), hits(1)] == [0, 1]
 
-    def refuse() -> None:
-        raise PermissionError(13, "Permission denied")
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr(mark._cache._cache_file, "_load_index", refuse)
-    assert not has_code_for(mark, np.zeros((0, 2), np.int64))
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert hits(1) == 0
+
+
+def test_it_is_known_whether_code_is_kept_for_a_first_argument(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    spans, found = np.zeros((0, 2), np.int64), np.zeros(0, bool)
+    kept = compiling.cached(nogil=True)(bound(mark.py_func))
+    assert not has_code_for(kept, spans)
+    kept(spans, np.zeros(0, np.int32), found)
+    assert has_code_for(kept, spans)
+    assert not has_code_for(kept, spans.astype(np.int32))

@@ -127,7 +127,7 @@ def test_a_file_that_is_half_written_is_not_left(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError("in use")
 
-    monkeypatch.setattr(costs.os, "replace", refuse)
+    monkeypatch.setattr(Path, "replace", refuse)
     model = PerformanceModel(tmp_path / "costs.json")
     model.learn("a", CPU)
     model.save()
@@ -187,31 +187,11 @@ def test_without_a_home_folder_costs_live_in_memory(monkeypatch):
     def nobody():
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setattr(costs.sys, "platform", "linux")
-    monkeypatch.setattr(costs.Path, "home", nobody)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr(Path, "home", nobody)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     model = PerformanceModel()
     assert model.get("a") is None
     model.learn("a", CPU)
     model.save()
     assert model.get("a") == CPU
-
-
-@pytest.mark.parametrize(
-    ("platform", "variable", "end"),
-    [
-        ("linux", "XDG_CACHE_HOME", "napari-tractography"),
-        ("win32", "LOCALAPPDATA", "napari-tractography"),
-        ("darwin", "", "Library/Caches/napari-tractography"),
-    ],
-)
-def test_the_file_is_where_the_system_keeps_such(monkeypatch, tmp_path, platform, variable, end):
-    monkeypatch.setattr(costs.sys, "platform", platform)
-    monkeypatch.setattr(costs.Path, "home", lambda: tmp_path)
-    if variable:
-        monkeypatch.setenv(variable, str(tmp_path / "there"))
-        assert costs.cache_folder() == tmp_path / "there" / end
-        monkeypatch.delenv(variable)
-        assert tmp_path in costs.cache_folder().parents
-    else:
-        assert costs.cache_folder() == tmp_path / end

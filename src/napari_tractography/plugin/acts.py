@@ -14,6 +14,7 @@ from typing import Any
 from ..model.parameters import parameter_specs
 from ..model.seeding import seeding_specs
 from .document import COLOURS, BundleState, PlacedSeeds, RegionState, Snapshot
+from .words import plural
 
 Act = Callable[[Snapshot], Snapshot]
 
@@ -21,11 +22,6 @@ SPECS = {spec.name: spec for spec in parameter_specs()}
 SEEDING = {spec.name: spec for spec in seeding_specs()}
 # Of these two the one that was set last counts.
 INSTEAD = {"max_angle_deg": "min_radius_mm", "min_radius_mm": "max_angle_deg"}
-
-
-def plural(n: int, noun: str) -> str:
-    """Return "1 streamline" or "2,000 streamlines"."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def change(bundle: int | None = None, **values: Any) -> Act:

@@ -304,6 +304,10 @@ TRACKED_WITH = (
 )  # fmt: skip
 
 
+# What a project does not say of a bundle: its streamlines follow from the rest.
+NOT_SAVED = {"result", "tractogram", "summary", "source"}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """All bundles at one time.
@@ -335,6 +339,24 @@ class Snapshot:
             return self
         changed = dataclasses.replace(state, **changes)
         return Snapshot({**self.bundles, number: changed}, self.active)
+
+
+def same_project(one: Snapshot, other: Snapshot) -> bool:
+    """Tell whether two snapshots are saved as the same project, but for the view."""
+    if list(one.bundles) != list(other.bundles):
+        return False
+    return all(
+        now is then or _same_saved(now, then)
+        for now, then in zip(one.bundles.values(), other.bundles.values(), strict=True)
+    )
+
+
+def _same_saved(one: BundleState, other: BundleState) -> bool:
+    names = (each.name for each in dataclasses.fields(BundleState))
+    arrived = [s.result and s.result.request and s.result.request.arrived for s in (one, other)]
+    return arrived[0] == arrived[1] and all(
+        _same(getattr(one, name), getattr(other, name)) for name in names if name not in NOT_SAVED
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,7 +492,7 @@ class Document:
     @contextmanager
     def one_step(self, text: str) -> Iterator[None]:
         """Make one step of several acts, by the name of the whole."""
-        outer = self.is_held
+        outer = self.is_held and self._control is None
         if not outer:
             self.hold()
         before = self.now
@@ -544,22 +566,32 @@ class Document:
 
     def begin(self, now: Snapshot) -> None:
         """Show something else, such as another project; what was done before is forgotten."""
-        self._held = None
+        self._held = self._control = None
         self._past, self._future = [], []
         self._go(now)
         self.history_changed.emit()
 
-    @property
-    def snapshots(self) -> Iterator[Snapshot]:
-        """That of now, and those of all steps."""
-        held = [] if self._held is None else [self._held]
-        yield from (step.other for step in (*self._past, *self._future, *held))
-        yield self.now
-
     def forget(self) -> None:
         """Let go of all steps, and of what they hold."""
-        self._past, self._future, self._held = [], [], None
+        self._past, self._future, self._held, self._control = [], [], None, None
         self.history_changed.emit()
+
+    def precede(self, text: str, change: Callable[[Snapshot], Snapshot]) -> None:
+        """Put a step before all others, such as what was done before a project was saved.
+
+        Parameters
+        ----------
+        text : str
+            What was done.
+        change : callable
+            From the first snapshot that there is, which follows that step, to the one before it.
+        """
+        steps = [*self._past, *filter(None, [self._held])]
+        first = steps[0].other if steps else self.now
+        before = change(first)
+        if before is not first:
+            self._past = [Step(text, before), *self._past]
+            self.history_changed.emit()
 
     def _go(self, now: Snapshot) -> None:
         before, self.now = self.now, now

@@ -1,9 +1,10 @@
 """How functions are compiled by Numba, and when machine code on the disk is out of date.
 
 Numba drops cached machine code when the file of the function has changed, but not when another file
-has whose constants or functions are compiled into it. So :func:`cached` names the cache by a
+has whose constants or functions are compiled into it. So :func:`cached` names machine code by a
 checksum of every file that can be compiled in: the file of the function and, transitively, those
-that it imports. Used by the kernels of the CPU and by :mod:`napari_tractography.maps.traversal`.
+that it imports. :mod:`.machine_code` says where it is kept. Used by the kernels of the CPU and by
+:mod:`napari_tractography.maps.traversal`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 from numba import njit, typeof
+
+from .machine_code import KeptCode
 
 # Reference counting off (Numba's private `_nrt`): nothing is allocated in here, and counting every
 # array that leaves a tuple took nine tenths of the time. test_kernel.py fails should it be renamed.
@@ -43,9 +46,10 @@ def cached(*modules: str, **options: Any) -> Callable[[Callable[..., Any]], Any]
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
-        content = checksum(function.__module__, *modules)
-        function.__qualname__ = f"{function.__qualname__}_{content:08x}"
-        return njit(cache=True, **options)(function)
+        assert isinstance(function, FunctionType)
+        dispatcher = njit(**options)(function)
+        dispatcher._cache = KeptCode(function, checksum(function.__module__, *modules))
+        return dispatcher
 
     return decorate
 
@@ -55,26 +59,19 @@ def has_code_for(function: Any, argument: Any) -> bool:
 
     The others are taken to have the types that they always have.
     """
-    cache, kind = function._cache, typeof(argument)
-    _, *wanted = cache._index_key((), function.targetctx.codegen())
-    try:
-        index = cache._cache_file._load_index()
-    except PermissionError:  # on Windows, while the process that compiles puts it there
-        return False
-    return any(
-        signature[0] == kind and machine_and_source == wanted
-        for signature, *machine_and_source in index
-    )
+    kept: KeptCode = function._cache
+    return kept.has_code_for(typeof(argument), function.targetctx)
 
 
-def bound(function: FunctionType, **names: Any) -> FunctionType:
+def bound(function: Callable[..., Any], **names: Any) -> FunctionType:
     """Return a copy of a plain function that reads `names` in place of its module's own.
 
     Compiled functions that a cached one reads must be globals: Numba pickles what a closure refers
     to into the key of its cache, and a compiled function is pickled differently in each process.
     """
-    copy = FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__)
-    copy.__qualname__, copy.__doc__ = function.__qualname__, function.__doc__
+    plain = cast(FunctionType, function)
+    copy = FunctionType(plain.__code__, {**plain.__globals__, **names}, plain.__name__)
+    copy.__qualname__, copy.__doc__ = plain.__qualname__, plain.__doc__
     return copy
 
 
@@ -148,8 +145,28 @@ class _Unroller(ast.NodeTransformer):
 
 
 def checksum(*modules: str) -> int:
-    """Return a checksum of the files of modules and of all that they import."""
-    return zlib.crc32(b"\0".join(path.read_bytes() for path in sources_of(*modules)))
+    """Return a checksum of modules and of all that they import, but for words.
+
+    Comments and docstrings do not count, nor does the layout.
+    """
+    return zlib.crc32(b"\0".join(_code_of(path) for path in sources_of(*modules)))
+
+
+@cache
+def _code_of(path: Path) -> bytes:
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            node.body = [each for each in node.body if not _is_text(each)]
+    return ast.dump(tree).encode()
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 def sources_of(*modules: str) -> tuple[Path, ...]:

@@ -11,20 +11,19 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
-import sys
-import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from ..runtime.caches import cache_folder, write_whole
 
 logger = logging.getLogger(__name__)
 # What a file of costs raises that is damaged, or not one.
 UNREADABLE = (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError)
 
 FEW_SEEDS = 10_000  # fewer are tracked on the CPU as long as nothing has been measured
-SHORT_SECONDS = 0.5  # for a run that the CPU does in this time GPUs are not looked for
+SHORT_SECONDS = 0.5  # a run that the CPU does in this time uses no GPU, and none is searched for
 LONG_SECONDS = 2.0  # for a run that takes the CPU longer an unmeasured GPU is tried
 NEWEST_WEIGHT = 0.5  # of the newest measurement; all earlier ones share the rest
 
@@ -130,7 +129,7 @@ class PerformanceModel:
     Parameters
     ----------
     path : Path, optional
-        The file; by default ``costs.json`` in :func:`cache_folder`.
+        The file; by default ``costs.json`` in :func:`.cache_folder`.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -159,7 +158,7 @@ class PerformanceModel:
         with self._saving:
             text = json.dumps({key: asdict(cost) for key, cost in self._known().items()}, indent=1)
             try:
-                _write_whole(self.path, text)
+                write_whole(self.path, text.encode())
             except OSError as error:
                 logger.debug("costs are not kept: %s", error)
 
@@ -181,25 +180,8 @@ class PerformanceModel:
         except FileNotFoundError:
             pass
         except UNREADABLE as error:
-            logger.debug("%s is measured anew: %s", self.path, error)
+            logger.debug("%s is measured again: %s", self.path, error)
         return {}
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write a file under another name and give it its own when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = None
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, suffix=".json", delete=False, encoding="utf-8"
-        ) as file:
-            unfinished = Path(file.name)
-            file.write(text)
-        os.replace(unfinished, path)
-    except OSError:
-        if unfinished is not None:
-            unfinished.unlink(missing_ok=True)
-        raise
 
 
 def _checked(numbers: Mapping[str, float]) -> Cost:
@@ -207,26 +189,3 @@ def _checked(numbers: Mapping[str, float]) -> Cost:
     if not all(math.isfinite(value) and value >= 0 for value in asdict(cost).values()):
         raise ValueError(f"{numbers} is no cost")
     return cost
-
-
-def cache_folder() -> Path:
-    """Return the folder for files that may be lost, by the customs of the system.
-
-    Raises
-    ------
-    FileNotFoundError
-        When nobody says where the home folder is, as in containers of users without a name.
-    """
-    variables = {"win32": "LOCALAPPDATA", "darwin": ""}
-    given = os.environ.get(variables.get(sys.platform, "XDG_CACHE_HOME"))
-    if given:
-        return Path(given) / "napari-tractography"
-    try:
-        home = Path.home()
-    except RuntimeError as error:
-        raise FileNotFoundError(f"there is no folder for files that may be lost: {error}") from None
-    if sys.platform == "win32":
-        return home / "AppData" / "Local" / "napari-tractography"
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "napari-tractography"
-    return home / ".cache" / "napari-tractography"

@@ -88,24 +88,22 @@ def test_a_row_by_another_name_than_its_file_is_refused(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
-    """What two processes report, one after the other, of a package that has the toy algorithm."""
-    folder = tmp_path_factory.mktemp("straight_ahead")
-    package = folder / "napari_tractography"
-    shutil.copytree(
-        Path(napari_tractography.__file__).parent,
-        package,
-        ignore=shutil.ignore_patterns("__pycache__", "plugin"),
-    )
-    shutil.copy(HERE / "straight_ahead.py", package / "model" / "algorithms")
-    shared = (folder, TRACKING, TRACKING / "cuda")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, shared))}
-    for name in ("NUMBA_CACHE_DIR", "NAPARI_TRACTOGRAPHY_BACKEND"):
-        environment.pop(name, None)
+    """What two processes report, each of a copy of the package that has the toy algorithm."""
     if shutil.which("g++") is None:
         pytest.skip("no g++ to compile the CUDA source with")
-    command = [sys.executable, HERE / "track_straight_ahead.py", folder]
     found = []
     for _ in range(2):
+        folder = tmp_path_factory.mktemp("straight_ahead")
+        package = shutil.copytree(
+            Path(napari_tractography.__file__).parent,
+            folder / "napari_tractography",
+            ignore=shutil.ignore_patterns("__pycache__", "plugin"),
+        )
+        shutil.copy(HERE / "straight_ahead.py", package / "model" / "algorithms")
+        shared = (folder, TRACKING, TRACKING / "cuda")
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, shared))}
+        environment.pop("NAPARI_TRACTOGRAPHY_BACKEND", None)
+        command = [sys.executable, HERE / "track_straight_ahead.py", folder]
         run = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert run.returncode == 0, run.stderr
         found.append(json.loads(run.stdout))
@@ -124,7 +122,7 @@ def test_both_its_functions_give_the_same_bits(reports):
         assert report["host"] == report["cpu"]
 
 
-def test_a_second_process_finds_its_machine_code_on_the_disk(reports):
+def test_a_process_with_another_copy_finds_its_machine_code_on_the_disk(reports):
     first, second = reports
     for interpolation in ("nearest", "trilinear"):
         one, other = first[interpolation], second[interpolation]

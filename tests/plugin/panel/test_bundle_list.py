@@ -10,8 +10,10 @@ from qtpy.QtGui import QColor
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QColorDialog
 
+from napari_tractography import Tractogram
 from napari_tractography.model.phantoms import phantom_seeds_mm
 from napari_tractography.plugin.panel import bundle_list
+from napari_tractography.plugin.streamlines import Streamlines
 
 NAMES = ["one", "two", "three"]
 
@@ -133,3 +135,26 @@ def test_a_new_bundle_looks_as_the_one_before_it_does_now(panel: Any, how: str) 
             panel.bundles.remove(bundle)
     assert len(panel.bundles.bundles) == (4 if how == "New" else 1)
     assert look["colour_by"].value == "stop reason"
+
+
+def test_the_order_of_the_list_is_that_of_drawing_at_once(panel: Any) -> None:
+    layers = panel.viewer.layers
+    for bundle in panel.bundles.bundles:
+        layer = panel.session.ensure_streamlines_layer(bundle)
+        layer.tractogram = Tractogram.from_streamlines([[(0, 0, 0), (9, 0, 0)]])
+
+    def drawn() -> list[str]:
+        return [layer.name for layer in layers if isinstance(layer, Streamlines)]
+
+    assert drawn() == NAMES
+    panel.bundle_list.up.click()
+    assert drawn() == names(panel) == ["two", "one", "three"]
+    panel.bundles.move(panel.bundles.active, 2)
+    assert drawn() == names(panel) == ["one", "three", "two"]
+    panel.bundles.history.undo()
+    assert drawn() == names(panel) == ["two", "one", "three"]
+    panel.bundles.remove(panel.bundles.bundles[1])
+    panel.bundles.history.undo()
+    assert drawn() == names(panel) == ["two", "one", "three"]
+    layers.move(layers.index("three"), layers.index("two"))  # in napari's list of layers
+    assert drawn() == names(panel) == ["three", "two", "one"]

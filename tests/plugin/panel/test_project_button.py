@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hands import FEW, WAIT_MS, save_fod
+from hands import FEW, WAIT_MS, fod_layer, save_fod
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QFileDialog, QMessageBox
 
-from napari_tractography import Project, Tractogram
+from napari_tractography import Fod, Project, TrackingParameters, Tractogram
+from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.phantoms import phantom_seeds_mm
 from napari_tractography.model.regions import Region
 from napari_tractography.plugin.panel import project_keeper
@@ -78,9 +79,70 @@ def test_a_saved_project_comes_back_with_the_same_digests(
     assert [entry.role for entry in again.session.regions.entries] == ["include"]
     np.testing.assert_allclose(again.session.seed_positions_mm(), ONE[None], atol=1e-4)
     assert first.streamlines_layer.editor.is_edited
+    assert again.bundles.history.last == "Edit CST left"  # what was deleted comes back, too
     first.streamlines_layer.editor.undo()
-    assert len(first.tractogram) > 0
+    assert len(first.tractogram) == len(study.bundles.bundles[0].tractogram) + 2
     assert digests(again)["CST left"] != wanted["CST left"]
+    assert not again.bundles.history.can_undo
+    again.bundles.history.redo()
+    assert digests(again) == wanted
+
+
+def test_parameters_that_suit_the_fod_are_chosen_by_nobody_once_opened(
+    open_model: Any, cross: Any, qtbot: Any, tmp_path: Path
+) -> None:
+    """Else those of one brain would track in the next one."""
+    panel = open_model(prepared=False)
+    panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
+    panel.set_parameters(n_per_seed=FEW)
+    panel.session.add_seeds_mm(ONE[None])
+    panel.bundles.add("with one")
+    panel.session.add_seeds_mm(ONE[None])
+    panel.set_parameters(max_length_mm=80.0)
+    assert panel.project.save(tmp_path / "study.tracts.json")
+    again = open_model(prepared=False)
+    open_project(again, tmp_path / "study.tracts.json", qtbot)
+    first, second = again.bundles.bundles
+    assert (first.state.chosen, second.state.chosen) == ({}, {"max_length_mm": 80.0})
+    coarse = Fod(
+        cross.coefficients, Grid(cross.grid.shape, cross.grid.affine @ np.diag([2, 2, 2, 1]))
+    )
+    again.viewer.add_layer(fod_layer(coarse))
+    for bundle, chosen in ((second, {"max_length_mm": 80.0}), (first, {})):
+        again.bundles.activate(bundle)
+        again.fod_choice.value = again.viewer.layers[-1]
+        assert again.session.fod is coarse
+        assert again.session.parameters == TrackingParameters.for_fod(coarse, **chosen)
+    assert "Set by you" not in again.tracking.origin.text()
+    assert not again.tracking.reset.isEnabled()
+    again.bundles.add()
+    assert again.session.parameters == TrackingParameters.for_fod(coarse)
+
+
+def test_what_bundles_are_coloured_by_comes_back(
+    study: Any, open_model: Any, qtbot: Any, tmp_path: Path
+) -> None:
+    """By direction, too, whatever the panel that opens them has last been set to."""
+    first, second = study.bundles.bundles
+    by = {"first": "direction", "second": "length"}
+    for bundle, mode in ((second, by["second"]), (first, by["first"])):
+        study.bundles.activate(bundle)
+        colour_by(study).value = "one colour"
+        colour_by(study).value = mode
+    assert study.project.save(tmp_path / "study.tracts.json")
+    again = open_model(prepared=False)
+    colour_by(again).value = "one colour"
+    open_project(again, tmp_path / "study.tracts.json", qtbot)
+    made = dict(zip(by, again.bundles.bundles, strict=True))
+    assert {n: b.streamlines_layer.colour_by for n, b in made.items()} == by
+    for name, bundle in reversed(made.items()):
+        again.bundles.activate(bundle)
+        assert colour_by(again).value == by[name]
+        assert bundle.streamlines_layer.colour_by == by[name]
+
+
+def colour_by(panel: Any) -> Any:
+    return next(control for control in panel.appearance.controls if control.name == "colour_by")
 
 
 def test_the_project_gives_the_same_without_a_screen(study: Any, tmp_path: Path) -> None:
@@ -336,6 +398,9 @@ def test_the_other_side_is_tracked_with_mirrored_seeds_and_regions(study: Any, s
     np.testing.assert_allclose(study.session.seed_positions_mm(), ONE[None] * [-1, 1, 1], atol=1e-4)
     assert len(made.tractogram) > 0
     assert len(study.bundles.bundles) == 3
+    study.bundles.history.undo()  # the run
+    assert made.tractogram is None
+    assert study.bundles.active is made
     study.bundles.history.undo()
     assert len(study.bundles.bundles) == 2
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hands import MANY, WAIT_MS, fod_layer, lie_still, tracking_threads
+from hands import MANY, WAIT_MS, fod_layer, lie_still, save_fod, tracking_threads
 from qtpy.QtCore import QPoint, QThreadPool
+from qtpy.QtWidgets import QLabel
 
 from napari_tractography import Tractogram
 from napari_tractography.errors import InvalidSeedsError
@@ -61,6 +64,48 @@ def test_anatomy_stands_before_timings(open_model: Any, cross: Any, settle: Any)
     assert "mean length" in lines[0]
     assert lines[1] == "Each of 40 seeds gave a streamline."
     assert "steps/s" in lines[-1]
+
+
+def test_one_is_not_told_as_several(
+    open_model: Any, cross: Any, settle: Any, notes: list[str], tmp_path: Path, qtbot: Any
+) -> None:
+    """By no label, no tooltip, no notification and no step, of one streamline of one seed."""
+    panel = open_model()
+    panel.add_fod(save_fod(cross, tmp_path / "fod.nii.gz"))
+    panel.session.add_seeds_mm(MIDDLE)
+    panel.set_parameters(n_per_seed=1)
+    panel.run()
+    settle(panel)
+    said: list[str] = []
+
+    def listen() -> None:
+        said.extend(label.text() for label in panel.findChildren(QLabel))
+        said.append(panel.results.progress.format())
+
+    listen()
+    layer = panel.session.streamlines_layer
+    assert layer.n_all == 1
+    layer.selected = [0]
+    qtbot.waitUntil(lambda: "selected" in panel.selection.label.text(), timeout=WAIT_MS)
+    listen()
+    layer.editor.delete_selected()
+    listen()
+    panel.bundles.history.undo()
+    listen()
+    said.append(layer.summary)
+    panel.output.copy_python()
+    panel.save(tmp_path / "one.tck")
+    assert panel.project.save(tmp_path / "one.tracts.json")
+    panel.project.copy_python()
+    next(c for c in panel.appearance.controls if c.name == "colour_by").value = "seed"
+    listen()
+    again = open_model(prepared=False)
+    assert again.project.open_project(tmp_path / "one.tracts.json")
+    qtbot.waitUntil(lambda: again.project.opening is None, timeout=WAIT_MS)
+    texts = [re.sub("<[^>]*>", "", text) for text in [*said, *notes]]
+    assert len([text for text in texts if "1 streamline" in text]) > 5
+    assert [text for text in texts if "1 bundle" in text]
+    assert not [text for text in texts if re.search(r"\b1 (streamlines|seeds|bundles)", text)]
 
 
 def test_a_run_into_a_hidden_layer_shows_it(

@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 import yaml
 from napari.settings import get_plugin_settings
+from qtpy.QtWidgets import QMessageBox
 
+from napari_tractography.model.seeding import SeedingParameters
+from napari_tractography.plugin.document import BundleState
 from napari_tractography.plugin.panel import settings
+from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.settings import (
     PLUGIN,
     PanelSettings,
@@ -77,6 +81,99 @@ def test_restore_defaults(reopen: Any) -> None:
     assert panel.settings.values == defaults()
     close(panel)
     assert reopen().settings.values == defaults()
+
+
+def set_of(panel: Any) -> dict[str, dict[str, Any]]:
+    """What is set to something else than the default."""
+    first = defaults()
+    return {
+        key: changed
+        for key, values in panel.settings.values.items()
+        if (changed := {n: v for n, v in values.items() if v != first[key][n]})
+    }
+
+
+def width_of(panel: Any) -> Any:
+    return next(control for control in panel.appearance.controls if control.name == "width")
+
+
+def test_nothing_of_discarded_bundles_is_kept(reopen: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But what was set for the window is, and what is set for the bundles that follow."""
+    panel = reopen()
+    panel.set_parameters(radius_mm=3.5, step_mm=0.3)
+    close(panel)
+    panel = reopen()
+    assert set_of(panel) == {"seeding": {"radius_mm": 3.5}, "tracking": {"step_mm": 0.3}}
+    panel.set_parameters(n_per_seed=200_000, radius_mm=9.0, max_angle_deg=20.0, step_mm=1.0)
+    width_of(panel).value = 4.5
+    monkeypatch.setattr(panel.project.keeper, "look", lambda: None)
+    panel.project.keeper.has_unsaved = True
+    monkeypatch.setattr(QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Discard)
+    assert panel.project.may_be_lost()
+    panel.bundles.replace_all([BundleState()])
+    panel.set_parameters(n_per_seed=77)
+    close(panel)
+    assert set_of(reopen()) == {
+        "seeding": {"radius_mm": 3.5, "n_per_seed": 77},
+        "tracking": {"step_mm": 0.3},
+        "display": {"width": 4.5},
+    }
+
+
+def test_what_a_project_brings_is_not_kept(reopen: Any) -> None:
+    """Though a person goes on to set something in it, and looks at its bundles."""
+    panel = reopen()
+    of_project = [
+        BundleState(
+            name,
+            chosen={"step_mm": step_mm},
+            seeding=SeedingParameters(n_per_seed=200_000),
+            style={"width": 3.0},
+        )
+        for name, step_mm in (("one", 0.3), ("two", 0.7))
+    ]
+    one, two = panel.bundles.replace_all(of_project)
+    panel.bundles.activate(two)
+    assert set_of(panel)["seeding"] == {"n_per_seed": 200_000}
+    panel.set_parameters(max_angle_deg=20.0)
+    panel.bundles.activate(one)
+    panel.set_parameters(radius_mm=3.5)
+    close(panel)
+    assert set_of(reopen()) == {
+        "tracking": {"max_angle_deg": 20.0},
+        "seeding": {"radius_mm": 3.5},
+    }
+
+
+def test_what_was_undone_is_not_kept(reopen: Any) -> None:
+    panel = reopen()
+    panel.session.document.forget()
+    panel.set_parameters(n_per_seed=7)
+    panel.set_parameters(step_mm=0.3)
+    panel.session.document.undo()
+    panel.session.document.undo()
+    close(panel)
+    assert set_of(reopen()) == {}
+
+
+def test_bundles_that_are_there_stay_as_they_are_where_the_panel_is_opened_again(
+    reopen: Any, fresh_settings: Any, qtbot: Any
+) -> None:
+    panel = reopen()
+    panel.set_parameters(step_mm=0.3, n_per_seed=7)
+    state = BundleState(
+        path="x.tck", chosen={"step_mm": 0.7}, seeding=SeedingParameters(n_per_seed=200_000)
+    )
+    panel.bundles.replace_all([state])
+    close(panel)
+    fresh_settings()
+    again = TractographyPanel(panel.viewer)
+    qtbot.addWidget(again)
+    assert again.session.state.chosen == {"step_mm": 0.7}
+    assert again.session.seeding.n_per_seed == 200_000
+    assert set_of(again)["seeding"] == {"n_per_seed": 200_000}
+    close(again)
+    assert set_of(reopen()) == {"tracking": {"step_mm": 0.3}, "seeding": {"n_per_seed": 7}}
 
 
 def test_preferences_reach_a_panel_that_is_open(reopen: Any) -> None:

@@ -172,7 +172,7 @@ def test_a_layer_that_is_removed_is_let_go_of(panel, rest):
     control(panel, "colour_by").value = CLUSTER
     gone = weakref.ref(panel.session.streamlines_layer)
     panel.viewer.layers.remove(panel.session.streamlines_layer)
-    panel.bundles.history.clear()  # undo would bring it back
+    panel.bundles.history.forget()  # undo would bring it back
     rest()
     assert is_let_go(gone)
     fresh = panel.session.ensure_streamlines_layer()

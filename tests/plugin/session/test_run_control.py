@@ -263,6 +263,7 @@ def test_live_waits_where_the_result_was_edited_and_undo_lets_it_go_on(
     panel = live_panel(open_model, cross, settle)
     panel.runs.settle_ms = 5
     qtbot.waitUntil(lambda: not panel.runs.is_settling and not panel.runs.is_busy)
+    whole = panel.session.tractogram.digest()
     edited = delete_some(panel)
     log = Log(panel.runs)
     panel.session.move_seed(0, np.array([0.0, 0.0, 3.0]))
@@ -273,13 +274,22 @@ def test_live_waits_where_the_result_was_edited_and_undo_lets_it_go_on(
     assert panel.session.tractogram.digest() == edited
     assert panel.session.streamlines_layer.tractogram.digest() == edited
     qtbot.waitUntil(lambda: panel.results.notice.text() == results.WAITING)
-    panel.session.streamlines_layer.editor.undo()
+    panel.session.streamlines_layer.editor.undo()  # the step,
+    panel.session.document.undo()  # the seed
+    assert not panel.runs.is_waiting
+    assert log.events == []
+    assert panel.session.tractogram.digest() == edited
+    panel.session.document.undo()  # and the edit: all are there again
+    assert panel.session.tractogram.digest() == whole
+    assert panel.session.is_result_current
+    qtbot.wait(50)
+    assert log.events == []
+    panel.session.move_seed(0, np.array([0.0, 0.0, 3.0]))  # Live goes on
     qtbot.waitUntil(lambda: log.count("finished") > 0, timeout=WAIT_MS)
     settle(panel)
-    assert not panel.runs.is_waiting
+    qtbot.waitUntil(lambda: panel.session.result_request.is_whole, timeout=WAIT_MS)
     seeds = Seeds.in_sphere([3.0, 0, 0], 2.0, 40)
     wanted = track(cross, seeds, panel.session.parameters)
-    assert panel.session.parameters.step_mm == 0.7
     assert panel.session.tractogram.digest() == wanted.digest()
 
 

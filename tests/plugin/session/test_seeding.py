@@ -83,7 +83,7 @@ def test_one_button_tracks_between_two_regions(panel: Any, monkeypatch: Any) -> 
     preview = session.request(n_preview=10).tracking_input()
     assert preview.between is None
     assert [r.role for r in preview.regions] == ["exclude", "include", "stop"]
-    ends = [(entry.layer, entry.label) for entry in session.ends]
+    ends = session.end_layers()
     script = as_python(request, session.fod_layer, region_layers=_layers(panel), end_layers=ends)
     assert "nt.track_between(fod, a, b, 31, parameters, regions=regions" in script
     command = as_command(request, session.fod_layer, region_layers=_layers(panel), end_layers=ends)
@@ -138,7 +138,8 @@ def test_what_is_missing_is_said(open_model: Any, cross: Any) -> None:
 
 
 def _layers(panel: Any) -> list[Any]:
-    return [(entry.layer, entry.label) for entry, _ in panel.session.steering()]
+    found: list[Any] = panel.session.steering_layers()
+    return found
 
 
 def test_a_preview_between_two_regions_has_those_alone_that_end_in_the_other(panel: Any) -> None:

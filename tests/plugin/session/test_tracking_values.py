@@ -23,46 +23,37 @@ def test_without_an_fod_they_are_the_defaults_of_scripts() -> None:
 
 
 def test_what_a_person_set_stays_when_the_fod_changes() -> None:
-    values = TrackingValues()
-    values.fod = COARSE
-    assert values.parameters() == TrackingParameters.for_fod(COARSE)
-    values.set({"min_amplitude": 0.2, "algorithm": "deterministic"})
-    values.fod = FINE
+    assert TrackingValues(COARSE).parameters() == TrackingParameters.for_fod(COARSE)
+    values = TrackingValues(FINE, chosen={"min_amplitude": 0.2, "algorithm": "deterministic"})
     found = values.parameters()
     assert (found.min_amplitude, found.algorithm) == (0.2, "deterministic")
     assert found.step_mm == pytest.approx(0.1)
     assert values.suited == [name for name in BY_FOD if name != "min_amplitude"]
     assert "minimum amplitude" not in values.summary()
-    values.forget()
+    values = TrackingValues(FINE, chosen={"algorithm": "deterministic"})
     assert values.parameters() == TrackingParameters.for_fod(FINE, algorithm="deterministic")
 
 
 def test_a_value_set_to_the_default_is_set_all_the_same() -> None:
-    values = TrackingValues()
-    values.set({"step_mm": TrackingParameters().step_mm})
-    values.fod = COARSE
+    values = TrackingValues(COARSE, chosen={"step_mm": TrackingParameters().step_mm})
     assert values.parameters().step_mm == 0.5
 
 
-def test_of_cone_and_radius_the_one_set_last_counts() -> None:
-    values = TrackingValues()
-    values.fod = COARSE
-    values.set({"max_angle_deg": 40.0})
+def test_a_cone_or_a_radius_that_was_chosen_is_not_suited() -> None:
+    values = TrackingValues(COARSE, chosen={"max_angle_deg": 40.0})
     assert values.parameters().min_radius_mm is None
     assert not {"min_radius_mm", "max_angle_deg"} & set(values.suited)
-    values.set({"min_radius_mm": 1.5})
+    values = TrackingValues(COARSE, chosen={"min_radius_mm": 1.5})
     assert values.parameters().min_radius_mm == 1.5
     assert values.parameters().max_angle_deg == pytest.approx(15.32, abs=0.01)
 
 
 def test_an_impossible_value_is_told_and_may_be_put_right() -> None:
-    values = TrackingValues()
-    values.set({"n_directions": 101})
+    values = TrackingValues(chosen={"n_directions": 101})
     with pytest.raises(InvalidParameterError, match="101 is odd"):
         values.parameters()
-    values.fod = COARSE
-    assert values.summary() == ""
-    values.set({"n_directions": 102})
+    assert TrackingValues(COARSE, chosen=values.chosen).summary() == ""
+    values = TrackingValues(COARSE, chosen={"n_directions": 102})
     assert values.parameters().n_directions == 102
 
 
@@ -87,9 +78,9 @@ def test_values_of_a_script_that_cannot_be_are_refused_and_change_nothing(
 ) -> None:
     panel = open_model(cross)
     session = panel.session
-    before = session.parameters, session.seeding, dict(session.tracking.by_hand)
+    before = session.parameters, session.seeding, dict(session.tracking.chosen)
     with pytest.raises(InvalidParameterError, match=says):
         panel.set_parameters(**values)
-    assert (session.parameters, session.seeding, session.tracking.by_hand) == before
+    assert (session.parameters, session.seeding, session.tracking.chosen) == before
     panel.set_parameters(step_mm=0.7, n_per_seed=7)  # goes on as ever
     assert (session.parameters.step_mm, session.seeding.n_per_seed) == (0.7, 7)

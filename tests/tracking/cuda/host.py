@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
+import platform
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from builds import built
 
 from napari_tractography.runtime.buffers import aligned
 from napari_tractography.streamlines.tractogram import Tractogram, tally_from_counts
@@ -25,7 +26,6 @@ from napari_tractography.tracking.cuda.scheduler import (
 )
 
 ENTRY = "host_entry.cpp"
-BUILD = Path(__file__).resolve().parents[3] / "build" / "host"
 FLAGS = ("-std=c++14", "-O2", "-ffp-contract=off", "-fno-fast-math", "-shared", "-fPIC")
 
 
@@ -34,7 +34,7 @@ def compile_for_host(folder: Path, *defines: str) -> ctypes.CDLL:
 
     They are those for lmax 8 unless LMAX is defined otherwise.
 
-    What was compiled is kept in build/: many files of tests want the same.
+    What was compiled is kept: many files of tests want the same.
     """
     compiler = shutil.which("g++")
     if compiler is None:
@@ -43,22 +43,30 @@ def compile_for_host(folder: Path, *defines: str) -> ctypes.CDLL:
         defines = (*defines, "-DLMAX=8")
     here = Path(__file__).parent
     made = kernels.generated()
-    for name, text in made.items():
-        (folder / name).write_text(text, "utf-8")
-    command = [compiler, *FLAGS, *defines, f"-I{kernels.FOLDER}", f"-I{here}", str(here / ENTRY)]
-    sources = [*kernels.FOLDER.iterdir(), *here.iterdir()]
-    texts = [p.read_text("utf-8") for p in sorted(sources) if p.suffix in {".cpp", ".cu", ".h"}]
-    key = hashlib.sha256(repr([command, texts, made]).encode()).hexdigest()[:16]
-    kept = BUILD / f"{key}.so"
     library = folder / "kernels.so"
-    if not kept.exists():
-        subprocess.run([*command, f"-I{folder}", "-o", str(library)], check=True)
-        BUILD.mkdir(parents=True, exist_ok=True)
-        partial = kept.with_suffix(f".{os.getpid()}")
-        shutil.copy(library, partial)
-        partial.replace(kept)  # at once, for other processes that look for it
+
+    def build() -> bytes:
+        for name, text in made.items():
+            (folder / name).write_text(text, "utf-8")
+        includes = [f"-I{path}" for path in (kernels.FOLDER, here, folder)]
+        command = [compiler, *FLAGS, *defines, *includes, str(here / ENTRY), "-o", str(library)]
+        subprocess.run(command, check=True)
+        return library.read_bytes()
+
+    sources = sorted((p.name, p) for p in (*kernels.FOLDER.iterdir(), *here.iterdir()))
+    texts = [(n, p.read_text("utf-8")) for n, p in sources if p.suffix in {".cpp", ".cu", ".h"}]
+    kept = built(
+        (version_of(compiler), platform.machine(), FLAGS, defines, texts, made), ".so", build
+    )
+    # A copy, since a library that is loaded twice under one name is one, with one state.
     shutil.copy(kept, library)
     return ctypes.CDLL(str(library))
+
+
+@cache
+def version_of(compiler: str) -> str:
+    """What a compiler says of itself."""
+    return subprocess.run([compiler, "-v"], check=True, capture_output=True, text=True).stderr
 
 
 def address(array: np.ndarray) -> int:
@@ -124,7 +132,7 @@ class HostDevice:
         shapes = kernels.batch_arrays(
             n,
             endpoints=settings.endpoints,
-            given=settings.start == START_GIVEN,
+            seed_directions=settings.start == START_GIVEN,
             log_length=self.log_length,
             cropped=bool(self.plan.regions.tissues.crop),
         )
@@ -132,8 +140,8 @@ class HostDevice:
         if sum(array.nbytes for array in arrays.values()) > self.memory:
             raise OutOfDeviceMemoryError("seeds")
         arrays["positions"][:] = self.plan.positions_mm[first:last]
-        if arrays["given"].size:
-            arrays["given"][:] = self.plan.given[first:last]
+        if arrays["seed_directions"].size:
+            arrays["seed_directions"][:] = self.plan.seed_directions[first:last]
         self.slots[slot] = arrays
         batch = self.batch(slot)
         self.track(0, batch)
@@ -147,7 +155,7 @@ class HostDevice:
             {
                 **{name: address(array) for name, array in arrays.items()},
                 "first_stream": self.first_stream + self.first(slot),
-                "n": len(arrays["counts"]),
+                "n_seeds": len(arrays["counts"]),
                 "log_length": self.log_length,
             },
         )
@@ -203,5 +211,5 @@ class HostDevice:
 def track_on_host(library, plan, *, batch=1000, **options) -> Tractogram:
     """Track a plan by the host-compiled kernels."""
     device = HostDevice(library, plan, **options)
-    sizing = Sizing(2**62, 1, n=batch, largest=batch)
+    sizing = Sizing(2**62, 1, n_seeds=batch, largest=batch)
     return Tractogram.concatenate(list(run_devices([device], plan.n_seeds, [sizing])))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+from importlib import metadata
 
 import pytest
+from builds import built
 
 from napari_tractography.model.algorithms import ALGORITHMS
 from napari_tractography.tracking.cuda import source as kernels
@@ -53,18 +56,29 @@ def nvrtc():
     return module
 
 
+def packages_with(name: str) -> list[str]:
+    """Installed packages with something in their names, and their versions."""
+    found = ((str(d.metadata["Name"]), d.version) for d in metadata.distributions())
+    return sorted(f"{package} {version}" for package, version in found if name in package)
+
+
 def compiled(nvrtc, architecture: str, *options: str, name="track.cu") -> tuple[bytes, str]:
-    """Return the machine code and what the assembler says of it."""
-    program = nvrtc.createProgram(kernels.source(name), name, (), ())
+    """Return the machine code and what the assembler says of it; both are kept."""
+    source = kernels.source(name)
     flags = (*kernels.OPTIONS, f"--gpu-architecture={architecture}", "--ptxas-options=-v", *options)
-    try:
-        nvrtc.compileProgram(program, flags)
-    except nvrtc.NVRTCError:
-        pytest.fail(nvrtc.getProgramLog(program))
-    try:
-        return nvrtc.getCUBIN(program), nvrtc.getProgramLog(program)
-    finally:
-        nvrtc.destroyProgram(program)
+
+    def build() -> bytes:
+        program = nvrtc.createProgram(source, name, (), ())
+        try:
+            nvrtc.compileProgram(program, flags)
+            return pickle.dumps((nvrtc.getCUBIN(program), nvrtc.getProgramLog(program)))
+        except nvrtc.NVRTCError:
+            pytest.fail(nvrtc.getProgramLog(program))
+        finally:
+            nvrtc.destroyProgram(program)
+
+    key = (nvrtc.getVersion(), packages_with("nvrtc"), source, flags)
+    return pickle.loads(built(key, ".cubin", build).read_bytes())
 
 
 @pytest.mark.parametrize("options", SPECIAL)

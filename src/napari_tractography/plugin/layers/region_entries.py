@@ -34,14 +34,17 @@ class Entry:
         As it is shown.
     first : RegionState or None
         What the layer held at first, of a region that came as data.
+    was_visible : bool
+        Whether its layer was to be seen when it was shown last.
     """
 
-    __slots__ = ("__weakref__", "first", "layer", "state")
+    __slots__ = ("__weakref__", "first", "layer", "state", "was_visible")
 
     def __init__(self, layer: Layer, state: RegionState) -> None:
         self.layer = layer
         self.state = state
         self.first: RegionState | None = None
+        self.was_visible = True
 
     @property
     def id(self) -> int:

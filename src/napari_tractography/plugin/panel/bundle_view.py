@@ -47,10 +47,11 @@ class BundleView:
     def open(self) -> None:
         """Show what there is; a bundle without a style of its own gets that of the panel."""
         bundle = self._session.bundle
-        if bundle.style:
-            self._on_activated(bundle)
-        else:
+        if not bundle.style:
             bundle.amend(everywhere=True, style=self._panel.appearance.style)
+            if bundle.state.is_blank:
+                return
+        self._on_activated(bundle)
 
     def set_colour(self, colour: str) -> None:
         """Give the active bundle one colour."""
@@ -80,13 +81,16 @@ class BundleView:
 
     def _on_travelled(self) -> None:
         """Show everything as it was."""
-        self._show(self._session.bundle)
+        bundle, appearance = self._session.bundle, self._panel.appearance
+        is_other = not appearance.shows(bundle.style, bundle.colour)
+        self._show(bundle, styled=is_other)
         layer = self._session.streamlines_layer
         if layer is not None:
-            self._panel.appearance.apply_to(layer)
+            if is_other:
+                appearance.apply_to(layer)
             self._panel.filtering.follow()
 
-    def _show(self, bundle: OpenBundle) -> None:
+    def _show(self, bundle: OpenBundle, *, styled: bool = True) -> None:
         panel, session = self._panel, self._session
         self.is_showing = True
         try:
@@ -96,7 +100,8 @@ class BundleView:
             panel.seeds.mask_choice.value = session.seed_mask_layer
             panel.tissues.choice.value = session.tissue_layer
             set_values(panel.seeding, dataclasses.asdict(bundle.seeding))
-            panel.appearance.show_style(bundle.style, bundle.colour)
+            if styled:
+                panel.appearance.show_style(bundle.style, bundle.colour)
         finally:
             self.is_showing = False
         panel.selection.follow()

@@ -18,6 +18,7 @@ from ..layers.figures import MAX_PATHS, paths_layer, tubes_layer
 from ..requests import Request
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
+from ..words import plural
 from .display.pictures import Pictures
 from .widgets.busy_dialog import wait_for
 
@@ -105,7 +106,7 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
             else:
                 given["edits"] = (*layer.editor.edits, *edits)
                 given["weights"] = session.state.weights
-                message = f"Copied; it gives the {layer.n_all:,} streamlines that you kept."
+                message = f"Copied; it gives the {plural(layer.n_all, 'streamline')} that you kept."
         text = script(
             request,
             session.fod_layer,

@@ -56,7 +56,7 @@ from .widgets.controls import (
 from .widgets.dock_watch import DockWatch
 from .widgets.progress_row import ProgressRow
 from .widgets.sections import FOCUS_STYLE, Section, button, row
-from .widgets.undo import OneStepEach, UndoKeys
+from .widgets.undo import UndoKeys, make_one_step_each
 
 if TYPE_CHECKING:
     import napari
@@ -199,7 +199,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         scroll.setFrameShape(QScrollArea.Shape.NoFrame)
         self._wheel = IgnoreWheel(self)
         self._wheel.watch(inside)
-        OneStepEach(inside, self.session.document)
+        make_one_step_each(inside, self.session.document)
 
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)

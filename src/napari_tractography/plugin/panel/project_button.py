@@ -12,7 +12,7 @@ from typing import Any
 
 from napari.layers import Layer
 from napari.utils.notifications import show_error, show_info, show_warning
-from qtpy.QtCore import QEvent, QObject, QTimer, Signal
+from qtpy.QtCore import QTimer, Signal
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import (
     QFileDialog,
@@ -39,11 +39,13 @@ from ..session.bundles.listing import BundleList
 from ..session.bundles.making import other_side
 from ..session.bundles.opening import Opening, state_of
 from ..session.open_bundle import OpenBundle
+from ..words import plural
 from .project_keeper import ProjectKeeper, left_behind
 from .project_layers import ProjectLayers
 from .widgets.busy_dialog import wait_for
 from .widgets.progress_row import ProgressRow
 from .widgets.sections import button, row, stack
+from .widgets.window_guard import WindowGuard
 
 FILTER = f"Project (*{ENDING})"
 
@@ -82,7 +84,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         self.keeper = ProjectKeeper(bundles, self, keep=keep)
         self._keep = keep
         self.opening: Opening | None = None
-        self._window: QWidget | None = None
+        self._guard = WindowGuard(self, self._is_unsaved, self.may_be_lost)
         self.setToolTip("Save all bundles in one small file, or open such a file.")
         menu = QMenu(self)
         menu.setToolTipsVisible(True)
@@ -129,7 +131,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         if self.opening is not None:
             self.opening.cancel()
         self.keeper.close()
-        self._guard(None)
+        self._guard.watch(None)
 
     # -- saving --------------------------------------------------------------------------------
 
@@ -164,8 +166,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         self.keeper.note_saved(target)
         for sentence in left_out.values():
             show_warning(sentence)
-        noun = "bundle" if len(project.bundles) == 1 else "bundles"
-        show_info(f"Saved {len(project.bundles):,} {noun} to {target}.")
+        show_info(f"Saved {plural(len(project.bundles), 'bundle')} to {target}.")
         return True
 
     def copy_python(self) -> None:
@@ -177,7 +178,9 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         QGuiApplication.clipboard().setText(project.as_python())
         for sentence in left_out.values():
             show_warning(sentence)
-        show_info(f"Copied; it gives the {len(project.bundles):,} bundles with their digests.")
+        n = len(project.bundles)
+        digests = "its digest" if n == 1 else "their digests"
+        show_info(f"Copied; it gives the {plural(n, 'bundle')} with {digests}.")
 
     # -- opening -------------------------------------------------------------------------------
 
@@ -360,8 +363,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
 
     def may_be_lost(self) -> bool:
         """Ask what to do with what is unsaved; return whether to go on."""
-        self.keeper.look()
-        if not self.keeper.has_unsaved:
+        if not self._is_unsaved():
             return True
         choices = QMessageBox.StandardButton
         answer = QMessageBox.question(
@@ -379,29 +381,11 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
 
     def guard(self, window: QWidget) -> None:
         """Ask before a window closes while something is unsaved."""
-        self._guard(window)
+        self._guard.watch(window)
 
-    def _guard(self, window: QWidget | None) -> None:
-        if self._window is not None:
-            self._window.removeEventFilter(self)
-        self._window = window
-        if window is not None:
-            window.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Let a person keep the window open, or save first."""
-        window = self._window
-        if window is None or watched is not window or event.type() != QEvent.Type.Close:
-            return False
-        # viewer.close() of a script takes napari's inside away first; a menu or a key does not.
-        inside = getattr(window, "_qt_viewer", None)
-        is_by_person = event.spontaneous() or (inside is not None and inside.isVisible())
-        if is_by_person and not self.may_be_lost():
-            if hasattr(window, "_quit_app"):
-                window._quit_app = False  # Ctrl+Q has set it, for the next closing too
-            event.ignore()
-            return True
-        return False
+    def _is_unsaved(self) -> bool:
+        self.keeper.look()
+        return self.keeper.has_unsaved
 
     def _show_found(self) -> None:
         self.found_row.setVisible(self._keep and bool(left_behind()))

@@ -18,13 +18,13 @@ from ...geometry.units import MM, length_text, per_mm
 from ...streamlines.tractogram import Tractogram
 from ...tracking import report
 from ...tracking.report import advice
-from ..acts import plural
 from ..requests import PARTS
 from ..session.open_bundle import OpenBundle
 from ..session.run_control import RunControl
 from ..session.runs import Run
 from ..session.session import Session
 from ..streamlines.layer import Streamlines
+from ..words import plural
 from .widgets.sections import delayed, stack
 
 PROGRESS_STEPS = 1000
@@ -50,7 +50,7 @@ ENDED_EARLY = "The run ended early: Run tracks all."
 OUTDATED_HELP = "A run would not give the streamlines of this result any more."
 NOTICE_HELP = {
     WAITING: "Tracking again would bring back what you deleted by hand. Run tracks again and drops "
-    "your edits; undo all of them and Live goes on.",
+    "your edits; Undo takes back what you have changed since.",
     AWAITING: "Seeds and parameters may be changed meanwhile. Cancel takes Run back.",
     PREPARING: "The engine is compiled on the first run on a machine, and read from a cache later.",
     WORKERLESS: "Workers may be waiting in the queue of a batch system. Cancel ends the run.",
@@ -316,10 +316,11 @@ class Results(QWidget):  # type: ignore[misc]
         """Show how far a run was when it was cancelled."""
         lines = [
             f"Cancelled after {run.seconds:.1f} s: {plural(run.n_streamlines, 'streamline')} from "
-            f"{run.n_done:,} seeds, of {run.request.n_seeds:,} streamlines that were wanted."
+            f"{plural(run.n_done, 'seed')}, of "
+            f"{plural(run.request.n_seeds, 'streamline')} that were wanted."
             if run.request.select is not None
-            else f"Cancelled after {run.seconds:.1f} s: {run.n_streamlines:,} streamlines from "
-            f"{run.n_done:,} of {run.request.n_seeds:,} seeds."
+            else f"Cancelled after {run.seconds:.1f} s: {plural(run.n_streamlines, 'streamline')} "
+            f"from {run.n_done:,} of {plural(run.request.n_seeds, 'seed')}."
         ]
         edits = dropped_edits(run) if run.kept else []
         self.tell_of(run.bundle, "<br>".join([*lines, *edits]))
@@ -368,7 +369,7 @@ def so_far(run: Run) -> str:
     share = f"{100 * run.n_streamlines / max(run.n_done, 1):.3g} %"
     return (
         f"<b>{plural(run.n_streamlines, 'streamline')}</b> so far, {run.seconds:.1f} s<br>"
-        f"{share} of {run.n_done:,} seeds accepted"
+        f"{share} of {plural(run.n_done, 'seed')} accepted"
     )
 
 
@@ -388,9 +389,10 @@ def of_the_seeds(tractogram: Tractogram) -> str:
     if not n_seeds:
         return ""
     if n_given == n_seeds:
-        return f"Each of {n_seeds:,} seeds gave a streamline."
+        each = "The one seed" if n_seeds == 1 else f"Each of {n_seeds:,} seeds"
+        return f"{each} gave a streamline."
     share = 100 * n_given / max(n_seeds, 1)
-    text = f"Of {n_seeds:,} seeds, {n_given:,} ({share:.3g} %) gave a streamline"
+    text = f"Of {plural(n_seeds, 'seed')}, {n_given:,} ({share:.3g} %) gave a streamline"
     why = [
         f"{n:,} {of_several(n, reason.seed_text)}"
         for reason, n in tractogram.discarded()[:REASONS_SHOWN]

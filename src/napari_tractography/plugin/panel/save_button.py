@@ -12,6 +12,7 @@ from ...errors import TractographyError
 from ...files.paths import GivenUpError
 from ...files.tractograms import FORMATS
 from ..session.session import Session
+from ..words import plural
 from .widgets.busy_dialog import wait_for
 
 
@@ -56,7 +57,7 @@ class SaveButton(QPushButton):  # type: ignore[misc]
         except TractographyError as error:
             show_error(str(error))
             return
-        show_info(f"Saved {len(tractogram):,} streamlines to {path}.")
+        show_info(f"Saved {plural(len(tractogram), 'streamline')} to {path}.")
 
     def proposed_name(self) -> str:
         """Return a name for the file: the layer's, without what file systems refuse."""

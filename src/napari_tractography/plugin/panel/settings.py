@@ -8,8 +8,10 @@ Preferences. What is kept stands in the manifest, where ``scripts/docs.py`` writ
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict
+from functools import partial
 from typing import Any, Protocol
 
 import yaml  # type: ignore[import-untyped]
@@ -21,7 +23,10 @@ from ...errors import InvalidParameterError
 from ...model.parameters import ParameterSpec, parameter_specs
 from ...model.seeding import seeding_specs
 from ...tracking.devices import cpu_count
+from ..acts import SPECS
+from ..document import Snapshot
 from ..session.session import Session
+from ..session.tracking_values import BY_FOD
 from .display import pictures, view
 from .display.appearance import AppearanceSection, display_specs
 from .display.view import ViewSection
@@ -35,6 +40,7 @@ logger = logging.getLogger(__name__)
 PLUGIN = "napari-tractography"
 WAIT_MS = 500  # after the last change, before the file is written
 OF_BUNDLES = ("tracking", "seeding")  # what is kept of the work, not of the window
+UNSET = object()  # what nobody chose
 OF_THE_VOLUME = {"slab_mm"}  # follows the voxels of the volume that is opened
 
 PANEL_SPECS = (
@@ -174,12 +180,18 @@ class PanelSettings(QObject):  # type: ignore[misc]
         self._open_at_first = self._open_sections()
         self._settings = _settings() if keep else None
         self._timer = delayed(self, WAIT_MS, self._write)
-        self._is_discarded = False
+        self._kept = defaults()  # what is kept, which a project that is opened does not change
         if self._settings is not None:
-            self._read()
-        self._at_first = self.values  # of the bundles of before, where these are discarded
-        for control in [*panel.tracking.controls, *chain(*self._controls.values())]:
-            control.changed.connect(self._note)
+            self._kept = self._read()
+            now = panel.session.document.now
+            is_new = len(now.bundles) == 1 and now.bundle.is_blank  # else they are as they are
+            with panel.session.document.no_step():
+                self._restore(self._kept, () if is_new else OF_BUNDLES)
+        self._at_first = deepcopy(self._kept)  # for where the bundles are discarded
+        for key, group in self._controls.items():
+            if key not in OF_BUNDLES:
+                for control in group:
+                    control.changed.connect(partial(self._note_control, key, control))
         for control in panel.device.controls:
             control.changed.connect(self._note)
         panel.live.toggled.connect(self._note)
@@ -187,8 +199,9 @@ class PanelSettings(QObject):  # type: ignore[misc]
             section.header.toggled.connect(self._note)
 
     def open(self) -> None:
-        """Follow what is set in napari's Preferences."""
+        """Follow what a person sets, here and in napari's Preferences."""
         if self._settings is not None:
+            self._panel.session.document.changed.connect(self._on_document)
             self._settings.events.changed.connect(self._on_preferences)
 
     def close_settings(self) -> None:
@@ -197,25 +210,29 @@ class PanelSettings(QObject):  # type: ignore[misc]
             self._timer.stop()
             self._write()
         if self._settings is not None:
+            self._panel.session.document.changed.disconnect(self._on_document)
             self._settings.events.changed.disconnect(self._on_preferences)
 
     @property
     def values(self) -> Values:
         """What is set in the panel."""
-        of_device = self._panel.device.values
-        n_threads = of_device["n_threads"]
-        now_open = self._open_sections()
         return {
             "tracking": self._panel.tracking.kept,
             **{key: {c.name: c.value for c in group} for key, group in self._controls.items()},
             "seeding": self._panel.seeds.kept,
-            "panel": {
-                "live": self._panel.live.isChecked(),
-                "backend": of_device["backend"],
-                "n_threads": 0 if n_threads == cpu_count() else n_threads,
-                "open_sections": "" if now_open == self._open_at_first else now_open,
-                "kept_defaults": self._panel.tracking.kept_defaults,
-            },
+            "panel": {**self._of_panel(), "kept_defaults": self._panel.tracking.kept_defaults},
+        }
+
+    def _of_panel(self) -> dict[str, Any]:
+        """Return what is set in the panel itself, and is of no bundle."""
+        of_device = self._panel.device.values
+        n_threads = of_device["n_threads"]
+        now_open = self._open_sections()
+        return {
+            "live": self._panel.live.isChecked(),
+            "backend": of_device["backend"],
+            "n_threads": 0 if n_threads == cpu_count() else n_threads,
+            "open_sections": "" if now_open == self._open_at_first else now_open,
         }
 
     def restore(self, values: Mapping[str, Mapping[str, Any]]) -> None:
@@ -223,10 +240,11 @@ class PanelSettings(QObject):  # type: ignore[misc]
         with self._panel.session.document.no_step():
             self._restore(checked(values))
 
-    def _restore(self, wanted: Values) -> None:
-        self._panel.tracking.restore(wanted["tracking"], wanted["panel"]["kept_defaults"])
+    def _restore(self, wanted: Values, left_out: Collection[str] = ()) -> None:
+        if "tracking" not in left_out:
+            self._panel.tracking.restore(wanted["tracking"], wanted["panel"]["kept_defaults"])
         for key, group in self._controls.items():
-            for control in group:
+            for control in () if key in left_out else group:
                 if control.value != wanted[key][control.name]:
                     control.value = wanted[key][control.name]
         of_panel = wanted["panel"]
@@ -243,10 +261,11 @@ class PanelSettings(QObject):  # type: ignore[misc]
 
     def discard(self) -> None:
         """Keep nothing of what was set for the bundles: a person has discarded them."""
+        self._kept.update(deepcopy({key: self._at_first[key] for key in OF_BUNDLES}))
+        self._kept["panel"]["kept_defaults"] = self._at_first["panel"]["kept_defaults"]
         if self._settings is not None:
             self._timer.stop()
-            self._is_discarded = True
-            self._write({key: self._at_first[key] for key in OF_BUNDLES})
+            self._write()
 
     def _open_sections(self) -> str:
         titles = [s.title for s in self._sections if s.header.isChecked()]
@@ -257,23 +276,47 @@ class PanelSettings(QObject):  # type: ignore[misc]
         if self._settings is not None and not self._panel.is_showing:
             self._timer.start()
 
-    def _read(self) -> None:
-        kept = {
-            key: {
-                spec.name: getattr(getattr(self._settings, key), setting_name(spec.name), None)
-                for spec in specs
-            }
-            for key, (_, specs) in kept_specs().items()
-        }
-        self.restore(kept)
+    def _note_control(self, key: str, control: Any, _value: Any = None) -> None:
+        if not self._panel.is_showing:
+            self._kept[key][control.name] = control.value
+            self._note()
 
-    def _write(self, wanted: Values | None = None) -> None:
-        found = self.values if wanted is None else wanted
-        if self._is_discarded and wanted is None:
-            found = {key: values for key, values in found.items() if key not in OF_BUNDLES}
+    def _on_document(self, before: Snapshot, now: Snapshot) -> None:
+        """Keep what was set for the bundle that is active, or undone of that."""
+        was = before.bundles.get(now.active) if before.active == now.active else None
+        if was is None:  # another bundle is shown, such as one of a project
+            return
+        chosen, seeding = now.bundle.chosen, now.bundle.seeding
+        names = [n for n in SPECS if chosen.get(n, UNSET) != was.chosen.get(n, UNSET)]
+        of_panel = self._kept["panel"]
+        kept_defaults = set(filter(None, of_panel["kept_defaults"].split(", "))) - {*names}
+        for name in names:
+            self._kept["tracking"][name] = chosen.get(name, SPECS[name].default)
+            if name in BY_FOD and chosen.get(name, UNSET) == SPECS[name].default:
+                kept_defaults.add(name)
+        of_panel["kept_defaults"] = ", ".join(n for n in BY_FOD if n in kept_defaults)
+        of_seeds = self._panel.seeds.kept_of(asdict(seeding))
+        changed = [n for n in of_seeds if getattr(seeding, n) != getattr(was.seeding, n)]
+        self._kept["seeding"].update({name: of_seeds[name] for name in changed})
+        if (names or changed) and self._settings is not None:
+            self._timer.start()
+
+    def _read(self) -> Values:
+        return checked(
+            {
+                key: {
+                    spec.name: getattr(getattr(self._settings, key), setting_name(spec.name), None)
+                    for spec in specs
+                }
+                for key, (_, specs) in kept_specs().items()
+            }
+        )
+
+    def _write(self) -> None:
+        self._kept["panel"].update(self._of_panel())
         PanelSettings.writing = True
         try:
-            for key, values in found.items():
+            for key, values in self._kept.items():
                 for name, value in values.items():
                     try:
                         kept = 0 if value is None else value  # no setting can be empty
@@ -286,8 +329,15 @@ class PanelSettings(QObject):  # type: ignore[misc]
             PanelSettings.writing = False
 
     def _on_preferences(self, _event: Any) -> None:
-        if not PanelSettings.writing and not self._timer.isActive():
-            self._read()
+        """Take up what was set in Preferences, and leave alone what was not."""
+        if PanelSettings.writing or self._timer.isActive():
+            return
+        before, self._kept = self._kept, self._read()
+        same = {key for key in self._controls if self._kept[key] == before[key]}
+        if self._kept["tracking"] == before["tracking"]:
+            same.add("tracking")
+        with self._panel.session.document.no_step():
+            self._restore(self._kept, same)
 
 
 def _settings() -> Any:

@@ -259,7 +259,9 @@ class RunControl:
             return
         if session.bundle.is_opened:
             return
-        if session.document.is_travelling and session.is_result_current:
+        result = session.result_request
+        is_whole = result is not None and result.is_whole
+        if session.document.is_travelling and is_whole and session.is_result_current:
             self._rest()  # undo has brought the result with what it is of
             return
         if session.has_edits:
@@ -340,7 +342,7 @@ class RunControl:
             self._ending = None
         if self.current is run:  # it ended without a result
             self._abandon()
-            self.session.drop_arriving(run.bundle)
+            self._leave(run)
             self.gave_up.emit(run)
             self._follow_preview()
 
@@ -357,7 +359,7 @@ class RunControl:
         if isinstance(item, Failure):
             self.current = None
             self._keep(run, is_part=True)
-            self.session.drop_arriving(run.bundle)
+            self._leave(run)
             self.failed.emit(item.message, run.request.is_preview, run.bundle)
             if run.request.is_preview:
                 self._follow_preview()
@@ -382,7 +384,7 @@ class RunControl:
         run.is_in_vain = not (len(tractogram) or run.is_live or before is None or not len(before))
         if run.is_in_vain:  # what was there stays
             self._drawn = None
-            self.session.drop_arriving(run.bundle)
+            self._leave(run)
         else:
             self._keep(run, tractogram)
         run.latency = time.perf_counter() - run.asked
@@ -394,6 +396,14 @@ class RunControl:
         elif is_active and self._is_waiting:  # for edits that this run has dropped
             self._is_waiting = False
             self.follow()
+
+    def _leave(self, run: Run) -> None:
+        """Leave what was there before a run that has given nothing."""
+        arriving = run.bundle.arriving
+        if arriving is not None and arriving.report is not run.report:
+            self.session.keep_arrived(run.bundle)  # of the run that this one replaced
+        else:
+            self.session.drop_arriving(run.bundle)
 
     def _draw_fresh(self, run: Run) -> None:
         """Show what has arrived, as long as the layer has room for all of it."""

@@ -57,6 +57,7 @@ from ..space.display import DisplaySpace
 from ..space.extent import sliders_kept
 from ..space.layer_list import insert_beside
 from ..streamlines.layer import Streamlines
+from ..words import plural
 from .open_bundle import BUNDLE_KEY, Arriving, OpenBundle
 from .region_layers import Regions
 from .seed_layer import SEEDS_KEY, SeedLayer
@@ -117,7 +118,6 @@ class Session:
             known = _open[viewer] = document, {}, Regions(viewer, document)
         self.document, self._bundles, self.regions = known
         self._shown = Snapshot({}, -1)
-        self._gone: set[int] = set()  # bundles that are no longer in the list, by id
         self._followed: FodOpening | None = None  # of the FOD that is chosen
         self._mask, self._seed_mask = Watch(self.changed.emit), Watch(self._on_seed_mask)
         self._tissues: WeakKeyDictionary[Layer, Tissues] = WeakKeyDictionary()
@@ -136,7 +136,7 @@ class Session:
         """Listen to the viewer, and take up what was done while nothing listened."""
         self._is_open = True
         self.document.changed.connect(self._on_document)
-        self.document.history_changed.connect(self._let_go)
+        self.document.history_changed.connect(self.forget_closed)
         layers = self.viewer.layers
         layers.events.removed.connect(self._on_layer_removed)
         layers.events.reordered.connect(self._on_reordered)
@@ -159,7 +159,7 @@ class Session:
         self._is_open = False
         self.document.release()
         self.document.changed.disconnect(self._on_document)
-        self.document.history_changed.disconnect(self._let_go)
+        self.document.history_changed.disconnect(self.forget_closed)
         self.viewer.layers.events.removed.disconnect(self._on_layer_removed)
         self.viewer.layers.events.reordered.disconnect(self._on_reordered)
         self.regions.close()
@@ -213,7 +213,8 @@ class Session:
             while self._is_outdated:
                 self._is_outdated = False
                 before, self._shown = self._shown, self.document.now
-                tell = self._show_layers(before, self._shown)
+                with self._quiet():
+                    tell = self._show_layers(before, self._shown)
                 self._is_showing = False
                 for signal in tell:
                     signal()
@@ -235,19 +236,17 @@ class Session:
             self._mask.layer = see_within(self._layer_of(state.mask))
         if old is None or state.seed_mask is not old.seed_mask:
             self._seed_mask.layer = see_within(self._layer_of(state.seed_mask))
-        with self._quiet():
-            for number, each in now.bundles.items():
-                if each is not before.bundles.get(number):
-                    tell += self._show_streamlines(number, before.bundles.get(number), each)
-            for number in before.bundles:
-                if number not in now.bundles:
-                    bundle = self.open_bundle(number)
-                    self._gone.add(number)
-                    self._take_out(bundle)
-                    tell.append(partial(self.closed.emit, bundle))
-            if list(before.bundles) != list(now.bundles):
-                self._order_layers()
-            seeds_differ = self.seeds.show(state.seeds)
+        for number, each in now.bundles.items():
+            if each is not before.bundles.get(number):
+                tell += self._show_streamlines(number, before.bundles.get(number), each)
+        for number in before.bundles:
+            if number not in now.bundles:
+                bundle = self.open_bundle(number)
+                self._take_out(bundle)
+                tell.append(partial(self.closed.emit, bundle))
+        if list(before.bundles) != list(now.bundles):
+            self._order_layers()
+        seeds_differ = self.seeds.show(state.seeds)
         self.regions.show(now)
         self.document.amend(self.regions.settled)
         if self.document.now is not now:  # which changes nothing that is tracked or shown
@@ -425,9 +424,7 @@ class Session:
             return
         if self.seeds.forget(layer):
             n = len(self.state.seeds)
-            self.document.act(
-                f"Remove {acts.plural(n, 'seed')}", acts.change(seeds=self.seeds.shown)
-            )
+            self.document.act(f"Remove {plural(n, 'seed')}", acts.change(seeds=self.seeds.shown))
         elif isinstance(layer, Streamlines):
             self.streamlines_removed.emit(layer)
             bundle = self.of_layer(layer)
@@ -446,25 +443,17 @@ class Session:
         self._listen_to(bundle, bundle.layer)
         bundle.is_shown = True
 
-    def _let_go(self) -> None:
-        """Let go of the layers of bundles and regions that no step brings back."""
-        idle = [b for b in self._bundles.values() if b.layer is not None and not b.is_shown]
-        if not (self._gone or idle or self.regions.has_gone):
+    def forget_closed(self) -> None:
+        """Let go of bundles, and of layers without streamlines, that no step brings back."""
+        if self.document.can_undo or self.document.can_redo:
             return
-        bundles, with_result, regions = set[int](), set[int](), set[int]()
-        for snapshot in self.document.snapshots:
-            bundles |= snapshot.bundles.keys()
-            for number, state in snapshot.bundles.items():
-                regions.update(state.region_ids)
-                if state.result is not None:
-                    with_result.add(number)
-        for number in self._gone - bundles:
-            self._gone.discard(number)
-            self._bundles.pop(number, None)
-        for bundle in idle:
-            if bundle.id in bundles - with_result and bundle.arriving is None:
-                bundle.layer, bundle.shown = None, (None, None)
-        self.regions.let_go(regions)
+        there = self.document.now.bundles
+        for number, bundle in list(self._bundles.items()):
+            if number not in there:
+                del self._bundles[number]
+            elif not bundle.is_shown and bundle.state.result is None:
+                bundle.layer = None
+        self.regions.forget_removed()
 
     def _lose_layer(self, bundle: OpenBundle) -> None:
         """Do without streamlines whose layer a person has removed."""
@@ -1020,13 +1009,11 @@ class Session:
         bundle.arriving = None
         if arriving is None or layer is None or not bundle.is_there:
             return
-        whole, edits = layer.editor.whole, layer.editor.state
-        result = Result(
-            whole, _in_part(arriving.request, whole), arriving.request.fod.grid,
-            report=arriving.report,
-        )  # fmt: skip
-        bundle.shown = result, edits
-        self._keep(bundle, result, is_live=False, edits=edits, tractogram=layer.tractogram)
+        whole = layer.editor.whole  # of which an edit may just have left less
+        request = arriving.request
+        result = Result(whole, _in_part(request, whole), request.fod.grid, report=arriving.report)
+        bundle.shown = result, None
+        self._keep(bundle, result, is_live=False)
 
     def keep_result(
         self,
@@ -1059,10 +1046,12 @@ class Session:
             result = Result(tractogram, request, request.fod.grid, seconds, report)
             self._keep(bundle, result, is_live=is_live or request.is_preview)
 
-    def _keep(self, bundle: OpenBundle, result: Result, *, is_live: bool, **values: Any) -> None:
+    def _keep(self, bundle: OpenBundle, result: Result, *, is_live: bool) -> None:
         change = acts.change(
             bundle.id,
-            **{"result": result, "edits": None, "tractogram": result.whole, **values},
+            result=result,
+            edits=None,
+            tractogram=result.whole,
             weights=None,  # of other streamlines, as is the summary
             min_weight=0.0,
             summary="",
@@ -1071,7 +1060,7 @@ class Session:
         if is_live:
             self.document.amend(change)
         else:
-            self.document.act(f"Track {acts.plural(len(result.whole), 'streamline')}", change)
+            self.document.act(f"Track {plural(len(result.whole), 'streamline')}", change)
 
     def _on_edited(self, bundle: OpenBundle) -> None:
         """Make an act of what was edited in a layer; a filter is none."""
@@ -1135,7 +1124,7 @@ def _edit_text(before: BundleState, layer: Streamlines) -> str:
     if layer.editor.is_cut and not (was_cut and n_gone):
         return f"Cut {before.name}"
     if n_gone > 0:
-        return f"Remove {acts.plural(n_gone, 'streamline')}"
+        return f"Remove {plural(n_gone, 'streamline')}"
     return f"Edit {before.name}"
 
 

@@ -27,6 +27,7 @@ from ...maps.angles import (
 from ...model.stop import StopReason
 from ...runtime.buffers import pool
 from ...streamlines.tractogram import Tractogram
+from ..words import plural
 
 DEFAULT_COLORMAP = "turbo"
 CYCLIC_COLORMAP = "hsv"  # whose ends are alike, as -90 and 90 degrees of an axis are
@@ -272,7 +273,10 @@ def kind_colours(
         found, counts = np.unique(kind[kind >= 0], return_counts=True)
         largest = np.argsort(-counts, kind="stable")[:n_named]
         named = tuple(
-            (f"{label} {number + 1:.0f}: {count:,} streamlines", (float(r), float(g), float(b)))
+            (
+                f"{label} {number + 1:.0f}: {plural(count, 'streamline')}",
+                (float(r), float(g), float(b)),
+            )
             for number, count, (r, g, b) in zip(
                 found[largest].tolist(),
                 counts[largest].tolist(),

@@ -18,6 +18,7 @@ from ...errors import InvalidParameterError
 from ...geometry.units import MM, length_text
 from ...recipes.edits import BY_NUMBER, Edit
 from ...streamlines.tractogram import Tractogram
+from ..words import plural
 
 MAX_UNDO = 50
 
@@ -340,16 +341,16 @@ class Editor:
         """Return what is left, in a line, with lengths in a unit."""
         n, n_whole = self.layer.n_all, len(self.whole)
         if not n and self._passing is not None:
-            return f"None of {_count(n_whole)} passes the regions and lengths."
+            return f"None of {plural(n_whole, 'streamline')} passes the regions and lengths."
         if not n:
-            return f"All of {_count(n_whole)} are deleted; Undo brings them back."
+            return f"All of {plural(n_whole, 'streamline')} are deleted; Undo brings them back."
         mean_mm = float(self.layer.tractogram.lengths_mm.mean())
         mean = f"mean length {length_text(mean_mm, unit)}"
         if self.is_cut:
-            return f"<b>{_count(n)}</b> after cutting, {mean}"
+            return f"<b>{plural(n, 'streamline')}</b> after cutting, {mean}"
         if n == n_whole:
-            return f"<b>All {_count(n)}</b> again, {mean}"
-        return f"<b>{n:,} of {_count(n_whole)}</b> kept, {mean}"
+            return f"<b>All {plural(n, 'streamline')}</b> again, {mean}"
+        return f"<b>{n:,} of {plural(n_whole, 'streamline')}</b> kept, {mean}"
 
     def selected_tractogram(self) -> Tractogram:
         """Return the selected streamlines."""
@@ -393,10 +394,6 @@ class Editor:
     def _on_layer(self, _event: Any = None) -> None:
         if not self._busy:
             self.changed.emit()
-
-
-def _count(n: int) -> str:
-    return f"{n:,} streamline{'' if n == 1 else 's'}"
 
 
 def _after(state: EditState, edit: Edit) -> EditState:

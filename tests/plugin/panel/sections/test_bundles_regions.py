@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from hands import is_let_go
+from napari.layers import Labels
 
-from napari_tractography.plugin.session.region_layers import Entry
+from napari_tractography.plugin.layers.region_entries import Entry
+from napari_tractography.plugin.layers.spheres import Spheres
 
 
 def sphere(panel: Any, at_zyx: tuple[float, float, float] = (0.0, 4.0, 8.0)) -> Entry:
@@ -43,7 +45,6 @@ def test_a_copy_has_regions_of_its_own(open_model: Any, cross: Any) -> None:
     panel.bundles.duplicate()
     copied = regions.entries
     assert [entry.role for entry in copied] == ["exclude", "stop"]
-    assert not {entry.layer for entry in copied} & {entry.layer for entry in first}
     assert session.request().gives_the_same_as(request)
     assert regions.between == tuple(copied)
     regions.set_radius(copied[0], 9.0)
@@ -51,50 +52,77 @@ def test_a_copy_has_regions_of_its_own(open_model: Any, cross: Any) -> None:
     copied[1].layer.refresh()
     assert not session.request().gives_the_same_as(request)
     panel.bundles.activate(panel.bundles.bundles[0])
+    assert regions.entries == list(first)
     assert session.request().gives_the_same_as(request)
     np.testing.assert_array_equal(first[1].layer.data[2:5, 3:7, 4:8], 1)
 
 
+def seen(panel: Any) -> list[tuple[str, bool]]:
+    """Names and eyes of the layers of regions in the viewer, the uppermost last."""
+    own = (Spheres, Labels)
+    return [(x.name, x.visible) for x in panel.viewer.layers if isinstance(x, own)]
+
+
 def test_undo_of_a_copy_takes_its_layers_away(open_model: Any, cross: Any) -> None:
     panel = open_model(cross)
+    regions = panel.session.regions
     first = sphere(panel), painted(panel)
-    before = list(panel.viewer.layers)
+    before = seen(panel), [region for _, region in regions.frozen()]
     panel.bundles.duplicate()
-    copied = [entry.layer for entry in panel.session.regions.entries]
+    copied = regions.entries
+    regions.set_radius(copied[0], 9.0)
     panel.session.document.undo()
-    assert list(panel.viewer.layers) == before
-    assert [entry.layer.visible for entry in first] == [True, True]
+    panel.session.document.undo()
+    assert regions.entries == list(first)
+    assert (seen(panel), [region for _, region in regions.frozen()]) == before
     panel.session.document.redo()
-    assert [entry.layer for entry in panel.session.regions.entries] == copied
-    assert all(layer in panel.viewer.layers and layer.visible for layer in copied)
+    panel.session.document.redo()
+    assert regions.entries == copied
+    assert len(seen(panel)) == 2
+    assert copied[0].layer.radius_mm == pytest.approx(9.0)
+    np.testing.assert_array_equal(copied[1].layer.data[2:5, 3:7, 4:8], 1)
 
 
 def test_regions_of_the_active_bundle_alone_are_shown(open_model: Any, cross: Any) -> None:
     panel = open_model(cross)
-    layers = panel.viewer.layers
+    regions = panel.session.regions
     one, closed = sphere(panel), painted(panel)
     opened = panel.viewer.add_labels(np.ones(closed.layer.data.shape, np.uint8), name="opened")
-    panel.session.regions.add_labels(opened)
+    regions.add_labels(opened)
     closed.layer.visible = False  # by a person
     first = panel.bundles.active
     second = panel.bundles.add()
     other = sphere(panel, (0.0, -4.0, -8.0))
-    assert [one.layer.visible, closed.layer.visible, other.layer.visible] == [False, False, True]
-    assert opened.visible  # somebody's labels are no mere region
-    assert shown(panel) == ["Sphere [1]"]
-    assert panel.session.regions.spheres == [other.layer]
+    place = other.layer.data.copy()
     for _ in range(2):
+        assert shown(panel) == ["Sphere"]
+        assert sorted(seen(panel)) == [("Sphere", True), ("opened", True)]  # somebody's labels
+        assert regions.spheres == [other.layer]
+        np.testing.assert_array_equal(other.layer.data, place)
         panel.bundles.activate(first)
-        assert [one.layer.visible, closed.layer.visible, other.layer.visible] == [
-            True, False, False,
-        ]  # fmt: skip
         assert shown(panel) == ["Sphere", "Region", "opened"]
+        assert sorted(seen(panel)) == [("Region", False), ("Sphere", True), ("opened", True)]
+        assert regions.spheres == [one.layer]
+        np.testing.assert_allclose(one.layer.data, [(0.0, 4.0, 8.0)], atol=1e-3)
+        np.testing.assert_array_equal(closed.layer.data[2:5, 3:7, 4:8], 1)
         panel.bundles.activate(second)
-        assert [one.layer.visible, closed.layer.visible, other.layer.visible] == [
-            False, False, True,
-        ]  # fmt: skip
-    assert {one.layer, closed.layer, other.layer} <= set(layers)
-    assert panel.session.document.last == "Add region Sphere [1]"  # switching is no step
+    assert panel.session.document.last == "Add region Sphere"  # switching is no step
+
+
+def test_what_is_painted_in_other_bundles_is_tracked_with(open_model: Any, cross: Any) -> None:
+    """Whatever is painted in the layer that shows it when its bundle is active."""
+    panel = open_model(cross)
+    session, regions = panel.session, panel.session.regions
+    session.add_seed(np.zeros(3))
+    painted(panel)
+    first = panel.bundles.active
+    wanted = session.request().regions[0].voxels.copy()
+    panel.bundles.add()
+    painted(panel).layer.data[5:, 8:] = 1
+    panel.session.retake_fod()  # all is worked out anew
+    regions.show_in(session.space)
+    (region,) = session.request(first).regions
+    np.testing.assert_array_equal(region.voxels, wanted)
 
 
 @pytest.mark.parametrize("active", ["deleted", "other"])
@@ -102,7 +130,7 @@ def test_a_deleted_bundle_takes_its_regions_away_and_undo_brings_them_back(
     open_model: Any, cross: Any, active: str
 ) -> None:
     panel = open_model(cross)
-    layers, document = panel.viewer.layers, panel.session.document
+    document, regions = panel.session.document, panel.session.regions
     kept = sphere(panel)
     first = panel.bundles.active
     second = panel.bundles.add()
@@ -111,24 +139,18 @@ def test_a_deleted_bundle_takes_its_regions_away_and_undo_brings_them_back(
     if active == "other":
         panel.bundles.activate(first)
     panel.bundles.remove(second)
-    assert ball.layer not in layers
-    assert paint.layer not in layers
-    assert kept.layer in layers
-    assert kept.layer.visible
+    assert seen(panel) == [("Sphere", True)]
+    np.testing.assert_allclose(kept.layer.data, [(0.0, 4.0, 8.0)], atol=1e-3)
     document.undo()
     panel.bundles.activate(panel.bundles.bundles[1])
-    assert panel.session.regions.entries == [ball, paint]
-    assert not kept.layer.visible
-    for entry in (ball, paint):
-        assert entry.layer in layers
-        assert entry.layer.visible
+    assert regions.entries == [ball, paint]
+    assert sorted(seen(panel)) == [("Region", True), ("Sphere", True)]
+    np.testing.assert_allclose(ball.layer.data, [(0.0, -4.0, -8.0)], atol=1e-3)
     np.testing.assert_array_equal(paint.layer.data, voxels)
-    roles = [region.role for _, region in panel.session.regions.frozen()]
-    assert roles == ["exclude", "stop"]
+    assert [region.role for _, region in regions.frozen()] == ["exclude", "stop"]
     document.redo()
     assert panel.bundles.active.id == first.id
-    assert ball.layer not in layers
-    assert kept.layer.visible
+    assert seen(panel) == [("Sphere", True)]
 
 
 def test_the_layers_of_a_deleted_bundle_are_let_go_of_with_its_steps(

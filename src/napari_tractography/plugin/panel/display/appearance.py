@@ -250,6 +250,11 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         axis = self.axis.value
         return {**style, "axis": None if axis is None else axis.numbers}
 
+    def shows(self, style: Mapping[str, Any], colour: str) -> bool:
+        """Tell whether the controls say a style already."""
+        now = self.style
+        return {**now, **style, "colour": colour} == now
+
     def show_style(self, style: Mapping[str, Any], colour: str) -> None:
         """Show the style of another bundle, which its layer has already.
 

@@ -16,6 +16,7 @@ from qtpy.QtWidgets import QLabel, QWidget
 from superqt import QDoubleRangeSlider
 
 from ....geometry.units import MM, per_mm, symbol
+from ...words import plural
 from ..widgets.sections import delayed, stack
 
 N_BINS = 48
@@ -113,7 +114,7 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
         inside = int(((self._lengths >= low) & (self._lengths <= high)).sum())
         first, last = (float(value) for value in self.slider.value())
         lengths = f"{first:.0f} to {last:.0f} {symbol(self._unit)}"
-        self.told.setText(f"{lengths}: {inside:,} of {n:,} streamlines")
+        self.told.setText(f"{lengths}: {inside:,} of {plural(n, 'streamline')}")
 
 
 class _Bars(QWidget):  # type: ignore[misc]

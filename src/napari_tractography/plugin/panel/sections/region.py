@@ -41,7 +41,7 @@ from ...space.display import DisplaySpace
 from ...space.positions import position_text
 from ..widgets.controls import form
 from ..widgets.sections import button, keys_here, row, stack
-from ..widgets.undo import OneStepEach, UndoButtons
+from ..widgets.undo import UndoButtons, make_one_step_each
 
 MAX_ROWS = 4  # that are seen at once
 TITLES = ("Region", "Role", "Size or label")
@@ -264,7 +264,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
             self.table.setCellWidget(number, 1, role)
             box = self._size_box(entry) if isinstance(entry.layer, Spheres) else _label_box(entry)
             box.valueChanged.connect(lambda value, entry=entry: self._on_number(entry, value))
-            OneStepEach(box, self.session.document)
+            make_one_step_each(box, self.session.document)
             self.table.setCellWidget(number, 2, box)
         reached = [
             self.table.cellWidget(n, column) for n in range(len(entries)) for column in (1, 2)

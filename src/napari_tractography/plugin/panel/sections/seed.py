@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from napari.layers import Layer
@@ -136,7 +136,10 @@ class SeedSection(QWidget):  # type: ignore[misc]
     @property
     def kept(self) -> dict[str, Any]:
         """The values to keep: the default in place of one that suits the volume."""
-        values = values_of(self.controls)
+        return self.kept_of(values_of(self.controls))
+
+    def kept_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return some values as they are to be kept."""
         return {
             name: SPECS[name].default if value == self._default(name) else value
             for name, value in values.items()

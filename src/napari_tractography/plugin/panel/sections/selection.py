@@ -16,6 +16,7 @@ from qtpy.QtWidgets import QApplication, QLabel, QWidget
 from ...session.session import Session
 from ...streamlines.layer import Streamlines
 from ...streamlines.selecting import COMMANDS, select_on_click
+from ...words import plural
 from ..widgets.sections import button, delayed, row, stack
 
 BUTTONS_A_ROW = 3
@@ -111,7 +112,8 @@ class SelectionSection(QWidget):  # type: ignore[misc]
             self.label.setText(HINT)
         else:
             n = editor.layer.n_all
-            self.label.setText(f"<b>{editor.n_selected:,} of {n:,}</b> streamlines selected")
+            number, _, noun = plural(n, "streamline").partition(" ")
+            self.label.setText(f"<b>{editor.n_selected:,} of {number}</b> {noun} selected")
 
     def _act(self, act: Any) -> None:
         if self.layer is not None:

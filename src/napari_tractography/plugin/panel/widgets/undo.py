@@ -12,6 +12,7 @@ from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import QKeySequence
 from qtpy.QtWidgets import (
     QAbstractSpinBox,
+    QApplication,
     QHBoxLayout,
     QLineEdit,
     QShortcut,
@@ -30,7 +31,6 @@ KEYS = {
     # Ctrl+Y is napari's, for 2-D and 3-D.
     "redo": (KeyMod.CtrlCmd | KeyMod.Shift | KeyCode.KeyZ, QKeySequence("Ctrl+Shift+Z")),
 }
-BOX_KEYS = QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo
 
 
 class UndoButtons(QWidget):  # type: ignore[misc]
@@ -85,7 +85,8 @@ class UndoKeys:
     """
 
     def __init__(self, panel: QWidget, viewer: Any, history: Document) -> None:
-        self._viewer = viewer
+        self._panel, self._viewer = panel, viewer
+        self._numbers = _Numbers(panel)
         self._acts = {"undo": history.undo, "redo": history.redo}
         for name, (_, keys) in KEYS.items():
             shortcut = QShortcut(QKeySequence(keys), panel)
@@ -97,15 +98,35 @@ class UndoKeys:
         for name, (keys, _) in KEYS.items():
             act = self._acts[name]
             self._viewer.bind_key(keys, lambda _viewer, a=act: a(), overwrite=True)
+        QApplication.instance().focusChanged.connect(self._on_focus)
 
     def close(self) -> None:
         """Give the keys back."""
         for keys, _ in KEYS.values():
             self._viewer.bind_key(keys, None)
+        QApplication.instance().focusChanged.disconnect(self._on_focus)
+
+    def _on_focus(self, _before: QWidget | None, now: QWidget | None) -> None:
+        """Leave the keys to the panel where a number has the focus."""
+        if isinstance(now, QAbstractSpinBox) and self._panel.isAncestorOf(now):
+            now.installEventFilter(self._numbers)  # which is there once, however often
 
 
-class OneStepEach(QObject):  # type: ignore[misc]
-    """What is dragged along a slider, or typed into a box until that is left, is one step.
+class _Numbers(QObject):  # type: ignore[misc]
+    """Keeps boxes of numbers from undoing what was typed: that is undone as a step."""
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Refuse the keys when a box asks for them."""
+        if event.type() == QEvent.Type.ShortcutOverride:
+            typed = QKeySequence(event.keyCombination())
+            if any(QKeySequence(keys).matches(typed) for _, keys in KEYS.values()):
+                event.ignore()
+                return True
+        return False
+
+
+def make_one_step_each(widget: QWidget, history: Document) -> None:
+    """Make one step of what is dragged along a slider, or typed into a box until that is left.
 
     Parameters
     ----------
@@ -113,23 +134,11 @@ class OneStepEach(QObject):  # type: ignore[misc]
         A slider or a box of numbers, or what holds some.
     history : Document
     """
-
-    def __init__(self, widget: QWidget, history: Document) -> None:
-        super().__init__(widget)
-        for each in (widget, *widget.findChildren(QWidget)):
-            if isinstance(each, QSlider):
-                each.sliderPressed.connect(history.hold)
-                each.sliderReleased.connect(history.release)
-            elif isinstance(each, QAbstractSpinBox):
-                each.installEventFilter(self)
-                typed = each.findChild(QLineEdit).textEdited
-                typed.connect(lambda _text, box=each: history.hold(box))
-                each.editingFinished.connect(lambda box=each: history.release(box))
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Let a box leave the keys of undo to the panel, where all is undone in its order."""
-        is_key = event.type() == QEvent.Type.ShortcutOverride
-        if is_key and any(event.matches(keys) for keys in BOX_KEYS):
-            event.ignore()
-            return True
-        return False
+    for each in (widget, *widget.findChildren(QWidget)):
+        if isinstance(each, QSlider):
+            each.sliderPressed.connect(history.hold)
+            each.sliderReleased.connect(history.release)
+        elif isinstance(each, QAbstractSpinBox):
+            typed = each.findChild(QLineEdit).textEdited
+            typed.connect(lambda _text, box=each: history.hold(box))
+            each.editingFinished.connect(lambda box=each: history.release(box))

@@ -33,6 +33,7 @@ from ....streamlines.tractogram import Tractogram
 from ....tracking.engine import iter_chunks
 from ....tracking.inputs import Execution, TrackingInput
 from ....tracking.report import Report
+from ... import acts
 from ...document import (
     COLOURS,
     NO_LIMITS,
@@ -54,6 +55,7 @@ from ...seeding import (
 )
 from ...streamlines.editing import EditState
 from ...streamlines.layer import Streamlines
+from ...words import plural
 from ..open_bundle import OpenBundle
 from . import workers
 from .listing import BundleList
@@ -169,6 +171,10 @@ class Opening:
             source=None,
             is_visible=kept.visible,
         )
+        if edited is not None:
+            self.bundles.history.precede(
+                f"Edit {bundle.name}", acts.change(bundle.id, edits=None, tractogram=whole)
+            )
         layer = bundle.streamlines_layer
         assert layer is not None
         _show_style(layer, bundle)
@@ -199,11 +205,10 @@ class Opening:
         n = sum(bool(bundle.digest) for bundle in self.project.bundles.values())
         if self.cancelled.is_set():
             return "Opening was cancelled: bundles without a count can be tracked with Run."
-        proven = f"{self.n_proven} of {n} bundles have the digest that was saved."
+        have = "has" if n == 1 else "have"
+        proven = f"{self.n_proven} of {plural(n, 'bundle')} {have} the digest that was saved."
         if not n:
-            n_opened = len(self._bundles)
-            noun = "bundle" if n_opened == 1 else "bundles"
-            proven = f"Opened {n_opened} {noun}, saved without digests."
+            proven = f"Opened {plural(len(self._bundles), 'bundle')}, saved without digests."
         return "\n".join([proven, *self.problems])
 
 

@@ -1,0 +1,97 @@
+"""Asks before a window closes in which something is unsaved: once, in place of napari's question.
+
+Used by the project button.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from qtpy.QtCore import QEvent, QObject
+from qtpy.QtGui import QCloseEvent
+from qtpy.QtWidgets import QApplication, QWidget
+
+
+class WindowGuard(QObject):  # type: ignore[misc]
+    """Stands before the closing of a window by a person.
+
+    napari asks whether to close before it does so from a menu or by a key, and while it does so
+    where the window system closes it. Where something is unsaved our question comes first, and
+    napari's is left out.
+
+    Parameters
+    ----------
+    is_unsaved : callable
+        Returns whether there is something to ask about.
+    may_close : callable
+        Asks, and returns whether the window may close.
+    """
+
+    def __init__(
+        self, parent: QObject, is_unsaved: Callable[[], bool], may_close: Callable[[], bool]
+    ) -> None:
+        super().__init__(parent)
+        self._is_unsaved, self._may_close = is_unsaved, may_close
+        self._window: Any = None
+        self._is_answered = False  # whether the window closes after the question was answered
+
+    def watch(self, window: QWidget | None) -> None:
+        """Guard a window, and no other; None guards none."""
+        if window is self._window:
+            return
+        if self._window is not None:
+            self._window.removeEventFilter(self)
+            vars(self._window).pop("close", None)
+        self._window = window
+        if window is not None:
+            window.installEventFilter(self)
+            if hasattr(window, "_quit_app"):  # napari's, not a dock that floats
+                window.close = self._close
+
+    def _close(self, quit_app: bool = False, confirm_need: bool = False) -> Any:
+        """Close napari's window as its own method does, which asks where there is need to."""
+        window = self._window
+        close = type(window).close
+        if not (confirm_need and self._is_unsaved()):
+            return close(window, quit_app=quit_app, confirm_need=confirm_need)
+        if not self._may_close():
+            return None
+        self._is_answered = True
+        try:
+            return close(window, quit_app=quit_app)
+        finally:
+            self._is_answered = False
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Let a person keep the window open, or save first."""
+        window = self._window
+        if window is None or watched is not window or event.type() != QEvent.Type.Close:
+            return False
+        # viewer.close() of a script takes napari's inside away first; a menu or a key does not.
+        inside = getattr(window, "_qt_viewer", None)
+        is_by_person = event.spontaneous() or (inside is not None and inside.isVisible())
+        if self._is_answered or not is_by_person or not self._is_unsaved():
+            return False
+        if not self._may_close():
+            if hasattr(window, "_quit_app"):
+                window._quit_app = False  # Ctrl+Q has set it, for the next closing too
+            event.ignore()
+            return True
+        if not event.spontaneous() or _has_tasks(window):
+            return False
+        # Of an event that is not the window system's napari asks nothing.
+        answered = QCloseEvent()
+        self._is_answered = True
+        try:
+            QApplication.sendEvent(window, answered)
+        finally:
+            self._is_answered = False
+        event.setAccepted(answered.isAccepted())
+        return True
+
+
+def _has_tasks(window: Any) -> bool:
+    """Tell whether napari asks about work in the background, which is another question."""
+    napari_window = getattr(window, "_window", None)
+    return napari_window is not None and bool(napari_window._task_status_manager.get_status())
