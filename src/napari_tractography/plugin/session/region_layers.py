@@ -132,6 +132,8 @@ class Regions:
                 made = [dataclasses.replace(state.made, role=state.role, name=state.name)]
             else:
                 layer = None if entry is None else entry.layer
+                if state.painted is not None and self._written.get(layer) is not state:
+                    layer = _painted_like(layer, state.painted)  # which shows another region now
                 made = list(make_regions(state, layer, self.space))
             self._made[state] = made
         return made
@@ -251,33 +253,28 @@ class Regions:
         insert_beside(self.viewer, layer, self._ceiling())
         return layer
 
-    def remove(self, entry: Entry) -> None:
-        """Remove a region, with its layer; but a layer that was not made for it stays."""
-        self.document.act(f"Remove region {entry.state.name}", acts.remove_regions([entry.id]))
+    def remove(self, *entries: Entry) -> None:
+        """Remove regions, with their layers; but a layer that was not made for one stays."""
+        names = [entry.state.name for entry in entries]
+        text = f"region {names[0]}" if len(names) == 1 else acts.plural(len(names), "region")
+        change = acts.remove_regions([entry.id for entry in entries])
+        self.document.act(f"Remove {text}", change)
 
     def remove_layer(self, layer: Layer) -> None:
         """Remove all regions of a layer."""
-        gone = [entry.id for entry in self.entries if entry.layer is layer]
-        self.document.act(f"Remove region {layer.name}", acts.remove_regions(gone))
+        change = acts.remove_regions([entry.id for entry in self._entries_of(layer)])
+        self.document.act(f"Remove region {layer.name}", change)
 
     def forget(self, layer: Layer) -> None:
         """Remove the regions of a layer that was removed from the viewer."""
-        if self._is_showing:
-            return
-        gone = [entry.id for entry in self._entries_of(layer)]
-        if not is_own(layer):  # which regions of several bundles may share
-            gone = [entry.id for entry in self._known.values() if entry.layer is layer]
-        if not gone:
-            return
+        if not self._is_showing:
+            self.remove_layer(layer)
 
-        def act(now: Snapshot) -> Snapshot:
-            for number, bundle in now.bundles.items():
-                kept = tuple(region for region in bundle.regions if region.id not in gone)
-                if len(kept) != len(bundle.regions):
-                    now = now.replace(number, regions=kept)
-            return now
-
-        self.document.act(f"Remove region {layer.name}", act)
+    def forget_removed(self) -> None:
+        """Let go of regions that no bundle has."""
+        there = {number for b in self.document.now.bundles.values() for number in b.region_ids}
+        for number in self._known.keys() - there:
+            del self._known[number]
 
     # -- changing ------------------------------------------------------------------------------
 
@@ -558,20 +555,15 @@ class Regions:
         return place_of_lowest(self.viewer.layers, _is_above)
 
     def _entries_of(self, layer: Layer) -> list[Entry]:
-        return [entry for entry in self.entries if entry.layer is layer]
+        """Return the regions of a layer: of the active bundle, and of all where they share it."""
+        entries = self.entries if is_own(layer) else self._known.values()
+        return [entry for entry in entries if entry.layer is layer]
 
     def _on_name(self, event: Any) -> None:
-        if self._is_showing:
-            return
-        meant = [entry.id for entry in self._entries_of(event.source)]
-        name = str(event.source.name)
-
-        def act(now: Snapshot) -> Snapshot:
-            for number in now.bundles:
-                now = acts.change_regions(meant, number, name=name)(now)
-            return now
-
-        self.document.amend(act)
+        meant = self._entries_of(event.source)
+        if meant and not self._is_showing:
+            before, name = meant[0].state.name, str(event.source.name)
+            self._change(f"Rename {before} to {name}", [e.id for e in meant], name=name)
 
     def _on_data(self, event: Any) -> None:
         action = getattr(event, "action", None)
@@ -582,8 +574,7 @@ class Regions:
 
     def _take(self, layer: Layer) -> None:
         """Make an act of what was done to the layer of regions."""
-        active = set(self.document.now.bundle.region_ids)
-        meant = [entry for entry in self._entries_of(layer) if entry.id in active]
+        meant = self._entries_of(layer)
         if not meant:
             return
         numbers, name = [entry.id for entry in meant], str(layer.name)
@@ -623,8 +614,7 @@ class Regions:
         while event.type == "mouse_move":
             yield
         self._in_stroke.discard(layer)
-        active = set(self.document.now.bundle.region_ids)
-        self._take_painted(layer, [e for e in self._entries_of(layer) if e.id in active])
+        self._take_painted(layer, self._entries_of(layer))
         self.document.release()
 
     def _on_drawn(self, _event: Any) -> None:
@@ -637,7 +627,7 @@ class Regions:
         for layer in {entry.layer for entry in self.entries if isinstance(entry.layer, Labels)}:
             if layer in self._in_stroke:
                 continue
-            meant = [entry for entry in self.entries if entry.layer is layer]
+            meant = self._entries_of(layer)
             if layer.metadata.get(PAINTED_KEY):
                 self._take_painted(layer, meant)
                 continue
@@ -645,6 +635,16 @@ class Regions:
                 before = self._made.pop(entry.state, None)
                 if before is not None and not same_regions(before, self.of(entry)):
                     self.document.amend(acts.change_regions([entry.id]))
+
+
+def _painted_like(layer: Layer, painted: Painted) -> Labels:
+    """Return a layer in the place of another, with what is painted and nothing else."""
+    return Labels(
+        painted.written(np.asarray(layer.data)),
+        scale=layer.scale,
+        translate=layer.translate,
+        metadata=layer.metadata,
+    )
 
 
 def _is_like(one: Layer, other: Layer) -> bool:
