@@ -43,6 +43,7 @@ from ..layers.volumes import label_colours, see_within
 from ..space.display import DisplaySpace
 from ..space.layer_list import insert_beside, move_below, place_of_lowest
 from ..streamlines.layer import Streamlines
+from ..words import plural
 from .seed_layer import SEEDS_KEY
 
 STEERING = tuple(role for role in ROLES if role != "seed")
@@ -258,7 +259,7 @@ class Regions:
     def remove(self, *entries: Entry) -> None:
         """Remove regions, with their layers; but a layer that was not made for one stays."""
         names = [entry.state.name for entry in entries]
-        text = f"region {names[0]}" if len(names) == 1 else acts.plural(len(names), "region")
+        text = f"region {names[0]}" if len(names) == 1 else plural(len(names), "region")
         change = acts.remove_regions([entry.id for entry in entries])
         self.document.act(f"Remove {text}", change)
 
