@@ -2,8 +2,7 @@
 # Run the tests under another Python, with the newest packages that it takes:
 # `PYTHON=python3.13 scripts/python.sh [pytest's arguments]`.
 #
-# The environment, .venv-3.13 or the like, is made by setup.sh; .venv and its cached code stay as
-# they are.
+# The environment, .venv-3.13 or the like, is made by setup.sh; .venv stays as it is.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,7 +11,7 @@ if [ -z "${PYTHON:-}" ]; then
     exit 2
 fi
 ENVIRONMENT=$(scripts/setup.sh python)
-export ENVIRONMENT NUMBA_CACHE_DIR="$PWD/$ENVIRONMENT/numba"
+export ENVIRONMENT
 export PYTEST_ADDOPTS="-o cache_dir=$ENVIRONMENT/pytest_cache ${PYTEST_ADDOPTS:-}"
 "$ENVIRONMENT/bin/python" -VV
 exec scripts/tests.sh "$@"

@@ -271,7 +271,7 @@ def image_source(
     MissingPackageError
         When structure-tensor is not installed.
     """
-    with needs_extra("images", "Fibres in an image take"):  # told at once, not at the first block
+    with needs_extra("images", "Fibres in an image take"):  # raised at once, not at the first block
         import structure_tensor  # noqa: F401
     array = _checked_image(image, name)
     checked_unit(unit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from ..tracking.devices import model
@@ -23,13 +24,16 @@ TOLERANCE = (
 
 def present_versions(backend: str = "") -> dict[str, str]:
     """Return the versions of the packages that can change the streamlines of a backend."""
-    found = {}
-    for name in PACKAGES + (GPU_PACKAGES if is_gpu(backend) else ()):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # a source tree on the path, not installed
-            continue
-    return found
+    names = PACKAGES + (GPU_PACKAGES if is_gpu(backend) else ())
+    return {name: number for name in names if (number := _version(name))}
+
+
+@cache  # what is installed is looked for on the disk
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # a source tree on the path, not installed
+        return ""
 
 
 def is_gpu(backend: str) -> bool:

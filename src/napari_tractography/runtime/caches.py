@@ -22,7 +22,7 @@ def cache_folder() -> Path:
     Raises
     ------
     FileNotFoundError
-        When nobody says where the home folder is, as in containers of users without a name.
+        When there is no home folder to be found, as in containers of users without a name.
     """
     variables = {"win32": "LOCALAPPDATA", "darwin": ""}
     given = os.environ.get(variables.get(sys.platform, "XDG_CACHE_HOME"))

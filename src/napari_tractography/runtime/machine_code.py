@@ -1,7 +1,7 @@
 """Machine code of compiled functions, kept for all environments and checkouts of one person.
 
 Numba keeps it beside the sources, or by their path, so that every new environment, and every clone
-of the repository, compiles anew for minutes. Here the name of a file says all that the machine code
+of the repository, compiles for minutes. Here the name of a file says all that the machine code
 in it depends on: the function, the content of what is compiled into it, the versions of Python,
 Numba, llvmlite and NumPy, the processor, and the types of the arguments. So neither path nor age
 of the sources matter, and processes that write at once write different files, or the same. Called

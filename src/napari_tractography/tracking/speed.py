@@ -38,7 +38,7 @@ from .engine import compile_kernel, track
 PHANTOM = "arcs"
 FIRST_SEEDS = 200
 MAX_SEEDS = 10**7
-PACKAGES = ("numpy", "numba", "dipy", "cuslines")  # whose versions are told
+PACKAGES = ("numpy", "numba", "dipy", "cuslines")  # whose versions are reported
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,10 +90,10 @@ class Hand:
             self.panel.session.remove_seeds([int(self._rng.integers(n))])
 
     def undo(self) -> None:
-        self.panel.session.history.undo()
+        self.panel.session.document.undo()
 
     def redo(self) -> None:
-        self.panel.session.history.redo()
+        self.panel.session.document.redo()
 
     def add_region(self) -> None:
         role = self._one_of(ROLES)

@@ -6,7 +6,6 @@ Called by the panel.
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from ...errors import InvalidTractogramError, TractographyError
@@ -168,13 +167,3 @@ def views_of(bundles: BundleList) -> dict[str, Any]:
         "zoom": float(camera.zoom),
         "angles": [float(x) for x in camera.angles],
     }
-
-
-def fingerprint(project: Project) -> dict[str, Any]:
-    """Return what would be saved, without views: other contents mean something is unsaved.
-
-    Of a project without digests.
-    """
-    content = project.content(Path.cwd())
-    content.pop("views", None)
-    return content

@@ -18,9 +18,10 @@ from qtpy.QtCore import QObject, QTimer
 
 from ...errors import TractographyError
 from ...recipes.codec import write_json
-from ...recipes.project import ENDING, Project
+from ...recipes.project import ENDING
 from ...runtime.processes import may_live
-from ..export.projects import fingerprint, project_of
+from ..document import Snapshot, same_project
+from ..export.projects import project_of
 from ..session.bundles.listing import BundleList
 
 logger = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ LOOK_MS = 700  # after the last change, before it is compared with what is saved
 MARK = " *"  # of what is unsaved, in the title
 
 # What was saved, and where, in viewers whose panel was closed: it may be opened again.
-_closed: WeakKeyDictionary[Any, tuple[dict[str, Any], Path | None]] = WeakKeyDictionary()
+_closed: WeakKeyDictionary[Any, tuple[Snapshot, Path | None]] = WeakKeyDictionary()
 
 
 class ProjectKeeper(QObject):  # type: ignore[misc]
@@ -54,8 +55,8 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         self.bundles = bundles
         self.path: Path | None = None
         self._keep = keep
-        self._saved: dict[str, Any] = {}
-        self._autosaved: dict[str, Any] = {}
+        self._saved: Snapshot | None = None
+        self._autosaved: Snapshot | None = None
         self._title = str(bundles.viewer.title)
         self.has_unsaved = False
         self._file: Path | None = None  # of the autosave
@@ -68,9 +69,9 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
             signal.connect(self._on_change)
         if self._keep:
             self._autosave.start()
-        if not self._saved:
+        if self._saved is None:
             known = _closed.pop(self.bundles.viewer, None)
-            self._saved, self.path = known or (self._now()[0], None)
+            self._saved, self.path = known or (self._now, None)
         self._look.start()
 
     def close(self) -> None:
@@ -80,7 +81,8 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         self._autosave.stop()
         self._look.stop()
         self._forget_autosave()
-        _closed[self.bundles.viewer] = self._saved, self.path
+        if self._saved is not None:
+            _closed[self.bundles.viewer] = self._saved, self.path
         self.bundles.viewer.title = self._title
 
     @property
@@ -91,35 +93,28 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
 
     def look(self) -> None:
         """Find out whether something of value is unsaved, and say it in the title."""
-        self._compare()
-
-    def _compare(self) -> tuple[dict[str, Any], Project]:
         self._look.stop()
-        now, project = self._now()
-        self.has_unsaved = bool(now.get("bundles") or now["left out"]) and now != self._saved
+        now, saved = self._now, self._saved
+        is_of_value = not all(state.is_blank for state in now.bundles.values())
+        is_other = saved is None or not same_project(now, saved)
+        self.has_unsaved = is_of_value and is_other
         name = "" if self.path is None else self.path.name.removesuffix(ENDING)
         mark = MARK if self.has_unsaved else ""
         shown = " - ".join(filter(None, [name, self._title])) if name else self._title
         self.bundles.viewer.title = f"{shown}{mark}"
-        return now, project
 
     def note_saved(self, path: Path) -> None:
         """Note that all is in a file now."""
-        self.path, self._saved = path, self._now()[0]
+        self.path, self._saved = path, self._now
         self._forget_autosave()
         self.look()
 
     def _on_change(self, *_: Any) -> None:
         self._look.start()
 
-    def _now(self) -> tuple[dict[str, Any], Project]:
-        """Return what there is, in comparable form and as a project.
-
-        Streamlines that no project can hold, such as those of an FOD that is gone, are of value.
-        """
-        project, left_out = project_of(self.bundles, proven=False)
-        lost = [b.name for b in left_out if b.tractogram is not None and not b.is_opened]
-        return {**fingerprint(project), "left out": lost}, project
+    @property
+    def _now(self) -> Snapshot:
+        return self.bundles.history.now
 
     # -- for a crash ---------------------------------------------------------------------------
 
@@ -127,8 +122,12 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         """Write what is unsaved beside napari's settings, where it is not there already."""
         if not self._keep:
             return
-        now, project = self._compare()
-        if not self.has_unsaved or now == self._autosaved or not project.bundles:
+        self.look()
+        now = self._now
+        if not self.has_unsaved or now is self._autosaved:
+            return
+        project, _ = project_of(self.bundles, proven=False)
+        if not project.bundles:
             return
         folder = autosave_folder()
         try:
@@ -144,7 +143,7 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.unlink()
-        self._file, self._autosaved = None, {}
+        self._file, self._autosaved = None, None
 
 
 def autosave_folder() -> Path:

@@ -9,9 +9,9 @@ the session, which gives it what to show.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 from app_model.types import KeyCode, KeyMod
@@ -31,6 +31,7 @@ from ..layers.region_entries import (
     PAINTED_OPACITY,
     SPACE_KEY,
     Entry,
+    Holder,
     is_own,
     make_regions,
     painted_layer,
@@ -42,6 +43,7 @@ from ..layers.volumes import label_colours, see_within
 from ..space.display import DisplaySpace
 from ..space.layer_list import insert_beside, move_below, place_of_lowest
 from ..streamlines.layer import Streamlines
+from ..words import plural
 from .seed_layer import SEEDS_KEY
 
 STEERING = tuple(role for role in ROLES if role != "seed")
@@ -75,6 +77,8 @@ class Regions:
         self._known: dict[int, Entry] = {}  # of all bundles, by id
         self._shown: tuple[RegionState, ...] = ()
         self._made: WeakKeyDictionary[RegionState, list[Region]] = WeakKeyDictionary()
+        self._written: WeakKeyDictionary[Layer, RegionState] = WeakKeyDictionary()
+        self._heard: WeakSet[Layer] = WeakSet()  # layers that are listened to
         self._is_showing = False  # whether layers are being given what they are to show
         self._is_closed = False
         self._in_stroke: set[Layer] = set()  # that are being painted
@@ -130,6 +134,8 @@ class Regions:
                 made = [dataclasses.replace(state.made, role=state.role, name=state.name)]
             else:
                 layer = None if entry is None else entry.layer
+                if state.painted is not None and self._written.get(layer) is not state:
+                    layer = _painted_like(layer, state.painted)  # which shows another region now
                 made = list(make_regions(state, layer, self.space))
             self._made[state] = made
         return made
@@ -162,7 +168,8 @@ class Regions:
         see_within(layer)
         move_below(self.viewer.layers, layer, _is_above)
         state = self._state_of(layer, role, label, is_asleep=is_asleep)
-        return self._add(Entry(layer, state))
+        others = self._entries_of(layer)
+        return self._add(Entry(others[0].holder if others else Holder(layer), state))
 
     def _state_of(
         self, layer: Layer, role: str, label: int | None = None, *, is_asleep: bool = False
@@ -176,6 +183,7 @@ class Regions:
 
     def _add(self, entry: Entry) -> Entry:
         self._know(entry)
+        self._written[entry.layer] = entry.state
         self.document.act(f"Add region {entry.state.name}", acts.add_region(entry.state))
         return entry
 
@@ -240,7 +248,7 @@ class Regions:
         One that is asleep is used once it is moved, resized, given a role, or all are woken.
         """
         layer = self._sphere_layer(np.asarray(centre_zyx, dtype=float)[None], radius_mm, "Sphere")
-        return self._add(Entry(layer, self._state_of(layer, role, is_asleep=is_asleep)))
+        return self._add(Entry(Holder(layer), self._state_of(layer, role, is_asleep=is_asleep)))
 
     def _sphere_layer(self, centres: NDArray[np.float64], radius_mm: float, name: str) -> Spheres:
         layer = Spheres(centres, radius_mm, space=self.space, name=name)
@@ -248,31 +256,28 @@ class Regions:
         insert_beside(self.viewer, layer, self._ceiling())
         return layer
 
-    def remove(self, entry: Entry) -> None:
-        """Remove a region, with its layer; but a layer that was not made for it stays."""
-        self.document.act(f"Remove region {entry.state.name}", acts.remove_regions([entry.id]))
+    def remove(self, *entries: Entry) -> None:
+        """Remove regions, with their layers; but a layer that was not made for one stays."""
+        names = [entry.state.name for entry in entries]
+        text = f"region {names[0]}" if len(names) == 1 else plural(len(names), "region")
+        change = acts.remove_regions([entry.id for entry in entries])
+        self.document.act(f"Remove {text}", change)
 
     def remove_layer(self, layer: Layer) -> None:
         """Remove all regions of a layer."""
-        gone = [entry.id for entry in self.entries if entry.layer is layer]
-        self.document.act(f"Remove region {layer.name}", acts.remove_regions(gone))
+        change = acts.remove_regions([entry.id for entry in self._entries_of(layer)])
+        self.document.act(f"Remove region {layer.name}", change)
 
     def forget(self, layer: Layer) -> None:
         """Remove the regions of a layer that was removed from the viewer."""
-        if self._is_showing:
-            return
-        gone = [entry.id for entry in self._known.values() if entry.layer is layer]
-        if not gone:
-            return
+        if not self._is_showing:
+            self.remove_layer(layer)
 
-        def act(now: Snapshot) -> Snapshot:
-            for number, bundle in now.bundles.items():
-                kept = tuple(region for region in bundle.regions if region.id not in gone)
-                if len(kept) != len(bundle.regions):
-                    now = now.replace(number, regions=kept)
-            return now
-
-        self.document.act(f"Remove region {layer.name}", act)
+    def forget_removed(self) -> None:
+        """Let go of regions that no bundle has."""
+        there = {number for b in self.document.now.bundles.values() for number in b.region_ids}
+        for number in self._known.keys() - there:
+            del self._known[number]
 
     # -- changing ------------------------------------------------------------------------------
 
@@ -322,75 +327,118 @@ class Regions:
     # -- showing -------------------------------------------------------------------------------
 
     def show(self, now: Snapshot) -> bool:
-        """Show the regions of the active bundle, and no others; return whether any differ."""
+        """Show the regions of the active bundle, and no others; return whether any differ.
+
+        Layers that were made for regions go from bundle to bundle, as far as there are enough:
+        that is quicker than to put others in, and the list of layers stays short.
+        """
         shown, self._shown = self._shown, now.bundle.regions
         if shown is self._shown:
             return False
-        wanted = {state.id for state in self._shown}
-        kept = {state.id for bundle in now.bundles.values() for state in bundle.regions}
+        ids, ids_before = ({state.id for state in states} for states in (self._shown, shown))
         self._is_showing = True
         try:
-            for state in shown:
-                entry = self._known.get(state.id)
-                if entry is not None and state.id not in wanted:
-                    self._put_away(entry, hides=state.id in kept)
+            placed = {self._known[n].holder for n in ids & ids_before if n in self._known}
+            in_use = {holder.layer for holder in placed}
+            free = self._put_away([n for n in ids_before - ids if n in self._known], in_use)
             for state in self._shown:
-                self._show(state)
+                self._show(state, free, placed, is_new=state.id not in ids_before)
+            for layer in free:
+                self.viewer.layers.remove(layer)
             self._colour()
         finally:
             self._is_showing = False
         self.list_changed.emit()
         return True
 
-    def _put_away(self, entry: Entry, *, hides: bool) -> None:
-        """Hide the layer of a region of another bundle; take away that of one that is gone."""
-        layer = entry.layer
-        stays = {self._known[state.id].layer for state in self._shown if state.id in self._known}
-        if not is_own(layer) or layer not in self.viewer.layers or layer in stays:
-            return
-        if hides:
-            entry.is_away, entry.was_visible = True, layer.visible
-            layer.visible = False
-        else:
-            self.viewer.layers.remove(layer)
+    def _put_away(self, numbers: Iterable[int], in_use: set[Layer]) -> list[Layer]:
+        """Return the layers of regions that are shown no more, for others to take."""
+        free: list[Layer] = []
+        for number in numbers:
+            entry = self._known[number]
+            layer = entry.layer
+            if is_own(layer) and layer not in in_use and layer in self.viewer.layers:
+                entry.was_visible = layer.visible
+                if layer not in free:
+                    free.append(layer)
+        return free
 
-    def _show(self, state: RegionState) -> None:
+    def _show(
+        self, state: RegionState, free: list[Layer], placed: set[Holder], *, is_new: bool
+    ) -> None:
         entry = self._known.get(state.id)
         if entry is None:
-            entry = self._first_shown(state)
-        if state.made is not None:
-            state = self._settled(state)
-        layer, before = entry.layer, entry.state
-        entry.state = state
-        if layer not in self.viewer.layers:
-            insert_beside(self.viewer, layer, self._ceiling())
-        if entry.is_away:
-            entry.is_away, layer.visible = False, entry.was_visible
+            entry = self._first_shown(state, free)
+        elif is_new and is_own(entry.layer):
+            self._give_layer(entry, free, placed)
+        elif entry.layer not in self.viewer.layers:
+            insert_beside(self.viewer, entry.layer, self._ceiling())
+        state = self._settled(state)
+        entry.state, layer = state, entry.layer
+        before = self._written.get(layer)
+        self._written[layer] = state
         if layer.name != state.name:
             layer.name = state.name
-        if isinstance(layer, Spheres) and state.spheres is not before.spheres:
-            self._place(layer, state.spheres)
-        if state.painted is not None and state.painted is not before.painted:
+        if isinstance(layer, Spheres):
+            if before is None or state.spheres is not before.spheres:
+                self._place(layer, state.spheres)
+        elif state.painted is not None and (before is None or state.painted is not before.painted):
             layer.data = state.painted.written(np.asarray(layer.data))
 
-    def _first_shown(self, state: RegionState) -> Entry:
-        """Make the layer of a region that came as data; it is from now on what the layer says."""
-        layer: Layer
+    def _give_layer(self, entry: Entry, free: list[Layer], placed: set[Holder]) -> None:
+        """Find a layer for a region that comes into view: its own, or a free one like it."""
+        holder = entry.holder
+        if holder in placed:  # with another region of the same painting
+            return
+        own, taken = holder.layer, {other.layer for other in placed}
+        fits = [layer for layer in free if _is_like(layer, own)]
+        if own in free or (own in self.viewer.layers and own not in taken):
+            layer = own
+        elif fits:
+            layer = fits[0]
+        else:
+            layer = self._copy_of(own) if own in taken else own
+            if layer not in self.viewer.layers:
+                insert_beside(self.viewer, layer, self._ceiling())
+        if layer in free:
+            free.remove(layer)
+        holder.layer = layer
+        placed.add(holder)
+        if layer.visible != entry.was_visible:
+            layer.visible = entry.was_visible
+
+    def _copy_of(self, layer: Layer) -> Layer:
+        if isinstance(layer, Spheres):
+            return self._sphere_layer(np.empty((0, 3)), SPHERE_RADIUS_MM, str(layer.name))
+        made = Layer.create(*layer.as_layer_data_tuple())
+        made.data = np.zeros_like(layer.data)
+        self._listen(made)
+        return made
+
+    def _first_shown(self, state: RegionState, free: list[Layer]) -> Entry:
+        """Show a region that came as data; it is from now on what its layer says."""
         made, now = state.made, state
-        if made is None:
-            layer = self._sphere_layer(np.empty((0, 3)), SPHERE_RADIUS_MM, state.name)
-            self._place(layer, state.spheres)
-        elif made.center_mm is not None:
-            centres = self.space.shown_at(made.center_mm)
-            layer = self._sphere_layer(np.asarray(centres, float), made.radius_mm, state.name)
-            now = dataclasses.replace(state, made=None, spheres=spheres_in(layer, self.space))
+        layer: Layer
+        if made is None or made.center_mm is not None:
+            fits = [each for each in free if isinstance(each, Spheres)]
+            if fits:
+                layer = fits[0]
+                free.remove(layer)
+                layer.visible = True
+            else:
+                layer = self._sphere_layer(np.empty((0, 3)), SPHERE_RADIUS_MM, state.name)
+            if made is not None and made.center_mm is not None:
+                sphere = np.array([[*made.center_mm, made.radius_mm]], float)
+                self._place(layer, sphere)
+                now = dataclasses.replace(state, made=None, spheres=spheres_in(layer, self.space))
         else:
             layer = painted_layer(made)
             insert_beside(self.viewer, layer, self._ceiling())
             now = dataclasses.replace(state, made=None, painted=Painted.of(np.asarray(layer.data)))
-        layer.name = state.name
-        entry = Entry(layer, now)
+        entry = Entry(Holder(layer), now)
         entry.first = now
+        if made is not None:
+            self._written[layer] = now
         self._know(entry)
         return entry
 
@@ -421,7 +469,7 @@ class Regions:
         self._made.clear()
         self._is_showing = True
         try:
-            for entry in self._known.values():
+            for entry in self.entries:
                 if isinstance(entry.layer, Spheres):
                     self._place(entry.layer, entry.state.spheres)
         finally:
@@ -449,12 +497,15 @@ class Regions:
     # -- layers --------------------------------------------------------------------------------
 
     def _know(self, entry: Entry) -> None:
-        """Listen to the layer of a region."""
-        if not any(other.layer is entry.layer for other in self._known.values()):
-            self._listen(entry.layer)
+        """Take up a region with the layer that shows it."""
+        self._listen(entry.layer)
         self._known[entry.id] = entry
 
     def _listen(self, layer: Layer) -> None:
+        """Listen to a layer, once."""
+        if layer in self._heard:
+            return
+        self._heard.add(layer)
         events = layer.events
         events.name.connect(self._on_name)
         events.data.connect(self._on_data)
@@ -489,7 +540,7 @@ class Regions:
         """Stop listening to layers; the regions stay in them."""
         self._check.stop()
         self._is_closed = True
-        for layer in {entry.layer for entry in self._known.values()}:
+        for layer in list(self._heard):
             events = layer.events
             events.name.disconnect(self._on_name)
             events.data.disconnect(self._on_data)
@@ -503,26 +554,22 @@ class Regions:
                     layer.bind_key(REDO_KEY, None)
             else:
                 events.size.disconnect(self._on_data)
+        self._heard.clear()
 
     def _ceiling(self) -> int:
         """Return where the lowest layer of streamlines or of seeds is."""
         return place_of_lowest(self.viewer.layers, _is_above)
 
     def _entries_of(self, layer: Layer) -> list[Entry]:
-        return [entry for entry in self._known.values() if entry.layer is layer]
+        """Return the regions of a layer: of the active bundle, and of all where they share it."""
+        entries = self.entries if is_own(layer) else self._known.values()
+        return [entry for entry in entries if entry.layer is layer]
 
     def _on_name(self, event: Any) -> None:
-        if self._is_showing:
-            return
-        meant = [entry.id for entry in self._entries_of(event.source)]
-        name = str(event.source.name)
-
-        def act(now: Snapshot) -> Snapshot:
-            for number in now.bundles:
-                now = acts.change_regions(meant, number, name=name)(now)
-            return now
-
-        self.document.amend(act)
+        meant = self._entries_of(event.source)
+        if meant and not self._is_showing:
+            before, name = meant[0].state.name, str(event.source.name)
+            self._change(f"Rename {before} to {name}", [e.id for e in meant], name=name)
 
     def _on_data(self, event: Any) -> None:
         action = getattr(event, "action", None)
@@ -533,8 +580,7 @@ class Regions:
 
     def _take(self, layer: Layer) -> None:
         """Make an act of what was done to the layer of regions."""
-        active = set(self.document.now.bundle.region_ids)
-        meant = [entry for entry in self._entries_of(layer) if entry.id in active]
+        meant = self._entries_of(layer)
         if not meant:
             return
         numbers, name = [entry.id for entry in meant], str(layer.name)
@@ -544,7 +590,8 @@ class Regions:
             before = entry.state.spheres
             if spheres.shape == before.shape and np.allclose(spheres, before, rtol=0, atol=1e-3):
                 return
-            entry.state = dataclasses.replace(entry.state, spheres=spheres)  # it is there already
+            # It is there already.
+            entry.state = self._written[layer] = dataclasses.replace(entry.state, spheres=spheres)
             self._change(f"Move region {name}", numbers, spheres=spheres, is_asleep=False)
         elif not layer.metadata.get(PAINTED_KEY):  # what napari's own undo takes back
             self.document.amend(acts.change_regions(numbers, is_asleep=False))
@@ -559,7 +606,7 @@ class Regions:
         if all(painted.equals(entry.state.painted) for entry in meant):
             return
         for entry in meant:
-            entry.state = dataclasses.replace(entry.state, painted=painted)
+            entry.state = self._written[layer] = dataclasses.replace(entry.state, painted=painted)
         numbers = [entry.id for entry in meant]
         self._change(f"Paint {layer.name}", numbers, painted=painted, is_asleep=False)
 
@@ -573,8 +620,7 @@ class Regions:
         while event.type == "mouse_move":
             yield
         self._in_stroke.discard(layer)
-        active = set(self.document.now.bundle.region_ids)
-        self._take_painted(layer, [e for e in self._entries_of(layer) if e.id in active])
+        self._take_painted(layer, self._entries_of(layer))
         self.document.release()
 
     def _on_drawn(self, _event: Any) -> None:
@@ -587,7 +633,7 @@ class Regions:
         for layer in {entry.layer for entry in self.entries if isinstance(entry.layer, Labels)}:
             if layer in self._in_stroke:
                 continue
-            meant = [entry for entry in self.entries if entry.layer is layer]
+            meant = self._entries_of(layer)
             if layer.metadata.get(PAINTED_KEY):
                 self._take_painted(layer, meant)
                 continue
@@ -595,3 +641,27 @@ class Regions:
                 before = self._made.pop(entry.state, None)
                 if before is not None and not same_regions(before, self.of(entry)):
                     self.document.amend(acts.change_regions([entry.id]))
+
+
+def _painted_like(layer: Layer, painted: Painted) -> Labels:
+    """Return a layer in the place of another, with what is painted and nothing else."""
+    return Labels(
+        painted.written(np.asarray(layer.data)),
+        scale=layer.scale,
+        translate=layer.translate,
+        metadata=layer.metadata,
+    )
+
+
+def _is_like(one: Layer, other: Layer) -> bool:
+    """Tell whether a layer that was made for a region can show another's."""
+    if isinstance(other, Spheres):
+        return isinstance(one, Spheres)
+    return (
+        isinstance(one, Labels)
+        and one.data.shape == other.data.shape
+        and one.data.dtype == other.data.dtype
+        and np.allclose(one.scale, other.scale)
+        and np.allclose(one.translate, other.translate)
+        and np.array_equal(one.metadata.get("affine", ()), other.metadata.get("affine", ()))
+    )

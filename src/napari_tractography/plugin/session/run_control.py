@@ -259,11 +259,11 @@ class RunControl:
             return
         if session.bundle.is_opened:
             return
-        request = session.result_request
-        if session.document.is_travelling and request is not None and request.is_whole:
-            if session.is_result_current:
-                self._rest()  # undo has brought the result with what it is of
-                return
+        result = session.result_request
+        is_whole = result is not None and result.is_whole
+        if session.document.is_travelling and is_whole and session.is_result_current:
+            self._rest()  # undo has brought the result with what it is of
+            return
         if session.has_edits:
             self._is_waiting = True
             return
