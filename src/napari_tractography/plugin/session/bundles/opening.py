@@ -411,7 +411,8 @@ def _not_suited(source: Recipe, fod_layer: Layer | None) -> dict[str, Any]:
     if wanted["algorithm"] != automatic.parameters().algorithm:
         of_algorithm = {"algorithm": wanted["algorithm"]}  # which others go by
     suited = dataclasses.replace(automatic, chosen=of_algorithm).parameters().to_dict()
-    others = {name: value for name, value in wanted.items() if value != suited.get(name, ...)}
+    differing = {name: value for name, value in wanted.items() if value != suited.get(name, ...)}
+    others = {name: value for name, value in differing.items() if value is not None}
     found = dataclasses.replace(automatic, chosen={**of_algorithm, **others})
     try:
         return dict(found.chosen) if found.parameters() == source.parameters else wanted
