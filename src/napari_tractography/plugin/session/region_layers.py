@@ -74,6 +74,7 @@ class Regions:
         self.space = DisplaySpace.identity()
         self._known: dict[int, Entry] = {}  # of all bundles, by id
         self._shown: tuple[RegionState, ...] = ()
+        self._added: Entry | None = None  # which comes with the layer that is to show it
         self._made: WeakKeyDictionary[RegionState, list[Region]] = WeakKeyDictionary()
         self._written: WeakKeyDictionary[Layer, RegionState] = WeakKeyDictionary()
         self._heard: WeakSet[Layer] = WeakSet()  # layers that are listened to
@@ -181,7 +182,11 @@ class Regions:
     def _add(self, entry: Entry) -> Entry:
         self._know(entry)
         self._written[entry.layer] = entry.state
-        self.document.act(f"Add region {entry.state.name}", acts.add_region(entry.state))
+        self._added = entry
+        try:
+            self.document.act(f"Add region {entry.state.name}", acts.add_region(entry.state))
+        finally:
+            self._added = None
         return entry
 
     def add_painting(self, role: str = "include") -> Entry:
@@ -366,7 +371,7 @@ class Regions:
         entry = self._known.get(state.id)
         if entry is None:
             entry = self._first_shown(state, free)
-        elif is_new and is_own(entry.layer):
+        elif is_new and is_own(entry.layer) and entry is not self._added:
             self._give_layer(entry, free, given)
         elif entry.layer not in self.viewer.layers:
             insert_beside(self.viewer, entry.layer, self._ceiling())
