@@ -129,12 +129,15 @@ def test_labels_that_are_painted_exclude_live_and_undo_lets_them_in_again(
     panel.regions.save_button.click()
     assert f"--exclude={path}" in script_of(panel, as_command)
     press(panel)
-    assert not session.is_result_current  # whoever looks first keeps nothing from Live
-    qtbot.waitUntil(lambda: session.tractogram.digest() == everything, timeout=WAIT_MS)
+    assert session.tractogram.digest() == everything  # at once
+    assert session.is_result_current
     assert "(empty)" in panel.regions.table.item(0, 0).text()
     press(panel, CONTROL | SHIFT)
+    assert session.tractogram.digest() == wanted
     layer.data[:, :2] = 1
     layer.refresh()
+    assert not session.is_result_current  # whoever looks first keeps nothing from Live
+    qtbot.waitUntil(lambda: session.is_result_current, timeout=WAIT_MS)
     with pytest.raises(ValueError, match="'Region' is not what"):
         script_of(panel, as_command)  # painted since it was saved
 
