@@ -31,6 +31,7 @@ from ..layers.region_entries import (
     PAINTED_OPACITY,
     SPACE_KEY,
     Entry,
+    Holder,
     is_own,
     make_regions,
     painted_layer,
@@ -42,6 +43,7 @@ from ..layers.volumes import label_colours, see_within
 from ..space.display import DisplaySpace
 from ..space.layer_list import insert_beside, move_below, place_of_lowest
 from ..streamlines.layer import Streamlines
+from ..words import plural
 from .seed_layer import SEEDS_KEY
 
 STEERING = tuple(role for role in ROLES if role != "seed")
@@ -74,7 +76,6 @@ class Regions:
         self.space = DisplaySpace.identity()
         self._known: dict[int, Entry] = {}  # of all bundles, by id
         self._shown: tuple[RegionState, ...] = ()
-        self._added: Entry | None = None  # which comes with the layer that is to show it
         self._made: WeakKeyDictionary[RegionState, list[Region]] = WeakKeyDictionary()
         self._written: WeakKeyDictionary[Layer, RegionState] = WeakKeyDictionary()
         self._heard: WeakSet[Layer] = WeakSet()  # layers that are listened to
@@ -167,7 +168,8 @@ class Regions:
         see_within(layer)
         move_below(self.viewer.layers, layer, _is_above)
         state = self._state_of(layer, role, label, is_asleep=is_asleep)
-        return self._add(Entry(layer, state))
+        others = self._entries_of(layer)
+        return self._add(Entry(others[0].holder if others else Holder(layer), state))
 
     def _state_of(
         self, layer: Layer, role: str, label: int | None = None, *, is_asleep: bool = False
@@ -182,11 +184,7 @@ class Regions:
     def _add(self, entry: Entry) -> Entry:
         self._know(entry)
         self._written[entry.layer] = entry.state
-        self._added = entry
-        try:
-            self.document.act(f"Add region {entry.state.name}", acts.add_region(entry.state))
-        finally:
-            self._added = None
+        self.document.act(f"Add region {entry.state.name}", acts.add_region(entry.state))
         return entry
 
     def add_painting(self, role: str = "include") -> Entry:
@@ -250,7 +248,7 @@ class Regions:
         One that is asleep is used once it is moved, resized, given a role, or all are woken.
         """
         layer = self._sphere_layer(np.asarray(centre_zyx, dtype=float)[None], radius_mm, "Sphere")
-        return self._add(Entry(layer, self._state_of(layer, role, is_asleep=is_asleep)))
+        return self._add(Entry(Holder(layer), self._state_of(layer, role, is_asleep=is_asleep)))
 
     def _sphere_layer(self, centres: NDArray[np.float64], radius_mm: float, name: str) -> Spheres:
         layer = Spheres(centres, radius_mm, space=self.space, name=name)
@@ -261,7 +259,7 @@ class Regions:
     def remove(self, *entries: Entry) -> None:
         """Remove regions, with their layers; but a layer that was not made for one stays."""
         names = [entry.state.name for entry in entries]
-        text = f"region {names[0]}" if len(names) == 1 else acts.plural(len(names), "region")
+        text = f"region {names[0]}" if len(names) == 1 else plural(len(names), "region")
         change = acts.remove_regions([entry.id for entry in entries])
         self.document.act(f"Remove {text}", change)
 
@@ -340,11 +338,11 @@ class Regions:
         ids, ids_before = ({state.id for state in states} for states in (self._shown, shown))
         self._is_showing = True
         try:
-            in_use = {self._known[n].layer for n in ids & ids_before if n in self._known}
+            placed = {self._known[n].holder for n in ids & ids_before if n in self._known}
+            in_use = {holder.layer for holder in placed}
             free = self._put_away([n for n in ids_before - ids if n in self._known], in_use)
-            given: dict[Layer, Layer] = {}  # that take the place of others
             for state in self._shown:
-                self._show(state, free, given, is_new=state.id not in ids_before)
+                self._show(state, free, placed, is_new=state.id not in ids_before)
             for layer in free:
                 self.viewer.layers.remove(layer)
             self._colour()
@@ -366,13 +364,13 @@ class Regions:
         return free
 
     def _show(
-        self, state: RegionState, free: list[Layer], given: dict[Layer, Layer], *, is_new: bool
+        self, state: RegionState, free: list[Layer], placed: set[Holder], *, is_new: bool
     ) -> None:
         entry = self._known.get(state.id)
         if entry is None:
             entry = self._first_shown(state, free)
-        elif is_new and is_own(entry.layer) and entry is not self._added:
-            self._give_layer(entry, free, given)
+        elif is_new and is_own(entry.layer):
+            self._give_layer(entry, free, placed)
         elif entry.layer not in self.viewer.layers:
             insert_beside(self.viewer, entry.layer, self._ceiling())
         state = self._settled(state)
@@ -387,22 +385,25 @@ class Regions:
         elif state.painted is not None and (before is None or state.painted is not before.painted):
             layer.data = state.painted.written(np.asarray(layer.data))
 
-    def _give_layer(self, entry: Entry, free: list[Layer], given: dict[Layer, Layer]) -> None:
+    def _give_layer(self, entry: Entry, free: list[Layer], placed: set[Holder]) -> None:
         """Find a layer for a region that comes into view: its own, or a free one like it."""
-        own = entry.layer
-        if own in given:  # by which another region of the same painting is shown
-            entry.layer = given[own]
+        holder = entry.holder
+        if holder in placed:  # with another region of the same painting
             return
+        own, taken = holder.layer, {other.layer for other in placed}
         fits = [layer for layer in free if _is_like(layer, own)]
-        layer = own if own in fits else next(iter(fits), None)
-        if layer is None:
-            is_taken = own in self.viewer.layers  # by a region that had none
-            layer = self._copy_of(own) if is_taken else own
+        if own in free or (own in self.viewer.layers and own not in taken):
+            layer = own
+        elif fits:
+            layer = fits[0]
+        else:
+            layer = self._copy_of(own) if own in taken else own
             if layer not in self.viewer.layers:
                 insert_beside(self.viewer, layer, self._ceiling())
-        else:
+        if layer in free:
             free.remove(layer)
-        entry.layer = given[own] = layer
+        holder.layer = layer
+        placed.add(holder)
         if layer.visible != entry.was_visible:
             layer.visible = entry.was_visible
 
@@ -434,7 +435,7 @@ class Regions:
             layer = painted_layer(made)
             insert_beside(self.viewer, layer, self._ceiling())
             now = dataclasses.replace(state, made=None, painted=Painted.of(np.asarray(layer.data)))
-        entry = Entry(layer, now)
+        entry = Entry(Holder(layer), now)
         entry.first = now
         if made is not None:
             self._written[layer] = now
