@@ -24,13 +24,17 @@ from typing import Any
 
 import volume
 from brain_volume import make_brain
-from napari_tractography.benchmark.cases import Case, Contestant
-from napari_tractography.benchmark.comparison import Row
-from napari_tractography.benchmark.measuring import measure
-from napari_tractography.benchmark.ours import Ours
-from napari_tractography.benchmark.peers.mrtrix import MRtrix, MRtrixInput
-from napari_tractography.benchmark.reporting import figures_of, rows_table, speeds_table
+from comparison import Row, ratios, rows_table
 from napari_tractography.model.parameters import parameter_specs
+from napari_tractography.tracking.speed import (
+    Case,
+    Contestant,
+    Ours,
+    figures_of,
+    measure,
+    speeds_table,
+)
+from peers.mrtrix import MRtrix, MRtrixInput
 
 ANGLES_DEG = (10.0, 15.0, 20.0, 30.0, 45.0)
 QUICK_ANGLES_DEG = (15.0, 45.0)
@@ -159,7 +163,8 @@ def measure_brain(
         progress=lambda done, total, label: print(f"{done}/{total} {label}", file=sys.stderr),
     )
     return {
-        **figures_of(case, speeds, repeats, compared.rows),
+        **figures_of(case, speeds, repeats),
+        "rows": ratios(speeds, compared.rows),
         "max_angle_deg": list(angles_deg),
         "shape": case.fod.grid.shape,
         "voxel_mm": [round(float(mm), 2) for mm in case.fod.grid.voxel_sizes_mm],

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import napari_tractography as nt
-from napari_tractography.benchmark.peers.mrtrix import run_tckgen, write_fod, write_mask
 from napari_tractography.files.fods import load_mask
 from napari_tractography.model.defaults import suited_to
+from peers.mrtrix import run_tckgen, write_fod, write_mask
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "validation.md"

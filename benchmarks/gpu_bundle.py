@@ -59,7 +59,7 @@ CLOSE: dict[str, tuple[dict[str, Any], str]] = {
     for step in ("fixed", "adaptive")
 }
 # The comparison with the baseline: one way from the seed, 2,000 steps of 0.125 mm unless `export`
-# is told otherwise.
+# is set otherwise.
 SPEED: dict[str, Any] = {
     "step_mm": 0.125,
     "max_length_mm": 250.0,
@@ -108,7 +108,7 @@ def with_seeds(plan: Any, positions_mm: np.ndarray) -> Any:
 
 def vars_of(plan: Any) -> dict[str, Any]:
     """Return the attributes of a plan of either kind."""
-    names = ("positions_mm", "given", "table", "field", "settings", "regions", "n_seeds")
+    names = ("positions_mm", "seed_directions", "table", "field", "settings", "regions", "n_seeds")
     names += ("first_stream", "with_tissues")
     return {name: getattr(plan, name) for name in names}
 
@@ -188,7 +188,7 @@ def export(path: Path, fod: Fod, **speed_settings: Any) -> None:
         return {
             **parts,
             "positions": kept(plan.positions_mm),
-            "given": kept(plan.given),
+            "seed_directions": kept(plan.seed_directions),
             "parameters": parameters.to_dict(),
         }
 
@@ -230,7 +230,11 @@ def export(path: Path, fod: Fod, **speed_settings: Any) -> None:
     for name, changes in SPEED_CASES.items():
         parameters = TrackingParameters(**{**SPEED, **speed_settings, **changes})
         plan = make_plan(TrackingInput(fod, speed_seeds, parameters))
-        few = replace(plan, positions_mm=plan.positions_mm[:20_000], given=plan.given[:20_000])
+        few = replace(
+            plan,
+            positions_mm=plan.positions_mm[:20_000],
+            seed_directions=plan.seed_directions[:20_000],
+        )
         list(cpu.iter_chunks(few))
         begun = time.perf_counter()
         found = Tractogram.concatenate(list(cpu.iter_chunks(few)))
@@ -259,7 +263,7 @@ def read(path: Path) -> dict[str, Run]:
             key = value["array"], value["frozen"]
             if key not in views:
                 views[key] = arrays[key[0]].view()
-                # Numba compiles anew for arrays that may be written where others may not.
+                # Numba compiles again for arrays that may be written where others may not.
                 views[key].flags.writeable = not value["frozen"]
             return views[key]
         return value
@@ -290,7 +294,7 @@ def read(path: Path) -> dict[str, Run]:
             **parts,
             table=table,
             positions_mm=positions,
-            given=found(stored["given"]),
+            seed_directions=found(stored["seed_directions"]),
             n_seeds=len(positions),
             first_stream=0,
             with_tissues=False,

@@ -20,8 +20,8 @@ from scipy.spatial import cKDTree
 
 import napari_tractography as nt
 import scoring
-from napari_tractography.benchmark.peers.mrtrix import run_tckgen, write_fod
 from napari_tractography.model.parameters import parameter_specs
+from peers.mrtrix import run_tckgen, write_fod
 
 BUNDLES = ("arc1", "arc2", "arc3", "cross60", "cross90")
 FOD = "fod_sh8.nii.gz"

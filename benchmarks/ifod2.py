@@ -22,7 +22,7 @@ import numpy as np
 
 import napari_tractography as nt
 from defaults import ROOT, grid_seeds, lengths_of
-from napari_tractography.benchmark.peers.mrtrix import run_tckgen, write_fod, write_mask
+from peers.mrtrix import run_tckgen, write_fod, write_mask
 
 # Seeds along each axis of a voxel, and the fewer of a fast run.
 FODS = {"brain/fod_template.mif.gz": (2, 1), "yoga/fod_sh8.nii.gz": (2, 1)}

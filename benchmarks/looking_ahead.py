@@ -18,8 +18,8 @@ from scipy.ndimage import binary_dilation
 
 import ground_truth
 import napari_tractography as nt
-from napari_tractography.benchmark.peers.mrtrix import run_tckgen, write_fod
 from napari_tractography.fields.sh import sh_matrix
+from peers.mrtrix import run_tckgen, write_fod
 
 FAR_VOX = (0.0, 0.25, 0.5, 1.0, 2.0)
 NOISE = 0.02  # of the largest first coefficient, on all coefficients

@@ -23,7 +23,7 @@ import napari_tractography as nt
 import scoring
 from defaults import grid_seeds, load
 from looking_ahead import noisy_copy
-from napari_tractography.benchmark.peers.mrtrix import run_tckgen, write_fod, write_mask
+from peers.mrtrix import run_tckgen, write_fod, write_mask
 
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = (0.25, 0.5, 0.75, 1.0)  # of that of the FOD that the peaks are of

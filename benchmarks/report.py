@@ -17,10 +17,8 @@ from typing import Any
 
 import brain
 import volume
-from napari_tractography.benchmark.cases import make_case
-from napari_tractography.benchmark.comparison import CONTESTANTS
-from napari_tractography.benchmark.measuring import measure
-from napari_tractography.benchmark.reporting import figures_of, speeds_table, table
+from comparison import CONTESTANTS, ratios, table
+from napari_tractography.tracking.speed import figures_of, make_case, measure, speeds_table
 
 ROOT = Path(__file__).resolve().parents[1]
 # Measured by commands of their own, which these sections name; they stay as they are.
@@ -75,14 +73,14 @@ def main() -> None:
         seconds=options.seconds,
         progress=lambda done, total, label: print(f"{done}/{total} {label}", file=sys.stderr),
     )
-    figures = figures_of(case, speeds, options.repeats)
+    figures = figures_of(case, speeds, options.repeats) | {"rows": ratios(speeds)}
     whole = brain.measure_brain(options.template, repeats=options.repeats)
     sizes = volume.measure(min(options.repeats, 3))
     parts = [
         "# Benchmarks",
         f"Written by `python benchmarks/report.py` on {datetime.date.today().isoformat()}. "
-        "`napari-tractography bench` prints the first table on your own machine, `--json` more "
-        "of it.",
+        "`python benchmarks/comparison.py` prints the first table on your own machine, `--json` "
+        "more of it; `napari-tractography bench` measures ours alone, without a checkout.",
         "## Speed beside other programs",
         table(figures),
         "Every program gets the same FOD, mask, step, cone angle and largest length and seeds "

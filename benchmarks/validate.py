@@ -29,8 +29,8 @@ import scoring
 import subject
 import tissues
 from affines import affine_table
-from napari_tractography.benchmark.peers.mrtrix import run_tckgen, write_fod, write_mask
-from napari_tractography.benchmark.reporting import machine
+from napari_tractography.tracking.speed import machine
+from peers.mrtrix import run_tckgen, write_fod, write_mask
 from samplers import sampler_table
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,7 +1,7 @@
 """Digests of streamlines over algorithms, interpolations, starts, regions and outputs.
 
     python scripts/digests.py            compare with tests/digests.json; exit 1 where they differ
-    python scripts/digests.py --write    write that file anew, after a change that is meant
+    python scripts/digests.py --write    write that file again, after a change that is meant
 
 A change of the code that is not meant to change streamlines leaves every digest as it is. Those of
 diffusion and transport hold for one machine only, since the last digits of sine and cosine are the
@@ -128,7 +128,7 @@ def differences(found: dict[str, str], known: dict[str, str]) -> list[str]:
 def main() -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="write the file anew")
+    parser.add_argument("--write", action="store_true", help="write the file again")
     parser.add_argument("--all", action="store_true", help="diffusion and transport as well")
     parser.add_argument("--file", type=Path, default=FILE)
     options = parser.parse_args()

@@ -3,7 +3,7 @@
 Pyramidal tract, arcuate fascicle and inferior fronto-occipital fascicle, seeded in their masks:
 streamlines must reach both ends (AND), and neither cross the midline nor enter what the bundle
 keeps away from (NOT). The right side is the left one mirrored. The project is saved, opened again,
-and everything is tracked anew::
+and everything is tracked again::
 
     python scripts/dissection.py ../shared/data/subject [-o study.tracts.json]
 
@@ -87,8 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found = bundle.tractogram()
             is_same = found.digest() == known[name]
             same = same and is_same
-            told = f"{len(found):6} streamlines, {found.lengths_mm.mean():5.1f} mm"
-            print(f"{name:10} {told}, {known[name][:12]} {'again' if is_same else 'differs'}")
+            found_text = f"{len(found):6} streamlines, {found.lengths_mm.mean():5.1f} mm"
+            print(f"{name:10} {found_text}, {known[name][:12]} {'again' if is_same else 'differs'}")
     return 0 if same else 1
 
 

@@ -36,7 +36,7 @@ PARAMETERS_HEAD = f"""\
 src/napari_tractography: edit those. -->
 
 The fields of `TrackingParameters`, the controls of the panel and the flags of
-`napari-tractography track` are one and the same list. What the thresholds mean is told in
+`napari-tractography track` are one and the same list. What the thresholds mean is explained in
 [Concepts](concepts.md).
 
 The column *default* is `TrackingParameters()`, on which scripts rely; *for an FOD* is what
@@ -106,8 +106,8 @@ half-written.
   axes, peaks and tensors in each of their axes. *Symmetry* tells the bases apart: a fibre's lobe
   looks the same from all sides, unless the harmonics are the wrong ones. *Coherence* tells how the
   axes lie: along a fibre, neighbouring voxels agree on its direction. Readings within three
-  standard errors of the best cannot be told apart by the data, and are named: in a thin slab of
-  fibres within its plane, for one, nobody can see a flip across it.
+  standard errors of the best cannot be distinguished by the data, and are named: in a thin slab of
+  fibres within its plane, for one, a flip across it cannot be seen.
   Both are judged on voxels that were not fitted, so that noise favours no reading. Where peaks,
   tensors, diffusion-weighted images or noise are read as an FOD, the answer is that the voxels do
   not tell.

@@ -30,7 +30,7 @@ FLOORS = {
             "tracking",
             "maps",
             "recipes",
-            "benchmark plugin",
+            "plugin",
             "cli __main__",
         )
     )

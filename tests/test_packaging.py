@@ -29,7 +29,8 @@ DISTRIBUTIONS = {
     "trx": "trx-python",
     "yaml": "pyyaml",
 }
-OPTIONAL = {"cupy", "cupyx", "distributed", "matplotlib", "zarr"}  # extras
+GPU = {"cupy", "cupyx", "pynvml"}  # by names, for which devices.py and arrays.py have sentences
+EXTRAS = PROJECT["optional-dependencies"]
 
 
 @pytest.fixture(scope="module")
@@ -76,18 +77,90 @@ def test_every_python_from_the_lowest_on_is_named() -> None:
     assert f"Python 3.{minors[0]} to 3.{minors[-1]}." in page
 
 
+def _name_of(requirement: str) -> str:
+    return re.split(r"[^\w-]", requirement)[0]
+
+
+def _of_extra(extra: str) -> set[str]:
+    """Return the names of the packages that an extra brings, those of other extras of ours too."""
+    names: set[str] = set()
+    for requirement in EXTRAS[extra]:
+        others = re.fullmatch(r"napari-tractography\[(.+)\]", requirement)
+        names |= set().union(*map(_of_extra, others[1].split(","))) if others else set()
+        names |= set() if others else {_name_of(requirement)}
+    return names
+
+
+def test_all_brings_what_runs_on_any_machine(script: ModuleType) -> None:
+    assert _of_extra("all") == {"napari"}.union(*map(_of_extra, script.EXTRAS))
+    assert set(EXTRAS) - set(script.EXTRAS) == {"all", "cuda12", "cuda13", "dev", "docs", "test"}
+
+
+def _foreign(node: ast.AST) -> set[str]:
+    """Return the packages that a statement imports, by the names that they are installed by."""
+    names: list[str] = []
+    for found in ast.walk(node):
+        if isinstance(found, ast.Import):
+            names += [alias.name for alias in found.names]
+        elif isinstance(found, ast.ImportFrom) and not found.level:
+            names.append(str(found.module))
+    packages = {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names)
+    return {DISTRIBUTIONS.get(name, name) for name in packages} - {"napari_tractography"}
+
+
+def _blocks(tree: ast.AST) -> Iterator[tuple[str, ast.With]]:
+    """Yield each ``with needs_extra(EXTRA, ...)`` of a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.With):
+            call = node.items[0].context_expr
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "needs_extra":
+                assert isinstance(call.args[0], ast.Constant)
+                yield str(call.args[0].value), node
+
+
+def test_an_extra_brings_what_is_imported_for_it() -> None:
+    brought: dict[str, set[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        for extra, block in _blocks(ast.parse(path.read_text("utf-8"))):
+            brought.setdefault(extra, set()).update(_foreign(block))
+    wanted = {extra: _of_extra(extra) for extra in brought}
+    assert brought == wanted, "what is never imported is no dependency either"
+
+
+def test_what_may_be_missing_is_imported_where_a_sentence_says_so() -> None:
+    """Else by those alone who have it: workers of a cluster, and types."""
+    optional = set().union(*map(_of_extra, EXTRAS)) - set(map(_name_of, PROJECT["dependencies"]))
+    elsewhere = set()
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        told = {id(node) for _, block in _blocks(tree) for node in ast.walk(block)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                told |= {id(each) for each in ast.walk(node)}
+            if isinstance(node, ast.With) and "suppress(ImportError)" in ast.unparse(node.items[0]):
+                told |= {id(each) for each in ast.walk(node)}
+            is_import = isinstance(node, ast.Import | ast.ImportFrom)
+            if is_import and id(node) not in told and _foreign(node) & optional:
+                elsewhere.add(path.relative_to(SOURCE).as_posix())
+    known = {"plugin/panel/measure/views.py"}  # a canvas for a figure, which Matplotlib has made
+    assert {name for name in elsewhere if not name.startswith("tracking/cluster/")} == known
+
+
 def test_every_package_that_is_imported_is_a_dependency() -> None:
-    foreign = {name for name in _imported_names() if name.partition(".")[0] not in OPTIONAL}
-    assert {name for name in foreign if not _requirement(name)} <= {"napari_tractography"}
+    named = {DISTRIBUTIONS.get(name, name) for name in _imported_packages(SOURCE)} - GPU
+    extras = set().union(*map(_of_extra, EXTRAS))
+    assert named - set(map(_name_of, PROJECT["dependencies"])) <= extras | {"napari_tractography"}
+
+
+def _imported_packages(folder: Path) -> set[str]:
+    return {name.partition(".")[0] for name in _imported_names(folder)}
 
 
 def test_every_package_that_tests_import_is_installed_for_them() -> None:
-    own = {
-        path.stem for folder in ("benchmarks", "tests") for path in (ROOT / folder).rglob("*.py")
-    }
-    imported = {name.partition(".")[0] for name in _imported_names(ROOT / "tests")} - own
-    stated = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["test"]]
-    installed = {re.split(r"[^\w-]", requirement)[0] for requirement in stated}
+    own = {path.stem for path in (ROOT / "tests").rglob("*.py")}
+    own |= {path.stem for path in (ROOT / "benchmarks").iterdir()}
+    imported = _imported_packages(ROOT / "tests") - own
+    installed = {*map(_name_of, PROJECT["dependencies"]), *_of_extra("test")}
     assert {"hypothesis", "napari", "zarr"} <= imported
     missing = {name for name in imported if DISTRIBUTIONS.get(name, name) not in installed}
     assert missing <= {"cupy", "napari_tractography"}  # CuPy's name has that of CUDA in it
@@ -100,7 +173,7 @@ def test_private_interfaces_are_of_packages_with_an_upper_bound() -> None:
 
 
 def test_every_dependency_has_a_lowest_version(script: ModuleType) -> None:
-    extras = [d for name in script.EXTRAS for d in PROJECT["optional-dependencies"][name]]
+    extras = [d for name in script.EXTRAS for d in EXTRAS[name]]
     stated = [*PROJECT["dependencies"], *extras]
     assert set(script.minima(stated)) == {re.split(r"[^\w.-]", each)[0] for each in stated}
 
@@ -152,7 +225,7 @@ def test_the_source_archive_has_all_that_building_and_testing_take(
         names = {name.partition("/")[2] for name in opened.getnames()}
     wanted = {
         path.relative_to(ROOT).as_posix()
-        for folder in (".ci", "scripts", "src", "tests")
+        for folder in (".ci", ".github", "scripts", "src", "tests")
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and path.suffix not in {".pyc", ".nbc", ".nbi"}
     }

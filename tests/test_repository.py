@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import yaml
@@ -55,12 +56,20 @@ def test_manifest_names_functions_that_exist() -> None:
 
 
 def test_versions_agree() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    """pyproject.toml has none of its own; the other two are read by people and by machines."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert settings["project"]["dynamic"] == ["version"]
+    written = ROOT / settings["tool"]["hatch"]["version"]["path"]
+    assert written == SOURCE / "version.py"
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), flags=re.M)
     assert newest is not None
-    versions = {project["version"], str(citation["version"]), newest[1]}
-    assert versions == {napari_tractography.__version__}
+    assert {str(citation["version"]), newest[1]} == {napari_tractography.__version__}
+
+
+def test_archives_are_of_the_version(distributions: dict[str, Path]) -> None:
+    names = {path.name.split("-")[1].removesuffix(".tar.gz") for path in distributions.values()}
+    assert names == {napari_tractography.__version__}
 
 
 def test_wheel_holds_all_that_is_needed_at_run_time(distributions: dict[str, Path]) -> None:
@@ -82,7 +91,7 @@ def test_wheel_holds_all_that_is_needed_at_run_time(distributions: dict[str, Pat
 def _own_files() -> Iterator[Path]:
     # In a worktree .git is a file, which is no part of it.
     yield from (path for path in ROOT.iterdir() if path.is_file() and path.name != ".git")
-    for folder in (".ci", "benchmarks", "docs", "examples", "scripts", "src", "tests"):
+    for folder in (".ci", ".github", "benchmarks", "docs", "examples", "scripts", "src", "tests"):
         yield from (
             path
             for path in (ROOT / folder).rglob("*")
@@ -111,6 +120,15 @@ def test_no_file_names_a_registry_or_one_persons_folders() -> None:
             continue  # a picture
         found += [f"{path.relative_to(ROOT)}: {word}" for word in forbidden if word in text]
     assert found == []
+
+
+def test_no_file_is_left_out_by_mypy_and_those_without_signatures_exist() -> None:
+    assert not [p.name for p in SOURCE.rglob("*.py") if "ignore-errors" in p.read_text("utf-8")]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["mypy"]
+    (loose,) = (o for o in settings["overrides"] if o.get("disallow_untyped_defs") is False)
+    for name in loose["module"]:
+        path = (ROOT / "src").joinpath(*name.removesuffix(".*").split("."))
+        assert path.is_dir() if name.endswith(".*") else path.with_suffix(".py").is_file(), name
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +205,41 @@ def test_continuous_integration_calls_make_test_and_nothing_else() -> None:
         'cd "$(dirname "${BASH_SOURCE[0]}")/.."',
         "exec make test",
     ]
+
+
+def _workflow(name: str) -> dict[str, Any]:
+    text = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text("utf-8")
+    workflow = yaml.safe_load(text)
+    assert isinstance(workflow, dict)
+    return workflow
+
+
+def test_workflows_test_every_system_and_every_python_of_the_classifiers() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    stated = [name.rpartition(" ")[2] for name in project["classifiers"] if ":: 3." in name]
+    matrix = _workflow("tests")["jobs"]["test"]["strategy"]["matrix"]
+    assert matrix["python"] == stated
+    assert {name.partition("-")[0] for name in matrix["os"]} == {"ubuntu", "windows", "macos"}
+
+
+@needs_make
+@pytest.mark.parametrize("name", ["tests", "test-all", "site"])
+def test_make_knows_every_target_of_the_workflows(name: str) -> None:
+    jobs = _workflow(name)["jobs"].values()
+    commands = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+    called = [command.split()[1] for command in commands if command.startswith("make ")]
+    assert called
+    for target in called:
+        assert _plan_of_make(target)
+
+
+def test_a_release_is_tested_as_a_whole_and_published_without_a_token() -> None:
+    jobs = _workflow("release")["jobs"]
+    assert set(jobs["publish"]["needs"]) == set(jobs) - {"publish"}
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}
+    texts = [path.read_text("utf-8") for path in (ROOT / ".github").rglob("*.yml")]
+    assert len(texts) > len(jobs)
+    assert not [text for text in texts if "secrets." in text]
 
 
 @pytest.fixture

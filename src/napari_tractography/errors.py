@@ -86,12 +86,12 @@ class InvalidRegionError(TractographyError, ValueError):
 
 
 class UnfinishedError(FileError):
-    """A run could not go on: what is tracked in can no longer be read, or a cluster was lost.
+    """A run ended early: what is tracked in can no longer be read, or a cluster was lost.
 
     Attributes
     ----------
     tractogram : Tractogram
-        Streamlines that were finished; chunks that were given out before are in them when
+        Streamlines that were finished; chunks that were yielded before are in them when
         :func:`~napari_tractography.tracking.engine.track` raises this.
     """
 

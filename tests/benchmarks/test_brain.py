@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from napari_tractography.benchmark.cases import Case
 from napari_tractography.model.parameters import parameter_specs
 from napari_tractography.model.phantoms import make_phantom, phantom_mask
+from napari_tractography.tracking.speed import Case
 
 
 @pytest.fixture

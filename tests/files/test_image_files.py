@@ -172,7 +172,7 @@ def test_a_large_image_that_is_read_in_part_is_compared_in_boxes_all_over_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(image_files, "MOST_READ_VOXELS", 1000)
-    monkeypatch.setattr(image_files, "PLACE_VOXELS", 2)
+    monkeypatch.setattr(image_files, "BOX_VOXELS", 2)
     image = np.zeros((40, 30, 20), np.uint8)
     image[28:30, 3:6, 9:13] = 1  # on no diagonal
     stack = np.stack([image.T * 0, image.T, image.T])

@@ -30,22 +30,22 @@ from napari_tractography.tracking.plan import Plan
 
 PARAMETERS = TrackingParameters(step_mm=0.5, max_angle_deg=30.0)
 N_OWN = N_POINTS + 1  # counts of the kernel's own
-CELLS, LOOK_UPS, PASSES, LOOKS_AROUND = range(N_OWN, N_OWN + 4)
+CELLS, LOOK_UPS, PASSES, CONE_SAMPLES = range(N_OWN, N_OWN + 4)
 find_rows_of, interpolate = cells.find_rows_of, cells.interpolate
-random_words, reconsider = draw.random_words, draw.reconsider
+random_words, after_rejections = draw.random_words, draw.after_rejections
 new_lane_state = run.new_lane_state
 
 
 @inlined
-def counted_find_rows_of(field, state, n, lanes):
+def counted_find_rows_of(field, state, n_corners, lanes):
     state.progress[CELLS] += count_bits(lanes)
-    find_rows_of(field, state, n, lanes)
+    find_rows_of(field, state, n_corners, lanes)
 
 
 @inlined
-def counted_interpolate(field, state, n, lane):
+def counted_interpolate(field, state, n_corners, lane):
     state.progress[LOOK_UPS] += 1
-    interpolate(field, state, n, lane)
+    interpolate(field, state, n_corners, lane)
 
 
 @inlined
@@ -55,9 +55,9 @@ def counted_random_words(settings, state, block):
 
 
 @inlined
-def counted_reconsider(field, settings, scratch, state, n, lane):
-    state.progress[LOOKS_AROUND] += 1
-    return reconsider(field, settings, scratch, state, n, lane)
+def counted_after_rejections(field, settings, scratch, state, n_corners, lane):
+    state.progress[CONE_SAMPLES] += 1
+    return after_rejections(field, settings, scratch, state, n_corners, lane)
 
 
 def with_more_progress(*args: int, **kwargs: int) -> Any:
@@ -70,7 +70,7 @@ def put_in() -> None:
     for module in (cells, draw, stepping, streamline):
         module.find_rows_of = counted_find_rows_of
     cells.interpolate = counted_interpolate
-    draw.random_words, draw.reconsider = counted_random_words, counted_reconsider
+    draw.random_words, draw.after_rejections = counted_random_words, counted_after_rejections
     run.new_lane_state = with_more_progress
 
 
@@ -98,7 +98,7 @@ def work_of(n_voxels: int, n_seeds: int, **changes: float) -> dict[str, Any]:
         "cells": counts[CELLS] / n_steps,
         "look_ups": counts[LOOK_UPS] / n_steps,
         "draws": N_LANES * counts[PASSES] / n_steps,
-        "looks_around": counts[LOOKS_AROUND] / n_steps,
+        "cone_samples": counts[CONE_SAMPLES] / n_steps,
     }
 
 

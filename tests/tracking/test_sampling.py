@@ -206,9 +206,9 @@ def test_draws_do_not_depend_on_how_many_tries_they_take(background):
 
     masses = bins.masses(density)
     share = masses.mean() / (24 * 24) / row[45]  # of tries that are taken
-    n_tries = 1 / share
+    n_proposals = 1 / share
     wanted = {0.4: (1, 32), 0.08: (32, 128), 0.01: (128, 2000)}[background]
-    assert wanted[0] < n_tries < wanted[1]
+    assert wanted[0] < n_proposals < wanted[1]
     assert p_value(bins.counts(drawn), masses) > 1e-3
 
 
@@ -327,5 +327,5 @@ def test_steps_and_halves_of_a_streamline_are_independent():
 
 
 def test_limits_of_tries_are_what_the_tests_above_assume():
-    assert (codes.FIRST_TRIES, codes.SECOND_TRIES) == (32, 128)
+    assert (codes.FIRST_PROPOSALS, codes.SECOND_PROPOSALS) == (32, 128)
     assert np.allclose(tangents(np.array([0, 0.6, 0.8])) @ (0, 0.6, 0.8), 0)

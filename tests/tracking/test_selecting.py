@@ -198,7 +198,7 @@ def test_seed_i_does_not_depend_on_how_many_are_drawn(kind):
 
 def test_points_cannot_go_on():
     assert not Seeds.at([[1.0, 2, 3]]).can_go_on
-    with pytest.raises(InvalidSeedsError, match="given points"):
+    with pytest.raises(InvalidSeedsError, match="fixed points"):
         Seeds.at([[1.0, 2, 3]]).more(1, 0)
 
 

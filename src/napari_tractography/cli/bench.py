@@ -1,24 +1,33 @@
-"""``napari-tractography bench``: our speed beside other programs', in one run."""
+"""``napari-tractography bench``: the speed on this machine."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidParameterError
 from .flags import add_reading, expanded
 
+if TYPE_CHECKING:
+    from ..tracking.speed import Contestant, Speed
+
 BAR_CELLS = 30
+OTHERS = "Other programs beside it: `python benchmarks/comparison.py`, in a checkout."
 POSITIVE = ("threads", "repeats", "seconds")  # flags
 
 
 def add_bench(commands: Any) -> None:
     """Add the sub-command to the parser of the command."""
-    parser = commands.add_parser(
-        "bench", help="measure the speed on this machine, beside other programs'"
-    )
+    parser = commands.add_parser("bench", help="measure the speed of tracking on this machine")
+    add_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add what is tracked and how often, for ``benchmarks/comparison.py`` as well."""
     parser.add_argument(
         "--fod", type=expanded, metavar="FOD", help="track in this FOD instead of a phantom"
     )
@@ -32,20 +41,38 @@ def add_bench(commands: Any) -> None:
         "--seconds", type=float, default=2.0, metavar="S", help="about what a run takes (default 2)"
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Measure, and print the table; return the exit code."""
+    from ..tracking.speed import CONTESTANTS, conditions, speeds_table
+
+    figures, _ = measured(options, CONTESTANTS)
+    if options.json:
+        print(json.dumps(figures, indent=2))
+        return 0
+    print(conditions(figures), speeds_table(figures["speeds"]), OTHERS, sep="\n\n")
+    return 0
+
+
+def measured(
+    options: argparse.Namespace, contestants: Sequence[Contestant]
+) -> tuple[dict[str, Any], list[Speed]]:
+    """Measure contestants as the flags say; return the figures, and the speeds among them.
+
+    Raises
+    ------
+    InvalidParameterError
+        When a number is impossible.
+    TractographyError
+        When a file cannot be read.
+    """
     for name in POSITIVE:
         if not getattr(options, name) > 0:
             raise InvalidParameterError(
                 f"--{name} {getattr(options, name):g} is impossible; give a positive number."
             )
-    from ..benchmark.cases import make_case
-    from ..benchmark.comparison import CONTESTANTS
-    from ..benchmark.measuring import measure
-    from ..benchmark.reporting import figures_of, table
+    from ..tracking.speed import figures_of, make_case, measure
 
     case = make_case(
         options.fod,
@@ -57,11 +84,9 @@ def run(options: argparse.Namespace) -> int:
     )
     progress = _show_progress if sys.stderr.isatty() else (lambda done, total, label: None)
     speeds = measure(
-        case, CONTESTANTS, repeats=options.repeats, seconds=options.seconds, progress=progress
+        case, contestants, repeats=options.repeats, seconds=options.seconds, progress=progress
     )
-    figures = figures_of(case, speeds, options.repeats)
-    print(json.dumps(figures, indent=2) if options.json else table(figures))
-    return 0
+    return figures_of(case, speeds, options.repeats), speeds
 
 
 def _show_progress(done: int, total: int, label: str) -> None:

@@ -83,7 +83,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_broken_pipe(error: OSError) -> bool:
-    """Tell whether whoever read the output, such as `head`, has left and wants no more of it."""
+    """Tell whether the reader of the output, such as `head`, has closed it."""
     if isinstance(error, BrokenPipeError):
         return True
     # What Windows says of it, and, with a name, of many a file.

@@ -1,4 +1,4 @@
-"""How the command ends when it is told to from outside: one line and an exit code, no traceback.
+"""How the command ends on a signal from outside: one line and an exit code, no traceback.
 
 It imports next to nothing, so that it is in force while everything else is imported.
 """

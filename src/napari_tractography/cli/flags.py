@@ -22,7 +22,7 @@ from ..fields.readings import AUTO, AXES, BASES, CHOICES, FRAMES, TENSOR_ORDERS
 from ..files.paths import with_home
 from ..model.parameters import parameter_specs
 from ..model.roles import INCLUDE_RULES
-from ..runtime.given import as_whole
+from ..runtime.scalars import as_whole
 
 if TYPE_CHECKING:
     from ..model.fod import Fod
@@ -61,12 +61,12 @@ SPELT = {
 }
 THOUSANDS = {"k": 10**3, "m": 10**6}  # as MRtrix3 writes numbers, in either case
 NUMBERS = r"[-+.\d\s]+(,[-+.\d\s]*)+"  # meant for those of a sphere, however many
-# A name before its value, as messages have it; not a part of a path or of what was given.
+# A name before its value, as messages have it; not a part of a path or of a value.
 ARGUMENT = r"(?<![\w./\\'\"-])[a-z]+(?:_[a-z]+)*(?= ?= ?\S| must be of type )"
 
 
 def expanded(text: str) -> str:
-    """Return a path that was given, with ~ as the shell expands it: in --out=~/x it does not."""
+    """Return a path with ~ as the shell expands it, which in --out=~/x it does not."""
     return with_home(text)
 
 
@@ -109,8 +109,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         "--kind",
         default=AUTO,
         metavar="|".join(CHOICES),
-        help="what the volumes are: told by header and values, or taken for SH coefficients, peaks "
-        "or tensors in any case (default auto)",
+        help="what the volumes are: found by header and values, or taken for SH coefficients, "
+        "peaks or tensors in any case (default auto)",
     )
     parser.add_argument(
         "--basis", default=BASES[0], help=f"{', '.join(BASES)} (default {BASES[0]})"
@@ -234,7 +234,7 @@ def execution_of(options: argparse.Namespace) -> Iterator[Execution]:
     Raises
     ------
     InvalidParameterError
-        As :func:`execution_from`, or when a folder is given without a cluster.
+        As :func:`execution_from`, or when there is a folder without a cluster.
     BackendError
         When no scheduler answers.
     """
@@ -248,7 +248,7 @@ def execution_of(options: argparse.Namespace) -> Iterator[Execution]:
         return
     from ..tracking.cluster.connecting import cluster
 
-    with contextlib.suppress(ImportError):  # told by the next call
+    with contextlib.suppress(ImportError):  # the next call raises it
         import distributed
 
         logging.getLogger(distributed.__name__).setLevel(logging.CRITICAL)  # we tell what matters
@@ -288,7 +288,8 @@ def add_regions(parser: argparse.ArgumentParser, roles: Mapping[str, str]) -> No
         "--include-rule",
         default="all",
         metavar="|".join(INCLUDE_RULES),
-        help="which include regions a streamline must pass, ordered: as given (default all)",
+        help="which include regions a streamline must pass, ordered: in the order of the flags "
+        "(default all)",
     )
 
 
@@ -343,7 +344,7 @@ def names_of(paths: Sequence[str]) -> list[str]:
     Raises
     ------
     InvalidParameterError
-        When a file is given twice.
+        When a file is named twice.
     """
     if len(set(paths)) < len(paths):
         raise InvalidParameterError("A tractogram is given twice; give each once.")

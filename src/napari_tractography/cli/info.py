@@ -39,8 +39,8 @@ def run(options: argparse.Namespace) -> int:
     sizes = " x ".join(f"{size:.4g}" for size in fod.grid.voxel_sizes_mm)
     low, high = fod.grid.bounds_mm()
     print(f"name        {fod.name}")
-    told = "by header and values" if options.kind == AUTO else "as given"
-    print(f"kind        {fod.kind}: {KINDS[fod.kind].text}, {told}")
+    recognised = "by header and values" if options.kind == AUTO else "as given"
+    print(f"kind        {fod.kind}: {KINDS[fod.kind].text}, {recognised}")
     print(f"shape       {' x '.join(map(str, fod.grid.shape))} voxels of {sizes} mm")
     print(f"spans       {_point(low)} to {_point(high)} mm (RAS+)")
     print(f"orientation {fod.grid.orientation}")

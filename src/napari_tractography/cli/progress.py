@@ -1,4 +1,4 @@
-"""A run on the terminal: how far it is while it goes on, and what it gave."""
+"""A run on the terminal: how far it is, and what it gave."""
 
 from __future__ import annotations
 

@@ -230,9 +230,9 @@ def _replay_bundle(
     if out is not None:
         tractogram.save(out, reference=grid)
     if not options.quiet:
-        told = {None: "", True: ", the same as the project's", False: ", not the project's"}
+        verdict = {None: "", True: ", the same as the project's", False: ", not the project's"}
         where = "" if out is None else f"; written to {out}"
-        print(f"{bundle.name}: {len(tractogram)} streamlines{told[bundle.is_proven]}{where}")
+        print(f"{bundle.name}: {len(tractogram)} streamlines{verdict[bundle.is_proven]}{where}")
     return bundle.is_proven is not False
 
 

@@ -78,11 +78,11 @@ def run(options: argparse.Namespace) -> int:
         check_writable(options.out_weights)
     check_apart(options.out, options.out_weights)
     check_apart(options.out_weights, read=(options.tractogram, options.reference))
-    for flag, given in (
+    for flag, value in (
         ("--out-weights", options.out_weights), ("--min-weight", options.min_weight)
     ):  # fmt: skip
-        if given is not None and options.weights is None:
-            raise InvalidParameterError(f"{flag} {given} needs weights; give --weights too.")
+        if value is not None and options.weights is None:
+            raise InvalidParameterError(f"{flag} {value} needs weights; give --weights too.")
     grid = load_grid(options.reference) if options.reference else None
     regions = [source.make() for source in region_sources(options, ROLES)]
     tractogram = load_streamlines(options.tractogram, options.weights)

@@ -1,7 +1,7 @@
 """One recipe or project in the FODs of many subjects; called by :mod:`.replay`.
 
 The table of results is also the record of what is done: what it names, and what is still there as
-it was written, is left alone when the command is given again.
+it was written, is left alone when the command runs again.
 """
 
 from __future__ import annotations
@@ -248,14 +248,14 @@ def _made(
             source = fod_source(subject.fod, bundle.source)
             if source.image not in hashes:
                 hashes[source.image] = source.sha256_now()
-            made = bundle.on_fod(dataclasses.replace(source, sha256=hashes[source.image]))
-            assert isinstance(made.source, Recipe)
-            inputs = inputs_sha256(made.source, maps)
+            transferred = bundle.on_fod(dataclasses.replace(source, sha256=hashes[source.image]))
+            assert isinstance(transferred.source, Recipe)
+            inputs = inputs_sha256(transferred.source, maps)
             if table.has(subject.name, bundle.name, inputs, out):
                 yield bundle.name, "there"
                 continue
-            made.fods = fods
-            measures = _track_and_write(options, execution, made, out, maps)
+            transferred.fods = fods
+            measures = _track_and_write(options, execution, transferred, out, maps)
         except TractographyError as error:
             print(f"{subject.name}: {bundle.name}: {error}", file=sys.stderr)
             yield bundle.name, "failed"
@@ -264,7 +264,7 @@ def _made(
             {
                 **dict(zip(KEYS, (subject.name, bundle.name, str(out)), strict=True)),
                 **{name: _cell(number) for name, number in measures.numbers.items()},
-                **dict(zip(PROOFS, (made.digest, inputs, sha256_of(out)), strict=True)),
+                **dict(zip(PROOFS, (transferred.digest, inputs, sha256_of(out)), strict=True)),
             }
         )
         yield bundle.name, f"{measures.n_streamlines} streamlines; written to {out}"
@@ -309,8 +309,8 @@ def fod_source(path: str | Path, recipe: Recipe) -> FodSource:
     from ..recipes.sources import FodSource
 
     if recipe.fod.image is not None:
-        place = str(path) if is_remote(path) else str(existing_image(path).absolute())
-        return dataclasses.replace(recipe.fod, path=place, sha256="", phantom="")
+        location = str(path) if is_remote(path) else str(existing_image(path).absolute())
+        return dataclasses.replace(recipe.fod, path=location, sha256="", phantom="")
     return FodSource.file(
         path, basis=recipe.fod.basis, frame=recipe.fod.frame or None, hashed=False
     )

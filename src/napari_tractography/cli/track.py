@@ -145,7 +145,7 @@ def _add_seeds(parser: argparse.ArgumentParser) -> None:
         "--select",
         type=count,
         metavar="N",
-        help="go on seeding until N streamlines are accepted, instead of --n-seeds",
+        help="draw seeds until N streamlines are accepted, instead of --n-seeds",
     )
     parser.add_argument(
         "--max-seeds",
@@ -176,7 +176,7 @@ def add_parameter_flag(group: Any, spec: ParameterSpec) -> None:
 
 
 def given_parameters(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the tracking parameters that were given as flags; the FOD decides the others.
+    """Return the tracking parameters among the flags; the FOD decides the others.
 
     Choices are taken in any case: tckgen has iFOD2 and SD_STREAM.
 
@@ -185,10 +185,10 @@ def given_parameters(options: argparse.Namespace) -> dict[str, Any]:
     InvalidParameterError
         When a value is out of its range or is no choice.
     """
-    given = {spec: getattr(options, f"parameter_{spec.name}") for spec in parameter_specs()}
+    values = {spec: getattr(options, f"parameter_{spec.name}") for spec in parameter_specs()}
     return {
         spec.name: spec.check(value.lower() if spec.choices else value)
-        for spec, value in given.items()
+        for spec, value in values.items()
         if value is not None
     }
 
@@ -209,9 +209,9 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
     from ..streamlines.streaming import check_points, save_chunks
     from ..tracking.report import Report
 
-    given = given_parameters(options)
+    chosen = given_parameters(options)
     _check_counts(options)
-    random_seed = given.get("random_seed", TrackingParameters().random_seed)
+    random_seed = chosen.get("random_seed", TrackingParameters().random_seed)
     check_target(options.out)  # before the work, not after it
     check_points(options.dtype, Path(options.out).suffix.lower(), options.compress)
     recipe_path = None if options.no_recipe else _recipe_path(options.out)
@@ -236,15 +236,15 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
     )
     inputs, recipe = named.read(hashed=recipe_path is not None)
     with_tissues = inputs.tissues is not None
-    parameters = TrackingParameters.for_fod(inputs.fod, with_tissues=with_tissues, **given)
+    parameters = TrackingParameters.for_fod(inputs.fod, with_tissues=with_tissues, **chosen)
     inputs = replace(inputs, parameters=parameters)
     recipe = replace(recipe, parameters=parameters)
     if recipe_path is not None:
         _check_shared(recipe, recipe_path, options.out)
     for spec in parameter_specs():
-        if given.get(spec.name) and spec.name in WITH_TISSUES and not with_tissues:
+        if chosen.get(spec.name) and spec.name in WITH_TISSUES and not with_tissues:
             logger.warning("%s has no effect without --tissues.", spec.flag)
-        if spec.name in given and not parameters.uses(spec.name):
+        if spec.name in chosen and not parameters.uses(spec.name):
             users = " and ".join(row.name for row in users_of(spec.name))
             logger.warning(
                 "%s has no effect with the algorithm %s, but with %s.",
@@ -252,9 +252,9 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
             )  # fmt: skip
     if not options.quiet:
         suited = suited_to(inputs.fod, parameters.row, with_tissues=with_tissues)
-        chosen = suited.summary(parameters)
-        if chosen:
-            print(chosen)
+        summary = suited.summary(parameters)
+        if summary:
+            print(summary)
     report = Report()
     start = time.perf_counter()
     with chunks_with_progress(options, inputs, execution, report) as chunks:
@@ -298,7 +298,7 @@ def _check_counts(options: argparse.Namespace) -> None:
         )
     if options.between and options.n_seeds is not None:
         raise InvalidParameterError(
-            f"--n-seeds {options.n_seeds} has no meaning with --between, which goes on seeding "
+            f"--n-seeds {options.n_seeds} has no meaning with --between, which draws seeds "
             "until --select N streamlines are accepted; leave it out."
         )
     spheres = options.seed_sphere or []
@@ -307,7 +307,7 @@ def _check_counts(options: argparse.Namespace) -> None:
         if own or options.n_seeds is not None:
             raise InvalidParameterError(
                 f"{own or options.n_seeds} seeds have no effect with --select {options.select}, "
-                "which goes on seeding; leave --n-seeds out, or give --max-seeds as a limit."
+                "which draws seeds until then; leave --n-seeds out, or give --max-seeds as a limit."
             )
 
 

@@ -46,9 +46,9 @@ def refuse_unknown(unknown: Sequence[str], parser: argparse.ArgumentParser) -> N
     flags = set(re.findall(r"--[a-z][a-z-]*", parser.format_usage()))
     found = [word.partition("=")[0] for word in unknown if word.startswith("-")]
     pairs = [(word, ours) for word in found if (ours := _meant(word, flags))]
-    told = "".join(f"; for {word} give {ours}" for word, ours in pairs)
+    hints = "".join(f"; for {word} give {ours}" for word, ours in pairs)
     raise InvalidParameterError(
-        f"unrecognized arguments: {' '.join(unknown)}{told}; see {parser.prog} --help."
+        f"unrecognized arguments: {' '.join(unknown)}{hints}; see {parser.prog} --help."
     )
 
 

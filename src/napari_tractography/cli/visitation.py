@@ -13,8 +13,8 @@ def add_visitation(commands: Any) -> None:
     parser = commands.add_parser(
         "visitation",
         help="map how probable it is that a streamline visits each voxel, with its error",
-        description="Estimate the probability that a streamline visits each voxel, as the share of "
-        "the streamlines of a file that do, with its Monte-Carlo standard error, "
+        description="Estimate the probability that a streamline visits each voxel, as the fraction "
+        "of the streamlines of a file that do, with its Monte-Carlo standard error, "
         "sqrt(p (1 - p) / n): streamlines from independent seeds are independent trials.",
     )
     add_map(parser)

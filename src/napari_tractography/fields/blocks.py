@@ -28,7 +28,7 @@ UNKNOWN_MEMORY = 8 << 30  # bytes, where the system does not tell how much there
 # Dropped at once when there is no room: so much of the limit, so that there is room for a while.
 DROPPED_FRACTION = 1 / 8
 MOST_VOXELS = 1 << 26  # of a volume that is worked out as a whole: 0.8 GB
-WAIT_SECONDS = 0.05  # after which a thread that waits looks whether it was cancelled
+WAIT_SECONDS = 0.05  # after which a waiting thread tests whether it was cancelled
 
 
 class Source(Protocol):
@@ -146,7 +146,7 @@ class BlockStore:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait until nobody reads, and keep others from it."""
+        """Wait until no thread reads, and keep all from it."""
         with self._condition:
             self._n_alone += 1
             self._condition.wait_for(lambda: not self._n_readers and not self._is_alone)
@@ -237,7 +237,7 @@ class BlockStore:
         return request.has_room
 
     def _claim(self) -> int | None:
-        """Return a block of the newest request that has one which nobody works out."""
+        """Return a block of the newest request that has one which no thread works out."""
         for request in reversed(self._requests):
             while request.unclaimed:
                 block = request.unclaimed.pop()

@@ -1,4 +1,4 @@
-"""What the volumes of a 4-D file are, told by their values: SH coefficients, or something else.
+"""What the volumes of a 4-D file are, by their values: SH coefficients, or something else.
 
 Six volumes may be an FOD, a tensor, two peaks or a DWI, and each of them is tracked without a
 word when it is taken for an FOD. Called by :mod:`napari_tractography.files.recognition`.
@@ -21,9 +21,10 @@ N_TENSOR, N_KURTOSIS = 6, 15
 # Degrees 0 and 2 of an FOD, a whole tensor or two peaks: all kinds differ in these, unless all
 # fibres run in one direction.
 N_FIRST = 6
-# Shares are of the voxels' amplitudes, so that a noisy background says little.
-# In FODs of `benchmarks/kinds.py` the share that can be non-negative is 0.97 and more, 0.84 where
-# noise is added of a third of the coefficients' size; in peaks of several directions 0.6 at most.
+# Fractions are of the voxels' amplitudes, so that a noisy background says little.
+# In FODs of `benchmarks/kinds.py` the fraction that can be non-negative is 0.97 and more, 0.84
+# where noise is added of a third of the coefficients' size; in peaks of several directions 0.6 at
+# most.
 MIN_NON_NEGATIVE = 0.75
 MIN_POSITIVE_DEFINITE = 0.5
 # Of the sum of the absolute values that follow the first volume, what is negative: in images a
@@ -111,11 +112,11 @@ def checked_kind(kind: str) -> str:
 
 
 def recognise(values: NDArray[np.float32], n_volumes: int) -> Kind:
-    """Return what volumes are, told by some of their voxels.
+    """Return what volumes are, judged by some of their voxels.
 
     Where it is an FOD, it can be non-negative in nearly all voxels: the power of degree 2 is at
     most five times that of degree 0, twice as much in tournier07_legacy. What else obeys this is
-    told apart by what it is itself: images are nowhere negative, tensors positive definite.
+    recognised by its own traits: images are nowhere negative, tensors positive definite.
 
     Parameters
     ----------
@@ -146,12 +147,12 @@ def recognise(values: NDArray[np.float32], n_volumes: int) -> Kind:
         return KURTOSIS
     if n_volumes not in SH_COUNTS:
         return vectors
-    if _non_negative_share(numbers, finite) >= MIN_NON_NEGATIVE:
+    if _non_negative_fraction(numbers, finite) >= MIN_NON_NEGATIVE:
         if _anisotropy(whole) < MIN_ANISOTROPY:
             return ISOTROPIC
         return SH if not _are_parallel(whole) or _is_a_lobe(whole) else UNCLEAR
     # An FOD of the wrong sign; peaks of one direction look like it, too, but for the lobe.
-    if _non_negative_share(-numbers, finite) >= MIN_NON_NEGATIVE and (
+    if _non_negative_fraction(-numbers, finite) >= MIN_NON_NEGATIVE and (
         not _are_parallel(whole) or _is_a_lobe(-whole)
     ):
         return UNCLEAR
@@ -187,26 +188,26 @@ def _tensor_order(values: NDArray[np.float64]) -> str:
     """Return in which of :data:`TENSOR_ORDERS` most are positive definite, or ""."""
     if values.shape[1] < N_TENSOR:
         return ""
-    shares = {name: _tensor_share(values[:, order]) for name, order in TENSOR_ORDERS.items()}
-    best = max(shares, key=lambda name: shares[name])
-    return best if shares[best] >= MIN_POSITIVE_DEFINITE else ""
+    fractions = {name: _tensor_fraction(values[:, order]) for name, order in TENSOR_ORDERS.items()}
+    best = max(fractions, key=lambda name: fractions[name])
+    return best if fractions[best] >= MIN_POSITIVE_DEFINITE else ""
 
 
-def _tensor_share(elements: NDArray[np.float64]) -> float:
+def _tensor_fraction(elements: NDArray[np.float64]) -> float:
     xx, yy, zz, xy, xz, yz = elements.T
     diagonal = elements[:, :3]
     minor = xx * yy - xy * xy
     determinant = xx * (yy * zz - yz * yz) - xy * (xy * zz - yz * xz) + xz * (xy * yz - yy * xz)
     definite = (minor > 0) & (determinant > 0)
     definite &= diagonal.min(axis=1) > LEAST_DIFFUSIVITY * diagonal.max(axis=1)
-    return _share(definite, elements)
+    return _fraction(definite, elements)
 
 
-def _non_negative_share(values: NDArray[np.float64], finite: NDArray[np.bool_]) -> float:
+def _non_negative_fraction(values: NDArray[np.float64], finite: NDArray[np.bool_]) -> float:
     first = values[:, :N_FIRST]
     mean = first[:, 0]
     possible = (mean > 0) & (np.square(first[:, 1:]).sum(axis=1) <= 10.0 * mean**2)
-    return _share(possible & finite.all(axis=1), first)
+    return _fraction(possible & finite.all(axis=1), first)
 
 
 def _anisotropy(values: NDArray[np.float64]) -> float:
@@ -246,10 +247,10 @@ def _are_peaks(values: NDArray[np.float64], finite: NDArray[np.bool_]) -> bool:
     lengths = np.linalg.norm(values.reshape(len(values), -1, 3), axis=2)
     is_unit = (np.abs(lengths - 1.0) < UNIT_TOLERANCE) | (lengths == 0)
     alike = is_unit.all(axis=1) | (lengths[:, :1] >= lengths).all(axis=1)
-    return _share(alike, values) >= MIN_ALIKE
+    return _fraction(alike, values) >= MIN_ALIKE
 
 
-def _share(chosen: NDArray[np.bool_], values: NDArray[np.float64]) -> float:
-    """Return the share of the voxels' amplitudes that lies in some of them."""
+def _fraction(chosen: NDArray[np.bool_], values: NDArray[np.float64]) -> float:
+    """Return the fraction of the voxels' amplitudes that lies in some of them."""
     amplitudes = np.linalg.norm(values, axis=1)
     return float(amplitudes[chosen].sum() / max(amplitudes.sum(), np.finfo(np.float64).tiny))

@@ -101,7 +101,7 @@ def stacked(
     directions : sequence of (x, y, z, 3) array_like
         Unit vectors, in any axes.
     amplitudes : sequence of (x, y, z) array_like, optional
-        Of each, such as FSL's ``mean_f1samples`` or FA; 1 where it is not given.
+        Of each, such as FSL's ``mean_f1samples`` or FA; 1 by default.
 
     Returns
     -------
@@ -179,32 +179,32 @@ def on_regular_grid(
     -------
     peaks : (i, j, k, n_peaks, 3) float32
         Along the axes of the positions; zero where there is none.
-    placed : (4, 4) float64
+    affine : (4, 4) float64
         From indices on the grid to positions.
 
     Raises
     ------
     InvalidFodError
-        When shapes make no sense, there is no vector, or places are on no regular grid.
+        When shapes make no sense, there is no vector, or the positions are on no regular grid.
     """
-    places = np.asarray(positions, dtype=np.float64)
+    points = np.asarray(positions, dtype=np.float64)
     values = np.asarray(vectors, dtype=np.float32)
-    if places.ndim != 2 or places.shape[1] != 3 or values.shape != places.shape or not len(places):
+    if points.ndim != 2 or points.shape[1] != 3 or values.shape != points.shape or not len(points):
         raise InvalidFodError(
-            f"{name} has positions of shape {places.shape} and vectors of shape {values.shape}; "
+            f"{name} has positions of shape {points.shape} and vectors of shape {values.shape}; "
             "give (n, 3) of both, and at least one."
         )
-    if not np.isfinite(places).all():
+    if not np.isfinite(points).all():
         raise InvalidFodError(f"{name} has positions that are not finite; remove them.")
-    first, spacings = places.min(axis=0), [_spacing(column) for column in places.T]
+    first, spacings = points.min(axis=0), [_spacing(column) for column in points.T]
     known = [spacing for spacing in spacings if spacing]
     steps = np.array([spacing or min(known, default=1.0) for spacing in spacings])
-    index = np.rint((places - first) / steps)
-    off = np.abs(places - first - index * steps).max(axis=0) / steps
+    index = np.rint((points - first) / steps)
+    off = np.abs(points - first - index * steps).max(axis=0) / steps
     shape = index.max(axis=0) + 1
-    if (off > MAX_OFF_GRID).any() or np.prod(shape) > MAX_SPARSENESS * len(places) + MAX_SPARSENESS:
+    if (off > MAX_OFF_GRID).any() or np.prod(shape) > MAX_SPARSENESS * len(points) + MAX_SPARSENESS:
         raise InvalidFodError(
-            f"{name} has {len(places)} vectors that are on no regular grid; give vectors at voxel "
+            f"{name} has {len(points)} vectors that are on no regular grid; give vectors at voxel "
             "centres, with as much room between neighbours everywhere along each axis."
         )
     sizes = tuple(int(n) for n in shape)
@@ -215,9 +215,9 @@ def on_regular_grid(
     slots = np.arange(len(flat)) - np.repeat(starts, counts)
     peaks = np.zeros((int(np.prod(sizes)), int(counts.max()), 3), np.float32)
     peaks[flat[order], slots] = values[order]
-    placed = np.diag([*steps, 1.0])
-    placed[:3, 3] = first
-    return peaks.reshape(*sizes, -1, 3), placed
+    affine = np.diag([*steps, 1.0])
+    affine[:3, 3] = first
+    return peaks.reshape(*sizes, -1, 3), affine
 
 
 def _spacing(column: NDArray[np.float64]) -> float:

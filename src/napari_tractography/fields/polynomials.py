@@ -68,7 +68,7 @@ def change_of_basis(
 ) -> NDArray[np.float64]:
     """Return the matrix that gives coefficients in the polynomial basis from others.
 
-    It is solved for on a set of directions, so that whoever made the others remains the one source
+    It is solved for on a set of directions, so that the library of the others stays the one source
     of their conventions, axes included.
 
     Parameters

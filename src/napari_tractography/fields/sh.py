@@ -1,4 +1,4 @@
-"""Real, even spherical harmonics (SH): the bases in use, and the axes they are given in.
+"""Real, even spherical harmonics (SH): the bases in use, and their axes.
 
 Evaluated by DIPY. Read by :mod:`napari_tractography.model.fod`, which holds coefficients.
 """

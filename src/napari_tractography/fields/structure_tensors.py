@@ -33,6 +33,7 @@ from ..runtime.arrays import (
     on_its_device,
     to_gpu,
 )
+from ..runtime.extras import needs_extra
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ FLATNESS = 1e-6
 # Functions of NumPy may round what is left over after their widest instructions otherwise: with
 # lengths that are multiples of this there is nothing left over, whatever the block.
 WHOLE_LENGTH = 64
-MAX_CHECKED = 1 << 20  # voxels of an array in memory that are looked at first
+MAX_CHECKED = 1 << 20  # voxels of an array in memory that are checked first
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,12 +171,12 @@ class ImageSource:
 
 def _package_of(array: Any) -> Any:
     """Return the package that works out structure tensors where an array lies."""
-    if isinstance(array, np.ndarray):
-        import structure_tensor  # on use: for images alone
+    with needs_extra("images", "Fibres in an image take"):
+        if isinstance(array, np.ndarray):
+            import structure_tensor
 
-        return structure_tensor
-    from structure_tensor import cp
-
+            return structure_tensor
+        from structure_tensor import cp
     return cp
 
 
@@ -198,7 +199,7 @@ def _in_ras(tensor: Any, grid: Grid) -> Any:
     (6, n) float64
         xx, yy, zz, xy, xz, yz; NaN where the trace is 0.
     """
-    places = ((2, 5, 4), (5, 1, 3), (4, 3, 0))
+    element = ((2, 5, 4), (5, 1, 3), (4, 3, 0))
     to_ras = grid.inverse[:3, :3].T * float(np.prod(grid.voxel_sizes_mm)) ** (1 / 3)
     turned = library_of(tensor).zeros_like(tensor)
     # Sums are written out: those of a matrix product may depend on how much there is of it.
@@ -207,7 +208,7 @@ def _in_ras(tensor: Any, grid: Grid) -> Any:
             for j in range(3):
                 factor = float(to_ras[a, i] * to_ras[b, j])
                 if factor:
-                    row += factor * tensor[places[i][j]]
+                    row += factor * tensor[element[i][j]]
     return turned / (turned[0] + turned[1] + turned[2])
 
 
@@ -267,7 +268,11 @@ def image_source(
         suit it.
     InvalidParameterError
         When the unit is unknown or the linearity no fraction.
+    MissingPackageError
+        When structure-tensor is not installed.
     """
+    with needs_extra("images", "Fibres in an image take"):  # told at once, not at the first block
+        import structure_tensor  # noqa: F401
     array = _checked_image(image, name)
     checked_unit(unit)
     if not 0 <= min_linearity <= 1:

@@ -101,8 +101,8 @@ def tensors_of_voxels(
     if not is_used.any():
         raise InvalidFodError(f"{name} has no voxel with a tensor; check that it is not empty.")
     full = rotation @ matrices(array[is_used].astype(np.float64)) @ rotation.T
-    places = [FULL.index(k) for k in range(6)]
-    numbers = np.ascontiguousarray(full.reshape(-1, 9)[:, places], dtype=np.float32)
+    columns = [FULL.index(k) for k in range(6)]
+    numbers = np.ascontiguousarray(full.reshape(-1, 9)[:, columns], dtype=np.float32)
     n_invalid = int((there & (negative | ~finite)).sum())
     return Vectors(NAME, numbers, axes, order), used_rows(is_used), n_invalid
 

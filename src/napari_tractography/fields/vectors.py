@@ -1,6 +1,6 @@
 """Orientations that are kept as numbers of their own beside SH coefficients: peaks and tensors.
 
-What both have in common: the axes that they are given in. Made by :mod:`.peaks` and
+What both have in common: the axes that they come in. Made by :mod:`.peaks` and
 :mod:`.tensors`; held by :mod:`napari_tractography.model.fod`, followed by the kernels of
 :mod:`napari_tractography.tracking`.
 """
@@ -33,9 +33,9 @@ class Vectors:
         RAS+ axes. Of peaks their vectors one after the other, whose lengths are amplitudes, largest
         first; of tensors xx, yy, zz, xy, xz and yz.
     axes : str
-        In which they were given, one of :data:`AXES`.
+        In which they came, one of :data:`AXES`.
     order : str
-        In which the elements of tensors were given; "" for peaks.
+        In which the elements of tensors came; "" for peaks.
     """
 
     kind: str
@@ -57,7 +57,7 @@ def check_axes(axes: str) -> None:
 
 
 def rotation_to_ras(axes: str, grid: Grid) -> NDArray[np.float64]:
-    """Return the (3, 3) float64 matrix from directions as they are given to RAS+ axes.
+    """Return the (3, 3) float64 matrix from the axes of directions to RAS+.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def used_rows(is_used: NDArray[np.bool_]) -> NDArray[np.int32]:
 
 
 def grid_of(values: ArrayLike, grid: Grid | ArrayLike) -> Grid:
-    """Return the grid of an array of which the affine may be all that is given.
+    """Return the grid of an array: `grid`, or one with that affine.
 
     Raises
     ------

@@ -52,7 +52,7 @@ class FodReader:
     order : str, optional
         Of the elements of tensors; by default as their values tell.
     look_later : bool
-        Whether :meth:`read` looks what the volumes are, which takes up to a second, and raises.
+        Whether :meth:`read` finds out what the volumes are, which takes up to a second, and raises.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class FodReader:
         self._stored = stored
         self._is_to_be_seen = is_seen
         if not look_later:
-            self._look()
+            self._recognise()
         self._numbers: NumberStream | None = None
         self._flat = np.zeros(math.prod(self._shape[:3]), np.float32)  # in the order of the file
         self.isotropic: NDArray[np.float32] = stored.arranged(self._flat, 3)
@@ -123,7 +123,7 @@ class FodReader:
         numbers = self._numbers
         return 0.0 if numbers is None else numbers.n_read / math.prod(self._shape)
 
-    def _look(self) -> None:
+    def _recognise(self) -> None:
         """Look what the volumes are, once; raise where it is nothing that is tracked."""
         if self._is_to_be_seen:
             self._kind = tracked_kind_of(self._stored)  # before gigabytes are read
@@ -161,7 +161,7 @@ class FodReader:
         GivenUpError
             When :attr:`cancelled` was set.
         """
-        self._look()
+        self._recognise()
         stored = self._stored
         if self._kind is not SH:
             return self._read_vectors(hashed=hashed)

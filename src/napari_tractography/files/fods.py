@@ -73,22 +73,22 @@ def load_fod(
     return reader.read(hashed=False)[0]
 
 
-def load_fod_hashed(path: str | PathLike[str], **given: Unpack[FodKeywords]) -> tuple[Fod, str]:
+def load_fod_hashed(path: str | PathLike[str], **keywords: Unpack[FodKeywords]) -> tuple[Fod, str]:
     """Read an FOD volume and the SHA-256 of its file, in one pass; see :func:`load_fod`.
 
     Of a .mih with its data file, the SHA-256 is the header's.
     """
-    return fod_reader(path, **given).read(hashed=True)
+    return fod_reader(path, **keywords).read(hashed=True)
 
 
 def fod_reader(
-    path: str | PathLike[str], *, look_later: bool = False, **given: Unpack[FodKeywords]
+    path: str | PathLike[str], *, look_later: bool = False, **keywords: Unpack[FodKeywords]
 ) -> FodReader | PeakReader:
     """Return what reads a file in pieces; the parameters are those of :class:`.FodReader`."""
-    if reads_peaks(path, checked_kind(given.get("kind", AUTO))):
-        return PeakReader(path, axes=given.get("axes"))
+    if reads_peaks(path, checked_kind(keywords.get("kind", AUTO))):
+        return PeakReader(path, axes=keywords.get("axes"))
     ending_of(existing_file(path), (*FORMATS, PAM5), "a volume")
-    return FodReader(path, look_later=look_later, **given)
+    return FodReader(path, look_later=look_later, **keywords)
 
 
 def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:

@@ -51,7 +51,7 @@ def _nifti_header(path: Path) -> StoredImage:
     try:
         image = nib.load(path)
         header, proxy = image.header, image.dataobj
-        placed = bool(header["sform_code"] or header["qform_code"])
+        has_affine = bool(header["sform_code"] or header["qform_code"])
         shape, affine, dtype = tuple(map(int, image.shape)), image.affine, np.dtype(proxy.dtype)
         offset, slope, intercept = int(proxy.offset), float(proxy.slope), float(proxy.inter)
         intent, unit = int(header["intent_code"]), int(header["xyzt_units"]) & UNIT_BITS
@@ -59,7 +59,7 @@ def _nifti_header(path: Path) -> StoredImage:
         raise FileError(
             f"{path} cannot be read as NIfTI ({error}); copy or export it again."
         ) from None
-    if not placed:
+    if not has_affine:
         logger.warning(
             "%s has neither sform nor qform: where it lies, and which side is left, is a guess.",
             path.name,

@@ -1,7 +1,7 @@
 """Images in which fibres are seen, as files have them: Zarr, TIFF, NumPy and volumes.
 
-What can be read in part stays on the disk. A file is told again by its SHA-256; a Zarr, and a file
-too large for that, by what it holds at stated places. Called by the recipes, by scripts and by the
+What can be read in part stays on the disk. A file is recognised by its SHA-256; a Zarr, and a file
+too large for that, by what it holds in stated boxes. Called by the recipes, by scripts and by the
 panel.
 """
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ..errors import FileError, MissingPackageError
 from ..runtime.arrays import host_array, on_gpu
+from ..runtime.extras import needs_extra
 from .fods import load_volume
 from .hashing import sha256_of
 from .headers import FORMATS
@@ -29,13 +30,13 @@ from .paths import at_home, existing_file
 TIFF, NUMPY = (".tif", ".tiff"), (".npy",)
 ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")  # one of them is in the folder of a Zarr
 LAST_AXES = ("zyx", "xyz")  # orders of the three axes of space
-# Boxes of so many voxels along each axis, around these fractions of each, are looked at.
-PLACES, PLACE_VOXELS = (1 / 6, 1 / 2, 5 / 6), 16
-GRID = tuple(itertools.product(PLACES, repeat=3))
+# Boxes of so many voxels along each axis, around these fractions of each, are compared.
+BOX_CENTRES, BOX_VOXELS = (1 / 6, 1 / 2, 5 / 6), 16
+GRID = tuple(itertools.product(BOX_CENTRES, repeat=3))
 # Where an image is compared with its file if that takes long as a whole, the middle first.
 SPREAD = sorted(
     itertools.product((0.1, 0.3, 0.5, 0.7, 0.9), repeat=3),
-    key=lambda place: sum(abs(x - 0.5) for x in place),
+    key=lambda fractions: sum(abs(x - 0.5) for x in fractions),
 )
 SLAB_VOXELS = 1 << 22  # that are compared in one go
 MOST_READ_VOXELS = 1 << 24  # of an image that is read in part and yet compared as a whole
@@ -97,7 +98,7 @@ def stored_levels(path: str | PathLike[str], key: str = "") -> tuple[list[Any], 
     FileError
         When it is missing, damaged or of another format.
     MissingPackageError
-        When a Zarr is to be read and the package is not there, or one that its address takes.
+        When the package that reads it is not there, or one that its address takes.
     """
     if is_zarr(path):
         return _zarr_levels(str(path if is_remote(path) else at_home(path)), key)
@@ -108,6 +109,8 @@ def stored_levels(path: str | PathLike[str], key: str = "") -> tuple[list[Any], 
             return [_tiff(file)], ""
         if name.endswith(NUMPY):
             return [np.load(file, mmap_mode="r", allow_pickle=False)], ""
+    except MissingPackageError:
+        raise
     except Exception as error:  # whatever these libraries raise for a damaged file
         raise FileError(f"{file} cannot be read ({error}); check the file.") from error
     if name.endswith(tuple(FORMATS)):
@@ -259,12 +262,12 @@ def _slabs(shape: Sequence[int], axis: int) -> Iterator[Box]:
         yield box[0], box[1], box[2]
 
 
-def _boxes(shape: Sequence[int], places: Sequence[Sequence[float]] = SPREAD) -> Iterator[Box]:
-    for fractions in places:
+def _boxes(shape: Sequence[int], spread: Sequence[Sequence[float]] = SPREAD) -> Iterator[Box]:
+    for fractions in spread:
         x, y, z = (
-            max(0, int(f * n) - PLACE_VOXELS // 2) for f, n in zip(fractions, shape, strict=True)
+            max(0, int(f * n) - BOX_VOXELS // 2) for f, n in zip(fractions, shape, strict=True)
         )
-        yield slice(x, x + PLACE_VOXELS), slice(y, y + PLACE_VOXELS), slice(z, z + PLACE_VOXELS)
+        yield slice(x, x + BOX_VOXELS), slice(y, y + BOX_VOXELS), slice(z, z + BOX_VOXELS)
 
 
 def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
@@ -286,7 +289,8 @@ def _read(image: Any, box: Box, name: str) -> NDArray[Any]:
 
 
 def _tiff(file: Path) -> Any:
-    import tifffile  # on use: for images alone
+    with needs_extra("images", f"{file} is a TIFF, and to read it takes"):
+        import tifffile
 
     try:
         return tifffile.memmap(file, mode="r")
@@ -295,16 +299,10 @@ def _tiff(file: Path) -> Any:
 
 
 def _zarr_levels(path: str, key: str) -> tuple[list[Any], str]:
-    import dask.array
-
-    try:
+    with needs_extra("zarr", f"{path} is a Zarr, and to read it takes"):
+        import dask.array
         import zarr
         from zarr.storage import ZipStore
-    except ImportError as error:
-        raise MissingPackageError(
-            f"{path} is a Zarr, and the package zarr is not installed; "
-            'pip install "napari-tractography[zarr]".'
-        ) from error
     try:
         is_archive = path.lower().endswith(".zip") and not is_remote(path)
         root = zarr.open(ZipStore(path, mode="r") if is_archive else path, mode="r")
@@ -331,14 +329,14 @@ def _zarr_levels(path: str, key: str) -> tuple[list[Any], str]:
 
 def _keys_of_levels(root: Any, key: str) -> list[str]:
     """Return the key of an array and of its coarser levels, as OME-Zarr names them."""
-    place, _, _ = key.rpartition("/")
-    group = root[place] if place else root
+    group_path, _, _ = key.rpartition("/")
+    group = root[group_path] if group_path else root
     if not key and hasattr(group, "chunks"):  # an array itself
         return [""]
     attributes = dict(group.attrs)
     images = attributes.get("ome", attributes).get("multiscales", [])
     for image in images:
-        names = [f"{place}/{part['path']}".lstrip("/") for part in image["datasets"]]
+        names = [f"{group_path}/{part['path']}".lstrip("/") for part in image["datasets"]]
         if not key:
             return names
         if key in names:

@@ -40,12 +40,12 @@ class GzipStream:
         while True:
             if self._member.eof and not self._begin_member():
                 return b""
-            given = self._input or self._stream.read(INPUT_BYTES)
-            data = self._member.decompress(given, size)
+            compressed = self._input or self._stream.read(INPUT_BYTES)
+            data = self._member.decompress(compressed, size)
             self._input = self._member.unconsumed_tail
             if data:
                 return data
-            if not given:
+            if not compressed:
                 raise EOFError("the compressed data end too early")
 
     def readinto(self, buffer: memoryview) -> int:

@@ -17,7 +17,7 @@ from .stored_images import NumberStream, StoredImage
 
 # Volumes are collected before they are written between the others: 64 bytes of each row at once.
 BLOCK_VOLUMES = 16
-# Values of voxels that are looked at together. While the window is busy each step waits for it, so
+# Values of voxels that are read together. While the window is busy each step waits for it, so
 # that fewer and longer steps are better than those that fit into a cache.
 BUFFER_VALUES = 1 << 22
 KEPT_ROWS = 1 << 14  # moved at once, where some are dropped
@@ -68,7 +68,7 @@ def pack_volumes(
     is_new = np.empty(isotropic.size, np.bool_)
     known = np.zeros(isotropic.size, np.bool_)  # voxels with a coefficient that is not zero
     cells = np.empty(0, np.int64)  # of voxels that are kept: place in an (x, y, z) array
-    places = np.empty(0, np.int64)  # and in the file
+    positions = np.empty(0, np.int64)  # and in the file
     is_finite = np.empty(0, np.bool_)
     columns = _Columns(n_coefficients)
     for k in range(n_coefficients):
@@ -81,19 +81,19 @@ def pack_volumes(
         if is_new.any():  # usually in the first volume only
             known |= is_new
             is_new &= np.isfinite(volume)
-            cells_now, places_now = _find(stored, is_new)
-            cells, places = np.append(cells, cells_now), np.append(places, places_now)
+            cells_now, positions_now = _find(stored, is_new)
+            cells, positions = np.append(cells, cells_now), np.append(positions, positions_now)
             is_finite = np.append(is_finite, np.ones(len(cells_now), np.bool_))
             stored.check_memory(len(cells) * n_coefficients * volume.itemsize)
             columns.grow(len(cells))
-        column = volume.take(places)
+        column = volume.take(positions)
         is_finite &= np.isfinite(column)
         columns.add(column)
     n_used = int(np.count_nonzero(known))
     del volume, is_new, known
     values = columns.values()
     if not is_finite.all():
-        isotropic[places[~is_finite]] = 0.0
+        isotropic[positions[~is_finite]] = 0.0
         values, cells = _kept(values, is_finite), cells[is_finite]
     if (np.diff(cells) < 0).any():  # found in several volumes
         order = np.argsort(cells)
@@ -117,7 +117,7 @@ def pack_voxels(
     """
     n_coefficients = stored.shape[3]
     buffer = np.empty((max(BUFFER_VALUES // n_coefficients, 1), n_coefficients), np.float32)
-    parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []  # places in the file, values
+    parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []  # positions in the file, values
     n_invalid = n_kept = 0
     for first in range(0, isotropic.size, len(buffer)):
         chunk = buffer[: isotropic.size - first]
@@ -137,8 +137,8 @@ def pack_voxels(
         isotropic[first + used] = values[:, 0]
         parts.append((first + used, values))
     in_file = np.zeros(isotropic.size, np.bool_)
-    for places, _ in parts:
-        in_file[places] = True
+    for positions, _ in parts:
+        in_file[positions] = True
     cells, found = _find(stored, in_file)
     rows = np.full(stored.shape[:3], -1, np.int32)
     rows.reshape(-1)[cells] = np.arange(len(cells), dtype=np.int32)
@@ -146,8 +146,8 @@ def pack_voxels(
     row_at[found] = np.arange(len(cells), dtype=np.int32)
     packed = np.empty((len(cells), n_coefficients), np.float32)
     while parts:
-        places, values = parts.pop()
-        packed[row_at[places]] = values
+        positions, values = parts.pop()
+        packed[row_at[positions]] = values
     return PackedVoxels(packed, rows, n_invalid)
 
 

@@ -31,8 +31,8 @@ from ..fields.sh import SH_COUNTS
 from .headers import check_numeric, read_header
 from .stored_images import StoredImage
 
-MAX_VOXELS = 10_000  # that are looked at
-# Files with more values show their first volumes only, so that nobody waits.
+MAX_VOXELS = 10_000  # that are examined
+# Of files with more values the first volumes alone are examined, which is quick.
 MAX_VALUES = 1 << 22
 CHUNK_VALUES = 1 << 20
 
@@ -75,7 +75,7 @@ def tracked_kind_of(stored: StoredImage) -> Kind:
     FileError
         When the file is truncated or corrupt.
     InvalidFodError
-        When it holds something else, or nobody can tell what; with what it looks like.
+        When it holds something else or is unclear; with what it looks like.
     """
     kind, n_volumes = kind_of_image(stored), _n_volumes(stored)
     if kind is not None and kind.name not in TRACKED:
@@ -86,12 +86,12 @@ def tracked_kind_of(stored: StoredImage) -> Kind:
             if kinds
             else "; an FOD has 6, 15, 28, 45, 66, 91, ... volumes"
         )
-        told = (
+        message = (
             f"{stored.path.name} holds no FOD in its {what} but {kind.text}; {kind.remedy}{rest}."
         )
         if kinds:
-            raise AmbiguousKindError(told, kinds)
-        raise InvalidFodError(told)
+            raise AmbiguousKindError(message, kinds)
+        raise InvalidFodError(message)
     return kind or SH
 
 

@@ -131,7 +131,7 @@ class StoredImage:
         Raises
         ------
         FileError
-            When it is not, or cannot be looked at.
+            When it is not, or its size is unknown.
         """
         with self._errors():
             present = self.data_path.stat().st_size
@@ -233,7 +233,7 @@ class NumberStream:
     Attributes
     ----------
     n_read : int
-        Numbers that have been read; another thread may look.
+        Numbers that have been read; another thread may read it.
     sha256 : str
         Of the file, when all is read and it was asked for.
     """

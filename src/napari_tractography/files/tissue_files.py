@@ -61,5 +61,5 @@ def load_tissues_hashed(
     values = values.reshape(shape)
     if len(shape) == 4:
         return Tissues(values, grid, name=name, path=str(path)), sha256
-    made = Tissues.from_labels(values, grid, mapping=mapping, name=name, path=str(path))
-    return made, sha256
+    tissues = Tissues.from_labels(values, grid, mapping=mapping, name=name, path=str(path))
+    return tissues, sha256

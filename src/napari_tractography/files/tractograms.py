@@ -200,7 +200,7 @@ def open_stream(
     FileError
         When the ending is unknown, the grid is missing or the disk is full.
     InvalidTractogramError
-        When .trk or .trx files are given streamlines with other columns than those before.
+        When streamlines for .trk or .trx files have other columns than those before.
     """
     wanted = Path(path)
     row = FORMATS[ending_of(wanted, FORMATS, "a tractogram")]

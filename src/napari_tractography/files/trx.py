@@ -133,7 +133,7 @@ def _unpacked(path: Path) -> StreamlineArrays:
     """
     from trx.trx_file_memmap import load_from_directory
 
-    # Windows deletes no file that is mapped, as those of a damaged one are while its error is told.
+    # Windows deletes no file that is mapped, as a damaged one is while its error is raised.
     with tempfile.TemporaryDirectory(prefix="trx_", ignore_cleanup_errors=True) as folder:
         with zipfile.ZipFile(path) as archive:
             wanted = sum(entry.file_size for entry in archive.infolist())

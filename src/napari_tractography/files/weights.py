@@ -48,7 +48,7 @@ def n_impossible(weights: NDArray[np.floating]) -> int:
 
 
 def listed_weights(weights: Any) -> NDArray[np.float32]:
-    """Return weights that were given, of any number of streamlines, as float32.
+    """Return weights of any number of streamlines as float32.
 
     Raises
     ------

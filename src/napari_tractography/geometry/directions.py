@@ -1,7 +1,7 @@
 """Antipodally symmetric sets of directions and the cones between them.
 
 Direction ``j`` of a set of ``n`` has its antipode at ``(j + n / 2) % n``: the first half covers a
-half sphere. Tracking is continuous: sets are what is looked at, tabulated and shown.
+half sphere. Tracking is continuous: sets are for sampling, tables and display.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidGridError
 from ..runtime.arrays import real_numbers
-from ..runtime.given import as_whole
+from ..runtime.scalars import as_whole
 from .units import MM, checked_unit
 
 # A volume spanned by the three voxel axes, relative to a box of the same edge lengths,

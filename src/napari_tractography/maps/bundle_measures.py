@@ -19,11 +19,12 @@ from ..geometry.grid import Grid
 from ..model.fod import Fod
 from ..model.sides import SIDE, SIDES, mirrored_name
 from ..runtime.buffers import memory_bytes
+from ..runtime.extras import needs_extra
 from .chunks import Source, blocks_of, check_read_again
 from .density import PassCounter
 from .scalars import ScalarMap
 
-VOXEL_MM = 1.0  # of the grid that is taken where none is given
+VOXEL_MM = 1.0  # of the default grid
 BYTES_A_VOXEL = 13  # of what counts the streamlines in it
 UNKNOWN_MEMORY = 8 << 30  # bytes, where the system does not tell how much there is
 # name of a number -> what a person reads, its unit
@@ -115,6 +116,8 @@ def measure(
         streamlines lie too far apart for one.
     TractographyError
         When a file cannot be read.
+    MissingPackageError
+        When scikit-image is not installed.
     """
     if isinstance(scalars, str | PathLike | ScalarMap):
         raise InvalidParameterError(
@@ -128,6 +131,7 @@ def measure(
         )
     if grid is None:
         grid = maps[0].grid if maps else grid_around(source)
+    _meshes()  # where it is missing, before long work
     passed = PassCounter(grid, np.int32)
     target = passed.grid
     lengths: list[NDArray[np.float32]] = []
@@ -194,15 +198,21 @@ def surface_mm2(inside: NDArray[np.bool_], grid: Grid) -> float:
     Lorensen & Cline, Marching cubes, SIGGRAPH 1987, in the version of Lewiner et al. 2003 that
     scikit-image has.
     """
-    from skimage.measure import marching_cubes, mesh_surface_area  # on use: it takes a while
-
+    meshes = _meshes()
     found = np.argwhere(inside)
     if not len(found):
         return 0.0
     low = found.min(axis=0)
     box = inside[tuple(slice(a, b + 1) for a, b in zip(low, found.max(axis=0), strict=True))]
-    corners, triangles, _, _ = marching_cubes(np.pad(box, 1).astype(np.float32), 0.5)
-    return float(mesh_surface_area(grid.to_mm(corners + low - 1), triangles))
+    corners, triangles, _, _ = meshes.marching_cubes(np.pad(box, 1).astype(np.float32), 0.5)
+    return float(meshes.mesh_surface_area(grid.to_mm(corners + low - 1), triangles))
+
+
+def _meshes() -> Any:
+    """Return scikit-image's functions of meshes, which are loaded on use: it takes a while."""
+    with needs_extra("measures", "The surface of a bundle takes"):
+        from skimage import measure as meshes
+    return meshes
 
 
 def sides(names: Iterable[str]) -> list[tuple[str, str]]:

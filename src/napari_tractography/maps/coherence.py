@@ -43,8 +43,8 @@ RESOLUTION = 1e-5
 # an image turn its directions by less.
 N_OTHER_ROTATIONS = 128
 OTHER_ANGLE_DEG = 20.0
-# At least this share of an FOD's power lies in voxels that can be non-negative. Measured: 0.89 to
-# 1 in files, 0.6 with as much noise as signal, 0.3 in peaks, 0.2 in noise.
+# At least this fraction of an FOD's power lies in voxels that can be non-negative. Measured: 0.89
+# to 1 in files, 0.6 with as much noise as signal, 0.3 in peaks, 0.2 in noise.
 MIN_NON_NEGATIVE = 0.5
 MAX_STATED_DEFICIT = 100.0  # standard errors; above it, a number says no more
 
@@ -312,7 +312,7 @@ def _doubt(
     peers : (n_peers,) int64
         The readings in the best basis.
     """
-    if _non_negative_share(fod) < MIN_NON_NEGATIVE:
+    if _non_negative_fraction(fod) < MIN_NON_NEGATIVE:
         return (
             "most of its voxels would be negative along many directions, as no FOD is: it may hold "
             "peaks or something else"
@@ -332,8 +332,8 @@ def _doubt(
     return ""
 
 
-def _non_negative_share(fod: Fod) -> float:
-    """Return the share of the power of degree 2 in voxels that can be non-negative in any basis.
+def _non_negative_fraction(fod: Fod) -> float:
+    """Return the fraction of the power of degree 2 in voxels that can be non-negative in any basis.
 
     Where a function is nowhere negative, its power of degree l is at most 2 l + 1 times that of
     degree 0; in the coefficients of the legacy form of tournier07, twice that.

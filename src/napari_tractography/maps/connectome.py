@@ -21,7 +21,7 @@ from ..files.paths import written_whole
 from ..files.weights import checked_weights, listed_weights
 from ..geometry.grid import Grid
 from ..runtime.arrays import may_be_real
-from ..runtime.given import as_float, is_number
+from ..runtime.scalars import as_float, is_number
 from ..streamlines.tractogram import Tractogram
 
 logger = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ def connectome(
         within this distance, as ``-assignment_radial_search``.
     directed : bool
         Keep first and last points apart. In a tractogram of this package the last point is where
-        tracking along the start direction ended, which is meaningful when that was given.
+        tracking along the start direction ended, which is meaningful when that came with the seed.
     weights : (n_streamlines,) array_like, optional
         What each streamline counts, such as ``tractogram.weights``; 1 by default.
 

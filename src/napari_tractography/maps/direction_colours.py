@@ -54,8 +54,8 @@ def direction_colours(fod: Fod, weights: NDArray[np.floating] | None = None) -> 
         colours[first : first + BLOCK] = amplitudes @ np.abs(units)
     # By the norm: one direction is brighter than a mixture of all, which is grey.
     colours /= np.maximum(np.linalg.norm(colours, axis=1, keepdims=True), 1e-12)
-    given = fod.overview_values() if weights is None else weights[fod.support]
-    shown = np.maximum(np.nan_to_num(np.asarray(given, np.float32)), 0)
+    brightness = fod.overview_values() if weights is None else weights[fod.support]
+    shown = np.maximum(np.nan_to_num(np.asarray(brightness, np.float32)), 0)
     bright = float(np.quantile(shown, BRIGHT_QUANTILE)) if len(shown) else 0.0
     colours *= np.minimum(shown / max(bright, 1e-12), 1.0)[:, None]
     return np.asarray(fod.dense(colours), np.float32)

@@ -24,11 +24,11 @@ MAX_EXAMPLES = 50
 _BLOCK = 2048  # streamlines at a time
 _PAIRS = 1 << 15  # of streamlines at a time: DIPY lets no other thread of Python run meanwhile
 
-Advance = Callable[[float], None]  # told what fraction is done; may raise to end the work
+Advance = Callable[[float], None]  # gets the fraction that is done; may raise to end the work
 
 
 def _unheard(_fraction: float) -> None:
-    """Let nobody know how far the work is."""
+    """Report no progress."""
 
 
 def mean_closest_distances(

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import InvalidParameterError, MissingPackageError
+from ..errors import InvalidParameterError
 from ..files.paths import check_writable, ending_of, written_whole
 from ..model.sides import SIDE
+from ..runtime.extras import needs_extra
 from .bundle_measures import COLUMNS, BundleMeasures, asymmetry, sides
 from .connectome import Connectome
 from .profiles import Profile
@@ -42,13 +43,8 @@ def figure(*, size_inches: tuple[float, float] = SIZE_INCHES) -> Figure:
     MissingPackageError
         When Matplotlib is not installed.
     """
-    try:
+    with needs_extra("plots", "Plots, unlike tables and CSV files, take"):
         from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingPackageError(
-            "Plots need Matplotlib, which is not installed; run pip install "
-            '"napari-tractography[plots]". Tables and CSV files do without.'
-        ) from None
     return Figure(figsize=size_inches, layout="constrained")
 
 
@@ -153,9 +149,9 @@ def plot_asymmetry(
     height = 0.8 / len(names)
     for number, name in enumerate(names):
         values = [asymmetry(by_name[one], by_name[other]).get(name, np.nan) for one, other in pairs]
-        places = np.arange(len(pairs)) + (number - (len(names) - 1) / 2) * height
+        bar_positions = np.arange(len(pairs)) + (number - (len(names) - 1) / 2) * height
         label = COLUMNS[name][0] if name in COLUMNS else _literal(name.replace("_", ", "))
-        axes.barh(places, values, height, label=label, color=COLOURS[number % len(COLOURS)])
+        axes.barh(bar_positions, values, height, label=label, color=COLOURS[number % len(COLOURS)])
     axes.set_yticks(np.arange(len(pairs)), [_literal(_without_side(one)) for one, _ in pairs])
     axes.invert_yaxis()
     reach = max(0.05, 1.1 * max(abs(x) for x in axes.get_xlim()))
@@ -185,7 +181,8 @@ def plot_connectome(
         When Matplotlib is not installed.
     """
     drawn = figure(size_inches=(5.0, 4.4)) if on is None else on
-    from matplotlib.colors import LogNorm
+    with needs_extra("plots", "Plots take"):
+        from matplotlib.colors import LogNorm
 
     axes: Any = drawn.subplots()
     values = np.where(found.counts > 0, found.mean_lengths_mm if lengths else found.counts, np.nan)
@@ -198,9 +195,9 @@ def plot_connectome(
     )
     image = axes.imshow(values, cmap="viridis", interpolation="nearest", **scale)
     step = -(-len(found.labels) // MAX_LABELS)
-    places = np.arange(0, len(found.labels), step)
-    axes.set_xticks(places, found.labels[places], rotation=90, fontsize="x-small")
-    axes.set_yticks(places, found.labels[places], fontsize="x-small")
+    ticks = np.arange(0, len(found.labels), step)
+    axes.set_xticks(ticks, found.labels[ticks], rotation=90, fontsize="x-small")
+    axes.set_yticks(ticks, found.labels[ticks], fontsize="x-small")
     axes.set_xlabel("Label of the last point" if found.directed else "Label")
     axes.set_ylabel("Label of the first point" if found.directed else "Label")
     drawn.colorbar(image, label="Mean length [mm]" if lengths else "Streamlines")

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidParameterError, InvalidTractogramError
 from ..files.sequences import sequence
 from ..files.streamline_arrays import StreamlineArrays
-from ..runtime.given import as_whole
+from ..runtime.scalars import as_whole
 from ..selection.segments import lengths_mm
 from ..streamlines.tractogram import Tractogram
 from .chunks import Source, blocks_of, check_read_again
@@ -237,10 +237,10 @@ class _Sums:
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.where(weight > 0, (worth * filled).sum(axis=0) / weight, 0.0)
             square = (worth * (filled - mean) ** 2).sum(axis=0)
-            share = np.where(total > 0, weight / total, 0.0)
+            fraction = np.where(total > 0, weight / total, 0.0)
         difference = mean - self._mean
-        self._mean = self._mean + difference * share
-        self._square = self._square + square + difference**2 * self._weight * share
+        self._mean = self._mean + difference * fraction
+        self._square = self._square + square + difference**2 * self._weight * fraction
         self._weight = total
         self.counts = self.counts + known.sum(axis=0)
 

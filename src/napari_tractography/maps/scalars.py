@@ -90,7 +90,7 @@ class ScalarMap:
         """Return values at (n, 3) RAS+ mm points, trilinear: (n,) float64.
 
         NaN outside the volume, which ends half a voxel beyond the outer voxel centres, and where a
-        NaN has a share: not at the centre of a voxel beside it, where ``tcksample`` has NaN on one
+        NaN has a weight: not at the centre of a voxel beside it, where ``tcksample`` has NaN on one
         of both sides.
         """
         vox = self.grid.to_voxel(points_mm)
@@ -102,7 +102,7 @@ class ScalarMap:
             self.values, where, output=np.float64, order=1, mode="nearest", prefilter=False
         )
         unknown = np.isnan(here)  # also where the NaN is multiplied by zero
-        here[unknown] = _of_corners_with_a_share(self.values, where[:, unknown])
+        here[unknown] = _of_corners_with_weight(self.values, where[:, unknown])
         found[inside] = here
         return found
 
@@ -130,19 +130,19 @@ class ScalarMap:
             return np.asarray(np.bincount(owners, weights * values, n) / total)
 
 
-def _of_corners_with_a_share(
+def _of_corners_with_weight(
     values: NDArray[np.float32], vox: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return values at (3, n) voxel coordinates, trilinear, of the voxels that have a share."""
+    """Return values at (3, n) voxel coordinates, trilinear, of the voxels that have a weight."""
     first = np.floor(vox).astype(np.int64)
     part = vox - first
     last = np.array(values.shape)[:, None] - 1
     found = np.zeros(vox.shape[1])
     for corner in np.ndindex(2, 2, 2):
         far = np.array(corner)[:, None]
-        share = np.where(far, part, 1 - part).prod(axis=0)
+        weight = np.where(far, part, 1 - part).prod(axis=0)
         x, y, z = np.minimum(first + far, last)
-        found += share * np.where(share > 0, values[x, y, z], 0.0)
+        found += weight * np.where(weight > 0, values[x, y, z], 0.0)
     return found
 
 

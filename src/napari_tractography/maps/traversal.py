@@ -2,18 +2,25 @@
 
 Amanatides & Woo, A fast voxel traversal algorithm for ray tracing, Eurographics 1987.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from ..runtime.compiling import cached
 
+Point = NDArray[np.float64]  # (3,), in voxels
+Voxel = NDArray[np.int64]  # (3,)
 
-@njit(nogil=True)
-def _enter(cell, streamline, worth, counts, last):
+
+@njit(nogil=True)  # type: ignore[untyped-decorator]
+def _enter(
+    cell: Voxel, streamline: int, worth: float, counts: NDArray[Any], last: NDArray[np.int64]
+) -> None:
     """Count a streamline in a voxel, if it lies in the image and was not entered before."""
     x, y, z = cell[0], cell[1], cell[2]
     nx, ny, nz = counts.shape
@@ -23,8 +30,8 @@ def _enter(cell, streamline, worth, counts, last):
         counts[x, y, z] += worth
 
 
-@njit(nogil=True)
-def _clip(start, end, shape):
+@njit(nogil=True)  # type: ignore[untyped-decorator]
+def _clip(start: Point, end: Point, shape: tuple[int, ...]) -> tuple[float, float]:
     """Return the fractions of a segment at which it enters and leaves the image, a voxel wider.
 
     Far points would otherwise cost a step for each voxel on the way to them.
@@ -43,8 +50,20 @@ def _clip(start, end, shape):
     return enters, leaves
 
 
-@njit(nogil=True)
-def _traverse(start, end, streamline, worth, counts, last, cell, last_cell, sign, face_at, spacing):
+@njit(nogil=True)  # type: ignore[untyped-decorator]
+def _traverse(
+    start: Point,
+    end: Point,
+    streamline: int,
+    worth: float,
+    counts: NDArray[Any],
+    last: NDArray[np.int64],
+    cell: Voxel,
+    last_cell: Voxel,
+    sign: Voxel,
+    face_at: Point,
+    spacing: Point,
+) -> None:
     """Enter all voxels between two points; voxel i is [i, i + 1). The last five are work space."""
     enters, leaves = _clip(start, end, counts.shape)
     if enters > leaves:
@@ -74,7 +93,15 @@ def _traverse(start, end, streamline, worth, counts, last, cell, last_cell, sign
 
 
 @cached(nogil=True)
-def count_passes(points, offsets, weights, to_voxel, ends_only, counts, last):
+def count_passes(
+    points: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+    weights: NDArray[Any],
+    to_voxel: NDArray[np.float64],
+    ends_only: bool,
+    counts: NDArray[Any],
+    last: NDArray[np.int64],
+) -> None:
     """Add each streamline to `counts` in every voxel in which it lies.
 
     Parameters

@@ -1,7 +1,7 @@
 """Visitation maps: how probable it is that a streamline visits a voxel, and with what error.
 
 Streamlines that are tracked from independent seeds are independent trials: of n, k visit a voxel,
-so that k / n estimates the probability, and its standard error is that of a binomial share,
+so that k / n estimates the probability, and its standard error is that of a binomial fraction,
 sqrt(p (1 - p) / n). Called by the command, the plugin and scripts.
 """
 
@@ -34,7 +34,7 @@ class Visitation:
     probability : (x, y, z) float64
         Of a streamline to visit the voxel.
     n : int
-        Streamlines, or seeds, of which it is a share.
+        Streamlines, or seeds, of which it is a fraction.
     grid : Grid
     trials : str
         "accepted" or "started", as :func:`visitation` takes it.
@@ -147,8 +147,8 @@ def visitation(
         :func:`~napari_tractography.tracking.engine.iter_track`, are counted as they come.
     grid : Grid or Fod
     trials : str
-        What the probability is a share of. "accepted": of the streamlines that there are, which is
-        the probability that a streamline of this bundle visits the voxel, and right however a run
+        Of what the probability is a fraction. "accepted": of the streamlines that there are, which
+        is the probability that a streamline of this bundle visits the voxel, right however a run
         ended. "started": of the seeds, which is the probability that a streamline from a seed is
         accepted and visits the voxel; the tractogram must know its seeds (`n_seeds`), as one that
         was tracked does, and files and chosen streamlines do not.

@@ -40,7 +40,7 @@ def radius_limits_mm(step_mm: float, cone: ParameterSpec) -> tuple[float, float]
     return radius_mm(step_mm, cone.maximum), radius_mm(step_mm, cone.minimum)
 
 
-def cone_of_radius(step_mm: float, radius_mm: float, cone: ParameterSpec, given: float) -> float:
+def cone_of_radius(step_mm: float, radius_mm: float, cone: ParameterSpec, cone_deg: float) -> float:
     """Return the cone angle that follows from the smallest radius and the step, degrees.
 
     Parameters
@@ -48,13 +48,13 @@ def cone_of_radius(step_mm: float, radius_mm: float, cone: ParameterSpec, given:
     step_mm, radius_mm : float
     cone : ParameterSpec
         Of the cone angle, with its limits and its default in degrees.
-    given : float
-        The cone angle that was given beside the radius.
+    cone_deg : float
+        The cone angle that was chosen beside the radius.
 
     Raises
     ------
     InvalidParameterError
-        When the angle is out of its limits, or `given` is neither it nor the default.
+        When the angle is out of its limits, or `cone_deg` is neither it nor the default.
     """
     angle = angle_deg(step_mm, radius_mm)
     try:
@@ -65,9 +65,9 @@ def cone_of_radius(step_mm: float, radius_mm: float, cone: ParameterSpec, given:
             f"min_radius_mm = {radius_mm:g} mm is out of range with steps of {step_mm:g} mm; "
             f"choose {smallest:.3g} to {largest:.3g} mm, or other steps."
         ) from None
-    if given != cone.default and abs(given - angle) > 1e-4:
+    if cone_deg != cone.default and abs(cone_deg - angle) > 1e-4:
         raise InvalidParameterError(
-            f"max_angle_deg = {given:g} degrees and min_radius_mm = {radius_mm:g} mm contradict "
+            f"max_angle_deg = {cone_deg:g} degrees and min_radius_mm = {radius_mm:g} mm contradict "
             f"each other: with steps of {step_mm:g} mm the radius gives a cone of {angle:.4g} "
             "degrees; leave one of them out."
         )

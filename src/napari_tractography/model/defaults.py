@@ -27,8 +27,8 @@ from .algorithms.row import Algorithm
 from .specs import ParameterSpec, specs_of
 
 # By the kind of the FOD: the floor where amplitudes are as usual, and why. FODs that are scaled as
-# MRtrix3's get tckgen's default cutoff. The floor of peaks need not keep out side lobes, of which
-# whoever found them has taken care: half of it, which matters little, see docs/concepts.md. The
+# MRtrix3's get tckgen's default cutoff. The floor of peaks need not keep out side lobes, which were
+# left out when peaks were found: half of it, which matters little, see docs/concepts.md. The
 # amplitude of tensors is FA in whatever unit they come.
 FLOORS = {
     "sh": (0.1, "the FOD is scaled as MRtrix3's"),
@@ -49,7 +49,7 @@ STRONG_QUANTILE = 0.95  # of the voxels' largest amplitudes: about the peak of a
 USUAL_STRONG = 0.25, 4.0
 FLOOR_FRACTION = 0.12  # of the quantile, in other FODs: as much as 0.1 is in a brain template
 N_DIRECTIONS = 324  # 10 degrees apart: the largest amplitude is missed by a few per cent
-MAX_VOXELS = 5_000  # that are looked at, evenly spread
+MAX_VOXELS = 5_000  # that are read, evenly spread
 
 
 class FodLike(Protocol):
@@ -250,7 +250,9 @@ def reconciled(
 def strong_amplitude(fod: FodLike) -> float:
     """Return the 95th percentile of the largest amplitude of each voxel that holds an FOD."""
     if fod.kind == "image":
-        return 1.0  # the largest linearity there is; to look for less would take all of the image
+        return (
+            1.0  # the largest linearity there is; to find a smaller one would take all of the image
+        )
     if fod.kind != "sh":
         return float(np.quantile(fod.overview_values(), STRONG_QUANTILE))
     values = fod.values

@@ -196,8 +196,8 @@ def draw(drawing: Drawing, *, noise: float = 12.0, seed: int = 0) -> ImagePhanto
     inside = np.isfinite(drawing.along(voxels, 0.0)[:, 0])
     streaks = np.zeros(int(inside.sum()))
     for length in np.linspace(-STREAK_VOX, STREAK_VOX, N_ALONG):
-        places = drawing.along(voxels[inside], float(length)).T
-        streaks += map_coordinates(grains, places, order=1, mode="grid-wrap")
+        points = drawing.along(voxels[inside], float(length)).T
+        streaks += map_coordinates(grains, points, order=1, mode="grid-wrap")
     values = np.full(len(voxels), MATRIX)
     values[inside] = FIBRES + CONTRAST * (streaks - streaks.mean()) / streaks.std()
     values += noise * generator.standard_normal(len(values))

@@ -38,9 +38,9 @@ def interface_points(
         if not len(left):
             break
         pick = uniforms(ids[left], draw, Purpose.SEED_VOXEL, random_seed)[:, 0]
-        place = uniforms(ids[left], draw, Purpose.SEED_POSITION, random_seed)[:, :3]
+        offsets = uniforms(ids[left], draw, Purpose.SEED_POSITION, random_seed)[:, :3]
         which = np.minimum((pick * len(cells)).astype(np.int64), len(cells) - 1)
-        points, is_on = _onto_interface(tissues, cells[which] + place)
+        points, is_on = _onto_interface(tissues, cells[which] + offsets)
         result[left[is_on]] = points[is_on]
         left = left[~is_on]
     if len(left) or not len(cells):

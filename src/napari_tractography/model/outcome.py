@@ -22,7 +22,7 @@ class Outcome:
     tally : dict of StopReason to int
         How often each reason ended a half streamline or rejected a whole one, over all seeds.
     n_seeds : int
-        How many seeds were tried; 0 where nobody knows: of a file, and of chosen streamlines.
+        How many seeds were tried; 0 where that is unknown: of a file, and of chosen streamlines.
     stop_reasons : (n_streamlines, 2) uint8
         Codes of the first and the last point.
     short_since : StopReason or None
@@ -91,7 +91,7 @@ class Outcome:
         """Return (reason, count) of the seeds that gave no streamline, as :meth:`reasons` does.
 
         Those from which no step was taken have the reason of their halves, the commoner of two.
-        Where nobody knows how many seeds there were they are not among these.
+        Where the number of seeds is unknown they are not among these.
         """
         found = {reason: count for reason, count in self.reasons() if reason.rejects}
         n_unmoved = self.n_seeds - self.n_streamlines - sum(found.values()) if self.n_seeds else 0

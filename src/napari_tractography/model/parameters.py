@@ -38,7 +38,7 @@ class TrackingParameters:
 
     Notes
     -----
-    Where `min_radius_mm` is given, `max_angle_deg` becomes the angle that follows from it and the
+    Where `min_radius_mm` is set, `max_angle_deg` becomes the angle that follows from it and the
     step. It may be left at its default or be that angle already; any other contradicts the radius.
     """
 
@@ -84,7 +84,7 @@ class TrackingParameters:
         minimum=SHORTEST_MM,
         maximum=1000.0,
         increment=0.05,
-        help="The tightest circle that a streamline can follow, given instead of the cone angle: "
+        help="The tightest circle that a streamline can follow, set instead of the cone angle: "
         "the angle is then 2 asin(step / (2 radius)), so that another step leaves the radius as "
         "it is.",
         section="main",
@@ -186,7 +186,7 @@ class TrackingParameters:
         False,
         label="Backtrack",
         help="With a tissue image, take a streamline that ends where no fibre can back a few steps "
-        "and track it anew from there, instead of refusing it. Of no effect without one.",
+        "and track it again from there, instead of refusing it. Of no effect without one.",
     )
     crop_at_gmwmi: bool = parameter(
         False,
@@ -239,7 +239,7 @@ class TrackingParameters:
         increment=0.1,
         slider=(0.0, 5.0),
         help="How far ahead the FOD counts as well: the direction turns to where it is larger so "
-        "much further on, which keeps lines in their bundle, away from its edge. 0 looks at the "
+        "much further on, which keeps lines in their bundle, away from its edge. 0 takes the "
         "FOD at the point alone; a voxel is far. Of no effect with nearest interpolation.",
     )
     samples: int = parameter(
@@ -248,7 +248,7 @@ class TrackingParameters:
         minimum=2,
         maximum=10,
         increment=1,
-        help="At how many points of each step the FOD is looked at, both ends counted.",
+        help="At how many points of each step the FOD is sampled, both ends counted.",
     )
     adaptive: bool = parameter(
         False,
@@ -327,7 +327,7 @@ class TrackingParameters:
             Whether a tissue image is tracked with: the floor is then half as high, and shorter
             streamlines are kept.
         **changes
-            Fields to have as they are given. A cone angle takes the place of the smallest radius,
+            Fields to keep at these values. A cone angle takes the place of the smallest radius,
             and the limits of the length give way to each other.
 
         Raises
@@ -348,8 +348,8 @@ class TrackingParameters:
     def replace(self, **changes: Any) -> TrackingParameters:
         """Return a copy with some fields changed.
 
-        Of cone angle and smallest radius the one that is given counts from then on. A radius that
-        is kept decides the angle anew where the step changes.
+        Of cone angle and smallest radius the one among `changes` counts from then on. Where the
+        step changes and the radius stays, the angle is computed again.
 
         Raises
         ------
@@ -360,13 +360,13 @@ class TrackingParameters:
         if "max_angle_deg" in changes:
             changes.setdefault("min_radius_mm", None)
         elif changes.get("min_radius_mm", self.min_radius_mm) is not None:
-            changes["max_angle_deg"] = _SPECS["max_angle_deg"].default  # as if it were not given
+            changes["max_angle_deg"] = _SPECS["max_angle_deg"].default  # as if it were not set
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain numbers and strings, ready for JSON.
 
-        Without the cone angle where the smallest radius is given: another step in the dictionary
+        Without the cone angle where the smallest radius is set: another step in the dictionary
         then gives another angle, and contradicts none.
         """
         fields = dataclasses.asdict(self)

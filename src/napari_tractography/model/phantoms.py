@@ -28,7 +28,7 @@ N_QUADRATURE = 128  # Gauss-Legendre nodes: exact far beyond the degrees in use
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class PhantomBundle:
     """Curves side by side, thickened.
 
     Attributes
@@ -52,7 +52,7 @@ class Phantom:
 
     description: str
     shape: tuple[int, int, int]
-    bundles: tuple[Bundle, ...]
+    bundles: tuple[PhantomBundle, ...]
     oblique: bool = False
 
     @property
@@ -251,14 +251,14 @@ _OBLIQUE_CENTRE_MM = (8.0, -14.0, 21.0)
 
 _ARCS = (
     # An arch in the coronal plane and a bowl in the sagittal one, linked like a chain.
-    Bundle((_ellipse((24, 26, 3), (18, 0, 0), (0, 0, 23), 0, 180),), 2.5, 0.5),
-    Bundle((_ellipse((24, 24, 28), (0, 18, 0), (0, 0, -19), 0, 180),), 2.5, 0.5),
+    PhantomBundle((_ellipse((24, 26, 3), (18, 0, 0), (0, 0, 23), 0, 180),), 2.5, 0.5),
+    PhantomBundle((_ellipse((24, 24, 28), (0, 18, 0), (0, 0, -19), 0, 180),), 2.5, 0.5),
     # Straight from back to front, through the arch's left leg.
-    Bundle((_through((7.5, 2, 12), (7.5, 45, 12)),), 2.0, 0.25),
+    PhantomBundle((_through((7.5, 2, 12), (7.5, 45, 12)),), 2.0, 0.25),
     # A spiral, at the right in front.
-    Bundle((_helix((38, 38), 5.0, (2, 29), 2.0),), 1.8, 0.5),
+    PhantomBundle((_helix((38, 38), 5.0, (2, 29), 2.0),), 1.8, 0.5),
     # A fan, at the right at the back.
-    Bundle(_fan((38, 7, 2), tuple((x, 7, 29) for x in np.linspace(30, 45, 7))), 1.5, 0.1),
+    PhantomBundle(_fan((38, 7, 2), tuple((x, 7, 29) for x in np.linspace(30, 45, 7))), 1.5, 0.1),
 )  # fmt: skip
 
 _SLANT = 14.0 * np.cos(np.deg2rad(30.0)), 14.0 * np.sin(np.deg2rad(30.0))
@@ -277,7 +277,7 @@ _DRAWINGS = {
         "Two straight bundles that cross at 60 degrees",
         (32, 24, 10),
         tuple(
-            Bundle(
+            PhantomBundle(
                 (
                     _through(
                         (15.5 - _SLANT[0], 11.5 - side * _SLANT[1], 4.5),
@@ -296,8 +296,8 @@ _DRAWINGS = {
         "letter stands upright",
         (32, 28, 32),
         (
-            Bundle((_through((8, 7, 3), (8, 7, 28)),), 1.6),
-            Bundle(
+            PhantomBundle((_through((8, 7, 3), (8, 7, 28)),), 1.6),
+            PhantomBundle(
                 (
                     np.concatenate(
                         [
@@ -309,7 +309,7 @@ _DRAWINGS = {
                 ),
                 1.6,
             ),
-            Bundle(
+            PhantomBundle(
                 (
                     np.concatenate(
                         [

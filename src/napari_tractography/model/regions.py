@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidParameterError, InvalidRegionError
 from ..geometry.grid import Grid
 from ..runtime.arrays import DeviceArray, as_native, library_of, mapped, may_be_real, on_its_device
-from ..runtime.given import as_float, as_point
+from ..runtime.scalars import as_float, as_point
 from .roles import ROLES
 from .seeds import Seeds
 
 MAX_RADIUS_MM = 1e9  # its square is a float32, as the kernels keep it
-LOOKED_AT = 1000  # points of a region, to tell whether it overlaps another
+SAMPLE_SIZE = 1000  # points of a region, to tell whether it overlaps another
 WITHIN = 0.995  # of these: the region lies in the other, but for rounding at its border
 
 
@@ -38,7 +38,7 @@ class Region:
     radius_mm : float
         Of a sphere.
     device_voxels : DeviceArray or None
-        Of a mask, (x, y, z) uint8, 1 inside; on the host or on the GPU that it was given on.
+        Of a mask, (x, y, z) uint8, 1 inside; on the host or on the GPU where it lay.
     grid : Grid or None
         Of a mask.
     name : str
@@ -155,7 +155,7 @@ class Region:
     def overlaps(self, grid: Grid) -> bool:
         """Tell whether any of the region can lie inside an image's grid."""
         if self.grid is not None and self.grid.same_space(grid):
-            return True  # without looking at each voxel
+            return True  # without testing each voxel
         if self.grid is None or self.device_voxels is None:
             assert self.center_mm is not None
             vox = grid.to_voxel(self.center_mm)
@@ -211,15 +211,15 @@ def check_between(one: Region, other: Region) -> list[str]:
     InvalidRegionError
         When they are the same, or one lies in the other.
     """
-    shares = []
+    fractions = []
     for start, goal in ((one, other), (other, one)):
-        shares.append(goal.contains(start.seeds(LOOKED_AT).positions_mm).mean())
-        if shares[-1] > WITHIN:
+        fractions.append(goal.contains(start.seeds(SAMPLE_SIZE).positions_mm).mean())
+        if fractions[-1] > WITHIN:
             raise InvalidRegionError(
                 f"Region {start.name} lies in region {goal.name}, so that nothing leads from one "
                 "to the other; give two regions that lie apart."
             )
-    if not any(shares):
+    if not any(fractions):
         return []
     return [
         f"The regions {one.name} and {other.name} overlap: what starts in both is not counted; "
@@ -236,7 +236,7 @@ def _role(role: str) -> str:
 
 
 def listed_regions(regions: Any) -> tuple[Region, ...]:
-    """Return regions that were given, as they are.
+    """Return regions as they are.
 
     Raises
     ------

@@ -40,7 +40,7 @@ class SeedingParameters:
         label="Streamlines",
         choices=(ACCEPTED, STARTED),
         help="What the number counts: streamlines that start, or those that are accepted. Then "
-        "seeding goes on until there are so many, or gives up after 1,000 times as many seeds; "
+        "seeds are drawn until there are so many, or gives up after 1,000 times as many seeds; "
         "those from all placed seeds are counted together.",
         section="main",
     )

@@ -1,4 +1,4 @@
-"""Seeds: where streamlines start, and in which direction when that is given.
+"""Seeds: where streamlines start, and in which direction where that is fixed.
 
 Drawn from the package's own generator under purposes of their own, so that the first N of 2 N
 seeds are the N seeds asked for before, on every machine. Only additions, multiplications and
@@ -26,7 +26,7 @@ from ..runtime.arrays import (
     on_its_device,
 )
 from ..runtime.buffers import memory_bytes
-from ..runtime.given import as_float, as_point, as_whole
+from ..runtime.scalars import as_float, as_point, as_whole
 from .interface import interface_points
 from .philox import Purpose, uniforms
 from .seed_places import in_turn, in_unit_ball, in_unit_cube, voxels_of_mask
@@ -63,14 +63,14 @@ class Seeds:
     __slots__ = ("_draw", "device_directions", "device_positions")
 
     def __init__(self, positions_mm: ArrayLike, directions: ArrayLike | None = None) -> None:
-        given = as_native(positions_mm)
-        if not may_be_real(given):
+        points = as_native(positions_mm)
+        if not may_be_real(points):
             raise InvalidSeedsError(
-                f"The positions of seeds hold {given.dtype} values; give RAS+ mm as real numbers."
+                f"The positions of seeds hold {points.dtype} values; give RAS+ mm as real numbers."
             )
-        library = library_of(given)
-        with on_its_device(given), np.errstate(over="ignore"):  # it is infinite then
-            positions = library.atleast_2d(library.ascontiguousarray(given, dtype=np.float32))
+        library = library_of(points)
+        with on_its_device(points), np.errstate(over="ignore"):  # it is infinite then
+            positions = library.atleast_2d(library.ascontiguousarray(points, dtype=np.float32))
             n_bad = 0
             if positions.ndim == 2:
                 n_bad = int((~library.isfinite(positions)).any(axis=1).sum())
@@ -99,16 +99,16 @@ class Seeds:
 
         Seed i of spheres, masks, each voxel of a mask, FODs and interfaces does not depend on how
         many are drawn. Of several parts that were joined, the list has all parts in turn, each as
-        long as it was given, again and again with other seeds.
+        long as it is, again and again with other seeds.
 
         Raises
         ------
         InvalidSeedsError
-            When they are given points, of which there are no more.
+            When they are fixed points, of which there are no more.
         """
         if self._draw is None:
             raise InvalidSeedsError(
-                f"These {len(self)} seeds are given points, of which there are no more; draw them "
+                f"These {len(self)} seeds are fixed points, of which there are no more; draw them "
                 "in a sphere, in a mask, from the FOD or on the interface."
             )
         return self._draw(_count(n), first)
@@ -339,7 +339,7 @@ class Seeds:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Seeds]) -> Seeds:
-        """Join seeds in the order given; directions are kept when all parts have them."""
+        """Join seeds in the order of the list; directions are kept when all parts have them."""
         if not parts:
             raise InvalidSeedsError("There are no seeds; place at least one.")
         directions = [p.directions for p in parts if p.directions is not None]
@@ -364,8 +364,8 @@ class Seeds:
         )
 
     def __repr__(self) -> str:
-        given = "" if self.device_directions is None else " with directions"
-        return f"Seeds({len(self)}{given})"
+        suffix = "" if self.device_directions is None else " with directions"
+        return f"Seeds({len(self)}{suffix})"
 
 
 def _units(directions: ArrayLike, n: int) -> DeviceArray:
@@ -375,12 +375,12 @@ def _units(directions: ArrayLike, n: int) -> DeviceArray:
     ------
     InvalidSeedsError
     """
-    given = as_native(directions)
-    if not may_be_real(given):
-        raise InvalidSeedsError(f"Start directions hold {given.dtype} values; give real numbers.")
-    library = library_of(given)
-    with on_its_device(given):
-        vectors = library.atleast_2d(library.ascontiguousarray(given, dtype=np.float64))
+    array = as_native(directions)
+    if not may_be_real(array):
+        raise InvalidSeedsError(f"Start directions hold {array.dtype} values; give real numbers.")
+    library = library_of(array)
+    with on_its_device(array):
+        vectors = library.atleast_2d(library.ascontiguousarray(array, dtype=np.float64))
         usable = vectors.shape == (n, 3)
         if usable:
             x, y, z = (vectors[:, axis : axis + 1] for axis in range(3))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InvalidParameterError
-from ..runtime.given import as_float, as_whole, is_boolean, is_number
+from ..runtime.scalars import as_float, as_whole, is_boolean, is_number
 from .algorithms import ALGORITHMS, users_of
 from .algorithms.row import Algorithm
 

@@ -1,8 +1,8 @@
 """Tissue images, for anatomically constrained tracking.
 
 A tissue image says of every voxel what fractions of it are cortical grey matter, deep grey matter,
-white matter, fluid and lesion; streamlines that end where no fibre can are then cut, tracked anew
-or refused (Smith, Tournier, Calamante & Connelly, "Anatomically-constrained tractography",
+white matter, fluid and lesion; streamlines that end where no fibre can are then cut, tracked
+again or refused (Smith, Tournier, Calamante & Connelly, "Anatomically-constrained tractography",
 NeuroImage 62, 2012). It is the five-tissue-type image of MRtrix3's ``5ttgen``, or is made of
 FreeSurfer's labels. The rules are those of ``tckgen -act``, see docs/tissues.md; the kernels have
 them, in ``tracking/cpu/constraints/tissues.py`` and ``tracking/cuda/tissues.h``.
@@ -101,16 +101,16 @@ class Tissues:
         path: str = "",
         labels: tuple[tuple[int, ...], ...] = (),
     ) -> None:
-        given = host_array(fractions)
-        if given.ndim != 4 or given.shape[3] != N_TISSUES:
+        image = host_array(fractions)
+        if image.ndim != 4 or image.shape[3] != N_TISSUES:
             raise InvalidTissuesError(
-                f"{name} has shape {given.shape}; a tissue image is 4-D with five volumes: "
+                f"{name} has shape {image.shape}; a tissue image is 4-D with five volumes: "
                 f"{', '.join(TISSUES)} (5ttgen makes one)."
             )
-        if not may_be_real(given):
-            raise InvalidTissuesError(f"{name} holds {given.dtype} values; give fractions.")
+        if not may_be_real(image):
+            raise InvalidTissuesError(f"{name} holds {image.dtype} values; give fractions.")
         with np.errstate(over="ignore"):  # it is infinite then, and refused
-            values = given.astype(np.float32)
+            values = image.astype(np.float32)
         values = np.where(np.isnan(values), np.float32(0), values)
         grid = affine if isinstance(affine, Grid) else Grid(values.shape[:3], affine)
         if grid.shape != values.shape[:3]:
@@ -213,7 +213,7 @@ class Tissues:
 
 
 def labels_of(mapping: Mapping[int, Collection[int]]) -> tuple[tuple[int, ...], ...]:
-    """Return the labels of each of :data:`TISSUES`, as :meth:`Tissues.from_labels` is given them.
+    """Return the labels of each of :data:`TISSUES`, as :meth:`Tissues.from_labels` takes them.
 
     Raises
     ------

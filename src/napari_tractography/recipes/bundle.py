@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 Source = Recipe | TractogramFile
 T = TypeVar("T")
-# What Recipe.read has looked at, and learnt the SHA-256 of.
+# What Recipe.read has read, and learnt the SHA-256 of.
 READ_FIELDS = ("fod", "mask", "tissues", "seeds", "regions", "between")
 
 
@@ -159,8 +159,8 @@ class Bundle:
                 report = Report()
                 inputs, found = source.read(fods=self.fods)
                 self.learn(found)
-                made = track_all(inputs, Execution(**execution), report=report)
-                self._whole = source.weighted(made)
+                tracked = track_all(inputs, Execution(**execution), report=report)
+                self._whole = source.weighted(tracked)
                 self._backend = report.backend
             else:
                 self._whole = source.read()
@@ -187,7 +187,7 @@ class Bundle:
         """Take over the same source with more known of it, such as SHA-256; keep streamlines.
 
         SHA-256 that are recorded stay until streamlines are made of the files as they are now and
-        the digest is theirs: a file that changed is told as long as the digest is that of before.
+        the digest is theirs: a changed file is reported as long as the digest is the recorded one.
         """
         recorded = _as_recorded(source, self._source)
         if recorded != source:

@@ -212,7 +212,7 @@ def _decoded_fields(kind: Any, content: dict[str, Any], where: str) -> Any:
 
 
 def _checked(value: Any, kind: type[T], what: str, where: str) -> T:
-    # True is an int to Python, but no number to whoever wrote the file.
+    # True is an int to Python, but no number in a file.
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise _MismatchError(f"{where} is {_quoted(value)}, not {what}")
     return value

@@ -34,15 +34,15 @@ def text_of(numbers: ArrayLike) -> str:
     InvalidParameterError
         When they are not whole numbers from 0.
     """
-    given = np.asarray(numbers)
-    if given.size == 0:
+    array = np.asarray(numbers)
+    if array.size == 0:
         return ""
-    if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer) or given.min() < 0:
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer) or array.min() < 0:
         raise InvalidParameterError(
-            f"Streamline numbers of type {given.dtype}, shape {given.shape} are not whole numbers "
+            f"Streamline numbers of type {array.dtype}, shape {array.shape} are not whole numbers "
             "from 0; give a list of them."
         )
-    rising = np.unique(given)
+    rising = np.unique(array)
     gaps = np.flatnonzero(np.diff(rising) != 1)
     firsts = rising[np.concatenate([[0], gaps + 1])].tolist()
     lasts = rising[np.concatenate([gaps, [len(rising) - 1]])].tolist()

@@ -61,7 +61,7 @@ class _StoredProject:
 
 
 class Project:
-    """Bundles, in an order, and how they are looked at.
+    """Bundles, in an order, and the views of them.
 
     Attributes
     ----------
@@ -275,21 +275,26 @@ class Project:
         file = existing_file(path)
         folder = file.absolute().parent
         stored = _read(file)
-        given = {str(old): at_home(new) for old, new in (places or {}).items()}
+        moved_to = {str(old): at_home(new) for old, new in (places or {}).items()}
         missing: dict[str, None] = {}  # in order
 
         def found(name: str) -> str:
             if is_remote(name):
                 return name
-            place = str(_joined(folder, name))
+            stored_at = str(_joined(folder, name))
             new = next(
-                (given[key] for key in (place, name, *names_of(place)) if key in given), None
+                (
+                    moved_to[key]
+                    for key in (stored_at, name, *names_of(stored_at))
+                    if key in moved_to
+                ),
+                None,
             )
             try:
-                return str(located(place if new is None else str(new), folder).absolute())
+                return str(located(stored_at if new is None else str(new), folder).absolute())
             except FileError:
-                missing[place] = None
-                return place
+                missing[stored_at] = None
+                return stored_at
 
         project = cls()
         for each in stored.bundles:

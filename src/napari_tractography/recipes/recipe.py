@@ -153,10 +153,10 @@ class Recipe:
         seeds = [source.read(fod, folder, tissues=tissues, hashed=hashed) for source in self.seeds]
         regions = [source.read(folder, hashed=hashed) for source in self.regions]
         ends = [source.read(folder, hashed=hashed) for source in self.between]
-        between = _pair([made for made, _ in ends])
+        between = _pair([region for region, _ in ends])
         inputs = TrackingInput(
             fod,
-            between[0].seeds(1) if between else Seeds.concatenate([made for made, _ in seeds]),
+            between[0].seeds(1) if between else Seeds.concatenate([part for part, _ in seeds]),
             self.parameters,
             mask,
             tuple(region for region, _ in regions),

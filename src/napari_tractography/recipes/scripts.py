@@ -76,10 +76,10 @@ def image_lines(source: FodSource, imports: set[str]) -> list[str]:
         lines = [f"image = make_image_phantom({source.phantom!r}).image"]
     else:
         imports.add("from napari_tractography.files.image_files import open_image")
-        told = [repr(source.path), *([repr(reading.key)] if reading.key else [])]
-        told += [f"index={reading.index!r}"] if reading.index else []
-        told += [f"axes={reading.axes!r}"] if reading.axes != "zyx" else []
-        lines = [f"image = open_image({', '.join(told)})  # (x, y, z)"]
+        arguments = [repr(source.path), *([repr(reading.key)] if reading.key else [])]
+        arguments += [f"index={reading.index!r}"] if reading.index else []
+        arguments += [f"axes={reading.axes!r}"] if reading.axes != "zyx" else []
+        lines = [f"image = open_image({', '.join(arguments)})  # (x, y, z)"]
     affine = expression(reading.affine, imports, before=len("affine = "))
     lines += [f"affine = {affine}", f"grid = nt.Grid(image.shape, affine, unit={reading.unit!r})"]
     options = {
@@ -89,15 +89,15 @@ def image_lines(source: FodSource, imports: set[str]) -> list[str]:
         "min_linearity": reading.min_linearity or None,
         "odf_voxels": reading.odf_voxels,
     }
-    told = [
+    arguments = [
         f"{name}={expression(value, imports)}"
         for name, value in options.items()
         if value is not None
     ]
     if reading.mask is not None:
         lines += [f"tissue, _ = {expression(reading.mask, imports)}.load()"]
-        told += ["mask=tissue"]
-    return [*lines, f"fod = nt.Fod.from_image(image, grid, {', '.join(told)})"]
+        arguments += ["mask=tissue"]
+    return [*lines, f"fod = nt.Fod.from_image(image, grid, {', '.join(arguments)})"]
 
 
 def script(imports: set[str], lines: list[str]) -> str:

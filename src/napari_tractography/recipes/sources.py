@@ -142,9 +142,9 @@ class FodSource:
         FileError
             When the file cannot be read, or does not hold that image.
         """
-        place = str(path) if is_remote(path) else str(existing_image(path).absolute())
-        reading = reading_of(fod, place, key, odf_voxels=odf_voxels)
-        source = cls(path=place, kind=IMAGE, image=reading)
+        location = str(path) if is_remote(path) else str(existing_image(path).absolute())
+        reading = reading_of(fod, location, key, odf_voxels=odf_voxels)
+        source = cls(path=location, kind=IMAGE, image=reading)
         return dataclasses.replace(source, sha256=source.sha256_now()) if hashed else source
 
     def sha256_now(self, folder: Path | None = None) -> str:
@@ -159,8 +159,8 @@ class FodSource:
             return ""
         if self.image is None:
             return sha256_of(located(self.path, folder))
-        place = self._place(folder)
-        return image_sha256(place, self.image.open(place, ""))
+        location = self._location(folder)
+        return image_sha256(location, self.image.open(location, ""))
 
     def load(self, folder: Path | None = None) -> Fod:
         """Return the FOD; see :meth:`read`."""
@@ -193,8 +193,8 @@ class FodSource:
             return self._read_image(self.image, folder, hashed)
         frame = self.frame or None
         if self.phantom:
-            made = make_phantom(self.phantom, lmax=self.phantom_lmax or PHANTOM_LMAX)
-            return made.reread(basis=self.basis, frame=frame), self
+            fod = make_phantom(self.phantom, lmax=self.phantom_lmax or PHANTOM_LMAX)
+            return fod.reread(basis=self.basis, frame=frame), self
         if not self.path:
             raise FileError("The recipe names neither an FOD file nor a phantom; write it again.")
         file = located(self.path, folder)
@@ -215,16 +215,16 @@ class FodSource:
     def _read_image(
         self, reading: ImageReading, folder: Path | None, hashed: bool
     ) -> tuple[Fod, FodSource]:
-        place = self._place(folder)
-        image = reading.open(place, self.phantom)
+        location = self._location(folder)
+        image = reading.open(location, self.phantom)
         sha256 = self.sha256
-        if place and (hashed or sha256):
-            sha256 = image_sha256(place, image)
-            warn_if_changed(place, self.sha256, sha256, "image")
-        fod = reading.fod(image, Path(place).name or self.phantom, folder)
+        if location and (hashed or sha256):
+            sha256 = image_sha256(location, image)
+            warn_if_changed(location, self.sha256, sha256, "image")
+        fod = reading.fod(image, Path(location).name or self.phantom, folder)
         return fod, dataclasses.replace(self, sha256=sha256)
 
-    def _place(self, folder: Path | None) -> str:
+    def _location(self, folder: Path | None) -> str:
         """Return where the file of an image is, or its address; "" of a phantom."""
         if not self.path or is_remote(self.path):
             return self.path
@@ -256,7 +256,7 @@ class SeedSource:
         Of points, RAS+; directions may be empty.
     first : int
         Of those that are drawn, the number of the first; of a sphere, how many the spheres before
-        it hold. 0 in recipes that do not say, whose spheres all began anew.
+        it hold. 0 in recipes without it, whose spheres all began at number 0.
     """
 
     kind: str

@@ -1,6 +1,6 @@
 """Arrays of other libraries: NumPy's and those on the host become NumPy's, those on a GPU CuPy's.
 
-FODs, masks and seeds may be given as NumPy, CuPy, PyTorch or JAX arrays; neither conversion copies.
+FODs, masks and seeds may be NumPy, CuPy, PyTorch or JAX arrays; neither conversion copies.
 What lies on a GPU stays there, and is copied to the host once, when something on the host asks for
 it. CuPy is imported on first use, by :func:`import_cupy` alone.
 """
@@ -160,17 +160,21 @@ def real_numbers(
     Raises
     ------
     TractographyError
-        The given one, when it holds complex numbers, texts or dates, or numbers that integers of
+        `error`, when it holds complex numbers, texts or dates, or numbers that integers of
         that type cannot hold.
     """
-    given = np.asarray(array)
-    if not may_be_real(given):
-        raise error(f"{name} holds {given.dtype} values; give real numbers.")
+    values = np.asarray(array)
+    if not may_be_real(values):
+        raise error(f"{name} holds {values.dtype} values; give real numbers.")
     with np.errstate(invalid="ignore"):  # NaN as an integer, which is no NaN
-        made = np.ascontiguousarray(given, dtype=dtype)
-    if made.dtype.kind in "iu" and made.dtype != given.dtype and not np.array_equal(made, given):
-        raise error(f"{name} holds numbers that {made.dtype} has no room for; give whole numbers.")
-    return made
+        typed = np.ascontiguousarray(values, dtype=dtype)
+    if (
+        typed.dtype.kind in "iu"
+        and typed.dtype != values.dtype
+        and not np.array_equal(typed, values)
+    ):
+        raise error(f"{name} holds numbers that {typed.dtype} has no room for; give whole numbers.")
+    return typed
 
 
 def mapped(matrix: NDArray[np.float64], points: Any) -> list[Any]:
@@ -203,7 +207,7 @@ class DeviceArray:
     Attributes
     ----------
     native : numpy.ndarray or cupy.ndarray
-        The array where it was given.
+        The array where it lies.
     """
 
     __slots__ = ("_host", "native")

@@ -1,7 +1,7 @@
 """Memory for points, used again once its last array is gone.
 
 A system hands out memory page by page as it is first touched, and takes it back when a large array
-is freed. Touching it anew takes longer than filling it; on virtual machines that return free memory
+is freed. The first touch takes longer than filling it; on virtual machines that return free memory
 to their host it takes as long as tracking what is stored there. With memory used again, tracking
 run after run was a quarter faster (deterministic, nearest voxel).
 """
@@ -91,8 +91,8 @@ def _cgroup_limits(root: Path) -> Iterator[int]:
         else:
             continue
         group = PurePosixPath("/", path)
-        for place in (group, *group.parents):
-            limit = _number_in(root / folder / str(place).lstrip("/") / file)
+        for part in (group, *group.parents):
+            limit = _number_in(root / folder / str(part).lstrip("/") / file)
             if limit:
                 yield limit
 
@@ -158,7 +158,9 @@ class BufferPool:
                 if block is None or block is found:
                     break
                 self._waiting.append(block)
-            return found  # nobody else's, even if another thread freed it to make room meanwhile
+            return (
+                found  # in no other hands, even if another thread freed it to make room meanwhile
+            )
 
     def _oldest(self) -> NDArray[np.float32] | None:
         try:

@@ -19,7 +19,7 @@ from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 from numba import njit, typeof
 
@@ -63,14 +63,15 @@ def has_code_for(function: Any, argument: Any) -> bool:
     return kept.has_code_for(typeof(argument), function.targetctx)
 
 
-def bound(function: FunctionType, **names: Any) -> FunctionType:
+def bound(function: Callable[..., Any], **names: Any) -> FunctionType:
     """Return a copy of a plain function that reads `names` in place of its module's own.
 
     Compiled functions that a cached one reads must be globals: Numba pickles what a closure refers
     to into the key of its cache, and a compiled function is pickled differently in each process.
     """
-    copy = FunctionType(function.__code__, {**function.__globals__, **names}, function.__name__)
-    copy.__qualname__, copy.__doc__ = function.__qualname__, function.__doc__
+    plain = cast(FunctionType, function)
+    copy = FunctionType(plain.__code__, {**plain.__globals__, **names}, plain.__name__)
+    copy.__qualname__, copy.__doc__ = plain.__qualname__, plain.__doc__
     return copy
 
 

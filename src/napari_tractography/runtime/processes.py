@@ -1,8 +1,8 @@
 """Processes: Python code in one of its own, and what those that were killed have left behind.
 
 Called by :mod:`.tracking.kernels` and :mod:`.selection.kernels`, which compile without holding up a
-window, by what writes files that are to be whole or not there, and by what looks for projects that
-a crash has left.
+window, by what writes files that are to be whole or not there, and by what finds projects that a
+crash has left.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAME = re.compile(rf"\.?{UNFINISHED}-([0-9a-f]{{8}})-(\d{{1,9}})-[0-9a-f]{{8}}"
 
 
 def run_in_a_process(command: str, goes_on: Callable[[], bool] = lambda: True) -> str:
-    """Run Python code in a Python of its own, which goes on should this one end before it.
+    """Run Python code in a Python of its own, which runs to its end even if this one ends first.
 
     Parameters
     ----------

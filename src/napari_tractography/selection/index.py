@@ -1,7 +1,7 @@
 """A spatial index: which streamlines run through which cells of a box around all of them.
 
 A sphere that is moved over a million streamlines is answered by the cells around it: those that
-lie inside it are taken as they are, only what is in those at its rim is looked at segment by
+lie inside it are taken as they are, only what is in those at its rim is tested segment by
 segment. Made and asked by :class:`~napari_tractography.streamlines.tractogram.Tractogram`.
 """
 
@@ -44,9 +44,9 @@ def in_threads(spans: NDArray[np.int64], *arguments: Any) -> int:
     total = int(sizes[-1]) if len(sizes) else 0
     if total < ALONE:
         return int(kernels.meet_sphere(spans, *arguments))
-    borders = np.searchsorted(sizes, np.arange(1, N_THREADS) * (total / N_THREADS))
+    limits = np.searchsorted(sizes, np.arange(1, N_THREADS) * (total / N_THREADS))
     with ThreadPoolExecutor(N_THREADS) as pool:
-        parts = np.split(spans, borders)
+        parts = np.split(spans, limits)
         return sum(pool.map(lambda part: int(kernels.meet_sphere(part, *arguments)), parts))
 
 
@@ -57,11 +57,11 @@ def all_segments_meet(
     radius: float,
     found: NDArray[np.bool_],
 ) -> None:
-    """Mark the streamlines that meet a sphere, by looking at every segment, without an index."""
+    """Mark the streamlines that meet a sphere, by testing every segment, without an index."""
     n_points = np.diff(offsets)
     counts = np.maximum(n_points - 1, np.minimum(n_points, 1)).astype(np.int32)
-    borders = np.linspace(0, len(found), 8 * N_THREADS + 1).astype(np.int64)
-    spans = np.stack([borders[:-1], borders[1:]], axis=1)
+    limits = np.linspace(0, len(found), 8 * N_THREADS + 1).astype(np.int64)
+    spans = np.stack([limits[:-1], limits[1:]], axis=1)
     firsts, streamlines = offsets[:-1].astype(np.uint32), np.arange(len(found), dtype=np.int32)
     in_threads(spans, firsts, counts, streamlines, points, offsets, centre, radius, found)
 
@@ -205,32 +205,32 @@ class SpatialIndex:
         n = len(self.offsets) - 1
         if not (n and self._is_compact and kernels.are_ready()):
             return []
-        borders = np.searchsorted(
+        limits = np.searchsorted(
             self.offsets, np.arange(0, len(self.points) + BLOCK_POINTS, BLOCK_POINTS)
         )
-        borders = np.unique(np.concatenate([[0], borders[borders < n], [n]]))
+        limits = np.unique(np.concatenate([[0], limits[limits < n], [n]]))
         shape = np.array(self.shape, np.int64)
 
         def runs(first: int, stop: int) -> tuple[tuple[NDArray[Any], ...], float]:
             size = int(self.offsets[stop] - self.offsets[first]) // 2 + 1
             while True:
                 kinds = np.int32, np.uint32, np.int32, np.int32
-                made = tuple(np.empty(size, kind) for kind in kinds)
+                arrays = tuple(np.empty(size, kind) for kind in kinds)
                 reach = np.zeros(1)
                 found = kernels.find_runs(
-                    first, stop, self.points, self.offsets, self.low, self.cell_mm, shape, *made,
+                    first, stop, self.points, self.offsets, self.low, self.cell_mm, shape, *arrays,
                     reach,
                 )  # fmt: skip
                 if found <= size:
-                    return tuple(array[:found].copy() for array in made), float(reach[0])
+                    return tuple(array[:found].copy() for array in arrays), float(reach[0])
                 size = found
 
         done = []
         pool = ThreadPoolExecutor(N_THREADS)
         try:
-            for each in pool.map(runs, borders[:-1].tolist(), borders[1:].tolist()):
+            for each in pool.map(runs, limits[:-1].tolist(), limits[1:].tolist()):
                 done.append(each)
-                advance((1 - SORTING) * len(done) / (len(borders) - 1))
+                advance((1 - SORTING) * len(done) / (len(limits) - 1))
         finally:
             pool.shutdown(cancel_futures=True)
         self.reach_mm = max((0.5 * longest for _, longest in done), default=0.0)
@@ -246,8 +246,8 @@ class SpatialIndex:
         if lengths.size and lengths.max() > self.cell_mm:
             pieces = np.maximum(np.ceil(lengths / self.cell_mm), 1).astype(np.int64)
             segments = np.repeat(segments, pieces)
-            place = np.arange(len(segments)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-            fraction = (place + 0.5) / pieces[segments]
+            piece = np.arange(len(segments)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+            fraction = (piece + 0.5) / pieces[segments]
             middles = start[segments] + fraction[:, None] * step[segments]
             lengths = lengths / pieces
         self.reach_mm = max(self.reach_mm, 0.5 * float(lengths.max(initial=0.0)))

@@ -4,17 +4,21 @@ A run is some consecutive segments of one streamline: `firsts` the numbers of th
 `counts` how many, `streamlines` whose. Until the loops are compiled, once on a machine and in a
 process of its own, NumPy does the same in :mod:`.segments`, to the bit.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
 import logging
 import threading
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..runtime.compiling import cached, has_code_for
 from ..runtime.processes import run_in_a_process
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +30,7 @@ _begun = threading.Lock()
 
 
 @cached(nogil=True, error_model="numpy")
-def mark(spans, streamlines, found):
+def mark(spans: Int64s, streamlines: Int32s, found: NDArray[np.bool_]) -> None:
     """Mark the streamlines of all runs of some spans, (n, 2) int64 of first and stop."""
     for span in range(spans.shape[0]):
         for run in range(spans[span, 0], spans[span, 1]):
@@ -34,7 +38,17 @@ def mark(spans, streamlines, found):
 
 
 @cached(nogil=True, error_model="numpy")
-def meet_sphere(spans, firsts, counts, streamlines, points, offsets, centre, radius, found):
+def meet_sphere(
+    spans: Int64s,
+    firsts: NDArray[np.uint32],
+    counts: Int32s,
+    streamlines: Int32s,
+    points: NDArray[np.float32],
+    offsets: Int64s,
+    centre: NDArray[np.float64],
+    radius: float,
+    found: NDArray[np.bool_],
+) -> int:
     """Mark the streamlines with a segment that meets a sphere; return how many were tested.
 
     Parameters
@@ -87,8 +101,19 @@ def meet_sphere(spans, firsts, counts, streamlines, points, offsets, centre, rad
 
 @cached(nogil=True, error_model="numpy")
 def find_runs(
-    first, stop, points, offsets, low, cell_mm, shape, cells, firsts, counts, streamlines, reach
-):
+    first: int,
+    stop: int,
+    points: NDArray[np.float32],
+    offsets: Int64s,
+    low: NDArray[np.float64],
+    cell_mm: float,
+    shape: Int64s,
+    cells: Int32s,
+    firsts: NDArray[np.uint32],
+    counts: Int32s,
+    streamlines: Int32s,
+    reach: NDArray[np.float64],
+) -> int:
     """Write the runs of some streamlines, each in one cell; return how many there are.
 
     Beyond the end of the arrays nothing is written; see :class:`.index.SpatialIndex` for what lies
@@ -118,13 +143,13 @@ def find_runs(
             dy = points[other, 1] - points[segment, 1]
             dz = points[other, 2] - points[segment, 2]
             length = np.sqrt(np.float64(dx) * dx + np.float64(dy) * dy + np.float64(dz) * dz)
-            pieces = max(np.int64(np.ceil(length / cell_mm)), 1)
+            pieces: Any = max(np.int64(np.ceil(length / cell_mm)), 1)
             reach[0] = max(reach[0], length / pieces)
             for piece in range(pieces):
                 at = (piece + 0.5) / pieces
-                x = np.int64((points[segment, 0] + at * dx - low[0]) / cell_mm)
-                y = np.int64((points[segment, 1] + at * dy - low[1]) / cell_mm)
-                z = np.int64((points[segment, 2] + at * dz - low[2]) / cell_mm)
+                x: Any = np.int64((points[segment, 0] + at * dx - low[0]) / cell_mm)
+                y: Any = np.int64((points[segment, 1] + at * dy - low[1]) / cell_mm)
+                z: Any = np.int64((points[segment, 2] + at * dz - low[2]) / cell_mm)
                 x = min(max(x, 0), shape[0] - 1)
                 y = min(max(y, 0), shape[1] - 1)
                 z = min(max(z, 0), shape[2] - 1)
@@ -148,7 +173,7 @@ def are_ready() -> bool:
         return True
     if not in_a_process:
         return True  # compiled when they are called
-    if _begun.acquire(blocking=False):  # once: should it fail, NumPy goes on
+    if _begun.acquire(blocking=False):  # once: should it fail, NumPy answers
         threading.Thread(target=_compile, name="selection-compiling", daemon=True).start()
     return False
 
@@ -167,4 +192,6 @@ def compile_all() -> None:
 def _compile() -> None:
     problem = run_in_a_process(COMMAND)
     if problem:
-        logger.warning("Compiling in a process of its own failed (%s); NumPy goes on.", problem)
+        logger.warning(
+            "Compiling in a process of its own failed (%s); NumPy is used instead.", problem
+        )

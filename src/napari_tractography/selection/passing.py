@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidParameterError
 from ..model.regions import Region, listed_regions
 from ..model.roles import INCLUDE_RULES
-from ..runtime.given import as_float, is_number
+from ..runtime.scalars import as_float, is_number
 from .segments import blocks, meeting
 
 LARGE = 1_000_000  # points, from which compiled loops are worth loading
@@ -121,7 +121,7 @@ def passing(
 def touching(
     points: NDArray[np.float32], offsets: NDArray[np.int64], region: Region
 ) -> NDArray[np.bool_]:
-    """Tell which streamlines meet a region, by looking at every segment."""
+    """Tell which streamlines meet a region, by testing every segment."""
     found = np.zeros(len(offsets) - 1, bool)
     if len(points) >= LARGE and region.center_mm is not None:
         from .index import all_segments_meet, may_compile  # on use: Numba takes a while to load

@@ -46,19 +46,19 @@ def cut_beyond(
     enters = np.flatnonzero(joined & ~stays[:-1] & stays[1:])
     # A crossing lies between the points of its segment; a place, times 4, sorts all that stays.
     crossings = np.concatenate([leaves, enters])
-    places = np.concatenate([4 * np.flatnonzero(stays), 4 * leaves + 1, 4 * enters + 2])
+    order_keys = np.concatenate([4 * np.flatnonzero(stays), 4 * leaves + 1, 4 * enters + 2])
     new = np.concatenate([points[stays], _crossing(points, height, crossings)])
-    order = np.argsort(places, kind="stable")
-    places, new = places[order], new[order]
-    owners = owner[places // 4]
+    order = np.argsort(order_keys, kind="stable")
+    order_keys, new = order_keys[order], new[order]
+    owners = owner[order_keys // 4]
     # A piece begins with a streamline, and where one comes back through the plane.
-    begins = np.concatenate([[True], owners[1:] != owners[:-1]]) if len(places) else stays[:0]
-    begins |= places % 4 == 2
+    begins = np.concatenate([[True], owners[1:] != owners[:-1]]) if len(order_keys) else stays[:0]
+    begins |= order_keys % 4 == 2
     firsts = np.flatnonzero(begins)
-    counts = np.diff(np.append(firsts, len(places)))
+    counts = np.diff(np.append(firsts, len(order_keys)))
     parent = owners[firsts]
-    starts_whole = places[firsts] == 4 * offsets[:-1][parent]
-    ends_whole = places[firsts + counts - 1] == 4 * (offsets[1:][parent] - 1)
+    starts_whole = order_keys[firsts] == 4 * offsets[:-1][parent]
+    ends_whole = order_keys[firsts + counts - 1] == 4 * (offsets[1:][parent] - 1)
     whole = starts_whole & ends_whole
     kept = (counts > 1) | whole
     cut = Tractogram(new[np.repeat(kept, counts)], np.concatenate([[0], np.cumsum(counts[kept])]))

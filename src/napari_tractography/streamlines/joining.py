@@ -23,26 +23,27 @@ class OfChosen(Generic[Values]):
     """An attribute with one value a streamline, picked when it is first asked for.
 
     Of a tractogram that was chosen from another; it is kept in a slot named as the attribute, with
-    an underscore. Where a sphere is moved over a million streamlines few of them are looked at.
+    an underscore. Where a sphere is moved over a million streamlines few of them are tested.
     """
 
     def __set_name__(self, _owner: type, name: str) -> None:
         self._name, self._slot = name, f"_{name}"
 
-    def __get__(self, made: Any, _owner: type | None = None) -> Values:
-        if made is None:  # asked of the class, as documentation does
+    def __get__(self, tractogram: Any, _owner: type | None = None) -> Values:
+        if tractogram is None:  # asked of the class, as documentation does
             return self  # type: ignore[return-value]
-        origin = made._origin  # before the slot: another thread may fill that, and then drop this
-        values: Any = getattr(made, self._slot)
+        # Before the slot: another thread may fill that, and then drop this.
+        origin = tractogram._origin
+        values: Any = getattr(tractogram, self._slot)
         if values is None and origin is not None:
             base, rows = origin
             whole = getattr(base, self._name)
             values = None if whole is None else whole[rows]
-            setattr(made, self._slot, values)
+            setattr(tractogram, self._slot, values)
         return values  # type: ignore[no-any-return]
 
-    def __set__(self, made: Any, values: Values) -> None:
-        setattr(made, self._slot, values)
+    def __set__(self, tractogram: Any, values: Values) -> None:
+        setattr(tractogram, self._slot, values)
 
 
 def end_to_end(

@@ -30,7 +30,7 @@ from ..model.stop import StopReason
 from .tractogram import Tractogram
 
 SEGMENT_MM = 10.0  # the longest that compression makes, as DIPY's default
-UNFINISHED = "unfinished-"  # before the name of a file of a run that could not go on
+UNFINISHED = "unfinished-"  # before the name of a file of a run that ended early
 
 
 class SavedTractogram(Outcome):
@@ -111,7 +111,7 @@ def save_chunks(
 ) -> SavedTractogram:
     """Write streamlines as they come, whole or not at all.
 
-    Where a run cannot go on, as when a cluster is lost, those that it had given are written to a
+    Where a run ends early, as when a cluster is lost, those that came before are written to a
     file beside it whose name begins with "unfinished-".
 
     Of .tck, .trk and .trx no more than a chunk is in memory, besides 14 bytes a streamline; .vtk
@@ -148,7 +148,7 @@ def save_chunks(
         When a Tractogram comes in place of chunks, or chunks differ in what they know of each
         streamline, such as weights, and the format holds it: .trk and .trx; nothing is written.
     UnfinishedError
-        When the run could not go on; says where its streamlines are.
+        When the run ended early; says where its streamlines are.
     """
     if isinstance(chunks, Tractogram):
         raise InvalidTractogramError(
@@ -187,7 +187,7 @@ def save_chunks(
 
 
 def _until(ended: list[UnfinishedError], chunks: Iterable[Tractogram]) -> Iterator[Tractogram]:
-    """Pass chunks on, until the run cannot go on; the error is then in the list."""
+    """Pass chunks on, until an error ends the run; the error is then in the list."""
     try:
         yield from chunks
     except UnfinishedError as error:
@@ -198,7 +198,7 @@ def _until(ended: list[UnfinishedError], chunks: Iterable[Tractogram]) -> Iterat
 class PartWriter:
     """Writes each chunk to a file of its own; for the workers of a cluster, which all see a folder.
 
-    To be given to :meth:`napari_tractography.tracking.cluster.cluster.Cluster.apply`. Files are
+    To be passed to :meth:`napari_tractography.tracking.cluster.cluster.Cluster.apply`. Files are
     named by their first streamline's seed: a task that is tried again writes the same file.
 
     Attributes
@@ -275,6 +275,6 @@ def compressed(tractogram: Tractogram, tolerance_mm: float) -> Tractogram:
     lines = compress_streamlines(list(tractogram), tolerance_mm, SEGMENT_MM)
     fewer = Tractogram.from_streamlines(lines)
     arrays = replace(tractogram.arrays(), points=fewer.points, offsets=fewer.offsets)
-    made = Tractogram.of_arrays(arrays)
-    made.tally, made.n_seeds = tractogram.tally, tractogram.n_seeds
-    return made
+    converted = Tractogram.of_arrays(arrays)
+    converted.tally, converted.n_seeds = tractogram.tally, tractogram.n_seeds
+    return converted

@@ -50,13 +50,13 @@ class Tractogram(Outcome):
     tally : mapping of StopReason to int, optional
         How often each reason ended a half streamline or rejected a whole one, over all seeds.
     n_seeds : int
-        How many seeds were tried; 0, the default, where nobody knows, as of a file.
+        How many seeds were tried; 0, the default, where that is unknown, as of a file.
     weights : (n_streamlines,) array_like, optional
         What each streamline stands for, such as the cross-sections of SIFT2; float32, from 0.
     short_since : StopReason, optional
         Of a run whose streamlines were all too short: what ended most of them.
     points_are_finite : bool
-        Whether that is known, and need not be looked at: that takes a twentieth of tracking.
+        Whether that is known, and need not be tested: that takes a twentieth of tracking.
 
     Raises
     ------
@@ -176,7 +176,7 @@ class Tractogram(Outcome):
 
     @classmethod
     def concatenate(cls, parts: Iterable[Tractogram], *, n_seeds: int | None = None) -> Tractogram:
-        """Join tractograms, such as the chunks of a run, in the order given.
+        """Join tractograms, such as the chunks of a run, in the order of the list.
 
         An iterator is used up one part at a time: its points are not in memory twice. Numbers of
         seeds are added up where all parts with streamlines know theirs.
@@ -188,8 +188,8 @@ class Tractogram(Outcome):
             How many seeds an iterator will have tried in the end: memory is made for as many, and
             not in steps.
         """
-        made = joined(parts, n_seeds)
-        return cls.empty() if made is None else cls(**made, points_are_finite=True)
+        columns = joined(parts, n_seeds)
+        return cls.empty() if columns is None else cls(**columns, points_are_finite=True)
 
     @property
     def points(self) -> NDArray[np.float32]:
@@ -247,9 +247,9 @@ class Tractogram(Outcome):
 
     def __getitem__(self, index: Any) -> Tractogram:
         """Return the streamlines that an integer, a slice, a mask or an index array picks."""
-        made = self.chosen(np.atleast_1d(np.arange(self.n_streamlines)[index]))
-        _ = made.points  # gathered now: what was picked does not keep all the others in memory
-        return made
+        chosen = self.chosen(np.atleast_1d(np.arange(self.n_streamlines)[index]))
+        _ = chosen.points  # gathered now: what was picked does not keep all the others in memory
+        return chosen
 
     def chosen(self, numbers: ArrayLike) -> Tractogram:
         """Return some streamlines, whose points and values are gathered when first asked for.
@@ -261,15 +261,15 @@ class Tractogram(Outcome):
         numbers : (n,) array_like of int
         """
         rows = np.asarray(numbers, dtype=np.int64)
-        made = Tractogram.__new__(Tractogram)
+        chosen = Tractogram.__new__(Tractogram)
         for name in self.__slots__:
-            setattr(made, name, None)  # what is picked when it is asked for
+            setattr(chosen, name, None)  # what is picked when it is asked for
         counts = self.offsets[1:][rows] - self.offsets[:-1][rows]
-        made.offsets = np.concatenate([[0], np.cumsum(counts)])
+        chosen.offsets = np.concatenate([[0], np.cumsum(counts)])
         origin = self._origin  # read once: it goes when another thread asks for the points
-        made._origin = (self, rows) if origin is None else (origin[0], origin[1][rows])
-        made.tally, made.n_seeds = {}, 0  # how many seeds give just these nobody knows
-        return made
+        chosen._origin = (self, rows) if origin is None else (origin[0], origin[1][rows])
+        chosen.tally, chosen.n_seeds = {}, 0  # how many seeds give just these is unknown
+        return chosen
 
     def arrays(self) -> StreamlineArrays:
         """Return what files hold of the streamlines; nothing is copied."""
@@ -314,7 +314,7 @@ class Tractogram(Outcome):
         regions : sequence of Region
             With the roles include, exclude and end, which asks that both ends lie in end regions.
         include_rule : str
-            "all" include regions, "any", or all "ordered" as given, from one end to the other.
+            "all" include regions, "any", or all "ordered" as listed, from one end to the other.
         length_mm, weight : (least, most), optional
             None for one of them is no limit.
 

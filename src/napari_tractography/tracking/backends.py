@@ -22,7 +22,7 @@ from .cpu import cpu_backend as cpu
 from .cuda import cuda_backend as cuda
 from .execution import Execution, Runner
 from .plan import Plan
-from .reference import reference_backend as plain
+from .reference import reference_backend
 from .report import PREPARING, STANDING_IN, Report
 from .tables.blocks import BlockTable
 
@@ -92,7 +92,7 @@ def iter_chunks(
     """Track by the chosen backend; learn what it costs.
 
     A GPU that "auto" chose and that fails before the first chunk gives way to the CPU. While there
-    is nothing to do but wait, chunks without seeds come: whoever takes them may close this.
+    is nothing to do but wait, chunks without seeds come: the caller can close this between them.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def iter_chunks(
     if kernels.stands_in(plan):
         reason = choice.reason.rstrip(".")
         report.phase = STANDING_IN
-        for chunk in plain.iter_chunks(plan, execution, kernels.begin(plan), report):
+        for chunk in reference_backend.iter_chunks(plan, execution, kernels.begin(plan), report):
             first += chunk.n_seeds
             report.reason = f"{reason}; {first:,} seeds in NumPy while the kernel was compiled"
             yield chunk

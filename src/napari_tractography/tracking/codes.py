@@ -4,7 +4,6 @@ The constants of the CUDA source are generated from here, see
 :func:`napari_tractography.tracking.cuda.source.codes_header`; those of the algorithms are in their
 rows. Imports no Numba.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -22,13 +21,13 @@ from ..runtime.buffers import aligned
 PADDING = 16  # coefficients of a voxel are filled up to a multiple: a vector
 UNFILLED_BITS = 0xBC00  # in place of a bound, as a half float: -1
 POINTS_AT_ONCE = 32  # directions at which kernels evaluate one FOD at once
-TRIES_A_BLOCK = 2  # directions that four random words are enough for
-# Directions that are tried before a look at the cone, before its largest amplitude becomes the
+PROPOSALS_A_BLOCK = 2  # directions that four random words are enough for
+# Directions that are proposed before the cone is sampled, before its largest amplitude becomes the
 # bound, and in all.
-FIRST_TRIES, SECOND_TRIES, MAX_TRIES = 32, 128, 512
+FIRST_PROPOSALS, SECOND_PROPOSALS, MAX_PROPOSALS = 32, 128, 512
 N_NEIGHBOURS = directions.N_NEIGHBOURS
 MAX_INCLUDES = 16
-assert all(n % TRIES_A_BLOCK == 0 for n in (FIRST_TRIES, SECOND_TRIES, MAX_TRIES))
+assert all(n % PROPOSALS_A_BLOCK == 0 for n in (FIRST_PROPOSALS, SECOND_PROPOSALS, MAX_PROPOSALS))
 
 CLIP, SOFTPLUS = 0, 1
 OF_VECTORS = -1  # in place of the largest degree of the FOD, for kernels of peaks and tensors
@@ -91,7 +90,7 @@ STEEPEST = np.float32(parameters.LONGEST_ADAPTIVE / parameters.SHORTEST_ADAPTIVE
 # of angles of some 120 and 80 degrees over lmax; lobes are 180 degrees over lmax apart or more.
 NEAR, BESIDE = np.float32(2.19), np.float32(0.96)
 # Of the largest amplitude: what is seen with less is not climbed. A lobe as sharp as its degree
-# allows has 0.83 of its peak at half the distance of what is looked at.
+# allows has 0.83 of its peak at half the distance of sampled directions.
 PROMISING = np.float32(0.8)
 # Of what an amplitude seen is above that: where a neighbour is higher by more, it is on a slope.
 ABREAST = np.float32(1 / 6)
@@ -104,11 +103,11 @@ SAME = np.float32(1e-9)  # square of the distance between directions that count 
 NOWHERE = np.float32(-1e30)  # below every amplitude
 EVERYWHERE = np.float32(-2)  # below every cosine
 ON_AXIS = np.float32(1e-6)  # distance from an axis within which any azimuth will do
-N_AROUND = 6  # neighbours of a direction that is looked at
+N_AROUND = 6  # neighbours of a direction of the quadrature
 CLIMB_PARTS = 16  # numbers of a climb, filled up
 
 # Of arcs.
-ARCS_AHEAD = 7  # arcs that are looked at, as in MRtrix3
+ARCS_AHEAD = 7  # arcs that are sampled, as in MRtrix3
 RING = 0.5 * math.sqrt(3.0)  # of the cone angle, where six of them end
 STRAIGHT = np.float32(1e-7)  # of the seventh: 1 minus the cosine of its angle
 NEARLY = np.float32(0.01)  # voxels: far more than rounding moves a point of an arc
@@ -163,7 +162,7 @@ LOG = _polynomial(
 LOWEST_SUM = np.float32(0.5)  # of the fractions; below it is no tissue
 PERTURBATION_MM = np.float32(0.001)  # over which their slope is taken
 REVERTS_FROM_ONE_POINT = 3
-KEPT, TRACKED_ANEW, REFUSED = 0, 1, 2  # what becomes of a half
+KEPT, TRACKED_AGAIN, REFUSED = 0, 1, 2  # what becomes of a half
 CROPPINGS = 10  # of the step in which the interface lies, by half each
 SIXTEENTH, LIMIT = np.float32(1 / 16), np.float32(16)  # exponents of softplus up to the limit
 
@@ -178,21 +177,21 @@ class Field(NamedTuple):
     coefficients: np.ndarray  # (n_rows + 1, n_padded) uint16: half floats; after them, the bound
     masses: np.ndarray  # (n_rows + 1,) float32
     to_voxel: np.ndarray  # (3, 4) float32
-    shifts: tuple  # of lmax + 1 float32: see fields/polynomials.py
+    shifts: tuple[np.float32, ...]  # of lmax + 1 float32: see fields/polynomials.py
     sphere_points: np.ndarray  # (3, n) float32: directions of the half sphere
     cone_points: np.ndarray  # (3, n) float32: directions in a cone around the z axis
-    # How deterministic tracking looks at cones; see tables/looks.py.
-    look_points: np.ndarray  # (4, n) float32
-    look_neighbours: np.ndarray  # (4 n + 1, N_AROUND) int32
-    look_rings: np.ndarray  # (n_rings + 1,) int64
-    look_heights: np.ndarray  # (n, n_heights) float32
-    look_axis: np.ndarray  # (4, lmax / 2 + 1) float32
-    look_azimuths: np.ndarray  # (n, 2 lmax) float32
+    # The quadrature of the cone, for deterministic tracking; see tables/cone_quadrature.py.
+    quadrature_points: np.ndarray  # (4, n) float32
+    quadrature_neighbours: np.ndarray  # (4 n + 1, N_AROUND) int32
+    quadrature_rings: np.ndarray  # (n_rings + 1,) int64
+    quadrature_heights: np.ndarray  # (n, n_heights) float32
+    quadrature_axis: np.ndarray  # (4, lmax / 2 + 1) float32
+    quadrature_azimuths: np.ndarray  # (n, 2 lmax) float32
     turning: np.ndarray  # (n_numbers,) float32
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
     mask_words: np.ndarray  # (n,) uint64: the same on the CPU, a bit a voxel
     n_entered: int  # voxels that streamlines may enter, at most
-    # Of a cone given as a function; else all of them are empty.
+    # Of a cone that is a function; else all of them are empty.
     allowed: np.ndarray  # (n_directions, n_directions) uint8: which direction may follow which
     directions: np.ndarray  # (n_directions, 3) float32
     neighbours: np.ndarray  # (n_directions, N_NEIGHBOURS) int32
@@ -244,7 +243,7 @@ class Settings(NamedTuple):
     key_1: np.uint64
 
 
-class Tissues(NamedTuple):
+class KernelTissues(NamedTuple):
     """The tissue image; see tissues.py."""
 
     fractions: np.ndarray  # (x, y, z, 5) float32; of size 0 without an image
@@ -265,19 +264,19 @@ class Regions(NamedTuple):
     rule: int
     n_includes: int
     n_ends: int
-    tissues: Tissues
+    tissues: KernelTissues
 
 
 class Scratch(NamedTuple):
-    """The place of one streamline, where lanes are served one after the other."""
+    """Working memory of a thread: of one lane at a time, and of all lanes."""
 
-    amplitudes: np.ndarray  # (n,) float32: at all directions that are looked at
+    amplitudes: np.ndarray  # (n,) float32: at all sampled directions
     peak: np.ndarray  # (4,) float32: a direction and its amplitude
     mixed: np.ndarray  # (n_padded,) float32: coefficients
-    halves: np.ndarray  # (n_padded,) uint16: the same as half floats
+    half_floats: np.ndarray  # (n_padded,) uint16: the same as half floats
     # A direction and an amplitude for each lane; on the way there, see cpu/sphere/rings.py.
     tried: np.ndarray  # (5, n_lanes) float32
-    # Of all lanes: amplitudes at all directions that are looked at, and coefficients in axes turned
+    # Of all lanes: amplitudes at all sampled directions, and coefficients in axes turned
     # to the cone of each, about z, and about y.
     lane_amplitudes: np.ndarray  # (n, n_lanes) float32
     outstanding: np.ndarray  # (2, n) int64: numbers of those that stand out, and in which lanes
@@ -290,7 +289,7 @@ class Scratch(NamedTuple):
     more_climbs: np.ndarray  # (CLIMB_PARTS, n_lanes) float32
     climbers: np.ndarray  # (n_lanes,) int64
     rows: np.ndarray  # (n_lanes, n_padded) float32
-    # The box of voxels whose bounds were looked at last, and the largest of them.
+    # The box of voxels whose bounds were read last, and the largest of them.
     box: np.ndarray  # (6,) int64: first and last voxel along each axis
     box_bound: np.ndarray  # (2,) float32; and 1 where all of them hold an FOD
 
@@ -301,7 +300,7 @@ def new_scratch(n_points: int, n_padded: int, n_lanes: int) -> Scratch:
         amplitudes=aligned(n_points, np.float32),
         peak=aligned(4, np.float32),
         mixed=aligned(n_padded, np.float32),
-        halves=aligned(n_padded, np.uint16),
+        half_floats=aligned(n_padded, np.uint16),
         tried=aligned((5, n_lanes), np.float32),
         lane_amplitudes=aligned((n_points, n_lanes), np.float32),
         outstanding=aligned((2, n_points), np.int64),

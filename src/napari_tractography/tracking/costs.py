@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 UNREADABLE = (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError)
 
 FEW_SEEDS = 10_000  # fewer are tracked on the CPU as long as nothing has been measured
-SHORT_SECONDS = 0.5  # for a run that the CPU does in this time GPUs are not looked for
+SHORT_SECONDS = 0.5  # a run that the CPU does in this time uses no GPU, and none is searched for
 LONG_SECONDS = 2.0  # for a run that takes the CPU longer an unmeasured GPU is tried
 NEWEST_WEIGHT = 0.5  # of the newest measurement; all earlier ones share the rest
 
@@ -180,7 +180,7 @@ class PerformanceModel:
         except FileNotFoundError:
             pass
         except UNREADABLE as error:
-            logger.debug("%s is measured anew: %s", self.path, error)
+            logger.debug("%s is measured again: %s", self.path, error)
         return {}
 
 

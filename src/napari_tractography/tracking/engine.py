@@ -77,7 +77,7 @@ def iter_track(
     parameters: TrackingParameters | None = None,
     *,
     report: Report | None = None,
-    **given: Unpack[TrackKeywords],
+    **keywords: Unpack[TrackKeywords],
 ) -> Generator[Tractogram, None, None]:
     """Track streamlines, a chunk at a time.
 
@@ -103,15 +103,15 @@ def iter_track(
     Tractogram
         In seed order; their `n_seeds` add up to ``len(seeds)`` or, with `select`, to as many as
         were needed. A chunk may be empty, and of no seeds while the kernel is being compiled or a
-        cluster has nothing ready, so that whoever waits can cancel. Closing the generator cancels.
+        cluster has nothing ready, so that the caller can cancel. Closing the generator cancels.
 
     Raises
     ------
     TractographyError
         When something is wrong with the input; raised by this call, before the first chunk.
     """
-    what, how = sorted_out(fod, seeds, parameters, given)
-    return iter_chunks(what, how, report=report)
+    inputs, execution = sorted_out(fod, seeds, parameters, keywords)
+    return iter_chunks(inputs, execution, report=report)
 
 
 @overload
@@ -121,7 +121,7 @@ def track(
     parameters: TrackingParameters | None = None,
     *,
     device_arrays: Literal[False] = False,
-    **given: Unpack[TrackKeywords],
+    **keywords: Unpack[TrackKeywords],
 ) -> Tractogram: ...
 
 
@@ -132,7 +132,7 @@ def track(
     parameters: TrackingParameters | None = None,
     *,
     device_arrays: Literal[True],
-    **given: Unpack[TrackKeywords],
+    **keywords: Unpack[TrackKeywords],
 ) -> cuda.DeviceTractogram: ...
 
 
@@ -142,7 +142,7 @@ def track(
     parameters: TrackingParameters | None = None,
     *,
     device_arrays: bool = False,
-    **given: Unpack[TrackKeywords],
+    **keywords: Unpack[TrackKeywords],
 ) -> Tractogram | cuda.DeviceTractogram:
     """Track streamlines and return them all; the parameters are those of :func:`iter_track`.
 
@@ -150,17 +150,17 @@ def track(
     GPU, as CuPy arrays: see
     :class:`napari_tractography.tracking.cuda.cuda_backend.DeviceTractogram`.
     """
-    what, how = sorted_out(fod, seeds, parameters, given)
+    inputs, execution = sorted_out(fod, seeds, parameters, keywords)
     if device_arrays:
-        if what.select is not None:
+        if inputs.select is not None:
             raise InvalidParameterError(
                 "select takes several rounds, of which device_arrays has no room; "
                 "give one or the other."
             )
-        plan = make_plan(what, on_gpu=True)
-        log_warnings(what)
-        return backends.track_on_device(plan, how)
-    return track_all(what, how)
+        plan = make_plan(inputs, on_gpu=True)
+        log_warnings(inputs)
+        return backends.track_on_device(plan, execution)
+    return track_all(inputs, execution)
 
 
 def track_between(
@@ -186,7 +186,7 @@ def track_between(
     one, other : Region
         Of any role.
     n : int
-        Seeds go on until so many are accepted, see :func:`iter_track`.
+        Seeds are drawn until so many are accepted, see :func:`iter_track`.
     regions : sequence of Region
         More of them, such as exclude regions; all include regions are to be met.
     max_seeds : int, optional
@@ -201,7 +201,7 @@ def track_between(
         `random_seed` plus 1.
     """
     one, other = listed_regions((one, other))
-    given = TrackingInput(
+    inputs = TrackingInput(
         fod,
         one.seeds(1),
         parameters or TrackingParameters(),
@@ -212,11 +212,11 @@ def track_between(
         max_seeds=max_seeds,
         between=(one, other),
     )
-    return track_all(given, Execution(**execution))
+    return track_all(inputs, Execution(**execution))
 
 
 def track_all(
-    given: TrackingInput,
+    inputs: TrackingInput,
     execution: Execution | None = None,
     *,
     report: Report | None = None,
@@ -232,11 +232,11 @@ def track_all(
 
     def readable() -> Iterator[Tractogram]:
         try:
-            yield from iter_chunks(given, execution, report=report)
+            yield from iter_chunks(inputs, execution, report=report)
         except UnfinishedError as error:
             unfinished.append(error)
 
-    n_seeds = len(given.seeds) if given.select is None else None
+    n_seeds = len(inputs.seeds) if inputs.select is None else None
     tractogram = Tractogram.concatenate(readable(), n_seeds=n_seeds)
     for error in unfinished:
         error.tractogram = tractogram
@@ -247,7 +247,7 @@ def track_all(
 
 
 def iter_chunks(
-    given: TrackingInput,
+    inputs: TrackingInput,
     execution: Execution | None = None,
     *,
     report: Report | None = None,
@@ -256,17 +256,17 @@ def iter_chunks(
     execution = execution or Execution()
     report = Report() if report is None else report
     report.clear()
-    runs = [given] if given.between is None else given.halves()
-    parts = [_iter_one(run, execution, report) for run in runs]  # wrong input is told here
-    log_warnings(runs[0], given.between or ())
+    runs = [inputs] if inputs.between is None else inputs.halves()
+    parts = [_iter_one(run, execution, report) for run in runs]  # raises here on wrong input
+    log_warnings(runs[0], inputs.between or ())
     once_more = partial(_iter_chunks, execution=execution, report=Report(), first_stream=0)
     return _counted(telling_why_short(runs[0], _one_after_the_other(parts), once_more), report)
 
 
-def log_warnings(given: TrackingInput, ends: Sequence[Region] = ()) -> None:
+def log_warnings(inputs: TrackingInput, ends: Sequence[Region] = ()) -> None:
     """Log what is likely to be a mistake: once a run, whatever rounds and previews it has."""
-    grid = given.fod.grid
-    warnings = check_step(given.parameters, grid) + check_regions(given.regions, grid)
+    grid = inputs.fod.grid
+    warnings = check_step(inputs.parameters, grid) + check_regions(inputs.regions, grid)
     for warning in warnings + (check_between(*ends) if ends else []):
         logger.warning("%s", warning)
 
@@ -280,24 +280,24 @@ def _one_after_the_other(
 
 
 def _iter_one(
-    given: TrackingInput, execution: Execution, report: Report
+    inputs: TrackingInput, execution: Execution, report: Report
 ) -> Generator[Tractogram, None, None]:
-    chunks = _iter_chunks(given, execution, report, 0)
-    if given.select is not None:
+    chunks = _iter_chunks(inputs, execution, report, 0)
+    if inputs.select is not None:
 
         def track(seeds: Seeds, first: int) -> Generator[Tractogram, None, None]:
-            return _iter_chunks(replace(given, seeds=seeds), execution, report, first)
+            return _iter_chunks(replace(inputs, seeds=seeds), execution, report, first)
 
-        chunks = iter_selected(given, track)
+        chunks = iter_selected(inputs, track)
     return chunks
 
 
 def _iter_chunks(
-    given: TrackingInput, execution: Execution, report: Report, first_stream: int
+    inputs: TrackingInput, execution: Execution, report: Report, first_stream: int
 ) -> Generator[Tractogram, None, None]:
     """Track seeds, the first of which has that number."""
     begun = time.perf_counter()
-    plan = make_plan(given, on_gpu=backends.may_use_a_gpu(execution))
+    plan = make_plan(inputs, on_gpu=backends.may_use_a_gpu(execution))
     plan = replace(plan, first_stream=first_stream)
     report.add("tables", time.perf_counter() - begun)
     choice = backends.choose(plan, execution)
@@ -326,12 +326,12 @@ def warm_up(
     another algorithm, interpolation or largest degree of the FOD, half a minute, in a process of
     its own. Done for the CPU and, where there is one, for the GPU with most free memory.
     """
-    given = parameters or TrackingParameters()
-    follows = fod is not None and follows_vectors(fod, given)
+    chosen = parameters or TrackingParameters()
+    follows = fod is not None and follows_vectors(fod, chosen)
     in_blocks = follows and fod is not None and fod.kind == IMAGE
     lmax = lmax if fod is None or follows else fod.lmax
     what = {"of_vectors": follows and not in_blocks, "in_blocks": in_blocks}
-    plan = _smallest_plan(given.algorithm, given.interpolation, lmax, **what)
+    plan = _smallest_plan(chosen.algorithm, chosen.interpolation, lmax, **what)
     backends.warm_up(plan)
 
 
@@ -362,12 +362,12 @@ def _smallest_plan(
     return make_plan(TrackingInput(fod, Seeds.at(np.zeros(3)), kind))
 
 
-def make_plan(given: TrackingInput, *, on_gpu: bool = False) -> Plan:
+def make_plan(inputs: TrackingInput, *, on_gpu: bool = False) -> Plan:
     """Check the input and bring it into the form that kernels read.
 
     Parameters
     ----------
-    given : TrackingInput
+    inputs : TrackingInput
     on_gpu : bool
         Whether what lies on a GPU stays there; else all of it is copied to the host.
 
@@ -376,47 +376,47 @@ def make_plan(given: TrackingInput, *, on_gpu: bool = False) -> Plan:
     TractographyError
         When something is wrong with the input, or what lies on a GPU fills it.
     """
-    is_made = given.fod.kind != SH.name  # from what lies on the host
-    gpu = gpu_of(given.fod.device_values.native) if on_gpu and not is_made else None
+    is_made = inputs.fod.kind != SH.name  # from what lies on the host
+    gpu = gpu_of(inputs.fod.device_values.native) if on_gpu and not is_made else None
     if gpu is None:
-        return _make_plan(given, build_table, on_gpu)
+        return _make_plan(inputs, build_table, on_gpu)
     with explained_for_good(f"cuda:{gpu}"):
-        return _make_plan(given, cuda_tables.build_table, on_gpu)
+        return _make_plan(inputs, cuda_tables.build_table, on_gpu)
 
 
-def _make_plan(given: TrackingInput, build: Callable[..., FodTable], on_gpu: bool) -> Plan:
-    fod, seeds, parameters, mask = given.fod, given.seeds, given.parameters, given.mask
+def _make_plan(inputs: TrackingInput, build: Callable[..., FodTable], on_gpu: bool) -> Plan:
+    fod, seeds, parameters, mask = inputs.fod, inputs.seeds, inputs.parameters, inputs.mask
     inside = check_mask(mask if on_gpu or mask is None else host_array(mask), fod)
-    check_seeds(given)
+    check_seeds(inputs)
     check_step(parameters, fod.grid)
-    check_regions(given.regions, fod.grid)
-    if given.tissues is not None:
-        check_tissues(given.tissues, fod.grid)
+    check_regions(inputs.regions, fod.grid)
+    if inputs.tissues is not None:
+        check_tissues(inputs.tissues, fod.grid)
         check_backtracking(parameters)
-    tissues = kernel_tissues(given.tissues, parameters)
-    flat = kernel_regions(given.regions, given.include_rule, tissues=tissues, on_gpu=on_gpu)
+    tissues = kernel_tissues(inputs.tissues, parameters)
+    flat = kernel_regions(inputs.regions, inputs.include_rule, tissues=tissues, on_gpu=on_gpu)
     if flat.n_includes > codes.MAX_INCLUDES:
         raise InvalidParameterError(
             f"{flat.n_includes} include regions are too many; give at most {codes.MAX_INCLUDES}."
         )
     table: FodTable | VectorTable | BlockTable
     if follows_vectors(fod, parameters):
-        if given.tissues is not None:
+        if inputs.tissues is not None:
             raise InvalidTissuesError(
                 f"Tissues are for FODs, and {fod.name} holds {fod.kind}; track without a tissue "
                 "image, or an FOD."
             )
-        if given.cone is not None:
+        if inputs.cone is not None:
             raise InvalidParameterError(
-                f"A cone given as a function is for FODs, and {fod.name} holds {fod.kind}; give "
+                f"A cone that is a function is for FODs, and {fod.name} holds {fod.kind}; give "
                 "max_angle_deg or min_radius_mm."
             )
         table = fod_table(fod, block_table if fod.kind == IMAGE else vector_table)
     else:
         table = fod_table(fod, build)
     allowed = reach_deg = None
-    if given.cone is not None:
-        allowed, reach_deg = function_cone(parameters.n_directions, given.cone)
+    if inputs.cone is not None:
+        allowed, reach_deg = function_cone(parameters.n_directions, inputs.cone)
     first: Any = np.zeros((0, 3), np.float32)
     if parameters.start == "given" and seeds.device_directions is not None:
         units = seeds.device_directions
@@ -430,7 +430,7 @@ def _make_plan(given: TrackingInput, build: Callable[..., FodTable], on_gpu: boo
         field = kernel_field(table, parameters, inside, allowed, reach_deg)
     return Plan(
         positions_mm=seeds.device_positions.native if on_gpu else seeds.positions_mm,
-        given=first,
+        seed_directions=first,
         table=table,
         field=field,
         settings=kernel_settings(parameters, table.scale, reach_deg),

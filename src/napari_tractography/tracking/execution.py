@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict
 
 from ..errors import InvalidParameterError
-from ..runtime.given import as_float, is_count
+from ..runtime.scalars import as_float, is_count
 from .devices import cpu_count
 
 MEMORY_LIMIT = 0.8  # of what is free on a GPU, by default
 
 
 class Runner(Protocol):
-    """A place other than this machine that tracks plans, as a cluster does."""
+    """What tracks plans elsewhere than in this process, as a cluster does."""
 
     @property
     def name(self) -> str:

@@ -31,17 +31,17 @@ from ..model.roles import INCLUDE_RULES
 from ..model.seeds import Seeds
 from ..model.tissues import Tissues
 from ..runtime.arrays import as_native, library_of, mapped, on_its_device, synchronize
-from ..runtime.given import is_count
+from ..runtime.scalars import is_count
 from .execution import Execution as Execution
 from .execution import ExecutionKeywords as ExecutionKeywords
 
 LEAST_SPACINGS = 4  # of float32 at the farthest corner, that a step takes: off by an eighth at most
 STEPS_A_VOXEL = 100  # beyond, a step is too short to be meant
-LOOKED_AT = (1000, 100_000)  # seeds of a run that selects, before they count as all outside
+SAMPLE_SIZES = (1000, 100_000)  # seeds of a run that selects, before they count as all outside
 
 
 class InputKeywords(TypedDict, total=False):
-    """What a run may be given besides FOD, seeds and parameters; see :class:`TrackingInput`."""
+    """The keywords of a run besides FOD, seeds and parameters; see :class:`TrackingInput`."""
 
     mask: ArrayLike | None
     regions: Sequence[Region]
@@ -71,7 +71,7 @@ class TrackingInput:
     regions : sequence of Region
         Include, exclude, stop and end regions, each on a grid of its own.
     include_rule : str
-        Whether a streamline must meet "all" include regions, "any", or all "ordered" as given,
+        Whether a streamline must meet "all" include regions, "any", or all "ordered" as listed,
         from one end to the other.
     tissues : Tissues, optional
         Of the brain, on a grid of its own: streamlines then end where fibres can, and others are
@@ -79,16 +79,16 @@ class TrackingInput:
     cone : callable, optional
         Replaces the cone angle, see :func:`napari_tractography.geometry.directions.function_cone`.
     select : int, optional
-        Go on with seeds until so many streamlines are accepted; they are the first so many of the
+        Draw seeds until so many streamlines are accepted; they are the first so many of the
         endless list of seeds that `seeds` begin, see :meth:`Seeds.more`. How many `seeds` there
-        are does not matter then, unless they are given points.
+        are does not matter then, unless they are fixed points.
     max_seeds : int, optional
         After how many seeds to give up, by default 1,000 for each streamline that is wanted.
     between : tuple of 2 Region, optional
         Track from each of these regions to the other, `select` streamlines in all, see
         :func:`.engine.track_between`; `seeds` do not matter then.
     goal : Region, optional
-        Of a half of such a run: where streamlines are to end, see :meth:`halves`.
+        Of one of its two runs: where streamlines are to end, see :meth:`halves`.
 
     Raises
     ------
@@ -184,17 +184,17 @@ def sorted_out(
     fod: Fod,
     seeds: Seeds | ArrayLike,
     parameters: TrackingParameters | None,
-    given: Mapping[str, Any],
+    keywords: Mapping[str, Any],
 ) -> tuple[TrackingInput, Execution]:
-    """Return what is to be tracked and how, of what was given by name.
+    """Return what is to be tracked and how, of keywords.
 
     Raises
     ------
     TypeError
         When a name is unknown, or one of the parameters.
     """
-    of_input = {name: given[name] for name in InputKeywords.__annotations__ if name in given}
-    others = {name: value for name, value in given.items() if name not in of_input}
+    of_input = {name: keywords[name] for name in InputKeywords.__annotations__ if name in keywords}
+    others = {name: value for name, value in keywords.items() if name not in of_input}
     for name in sorted(set(others) - set(ExecutionKeywords.__annotations__)):
         if name in TrackingParameters.__dataclass_fields__:
             raise TypeError(f"{name} is a parameter; give TrackingParameters({name}=...).")
@@ -223,7 +223,7 @@ def check_step(parameters: TrackingParameters, grid: Grid) -> list[str]:
         return []
     return [
         f"Steps of {parameters.step_mm:g} mm are less than a {STEPS_A_VOXEL}th of a voxel of "
-        f"{voxel_mm:.3g} mm: tracking takes long, and the cone counts anew at each step."
+        f"{voxel_mm:.3g} mm: tracking takes long, and the cone applies to each step."
     ]
 
 
@@ -281,20 +281,20 @@ def check_backtracking(parameters: TrackingParameters) -> None:
         )
 
 
-def check_seeds(given: TrackingInput) -> None:
+def check_seeds(inputs: TrackingInput) -> None:
     """Raise when no streamline can start. Of a run that selects see :func:`check_inside` as well.
 
     Raises
     ------
     InvalidSeedsError
-        When every seed lies outside the volume, or directions are wanted and not given.
+        When every seed lies outside the volume, or directions are wanted and missing.
     """
-    seeds = given.seeds
+    seeds = inputs.seeds
     if not len(seeds):
         raise InvalidSeedsError("There are no seeds; place at least one.")
-    if given.select is None:  # else it is a round of many
-        check_inside(seeds, given.fod)
-    if given.parameters.start == "given" and seeds.device_directions is None:
+    if inputs.select is None:  # else it is a round of many
+        check_inside(seeds, inputs.fod)
+    if inputs.parameters.start == "given" and seeds.device_directions is None:
         raise InvalidSeedsError(
             'start = "given" needs a direction with every seed; give Seeds.at(points, directions) '
             'or choose start = "sampled".'
@@ -309,25 +309,25 @@ def check_inside(seeds: Seeds, fod: Fod, n_most: int = 0) -> None:
     seeds : Seeds
     fod : Fod
     n_most : int
-        Of seeds that go on: so many are tracked at most. Enough of them are looked at to tell.
+        Of seeds that can be continued: the most that are tracked. A sample of them is tested.
 
     Raises
     ------
     InvalidSeedsError
     """
-    looked_at = seeds
-    for n in (0, *LOOKED_AT) if n_most and seeds.can_go_on else (0,):
-        looked_at = seeds.more(min(n, n_most), 0) if n else seeds
-        if _any_inside(looked_at.device_positions.native, fod.grid):
+    sampled = seeds
+    for n in (0, *SAMPLE_SIZES) if n_most and seeds.can_go_on else (0,):
+        sampled = seeds.more(min(n, n_most), 0) if n else seeds
+        if _any_inside(sampled.device_positions.native, fod.grid):
             return
     unit = fod.grid.unit
     first, low, high = (
-        (per_mm(unit) * np.asarray(place, np.float64)).round(1).tolist()
-        for place in (looked_at.positions_mm[0], *fod.grid.bounds_mm())
+        (per_mm(unit) * np.asarray(point, np.float64)).round(1).tolist()
+        for point in (sampled.positions_mm[0], *fod.grid.bounds_mm())
     )
     position = ", ".join(f"{x:.1f}" for x in first)
     raise InvalidSeedsError(
-        f"All {len(looked_at):,} seeds lie outside {fod.name}, the first at ({position}) "
+        f"All {len(sampled):,} seeds lie outside {fod.name}, the first at ({position}) "
         f"{symbol(unit)}; its volume spans {low} to {high} {symbol(unit)} (RAS+)."
     )
 

@@ -31,7 +31,7 @@ from .codes import NEAREST
 from .cpu import cpu_backend as cpu
 from .cpu.vectors.field import BlockField
 from .plan import Plan
-from .reference import reference_backend as plain
+from .reference import reference_backend
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ Path({marker!r}).unlink(missing_ok=True)
 """
 MARKED_SECONDS = 120.0  # after which a program that has begun to compile counts as ended
 POLL_SECONDS = 0.5
-WAIT_SECONDS = 0.1  # after which whoever waits for a kernel is asked whether that is still wanted
+WAIT_SECONDS = 0.1  # between two questions to a waiting caller whether the kernel is still wanted
 THREAD_NAME = "tractography-compiling"
 
 
@@ -60,7 +60,7 @@ def is_missing(plan: Plan) -> bool:
 
 def stands_in(plan: Plan) -> bool:
     """Tell whether a plan is to be tracked in NumPy, because its kernel is missing."""
-    return is_missing(plan) and plain.can_track(plan)
+    return is_missing(plan) and reference_backend.can_track(plan)
 
 
 def begin(plan: Plan) -> threading.Event:
@@ -173,7 +173,7 @@ class _Queue:
             is_done = True
             try:
                 is_done = _compile(job.command, job.plan, partial(self._goes_on, job))
-            except Exception:  # raised again by whoever tracks with that kernel
+            except Exception:  # raised again when that kernel tracks
                 logger.exception("Compiling a kernel failed")
             if is_done:
                 with self._lock:

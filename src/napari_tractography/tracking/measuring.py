@@ -1,4 +1,4 @@
-"""What runs cost, measured while they go on; the model that "auto" decides by learns from it.
+"""What runs cost, measured as they run; the model that "auto" decides by learns from it.
 
 Used by :mod:`.backends`.
 """

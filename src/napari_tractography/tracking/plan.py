@@ -24,8 +24,8 @@ from . import codes
 from .cpu.vectors.field import BlockField
 from .tables.blocks import BlockTable
 from .tables.builders import bits_of_voxels, cone_points, sphere_points
+from .tables.cone_quadrature import cone_quadrature, turning
 from .tables.data import FodTable
-from .tables.looks import cone_looks, turning
 from .tables.vectors import VectorTable
 
 POSITIVITIES = {"clip": codes.CLIP, "softplus": codes.SOFTPLUS}
@@ -63,8 +63,8 @@ class Plan:
     ----------
     positions_mm : (n_seeds, 3) float32
         RAS+ mm.
-    given : (n_seeds, 3) float32
-        Start directions, RAS+; (0, 3) unless they are given.
+    seed_directions : (n_seeds, 3) float32
+        Start directions that come with the seeds, RAS+; (0, 3) without.
     table : FodTable, VectorTable or BlockTable
     field, settings, regions : NamedTuple
         What kernels read, see :mod:`napari_tractography.tracking.codes`.
@@ -73,7 +73,7 @@ class Plan:
     """
 
     positions_mm: NDArray[np.float32]
-    given: NDArray[np.float32]
+    seed_directions: NDArray[np.float32]
     table: FodTable | VectorTable | BlockTable
     field: codes.Field | codes.VectorField | BlockField
     settings: codes.Settings
@@ -82,7 +82,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "positions_mm", _read_only(self.positions_mm))
-        object.__setattr__(self, "given", _read_only(self.given))
+        object.__setattr__(self, "seed_directions", _read_only(self.seed_directions))
 
     @property
     def n_seeds(self) -> int:
@@ -95,13 +95,13 @@ class Plan:
         return self.regions.tissues.fractions.size > 0
 
     def on_host(self) -> Plan:
-        """Return the plan with all that was given brought to the host, as the CPU reads it."""
+        """Return the plan with its arrays brought to the host, as the CPU reads it."""
         field, regions = self.field, self.regions
         mask, words = _with_words(host_array(field.mask))
         return replace(
             self,
             positions_mm=host_array(self.positions_mm),
-            given=host_array(self.given),
+            seed_directions=host_array(self.seed_directions),
             field=field._replace(mask=mask, mask_words=words),
             regions=regions._replace(voxels=host_array(regions.voxels)),
         )
@@ -122,7 +122,7 @@ def kernel_field(
     parameters : TrackingParameters
     mask : (x, y, z) uint8, optional
     allowed : (n_directions, n_directions) uint8, optional
-        Of a cone given as a function: which direction may follow which.
+        Of a cone that is a function: which direction may follow which.
     reach_deg : float, optional
         Of such a cone: no direction further from the current one is allowed.
     """
@@ -130,7 +130,7 @@ def kernel_field(
     n = parameters.n_directions
     no_cone = allowed is None
     angle = parameters.max_angle_deg if reach_deg is None else reach_deg
-    looks = cone_looks(angle, table.lmax)
+    quadrature = cone_quadrature(angle, table.lmax)
     return codes.Field(
         voxel_rows=_read_only(table.voxel_rows),
         words=_read_only(table.words),
@@ -142,12 +142,12 @@ def kernel_field(
         shifts=tuple(shifts(table.lmax)),
         sphere_points=sphere_points(table.lmax),
         cone_points=cone_points(angle, table.lmax),
-        look_points=looks.points,
-        look_neighbours=looks.neighbours,
-        look_rings=looks.rings,
-        look_heights=looks.heights,
-        look_axis=looks.axis,
-        look_azimuths=looks.azimuths,
+        quadrature_points=quadrature.points,
+        quadrature_neighbours=quadrature.neighbours,
+        quadrature_rings=quadrature.rings,
+        quadrature_heights=quadrature.heights,
+        quadrature_axis=quadrature.axis,
+        quadrature_azimuths=quadrature.azimuths,
         turning=turning(table.lmax),
         mask=inside,
         mask_words=words,
@@ -244,12 +244,12 @@ def kernel_settings(
 
 def kernel_tissues(
     tissues: Tissues | None, parameters: TrackingParameters | None = None
-) -> codes.Tissues:
+) -> codes.KernelTissues:
     """Put a tissue image, or none, into the kernel's form."""
     if tissues is None or parameters is None:
         nothing = np.zeros((0, 0, 0, N_TISSUES), np.float32)
-        return codes.Tissues(_read_only(nothing), np.zeros((3, 4), np.float32), False, False)
-    return codes.Tissues(
+        return codes.KernelTissues(_read_only(nothing), np.zeros((3, 4), np.float32), False, False)
+    return codes.KernelTissues(
         fractions=_read_only(tissues.fractions),
         to_voxel=np.ascontiguousarray(tissues.grid.inverse[:3], dtype=np.float32),
         backtrack=parameters.backtrack,
@@ -261,7 +261,7 @@ def kernel_regions(
     regions: Sequence[Region],
     rule: str,
     *,
-    tissues: codes.Tissues | None = None,
+    tissues: codes.KernelTissues | None = None,
     on_gpu: bool = False,
 ) -> codes.Regions:
     """Flatten regions into arrays; with `on_gpu` masks stay on the GPU that the first lies on."""

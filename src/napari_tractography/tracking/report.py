@@ -32,7 +32,7 @@ UNWANTED = (StopReason.EXCLUDED, StopReason.NOT_INCLUDED, StopReason.NOT_ENDED)
 
 @dataclass(slots=True)
 class Report:
-    """What a run tells of itself; filled while it goes on, complete at its end.
+    """What is recorded of a run; filled while it is under way, complete at its end.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Report:
     seconds : dict of str to float
         Where the time went: "tables" and "tracking"; on the CPU "start", where code had to be
         compiled or loaded; on a GPU also "upload" and "download". What runs side by side is counted
-        in each. "tracking" leaves out what a run waits for whoever takes its chunks: on the CPU it
+        in each. "tracking" leaves out the waiting for the consumer of the chunks: on the CPU it
         is what the threads were busy, over their number; of several GPUs it is, as "download" is,
         their mean.
     uploaded_bytes : int
@@ -133,7 +133,7 @@ def advice(tractogram: Outcome, parameters: TrackingParameters, unit: str = MM) 
             f"{parameters.max_length_mm * per_mm(unit):g} {symbol(unit)}: raise the minimum "
             f"amplitude ({parameters.min_amplitude:g}) if they wander, else the maximum length."
         )
-    if not tractogram.n_seeds:  # of a file, or of chosen streamlines: nobody knows
+    if not tractogram.n_seeds:  # of a file, or of chosen streamlines: unknown
         return ""
     left_seed = tractogram.lengths_mm > (STEPS_AT_SEED + 0.01) * parameters.step_mm
     unwanted = sum(tractogram.tally.get(reason, 0) for reason in UNWANTED)

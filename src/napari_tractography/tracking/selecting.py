@@ -1,4 +1,4 @@
-"""As many seeds as give a number of streamlines, and what is told of too short ones.
+"""As many seeds as give a number of streamlines, and why too short ones ended.
 
 Called by :mod:`.engine`.
 
@@ -36,14 +36,14 @@ MARGIN = 1.05  # seeds of a round, over what it is likely to need
 Track = Callable[[Seeds, int], Generator[Tractogram, None, None]]
 
 
-def most_seeds(given: TrackingInput) -> int:
+def most_seeds(inputs: TrackingInput) -> int:
     """Return after how many seeds a run that selects gives up."""
-    assert given.select is not None
-    most = min(given.max_seeds or SEEDS_EACH * given.select, MAX_SEEDS)
-    return most if given.seeds.can_go_on else min(most, len(given.seeds))
+    assert inputs.select is not None
+    most = min(inputs.max_seeds or SEEDS_EACH * inputs.select, MAX_SEEDS)
+    return most if inputs.seeds.can_go_on else min(most, len(inputs.seeds))
 
 
-def iter_selected(given: TrackingInput, track: Track) -> Generator[Tractogram, None, None]:
+def iter_selected(inputs: TrackingInput, track: Track) -> Generator[Tractogram, None, None]:
     """Track until as many streamlines are accepted as are wanted, or give up with a warning.
 
     Yields
@@ -58,17 +58,17 @@ def iter_selected(given: TrackingInput, track: Track) -> Generator[Tractogram, N
         When all seeds lie outside the image, and not those of one round alone; raised by this
         call, before the first chunk.
     """
-    check_inside(given.seeds, given.fod, most_seeds(given))
-    return _rounds(given, track if given.goal is None else partial(_reaching, given, track))
+    check_inside(inputs.seeds, inputs.fod, most_seeds(inputs))
+    return _rounds(inputs, track if inputs.goal is None else partial(_reaching, inputs, track))
 
 
-def _rounds(given: TrackingInput, track: Track) -> Generator[Tractogram, None, None]:
-    wanted, most = given.select, most_seeds(given)
+def _rounds(inputs: TrackingInput, track: Track) -> Generator[Tractogram, None, None]:
+    wanted, most = inputs.select, most_seeds(inputs)
     assert wanted is not None
     n_done = n_accepted = 0
     while n_accepted < wanted and n_done < most:
         n = min(_next_round(wanted - n_accepted, n_accepted, n_done), most - n_done)
-        chunks = track(_part(given.seeds, n, n_done), n_done)
+        chunks = track(_part(inputs.seeds, n, n_done), n_done)
         for chunk in chunks:
             n_missing = wanted - n_accepted
             if len(chunk) < n_missing:
@@ -79,24 +79,26 @@ def _rounds(given: TrackingInput, track: Track) -> Generator[Tractogram, None, N
             chunks.close()
             n_last = int(chunk.seed_index[n_missing - 1]) + 1 - n_done
             if n_last < chunk.n_seeds:  # track those few again, for their tally
-                yield from track(_part(given.seeds, n_last, n_done), n_done)
+                yield from track(_part(inputs.seeds, n_last, n_done), n_done)
             else:
                 yield chunk
             n_accepted = wanted
             break
     if n_accepted < wanted:
-        logger.warning("%s", _sentence(given, n_accepted, n_done))
+        logger.warning("%s", _sentence(inputs, n_accepted, n_done))
 
 
 def _reaching(
-    given: TrackingInput, track: Track, seeds: Seeds, first: int
+    inputs: TrackingInput, track: Track, seeds: Seeds, first: int
 ) -> Generator[Tractogram, None, None]:
     with contextlib.closing(track(seeds, first)) as chunks:
         for chunk in chunks:
-            yield that_reach(given, chunk, seeds, first)
+            yield that_reach(inputs, chunk, seeds, first)
 
 
-def that_reach(given: TrackingInput, chunk: Tractogram, seeds: Seeds, first: int = 0) -> Tractogram:
+def that_reach(
+    inputs: TrackingInput, chunk: Tractogram, seeds: Seeds, first: int = 0
+) -> Tractogram:
     """Return the streamlines of a chunk that lead to the goal, if there is one; tally the others.
 
     The seed must not lie in the goal, where regions overlap. By the rule "all" kernels have seen to
@@ -104,18 +106,18 @@ def that_reach(given: TrackingInput, chunk: Tractogram, seeds: Seeds, first: int
 
     Parameters
     ----------
-    given : TrackingInput
+    inputs : TrackingInput
     chunk : Tractogram
     seeds : Seeds
         Those of the chunk are among them.
     first : int
         Number of the first of `seeds`.
     """
-    goal = given.goal
+    goal = inputs.goal
     if goal is None or not len(chunk):
         return chunk
     refused = goal.contains(seeds.positions_mm[chunk.seed_index - first])
-    if given.include_rule != "all":
+    if inputs.include_rule != "all":
         ends = np.stack([chunk.offsets[:-1], chunk.offsets[1:] - 1], axis=1)
         stopped = np.isin(chunk.stop_reasons, (StopReason.STOP_REGION, StopReason.END_REGION))
         inside = goal.contains(chunk.points[ends.ravel()]).reshape(ends.shape)
@@ -129,13 +131,13 @@ def _without(chunk: Tractogram, refused: NDArray[np.bool_]) -> Tractogram:
     counts[StopReason.NOT_ENDED] += refused.sum()
     for reason, count in chunk.tally.items():
         counts[reason] += count
-    made = chunk[~refused]
-    made.tally, made.n_seeds = tally_from_counts(counts), chunk.n_seeds
-    return made
+    kept = chunk[~refused]
+    kept.tally, kept.n_seeds = tally_from_counts(counts), chunk.n_seeds
+    return kept
 
 
 def telling_why_short(
-    given: TrackingInput,
+    inputs: TrackingInput,
     chunks: Generator[Tractogram, None, None],
     track: Callable[[TrackingInput], Iterator[Tractogram]],
 ) -> Generator[Tractogram, None, None]:
@@ -152,21 +154,21 @@ def telling_why_short(
             yield chunk
     if n_accepted or not tally or max(tally, key=tally.__getitem__) is not StopReason.TOO_SHORT:
         return
-    seeds = given.seeds
-    if given.select is not None and seeds.can_go_on:
-        seeds = seeds.more(min(FEW_SEEDS, most_seeds(given)), 0)
-    stops = [replace(r, role="stop") for r in given.regions if r.role in ("stop", "end")]
-    anew = replace(
-        given,
+    seeds = inputs.seeds
+    if inputs.select is not None and seeds.can_go_on:
+        seeds = seeds.more(min(FEW_SEEDS, most_seeds(inputs)), 0)
+    stops = [replace(r, role="stop") for r in inputs.regions if r.role in ("stop", "end")]
+    unlimited = replace(
+        inputs,
         seeds=seeds[:: -(-len(seeds) // FEW_SEEDS)],
-        parameters=given.parameters.replace(min_length_mm=0.0),
+        parameters=inputs.parameters.replace(min_length_mm=0.0),
         regions=stops,
         select=None,
         goal=None,
     )
     with contextlib.suppress(TractographyError):  # nothing hangs on it
-        found = Tractogram.concatenate(track(anew))
-        short = found[found.lengths_mm < given.parameters.min_length_mm]
+        found = Tractogram.concatenate(track(unlimited))
+        short = found[found.lengths_mm < inputs.parameters.min_length_mm]
         if ends := short.ends():
             last = Tractogram.empty()
             last.short_since = ends[0][0]
@@ -174,7 +176,7 @@ def telling_why_short(
 
 
 def _next_round(n_missing: int, n_accepted: int, n_done: int) -> int:
-    """Return how many seeds to track next, by the share that was accepted so far."""
+    """Return how many seeds to track next, by the fraction that was accepted so far."""
     each = n_done / max(n_accepted, 1) if n_done else 2.0
     likely = math.ceil(MARGIN * n_missing * each)
     return max(FIRST_SEEDS, min(likely, max(4 * n_done, 4 * FIRST_SEEDS), MOST_SEEDS))
@@ -184,11 +186,11 @@ def _part(seeds: Seeds, n: int, first: int) -> Seeds:
     return seeds.more(n, first) if seeds.can_go_on else seeds[first : first + n]
 
 
-def _sentence(given: TrackingInput, n_accepted: int, n_done: int) -> str:
+def _sentence(inputs: TrackingInput, n_accepted: int, n_done: int) -> str:
     remedy = "allow more seeds, seed nearer to where streamlines are accepted, or select fewer"
-    if not given.seeds.can_go_on:
-        remedy = "points that are given have no more of the same; seed in a sphere or in a mask"
+    if not inputs.seeds.can_go_on:
+        remedy = "fixed points have no more of the same; seed in a sphere or in a mask"
     return (
-        f"Only {n_accepted:,} of {given.select:,} streamlines were accepted of "
+        f"Only {n_accepted:,} of {inputs.select:,} streamlines were accepted of "
         f"{n_done:,} seeds: {remedy}."
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .row import Algorithm
 
 
-def straight_ahead(field, settings, scratch, state, n, lane):
+def straight_ahead(field, settings, scratch, state, n_corners, lane):
     """Keep the current direction."""
     return 0, settings.step
 
@@ -20,7 +20,8 @@ ROW = Algorithm(
     cpu="napari_tractography.model.algorithms.straight_ahead:straight_ahead",
     cuda="straight_ahead",
     cuda_source="""
-DEVICE int straight_ahead(const Field&, const Settings&, Place&, Walk&, unsigned int, bool)
+DEVICE int straight_ahead(const Field&, const Settings&, Interpolant&, StreamlineState&,
+                          unsigned int, bool)
 {
     return 0;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import imageio.v3 as imageio
@@ -10,8 +11,7 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 
-from napari_tractography.errors import FileError, InvalidTractogramError
-from napari_tractography.plugin.export import movies
+from napari_tractography.errors import FileError, InvalidTractogramError, MissingPackageError
 from napari_tractography.plugin.export.movies import turntable
 from napari_tractography.plugin.layers.figures import (
     MAX_PATH_POINTS,
@@ -152,7 +152,7 @@ def test_a_movie_that_fails_leaves_no_file_and_no_encoder(
         def close(self):
             closed.append(self)
 
-    monkeypatch.setattr(movies.imageio_ffmpeg, "write_frames", Broken)
+    monkeypatch.setattr(imageio_ffmpeg, "write_frames", Broken)
     viewer = make_napari_viewer(show=True)
     viewer.add_layer(tubes_layer(lines, SPACE))
     viewer.dims.ndisplay = 3
@@ -173,3 +173,15 @@ def test_movies_that_cannot_be_are_refused(make_napari_viewer, tmp_path, lines):
         next(turntable(viewer, tmp_path / "turn.avi"))
     with pytest.raises(FileError, match="does not exist"):
         next(turntable(viewer, tmp_path / "nowhere" / "turn.gif"))
+
+
+@pytest.mark.parametrize("package", ["imageio", "imageio_ffmpeg"])
+def test_without_its_packages_a_movie_is_refused_before_anything_turns(
+    make_napari_viewer, tmp_path, monkeypatch, package
+):
+    monkeypatch.setitem(sys.modules, "imageio.v3" if package == "imageio" else package, None)
+    viewer = make_napari_viewer()
+    said = rf'{package.replace("_", "-")}, which is not .* "napari-tractography\[movies\]"\.'
+    with pytest.raises(MissingPackageError, match=said):
+        next(turntable(viewer, tmp_path / "turn.mp4"))
+    assert list(tmp_path.iterdir()) == []

@@ -164,7 +164,7 @@ def test_a_plan_in_a_folder_is_small_and_the_same(
     bytes_of_fod = plan.table.values.nbytes + plan.table.voxel_rows.nbytes
     sizes = [len(pickle.dumps(one, protocol=5)) for one in (whole, filed)]
     assert sizes[1] < sizes[0] - 0.95 * bytes_of_fod  # names of files take some bytes
-    there = pickle.loads(pickle.dumps(filed)).plan(plan.positions_mm, plan.given, 0)
+    there = pickle.loads(pickle.dumps(filed)).plan(plan.positions_mm, plan.seed_directions, 0)
     np.testing.assert_array_equal(there.field.values, plan.field.values)
     np.testing.assert_array_equal(there.field.voxel_rows, plan.field.voxel_rows)
     assert isinstance(there.field.values.base, np.ndarray)

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 START_S = 60
-LOST = r"The cluster's scheduler at tcp://.* was lost; start it again and connect anew\."
+LOST = r"The cluster's scheduler at tcp://.* was lost; start it and connect again\."
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

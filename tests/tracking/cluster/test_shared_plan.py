@@ -79,10 +79,10 @@ def test_what_arrives_tracks_the_same_streamlines(case: dict[str, Any], read_onl
     plan, wanted = made(case)
     shared = unpacked(SharedPlan.of(plan), read_only=read_only)
     parts = [
-        track_range(shared, plan.positions_mm[a:b], plan.given[a:b], a, HERE)
+        track_range(shared, plan.positions_mm[a:b], plan.seed_directions[a:b], a, HERE)
         for a, b in ((0, 100), (100, 300))
     ]
-    whole = nt.Tractogram.concatenate([part.made for part in parts])
+    whole = nt.Tractogram.concatenate([part.result for part in parts])
     assert len(whole) > 50
     assert whole.digest() == wanted.digest()
     np.testing.assert_array_equal(whole.seed_index, wanted.seed_index)
@@ -95,7 +95,7 @@ def test_kernels_are_not_compiled_once_more(case: dict[str, Any], read_only: boo
     """Numba compiles a kernel for each mix of arrays that may be written to and that may not."""
     plan, _ = made(case)
     shared = unpacked(SharedPlan.of(plan), read_only=read_only)
-    there = shared.plan(plan.positions_mm, plan.given, 0)
+    there = shared.plan(plan.positions_mm, plan.seed_directions, 0)
     here, found = arrays(plan), arrays(there)
     assert here.keys() == found.keys()
     assert len(here) > 8
@@ -109,7 +109,9 @@ def test_kernels_are_not_compiled_once_more(case: dict[str, Any], read_only: boo
 def test_one_table_serves_all_tasks_of_a_worker() -> None:
     plan, _ = made(cases()["an FOD"])
     shared = unpacked(SharedPlan.of(plan), read_only=True)
-    tables = {id(shared.plan(plan.positions_mm, plan.given, first).table) for first in range(3)}
+    tables = {
+        id(shared.plan(plan.positions_mm, plan.seed_directions, first).table) for first in range(3)
+    }
     assert len(tables) == 1
 
 

@@ -24,10 +24,10 @@ SPHERE = cone_points(np.array([0.0, 0.0, 1.0]), 90.0, 30_000)  # 0.5 degrees apa
 
 
 @njit(nogil=True)
-def fill_rows(shifts, values, change, table, masses, points, amplitudes, mixed, halves):
+def fill_rows(shifts, values, change, table, masses, points, amplitudes, mixed, half_floats):
     for row in range(len(values)):
         cells.fill_row(
-            shifts, values, change, table, masses, row, points, amplitudes, mixed, halves
+            shifts, values, change, table, masses, row, points, amplitudes, mixed, half_floats
         )
 
 

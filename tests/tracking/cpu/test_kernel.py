@@ -44,8 +44,14 @@ def test_reference_counting_is_off_in_all_of_the_kernel():
         if isinstance(value, Dispatcher)
     }
     dispatchers["track_block"] = the_kernel()
-    dispatchers["walk"] = streamline.walk_of(langevin.turn_direction)
-    assert {"walk", "draw_directions", "fill_row", "step_on", "visit_regions"} <= dispatchers.keys()
+    dispatchers["track_half"] = streamline.track_half_by(langevin.turn_direction)
+    assert {
+        "track_half",
+        "draw_directions",
+        "fill_row",
+        "step_on",
+        "visit_regions",
+    } <= dispatchers.keys()
     assert [n for n, d in dispatchers.items() if d.targetoptions.get("_nrt", True)] == []
 
 

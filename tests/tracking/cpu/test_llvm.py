@@ -286,48 +286,48 @@ def test_vectors_are_loaded_from_any_place_and_stored(n):
     "by_processor", [pytest.param(True, id="processor"), pytest.param(False, id="our own")]
 )
 def test_half_floats_are_read_and_rounded_as_by_numpy(monkeypatch, n, by_processor):
-    if by_processor and not llvm.converts_halves():
+    if by_processor and not llvm.converts_half_floats():
         pytest.skip("this processor does not convert half floats")
-    monkeypatch.setattr(memory, "converts_halves", lambda: by_processor)
-    load, load_halves = LOADS[n], memory.half_loader_from(n)
+    monkeypatch.setattr(memory, "converts_half_floats", lambda: by_processor)
+    load, load_half_floats = LOADS[n], memory.half_loader_from(n)
     rng = np.random.default_rng(8)
     numbers = (rng.normal(size=n) * 10.0 ** rng.uniform(-8, 4.5, n)).astype(np.float32)
     numbers[:4] = 0.0, 65504.0, 2.0**-24, -(2.0**-14)
-    halves, back = np.zeros(n + 5, np.uint16), np.zeros(n, np.float32)
+    half_floats, back = np.zeros(n + 5, np.uint16), np.zeros(n, np.float32)
 
     @njit
-    def convert(numbers, halves, back):
-        memory.store_halves(halves, 5, load(numbers))
-        memory.store(back, load_halves(halves, 5))
+    def convert(numbers, half_floats, back):
+        memory.store_half_floats(half_floats, 5, load(numbers))
+        memory.store(back, load_half_floats(half_floats, 5))
 
-    convert(numbers, halves, back)
-    np.testing.assert_array_equal(halves[5:].view(np.float16), numbers.astype(np.float16))
+    convert(numbers, half_floats, back)
+    np.testing.assert_array_equal(half_floats[5:].view(np.float16), numbers.astype(np.float16))
     np.testing.assert_array_equal(back, numbers.astype(np.float16).astype(np.float32))
-    assert not halves[:5].any()
+    assert not half_floats[:5].any()
 
 
 def test_half_floats_of_our_own_are_right_for_all_bits(monkeypatch):
     """Of every half float that is a number, those beside it, and what lies in the middle."""
-    monkeypatch.setattr(memory, "converts_halves", lambda: False)
-    halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
-    exact = np.sort(halves[np.isfinite(halves)]).astype(np.float32)
+    monkeypatch.setattr(memory, "converts_half_floats", lambda: False)
+    half_floats = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    exact = np.sort(half_floats[np.isfinite(half_floats)]).astype(np.float32)
     middle = (exact[1:] + exact[:-1]) / np.float32(2)
     tried = [exact, middle, np.nextafter(middle, np.float32(0)), middle * np.float32(1 + 2.0**-23)]
     tried = np.concatenate([*tried, np.float32([65519.0, 65520.0, 1e6, -1e30])])
     tried = np.concatenate([tried, np.zeros(-len(tried) % 8, np.float32)])
-    load, load_halves = memory.loader_from(8), memory.half_loader_from(8)
-    halves, back = np.zeros(len(tried), np.uint16), np.zeros(len(tried), np.float32)
+    load, load_half_floats = memory.loader_from(8), memory.half_loader_from(8)
+    half_floats, back = np.zeros(len(tried), np.uint16), np.zeros(len(tried), np.float32)
 
     @njit
-    def convert(numbers, halves, back):
+    def convert(numbers, half_floats, back):
         for at in range(0, len(numbers), 8):
-            memory.store_halves(halves, at, load(numbers, at))
-            memory.store_to(back, at, load_halves(halves, at))
+            memory.store_half_floats(half_floats, at, load(numbers, at))
+            memory.store_to(back, at, load_half_floats(half_floats, at))
 
-    convert(tried, halves, back)
+    convert(tried, half_floats, back)
     with np.errstate(over="ignore"):
         expected = tried.astype(np.float16)
-    np.testing.assert_array_equal(halves, expected.view(np.uint16))
+    np.testing.assert_array_equal(half_floats, expected.view(np.uint16))
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(back[finite], expected[finite].astype(np.float32))
 

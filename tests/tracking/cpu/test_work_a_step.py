@@ -20,7 +20,7 @@ from builds import build_folder
 from counted_kernel import plan_of_bundle
 
 import napari_tractography as nt
-from napari_tractography.tracking.reference import reference_backend as plain
+from napari_tractography.tracking.reference import reference_backend
 
 FOLDER = Path(__file__).resolve().parents[1]
 PROGRAM = FOLDER / "counted_kernel.py"
@@ -31,7 +31,7 @@ CASES = {
     "many": {"n_voxels": 26, "n_seeds": 640, "max_length_mm": 10.0},
     "narrow": {"n_voxels": 26, "n_seeds": 64, "max_length_mm": 10.0, "max_angle_deg": 8.0},
 }
-COUNTS = ("cells", "look_ups", "draws", "looks_around")
+COUNTS = ("cells", "look_ups", "draws", "cone_samples")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def work() -> dict[str, dict[str, Any]]:
 def test_the_kernel_that_counts_tracks_as_the_twin_does(work: dict[str, dict[str, Any]]) -> None:
     """Bit for bit, so that what is counted is what tracks; and every counter has counted."""
     plan = plan_of_bundle(**CASES["small"])
-    twin = plain.track_range(plan, 0, plan.n_seeds, np.zeros(1, np.uint8))
+    twin = reference_backend.track_range(plan, 0, plan.n_seeds, np.zeros(1, np.uint8))
     assert work["small"]["digest"] == twin.digest()
     assert all(work["small"][name] > 0 for name in COUNTS[:3])
 
@@ -76,7 +76,7 @@ def test_a_step_looks_the_fod_up_once_and_draws_a_few_times(
     # draw is for two; at the end of a block most lanes are idle.
     assert 1.0 <= small["draws"] < 3.0
     assert work["narrow"]["draws"] <= 1.3 * small["draws"]
-    assert small["looks_around"] < 0.1
+    assert small["cone_samples"] < 0.1
 
 
 def test_rows_are_filled_where_streamlines_run(work: dict[str, dict[str, Any]]) -> None:

@@ -132,7 +132,7 @@ class HostDevice:
         shapes = kernels.batch_arrays(
             n,
             endpoints=settings.endpoints,
-            given=settings.start == START_GIVEN,
+            seed_directions=settings.start == START_GIVEN,
             log_length=self.log_length,
             cropped=bool(self.plan.regions.tissues.crop),
         )
@@ -140,8 +140,8 @@ class HostDevice:
         if sum(array.nbytes for array in arrays.values()) > self.memory:
             raise OutOfDeviceMemoryError("seeds")
         arrays["positions"][:] = self.plan.positions_mm[first:last]
-        if arrays["given"].size:
-            arrays["given"][:] = self.plan.given[first:last]
+        if arrays["seed_directions"].size:
+            arrays["seed_directions"][:] = self.plan.seed_directions[first:last]
         self.slots[slot] = arrays
         batch = self.batch(slot)
         self.track(0, batch)
@@ -155,7 +155,7 @@ class HostDevice:
             {
                 **{name: address(array) for name, array in arrays.items()},
                 "first_stream": self.first_stream + self.first(slot),
-                "n": len(arrays["counts"]),
+                "n_seeds": len(arrays["counts"]),
                 "log_length": self.log_length,
             },
         )
@@ -211,5 +211,5 @@ class HostDevice:
 def track_on_host(library, plan, *, batch=1000, **options) -> Tractogram:
     """Track a plan by the host-compiled kernels."""
     device = HostDevice(library, plan, **options)
-    sizing = Sizing(2**62, 1, n=batch, largest=batch)
+    sizing = Sizing(2**62, 1, n_seeds=batch, largest=batch)
     return Tractogram.concatenate(list(run_devices([device], plan.n_seeds, [sizing])))

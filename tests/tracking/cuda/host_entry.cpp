@@ -55,11 +55,11 @@ extern "C" void size_of_structures(int* sizes)
     sizes[4] = sizeof(Rows);
 }
 
-extern "C" void halve(const float* values, unsigned short* halves, float* read, int n)
+extern "C" void halve(const float* values, unsigned short* half_floats, float* read, int n)
 {
     for (int k = 0; k < n; k++) {
-        halves[k] = to_half(values[k]);
-        read[k] = from_half(halves[k]);
+        half_floats[k] = to_half(values[k]);
+        read[k] = from_half(half_floats[k]);
     }
 }
 

@@ -86,7 +86,7 @@ def everything(chunks):
 
 
 def plain(budget=10**9, n=16, largest=10**6):
-    return Sizing(budget, 10, n=n, largest=largest)
+    return Sizing(budget, 10, n_seeds=n, largest=largest)
 
 
 def test_a_batch_travels_while_the_next_is_tracked():
@@ -143,7 +143,7 @@ def test_a_seed_that_does_not_fit_ends_the_run_in_one_sentence():
 def test_halving_has_an_end():
     device = FakeDevice(memory=69)
     with pytest.raises(BackendError, match="raise memory_limit"):
-        list(run_devices([device], 10**7, [Sizing(10**12, 10, n=10**6, largest=10**6)]))
+        list(run_devices([device], 10**7, [Sizing(10**12, 10, n_seeds=10**6, largest=10**6)]))
     counted = [e for e in device.log if e[0] == "count"]
     assert len(counted) == scheduler.MAX_HALVINGS + 1
 
@@ -168,26 +168,26 @@ def test_what_was_tracked_before_memory_ran_out_is_not_lost():
 
 def test_batches_keep_to_the_budget():
     device = FakeDevice()
-    sizing = Sizing(budget=7000, seed_bytes=10, n=1000)  # 70 bytes a seed with its points
-    assert sizing.n == 700
+    sizing = Sizing(budget=7000, seed_bytes=10, n_seeds=1000)  # 70 bytes a seed with its points
+    assert sizing.n_seeds == 700
     assert everything(run_devices([device], 1000, [sizing])) == list(range(1000))
     written = [last - first for kind, _, first, last in (e for e in device.log if e[0] == "write")]
     assert max(written) <= 100
 
 
 def test_sizes_follow_speed_and_memory():
-    sizing = Sizing(budget=10**9, seed_bytes=10, n=1000)
+    sizing = Sizing(budget=10**9, seed_bytes=10, n_seeds=1000)
     sizing.learn(1000, 5000, seconds=0.001)
-    assert sizing.n == 4000  # grows by four at most
+    assert sizing.n_seeds == 4000  # grows by four at most
     sizing.learn(1000, 5000, seconds=0.5)
-    assert sizing.n == 500
+    assert sizing.n_seeds == 500
     sizing.learn(10**6, 10**6, seconds=0.01)
-    assert sizing.n == scheduler.MAX_BATCH
+    assert sizing.n_seeds == scheduler.MAX_BATCH
     sizing.learn(10**6, 10**9, seconds=0.01)
-    assert sizing.n * 1000 < MAX_POINTS
-    small = Sizing(budget=10**6, seed_bytes=10, n=1000)
+    assert sizing.n_seeds * 1000 < MAX_POINTS
+    small = Sizing(budget=10**6, seed_bytes=10, n_seeds=1000)
     small.learn(1000, 100_000, seconds=0.001)
-    assert small.need(small.n, 100 * small.n) < 10**6
+    assert small.need(small.n_seeds, 100 * small.n_seeds) < 10**6
     assert not small.fits(1000, 100_000)
     assert small.fits(1, 10**9)  # there is nothing smaller to try
 

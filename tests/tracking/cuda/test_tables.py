@@ -53,7 +53,7 @@ def fill_all(field, scratch):
             field.sphere_points,
             scratch.amplitudes,
             scratch.mixed,
-            scratch.halves,
+            scratch.half_floats,
         )
 
 
@@ -76,11 +76,11 @@ def test_half_floats_are_those_of_numpy(library):
     middle = (every[1:] + every[:-1]) / 2
     beside = [np.nextafter(middle, np.float32(end)) for end in (-np.inf, np.inf)]
     values = np.concatenate([every, middle, *beside, [1e6, -1e6, np.inf]]).astype(np.float32)
-    halves, read = np.zeros(len(values), np.uint16), np.zeros(len(values), np.float32)
-    library.halve(pointer(values), pointer(halves), pointer(read), len(values))
+    half_floats, read = np.zeros(len(values), np.uint16), np.zeros(len(values), np.float32)
+    library.halve(pointer(values), pointer(half_floats), pointer(read), len(values))
     with np.errstate(over="ignore"):
         wanted = values.astype(np.float16)
-    np.testing.assert_array_equal(halves, wanted.view(np.uint16))
+    np.testing.assert_array_equal(half_floats, wanted.view(np.uint16))
     np.testing.assert_array_equal(read, wanted.astype(np.float32))
 
 

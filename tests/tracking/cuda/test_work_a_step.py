@@ -19,7 +19,7 @@ from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.seeds import Seeds
 from napari_tractography.tracking.codes import UNFILLED_BITS
-from napari_tractography.tracking.reference import reference_backend as plain
+from napari_tractography.tracking.reference import reference_backend
 from napari_tractography.tracking.reference.lanes import Lanes
 
 PARAMETERS = TrackingParameters(step_mm=0.5, max_length_mm=20.0, max_angle_deg=30.0)
@@ -109,7 +109,7 @@ def test_the_twin_in_numpy_looks_up_and_tries_as_little(n: int, monkeypatch) -> 
     step, arrive = Lanes.step, Lanes.arrive
 
     def counted_step(lanes: Lanes, which):
-        tries.extend(lanes.n_tries[which])
+        tries.extend(lanes.n_proposals[which])
         moved = step(lanes, which)
         steps.append(len(moved))
         return moved
@@ -123,7 +123,7 @@ def test_the_twin_in_numpy_looks_up_and_tries_as_little(n: int, monkeypatch) -> 
     fod = bundle(n)
     seeds = Seeds.in_sphere(fod.grid.to_mm([(n - 1) / 2] * 3), 2.0, 100)
     plan = plan_of(fod, seeds, PARAMETERS.replace(max_length_mm=10.0))
-    tracked = plain.track_range(plan, 0, 100, np.zeros(1, np.uint8))
+    tracked = reference_backend.track_range(plan, 0, 100, np.zeros(1, np.uint8))
     assert len(tracked) == 100
     assert sum(steps) > 1000
     # Halves are tracked to the largest length each, of which the second is cut where both are

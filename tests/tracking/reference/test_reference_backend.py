@@ -15,7 +15,7 @@ from napari_tractography.model.seeds import Seeds
 from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.plan import Plan
-from napari_tractography.tracking.reference import reference_backend as plain
+from napari_tractography.tracking.reference import reference_backend
 from napari_tractography.tracking.reference.lanes import Lanes
 
 N_SEEDS = 150
@@ -26,7 +26,7 @@ def both(plan: Plan, other: Plan, **given: int) -> tuple[Tractogram, Tractogram]
     """What NumPy gives for a plan, and the kernel for another, whose table is its own."""
     cancelled = np.zeros(1, np.uint8)
     by_kernel, _ = cpu.track_range(other, 0, other.n_seeds, cancelled, cpu.ThreadBuffers(), **given)
-    return plain.track_range(plan, 0, plan.n_seeds, cancelled, **given), by_kernel
+    return reference_backend.track_range(plan, 0, plan.n_seeds, cancelled, **given), by_kernel
 
 
 def assert_same(one: Tractogram, other: Tractogram) -> None:
@@ -105,19 +105,19 @@ def test_so_it_is_in_every_fod_and_the_rows_of_its_table_too(make, interpolation
 
 @pytest.mark.parametrize("positivity", ["clip", "softplus"])
 def test_so_it_is_where_tries_are_in_vain_up_to_the_last(positivity, monkeypatch):
-    n_tries = []
-    reconsider = Lanes._reconsider
+    n_proposals = []
+    after_rejections = Lanes._after_rejections
 
     def counted(lanes, which):
-        n_tries.extend(lanes.n_tries[which])
-        return reconsider(lanes, which)
+        n_proposals.extend(lanes.n_proposals[which])
+        return after_rejections(lanes, which)
 
-    monkeypatch.setattr(Lanes, "_reconsider", counted)
+    monkeypatch.setattr(Lanes, "_after_rejections", counted)
     hard = TrackingParameters(min_amplitude=0, max_angle_deg=6, max_length_mm=15, step_mm=0.5)
     fod = random_fod(6, shape=(9, 8, 7))
     plan = plan_of(fod, Seeds.from_fod(fod, N_SEEDS), hard.replace(positivity=positivity))
     assert_same(*both(plan, plan))
-    assert set(n_tries) == {32, 128, 512}
+    assert set(n_proposals) == {32, 128, 512}
 
 
 def test_masks_keep_it_in_and_seeds_may_lie_anywhere():
@@ -144,7 +144,9 @@ def test_parts_of_a_run_are_numbered_as_in_the_whole():
     seeds = Seeds.from_fod(fod, N_SEEDS)
     plan = plan_of(fod, seeds, TrackingParameters(**BASE))
     cancelled = np.zeros(1, np.uint8)
-    parts = [plain.track_range(plan, first, first + 50, cancelled) for first in (0, 50, 100)]
+    parts = [
+        reference_backend.track_range(plan, first, first + 50, cancelled) for first in (0, 50, 100)
+    ]
     whole, wanted = both(plan, plan)
     assert_same(Tractogram.concatenate(parts), wanted)
     assert_same(*both(plan, plan, first_stream=1000))
@@ -159,12 +161,12 @@ def test_blocks_of_the_kernel_leave_nothing_behind():
     buffers, cancelled = cpu.ThreadBuffers(), np.zeros(1, np.uint8)
     for first, last, shift in ((0, 20, 0), (20, 60, 80)):
         by_kernel, _ = cpu.track_range(plan, first, last, cancelled, buffers, shift)
-        assert_same(plain.track_range(plan, first, last, cancelled, shift), by_kernel)
+        assert_same(reference_backend.track_range(plan, first, last, cancelled, shift), by_kernel)
 
 
 def test_when_cancelled_it_gives_nothing_at_once():
     plan = plan_of(arcs(), Seeds.from_fod(arcs(), 20), TrackingParameters(**BASE))
-    found = plain.track_range(plan, 0, 20, np.ones(1, np.uint8))
+    found = reference_backend.track_range(plan, 0, 20, np.ones(1, np.uint8))
     assert (len(found), found.n_seeds, found.tally) == (0, 0, {})
 
 
@@ -179,5 +181,7 @@ def test_when_cancelled_it_gives_nothing_at_once():
 def test_it_says_what_it_does_not_track(changes, given):
     fod = random_fod(2)
     seeds = Seeds.at(np.ones((1, 3)))
-    assert plain.can_track(plan_of(fod, seeds))
-    assert not plain.can_track(plan_of(fod, seeds, TrackingParameters(**changes), **given))
+    assert reference_backend.can_track(plan_of(fod, seeds))
+    assert not reference_backend.can_track(
+        plan_of(fod, seeds, TrackingParameters(**changes), **given)
+    )

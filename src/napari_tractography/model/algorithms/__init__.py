@@ -1,4 +1,4 @@
-"""The table of tracking algorithms: one file a row, found by looking into this folder.
+"""The table of tracking algorithms: one file a row, found in this folder.
 
 All else is derived from the rows: choices and help of
 :class:`~napari_tractography.model.parameters.TrackingParameters`, the codes and the dispatch of the

@@ -22,26 +22,27 @@ class Algorithm:
 
         An algorithm that is not `side_by_side` chooses the next direction of one streamline::
 
-            function(field, settings, scratch, state, n, lane) -> (reason, step_mm)
+            function(field, settings, scratch, state, n_corners, lane) -> (reason, step_mm)
 
-        ``state.lane_coefficients[lane]`` is the FOD at the last point, mixed of those of `n`
-        voxels, ``state.ux[lane]``, ``uy`` and ``uz`` the direction, a unit vector (RAS+), which
-        it changes. `reason` is why to stop, 0 to go on.
+        ``state.lane_coefficients[lane]`` is the FOD at the last point, interpolated from
+        `n_corners` voxels; ``state.ux[lane]``, ``uy`` and ``uz`` is the direction, a unit vector
+        (RAS+), which the function changes. `reason` is the stop reason, 0 without one.
 
-        One that is `side_by_side` draws those of many lanes, given as bits::
+        One that is `side_by_side` draws those of many lanes, the bits of `lanes`::
 
-            function(field, settings, scratch, state, n, lanes) -> (drawn, ended)
+            function(field, settings, scratch, state, n_corners, lanes) -> (drawn, ended)
 
         It writes ``state.ux``, ``uy`` and ``uz`` of the lanes `drawn` and ``state.reason`` of those
-        `ended`; the others try again in the next round.
+        `ended`; the others propose again in the next pass.
     cuda : str
-        Name of its CUDA function, which chooses the next direction of ``walk``::
+        Name of its CUDA function, which chooses the next direction of ``state``::
 
-            DEVICE int function(const Field& field, const Settings& settings, Place& place,
-                                Walk& walk, unsigned int stream, bool replay)
+            DEVICE int function(const Field& field, const Settings& settings,
+                                Interpolant& interpolant, StreamlineState& state,
+                                unsigned int stream, bool replay)
 
-        It returns the stop reason, 0 to go on, or AGAIN where it is to be called once more; it
-        changes ``walk.ux``, ``uy`` and ``uz``, and may change ``walk.step``. A replay takes steps
+        It returns the stop reason, 0 without one, or AGAIN where it is to be called once more; it
+        changes ``state.ux``, ``uy`` and ``uz``, and may change ``state.step``. A replay takes steps
         that are known to be there, so that reasons to stop need not be looked for.
     cuda_source : str
         CUDA source of that function, or the ``#include`` of a header of ``tracking/cuda`` that has
@@ -54,12 +55,12 @@ class Algorithm:
         around, and gets the lobes along peaks. Of tensors, "drawn" draws from their ODFs, and the
         others follow the main eigenvector.
     starts_at_peak : bool
-        Whether the start direction, drawn or given, is that of the peak that it leads up to.
+        Whether streamlines start along the peak that the start direction leads up to.
     curved : bool
         Whether steps are arcs, each of which is taken in `samples` - 1 parts of equal length.
 
         The function, not `side_by_side`, is then called for each part. The direction that it leaves
-        is that of the part's chord, times chord over arc; ``state.heading[lane]``, or ``walk.hx``,
+        is that of the part's chord, times chord over arc; ``state.heading[lane]``, or ``state.hx``,
         ``hy`` and ``hz``, is the tangent at the last point and turns by itself. The first arc
         begins along the start direction.
     step_voxels : float
@@ -67,7 +68,7 @@ class Algorithm:
     cone_deg : float
         The cone angle that suits that step; 0 where it follows from the smallest radius that does.
     draws : bool
-        Whether directions are drawn, so that tracking anew from the same point leads elsewhere.
+        Whether directions are drawn, so that tracking again from the same point leads elsewhere.
     exact : bool
         Whether all machines give the same bits; not where sines or exponentials are used.
     own_parameters : tuple of str

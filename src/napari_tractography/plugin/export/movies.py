@@ -7,14 +7,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import imageio.v3 as imageio
-import imageio_ffmpeg
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from ...errors import FileError
 from ...files.paths import check_writable, written_whole
+from ...runtime.extras import needs_extra
 from ..space.orientation_labels import edge_labels
 from .screenshots import enlarged, lettered
 
@@ -54,7 +53,13 @@ def turntable(
     ------
     FileError
         When the ending is another, the view is 2-D or the file cannot be written.
+    MissingPackageError
+        When imageio or imageio-ffmpeg is not installed.
     """
+    with needs_extra("movies", "Movies take"):
+        import imageio.v3 as imageio
+        import imageio_ffmpeg
+
     target = Path(path)
     if target.suffix.lower() not in ENDINGS:
         raise FileError(f"{target.name} does not end in {' or '.join(ENDINGS)}; movies do.")
@@ -83,7 +88,7 @@ def turntable(
             imageio.imwrite(temporary, frames, extension=".gif", duration=duration, loop=0)
         else:
             try:
-                _encode(frames, temporary)
+                _encode(frames, temporary, imageio_ffmpeg.write_frames)
             except OSError as error:  # which goes on for many lines, with the encoder's command
                 why = str(error).partition("\n")[0]
                 raise FileError(
@@ -91,13 +96,13 @@ def turntable(
                 ) from error
 
 
-def _encode(frames: list[NDArray[np.uint8]], path: Path) -> None:
+def _encode(frames: list[NDArray[np.uint8]], path: Path, write_frames: Any) -> None:
     """Write an MP4 frame by frame, by the package that carries the encoder.
 
     imageio's own way to it leaves the encoder's pipes open.
     """
     height, width = frames[0].shape[:2]
-    writer = imageio_ffmpeg.write_frames(str(path), (width, height), fps=FRAMES_A_SECOND)
+    writer = write_frames(str(path), (width, height), fps=FRAMES_A_SECOND)
     with closing(writer):  # else the encoder of a movie that failed goes on
         writer.send(None)
         for frame in frames:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from imageio.v3 import imwrite
 from numpy.typing import NDArray
 from qtpy.QtCore import QPointF
 from qtpy.QtGui import QImage, QPainter
@@ -63,7 +62,8 @@ def save_screenshot(
         else viewer.screenshot(canvas_only=False, flash=False)
     )
     with written_whole(target) as temporary:
-        imwrite(temporary, picture, extension=".png")
+        if not _qt_image(picture).save(str(temporary), "PNG"):
+            raise FileError(f"{target.name} cannot be written; is the disk full?")
 
 
 def canvas_picture(
@@ -110,10 +110,8 @@ def lettered(
     picture: NDArray[np.uint8], letters: dict[str, str], scale: float
 ) -> NDArray[np.uint8]:
     """Return an RGB or RGBA picture as RGBA, with letters of :func:`.sides.edge_labels` on it."""
+    image = _qt_image(picture)
     height, width = picture.shape[:2]
-    opaque = np.full((height, width, 1), 255, np.uint8)
-    data = np.concatenate([picture, opaque], axis=2)[..., :4].tobytes()
-    image = QImage(data, width, height, 4 * width, QImage.Format.Format_RGBA8888).copy()
     margin = (MARGIN + LABEL_PIXELS / 2) * scale
     middles = {
         "left": QPointF(margin, height / 2),
@@ -126,6 +124,14 @@ def lettered(
         draw_label(painter, middles[edge], letter, scale)
     painter.end()
     return np.asarray(qimage_to_array(image), dtype=np.uint8)
+
+
+def _qt_image(picture: NDArray[np.uint8]) -> QImage:
+    """Return an RGB or RGBA picture as one of Qt's, which owns its pixels."""
+    height, width = picture.shape[:2]
+    opaque = np.full((height, width, 1), 255, np.uint8)
+    data = np.concatenate([picture, opaque], axis=2)[..., :4].tobytes()
+    return QImage(data, width, height, 4 * width, QImage.Format.Format_RGBA8888).copy()
 
 
 @contextlib.contextmanager

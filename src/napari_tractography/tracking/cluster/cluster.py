@@ -1,6 +1,6 @@
-"""A cluster as a place to track: seed ranges as tasks of Dask, results in seed order.
+"""Tracking on a cluster: seed ranges as tasks of Dask, results in seed order.
 
-A :class:`Cluster` is given as `backend`; :mod:`napari_tractography.tracking.backends` calls it as
+A :class:`Cluster` is passed as `backend`; :mod:`napari_tractography.tracking.backends` calls it as
 it does the CPU and CUDA. The tasks of a run are in :mod:`.cluster_run`, what a worker does is in
 :mod:`.work`. Dask's `distributed` is imported on use.
 """
@@ -126,7 +126,7 @@ class Cluster:
         """
         with contextlib.closing(self._results(plan, execution, report)) as results:
             for done in results:
-                yield Tractogram.empty() if done is None else done.made
+                yield Tractogram.empty() if done is None else done.result
 
     def apply(
         self,
@@ -137,7 +137,7 @@ class Cluster:
         *,
         execution: Execution | None = None,
         report: Report | None = None,
-        **given: Unpack[InputKeywords],
+        **keywords: Unpack[InputKeywords],
     ) -> Iterator[Any]:
         """Track, and yield what a function makes of each chunk; streamlines stay on the workers.
 
@@ -149,7 +149,7 @@ class Cluster:
         function : callable
             Takes a Tractogram; anything that Dask can send, such as a function of a module or
             ``functools.partial(nt.density, grid=fod.grid)``.
-        fod, seeds, parameters, **given
+        fod, seeds, parameters, **keywords
             As in :func:`~napari_tractography.tracking.engine.iter_track`, without `select`, which
             has to see the streamlines.
         execution : Execution, optional
@@ -162,8 +162,8 @@ class Cluster:
         object
             In seed order.
         """
-        what = TrackingInput(fod, seeds, parameters or TrackingParameters(), **given)
-        if what.select is not None:
+        inputs = TrackingInput(fod, seeds, parameters or TrackingParameters(), **keywords)
+        if inputs.select is not None:
             raise InvalidParameterError(
                 "select counts streamlines in seed order, which stay on the workers here; give as "
                 "many seeds as that takes."
@@ -171,8 +171,8 @@ class Cluster:
         how = replace(execution or Execution(), backend="auto")
         filled = Report() if report is None else report
         filled.clear()
-        plan = make_plan(what)
-        log_warnings(what)
+        plan = make_plan(inputs)
+        log_warnings(inputs)
         results = self._results(plan, how, filled, function)
         return self._made(results, filled)
 
@@ -183,7 +183,7 @@ class Cluster:
                 if done is not None:
                     report.n_seeds += done.n_seeds
                     report.n_streamlines += done.n_streamlines
-                    yield done.made
+                    yield done.result
 
     def _results(
         self,

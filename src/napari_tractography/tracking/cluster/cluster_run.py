@@ -73,7 +73,7 @@ class ClusterRun:
         self.turns: dict[str, int] = {}  # of workers, by address
         self._name = f"tractography-{secrets.token_hex(6)}"
         self._numbers = itertools.count()
-        self._folder = ""  # for points, while the run goes on
+        self._folder = ""  # for points, while the run is under way
 
     def results(self) -> Generator[Done | None, None, None]:
         """Yield results in seed order, and None after each heartbeat without one.
@@ -121,8 +121,8 @@ class ClusterRun:
             n_losses = 0
             self.tasks.popleft()
             self.sizing.learn(done)
-            if isinstance(done.made, FiledTractogram):
-                done = replace(done, made=done.made.taken())
+            if isinstance(done.result, FiledTractogram):
+                done = replace(done, result=done.result.taken())
             yield done
 
     def _cancel(self) -> None:
@@ -170,7 +170,7 @@ class ClusterRun:
             track_range,
             self.on_workers,
             self.plan.positions_mm[seeds],
-            self.plan.given[seeds],
+            self.plan.seed_directions[seeds],
             self.plan.first_stream + task.first,
             self.execution,
             self.function,

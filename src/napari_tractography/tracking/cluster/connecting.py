@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ...errors import BackendError, FileError, InvalidParameterError, MissingPackageError
+from ...errors import BackendError, FileError, InvalidParameterError
 from ...files.paths import at_home
+from ...runtime.extras import needs_extra
 from ..devices import cpu_count
 from . import local_worker
 from .cluster import Cluster
@@ -42,12 +43,12 @@ def cluster(
         FOD is written there, named by its SHA-256, for workers to open, and streamlines go through
         it; what a worker does not see there is sent. "local:N" has one of its own.
     timeout_s : float
-        After which an unreachable scheduler is given up.
+        After which an unreachable scheduler counts as lost.
 
     Returns
     -------
     Cluster
-        To be given as `backend`, and to be closed, best by ``with``.
+        To be passed as `backend`, and to be closed, best by ``with``.
 
     Raises
     ------
@@ -61,12 +62,8 @@ def cluster(
         When the folder is not there.
     """
     seen = None if folder is None else _existing_folder(folder)
-    try:
+    with needs_extra("dask", "A cluster takes Dask's"):
         import distributed
-    except ImportError as error:
-        raise MissingPackageError(
-            'A cluster needs Dask\'s distributed; pip install "napari-tractography[dask]".'
-        ) from error
     if isinstance(where, distributed.Client):
         return Cluster(where, worker_backend, seen)
     started = None
@@ -93,13 +90,13 @@ def cluster(
     own = None
     if started is not None and seen is None:
         own = seen = folder_of_this_machine(2 * AHEAD * cpu_count() * TASK_BYTES)
-    made = Cluster(client, worker_backend, seen)
+    connected = Cluster(client, worker_backend, seen)
     if own is not None:
-        made.deleting(own)  # when the workers are gone
+        connected.deleting(own)  # when the workers are gone
     if started is not None:
-        made.closing(started)
-    made.closing(client)  # before the cluster that was started: the last is closed first
-    return made
+        connected.closing(started)
+    connected.closing(client)  # before the cluster that was started: the last is closed first
+    return connected
 
 
 def _existing_folder(path: str | os.PathLike[str]) -> Path:

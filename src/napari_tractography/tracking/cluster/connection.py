@@ -13,7 +13,7 @@ from typing import Any
 from ...errors import LostClusterError
 from ...streamlines.tractogram import Tractogram
 
-HEARTBEAT_S = 0.25  # after which, without a result, whoever receives may cancel
+HEARTBEAT_S = 0.25  # without a result, after which the receiver can cancel
 ANSWER_S = 8.0  # in which the scheduler tells which workers there are
 RUNNING, CONNECTING = "running", "connecting"  # of Dask's states of a client
 
@@ -75,7 +75,7 @@ class Connection:
         Raises
         ------
         LostClusterError
-            When Dask has given it up.
+            When Dask no longer tries to reach it.
         """
         while self.client.status == CONNECTING:
             yield None
@@ -86,6 +86,6 @@ class Connection:
     def lost(self) -> LostClusterError:
         """Return the error that says so."""
         return LostClusterError(
-            f"The cluster's scheduler at {self.address} was lost; start it again and connect anew.",
+            f"The cluster's scheduler at {self.address} was lost; start it and connect again.",
             Tractogram.empty(),
         )

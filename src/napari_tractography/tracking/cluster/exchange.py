@@ -112,9 +112,9 @@ class FiledTractogram:
             ) from error
         if n != points.nbytes:
             raise BackendError(f"{self.path} was cut short; make room there and track again.")
-        made = Tractogram.of_arrays(replace(self.others, points=points))
-        made.tally, made.n_seeds = self.tally, self.n_seeds
-        return made
+        tractogram = Tractogram.of_arrays(replace(self.others, points=points))
+        tractogram.tally, tractogram.n_seeds = self.tally, self.n_seeds
+        return tractogram
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,10 @@ class SharedPlan:
         self._plan, self._making = None, threading.Lock()
 
     def plan(
-        self, positions_mm: NDArray[np.float32], given: NDArray[np.float32], first_stream: int
+        self,
+        positions_mm: NDArray[np.float32],
+        seed_directions: NDArray[np.float32],
+        first_stream: int,
     ) -> Plan:
         """Return the plan of some seeds; all plans of a worker have one table.
 
@@ -112,7 +115,7 @@ class SharedPlan:
         ----------
         positions_mm : (n_seeds, 3) float32
             RAS+ mm.
-        given : (n_seeds, 3) or (0, 3) float32
+        seed_directions : (n_seeds, 3) or (0, 3) float32
             Start directions, RAS+.
         first_stream : int
             Streamline id of the first seed.
@@ -126,7 +129,12 @@ class SharedPlan:
             if self._plan is None:
                 self._plan = self._without_seeds()
             plan = self._plan
-        return replace(plan, positions_mm=positions_mm, given=given, first_stream=first_stream)
+        return replace(
+            plan,
+            positions_mm=positions_mm,
+            seed_directions=seed_directions,
+            first_stream=first_stream,
+        )
 
     def _without_seeds(self) -> Plan:
         table, arrays = _unpacked(self.table), _unpacked(self.field)
@@ -140,7 +148,7 @@ class SharedPlan:
         nowhere = np.zeros((0, 3), np.float32)
         return Plan(
             positions_mm=nowhere,
-            given=nowhere,
+            seed_directions=nowhere,
             table=table,
             field=arrays._replace(**of_table),
             settings=self.settings,

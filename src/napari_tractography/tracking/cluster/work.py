@@ -31,7 +31,7 @@ class Done:
 
     Attributes
     ----------
-    made : Tractogram or FiledTractogram
+    result : Tractogram or FiledTractogram
         Or what a function made of it.
     n_seeds, n_streamlines, n_bytes : int
         Tracked; the bytes are those of the points.
@@ -41,7 +41,7 @@ class Done:
         What the worker tracked on.
     """
 
-    made: Any
+    result: Any
     n_seeds: int
     n_streamlines: int
     n_bytes: int
@@ -52,10 +52,10 @@ class Done:
         """Return the bytes in memory, which Dask asks for."""
         from dask.sizeof import sizeof
 
-        made = self.made
-        if not isinstance(made, Tractogram | FiledTractogram):
-            return int(sizeof(made))
-        arrays = made.arrays() if isinstance(made, Tractogram) else made.others
+        result = self.result
+        if not isinstance(result, Tractogram | FiledTractogram):
+            return int(sizeof(result))
+        arrays = result.arrays() if isinstance(result, Tractogram) else result.others
         columns = sum(column.nbytes for column in arrays.columns().values())
         return arrays.points.nbytes + arrays.offsets.nbytes + columns
 
@@ -63,7 +63,7 @@ class Done:
 def track_range(
     shared: SharedPlan,
     positions_mm: NDArray[np.float32],
-    given: NDArray[np.float32],
+    seed_directions: NDArray[np.float32],
     first_stream: int,
     execution: Execution,
     function: Callable[[Tractogram], Any] | None = None,
@@ -77,7 +77,7 @@ def track_range(
     Parameters
     ----------
     shared : SharedPlan
-    positions_mm, given, first_stream
+    positions_mm, seed_directions, first_stream
         The seeds, as of :meth:`SharedPlan.plan`.
     execution : Execution
         How, on this worker.
@@ -94,7 +94,7 @@ def track_range(
     NotThereError
         As :meth:`SharedPlan.plan`.
     """
-    plan = shared.plan(positions_mm, given, first_stream)
+    plan = shared.plan(positions_mm, seed_directions, first_stream)
     report = Report()
     begun = time.perf_counter()
     with devices.in_turn(turn_of_worker(turns or {})):
@@ -119,7 +119,7 @@ def track_range(
 def _end_if_cancelled(key: str) -> None:
     """Raise Reschedule when the task of this thread is no longer wanted.
 
-    Dask drops what comes of a cancelled task, and tracks it anew should it be wanted again.
+    Dask drops what comes of a cancelled task, and runs it again should it be wanted again.
     """
     from distributed import Reschedule, get_worker
 

@@ -5,15 +5,14 @@ amplitudes at the ends of its parts, along its tangents there, its density is th
 them but the last, and of the root of that, to the power 1 / samples; none where one is below the
 floor. The amplitude where it begins, of which that is the root too, is the same for all arcs.
 
-An end is tried that is uniform in the cone, and the arc taken with the probability of its density
-over a bound: rejection sampling, without any approximation. The bound is made of the largest that
-an amplitude can be in any voxel that an arc may come near.
+Rejection sampling, without any approximation: an end that is uniform in the cone is proposed, and
+the arc accepted with the probability of its density over a bound. The bound is made of the largest
+that an amplitude can be in any voxel that an arc may come near.
 
-Where a streamline ends is told by seven arcs, as in MRtrix3: one straight ahead, and six around at
-0.87 of the cone angle. It does where none of them stays above the floor, and where one of them
-leads to where there is no FOD; also where MAX_TRIES arcs are in vain.
+Where a streamline ends is decided by seven arcs, as in MRtrix3: one straight ahead, and six around
+at 0.87 of the cone angle. It ends where none of them stays above the floor, and where one of them
+leads to where there is no FOD; also where MAX_PROPOSALS arcs are rejected.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -29,13 +28,13 @@ from ..codes import (
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
     MARGIN,
-    MAX_TRIES,
+    MAX_PROPOSALS,
     NEARLY,
     NO_FOD,
     PADDING,
+    PROPOSALS_A_BLOCK,
     SOFTPLUS,
     STRAIGHT,
-    TRIES_A_BLOCK,
     TWO_PI,
     UNIT_20,
     UNIT_24,
@@ -46,12 +45,12 @@ from .cells import (
     ZERO,
     corner_weight,
     ensure_row,
-    load_halves,
+    load_half_floats,
     padded_length,
     row_of,
     to_voxel,
 )
-from .draw import little_in_cone, philox_block, turn_of
+from .draw import below_cone_mass, philox_block, turn_of
 from .llvm import roots
 from .memory import acquire, store_to
 from .sphere.cones import make_positive, nearest_index
@@ -64,16 +63,16 @@ SHIFT_12, LOW_12 = np.uint64(12), np.uint64(4095)
 
 
 @compiled
-def follow_arcs(field, settings, scratch, state, n, lane):
+def follow_arcs(field, settings, scratch, state, n_corners, lane):
     """Go on along an arc, or draw the next; see the table of algorithms."""
     heading = state.heading[lane]
     if state.steps[lane] % settings.parts == 0:
         state.ux[lane], state.uy[lane], state.uz[lane] = heading[0], heading[1], heading[2]
-        if settings.min_probability > ZERO and little_in_cone(
-            field, settings, scratch, state, n, lane
+        if settings.min_probability > ZERO and below_cone_mass(
+            field, settings, scratch, state, n_corners, lane
         ):
             return LOW_PROBABILITY, settings.step
-        return draw_arc(field, settings, scratch, state, n, lane), settings.step
+        return draw_arc(field, settings, scratch, state, n_corners, lane), settings.step
     state.ux[lane], state.uy[lane], state.uz[lane] = mirrored(
         state.ux[lane], state.uy[lane], state.uz[lane], heading[0], heading[1], heading[2]
     )
@@ -81,9 +80,9 @@ def follow_arcs(field, settings, scratch, state, n, lane):
 
 
 @inlined
-def draw_arc(field, settings, scratch, state, n, lane):
+def draw_arc(field, settings, scratch, state, n_corners, lane):
     """Draw an arc, and turn to the chord of its first part; return 0, or the reason to stop."""
-    bound, is_full = bound_around(field, settings, scratch, state, n, lane)
+    bound, is_full = bound_around(field, settings, scratch, state, n_corners, lane)
     bound = positive(settings, scratch, bound)
     at = state.x[lane], state.y[lane], state.z[lane]
     heading = state.ux[lane], state.uy[lane], state.uz[lane]
@@ -94,14 +93,25 @@ def draw_arc(field, settings, scratch, state, n, lane):
             down = settings.ring_height if k else STRAIGHT
             cosine, sine = turn_of(np.float32(k) / np.float32(ARCS_AHEAD - 1) - HALF)
             end, _, _, _ = try_arc(
-                field, settings, scratch, n, at, heading, axes, bound, down, cosine, sine, -ONE
+                field,
+                settings,
+                scratch,
+                n_corners,
+                at,
+                heading,
+                axes,
+                bound,
+                down,
+                cosine,
+                sine,
+                -ONE,
             )
             if end in (NO_FOD, LEFT_IMAGE):
                 return end
             none = none and end != 0
     if none:
         return LOW_AMPLITUDE
-    for block in range(MAX_TRIES // TRIES_A_BLOCK):
+    for block in range(MAX_PROPOSALS // PROPOSALS_A_BLOCK):
         words = philox_block(
             np.uint64(state.stream[lane]),
             np.uint64(state.steps[lane]),
@@ -110,7 +120,7 @@ def draw_arc(field, settings, scratch, state, n, lane):
             settings.key_0,
             settings.key_1,
         )
-        for attempt in range(TRIES_A_BLOCK):
+        for attempt in range(PROPOSALS_A_BLOCK):
             first, second = (words[2], words[3]) if attempt else (words[0], words[1])
             down = settings.cone_height * ((np.float32(first >> SHIFT_12) + HALF) * UNIT_20)
             cosine, sine = turn_of((np.float32(second >> SHIFT_12) + HALF) * UNIT_20 - HALF)
@@ -119,7 +129,18 @@ def draw_arc(field, settings, scratch, state, n, lane):
             for _ in range(settings.parts):
                 least = least * chance
             end, cx, cy, cz = try_arc(
-                field, settings, scratch, n, at, heading, axes, bound, down, cosine, sine, least
+                field,
+                settings,
+                scratch,
+                n_corners,
+                at,
+                heading,
+                axes,
+                bound,
+                down,
+                cosine,
+                sine,
+                least,
             )
             if end == 0:
                 state.ux[lane], state.uy[lane], state.uz[lane] = cx, cy, cz
@@ -129,7 +150,18 @@ def draw_arc(field, settings, scratch, state, n, lane):
 
 @compiled
 def try_arc(
-    field, settings, scratch, n, at, heading, axes, bound, down, azimuth_cosine, azimuth_sine, least
+    field,
+    settings,
+    scratch,
+    n_corners,
+    at,
+    heading,
+    axes,
+    bound,
+    down,
+    azimuth_cosine,
+    azimuth_sine,
+    least,
 ):
     """Try an arc: its amplitudes are to reach the floor, their product over the bounds `least`.
 
@@ -176,7 +208,7 @@ def try_arc(
             field,
             settings,
             scratch,
-            n,
+            n_corners,
             at[0] + settings.step * (along * hx + across * nx),
             at[1] + settings.step * (along * hy + across * ny),
             at[2] + settings.step * (along * hz + across * nz),
@@ -234,7 +266,7 @@ def row_at(field, inside, ix, iy, iz):
 
 
 @inlined
-def amplitude_at(field, settings, scratch, n, x, y, z, ux, uy, uz):
+def amplitude_at(field, settings, scratch, n_corners, x, y, z, ux, uy, uz):
     """Return the amplitude at a point along a unit vector, and the reason if there is no FOD.
 
     The rows of the voxels around are filled already.
@@ -249,9 +281,9 @@ def amplitude_at(field, settings, scratch, n, x, y, z, ux, uy, uz):
     if settings.edge == EDGE_VOXEL and here == field.values.shape[0]:
         return ZERO, NO_FOD
     n_padded = padded_length(field.shifts)
-    if n == 1:
+    if n_corners == 1:
         for c in range(0, n_padded, PADDING):
-            store_to(scratch.mixed, c, load_halves(field.coefficients, here * n_padded + c))
+            store_to(scratch.mixed, c, load_half_floats(field.coefficients, here * n_padded + c))
         return value_at(field.shifts, scratch.mixed, ux, uy, uz), 0
     kx, ky, kz = np.floor(vx), np.floor(vy), np.floor(vz)
     fx, fy, fz = vx - kx, vy - ky, vz - kz
@@ -272,19 +304,21 @@ def amplitude_at(field, settings, scratch, n, x, y, z, ux, uy, uz):
     w6, w7 = corner_weight(6, fx, fy, fz), corner_weight(7, fx, fy, fz)
     coefficients = field.coefficients
     for c in range(0, n_padded, PADDING):
-        total = w0 * load_halves(coefficients, r0 + c) + w1 * load_halves(coefficients, r1 + c)
-        total = total + w2 * load_halves(coefficients, r2 + c)
-        total = total + w3 * load_halves(coefficients, r3 + c)
-        total = total + w4 * load_halves(coefficients, r4 + c)
-        total = total + w5 * load_halves(coefficients, r5 + c)
-        total = total + w6 * load_halves(coefficients, r6 + c)
-        total = total + w7 * load_halves(coefficients, r7 + c)
+        total = w0 * load_half_floats(coefficients, r0 + c) + w1 * load_half_floats(
+            coefficients, r1 + c
+        )
+        total = total + w2 * load_half_floats(coefficients, r2 + c)
+        total = total + w3 * load_half_floats(coefficients, r3 + c)
+        total = total + w4 * load_half_floats(coefficients, r4 + c)
+        total = total + w5 * load_half_floats(coefficients, r5 + c)
+        total = total + w6 * load_half_floats(coefficients, r6 + c)
+        total = total + w7 * load_half_floats(coefficients, r7 + c)
         store_to(scratch.mixed, c, total)
     return value_at(field.shifts, scratch.mixed, ux, uy, uz), 0
 
 
 @inlined
-def bound_around(field, settings, scratch, state, n, lane):
+def bound_around(field, settings, scratch, state, n_corners, lane):
     """Return what no amplitude that an arc may meet exceeds, and whether all voxels hold an FOD.
 
     That is the largest bound of the voxels around a box that holds every arc; their rows are
@@ -292,7 +326,12 @@ def bound_around(field, settings, scratch, state, n, lane):
     """
     matrix = field.to_voxel
     v = to_voxel(matrix, state.x[lane], state.y[lane], state.z[lane])
-    box, is_other, more, far = scratch.box, False, HALF if n == 1 else ZERO, 0 if n == 1 else 1
+    box, is_other, more, far = (
+        scratch.box,
+        False,
+        HALF if n_corners == 1 else ZERO,
+        0 if n_corners == 1 else 1,
+    )
     for axis in range(3):
         a, b, c = matrix[axis, 0], matrix[axis, 1], matrix[axis, 2]
         length = settings.step * np.float32(settings.parts)
@@ -321,6 +360,8 @@ def bound_in(field, scratch, box):
                     continue
                 ensure_row(field, scratch, row)
                 acquire()
-                store_to(scratch.mixed, 0, load_halves(field.coefficients, row * n_padded + at))
+                store_to(
+                    scratch.mixed, 0, load_half_floats(field.coefficients, row * n_padded + at)
+                )
                 largest = max(largest, scratch.mixed[field.values.shape[1] - at])
     return MARGIN * largest, is_full

@@ -4,7 +4,6 @@ A row of the table is filled when a streamline first comes near, by whichever th
 Should two be there at once, both write the same numbers, and neither takes back the bound, which
 tells that a row is filled: another may be reading it.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ from .memory import (
     prefetch_at,
     publish,
     store,
-    store_halves,
+    store_half_floats,
     store_to,
 )
 from .sphere.evaluation import value_at, values_at
@@ -53,7 +52,7 @@ BIT, NONE = np.uint32(1), np.uint32(0)
 ONE_BIT, NO_BITS = np.uint64(1), np.uint64(0)
 UNFILLED_BITS = np.uint16(codes.UNFILLED_BITS)  # for the bound of a row that is not filled yet
 ZERO, ONE, HALF = np.float32(0), np.float32(1), np.float32(0.5)
-load_some, load_halves = loader_from(PADDING), half_loader_from(PADDING)
+load_some, load_half_floats = loader_from(PADDING), half_loader_from(PADDING)
 FEW_LANES = 2  # that are copied one by one
 CACHE_LINE = 32  # numbers of 16 bits
 FEW_ROWS = 1 << 13  # that stay in the second level of the cache
@@ -82,7 +81,7 @@ def padded_length(shifts):
 
 
 @compiled
-def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mixed, halves):
+def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mixed, half_floats):
     """Fill one row of the table.
 
     Parameters
@@ -98,7 +97,7 @@ def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mix
     row : int
     points : (3, n) float32
         Directions of the half sphere.
-    amplitudes, mixed, halves : (n,) float32, (n_padded,) float32, (n_padded,) uint16
+    amplitudes, mixed, half_floats : (n,) float32, (n_padded,) float32, (n_padded,) uint16
         Scratch.
     """
     n_coefficients, n_padded = change.shape
@@ -108,8 +107,8 @@ def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mix
             total = total + values[row, k] * load_some(change, k * n_padded + c)
         store_to(mixed, c, total)
     for c in range(0, n_padded, PADDING):  # as they are read from the table
-        store_halves(halves, c, load_some(mixed, c))
-        store_to(mixed, c, load_halves(halves, c))
+        store_half_floats(half_floats, c, load_some(mixed, c))
+        store_to(mixed, c, load_half_floats(half_floats, c))
     n_points = points.shape[1]
     for j in range(0, n_points, N_LANES):
         x = load_from(points, j)
@@ -131,13 +130,13 @@ def fill_row(shifts, values, change, table, masses, row, points, amplitudes, mix
             )
     last = n_coefficients // PADDING * PADDING
     mixed[n_coefficients] = bound * ABOVE
-    store_halves(halves, last, load_some(mixed, last))
+    store_half_floats(half_floats, last, load_some(mixed, last))
     for c in range(n_padded):
         if c != n_coefficients:
-            table[row, c] = halves[c]
+            table[row, c] = half_floats[c]
     masses[row] = sum_of_positive(amplitudes, n_points) / np.float32(n_points)
     publish()
-    table[row, n_coefficients] = halves[n_coefficients]
+    table[row, n_coefficients] = half_floats[n_coefficients]
 
 
 @inlined
@@ -154,7 +153,7 @@ def ensure_row(field, scratch, row):
             field.sphere_points,
             scratch.amplitudes,
             scratch.mixed,
-            scratch.halves,
+            scratch.half_floats,
         )
 
 
@@ -172,7 +171,7 @@ def corner_weight(k, fx, fy, fz):
 
 @inlined
 def row_of(field, voxel):
-    """Return the row of a voxel, given in C order; that of zeros where there is no FOD."""
+    """Return the row of a voxel, numbered in C order; that of zeros where there is no FOD."""
     at = (voxel >> 6) << 1
     bits, bit = number_at(field.words, at), ONE_BIT << np.uint64(voxel & 63)
     row = np.int64(number_at(field.words, at + 1)) + count_bits_of_64(bits & (bit - ONE_BIT))
@@ -180,23 +179,23 @@ def row_of(field, voxel):
 
 
 @inlined
-def ask_for_numbers(field, state, n, lane):
+def ask_for_numbers(field, state, n_corners, lane):
     """Ask for the numbers of the rows of a lane's cell: the voxel, or the eight voxels around."""
     _, ny, nz = field.voxel_rows.shape
     cells = state.cells
     first = (np.int64(cells[0, lane]) * ny + np.int64(cells[1, lane])) * nz
     first += np.int64(cells[2, lane])
     prefetch_at(field.words, (first >> 6) << 1)
-    if n > 1:
+    if n_corners > 1:
         prefetch_at(field.words, (first + nz >> 6) << 1)
         prefetch_at(field.words, (first + ny * nz >> 6) << 1)
         prefetch_at(field.words, (first + ny * nz + nz >> 6) << 1)
 
 
 @inlined
-def leave_cell(field, state, n, lane):
+def leave_cell(field, state, n_corners, lane):
     """Move a lane to the cell of its last point, if that is another; see `leave_cells`."""
-    half = HALF if n == 1 else ZERO
+    half = HALF if n_corners == 1 else ZERO
     vx, vy, vz = to_voxel(field.to_voxel, state.x[lane], state.y[lane], state.z[lane])
     ix = np.int32(np.floor(vx + half))
     iy = np.int32(np.floor(vy + half))
@@ -205,11 +204,11 @@ def leave_cell(field, state, n, lane):
     if ix != cells[0, lane] or iy != cells[1, lane] or iz != cells[2, lane]:
         cells[0, lane], cells[1, lane], cells[2, lane] = ix, iy, iz
         state.progress[AWAY] |= np.int64(1) << lane
-        ask_for_numbers(field, state, n, lane)
+        ask_for_numbers(field, state, n_corners, lane)
 
 
 @inlined
-def leave_cells(field, state, n, left, ix, iy, iz):
+def leave_cells(field, state, n_corners, left, ix, iy, iz):
     """Move a set of lanes, those that have left their cells, to the cells of their last points."""
     if not left:
         return
@@ -218,7 +217,7 @@ def leave_cells(field, state, n, left, ix, iy, iz):
     store(state.cells[1], select(elsewhere, iy, load(state.cells[1])))
     store(state.cells[2], select(elsewhere, iz, load(state.cells[2])))
     known = NONE
-    if n == 1:
+    if n_corners == 1:
         known = left & lanes_in(state.cells_ahead, ix, iy, iz)
         state.progress[EXPECTED] |= np.int64(known)
         left &= ~known
@@ -230,25 +229,25 @@ def leave_cells(field, state, n, left, ix, iy, iz):
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        ask_for_numbers(field, state, n, lane)
+        ask_for_numbers(field, state, n_corners, lane)
 
 
 @inlined
-def cells_of(n, vx, vy, vz):
+def cells_of(n_corners, vx, vy, vz):
     """Return the cells of voxel coordinates, of all lanes."""
-    half = HALF if n == 1 else ZERO
+    half = HALF if n_corners == 1 else ZERO
     return to_ints(floors(vx + half)), to_ints(floors(vy + half)), to_ints(floors(vz + half))
 
 
 @inlined
 def lanes_in(cells, ix, iy, iz):
-    """Return the lanes whose cells are those given."""
+    """Return the lanes in these cells."""
     jx, jy, jz = load(cells[0]), load(cells[1]), load(cells[2])
     return bits_of((ix == jx) & (iy == jy) & (iz == jz))
 
 
 @inlined
-def look_ahead(field, settings, state, n, moved):
+def look_ahead(field, settings, state, n_corners, moved):
     """Find the rows of where a set of lanes gets to by going straight on, and ask for them.
 
     Most lanes do get there, or next to it, and memory has a whole pass to bring the rows. For
@@ -259,7 +258,7 @@ def look_ahead(field, settings, state, n, moved):
     y = load(state.y) + step * load(state.uy)
     z = load(state.z) + step * load(state.uz)
     vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
-    ix, iy, iz = cells_of(n, vx, vy, vz)
+    ix, iy, iz = cells_of(n_corners, vx, vy, vz)
     left = moved & ~(lanes_in(state.cells, ix, iy, iz) | lanes_in(state.cells_ahead, ix, iy, iz))
     elsewhere = booleans_of(left)
     store(state.cells_ahead[0], select(elsewhere, ix, load(state.cells_ahead[0])))
@@ -268,11 +267,11 @@ def look_ahead(field, settings, state, n, moved):
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        find_rows(field, state.cells_ahead, state.rows_ahead, n, lane)
+        find_rows(field, state.cells_ahead, state.rows_ahead, n_corners, lane)
 
 
 @inlined
-def find_rows(field, cells, rows, n, lane):
+def find_rows(field, cells, rows, n_corners, lane):
     """Find the rows of the cell of a lane, and ask for them.
 
     The last row of the table, of zeros, stands for voxels without an FOD.
@@ -282,7 +281,7 @@ def find_rows(field, cells, rows, n, lane):
     none = np.int64(field.values.shape[0])
     first = (ix * ny + iy) * nz + iz
     inside = ix >= 0 and iy >= 0 and iz >= 0 and ix + 1 < nx and iy + 1 < ny and iz + 1 < nz
-    for k in range(n):
+    for k in range(n_corners):
         dx, dy, dz = k >> 2, (k >> 1) & 1, k & 1
         row = none
         if inside or (0 <= ix + dx < nx and 0 <= iy + dy < ny and 0 <= iz + dz < nz):
@@ -302,15 +301,15 @@ def ask_for_row(field, row):
 
 
 @inlined
-def interpolate(field, state, n, lane):
+def interpolate(field, state, n_corners, lane):
     """Write the coefficients of one lane, by its rows and weights."""
     n_padded = padded_length(field.shifts)
     rows, weights, coefficients = state.lane_rows, state.corner_weights, field.coefficients
     r0 = rows[lane, 0] * n_padded
     to = lane * n_padded
-    if n == 1:
+    if n_corners == 1:
         for c in range(0, n_padded, PADDING):
-            store_to(state.lane_coefficients, to + c, load_halves(coefficients, r0 + c))
+            store_to(state.lane_coefficients, to + c, load_half_floats(coefficients, r0 + c))
         return
     r1, r2, r3 = rows[lane, 1] * n_padded, rows[lane, 2] * n_padded, rows[lane, 3] * n_padded
     r4, r5 = rows[lane, 4] * n_padded, rows[lane, 5] * n_padded
@@ -318,29 +317,31 @@ def interpolate(field, state, n, lane):
     w0, w1, w2, w3 = weights[0, lane], weights[1, lane], weights[2, lane], weights[3, lane]
     w4, w5, w6, w7 = weights[4, lane], weights[5, lane], weights[6, lane], weights[7, lane]
     for c in range(0, n_padded, PADDING):
-        total = w0 * load_halves(coefficients, r0 + c) + w1 * load_halves(coefficients, r1 + c)
-        total = total + w2 * load_halves(coefficients, r2 + c)
-        total = total + w3 * load_halves(coefficients, r3 + c)
-        total = total + w4 * load_halves(coefficients, r4 + c)
-        total = total + w5 * load_halves(coefficients, r5 + c)
-        total = total + w6 * load_halves(coefficients, r6 + c)
-        total = total + w7 * load_halves(coefficients, r7 + c)
+        total = w0 * load_half_floats(coefficients, r0 + c) + w1 * load_half_floats(
+            coefficients, r1 + c
+        )
+        total = total + w2 * load_half_floats(coefficients, r2 + c)
+        total = total + w3 * load_half_floats(coefficients, r3 + c)
+        total = total + w4 * load_half_floats(coefficients, r4 + c)
+        total = total + w5 * load_half_floats(coefficients, r5 + c)
+        total = total + w6 * load_half_floats(coefficients, r6 + c)
+        total = total + w7 * load_half_floats(coefficients, r7 + c)
         store_to(state.lane_coefficients, to + c, total)
 
 
 @inlined
-def find_rows_of(field, state, n, lanes):
+def find_rows_of(field, state, n_corners, lanes):
     """Find the rows of a set of lanes that have left their cells."""
     state.progress[AWAY] &= ~np.int64(lanes)
     state.progress[EXPECTED] |= np.int64(lanes)
     while lanes:
         lane = lowest_bit(lanes)
         lanes &= lanes - BIT
-        find_rows(field, state.cells, state.lane_rows, n, lane)
+        find_rows(field, state.cells, state.lane_rows, n_corners, lane)
 
 
 @inlined
-def mix(field, scratch, state, n, moved):
+def mix(field, scratch, state, n_corners, moved):
     """Find the FOD at the last point of each of a set of lanes: its coefficients and their bound.
 
     ``state.row`` becomes the row of the nearest voxel.
@@ -351,11 +352,11 @@ def mix(field, scratch, state, n, moved):
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        for k in range(n):
+        for k in range(n_corners):
             ensure_row(field, scratch, state.lane_rows[lane, k])
     acquire()
     left = moved
-    if n == 1:
+    if n_corners == 1:
         left = new
     else:
         vx, vy, vz = to_voxel(field.to_voxel, load(state.x), load(state.y), load(state.z))
@@ -367,9 +368,9 @@ def mix(field, scratch, state, n, moved):
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        interpolate(field, state, n, lane)
-        state.row[lane] = state.lane_rows[lane, state.corner[lane] if n > 1 else 0]
-    if n > 1:
+        interpolate(field, state, n_corners, lane)
+        state.row[lane] = state.lane_rows[lane, state.corner[lane] if n_corners > 1 else 0]
+    if n_corners > 1:
         side_by_side(state.lane_coefficients, state.coefficients, moved)
     elif count_bits(new) > FEW_LANES:
         side_by_side(state.lane_coefficients, state.coefficients, new)
@@ -389,7 +390,7 @@ def slope_in_space(field, scratch, state, lane, ux, uy, uz):
     for k in range(8):
         first = state.lane_rows[lane, k] * n_padded
         for c in range(0, n_padded, PADDING):
-            store_to(scratch.mixed, c, load_halves(field.coefficients, first + c))
+            store_to(scratch.mixed, c, load_half_floats(field.coefficients, first + c))
         value = value_at(field.shifts, scratch.mixed, ux, uy, uz)
         wx = fx if k >> 2 else ONE - fx
         wy = fy if (k >> 1) & 1 else ONE - fy
@@ -406,9 +407,9 @@ def slope_in_space(field, scratch, state, lane, ux, uy, uz):
 
 
 @inlined
-def mean_amplitude(field, state, n, lane):
+def mean_amplitude(field, state, n_corners, lane):
     """Return the interpolated mean over the sphere of the non-negative amplitudes."""
-    if n == 1:
+    if n_corners == 1:
         return field.masses[state.lane_rows[lane, 0]]
     total = ZERO
     for k in range(8):

@@ -185,7 +185,11 @@ def _scratch_shape(field: codes.Field | codes.VectorField | BlockField) -> tuple
     """Return how many directions and coefficients a thread needs room for."""
     if isinstance(field, codes.VectorField | BlockField):
         return codes.POINTS_AT_ONCE, codes.PADDING  # of which it uses nothing
-    points = field.sphere_points.shape[1], field.cone_points.shape[1], len(field.look_neighbours)
+    points = (
+        field.sphere_points.shape[1],
+        field.cone_points.shape[1],
+        len(field.quadrature_neighbours),
+    )
     return max(points), field.coefficients.shape[1]
 
 
@@ -279,7 +283,7 @@ def _track(
         buffers.scratch,
         buffers.state,
         plan.positions_mm[seeds],
-        plan.given[seeds],
+        plan.seed_directions[seeds],
         order,
         first_stream + first,
         cancelled,

@@ -3,7 +3,6 @@
 A direction next to the current one counts as the current one, so that small steps within a voxel
 need not search again.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -12,27 +11,27 @@ import numpy as np
 from ...runtime.compiling import inlined
 from ..codes import EVERYWHERE, LOW_AMPLITUDE, LOW_PROBABILITY, PURPOSE_START, SAME, SHARP_TURN
 from .cells import find_rows_of, mean_amplitude
-from .draw import arrive, draw_starts, find_peak, little_in_cone, positive
+from .draw import arrive, below_cone_mass, draw_starts, find_peak
 from .lanes import AWAY, CLIMBING, EXPECTED, N_LANES, SETTLED, booleans_of, load, load_from
 from .llvm import bits_of, count_bits, lowest_bit, select
 from .memory import store
 from .sphere.ascent import AMPLITUDE, X, Y, Z, climb_side_by_side
-from .sphere.evaluation import values_of_lanes
-from .sphere.peaks import climb, value_at
-from .sphere.search import begin_climbs_of, largest_in_cones, look_around, mean_in_cones
+from .sphere.cones import positive
+from .sphere.evaluation import value_at, values_of_lanes
+from .sphere.peaks import climb
+from .sphere.search import begin_climbs_of, largest_in_cones, mean_in_cones, sample_cones
 
 BIT, NONE = np.uint32(1), np.uint32(0)
 ZERO, HALF = np.float32(0), np.float32(0.5)
-ENOUGH = (
-    3 * N_LANES // 4
-)  # lanes that wait until they are searched for together, while others go on
+# Lanes that wait until their cones are searched together, while other lanes take their steps.
+ENOUGH = 3 * N_LANES // 4
 STEPS_AT_ONCE = 3  # of a climb, before lanes that are done step on
 
 
 @inlined
-def largest_directions(field, settings, scratch, state, n, drawing):
+def largest_directions(field, settings, scratch, state, n_corners, drawing):
     """Turn a set of lanes to the largest amplitude in their cones; see `draw_directions`."""
-    chosen, ended, work = prepare(field, settings, scratch, state, n, drawing)
+    chosen, ended, work = prepare(field, settings, scratch, state, n_corners, drawing)
     if not work:
         return chosen, ended
     ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
@@ -46,18 +45,18 @@ def largest_directions(field, settings, scratch, state, n, drawing):
                 scratch.tried[axis, lane] = scratch.peak[axis]
         x, y, z = load(scratch.tried[0]), load(scratch.tried[1]), load(scratch.tried[2])
         amplitude = load(scratch.tried[3])
-        little = little_in_cones(field, settings, scratch, state, n, work)
+        little = lanes_below_cone_mass(field, settings, scratch, state, n_corners, work)
     else:
         x, y, z, amplitude = largest_in_cones(field, settings, scratch, state, ux, uy, uz, work)
         amplitude = positive(settings, amplitude)
         little = NONE
         if settings.min_probability > ZERO:
-            little = little_of(field, settings, scratch, state, n, work)
+            little = little_of(field, settings, scratch, state, n_corners, work)
     return turn(settings, state, chosen, ended, work, x, y, z, amplitude, NONE, little)
 
 
 @inlined
-def nearest_peak_directions(field, settings, scratch, state, n, drawing):
+def nearest_peak_directions(field, settings, scratch, state, n_corners, drawing):
     """Turn a set of lanes to the peaks nearest to their directions; see `draw_directions`.
 
     As MRtrix3's SD_STREAM does (Tournier, Calamante & Connelly, 2012). Start directions, too, are
@@ -66,7 +65,7 @@ def nearest_peak_directions(field, settings, scratch, state, n, drawing):
     climbing = np.uint32(state.progress[CLIMBING])
     starting = drawing & bits_of(load(state.purpose) == np.uint32(PURPOSE_START))
     under_way = starting & climbing
-    chosen, ended, work = prepare(field, settings, scratch, state, n, drawing & ~under_way)
+    chosen, ended, work = prepare(field, settings, scratch, state, n_corners, drawing & ~under_way)
     drawn = chosen & starting
     chosen &= ~drawn
     new, work = (work & ~climbing) | drawn, work | drawn | under_way
@@ -92,17 +91,17 @@ def nearest_peak_directions(field, settings, scratch, state, n, drawing):
     done &= ~starting
     little = NONE
     if field.allowed.size:
-        little = little_in_cones(field, settings, scratch, state, n, done)
+        little = lanes_below_cone_mass(field, settings, scratch, state, n_corners, done)
     elif settings.min_probability > ZERO:
-        look_around(field, settings, state.coefficients, scratch, ux, uy, uz)
-        little = little_of(field, settings, scratch, state, n, done)
+        sample_cones(field, settings, state.coefficients, scratch, ux, uy, uz)
+        little = little_of(field, settings, scratch, state, n_corners, done)
     sharp = done & bits_of(ux * x + uy * y + uz * z < settings.cone_cosine)
     amplitude = positive(settings, load_from(climbs, AMPLITUDE))
     return turn(settings, state, chosen, ended, done, x, y, z, amplitude, sharp, little)
 
 
 @inlined
-def prepare(field, settings, scratch, state, n, drawing):
+def prepare(field, settings, scratch, state, n_corners, drawing):
     """Find the FOD where lanes are, and sort them.
 
     Returns three sets: lanes that have their next direction, lanes that stop, and those for which
@@ -112,15 +111,15 @@ def prepare(field, settings, scratch, state, n, drawing):
     starting = drawing & bits_of(load(state.purpose) == np.uint32(PURPOSE_START))
     chosen, ended = NONE, NONE
     if starting:  # start directions are drawn
-        chosen, ended = draw_starts(field, settings, scratch, state, n, starting)
+        chosen, ended = draw_starts(field, settings, scratch, state, n_corners, starting)
     drawing &= ~starting
     progress[SETTLED] &= ~(progress[EXPECTED] | progress[AWAY])
     expected = drawing & np.uint32(progress[AWAY])
-    stopped = arrive(field, settings, scratch, state, n, drawing & ~expected)
-    find_rows_of(field, state, n, expected)
+    stopped = arrive(field, settings, scratch, state, n_corners, drawing & ~expected)
+    find_rows_of(field, state, n_corners, expected)
     work = drawing & ~(stopped | expected)
     still = NONE
-    if n == 1:
+    if n_corners == 1:
         still = work & np.uint32(progress[SETTLED])
         work &= ~still
         chosen |= still
@@ -130,30 +129,30 @@ def prepare(field, settings, scratch, state, n, drawing):
 
 
 @inlined
-def little_of(field, settings, scratch, state, n, lanes):
+def little_of(field, settings, scratch, state, n_corners, lanes):
     """Return those of a set of lanes in whose cones there is too small a fraction of the FOD.
 
-    The cones are those that were looked at last.
+    The cones are those that were sampled last.
     """
     mean, left = mean_in_cones(field, scratch), lanes
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        scratch.tried[0, lane] = mean_amplitude(field, state, n, lane)
+        scratch.tried[0, lane] = mean_amplitude(field, state, n_corners, lane)
     mass = mean * (HALF * settings.cone_height)
     return lanes & bits_of(mass <= settings.min_probability * load(scratch.tried[0]))
 
 
 @inlined
-def little_in_cones(field, settings, scratch, state, n, lanes):
-    """Do the same where the cone is given as a function."""
+def lanes_below_cone_mass(field, settings, scratch, state, n_corners, lanes):
+    """Do the same where the cone is a function."""
     little, left = NONE, lanes
     if not settings.min_probability > ZERO:
         return little
     while left:
         lane = lowest_bit(left)
         left &= left - BIT
-        if little_in_cone(field, settings, scratch, state, n, lane):
+        if below_cone_mass(field, settings, scratch, state, n_corners, lane):
             little |= BIT << np.uint32(lane)
     return little
 

@@ -1,16 +1,15 @@
 """The next directions of all lanes, drawn from the interpolated FOD within their cones.
 
-A direction is tried that is uniform in the cone, and taken with the probability of its amplitude
-over a bound that no amplitude exceeds: rejection sampling, so that what is taken has exactly the
-distribution of the FOD in the cone. The bound is that of the voxels around. After FIRST_TRIES a
-look at the cone tells whether any amplitude reaches the floor; after SECOND_TRIES the largest of
-the cone is the bound; and after MAX_TRIES, by which time a cone has next to nothing above the
-floor, its direction is taken.
+Rejection sampling: a direction that is uniform in the cone is proposed, and accepted with the
+probability of its amplitude over a bound that no amplitude exceeds, so that accepted directions
+have exactly the distribution of the FOD in the cone. The bound is that of the voxels around. After
+FIRST_PROPOSALS the cone is sampled, to see whether any amplitude reaches the floor; after
+SECOND_PROPOSALS the largest amplitude of the cone becomes the bound; and after MAX_PROPOSALS, by
+which time a cone has next to nothing above the floor, the direction of the largest is taken.
 
-Masked SIMD with lane refill: a lane whose tries are in vain tries again in the next pass, while
-others step on. Sets of lanes are the bits of a uint32.
+Masked SIMD with lane refill: a lane whose proposals are rejected proposes again in the next pass,
+while other lanes take their step. Sets of lanes are the bits of a uint32.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -23,16 +22,16 @@ from ..codes import (
     COSINE,
     EDGE_VOXEL,
     EVERYWHERE,
-    FIRST_TRIES,
+    FIRST_PROPOSALS,
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
     MARGIN,
-    MAX_TRIES,
+    MAX_PROPOSALS,
     NO_FOD,
+    PROPOSALS_A_BLOCK,
     PURPOSE_START,
-    SECOND_TRIES,
+    SECOND_PROPOSALS,
     SINE,
-    TRIES_A_BLOCK,
     TWO_PI,
     UNIT_20,
     UNIT_24,
@@ -65,7 +64,13 @@ from .llvm import (
 from .memory import stay, store, store_to
 from .sphere.cones import allowed_lanes, face_ahead, keep_allowed, make_positive, positive
 from .sphere.evaluation import values_at, values_of_lanes
-from .sphere.peaks import largest_in_cone, largest_value, look, point_in_cone, squared_slope
+from .sphere.peaks import (
+    largest_in_cone,
+    largest_value,
+    point_in_cone,
+    sample_amplitudes,
+    squared_slope,
+)
 from .sphere.tangents import tangents
 
 MUL_0 = np.uint64(MULTIPLIER_0)
@@ -76,10 +81,10 @@ LOW_32 = np.uint64(0xFFFFFFFF)
 BITS_32 = np.uint64(32)
 BIT, NONE, EVERY = np.uint32(1), np.uint32(0), np.uint32((1 << N_LANES) - 1)
 ZERO, ONE, TWO, HALF = np.float32(0), np.float32(1), np.float32(2), np.float32(0.5)
-# Blocks of start directions that one lane tries at once.
-AT_ONCE = min(N_LANES, FIRST_TRIES // TRIES_A_BLOCK)
+# Blocks of start directions that one lane proposes at once.
+AT_ONCE = min(N_LANES, FIRST_PROPOSALS // PROPOSALS_A_BLOCK)
 FIRST_OF_ALL = np.uint32((1 << AT_ONCE) - 1)
-FEW = 5 * N_LANES // 8  # lanes that try again in the next pass; more do so at once
+FEW = 5 * N_LANES // 8  # lanes that propose again in the next pass; more do so at once
 
 
 @inlined
@@ -145,29 +150,29 @@ def point_of(word_0, word_1, height):
 
 
 @inlined
-def draw_directions(field, settings, scratch, state, n, drawing):
+def draw_directions(field, settings, scratch, state, n_corners, drawing):
     """Draw the next directions of a set of lanes.
 
     Returns two sets: the lanes that have one now, in ``state.ux``, ``uy`` and ``uz``, and those
-    that stop, for ``state.reason``. The others are to try again.
+    that stop, for ``state.reason``. The others are to propose again.
     """
     # Rows that were asked for in the last pass are there by now; those asked for in this one are
     # for the next.
     expected = drawing & np.uint32(state.progress[AWAY])
-    ended = arrive(field, settings, scratch, state, n, drawing & ~expected)
-    find_rows_of(field, state, n, expected)
+    ended = arrive(field, settings, scratch, state, n_corners, drawing & ~expected)
+    find_rows_of(field, state, n_corners, expected)
     trying = drawing & ~(ended | expected)
     ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
     starting = load(state.purpose) == np.uint32(PURPOSE_START)
     height = select(starting, TWO, filled(settings.cone_height))
     ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
-    n_tries, bound = load(state.n_tries), positive(settings, load(state.bound))
-    x, y, z, chosen, in_vain = ux, uy, uz, NONE, NONE
+    n_proposals, bound = load(state.n_proposals), positive(settings, load(state.bound))
+    x, y, z, chosen, rejected = ux, uy, uz, NONE, NONE
     while True:
         stay()  # else all coefficients would be loaded ahead of the loop, and put on the stack
         drawn = booleans_of(chosen)
-        words = random_words(settings, state, n_tries >> 1)
-        for attempt in range(TRIES_A_BLOCK):
+        words = random_words(settings, state, n_proposals >> 1)
+        for attempt in range(PROPOSALS_A_BLOCK):
             first, second = words[2 * attempt], words[2 * attempt + 1]
             a, b, c = point_of(first, second, height)
             qx, qy, qz = (
@@ -185,24 +190,28 @@ def draw_directions(field, settings, scratch, state, n, drawing):
                 taken = taken & (starting | booleans_of(allowed))
             x, y, z = select(taken, qx, x), select(taken, qy, y), select(taken, qz, z)
             drawn = drawn | taken
-        n_tries = select(booleans_of(trying), n_tries + np.uint32(TRIES_A_BLOCK), n_tries)
+        n_proposals = select(
+            booleans_of(trying), n_proposals + np.uint32(PROPOSALS_A_BLOCK), n_proposals
+        )
         accepted = trying & bits_of(drawn)
         chosen |= accepted
         trying &= ~accepted
-        at_limit = (n_tries == np.uint32(FIRST_TRIES)) | (n_tries == np.uint32(SECOND_TRIES))
-        at_limit = trying & bits_of(at_limit | (n_tries >= np.uint32(MAX_TRIES)))
-        in_vain |= at_limit
+        at_limit = (n_proposals == np.uint32(FIRST_PROPOSALS)) | (
+            n_proposals == np.uint32(SECOND_PROPOSALS)
+        )
+        at_limit = trying & bits_of(at_limit | (n_proposals >= np.uint32(MAX_PROPOSALS)))
+        rejected |= at_limit
         trying &= ~at_limit
         if count_bits(trying) <= FEW:
             break
-    store(state.n_tries, n_tries)
+    store(state.n_proposals, n_proposals)
     length = roots(x * x + y * y + z * z)
     if settings.min_probability > ZERO:
         left = chosen & ~bits_of(starting)
         while left:
             lane = lowest_bit(left)
             left &= left - BIT
-            if little_in_cone(field, settings, scratch, state, n, lane):
+            if below_cone_mass(field, settings, scratch, state, n_corners, lane):
                 state.reason[lane] = LOW_PROBABILITY
                 chosen &= ~(BIT << np.uint32(lane))
                 ended |= BIT << np.uint32(lane)
@@ -210,10 +219,10 @@ def draw_directions(field, settings, scratch, state, n, drawing):
     store(state.ux, select(where, x / length, ux))
     store(state.uy, select(where, y / length, uy))
     store(state.uz, select(where, z / length, uz))
-    while in_vain:
-        lane = lowest_bit(in_vain)
-        in_vain &= in_vain - BIT
-        found = reconsider(field, settings, scratch, state, n, lane)
+    while rejected:
+        lane = lowest_bit(rejected)
+        rejected &= rejected - BIT
+        found = after_rejections(field, settings, scratch, state, n_corners, lane)
         if found < 0:
             ended |= BIT << np.uint32(lane)
         elif found > 0:
@@ -222,25 +231,25 @@ def draw_directions(field, settings, scratch, state, n, drawing):
 
 
 @inlined
-def draw_starts(field, settings, scratch, state, n, starting):
+def draw_starts(field, settings, scratch, state, n_corners, starting):
     """Draw the start directions of a set of lanes, one lane after the other.
 
-    As `draw`, bit for bit, where all other lanes would wait meanwhile: tries of a lane are made
-    side by side.
+    As `draw_directions`, bit for bit, where all other lanes would wait meanwhile: the proposals of
+    a lane are evaluated side by side.
     """
     expected = starting & np.uint32(state.progress[AWAY])
-    ended = arrive(field, settings, scratch, state, n, starting & ~expected)
-    find_rows_of(field, state, n, expected)
+    ended = arrive(field, settings, scratch, state, n_corners, starting & ~expected)
+    find_rows_of(field, state, n_corners, expected)
     chosen, left = NONE, starting & ~(ended | expected)
     while left:
         lane = lowest_bit(left)
         found = 1
-        if not try_starts(field, settings, scratch, state, lane):
-            at_limit = state.n_tries[lane] == np.uint32(FIRST_TRIES)
-            at_limit = at_limit or state.n_tries[lane] == np.uint32(SECOND_TRIES)
+        if not propose_starts(field, settings, scratch, state, lane):
+            at_limit = state.n_proposals[lane] == np.uint32(FIRST_PROPOSALS)
+            at_limit = at_limit or state.n_proposals[lane] == np.uint32(SECOND_PROPOSALS)
             found = 0
-            if at_limit or state.n_tries[lane] >= np.uint32(MAX_TRIES):
-                found = reconsider(field, settings, scratch, state, n, lane)
+            if at_limit or state.n_proposals[lane] >= np.uint32(MAX_PROPOSALS):
+                found = after_rejections(field, settings, scratch, state, n_corners, lane)
         if found > 0:
             chosen |= BIT << np.uint32(lane)
         elif found < 0:
@@ -251,8 +260,8 @@ def draw_starts(field, settings, scratch, state, n, starting):
 
 
 @inlined
-def try_starts(field, settings, scratch, state, lane):
-    """Try start directions of one lane; return whether it has one now."""
+def propose_starts(field, settings, scratch, state, lane):
+    """Propose start directions of one lane; return whether one is accepted."""
     ux, uy, uz = state.ux[lane], state.uy[lane], state.uz[lane]
     ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
     bound = positive(settings, filled(state.bound[lane]))
@@ -260,14 +269,14 @@ def try_starts(field, settings, scratch, state, lane):
     words = philox_block(
         widened(filled_words(state.stream[lane])),
         widened(filled_words(state.steps[lane])),
-        widened(numbers_of_lanes() + (state.n_tries[lane] >> np.uint32(1))),
+        widened(numbers_of_lanes() + (state.n_proposals[lane] >> np.uint32(1))),
         widened(filled_words(state.purpose[lane])),
         settings.key_0,
         settings.key_1,
     )
     drawn = bound < ZERO
     x, y, z = bound, bound, bound
-    for attempt in range(TRIES_A_BLOCK):
+    for attempt in range(PROPOSALS_A_BLOCK):
         first, second = narrowed(words[2 * attempt]), narrowed(words[2 * attempt + 1])
         a, b, c = point_of(first, second, filled(TWO))
         qx, qy, qz = a * ax + b * bx + c * ux, a * ay + b * by + c * uy, a * az + b * bz + c * uz
@@ -277,7 +286,7 @@ def try_starts(field, settings, scratch, state, lane):
         x, y, z = select(taken, qx, x), select(taken, qy, y), select(taken, qz, z)
         drawn = drawn | taken
     # No more than there are up to the next limit; all limits are multiples of the first.
-    state.n_tries[lane] += np.uint32(TRIES_A_BLOCK * AT_ONCE)
+    state.n_proposals[lane] += np.uint32(PROPOSALS_A_BLOCK * AT_ONCE)
     found = bits_of(drawn) & FIRST_OF_ALL
     if not found:
         return False
@@ -292,28 +301,28 @@ def try_starts(field, settings, scratch, state, lane):
 
 
 @inlined
-def reconsider(field, settings, scratch, state, n, lane):
-    """Find out why all tries of one lane were in vain.
+def after_rejections(field, settings, scratch, state, n_corners, lane):
+    """Find out why all proposals of one lane were rejected.
 
-    Returns 1 where the direction of the largest amplitude is taken, 0 where the lane is to try
+    Returns 1 where the direction of the largest amplitude is taken, 0 where the lane is to propose
     again, maybe with a tighter bound, and -1 where it stops, for ``state.reason``.
     """
     state.reason[lane] = LOW_AMPLITUDE
-    n_tries = state.n_tries[lane]
-    if n_tries == np.uint32(FIRST_TRIES):
-        seen = glance(field, settings, scratch, state, lane)  # mostly that is enough
+    n_proposals = state.n_proposals[lane]
+    if n_proposals == np.uint32(FIRST_PROPOSALS):
+        seen = sample_cone(field, settings, scratch, state, lane)  # mostly that is enough
         if seen:
             return -1 if seen < 0 else 0
     largest = find_peak(field, settings, scratch, state, lane)
     if not (largest > ZERO and largest >= settings.min_amplitude):
         return -1
-    if n_tries < np.uint32(MAX_TRIES):
+    if n_proposals < np.uint32(MAX_PROPOSALS):
         if settings.positivity == CLIP and not field.allowed.size:
             state.bound[lane] = min(state.bound[lane], largest * MARGIN)
         return 0
     counts = settings.min_probability > ZERO
     counts = counts and state.purpose[lane] != np.uint32(PURPOSE_START)
-    if counts and little_in_cone(field, settings, scratch, state, n, lane):
+    if counts and below_cone_mass(field, settings, scratch, state, n_corners, lane):
         state.reason[lane] = LOW_PROBABILITY
         return -1
     peak = scratch.peak
@@ -322,10 +331,10 @@ def reconsider(field, settings, scratch, state, n, lane):
 
 
 @inlined
-def glance(field, settings, scratch, state, lane):
-    """Look at the cone of one lane: 1 where an amplitude reaches the floor, -1 where none can.
+def sample_cone(field, settings, scratch, state, lane):
+    """Sample the cone of one lane: 1 where an amplitude reaches the floor, -1 where none can.
 
-    Returns 0 where the directions that are looked at do not tell. None can where the FOD, as steep
+    Returns 0 where the samples do not tell. None can where the FOD, as steep
     as it is at the best of them, would not reach the floor at the next.
     """
     starts = state.purpose[lane] == np.uint32(PURPOSE_START)
@@ -357,13 +366,13 @@ def glance(field, settings, scratch, state, lane):
 
 
 @inlined
-def arrive(field, settings, scratch, state, n, lanes):
+def arrive(field, settings, scratch, state, n_corners, lanes):
     """Find the FOD where lanes have moved to; return those that stop there, for their reason."""
     moved = lanes & np.uint32(state.progress[MOVED])
     if not moved:
         return NONE
     state.progress[MOVED] &= ~np.int64(moved)
-    mix(field, scratch, state, n, moved)
+    mix(field, scratch, state, n_corners, moved)
     bound = load(state.bound)
     ended = moved & bits_of(~(bound > ZERO))
     if settings.edge == EDGE_VOXEL:
@@ -382,7 +391,7 @@ def find_peak(field, settings, scratch, state, lane):
     mixed, amplitudes, peak = state.lane_coefficients[lane], scratch.amplitudes, scratch.peak
     if field.allowed.size and not starts:
         points = field.cone_points
-        look(field.shifts, mixed, amplitudes, points, ux, uy, uz)
+        sample_amplitudes(field.shifts, mixed, amplitudes, points, ux, uy, uz)
         keep_allowed(field, amplitudes, ux, uy, uz)
         largest, j = largest_value(amplitudes, points.shape[1])
         peak[0], peak[1], peak[2] = point_in_cone(points, j, ux, uy, uz)
@@ -406,16 +415,18 @@ def find_peak(field, settings, scratch, state, lane):
 
 
 @inlined
-def little_in_cone(field, settings, scratch, state, n, lane):
+def below_cone_mass(field, settings, scratch, state, n_corners, lane):
     """Tell whether too small a fraction of the FOD is in the cone of one lane.
 
     The mean amplitude of the cone is that of directions spread over it.
     """
     ux, uy, uz = state.ux[lane], state.uy[lane], state.uz[lane]
     points = field.cone_points
-    look(field.shifts, state.lane_coefficients[lane], scratch.amplitudes, points, ux, uy, uz)
+    sample_amplitudes(
+        field.shifts, state.lane_coefficients[lane], scratch.amplitudes, points, ux, uy, uz
+    )
     if field.allowed.size:
         keep_allowed(field, scratch.amplitudes, ux, uy, uz)
     total = sum_of_positive(scratch.amplitudes, points.shape[1])
     mass = total / np.float32(points.shape[1]) * (HALF * settings.cone_height)
-    return mass <= settings.min_probability * mean_amplitude(field, state, n, lane)
+    return mass <= settings.min_probability * mean_amplitude(field, state, n_corners, lane)

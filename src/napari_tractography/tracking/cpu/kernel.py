@@ -2,7 +2,7 @@
 
 Masked SIMD with lane refill: the lanes of a thread draw directions and step at once, by vector
 instructions, whatever streamline each is on. A lane whose proposal is rejected proposes again, and
-one whose streamline is done goes on with the next seed. What happens seldom is done for one lane
+one whose streamline is done begins the next seed. What happens seldom is done for one lane
 after the other, and so are algorithms that are not `side_by_side`. A streamline depends on nothing
 but its seed and id.
 
@@ -10,7 +10,6 @@ Its twin is ``tracking/cuda/track.cu``, with a thread for each lane: the same or
 operations, no fused multiply-add, hence the same bits. Called by
 :mod:`napari_tractography.tracking.cpu.cpu_backend` from several threads at once, without the GIL.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ from .streamline import (
     end_half,
     keep_points,
     start_at_peak,
-    walk_of,
+    track_half_by,
 )
 
 BIT = np.uint32(1)
@@ -44,11 +43,12 @@ ROWS = "napari_tractography.model.algorithms"
 # What `block_kernel` compiles `track_block` for: the voxels whose FODs mix at a position, whether
 # lanes draw side by side, how they do, how one lane is tracked where they do not, and whether start
 # directions are those of peaks.
-N_CORNERS, SIDE_BY_SIDE, DRAW, WALK, AT_PEAK = 8, True, draw_directions, None, False
+N_CORNERS, SIDE_BY_SIDE, DRAW, AT_PEAK = 8, True, draw_directions, False
+TRACK_HALF: Any = None
 
 
 def block_kernel(algorithm: int, interpolation: int) -> Any:
-    """Return `track_block`, compiled for an algorithm and an interpolation, given as codes.
+    """Return `track_block`, compiled for an algorithm and an interpolation, by their codes.
 
     Each is compiled when it first runs, and holds what it needs and no more; algorithms with the
     same function and traits have one in common.
@@ -79,7 +79,7 @@ def _kernel(row, is_nearest):
     if row.side_by_side:
         names["DRAW"] = function
     else:
-        names["WALK"] = walk_of(function)
+        names["TRACK_HALF"] = track_half_by(function)
     kernel = bound(track_block, **names)
     kernel.__qualname__ += f"_{row.name}_{'nearest' if is_nearest else 'trilinear'}"
     return cached(module, f"{ROWS}.{row.name}", **OPTIONS)(kernel)
@@ -92,7 +92,7 @@ def track_block(
     scratch,
     state,
     positions,
-    given,
+    seed_directions,
     order,
     first_stream,
     cancelled,
@@ -103,7 +103,7 @@ def track_block(
     reasons,
     tally,
 ):
-    """Track seeds, or go on with them; return whether all are done.
+    """Track seeds, from the first or from where a call ended; return whether all are done.
 
     They are not where `points` is full, or where the run is cancelled.
 
@@ -113,8 +113,8 @@ def track_block(
         Of a thread; ``state.progress`` tells how far it has come.
     positions : (n_seeds, 3) float32
         RAS+ mm.
-    given : (n_seeds, 3) float32
-        Start directions, RAS+; (0, 3) unless they are given.
+    seed_directions : (n_seeds, 3) float32
+        Start directions that come with the seeds, RAS+; (0, 3) without.
     order : (n_seeds,) int64
         Seeds in the order in which they are begun.
     first_stream : int
@@ -172,7 +172,7 @@ def track_block(
             while left:
                 lane = lowest_bit(left)
                 left &= left - BIT
-                if begin_at(field, settings, scratch, state, N_CORNERS, lane, given):
+                if begin_at(field, settings, scratch, state, N_CORNERS, lane, seed_directions):
                     begun |= BIT << np.uint32(lane)
                 else:
                     ended |= BIT << np.uint32(lane)
@@ -191,7 +191,9 @@ def track_block(
             while going:
                 lane = lowest_bit(going)
                 going &= going - BIT
-                state.reason[lane] = WALK(field, settings, regions, scratch, state, N_CORNERS, lane)
+                state.reason[lane] = TRACK_HALF(
+                    field, settings, regions, scratch, state, N_CORNERS, lane
+                )
         common[FORCED] = 0
         without_start = ended & starting
         while begun:

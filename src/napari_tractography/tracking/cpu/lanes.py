@@ -1,10 +1,9 @@
 """Lanes: the streamlines that a thread of the CPU backend tracks side by side, and their state.
 
 Vectors of N_LANES numbers have one for each; their operators and functions are those of
-:mod:`.llvm`, and what is given here in terms of them. The state is allocated by
-:mod:`.cpu_backend`, one for each thread; read and written by the kernel.
+:mod:`.llvm`, and what is defined here by them. The state is allocated by :mod:`.cpu_backend`, one
+for each thread; read and written by the kernel.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -100,7 +99,7 @@ class LaneState(NamedTuple):
     max_steps: np.ndarray  # (N_LANES,) int32: that it may have
     stream: np.ndarray  # (N_LANES,) uint32: streamline id, in the counter of random numbers
     purpose: np.ndarray  # (N_LANES,) uint32: of the random numbers
-    n_tries: np.ndarray  # (N_LANES,) uint32: directions that were tried for the next step
+    n_proposals: np.ndarray  # (N_LANES,) uint32: directions that were proposed for the next step
     cursor: np.ndarray  # (N_LANES,) int32: index of the last point in `points`
     cursor_step: np.ndarray  # (N_LANES,) int32: 1 or -1, to the index of the next point
     since_recorded: np.ndarray  # (N_LANES,) int32: steps that have the same cursor, 0 when it moves
@@ -146,9 +145,9 @@ class LaneState(NamedTuple):
 BUSY, FORCED, MOVED, AWAY, EXPECTED, SETTLED, CLIMBING, N_BEGUN, N_POINTS = range(9)
 
 FLOATS = ("x", "y", "z", "ux", "uy", "uz", "length", "max_length", "bound")
-INTS = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
+INTS: tuple[str, ...] = ("voxel", "row", "steps", "max_steps", "cursor", "cursor_step")
 INTS += ("since_recorded", "reason", "next_voxel", "corner")
-WORDS = ("stream", "purpose", "n_tries")
+WORDS = ("stream", "purpose", "n_proposals")
 LONGS = ("seed", "half", "visited")
 NOWHERE = np.int32(-(2**31))  # the cell of no point
 

@@ -16,7 +16,6 @@ sphere. Lines are then held where f is large, as those are that are drawn by who
 Calamante & Connelly, "Improved probabilistic streamlines tractography by 2nd order integration over
 fibre orientation distributions", ISMRM 2010).
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ from ..codes import (
     UNIT_24,
 )
 from .cells import HALF, ONE, ZERO, slope_in_space
-from .draw import little_in_cone, philox_block
+from .draw import below_cone_mass, philox_block
 from .sphere.evaluation import derivatives_at
 from .sphere.tangents import along_tangents, normalised, onto_border, tangents
 
@@ -135,7 +134,7 @@ def log_fod(field, settings, coefficients, ux, uy, uz, sx, sy, sz):
 
 
 @compiled
-def turn_direction(field, settings, scratch, state, n, lane):
+def turn_direction(field, settings, scratch, state, n_corners, lane):
     """Turn the direction by one step of the dynamics; see the table of algorithms.
 
     Returns the reason to stop, or 0, and the length of the step in mm.
@@ -145,7 +144,7 @@ def turn_direction(field, settings, scratch, state, n, lane):
     ux, uy, uz = first_x, first_y, first_z
     length, left, part = settings.step, ONE, 0
     sx, sy, sz = ZERO, ZERO, ZERO
-    if n > 1 and settings.look_ahead > ZERO:
+    if n_corners > 1 and settings.look_ahead > ZERO:
         sx, sy, sz = slope_in_space(field, scratch, state, lane, ux, uy, uz)
         sx, sy, sz = (
             settings.look_ahead * sx,
@@ -157,7 +156,9 @@ def turn_direction(field, settings, scratch, state, n, lane):
     )
     if value < settings.min_amplitude or not value > ZERO:
         return LOW_AMPLITUDE, length
-    if settings.min_probability > ZERO and little_in_cone(field, settings, scratch, state, n, lane):
+    if settings.min_probability > ZERO and below_cone_mass(
+        field, settings, scratch, state, n_corners, lane
+    ):
         return LOW_PROBABILITY, length
     if settings.adaptive:
         steepness = max(ONE, ga * ga + gb * gb)
@@ -169,7 +170,7 @@ def turn_direction(field, settings, scratch, state, n, lane):
         size = min(settings.gamma_noise * settings.gamma_noise, ONE)
         longest = min(longest, MOST_NOISE / max(size, MOST_NOISE))
     n_parts = np.int64(math.ceil(left / longest))
-    time = left / np.float32(max(n_parts, 1))
+    time = left / np.float32(max(n_parts, 1))  # type: ignore[arg-type]
     for part in range(n_parts):
         if part:
             value, ax, ay, az, bx, by, bz, ga, gb, ha, hb = log_fod(

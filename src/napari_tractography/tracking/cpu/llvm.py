@@ -1,6 +1,6 @@
 """All that leans on the insides of Numba and llvmlite in code: vectors and memory.
 
-The kernels are Numba functions. What Numba has no words for is given here as a small vocabulary:
+The kernels are Numba functions. What Numba has no functions for is here, a small vocabulary:
 vectors of any width as a Numba type, whose operators and functions become vector instructions;
 copies and prefetches. Plain loops over arrays would read the same, but LLVM did not turn them into
 vector instructions, since it cannot know that the arrays do not overlap. How functions are
@@ -11,7 +11,6 @@ Together with :mod:`.memory` and ``compiling`` this is the only file of the pack
 llvmlite, ``numba.core`` or ``numba.extending``. A new Numba that renames something private breaks
 here, and test_llvm.py has a test for each trick.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ def register_width():
     return 16 if "avx512f" in features else 8 if "avx" in features else 4
 
 
-def converts_halves():
+def converts_half_floats():
     """Tell whether that processor converts half floats itself; LLVM calls a function where not.
 
     Numba does not bring that function, and LLVM ends the process where it is missing.
@@ -66,7 +65,7 @@ def converts_halves():
 # ------------------------------------------------------------------------------------------- types
 
 
-class Vector(types.Type):
+class Vector(types.Type):  # type: ignore[misc]
     """A Numba type: `n` numbers of one dtype, in the vector registers of the processor."""
 
     def __init__(self, dtype, n):
@@ -75,7 +74,7 @@ class Vector(types.Type):
 
 
 @register_model(Vector)
-class VectorModel(models.PrimitiveModel):
+class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
     """Vectors are passed and stored as LLVM's."""
 
     def __init__(self, manager, vector):
@@ -97,11 +96,11 @@ def fill(builder, value, n):
     return builder.shuffle_vector(first, nothing, constant([0] * n))
 
 
-def _vector_of(context, builder, value, given, vector):
+def _vector_of(context, builder, value, argument_type, vector):
     """Return a vector as it is, a number filled into all lanes."""
-    if isinstance(given, Vector):
+    if isinstance(argument_type, Vector):
         return value
-    return fill(builder, context.cast(builder, value, given, vector.dtype), vector.n)
+    return fill(builder, context.cast(builder, value, argument_type, vector.dtype), vector.n)
 
 
 # --------------------------------------------------------------------------------------- operators
@@ -149,7 +148,7 @@ def _register(operation, generate, *, to_booleans):
     """Teach Numba an operator of two vectors, or of a vector and a number."""
 
     @infer_global(operation)
-    class Typing(AbstractTemplate):
+    class Typing(AbstractTemplate):  # type: ignore[misc]
         def generic(self, args, kws):
             vectors = [a for a in args if isinstance(a, Vector)]
             others = [types.unliteral(a) for a in args if not isinstance(a, Vector)]
@@ -163,8 +162,8 @@ def _register(operation, generate, *, to_booleans):
     def lower(context, builder, sig, args):
         vector = next(a for a in sig.args if isinstance(a, Vector))
         a, b = (
-            _vector_of(context, builder, value, given, vector)
-            for value, given in zip(args, sig.args, strict=True)
+            _vector_of(context, builder, value, argument_type, vector)
+            for value, argument_type in zip(args, sig.args, strict=True)
         )
         return generate(builder, vector.dtype, a, b)
 
@@ -179,7 +178,7 @@ for _operation, _generate in COMPARISONS.items():
 
 
 @infer_global(operator.invert)
-class _InvertTyping(AbstractTemplate):
+class _InvertTyping(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args, kws):
         if len(args) == 1 and isinstance(args[0], Vector):
             return signature(args[0], args[0])
@@ -209,15 +208,15 @@ def select(typing_context, where, a, b):
 
     Of a condition that is no vector, one of two numbers.
     """
-    vectors = [given for given in (a, b) if isinstance(given, Vector)]
+    vectors = [each for each in (a, b) if isinstance(each, Vector)]
     if not isinstance(where, Vector):
         return _select_number(where, types.unliteral(a), types.unliteral(b))
     vector = vectors[0] if vectors else Vector(types.unliteral(a), where.n)
 
     def generate(context, builder, sig, args):
         a, b = (
-            _vector_of(context, builder, value, given, vector)
-            for value, given in zip(args[1:], sig.args[1:], strict=True)
+            _vector_of(context, builder, value, argument_type, vector)
+            for value, argument_type in zip(args[1:], sig.args[1:], strict=True)
         )
         return builder.select(args[0], a, b)
 
@@ -225,8 +224,8 @@ def select(typing_context, where, a, b):
     return vector(condition, types.unliteral(a), types.unliteral(b)), generate
 
 
-def _of_vector(given, result_of, generate):
-    """Return a function of one vector, of any width and the dtype `given`.
+def _of_vector(dtype, result_of, generate):
+    """Return a function of one vector, of any width and the dtype `dtype`.
 
     `result_of` is called with the Vector type, `generate` with LLVM's builder, the vector and the
     LLVM type of the result.
@@ -234,8 +233,8 @@ def _of_vector(given, result_of, generate):
 
     @intrinsic
     def function(typing_context, vector):
-        if not isinstance(vector, Vector) or vector.dtype != given:
-            raise TypingError(f"this takes a vector of {given}, not {vector}")
+        if not isinstance(vector, Vector) or vector.dtype != dtype:
+            raise TypingError(f"this takes a vector of {dtype}, not {vector}")
         result = result_of(vector)
 
         def lower(context, builder, sig, args):
@@ -246,8 +245,8 @@ def _of_vector(given, result_of, generate):
     return function
 
 
-def _converter(given, wanted, convert):
-    return _of_vector(given, lambda vector: Vector(wanted, vector.n), convert)
+def _converter(source, target, convert):
+    return _of_vector(source, lambda vector: Vector(target, vector.n), convert)
 
 
 def library(builder, name, result, arguments):
@@ -356,7 +355,7 @@ def _counter(count):
 
 count_bits = _counter(lambda builder, bits: builder.ctpop(bits))
 count_bits_of_64 = _of_bits(types.int64, lambda builder, bits: builder.ctpop(bits), types.uint64)
-# The place of the lowest bit that is set; there must be one, which spares a branch.
+# The number of the lowest bit that is set; there must be one, which spares a branch.
 lowest_bit = _counter(lambda builder, bits: builder.cttz(bits, ir.Constant(BIT, 1)))
 
 
@@ -373,6 +372,6 @@ def by_length(function, make):
         return make(args[0].count)
 
     stub = FunctionType(function.__code__, function.__globals__, function.__name__)
-    typing.__signature__ = inspect.signature(stub)
+    typing.__signature__ = inspect.signature(stub)  # type: ignore[attr-defined]
     overload(stub, jit_options={"forceinline": True, **WITHIN}, strict=False)(typing)
     return stub

@@ -1,8 +1,7 @@
 """Memory as vectors: loads, stores, half floats, transposed blocks, prefetches and fences.
 
-More of the vocabulary of :mod:`.llvm`. Indices are of ``array.flat``, and nobody checks them.
+More of the vocabulary of :mod:`.llvm`. Indices are of ``array.flat``, without bounds checks.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from .llvm import (
     LONG,
     Vector,
     constant,
-    converts_halves,
+    converts_half_floats,
     fill,
     library,
 )
@@ -71,10 +70,10 @@ def half_loader_from(n):
     def load_from(typing_context, array, at):
         def generate(context, builder, sig, args):
             numbers = _load(context, builder, array, args[0], args[1], n)
-            if not converts_halves():
-                return _from_halves(builder, numbers)
-            halves = builder.bitcast(numbers, ir.VectorType(ir.HalfType(), n))
-            return builder.fpext(halves, ir.VectorType(FLOAT, n))
+            if not converts_half_floats():
+                return _from_half_floats(builder, numbers)
+            half_floats = builder.bitcast(numbers, ir.VectorType(ir.HalfType(), n))
+            return builder.fpext(half_floats, ir.VectorType(FLOAT, n))
 
         return Vector(types.float32, n)(array, types.unliteral(at)), generate
 
@@ -89,7 +88,7 @@ SMALLEST = 2.0**-14  # normal; those below are multiples of 2^-24, as is the sum
 AS_FRACTION = 0.5
 
 
-def _from_halves(builder, numbers):
+def _from_half_floats(builder, numbers):
     """Return the float32 that the bits of half floats stand for: exact."""
     n = numbers.type.count
     floats, ints = ir.VectorType(FLOAT, n), ir.VectorType(INT, n)
@@ -105,7 +104,7 @@ def _from_halves(builder, numbers):
     return builder.bitcast(builder.or_(size, sign), floats)
 
 
-def _to_halves(builder, vector):
+def _to_half_floats(builder, vector):
     """Return the bits of the nearest half floats, the even one of two as near; no NaN."""
     n = vector.type.count
     floats, ints = ir.VectorType(FLOAT, n), ir.VectorType(INT, n)
@@ -133,15 +132,15 @@ def _to_halves(builder, vector):
 
 
 @intrinsic
-def store_halves(typing_context, array, at, vector):
+def store_half_floats(typing_context, array, at, vector):
     """Write a vector of float32, rounded to half floats, to ``array.flat[at : at + n]``."""
 
     def generate(context, builder, sig, args):
-        if converts_halves():
-            halves = builder.fptrunc(args[2], ir.VectorType(ir.HalfType(), vector.n))
-            numbers = builder.bitcast(halves, ir.VectorType(ir.IntType(16), vector.n))
+        if converts_half_floats():
+            half_floats = builder.fptrunc(args[2], ir.VectorType(ir.HalfType(), vector.n))
+            numbers = builder.bitcast(half_floats, ir.VectorType(ir.IntType(16), vector.n))
         else:
-            numbers = _to_halves(builder, args[2])
+            numbers = _to_half_floats(builder, args[2])
         pointer = builder.gep(_data(context, builder, array, args[0]), [args[1]])
         pointer = builder.bitcast(pointer, numbers.type.as_pointer())
         builder.store(numbers, pointer, align=2)
@@ -189,13 +188,13 @@ def transposer(size):
     def generate(context, builder, sig, args):
         row = ir.VectorType(FLOAT, size)
 
-        def place(array_type, array, first, stride, k):
+        def row_pointer(array_type, array, first, stride, k):
             pointer = _data(context, builder, array_type, array)
             at = builder.add(first, builder.mul(stride, ir.Constant(LONG, k)))
             return builder.bitcast(builder.gep(pointer, [at]), row.as_pointer())
 
         rows = [
-            builder.load(place(sig.args[0], args[0], args[1], args[2], k), align=4)
+            builder.load(row_pointer(sig.args[0], args[0], args[1], args[2], k), align=4)
             for k in range(size)
         ]
         half = 1
@@ -209,7 +208,7 @@ def transposer(size):
                     rows[k + half] = builder.shuffle_vector(a, b, upper)
             half *= 2
         for k in range(size):
-            builder.store(rows[k], place(sig.args[3], args[3], args[4], args[5], k), align=4)
+            builder.store(rows[k], row_pointer(sig.args[3], args[3], args[4], args[5], k), align=4)
         return context.get_dummy_value()
 
     @intrinsic
@@ -309,8 +308,8 @@ def copy_numbers(typing_context, source, first, target, at, n):
 
     def generate(context, builder, sig, args):
         taken = builder.gep(_data(context, builder, source, args[0]), [args[1]])
-        place = builder.gep(_data(context, builder, target, args[2]), [args[3]])
-        cgutils.raw_memcpy(builder, place, taken, args[4], source.dtype.bitwidth // 8)
+        pointer = builder.gep(_data(context, builder, target, args[2]), [args[3]])
+        cgutils.raw_memcpy(builder, pointer, taken, args[4], source.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     whole = types.int64

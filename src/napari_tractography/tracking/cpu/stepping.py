@@ -1,5 +1,4 @@
 """The step of all lanes along their directions. Sets of lanes are the bits of a uint32."""
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ BIT, NONE = np.uint32(1), np.uint32(0)
 
 
 @inlined
-def step_on(field, settings, regions, state, n, going):
+def step_on(field, settings, regions, state, n_corners, going):
     """Step on with a set of lanes; return those that stop, for ``state.reason``."""
     ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
     step = settings.step
@@ -51,23 +50,23 @@ def step_on(field, settings, regions, state, n, going):
             ended |= BIT << np.uint32(lane)
     moved = going & ~ended
     where = booleans_of(moved)
-    steps, n_tries = load(state.steps), load(state.n_tries)
+    steps, n_proposals = load(state.steps), load(state.n_proposals)
     steps = select(where, steps + 1, steps)
     store(state.x, select(where, new_x, x))
     store(state.y, select(where, new_y, y))
     store(state.z, select(where, new_z, z))
     store(state.steps, steps)
-    store(state.n_tries, select(where, np.uint32(0), n_tries))
+    store(state.n_proposals, select(where, np.uint32(0), n_proposals))
     state.progress[MOVED] |= np.int64(moved)
-    if n == 1:  # a cell is a voxel
-        leave_cells(field, state, n, moved & elsewhere, ix, iy, iz)
+    if n_corners == 1:  # a cell is a voxel
+        leave_cells(field, state, n_corners, moved & elsewhere, ix, iy, iz)
     else:
-        ix, iy, iz = cells_of(n, vx, vy, vz)
-        leave_cells(field, state, n, moved & ~lanes_in(state.cells, ix, iy, iz), ix, iy, iz)
+        ix, iy, iz = cells_of(n_corners, vx, vy, vz)
+        leave_cells(field, state, n_corners, moved & ~lanes_in(state.cells, ix, iy, iz), ix, iy, iz)
     record_points(settings, state, where)
-    find_rows_of(field, state, n, moved & np.uint32(state.progress[AWAY]))
-    if n == 1 and field.n_entered > FEW_ROWS:
-        look_ahead(field, settings, state, n, moved)
+    find_rows_of(field, state, n_corners, moved & np.uint32(state.progress[AWAY]))
+    if n_corners == 1 and field.n_entered > FEW_ROWS:
+        look_ahead(field, settings, state, n_corners, moved)
     done = moved & bits_of(steps >= load(state.max_steps))
     if done:
         reason = select(booleans_of(done), np.int32(MAX_LENGTH), load(state.reason))

@@ -3,11 +3,11 @@
 A streamline has two halves, from its seed forward and from there backward, of which the parameters
 may ask for one alone. Called by :mod:`.kernel`.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from ..codes import (
     SEED_OUTSIDE_MASK,
     START_GIVEN,
     TOO_SHORT,
-    TRACKED_ANEW,
+    TRACKED_AGAIN,
 )
 from .cells import ONE, ZERO, find_rows_of, leave_cell, nearest, to_voxel
 from .constraints.regions import includes_met, visit_regions
@@ -50,7 +50,7 @@ from .lanes import AWAY, FORCED, MOVED, SETTLED, copy_points
 from .memory import number_at
 from .sphere.headings import bend, head_on
 
-NEXT_DIRECTION = None  # of an algorithm that `walk_of` compiles `walk` for
+NEXT_DIRECTION: Any = None  # of an algorithm that `track_half_by` compiles `track_half` for
 BIT = np.uint32(1)
 
 
@@ -66,7 +66,7 @@ def nearest_voxel(field, vx, vy, vz):
 
 @inlined
 def is_in_mask(field, voxel):
-    """Tell whether a voxel, given in C order, lies in the mask."""
+    """Tell whether a voxel, numbered in C order, lies in the mask."""
     word = number_at(field.mask_words, voxel >> 6)
     return (word >> np.uint64(voxel & 63)) & np.uint64(1) != np.uint64(0)
 
@@ -85,7 +85,7 @@ def enter_voxel(field, state, lane, voxel):
 
 
 @inlined
-def begin_streamline(field, settings, regions, scratch, state, n, lane, x, y, z, stream):
+def begin_streamline(field, settings, regions, scratch, state, n_corners, lane, x, y, z, stream):
     """Put a lane at a seed, where it is to draw its start direction.
 
     Returns 0, or the reason why there is no streamline.
@@ -101,11 +101,11 @@ def begin_streamline(field, settings, regions, scratch, state, n, lane, x, y, z,
     ):
         return SEED_IN_WRONG_TISSUE
     state.progress[MOVED] |= np.int64(1) << lane
-    leave_cell(field, state, n, lane)
+    leave_cell(field, state, n_corners, lane)
     state.stream[lane] = stream
     state.purpose[lane] = PURPOSE_START
     state.steps[lane] = 0
-    state.n_tries[lane] = 0
+    state.n_proposals[lane] = 0
     middle = state.points.shape[1] // 2
     state.cursor[lane] = middle
     point = state.points[lane, middle]
@@ -114,19 +114,23 @@ def begin_streamline(field, settings, regions, scratch, state, n, lane, x, y, z,
 
 
 @inlined
-def begin_at(field, settings, scratch, state, n, lane, given):
+def begin_at(field, settings, scratch, state, n_corners, lane, seed_directions):
     """Find the start direction of a lane that is not to draw it; return whether there is one.
 
-    It is that given with the seed, or that of the largest amplitude there, of random sign.
+    It is that of the seed, or that of the largest amplitude there, of random sign.
     """
     bit = np.uint32(1) << np.uint32(lane)
-    find_rows_of(field, state, n, bit & np.uint32(state.progress[AWAY]))
-    if arrive(field, settings, scratch, state, n, bit):
+    find_rows_of(field, state, n_corners, bit & np.uint32(state.progress[AWAY]))
+    if arrive(field, settings, scratch, state, n_corners, bit):
         return False
     start = state.start_direction[lane]
     if settings.start == START_GIVEN:
         seed = state.seed[lane]
-        start[0], start[1], start[2] = given[seed, 0], given[seed, 1], given[seed, 2]
+        start[0], start[1], start[2] = (
+            seed_directions[seed, 0],
+            seed_directions[seed, 1],
+            seed_directions[seed, 2],
+        )
         return True
     amplitude = find_peak(field, settings, scratch, state, lane)
     if not (amplitude > ZERO and amplitude >= settings.min_amplitude):
@@ -155,7 +159,7 @@ def start_at_peak(field, state, lane):
 
 
 @inlined
-def begin_half(field, settings, regions, state, n, lane, half, x, y, z):
+def begin_half(field, settings, regions, state, n_corners, lane, half, x, y, z):
     """Put a lane at its seed to begin a half; return whether it may take a step at all."""
     state.x[lane], state.y[lane], state.z[lane] = x, y, z
     vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
@@ -173,10 +177,10 @@ def begin_half(field, settings, regions, state, n, lane, half, x, y, z):
     state.steps[lane] = 0
     state.max_steps[lane] = settings.max_steps - state.half_steps[lane, 0]
     state.purpose[lane] = PURPOSE_BACKWARD if half else PURPOSE_FORWARD
-    state.n_tries[lane] = 0
+    state.n_proposals[lane] = 0
     state.progress[MOVED] |= np.int64(1) << lane
     state.progress[SETTLED] &= ~(np.int64(1) << lane)
-    leave_cell(field, state, n, lane)
+    leave_cell(field, state, n_corners, lane)
     state.half[lane] = half
     state.cursor[lane] = state.points.shape[1] // 2
     state.cursor_step[lane] = -1 if half else 1
@@ -189,7 +193,7 @@ def begin_half(field, settings, regions, state, n, lane, half, x, y, z):
 
 
 @inlined
-def begin_halves(field, settings, regions, state, n, lane, x, y, z):
+def begin_halves(field, settings, regions, state, n_corners, lane, x, y, z):
     """Begin the first half of a streamline whose start direction is known.
 
     Returns 0, or the reason why that half ends at once.
@@ -209,24 +213,24 @@ def begin_halves(field, settings, regions, state, n, lane, x, y, z):
     if regions.tissues.fractions.size:
         face_white(settings, regions.tissues, state, lane, x, y, z)
     half = 1 if settings.direction == BACKWARD else 0
-    if not begin_half(field, settings, regions, state, n, lane, half, x, y, z):
+    if not begin_half(field, settings, regions, state, n_corners, lane, half, x, y, z):
         return MAX_LENGTH
     return 0
 
 
 @inlined
-def go_on(field, state, n, lane):
+def go_on(field, state, n_corners, lane):
     """Make a lane that was taken back ready for its next step."""
     vx, vy, vz = to_voxel(field.to_voxel, state.x[lane], state.y[lane], state.z[lane])
     enter_voxel(field, state, lane, nearest_voxel(field, vx, vy, vz))
-    state.n_tries[lane] = 0
+    state.n_proposals[lane] = 0
     state.progress[MOVED] |= np.int64(1) << lane
     state.progress[SETTLED] &= ~(np.int64(1) << lane)
-    leave_cell(field, state, n, lane)
+    leave_cell(field, state, n_corners, lane)
 
 
 @inlined
-def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
+def end_half(field, settings, regions, state, n_corners, lane, reason, x, y, z):
     """Record the end of a half and begin the other, if there is one.
 
     Returns
@@ -245,8 +249,8 @@ def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
     while True:
         if with_tissues:
             reason, outcome = end_in_tissues(settings, regions, state, lane, reason)
-            if outcome == TRACKED_ANEW:
-                go_on(field, state, n, lane)
+            if outcome == TRACKED_AGAIN:
+                go_on(field, state, n_corners, lane)
                 return True, 0, ZERO
             if outcome == REFUSED:
                 return False, reason, ZERO
@@ -261,7 +265,7 @@ def end_half(field, settings, regions, state, n, lane, reason, x, y, z):
         state.half_reasons[lane, half] = reason
         if half or settings.direction == FORWARD or one_way:
             break
-        if begin_half(field, settings, regions, state, n, lane, 1, x, y, z):
+        if begin_half(field, settings, regions, state, n_corners, lane, 1, x, y, z):
             return True, 0, ZERO
         reason = MAX_LENGTH
     forward, backward = state.half_reasons[lane, 0], state.half_reasons[lane, 1]
@@ -312,12 +316,12 @@ def keep_points(settings, state, lane, points, n_points):
 
 
 @cache
-def walk_of(next_direction):
-    """Return `walk`, compiled for the function of an algorithm; see its row."""
-    return inlined(bound(walk, NEXT_DIRECTION=next_direction))
+def track_half_by(next_direction):
+    """Return `track_half`, compiled for the function of an algorithm; see its row."""
+    return inlined(bound(track_half, NEXT_DIRECTION=next_direction))
 
 
-def walk(field, settings, regions, scratch, state, n, lane):
+def track_half(field, settings, regions, scratch, state, n_corners, lane):
     """Track one half of a streamline from beginning to end; return the reason why it ends."""
     bit = np.uint32(1) << np.uint32(lane)
     step, length = settings.step, ZERO
@@ -329,12 +333,12 @@ def walk(field, settings, regions, scratch, state, n, lane):
     while steps < state.max_steps[lane]:
         if steps or not forced:
             if steps % settings.parts == 0 or regions.tissues.fractions.size:
-                find_rows_of(field, state, n, bit & np.uint32(state.progress[AWAY]))
-                if arrive(field, settings, scratch, state, n, bit):
-                    reason = np.int64(state.reason[lane])
+                find_rows_of(field, state, n_corners, bit & np.uint32(state.progress[AWAY]))
+                if arrive(field, settings, scratch, state, n_corners, bit):
+                    reason = np.int64(state.reason[lane])  # type: ignore[assignment]
                     break
             state.steps[lane] = steps
-            code, step = NEXT_DIRECTION(field, settings, scratch, state, n, lane)
+            code, step = NEXT_DIRECTION(field, settings, scratch, state, n_corners, lane)
             if code:
                 reason = code
                 break
@@ -348,16 +352,16 @@ def walk(field, settings, regions, scratch, state, n, lane):
         vx, vy, vz = to_voxel(field.to_voxel, x, y, z)
         voxel = nearest_voxel(field, vx, vy, vz)
         if voxel != state.voxel[lane] and not enter_voxel(field, state, lane, voxel):
-            reason = np.int64(state.reason[lane])
+            reason = np.int64(state.reason[lane])  # type: ignore[assignment]
             break
         state.x[lane], state.y[lane], state.z[lane] = x, y, z
         state.progress[MOVED] |= np.int64(bit)
-        leave_cell(field, state, n, lane)
+        leave_cell(field, state, n_corners, lane)
         steps += 1
         length += step
         if since == 0:
             slot += heading
-        since = 0 if since + 1 == every else since + 1
+        since = 0 if since + 1 == every else since + 1  # type: ignore[assignment]
         point = state.points[lane, slot]
         point[0], point[1], point[2] = x, y, z
         if regions.roles.shape[0] or regions.tissues.fractions.size:

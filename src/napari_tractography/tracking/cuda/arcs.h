@@ -30,12 +30,12 @@ DEVICE float half_angle(float down)
 
 // Find the largest bound of the voxels around a box that holds every arc: no amplitude that an arc
 // may meet exceeds it. Tell whether all of them hold an FOD.
-DEVICE float bound_around(const Field& field, const Settings& settings, const Walk& walk,
-                          bool& is_full)
+DEVICE float bound_around(const Field& field, const Settings& settings,
+                          const StreamlineState& state, bool& is_full)
 {
     bool is_nearest = settings.interpolation == NEAREST;
     float length = settings.step * (float)settings.parts, more = is_nearest ? 0.5f : 0.0f;
-    float v[3] = {walk.vx, walk.vy, walk.vz};
+    float v[3] = {state.vx, state.vy, state.vz};
     int first[3], last[3];
 #pragma unroll
     for (int axis = 0; axis < 3; axis++) {
@@ -64,10 +64,10 @@ DEVICE float bound_around(const Field& field, const Settings& settings, const Wa
 }
 
 // Try an arc: its amplitudes are to reach the floor, their product over the bounds `least`.
-DEVICE Arc try_arc(const Field& field, const Settings& settings, const Walk& walk,
+DEVICE Arc try_arc(const Field& field, const Settings& settings, const StreamlineState& state,
                    const Tangents& axes, float bound, float down, Turn azimuth, float least)
 {
-    float hx = walk.ux, hy = walk.uy, hz = walk.uz, sharpness = sharpness_of(settings);
+    float hx = state.ux, hy = state.uy, hz = state.uz, sharpness = sharpness_of(settings);
     float nx = azimuth.cosine * axes.ax + azimuth.sine * axes.bx;
     float ny = azimuth.cosine * axes.ay + azimuth.sine * axes.by;
     float nz = azimuth.cosine * axes.az + azimuth.sine * axes.bz;
@@ -82,8 +82,8 @@ DEVICE Arc try_arc(const Field& field, const Settings& settings, const Walk& wal
     Arc arc = {LOW_AMPLITUDE, {p * hx + q * nx, p * hy + q * ny, p * hz + q * nz}};
     float s = turn_cosine, t = turn_sine, along = p, across = q, density = 1.0f;
     float tx = hx, ty = hy, tz = hz;
-    Place place;
-    place.cell[0] = place.cell[1] = place.cell[2] = -2147483647;
+    Interpolant interpolant;
+    interpolant.cell[0] = interpolant.cell[1] = interpolant.cell[2] = -2147483647;
 #pragma unroll 1
     for (int part = 0; part < settings.parts; part++) {
         if (part) {
@@ -100,9 +100,9 @@ DEVICE Arc try_arc(const Field& field, const Settings& settings, const Walk& wal
         ty = s * hy + t * ny;
         tz = s * hz + t * nz;
         float vx, vy, vz;
-        to_voxel(field.to_voxel, walk.x + settings.step * (along * hx + across * nx),
-                 walk.y + settings.step * (along * hy + across * ny),
-                 walk.z + settings.step * (along * hz + across * nz), vx, vy, vz);
+        to_voxel(field.to_voxel, state.x + settings.step * (along * hx + across * nx),
+                 state.y + settings.step * (along * hy + across * ny),
+                 state.z + settings.step * (along * hz + across * nz), vx, vy, vz);
         int ix = nearest_voxel(vx), iy = nearest_voxel(vy), iz = nearest_voxel(vz);
         arc.reason = LEFT_IMAGE;
         if (ix < 0 || iy < 0 || iz < 0 || ix >= field.nx || iy >= field.ny || iz >= field.nz)
@@ -111,21 +111,21 @@ DEVICE Arc try_arc(const Field& field, const Settings& settings, const Walk& wal
         if (settings.edge == EDGE_VOXEL && field.voxel_rows[voxel_index(field, ix, iy, iz)] < 0)
             return arc;
         arc.reason = LOW_AMPLITUDE;
-        mix(field, settings, place, vx, vy, vz);
-        float amplitude = positive(sharpness, value_at(place.fod, tx, ty, tz));
-        if (is_low(settings, amplitude)) return arc;
+        mix(field, settings, interpolant, vx, vy, vz);
+        float amplitude = positive(sharpness, value_at(interpolant.fod, tx, ty, tz));
+        if (below_cutoff(settings, amplitude)) return arc;
         float ratio = amplitude / bound;
         density = density * (part == settings.parts - 1 ? sqrtf(ratio) : ratio);
         if (!(density > least)) return arc;
     }
-    Cone cone = cone_of(field, walk);
+    Cone cone = cone_of(field, state);
     if (may_follow(cone, index_of(cone), tx, ty, tz)) arc.reason = 0;
     return arc;
 }
 
 // Look at seven arcs: 0, or the reason to stop.
-DEVICE int look_along_arcs(const Field& field, const Settings& settings, const Walk& walk,
-                           const Tangents& axes, float bound, bool is_full)
+DEVICE int sample_arcs(const Field& field, const Settings& settings, const StreamlineState& state,
+                       const Tangents& axes, float bound, bool is_full)
 {
     bool none = true;
 #pragma unroll 1
@@ -133,50 +133,53 @@ DEVICE int look_along_arcs(const Field& field, const Settings& settings, const W
         if (!none && is_full) continue;
         Turn azimuth = turn_of((float)k / (float)(ARCS_AHEAD - 1) - 0.5f);
         float down = k ? settings.ring_height : STRAIGHT;
-        int reason = try_arc(field, settings, walk, axes, bound, down, azimuth, -1.0f).reason;
+        int reason = try_arc(field, settings, state, axes, bound, down, azimuth, -1.0f).reason;
         if (reason == NO_FOD || reason == LEFT_IMAGE) return reason;
         none = none && reason != 0;
     }
     return none ? LOW_AMPLITUDE : 0;
 }
 
-// Go on along an arc, or draw the next; see the table of algorithms. AGAIN where tries are in vain.
-DEVICE int arc_direction(const Field& field, const Settings& settings, Place& place, Walk& walk,
-                         unsigned int stream, bool replay)
+// Take the next part of an arc, or draw the next arc; see the table of algorithms. AGAIN where
+// proposals are rejected.
+DEVICE int arc_direction(const Field& field, const Settings& settings, Interpolant& interpolant,
+                         StreamlineState& state, unsigned int stream, bool replay)
 {
-    if (walk.steps % settings.parts) {
-        Vector u = mirrored(walk.ux, walk.uy, walk.uz, walk.hx, walk.hy, walk.hz);
-        face(walk, u.x, u.y, u.z);
+    if (state.steps % settings.parts) {
+        Vector u = mirrored(state.ux, state.uy, state.uz, state.hx, state.hy, state.hz);
+        face(state, u.x, u.y, u.z);
         return 0;
     }
-    face(walk, walk.hx, walk.hy, walk.hz);
-    Tangents axes = tangents_of(walk.ux, walk.uy, walk.uz);
-    if (walk.n_tries == 0) {
+    face(state, state.hx, state.hy, state.hz);
+    Tangents axes = tangents_of(state.ux, state.uy, state.uz);
+    if (state.n_proposals == 0) {
         if (settings.min_probability > 0.0f && !replay &&
-            little_in_cone(field, settings, place, walk))
+            below_cone_mass(field, settings, interpolant, state))
             return LOW_PROBABILITY;
         bool is_full;
-        walk.bound = positive(sharpness_of(settings), bound_around(field, settings, walk, is_full));
+        state.bound =
+            positive(sharpness_of(settings), bound_around(field, settings, state, is_full));
         if (!replay) {
-            int reason = look_along_arcs(field, settings, walk, axes, walk.bound, is_full);
+            int reason = sample_arcs(field, settings, state, axes, state.bound, is_full);
             if (reason) return reason;
         }
     }
-    Words words = philox_block(stream, (unsigned int)walk.steps, walk.n_tries / TRIES_A_BLOCK,
-                               walk.purpose, settings.key_0, settings.key_1);
-    walk.n_tries += TRIES_A_BLOCK;
+    Words words =
+        philox_block(stream, (unsigned int)state.steps, state.n_proposals / PROPOSALS_A_BLOCK,
+                     state.purpose, settings.key_0, settings.key_1);
+    state.n_proposals += PROPOSALS_A_BLOCK;
 #pragma unroll 1
-    for (int attempt = 0; attempt < TRIES_A_BLOCK; attempt++) {
+    for (int attempt = 0; attempt < PROPOSALS_A_BLOCK; attempt++) {
         unsigned int first = attempt ? words.r2 : words.r0, second = attempt ? words.r3 : words.r1;
         float down = settings.cone_height * (((float)(first >> 12) + 0.5f) * UNIT_20);
         Turn azimuth = turn_of(((float)(second >> 12) + 0.5f) * UNIT_20 - 0.5f);
         float chance = (float)(((first & 4095u) << 12) | (second & 4095u)) * UNIT_24;
         float least = chance;
         for (int k = 0; k < settings.parts; k++) least = least * chance;
-        Arc arc = try_arc(field, settings, walk, axes, walk.bound, down, azimuth, least);
+        Arc arc = try_arc(field, settings, state, axes, state.bound, down, azimuth, least);
         if (arc.reason) continue;
-        face(walk, arc.chord.x, arc.chord.y, arc.chord.z);
+        face(state, arc.chord.x, arc.chord.y, arc.chord.z);
         return 0;
     }
-    return walk.n_tries >= MAX_TRIES ? LOW_AMPLITUDE : AGAIN;
+    return state.n_proposals >= MAX_PROPOSALS ? LOW_AMPLITUDE : AGAIN;
 }

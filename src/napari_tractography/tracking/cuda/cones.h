@@ -1,13 +1,13 @@
-// What a streamline may do next besides the cone angle: cones given as functions, and positivity.
+// What a streamline may do next besides the cone angle: cones that are functions, and positivity.
 //
 // Twin of cpu/sphere/cones.py.
 #pragma once
 
-// Directions that are looked at around the current one, u; with a cone given as a function, which
-// of them may follow.
+// Directions that are sampled around the current one, u; with a cone that is a function, which of
+// them may follow.
 struct Cone {
-    const float* points;           // (3, n), around the z axis
-    int n;
+    const float* points;  // (3, n_points), around the z axis
+    int n_points;
     float ux, uy, uz;
     const unsigned char* allowed;  // (n_directions, n_directions), or null
     const float* directions;       // (n_directions, 3)
@@ -22,8 +22,8 @@ SELDOM int nearest_index(const float* directions, const int* neighbours, float x
     float best = directions[0] * x + directions[1] * y + directions[2] * z;
     for (;;) {
         int start = i;
-        for (int n = 0; n < N_NEIGHBOURS; n++) {
-            int j = neighbours[start * N_NEIGHBOURS + n];
+        for (int k = 0; k < N_NEIGHBOURS; k++) {
+            int j = neighbours[start * N_NEIGHBOURS + k];
             const float* unit = directions + 3 * j;
             float cosine = unit[0] * x + unit[1] * y + unit[2] * z;
             if (cosine > best) {

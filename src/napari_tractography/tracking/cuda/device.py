@@ -1,7 +1,7 @@
 """A GPU as the scheduler drives it: kernels, tables, streams and memory, through CuPy.
 
 Tables are uploaded once and kept on the GPU for as long as they live on the host, unless they were
-made on a GPU in the first place. Kernels are compiled once for a GPU and an algorithm; CuPy also
+made on a GPU. Kernels are compiled once for a GPU and an algorithm; CuPy also
 keeps them on disk. Two slots, each with a stream and pinned host memory of its own, let one batch
 be copied to the host while the next is tracked. Used by :mod:`.cuda_backend`.
 """
@@ -180,28 +180,30 @@ class CudaDevice:
         )
         if execution.block is not None:
             sizing.largest = min(sizing.largest, execution.block)
-            sizing.n = sizing.largest
+            sizing.n_seeds = sizing.largest
         return sizing
 
     # -------------------------------------------------------------------- what the scheduler calls
 
     def count(self, index: int, first: int, last: int) -> None:
         """Queue the first pass over seeds `first` to `last`."""
-        n = last - first
+        n_seeds = last - first
         slot = self._slots[index]
         with explained(self.name), self._device, slot.stream:
-            shapes = self._batch_arrays(n)
+            shapes = self._batch_arrays(n_seeds)
             arrays = {name: slot.reserve(name, *shape) for name, shape in shapes.items()}
-            slot.first, slot.n = first, n
+            slot.first, slot.n_seeds = first, n_seeds
             _fill(arrays["positions"], self._plan.positions_mm[first:last], slot.stream)
-            if arrays["given"].size:
-                _fill(arrays["given"], self._plan.given[first:last], slot.stream)
+            if arrays["seed_directions"].size:
+                _fill(
+                    arrays["seed_directions"], self._plan.seed_directions[first:last], slot.stream
+                )
             for name in ("next", "tally"):
                 arrays[name].data.memset_async(0, arrays[name].nbytes, slot.stream)
             batch = self._batch(slot, None)
             slot.counting[0].record(slot.stream)
-            self._launch("count_streamlines", n, *self._world, batch, persistent=True)
-            n_tiles = -(-n // kernels.TILE)
+            self._launch("count_streamlines", n_seeds, *self._world, batch, persistent=True)
+            n_tiles = -(-n_seeds // kernels.TILE)
             self._launch("add_tiles", n_tiles, batch)
             self._launch("scan_tiles", 1, batch)
             self._launch("place_streamlines", n_tiles, batch)
@@ -231,7 +233,7 @@ class CudaDevice:
                 slot.download(name, slot.arrays[name][: slot.n_lines + extra])
             slot.download("tally", slot.arrays["tally"])
             slot.writing[2].record(slot.stream)
-            slot.written = slot.n, slot.n_points, slot.n_lines
+            slot.written = slot.n_seeds, slot.n_points, slot.n_lines
 
     def collect(self, index: int) -> Tractogram:
         """Wait for the streamlines of the slot's last write, and return them."""
@@ -297,16 +299,16 @@ class CudaDevice:
     def _write(self, slot: Slot, points: Any) -> None:
         batch = self._batch(slot, points)
         if self._plan.settings.endpoints:
-            self._launch("write_endpoints", slot.n, batch)
+            self._launch("write_endpoints", slot.n_seeds, batch)
         else:
-            self._launch("write_streamlines", slot.n, *self._world, batch, persistent=True)
+            self._launch("write_streamlines", slot.n_seeds, *self._world, batch, persistent=True)
 
-    def _batch_arrays(self, n: int) -> dict[str, tuple[tuple[int, ...], str]]:
+    def _batch_arrays(self, n_seeds: int) -> dict[str, tuple[tuple[int, ...], str]]:
         settings = self._plan.settings
         return kernels.batch_arrays(
-            n,
+            n_seeds,
             endpoints=settings.endpoints,
-            given=settings.start == START_GIVEN,
+            seed_directions=settings.start == START_GIVEN,
             log_length=self._log_length,
             cropped=self._plan.with_tissues and self._plan.regions.tissues.crop,
         )
@@ -318,7 +320,11 @@ class CudaDevice:
         if points is not None:
             addresses["points"] = points.data.ptr
         first_stream = self._plan.first_stream + slot.first
-        numbers = {"first_stream": first_stream, "n": slot.n, "log_length": self._log_length}
+        numbers = {
+            "first_stream": first_stream,
+            "n_seeds": slot.n_seeds,
+            "log_length": self._log_length,
+        }
         return kernels.pack("Batch", {**addresses, **numbers})
 
     def _upload(self, gpu: int, plan: Plan) -> None:
@@ -395,14 +401,14 @@ class CudaDevice:
             _fill(target, array)
         return target
 
-    def _launch(self, name: str, n: int, *arguments: Any, persistent: bool = False) -> None:
+    def _launch(self, name: str, n_items: int, *arguments: Any, persistent: bool = False) -> None:
         """Start a kernel in the current stream: as many threads as there are items, or as fit."""
         kernel = self._kernels[name]
         try:
             if name not in self._launch_shapes:
                 self._launch_shapes[name] = self._shape_of(kernel)
             block, most = self._launch_shapes[name]
-            grid = -(-n // block)
+            grid = -(-n_items // block)
             if persistent:  # threads take one seed after the other
                 grid = max(1, min(grid, most))
             kernel((grid,), (block,), arguments)

@@ -1,7 +1,7 @@
 """CUDA's errors, turned into ours.
 
-Used wherever the CUDA backend calls CuPy. A lack of memory is told apart, because a smaller batch
-may do.
+Used wherever the CUDA backend calls CuPy. A lack of memory is an error of its own,
+because a smaller batch may do.
 """
 
 from __future__ import annotations

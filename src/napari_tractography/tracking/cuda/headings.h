@@ -12,19 +12,19 @@ DEVICE Vector mirrored(float x, float y, float z, float ax, float ay, float az)
     return v;
 }
 
-DEVICE void head_on(Walk& walk)
+DEVICE void head_on(StreamlineState& state)
 {
-    walk.hx = walk.ux;
-    walk.hy = walk.uy;
-    walk.hz = walk.uz;
+    state.hx = state.ux;
+    state.hy = state.uy;
+    state.hz = state.uz;
 }
 
 // Turn the heading from the beginning of a chord, the direction, to the end.
-DEVICE void bend(Walk& walk)
+DEVICE void bend(StreamlineState& state)
 {
-    Vector h = mirrored(walk.hx, walk.hy, walk.hz, walk.ux, walk.uy, walk.uz);
+    Vector h = mirrored(state.hx, state.hy, state.hz, state.ux, state.uy, state.uz);
     h = normalised(h.x, h.y, h.z);
-    walk.hx = h.x;
-    walk.hy = h.y;
-    walk.hz = h.z;
+    state.hx = h.x;
+    state.hy = h.y;
+    state.hz = h.z;
 }

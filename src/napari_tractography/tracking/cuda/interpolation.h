@@ -49,17 +49,18 @@ DEVICE int n_corners(const Settings& settings)
 }
 
 // Go to the cell of a position; tell whether it is another one.
-DEVICE bool enter_cell(const Field& field, const Settings& settings, Place& place, float vx,
-                       float vy, float vz)
+DEVICE bool enter_cell(const Field& field, const Settings& settings, Interpolant& interpolant,
+                       float vx, float vy, float vz)
 {
     bool is_nearest = settings.interpolation == NEAREST;
     int ix = is_nearest ? nearest_voxel(vx) : floor_to_int(vx);
     int iy = is_nearest ? nearest_voxel(vy) : floor_to_int(vy);
     int iz = is_nearest ? nearest_voxel(vz) : floor_to_int(vz);
-    if (ix == place.cell[0] && iy == place.cell[1] && iz == place.cell[2]) return false;
-    place.cell[0] = ix;
-    place.cell[1] = iy;
-    place.cell[2] = iz;
+    if (ix == interpolant.cell[0] && iy == interpolant.cell[1] && iz == interpolant.cell[2])
+        return false;
+    interpolant.cell[0] = ix;
+    interpolant.cell[1] = iy;
+    interpolant.cell[2] = iz;
 #pragma unroll
     for (int k = 0; k < 8; k++) {
         if (k >= n_corners(settings)) continue;
@@ -67,7 +68,7 @@ DEVICE bool enter_cell(const Field& field, const Settings& settings, Place& plac
         int row = -1;
         if (cx >= 0 && cy >= 0 && cz >= 0 && cx < field.nx && cy < field.ny && cz < field.nz)
             row = field.voxel_rows[voxel_index(field, cx, cy, cz)];
-        place.rows[k] = row >= 0 ? row : field.n_rows;
+        interpolant.rows[k] = row >= 0 ? row : field.n_rows;
     }
     return true;
 }
@@ -97,10 +98,10 @@ DEVICE void weigh_corners(float vx, float vy, float vz, float* weights)
 }
 
 // Find the FOD at a position: its coefficients and their bound. The bound follows the coefficients.
-DEVICE void mix(const Field& field, const Settings& settings, Place& place, float vx, float vy,
-                float vz)
+DEVICE void mix(const Field& field, const Settings& settings, Interpolant& interpolant, float vx,
+                float vy, float vz)
 {
-    bool is_other = enter_cell(field, settings, place, vx, vy, vz);
+    bool is_other = enter_cell(field, settings, interpolant, vx, vy, vz);
     int corner = 0;
     float weights[8];
     if (settings.interpolation == NEAREST) {
@@ -114,42 +115,43 @@ DEVICE void mix(const Field& field, const Settings& settings, Place& place, floa
     for (int first = 0; first < N_PADDED; first += 8) {
         if (first > N_COEFFICIENTS) continue;  // the rest is filling
         float totals[8], values[8];
-        read_eight(field.coefficients, place.rows[0], first, totals);
+        read_eight(field.coefficients, interpolant.rows[0], first, totals);
         if (settings.interpolation != NEAREST) {
 #pragma unroll
             for (int c = 0; c < 8; c++) totals[c] = weights[0] * totals[c];
 #pragma unroll
             for (int k = 1; k < 8; k++) {
-                read_eight(field.coefficients, place.rows[k], first, values);
+                read_eight(field.coefficients, interpolant.rows[k], first, values);
 #pragma unroll
                 for (int c = 0; c < 8; c++) totals[c] = totals[c] + weights[k] * values[c];
             }
         }
 #pragma unroll
         for (int c = 0; c < 8; c++) {
-            if (first + c < N_COEFFICIENTS) place.fod.coefficients[first + c] = totals[c];
-            if (first + c == N_COEFFICIENTS) place.bound = totals[c];
+            if (first + c < N_COEFFICIENTS) interpolant.fod.coefficients[first + c] = totals[c];
+            if (first + c == N_COEFFICIENTS) interpolant.bound = totals[c];
         }
     }
-    place.row = place.rows[0];
+    interpolant.row = interpolant.rows[0];
 #pragma unroll
     for (int k = 1; k < 8; k++)
-        if (k == corner) place.row = place.rows[k];
+        if (k == corner) interpolant.row = interpolant.rows[k];
 }
 
 // Find the FOD at the last point, once; return the reason to stop there, or 0.
-DEVICE int arrive(const Field& field, const Settings& settings, Place& place, Walk& walk)
+DEVICE int arrive(const Field& field, const Settings& settings, Interpolant& interpolant,
+                  StreamlineState& state)
 {
-    if (walk.arrived) return 0;
-    walk.arrived = true;
-    int last[3] = {place.cell[0], place.cell[1], place.cell[2]};
-    mix(field, settings, place, walk.vx, walk.vy, walk.vz);
-    walk.settled = walk.settled && last[0] == place.cell[0] && last[1] == place.cell[1] &&
-                   last[2] == place.cell[2];
-    walk.bound = place.bound;
-    if (!(walk.bound > 0.0f)) return NO_FOD;
-    if (settings.edge == EDGE_VOXEL && place.row == field.n_rows) return NO_FOD;
-    if (positive(sharpness_of(settings), walk.bound) < settings.min_amplitude)
+    if (state.arrived) return 0;
+    state.arrived = true;
+    int last[3] = {interpolant.cell[0], interpolant.cell[1], interpolant.cell[2]};
+    mix(field, settings, interpolant, state.vx, state.vy, state.vz);
+    state.settled = state.settled && last[0] == interpolant.cell[0] &&
+                    last[1] == interpolant.cell[1] && last[2] == interpolant.cell[2];
+    state.bound = interpolant.bound;
+    if (!(state.bound > 0.0f)) return NO_FOD;
+    if (settings.edge == EDGE_VOXEL && interpolant.row == field.n_rows) return NO_FOD;
+    if (positive(sharpness_of(settings), state.bound) < settings.min_amplitude)
         return LOW_AMPLITUDE;
     return 0;
 }
@@ -170,14 +172,16 @@ SELDOM float value_of_row(const unsigned short* coefficients, int row, float x, 
 }
 
 // The gradient in space of the FOD along the current direction, per mm; of eight voxels.
-DEVICE Vector slope_in_space(const Field& field, const Place& place, const Walk& walk)
+DEVICE Vector slope_in_space(const Field& field, const Interpolant& interpolant,
+                             const StreamlineState& state)
 {
-    float fx = walk.vx - floorf(walk.vx), fy = walk.vy - floorf(walk.vy);
-    float fz = walk.vz - floorf(walk.vz);
+    float fx = state.vx - floorf(state.vx), fy = state.vy - floorf(state.vy);
+    float fz = state.vz - floorf(state.vz);
     float gx = 0.0f, gy = 0.0f, gz = 0.0f;
 #pragma unroll
     for (int k = 0; k < 8; k++) {
-        float value = value_of_row(field.coefficients, place.rows[k], walk.ux, walk.uy, walk.uz);
+        float value =
+            value_of_row(field.coefficients, interpolant.rows[k], state.ux, state.uy, state.uz);
         float wx = (k >> 2) ? fx : 1.0f - fx;
         float wy = ((k >> 1) & 1) ? fy : 1.0f - fy;
         float wz = (k & 1) ? fz : 1.0f - fz;
@@ -193,13 +197,13 @@ DEVICE Vector slope_in_space(const Field& field, const Place& place, const Walk&
 }
 
 // The interpolated mean over the sphere of the non-negative amplitudes.
-DEVICE float mean_amplitude(const Field& field, const Settings& settings, const Place& place,
-                            const Walk& walk)
+DEVICE float mean_amplitude(const Field& field, const Settings& settings,
+                            const Interpolant& interpolant, const StreamlineState& state)
 {
-    if (settings.interpolation == NEAREST) return field.masses[place.rows[0]];
+    if (settings.interpolation == NEAREST) return field.masses[interpolant.rows[0]];
     float total = 0.0f, weights[8];
-    weigh_corners(walk.vx, walk.vy, walk.vz, weights);
+    weigh_corners(state.vx, state.vy, state.vz, weights);
 #pragma unroll
-    for (int k = 0; k < 8; k++) total += weights[k] * field.masses[place.rows[k]];
+    for (int k = 0; k < 8; k++) total += weights[k] * field.masses[interpolant.rows[k]];
     return total;
 }

@@ -98,28 +98,30 @@ DEVICE LogFod log_fod(const Settings& settings, const Fod& fod, float ux, float 
 }
 
 // Choose the next direction, and the length of the step; see the table of algorithms.
-DEVICE int langevin_direction(const Field& field, const Settings& settings, Place& place,
-                              Walk& walk, unsigned int stream, bool replay)
+DEVICE int langevin_direction(const Field& field, const Settings& settings,
+                              Interpolant& interpolant, StreamlineState& state,
+                              unsigned int stream, bool replay)
 {
-    float ux = walk.ux, uy = walk.uy, uz = walk.uz;
+    float ux = state.ux, uy = state.uy, uz = state.uz;
     Vector s = {0.0f, 0.0f, 0.0f};
     if (settings.interpolation != NEAREST && settings.look_ahead > 0.0f) {
-        s = slope_in_space(field, place, walk);
+        s = slope_in_space(field, interpolant, state);
         s.x = settings.look_ahead * s.x;
         s.y = settings.look_ahead * s.y;
         s.z = settings.look_ahead * s.z;
     }
-    LogFod f = log_fod(settings, place.fod, ux, uy, uz, s);
+    LogFod f = log_fod(settings, interpolant.fod, ux, uy, uz, s);
     if (f.value < settings.min_amplitude || !(f.value > 0.0f)) return LOW_AMPLITUDE;
-    if (settings.min_probability > 0.0f && !replay && little_in_cone(field, settings, place, walk))
+    if (settings.min_probability > 0.0f && !replay &&
+        below_cone_mass(field, settings, interpolant, state))
         return LOW_PROBABILITY;
-    walk.step = settings.step;
+    state.step = settings.step;
     if (settings.adaptive) {
         float steepness = f.ga * f.ga + f.gb * f.gb;
         steepness = steepness > 1.0f ? steepness : 1.0f;
-        walk.step = settings.step * LONGEST / (steepness < STEEPEST ? steepness : STEEPEST);
+        state.step = settings.step * LONGEST / (steepness < STEEPEST ? steepness : STEEPEST);
     }
-    float left = settings.gamma * walk.step;
+    float left = settings.gamma * state.step;
     float longest = LONGEST_PART;
     if (settings.algorithm == DIFFUSION) {
         float size = settings.gamma_noise * settings.gamma_noise;
@@ -132,14 +134,14 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings, Plac
 #pragma unroll 1
     for (int part = 0; part < n_parts; part++) {
         if (part) {
-            f = log_fod(settings, place.fod, ux, uy, uz, s);
+            f = log_fod(settings, interpolant.fod, ux, uy, uz, s);
             if (!(f.value > 0.0f)) break;
         }
         float a = f.ga * growth(f.ha, time), b = f.gb * growth(f.hb, time);
         if (settings.algorithm == DIFFUSION) {
             float p, q;
-            gaussians(settings, stream, (unsigned int)walk.steps, (unsigned int)part, walk.purpose,
-                      p, q);
+            gaussians(settings, stream, (unsigned int)state.steps, (unsigned int)part,
+                      state.purpose, p, q);
             float size = settings.gamma_noise * settings.gamma_noise;
             // Twice the integral of exp(2 h t); the noise alone is of the order of that of f.
             a += p * sqrtf(2.0f * size * growth(2.0f * f.ha, time));
@@ -157,13 +159,13 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings, Plac
             uz = v.z;
         }
     }
-    if (walk.ux * ux + walk.uy * uy + walk.uz * uz < settings.cone_cosine) {
-        Vector v = onto_border(walk.ux, walk.uy, walk.uz, settings.cone_cosine, settings.cone_sine,
-                               ux, uy, uz);
+    if (state.ux * ux + state.uy * uy + state.uz * uz < settings.cone_cosine) {
+        Vector v = onto_border(state.ux, state.uy, state.uz, settings.cone_cosine,
+                               settings.cone_sine, ux, uy, uz);
         ux = v.x;
         uy = v.y;
         uz = v.z;
     }
-    face(walk, ux, uy, uz);
+    face(state, ux, uy, uz);
     return 0;
 }

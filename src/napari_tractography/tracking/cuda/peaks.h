@@ -1,6 +1,6 @@
-// The largest amplitude in a cone: looked for at directions spread over it, then climbed to.
+// The largest amplitude in a cone: sampled at directions spread over it, then climbed to.
 //
-// Twin of cpu/sphere/peaks.py. Amplitudes that were looked at are not kept but worked out again.
+// Twin of cpu/sphere/peaks.py. Sampled amplitudes are not kept but worked out again.
 #pragma once
 
 #include "cones.h"
@@ -17,7 +17,7 @@ DEVICE float degree()
     return (float)(LMAX > 2 ? LMAX : 2);
 }
 
-// A cosine, given as the distance from 1 times lmax squared.
+// The cosine at a distance from 1, which is in units of 1 / lmax squared.
 DEVICE float cosine_of(float distance)
 {
     return 1.0f - distance / (degree() * degree());
@@ -32,7 +32,7 @@ DEVICE Peak nowhere()
 
 // Climb from a direction to the peak of its lobe within the cone, by Newton's method.
 //
-// What is reached is no lower than `first`. A climb that cannot exceed a known peak is given up.
+// What is reached is no lower than `first`. A climb that cannot exceed a known peak ends.
 DEVICE Peak climb(const Fod& fod, float ux, float uy, float uz, float cosine, float sine,
                   Peak first, const Vector& from, const Peak& known)
 {
@@ -109,7 +109,8 @@ DEVICE Peak climb(const Fod& fod, float ux, float uy, float uz, float cosine, fl
 // The j-th of directions spread around the z axis, turned to lie around u.
 DEVICE Vector point_in_cone(const Cone& cone, const Tangents& t, int j)
 {
-    float a = cone.points[j], b = cone.points[cone.n + j], c = cone.points[2 * cone.n + j];
+    float a = cone.points[j], b = cone.points[cone.n_points + j],
+          c = cone.points[2 * cone.n_points + j];
     Vector v = {a * t.ax + b * t.bx + c * cone.ux, a * t.ay + b * t.by + c * cone.uy,
                 a * t.az + b * t.bz + c * cone.uz};
     return v;
@@ -125,10 +126,10 @@ DEVICE bool is_near(const Vector& q, const Peak& p)
 DEVICE Peak largest_seen(const Fod& fod, const Cone& cone, float sharpness, const Peak* climbed)
 {
     Tangents t = tangents_of(cone.ux, cone.uy, cone.uz);
-    int i = index_of(cone), place = 0;
+    int i = index_of(cone), best_index = 0;
     float best = NOWHERE;
 #pragma unroll 1
-    for (int j = 0; j < cone.n; j++) {
+    for (int j = 0; j < cone.n_points; j++) {
         Vector q = point_in_cone(cone, t, j);
         if (climbed && (is_near(q, climbed[0]) || is_near(q, climbed[1]) ||
                         is_near(q, climbed[2]) || is_near(q, climbed[3])))
@@ -136,10 +137,10 @@ DEVICE Peak largest_seen(const Fod& fod, const Cone& cone, float sharpness, cons
         float value = positive(sharpness, value_at(fod, q.x, q.y, q.z));
         if (value > best && may_follow(cone, i, q.x, q.y, q.z)) {
             best = value;
-            place = j;
+            best_index = j;
         }
     }
-    Vector q = point_in_cone(cone, t, place);
+    Vector q = point_in_cone(cone, t, best_index);
     Peak seen = {q.x, q.y, q.z, best};
     return seen;
 }
@@ -171,7 +172,7 @@ DEVICE float squared_slope(const Fod& fod, const Peak& at)
     return d.gx * d.gx + d.gy * d.gy + d.gz * d.gz - along * along;
 }
 
-// The largest amplitude in a cone and its direction; one given as a function is only looked at.
+// The largest amplitude in a cone and its direction; of one that is a function, the largest sample.
 DEVICE Peak find_peak(const Fod& fod, const Cone& cone, float cosine, float sine, float sharpness)
 {
     Peak peak = cone.allowed ? largest_seen(fod, cone, 0.0f, 0)
@@ -234,7 +235,7 @@ DEVICE float mean_in_cone(const Fod& fod, const Cone& cone)
     for (int turn = 0; turn < POINTS_AT_ONCE; turn++) {
         float total = 0.0f;
 #pragma unroll 1
-        for (int j = reversed(turn); j < cone.n; j += POINTS_AT_ONCE) {
+        for (int j = reversed(turn); j < cone.n_points; j += POINTS_AT_ONCE) {
             Vector q = point_in_cone(cone, t, j);
             float value = value_at(fod, q.x, q.y, q.z);
             bool counts = value > 0.0f && may_follow(cone, i, q.x, q.y, q.z);
@@ -242,5 +243,5 @@ DEVICE float mean_in_cone(const Fod& fod, const Cone& cone)
         }
         add_slot(sum, turn, total);
     }
-    return sum.partial[LEVELS] / (float)cone.n;
+    return sum.partial[LEVELS] / (float)cone.n_points;
 }

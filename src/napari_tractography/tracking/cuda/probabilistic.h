@@ -9,8 +9,8 @@
 
 // Tell whether to defer what takes long until other lanes of the warp want it as well.
 //
-// A warp waits for the slowest of its lanes, and hardly any of them looks at its cone at the same
-// step as another.
+// A warp waits for the slowest of its lanes, and hardly any two of them sample their cones at the
+// same step.
 DEVICE bool deferred(bool wanted)
 {
     unsigned int lanes = __activemask();
@@ -18,16 +18,16 @@ DEVICE bool deferred(bool wanted)
     return wanted && wanting != lanes && __popc(wanting) < SEVERAL;
 }
 
-// What there is to look at before the next step: the cone, or at a start the half sphere.
-DEVICE Cone cone_of(const Field& field, const Walk& walk)
+// What is sampled before the next step: the cone, or at a start the half sphere.
+DEVICE Cone cone_of(const Field& field, const StreamlineState& state)
 {
-    bool starts = walk.purpose == PURPOSE_START;
+    bool starts = state.purpose == PURPOSE_START;
     Cone cone;
     cone.points = starts ? field.sphere_points : field.cone_points;
-    cone.n = starts ? field.n_sphere_points : field.n_cone_points;
-    cone.ux = walk.ux;
-    cone.uy = walk.uy;
-    cone.uz = walk.uz;
+    cone.n_points = starts ? field.n_sphere_points : field.n_cone_points;
+    cone.ux = state.ux;
+    cone.uy = state.uy;
+    cone.uz = state.uz;
     cone.allowed = starts ? 0 : field.allowed;
     cone.directions = field.directions;
     cone.neighbours = field.neighbours;
@@ -36,40 +36,42 @@ DEVICE Cone cone_of(const Field& field, const Walk& walk)
 }
 
 // The largest amplitude in the cone, and its direction.
-DEVICE Peak peak_of(const Field& field, const Settings& settings, const Place& place,
-                    const Walk& walk)
+DEVICE Peak peak_of(const Field& field, const Settings& settings, const Interpolant& interpolant,
+                    const StreamlineState& state)
 {
-    float cosine = walk.purpose == PURPOSE_START ? EVERYWHERE : settings.cone_cosine;
-    return find_peak(place.fod, cone_of(field, walk), cosine, settings.cone_sine,
+    float cosine = state.purpose == PURPOSE_START ? EVERYWHERE : settings.cone_cosine;
+    return find_peak(interpolant.fod, cone_of(field, state), cosine, settings.cone_sine,
                      sharpness_of(settings));
 }
 
 // Tell whether an amplitude is none, or below the floor.
-DEVICE bool is_low(const Settings& settings, float amplitude)
+DEVICE bool below_cutoff(const Settings& settings, float amplitude)
 {
     return !(amplitude > 0.0f && amplitude >= settings.min_amplitude);
 }
 
-// Tell whether too small a fraction of the FOD is in the cone, of which the mean amplitude is given.
-DEVICE bool is_little(const Field& field, const Settings& settings, const Place& place,
-                      const Walk& walk, float mean)
+// Tell whether too small a fraction of the FOD is in the cone, from the mean amplitude there.
+DEVICE bool mean_below_cone_mass(const Field& field, const Settings& settings,
+                                 const Interpolant& interpolant, const StreamlineState& state,
+                                 float mean)
 {
     float mass = mean * (0.5f * settings.cone_height);
-    return mass <= settings.min_probability * mean_amplitude(field, settings, place, walk);
+    return mass <= settings.min_probability * mean_amplitude(field, settings, interpolant, state);
 }
 
-DEVICE bool little_in_cone(const Field& field, const Settings& settings, const Place& place,
-                           const Walk& walk)
+DEVICE bool below_cone_mass(const Field& field, const Settings& settings,
+                            const Interpolant& interpolant, const StreamlineState& state)
 {
-    return is_little(field, settings, place, walk, mean_in_cone(place.fod, cone_of(field, walk)));
+    return mean_below_cone_mass(field, settings, interpolant, state,
+                                mean_in_cone(interpolant.fod, cone_of(field, state)));
 }
 
 // Turn into a direction, a unit vector.
-DEVICE void face(Walk& walk, float ux, float uy, float uz)
+DEVICE void face(StreamlineState& state, float ux, float uy, float uz)
 {
-    walk.ux = ux;
-    walk.uy = uy;
-    walk.uz = uz;
+    state.ux = ux;
+    state.uy = uy;
+    state.uz = uz;
 }
 
 // Cosine and sine of an angle.
@@ -105,105 +107,108 @@ DEVICE Vector point_of(unsigned int word_0, unsigned int word_1, float height)
     return v;
 }
 
-// Try the directions of a block of random numbers; tell whether one is accepted.
-DEVICE bool try_directions(const Field& field, const Settings& settings, const Place& place,
-                           Walk& walk, unsigned int stream)
+// Propose the directions of a block of random numbers; tell whether one is accepted.
+DEVICE bool propose_directions(const Field& field, const Settings& settings,
+                               const Interpolant& interpolant, StreamlineState& state,
+                               unsigned int stream)
 {
-    bool starts = walk.purpose == PURPOSE_START;
+    bool starts = state.purpose == PURPOSE_START;
     float height = starts ? 2.0f : settings.cone_height;
     float sharpness = sharpness_of(settings);
-    float bound = positive(sharpness, walk.bound);
-    Tangents t = tangents_of(walk.ux, walk.uy, walk.uz);
-    Words words = philox_block(stream, (unsigned int)walk.steps, walk.n_tries / TRIES_A_BLOCK,
-                               walk.purpose, settings.key_0, settings.key_1);
-    walk.n_tries += TRIES_A_BLOCK;
+    float bound = positive(sharpness, state.bound);
+    Tangents t = tangents_of(state.ux, state.uy, state.uz);
+    Words words =
+        philox_block(stream, (unsigned int)state.steps, state.n_proposals / PROPOSALS_A_BLOCK,
+                     state.purpose, settings.key_0, settings.key_1);
+    state.n_proposals += PROPOSALS_A_BLOCK;
 #pragma unroll
-    for (int attempt = 0; attempt < TRIES_A_BLOCK; attempt++) {
+    for (int attempt = 0; attempt < PROPOSALS_A_BLOCK; attempt++) {
         unsigned int first = attempt ? words.r2 : words.r0, second = attempt ? words.r3 : words.r1;
         Vector p = point_of(first, second, height);
-        float qx = p.x * t.ax + p.y * t.bx + p.z * walk.ux;
-        float qy = p.x * t.ay + p.y * t.by + p.z * walk.uy;
-        float qz = p.x * t.az + p.y * t.bz + p.z * walk.uz;
-        float amplitude = positive(sharpness, value_at(place.fod, qx, qy, qz));
+        float qx = p.x * t.ax + p.y * t.bx + p.z * state.ux;
+        float qy = p.x * t.ay + p.y * t.by + p.z * state.uy;
+        float qz = p.x * t.az + p.y * t.bz + p.z * state.uz;
+        float amplitude = positive(sharpness, value_at(interpolant.fod, qx, qy, qz));
         float chance = (float)(((first & 4095u) << 12) | (second & 4095u)) * UNIT_24;
         if (!(amplitude >= settings.min_amplitude && chance * bound < amplitude)) continue;
         if (field.allowed && !starts) {
-            Cone cone = cone_of(field, walk);
+            Cone cone = cone_of(field, state);
             if (!may_follow(cone, index_of(cone), qx, qy, qz)) continue;
         }
         float length = sqrtf(qx * qx + qy * qy + qz * qz);
-        walk.tx = qx / length;
-        walk.ty = qy / length;
-        walk.tz = qz / length;
+        state.tx = qx / length;
+        state.ty = qy / length;
+        state.tz = qz / length;
         return true;
     }
     return false;
 }
 
-// Look at the cone: 1 where an amplitude reaches the floor, -1 where none can, 0 where the
-// directions that are looked at do not tell; see glance() of cpu/draw.py.
-DEVICE int glance(const Field& field, const Settings& settings, const Place& place,
-                  const Walk& walk)
+// Sample the cone: 1 where an amplitude reaches the floor, -1 where none can, 0 where the samples
+// do not tell; see sample_cone() of cpu/draw.py.
+DEVICE int sample_cone(const Field& field, const Settings& settings,
+                       const Interpolant& interpolant, const StreamlineState& state)
 {
-    Cone cone = cone_of(field, walk);
-    Peak seen = largest_seen(place.fod, cone, sharpness_of(settings), 0);
-    if (!is_low(settings, seen.value)) return 1;
+    Cone cone = cone_of(field, state);
+    Peak seen = largest_seen(interpolant.fod, cone, sharpness_of(settings), 0);
+    if (!below_cutoff(settings, seen.value)) return 1;
     float missing = settings.min_amplitude - seen.value;
-    if (walk.purpose == PURPOSE_START || field.allowed || settings.positivity != CLIP ||
+    if (state.purpose == PURPOSE_START || field.allowed || settings.positivity != CLIP ||
         !(missing > 0.0f))
         return 0;
-    float area = TWO_PI * settings.cone_height / (float)cone.n;  // of the cone, for each
-    return missing * missing > squared_slope(place.fod, seen) * area ? -1 : 0;
+    float area = TWO_PI * settings.cone_height / (float)cone.n_points;  // of the cone, for each
+    return missing * missing > squared_slope(interpolant.fod, seen) * area ? -1 : 0;
 }
 
-// Find out why all tries were in vain: 0 where the direction of the largest amplitude is taken,
+// Find out why all proposals were rejected: 0 where that of the largest amplitude is taken,
 // AGAIN where there is something to be drawn, maybe with a tighter bound.
-DEVICE int reconsider(const Field& field, const Settings& settings, const Place& place, Walk& walk,
-                      bool replay)
+DEVICE int after_rejections(const Field& field, const Settings& settings,
+                            const Interpolant& interpolant, StreamlineState& state, bool replay)
 {
-    if (walk.n_tries == FIRST_TRIES) {
-        int seen = glance(field, settings, place, walk);
+    if (state.n_proposals == FIRST_PROPOSALS) {
+        int seen = sample_cone(field, settings, interpolant, state);
         if (seen) return seen < 0 ? LOW_AMPLITUDE : AGAIN;
     }
-    Peak peak = peak_of(field, settings, place, walk);
-    if (is_low(settings, peak.value)) return LOW_AMPLITUDE;
-    if (walk.n_tries < MAX_TRIES) {
+    Peak peak = peak_of(field, settings, interpolant, state);
+    if (below_cutoff(settings, peak.value)) return LOW_AMPLITUDE;
+    if (state.n_proposals < MAX_PROPOSALS) {
         float tighter = peak.value * MARGIN;
-        if (settings.positivity == CLIP && !field.allowed && tighter < walk.bound)
-            walk.bound = tighter;
+        if (settings.positivity == CLIP && !field.allowed && tighter < state.bound)
+            state.bound = tighter;
         return AGAIN;
     }
-    if (settings.min_probability > 0.0f && !replay && walk.purpose != PURPOSE_START &&
-        little_in_cone(field, settings, place, walk))
+    if (settings.min_probability > 0.0f && !replay && state.purpose != PURPOSE_START &&
+        below_cone_mass(field, settings, interpolant, state))
         return LOW_PROBABILITY;
-    face(walk, peak.x, peak.y, peak.z);
+    face(state, peak.x, peak.y, peak.z);
     return 0;
 }
 
-// Choose the next direction; see the table of algorithms. AGAIN where tries are in vain.
-DEVICE int probabilistic_direction(const Field& field, const Settings& settings, Place& place,
-                                   Walk& walk, unsigned int stream, bool replay)
+// Choose the next direction; see the table of algorithms. AGAIN where proposals are rejected.
+DEVICE int probabilistic_direction(const Field& field, const Settings& settings,
+                                   Interpolant& interpolant, StreamlineState& state,
+                                   unsigned int stream, bool replay)
 {
-    if (deferred(walk.task != TRIES)) return AGAIN;
-    if (walk.task == TRIES) {
-        bool accepted = try_directions(field, settings, place, walk, stream);
+    if (deferred(state.task != PROPOSE)) return AGAIN;
+    if (state.task == PROPOSE) {
+        bool accepted = propose_directions(field, settings, interpolant, state, stream);
         if (!accepted) {
-            if (walk.n_tries == FIRST_TRIES || walk.n_tries == SECOND_TRIES ||
-                walk.n_tries >= MAX_TRIES)
-                walk.task = LOOKS;
+            if (state.n_proposals == FIRST_PROPOSALS || state.n_proposals == SECOND_PROPOSALS ||
+                state.n_proposals >= MAX_PROPOSALS)
+                state.task = SAMPLE_CONE;
             return AGAIN;
         }
-        if (settings.min_probability > 0.0f && !replay && walk.purpose != PURPOSE_START) {
-            walk.task = CHECKS;
+        if (settings.min_probability > 0.0f && !replay && state.purpose != PURPOSE_START) {
+            state.task = CHECK_MASS;
             return AGAIN;
         }
-    } else if (walk.task == LOOKS) {
-        walk.task = TRIES;
-        return reconsider(field, settings, place, walk, replay);
+    } else if (state.task == SAMPLE_CONE) {
+        state.task = PROPOSE;
+        return after_rejections(field, settings, interpolant, state, replay);
     } else {
-        walk.task = TRIES;
-        if (little_in_cone(field, settings, place, walk)) return LOW_PROBABILITY;
+        state.task = PROPOSE;
+        if (below_cone_mass(field, settings, interpolant, state)) return LOW_PROBABILITY;
     }
-    face(walk, walk.tx, walk.ty, walk.tz);
+    face(state, state.tx, state.ty, state.tz);
     return 0;
 }

@@ -6,18 +6,18 @@
 
 #include "interpolation.h"
 
-// Tell whether a point lies in region n.
-DEVICE bool in_region(const Regions& regions, int n, float x, float y, float z)
+// Tell whether a point lies in region i.
+DEVICE bool in_region(const Regions& regions, int i, float x, float y, float z)
 {
-    const float* geometry = regions.geometry + 12 * n;
-    if (regions.shapes[n] == SHAPE_SPHERE) {
+    const float* geometry = regions.geometry + 12 * i;
+    if (regions.shapes[i] == SHAPE_SPHERE) {
         float dx = x - geometry[0], dy = y - geometry[1], dz = z - geometry[2];
         return dx * dx + dy * dy + dz * dz <= geometry[3];
     }
     float vx, vy, vz;
     to_voxel(geometry, x, y, z, vx, vy, vz);
     int ix = nearest_voxel(vx), iy = nearest_voxel(vy), iz = nearest_voxel(vz);
-    const long long* extent = regions.extents + 4 * n;
+    const long long* extent = regions.extents + 4 * i;
     if (ix < 0 || iy < 0 || iz < 0 || ix >= extent[0] || iy >= extent[1] || iz >= extent[2])
         return false;
     return regions.voxels[extent[3] + (ix * extent[1] + iy) * extent[2] + iz] != 0;
@@ -45,12 +45,12 @@ static __device__ __noinline__ int visit_regions(const Regions& regions, Visits&
 {
     int reason = 0;
     unsigned int inside = 0;  // bits of the include regions
-    for (int n = 0; n < regions.n; n++) {
-        if (!in_region(regions, n, x, y, z)) continue;
-        int role = regions.roles[n];
+    for (int i = 0; i < regions.n_regions; i++) {
+        if (!in_region(regions, i, x, y, z)) continue;
+        int role = regions.roles[i];
         if (role == ROLE_EXCLUDE) return EXCLUDED;
         if (role == ROLE_INCLUDE) {
-            int order = regions.orders[n];
+            int order = regions.orders[i];
             inside |= 1u << order;
             if (regions.rule == RULE_ORDERED) {
                 for (int q = 0; q < regions.n_includes + 1; q++) {
@@ -58,7 +58,7 @@ static __device__ __noinline__ int visit_regions(const Regions& regions, Visits&
                         visits.ups[half][q] = (signed char)(order + 1);
                 }
             }
-        } else if (!at_seed && !in_region(regions, n, last_x, last_y, last_z)) {
+        } else if (!at_seed && !in_region(regions, i, last_x, last_y, last_z)) {
             reason = role == ROLE_END || reason == END_REGION ? END_REGION : STOP_REGION;
         }
     }

@@ -19,7 +19,7 @@ struct Four {
     float values[4];
 };
 
-// The place of the cosine of order m among the harmonics of a degree, and that of the sine.
+// The index of the cosine of order m among the harmonics of a degree, and that of the sine.
 DEVICE int cosine_at(int degree, int m)
 {
     int at = degree * (degree - 1) / 2;
@@ -72,12 +72,12 @@ DEVICE void times(const float* matrix, int n, bool transposed, const float* sour
 }
 
 // The harmonics of (x, z, y).
-DEVICE Harmonics exchanged(const Harmonics& given, const float* turning)
+DEVICE Harmonics exchanged(const Harmonics& harmonics, const float* turning)
 {
     Harmonics found;
 #pragma unroll 1
     for (int half = 0; half <= LMAX / 2; half++) {
-        const float* source = given.numbers + half * (2 * half - 1);
+        const float* source = harmonics.numbers + half * (2 * half - 1);
         float* target = found.numbers + half * (2 * half - 1);
         times(turning, half + 1, false, source, target);
         turning += (half + 1) * (half + 1);

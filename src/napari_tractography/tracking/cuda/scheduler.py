@@ -27,7 +27,7 @@ SLOTS = 2
 AHEAD = 4  # batches of each device that may wait for earlier ones of others
 
 Range = tuple[int, int]  # first seed, and the one after the last
-Take = Callable[[int], Range | None]  # hands out the next n seeds
+Take = Callable[[int], Range | None]  # hands out the next seeds, at most so many
 
 
 class OutOfDeviceMemoryError(Exception):
@@ -72,42 +72,44 @@ class Sizing:
         Bytes that a batch may take on the device.
     seed_bytes : int
         Bytes that a seed takes, without its points.
-    n : int
+    n_seeds : int
         Seeds of the next batch.
     largest : int
-        What `n` may grow to: less after every lack of memory.
+        What `n_seeds` may grow to: less after every lack of memory.
     """
 
     budget: int
     seed_bytes: int
-    n: int = FIRST_BATCH
+    n_seeds: int = FIRST_BATCH
     largest: int = MAX_BATCH
 
     def __post_init__(self) -> None:
         self.largest = max(1, min(self.largest, self.budget // max(self.seed_bytes, 1)))
-        self.n = min(self.n, self.largest)
+        self.n_seeds = min(self.n_seeds, self.largest)
 
-    def need(self, n: int, n_points: int) -> int:
+    def need(self, n_seeds: int, n_points: int) -> int:
         """Return the bytes of a batch."""
-        return n * self.seed_bytes + n_points * POINT_BYTES
+        return n_seeds * self.seed_bytes + n_points * POINT_BYTES
 
-    def fits(self, n: int, n_points: int) -> bool:
+    def fits(self, n_seeds: int, n_points: int) -> bool:
         """Tell whether a batch keeps within its bounds; a single seed may always be tried."""
-        return n == 1 or (n_points <= MAX_POINTS and self.need(n, n_points) <= self.budget)
+        return n_seeds == 1 or (
+            n_points <= MAX_POINTS and self.need(n_seeds, n_points) <= self.budget
+        )
 
-    def learn(self, n: int, n_points: int, seconds: float) -> None:
+    def learn(self, n_seeds: int, n_points: int, seconds: float) -> None:
         """Choose the next size by the time and the points of the last batch."""
-        each = n_points / n
-        by_time = n * BATCH_SECONDS / max(seconds, 1e-6)
+        each = n_points / n_seeds
+        by_time = n_seeds * BATCH_SECONDS / max(seconds, 1e-6)
         # Batches differ: one that would just fit on average often does not.
         by_memory = 0.7 * self.budget / (self.seed_bytes + each * POINT_BYTES)
         by_points = 0.7 * MAX_POINTS / max(each, 1e-6)
-        self.n = int(max(1, min(by_time, by_memory, by_points, 4 * n, self.largest)))
+        self.n_seeds = int(max(1, min(by_time, by_memory, by_points, 4 * n_seeds, self.largest)))
 
-    def halve(self, n: int) -> None:
-        """Make batches smaller, since one of `n` seeds did not fit."""
-        self.largest = max(1, n // 2)
-        self.n = self.largest
+    def halve(self, n_seeds: int) -> None:
+        """Make batches smaller, since one of `n_seeds` seeds did not fit."""
+        self.largest = max(1, n_seeds // 2)
+        self.n_seeds = self.largest
 
 
 class SeedRanges:
@@ -118,10 +120,10 @@ class SeedRanges:
         self._next = 0
         self._lock = threading.Lock()
 
-    def take(self, n: int) -> Range | None:
-        """Return the next n seeds as (first, last), or None."""
+    def take(self, n_seeds: int) -> Range | None:
+        """Return the next seeds, at most `n_seeds`, as (first, last), or None."""
         with self._lock:
-            first, last = self._next, min(self._next + n, self._n_seeds)
+            first, last = self._next, min(self._next + n_seeds, self._n_seeds)
             self._next = last
         return (first, last) if first < last else None
 
@@ -144,13 +146,13 @@ def run_device(
 
     def begin(slot: int) -> Range | None:
         """Queue the first pass of the next batch."""
-        seeds = pending.pop() if pending else take(sizing.n)
+        seeds = pending.pop() if pending else take(sizing.n_seeds)
         if seeds is None:
             return None
         first, last = seeds
-        if last - first > sizing.n:
-            pending.append((first + sizing.n, last))
-            last = first + sizing.n
+        if last - first > sizing.n_seeds:
+            pending.append((first + sizing.n_seeds, last))
+            last = first + sizing.n_seeds
         try:
             device.count(slot, first, last)
         except OutOfDeviceMemoryError:
@@ -166,13 +168,13 @@ def run_device(
         n_tried = 0
         try:
             if counted is None:
-                n_tried = sizing.n
+                n_tried = sizing.n_seeds
                 counted = begin(slot)
             if counted is not None:
-                n = n_tried = counted[1] - counted[0]
+                n_seeds = n_tried = counted[1] - counted[0]
                 n_points = device.n_points(slot)
-                if not sizing.fits(n, n_points):
-                    raise OutOfDeviceMemoryError(f"{sizing.need(n, n_points) / 1e6:.0f} MB")
+                if not sizing.fits(n_seeds, n_points):
+                    raise OutOfDeviceMemoryError(f"{sizing.need(n_seeds, n_points) / 1e6:.0f} MB")
                 device.write(slot)
         except OutOfDeviceMemoryError as error:
             shortage = error
@@ -207,7 +209,7 @@ def run_device(
         assert counted is not None
         other_is_empty = False
         halvings = 0
-        sizing.learn(n, n_points, seconds)
+        sizing.learn(n_seeds, n_points, seconds)
         uncollected = slot, counted
         counted, slot = upcoming, 1 - slot
     if uncollected is not None:
@@ -219,7 +221,7 @@ def run_devices(
 ) -> Generator[Tractogram, None, None]:
     """Track seeds on all devices at once; yield chunks in seed order.
 
-    Each device is given the next seeds when it has room, so that a faster one does more. Closing
+    Each device gets the next seeds when it has room, so that a faster one does more. Closing
     the generator cancels what is under way and waits for the devices.
 
     Raises
@@ -241,7 +243,7 @@ def run_devices(
     def work(device: BatchDevice, sizing: Sizing) -> None:
         begun: list[int] = []  # first seeds of this device's batches
 
-        def take(n: int) -> Range | None:
+        def take(n_seeds: int) -> Range | None:
             with changed:
                 # Bounds what is not handed on yet, or a slow device lets the others fill memory.
                 changed.wait_for(
@@ -249,7 +251,7 @@ def run_devices(
                 )
                 if stopped.is_set():
                     return None
-                seeds = ranges.take(n)
+                seeds = ranges.take(n_seeds)
                 if seeds is not None:
                     begun.append(seeds[0])
                 return seeds

@@ -1,42 +1,43 @@
 // The largest amplitude in the cone, for deterministic tracking. Twin of cpu/sphere/search.py, where
-// the method is explained; amplitudes seen are not kept but worked out again.
+// the method is explained; sampled amplitudes are not kept but worked out again.
 #pragma once
 
 #include "peaks.h"
 #include "rings.h"
 
-// How a cone is looked at; see tables/looks.py.
-struct Looks {
-    const float* points;     // (4, n)
-    const int* neighbours;   // (4 n + 1, N_AROUND)
-    const float* heights;    // (n, N_HEIGHTS)
-    const float* azimuths;   // (n, 2 LMAX)
+// The directions at which a cone is sampled; see tables/cone_quadrature.py.
+struct ConeQuadrature {
+    const float* points;     // (4, n_points)
+    const int* neighbours;   // (4 n_points + 1, N_AROUND)
+    const float* heights;    // (n_points, N_HEIGHTS)
+    const float* azimuths;   // (n_points, 2 LMAX)
     const float* axis;       // (4, LMAX / 2 + 1)
     const float* turning;
-    int n;
+    int n_points;
 };
 
-DEVICE Looks looks_of(const Field& field)
+DEVICE ConeQuadrature quadrature_of(const Field& field)
 {
-    Looks looks = {field.look_points,   field.look_neighbours, field.look_heights,
-                   field.look_azimuths, field.look_axis,       field.turning,
-                   field.n_look_points};
-    return looks;
+    ConeQuadrature quadrature = {field.quadrature_points,  field.quadrature_neighbours,
+                                 field.quadrature_heights, field.quadrature_azimuths,
+                                 field.quadrature_axis,    field.turning,
+                                 field.n_quadrature_points};
+    return quadrature;
 }
 
 // The cone around u, and the FOD in axes of which u is the z axis.
 struct View {
-    Looks looks;
+    ConeQuadrature quadrature;
     float ux, uy, uz;
     float cosine, sine, radius;  // of the azimuth of u, and its distance from the z axis
     Ahead ahead;                 // what is along u
     Harmonics fod;
 };
 
-DEVICE View view_of(const Looks& looks, const Fod& fod, float ux, float uy, float uz)
+DEVICE View view_of(const ConeQuadrature& quadrature, const Fod& fod, float ux, float uy, float uz)
 {
     View view;
-    view.looks = looks;
+    view.quadrature = quadrature;
     view.ux = ux;
     view.uy = uy;
     view.uz = uz;
@@ -44,19 +45,19 @@ DEVICE View view_of(const Looks& looks, const Fod& fod, float ux, float uy, floa
     bool off_axis = view.radius > ON_AXIS;
     view.cosine = off_axis ? ux / view.radius : 1.0f;
     view.sine = off_axis ? uy / view.radius : 0.0f;
-    view.fod = tilted(turned(fod, view.cosine, view.sine), looks.turning, uz, view.radius);
-    view.ahead = along_axis(view.fod, looks.axis);
+    view.fod = tilted(turned(fod, view.cosine, view.sine), quadrature.turning, uz, view.radius);
+    view.ahead = along_axis(view.fod, quadrature.axis);
     return view;
 }
 
 // The amplitudes at point k and at its mirror images.
 DEVICE Four seen_at(const View& view, int k)
 {
-    return four_values(view.fod, view.looks.heights + k * N_HEIGHTS,
-                       view.looks.azimuths + k * 2 * LMAX);
+    return four_values(view.fod, view.quadrature.heights + k * N_HEIGHTS,
+                       view.quadrature.azimuths + k * 2 * LMAX);
 }
 
-// A vector given in axes of which u is the z axis.
+// A vector in RAS+ axes, from axes of which u is the z axis.
 DEVICE Vector around_u(const View& view, float along, float across, float up)
 {
     float x = along * view.uz + up * view.radius, z = up * view.uz - along * view.radius;
@@ -64,15 +65,15 @@ DEVICE Vector around_u(const View& view, float along, float across, float up)
     return q;
 }
 
-// Number j of the directions that are looked at: 4 k is point k, then come its mirror images, and
+// Number j of the directions of the quadrature: 4 k is point k, then come its mirror images, and
 // the last one is u.
 DEVICE Vector point_around(const View& view, int j)
 {
     float along = 0.0f, across = 0.0f, up = 1.0f;
-    if (j < 4 * view.looks.n) {
-        along = view.looks.points[j / 4];
-        across = view.looks.points[view.looks.n + j / 4];
-        up = view.looks.points[2 * view.looks.n + j / 4];
+    if (j < 4 * view.quadrature.n_points) {
+        along = view.quadrature.points[j / 4];
+        across = view.quadrature.points[view.quadrature.n_points + j / 4];
+        up = view.quadrature.points[2 * view.quadrature.n_points + j / 4];
     }
     along = j & 2 ? -along : along;
     across = j & 1 ? -across : across;
@@ -81,7 +82,8 @@ DEVICE Vector point_around(const View& view, int j)
 
 DEVICE float amplitude_of(const View& view, int j)
 {
-    return j == 4 * view.looks.n ? view.ahead.value : seen_at(view, j / 4).values[j & 3];
+    return j == 4 * view.quadrature.n_points ? view.ahead.value
+                                             : seen_at(view, j / 4).values[j & 3];
 }
 
 // Where a Newton step from u leads: u where there is none that stays in the cone.
@@ -98,23 +100,23 @@ DEVICE Vector step_from_axis(const View& view, float cosine)
                     : around_u(view, 0.0f, 0.0f, 1.0f);
 }
 
-// Climb from the largest amplitude that is seen.
+// Climb from the largest sampled amplitude.
 DEVICE Peak climb_from_best(const View& view, const Fod& fod, float cosine, float sine)
 {
-    int place = 4 * view.looks.n;
+    int best_index = 4 * view.quadrature.n_points;
     float best = view.ahead.value;
 #pragma unroll 1
-    for (int k = 0; k < view.looks.n; k++) {
+    for (int k = 0; k < view.quadrature.n_points; k++) {
         Four four = seen_at(view, k);
 #pragma unroll
         for (int mirror = 0; mirror < 4; mirror++)
             if (four.values[mirror] > best) {
                 best = four.values[mirror];
-                place = 4 * k + mirror;
+                best_index = 4 * k + mirror;
             }
     }
-    bool is_ahead = place == 4 * view.looks.n;
-    Vector q = is_ahead ? step_from_axis(view, cosine) : point_around(view, place);
+    bool is_ahead = best_index == 4 * view.quadrature.n_points;
+    Vector q = is_ahead ? step_from_axis(view, cosine) : point_around(view, best_index);
     Peak first = {q.x, q.y, q.z, best};
     if (is_ahead) {
         first.x = view.ux;
@@ -129,9 +131,9 @@ DEVICE float mean_of(const View& view)
 {
     float mean = 0.0f, rest = 1.0f;
 #pragma unroll 1
-    for (int k = 0; k < view.looks.n; k++) {
+    for (int k = 0; k < view.quadrature.n_points; k++) {
         Four four = seen_at(view, k);
-        float fraction = view.looks.points[3 * view.looks.n + k], total = 0.0f;
+        float fraction = view.quadrature.points[3 * view.quadrature.n_points + k], total = 0.0f;
 #pragma unroll
         for (int mirror = 0; mirror < 4; mirror++)
             total = total + (four.values[mirror] > 0.0f ? four.values[mirror] : 0.0f);
@@ -141,26 +143,26 @@ DEVICE float mean_of(const View& view)
     return mean + rest * (view.ahead.value > 0.0f ? view.ahead.value : 0.0f);
 }
 
-// The cosine between direction number j and a peak, given in axes of which u is the z axis.
+// The cosine between direction number j and a peak, in axes of which u is the z axis.
 DEVICE float cosine_to(const View& view, int j, const Vector& peak)
 {
-    if (j == 4 * view.looks.n) return peak.z;
-    const float* point = view.looks.points + j / 4;
-    float along = point[0] * peak.x, across = point[view.looks.n] * peak.y;
-    float up = point[2 * view.looks.n] * peak.z;
+    if (j == 4 * view.quadrature.n_points) return peak.z;
+    const float* point = view.quadrature.points + j / 4;
+    float along = point[0] * peak.x, across = point[view.quadrature.n_points] * peak.y;
+    float up = point[2 * view.quadrature.n_points] * peak.z;
     up = j & 2 ? up - along : up + along;
     return j & 1 ? up - across : up + across;
 }
 
-// Tell whether what is seen in one direction may lead higher than the peak that is known; that
-// peak's direction is given again in axes of which u is the z axis.
+// Tell whether what is seen in one direction may lead higher than the peak that is known, whose
+// direction in axes of which u is the z axis is `there`.
 DEVICE bool is_promising(const View& view, int j, float value, const Peak& known,
                          const Vector& there)
 {
     float enough = PROMISING * known.value;
     if (!(value >= enough && cosine_to(view, j, there) <= cosine_of(BESIDE))) return false;
     float most = value + ABREAST * (value - enough);
-    const int* neighbours = view.looks.neighbours + j * N_AROUND;
+    const int* neighbours = view.quadrature.neighbours + j * N_AROUND;
 #pragma unroll 1
     for (int i = 0; i < N_AROUND; i++)
         if (!(amplitude_of(view, neighbours[i]) <= most)) return false;
@@ -171,14 +173,14 @@ DEVICE bool is_promising(const View& view, int j, float value, const Peak& known
 DEVICE Peak search(const Field& field, const Fod& fod, float ux, float uy, float uz, float cosine,
                    float sine, float* mean)
 {
-    View view = view_of(looks_of(field), fod, ux, uy, uz);
+    View view = view_of(quadrature_of(field), fod, ux, uy, uz);
     if (mean) *mean = mean_of(view);
     Peak known = climb_from_best(view, fod, cosine, sine), best = known;
     float x = view.cosine * known.x + view.sine * known.y;
     Vector there = {x * uz - known.z * view.radius, view.cosine * known.y - view.sine * known.x,
                     x * view.radius + known.z * uz};
 #pragma unroll 1
-    for (int j = 0; j <= 4 * view.looks.n; j++) {
+    for (int j = 0; j <= 4 * view.quadrature.n_points; j++) {
         float value = amplitude_of(view, j);
         if (!is_promising(view, j, value, known, there)) continue;
         Vector q = point_around(view, j);

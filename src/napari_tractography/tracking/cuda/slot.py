@@ -30,8 +30,8 @@ class Slot:
         Of the batch; at least as long as it needs.
     pinned : dict of str to numpy.ndarray
         Page-locked memory of the host that results are copied to.
-    first, n : int
-        Number of the first seed of the batch, and of all.
+    first, n_seeds : int
+        Number of the first seed of the batch, and how many it has.
     n_points, n_lines : int
         Of its streamlines, known after the first pass.
     written : tuple of int
@@ -45,7 +45,7 @@ class Slot:
         self.writing = [cupy.cuda.Event() for _ in range(3)]
         self.arrays: dict[str, Any] = {}
         self.pinned: dict[str, NDArray[Any]] = {}
-        self.first = self.n = self.n_points = self.n_lines = 0
+        self.first = self.n_seeds = self.n_points = self.n_lines = 0
         self.written: tuple[int, int, int] = (0, 0, 0)
 
     def reserve(self, name: str, shape: tuple[int, ...], kind: str) -> Any:

@@ -46,11 +46,11 @@ TABLES = (
     "masses",
     "sphere_points",
     "cone_points",
-    "look_points",
-    "look_neighbours",
-    "look_heights",
-    "look_azimuths",
-    "look_axis",
+    "quadrature_points",
+    "quadrature_neighbours",
+    "quadrature_heights",
+    "quadrature_azimuths",
+    "quadrature_axis",
     "turning",
     "mask",
     "allowed",
@@ -118,7 +118,7 @@ def algorithms_header() -> str:
     sources = "\n".join(dict.fromkeys(row.cuda_source.strip() for row in ALGORITHMS))
     cases = "".join(
         "".join(f"    case {row.name.upper()}:\n" for row in rows)
-        + f"        return {function}(field, settings, place, walk, stream, replay);\n"
+        + f"        return {function}(field, settings, interpolant, state, stream, replay);\n"
         for function, rows in groupby(
             sorted(ALGORITHMS, key=lambda row: row.cuda), key=lambda row: row.cuda
         )
@@ -137,8 +137,9 @@ DEVICE bool starts_at_peak(int algorithm)
 }}
 
 // Choose the next direction of a streamline.
-DEVICE int next_direction(int algorithm, const Field& field, const Settings& settings, Place& place,
-                          Walk& walk, unsigned int stream, bool replay)
+DEVICE int next_direction(int algorithm, const Field& field, const Settings& settings,
+                          Interpolant& interpolant, StreamlineState& state, unsigned int stream,
+                          bool replay)
 {{
     switch (algorithm) {{
 {cases}    }}
@@ -194,7 +195,7 @@ def layout_in(name: str, text: str) -> np.dtype[np.void]:
 
 
 def pack(name: str, values: Mapping[str, Any]) -> NDArray[np.void]:
-    """Return a structure, () of :func:`layout`, as kernels take it; what is not given is zero."""
+    """Return a structure, () of :func:`layout`, as kernels take it; other members are zero."""
     packed = np.zeros((), layout(name))
     for member, value in values.items():
         packed[member] = value
@@ -214,7 +215,7 @@ def pack_field(field: codes.Field, addresses: Mapping[str, int]) -> NDArray[np.v
             "n_rows": len(field.masses) - 1,
             "n_sphere_points": field.sphere_points.shape[1],
             "n_cone_points": field.cone_points.shape[1],
-            "n_look_points": field.look_points.shape[1],
+            "n_quadrature_points": field.quadrature_points.shape[1],
             "n_directions": len(field.directions),
             "to_voxel": np.ravel(field.to_voxel),
         },
@@ -250,7 +251,7 @@ def pack_regions(regions: codes.Regions, addresses: Mapping[str, int]) -> NDArra
         "Regions",
         {
             **addresses,
-            "n": len(regions.roles),
+            "n_regions": len(regions.roles),
             "rule": regions.rule,
             "n_includes": regions.n_includes,
             "n_ends": regions.n_ends,
@@ -268,11 +269,11 @@ def defines(algorithm: int, interpolation: int, lmax: int) -> tuple[str, ...]:
     return (f"-DALGORITHM={algorithm}", f"-DINTERPOLATION={interpolation}", *what)
 
 
-def log_length(settings: codes.Settings, tissues: codes.Tissues | None = None) -> int:
+def log_length(settings: codes.Settings, tissues: codes.KernelTissues | None = None) -> int:
     """Return how many directions of a streamline the first pass logs for the second.
 
     None where steps differ in length, which is not logged; all of them where streamlines may be
-    taken back, and tracked anew.
+    taken back, and tracked again.
     """
     if tissues is not None and tissues.fractions.size and tissues.backtrack:
         return settings.max_steps
@@ -282,41 +283,46 @@ def log_length(settings: codes.Settings, tissues: codes.Tissues | None = None) -
 
 
 def batch_arrays(
-    n: int, *, endpoints: bool, given: bool = False, log_length: int = 0, cropped: bool = False
+    n_seeds: int,
+    *,
+    endpoints: bool,
+    seed_directions: bool = False,
+    log_length: int = 0,
+    cropped: bool = False,
 ) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Return shape and dtype of every array of a ``Batch`` of n seeds, but for its points.
+    """Return shape and dtype of every array of a ``Batch`` of `n_seeds` seeds, but for its points.
 
     Parameters
     ----------
-    n : int
+    n_seeds : int
     endpoints : bool
         Whether only the ends of streamlines are wanted.
-    given : bool
+    seed_directions : bool
         Whether seeds have start directions.
     log_length : int
         See :func:`log_length`.
     cropped : bool
         Whether the ends of streamlines are moved, with a tissue image.
     """
-    n_tiles = -(-n // TILE)
+    n_tiles = -(-n_seeds // TILE)
     return {
-        "positions": ((n, 3), "f4"),
-        "given": ((n if given else 0, 3), "f4"),
+        "positions": ((n_seeds, 3), "f4"),
+        "seed_directions": ((n_seeds if seed_directions else 0, 3), "f4"),
         "next": ((1,), "u4"),
-        "starts": ((n, 3), "f4"),
-        "direction_log": ((n, log_length, 3), "f4"),
-        "steps": ((n, 2), "i4"),
-        "counts": ((n,), "i4"),
-        "lengths": ((n,), "f4"),
-        "reasons": ((n, 2), "u1"),
-        "ends": ((n if endpoints or cropped else 0, 2, 3), "f4"),
+        "start_directions": ((n_seeds, 3), "f4"),
+        "direction_log": ((n_seeds, log_length, 3), "f4"),
+        "steps": ((n_seeds, 2), "i4"),
+        "counts": ((n_seeds,), "i4"),
+        "lengths": ((n_seeds,), "f4"),
+        "reasons": ((n_seeds, 2), "u1"),
+        "ends": ((n_seeds if endpoints or cropped else 0, 2, 3), "f4"),
         "tally": ((N_REASONS,), "u8"),
-        "offsets": ((n,), "i8"),
+        "offsets": ((n_seeds,), "i8"),
         "tile_points": ((n_tiles,), "i8"),
         "tile_lines": ((n_tiles,), "i8"),
         "totals": ((2,), "i8"),
-        "line_offsets": ((n + 1,), "i8"),
-        "line_lengths": ((n,), "f4"),
-        "line_reasons": ((n, 2), "u1"),
-        "line_sources": ((n,), "i8"),
+        "line_offsets": ((n_seeds + 1,), "i8"),
+        "line_lengths": ((n_seeds,), "f4"),
+        "line_reasons": ((n_seeds, 2), "u1"),
+        "line_sources": ((n_seeds,), "i8"),
     }

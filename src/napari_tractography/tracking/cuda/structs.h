@@ -1,7 +1,7 @@
 // What the kernels are called with, and what a thread knows.
 //
 // Twin of the structures of codes.py. Their layout in memory is read from this file by source.py,
-// so that it is said in one place: one member a line. The constants are generated, as codes.h.
+// so that it is said once: one member a line. The constants are generated, as codes.h.
 #pragma once
 
 #define DEVICE static __device__ __forceinline__
@@ -25,12 +25,12 @@ struct Field {
     const float* masses;                 // (n_rows + 1,)
     const float* sphere_points;          // (3, n_sphere_points): directions of the half sphere
     const float* cone_points;            // (3, n_cone_points): directions around the z axis
-    const float* look_points;            // (4, n_look_points): see tables/looks.py
-    const int* look_neighbours;          // (4 n_look_points + 1, N_AROUND)
-    const float* look_heights;           // (n_look_points, n_heights)
-    const float* look_azimuths;          // (n_look_points, 2 LMAX)
-    const float* look_axis;              // (4, LMAX / 2 + 1)
-    const float* turning;                // see tables/looks.py
+    const float* quadrature_points;      // (4, n_quadrature_points): see tables/cone_quadrature.py
+    const int* quadrature_neighbours;    // (4 n_quadrature_points + 1, N_AROUND)
+    const float* quadrature_heights;     // (n_quadrature_points, n_heights)
+    const float* quadrature_azimuths;    // (n_quadrature_points, 2 LMAX)
+    const float* quadrature_axis;        // (4, LMAX / 2 + 1)
+    const float* turning;                // see tables/cone_quadrature.py
     const unsigned char* mask;           // (nx, ny, nz), or null without a mask
     const unsigned char* allowed;        // (n_directions, n_directions), or null: see codes.py
     const float* directions;             // (n_directions, 3)
@@ -44,7 +44,7 @@ struct Field {
     int n_rows;
     int n_sphere_points;
     int n_cone_points;
-    int n_look_points;
+    int n_quadrature_points;
     int n_directions;
     float to_voxel[12];  // (3, 4): RAS+ mm to voxel coordinates
 };
@@ -84,14 +84,14 @@ struct Settings {
 
 // Regions flattened into arrays, and the tissue image; see plan.py.
 struct Regions {
-    const int* roles;             // (n,)
-    const int* shapes;            // (n,)
-    const int* orders;            // (n,): number among the include regions
-    const float* geometry;        // (n, 12): centre and squared radius, or RAS+ mm to voxel
-    const long long* extents;     // (n, 4): shape and first voxel in `voxels`
+    const int* roles;          // (n_regions,)
+    const int* shapes;         // (n_regions,)
+    const int* orders;         // (n_regions,): number among the include regions
+    const float* geometry;     // (n_regions, 12): centre and squared radius, or RAS+ mm to voxel
+    const long long* extents;  // (n_regions, 4): shape and first voxel in `voxels`
     const unsigned char* voxels;
-    const float* fractions;       // (nx, ny, nz, 5) of tissues, or null without an image
-    int n;
+    const float* fractions;    // (nx, ny, nz, 5) of tissues, or null without an image
+    int n_regions;
     int rule;
     int n_includes;
     int n_ends;
@@ -100,34 +100,34 @@ struct Regions {
     int nz;
     int backtrack;
     int crop;
-    float to_tissue[12];          // (3, 4): RAS+ mm to voxels of the tissue image
+    float to_tissue[12];  // (3, 4): RAS+ mm to voxels of the tissue image
 };
 
 // A batch of seeds, the outcome of each, and their streamlines.
 struct Batch {
-    const float* positions;       // (n, 3): RAS+ mm
-    const float* given;           // (n, 3): start directions, or null where they are not given
-    unsigned int* next;           // (1,): next seed that no thread has begun
-    float* starts;                // (n, 3): first directions
-    float* direction_log;         // (n, log_length, 3): directions of the first steps
-    int* steps;                   // (n, 2): of the forward and of the backward half
-    int* counts;                  // (n,): points of each seed's streamline, 0 without one
-    float* lengths;               // (n,)
-    unsigned char* reasons;       // (n, 2): backward, forward
-    float* ends;                  // (n, 2, 3): last points backward and forward, for endpoints
-                                  // and where streamlines are cropped
-    unsigned long long* tally;    // (N_REASONS,)
-    long long* offsets;           // (n,): first point of each seed
-    long long* tile_points;       // (n_tiles,): sums of TILE seeds, then their running sum
-    long long* tile_lines;        // (n_tiles,)
-    long long* totals;            // (2,): points and streamlines of the batch
-    long long* line_offsets;      // (n + 1,): from here on one entry a streamline
-    float* line_lengths;          // (n,)
-    unsigned char* line_reasons;  // (n, 2)
-    long long* line_sources;      // (n,): streamline id
-    float* points;                // (n_points, 3)
-    unsigned int first_stream;    // streamline id of seed 0
-    int n;
+    const float* positions;        // (n_seeds, 3): RAS+ mm
+    const float* seed_directions;  // (n_seeds, 3): that come with the seeds, or null
+    unsigned int* next;            // (1,): next seed that no thread has begun
+    float* start_directions;       // (n_seeds, 3): of the forward half
+    float* direction_log;          // (n_seeds, log_length, 3): directions of the first steps
+    int* steps;                    // (n_seeds, 2): of the forward and of the backward half
+    int* counts;                   // (n_seeds,): points of each seed's streamline, 0 without one
+    float* lengths;                // (n_seeds,)
+    unsigned char* reasons;        // (n_seeds, 2): backward, forward
+    float* ends;                   // (n_seeds, 2, 3): last points backward and forward, for ends
+                                   // alone and where lines are cropped
+    unsigned long long* tally;     // (N_REASONS,)
+    long long* offsets;            // (n_seeds,): first point of each seed
+    long long* tile_points;        // (n_tiles,): sums of TILE seeds, then their running sum
+    long long* tile_lines;         // (n_tiles,)
+    long long* totals;             // (2,): points and streamlines of the batch
+    long long* line_offsets;       // (n_seeds + 1,): from here on one entry a streamline
+    float* line_lengths;           // (n_seeds,)
+    unsigned char* line_reasons;   // (n_seeds, 2)
+    long long* line_sources;       // (n_seeds,): streamline id
+    float* points;                 // (n_points, 3)
+    unsigned int first_stream;     // streamline id of seed 0
+    int n_seeds;
     int log_length;
 };
 
@@ -136,8 +136,8 @@ struct Fod {
     float coefficients[N_COEFFICIENTS];
 };
 
-// What a thread knows of the place where its streamline is.
-struct Place {
+// The FOD interpolated where a streamline is, and the cell of voxels that it is interpolated from.
+struct Interpolant {
     int cell[3];  // the voxel, or corner 0 of the eight voxels around
     int rows[8];  // of the voxels of the cell; n_rows stands for one without an FOD
     int row;      // of the nearest voxel
@@ -155,9 +155,9 @@ struct Visits {
     signed char downs[2][MAX_INCLUDES + 1];
 };
 
-// What the next step of a streamline that draws waits for: a try that is accepted, a check of how
-// much of the FOD is in the cone, or a look at the cone because tries were in vain.
-enum Task { TRIES, CHECKS, LOOKS };
+// What the next step of a streamline that draws waits for: a proposal that is accepted, a check of
+// how much of the FOD is in the cone, or samples of the cone because proposals were rejected.
+enum Task { PROPOSE, CHECK_MASS, SAMPLE_CONE };
 
 // What a thread knows of the tissues that a half runs through; see TissueState of cpu/lanes.py.
 struct Tissue {
@@ -175,7 +175,7 @@ struct Tissue {
 };
 
 // One half of a streamline on its way, or, with PURPOSE_START, the search for its first direction.
-struct Walk {
+struct StreamlineState {
     float x, y, z;     // RAS+ mm
     float vx, vy, vz;  // the same in voxels
     float ux, uy, uz;  // current direction
@@ -191,10 +191,10 @@ struct Walk {
     float* log_entry;  // of the next step, over both halves
     int log_left;
     unsigned int purpose;  // of the random numbers
-    unsigned int n_tries;  // directions that were tried for the next step
+    unsigned int n_proposals;  // directions that were proposed for the next step
     Task task;
     bool forced;   // the first step goes along the start direction
-    bool arrived;  // the FOD of the place is that at the last point
+    bool arrived;  // the interpolant is that at the last point
     bool settled;  // the last choice kept the direction, and the voxel is the same
     Tissue tissue;
 };

@@ -50,7 +50,7 @@ extern "C" __global__ void fill_rows(const Rows rows)
     Fod fod = write_coefficients(rows, row);
     PairwiseSum sum = {};
     Peak largest = {0.0f, 0.0f, 0.0f, NOWHERE};
-    int place = 0;  // of equal amplitudes the first counts
+    int best_index = 0;  // of equal amplitudes the first counts
 #pragma unroll 1
     for (int turn = 0; turn < POINTS_AT_ONCE; turn++) {
         float total = 0.0f;
@@ -59,9 +59,9 @@ extern "C" __global__ void fill_rows(const Rows rows)
             Vector q = point(rows, j);
             float value = value_at(fod, q.x, q.y, q.z);
             total = total + (value > 0.0f ? value : 0.0f);
-            if (value > largest.value || (value == largest.value && j < place)) {
+            if (value > largest.value || (value == largest.value && j < best_index)) {
                 largest = {q.x, q.y, q.z, value};
-                place = j;
+                best_index = j;
             }
         }
         add_slot(sum, turn, total);

@@ -14,8 +14,8 @@ extern "C" __global__ void add_tiles(const Batch batch)
 {
     int tile = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     int first = tile * TILE;
-    if (first >= batch.n) return;
-    int last = first + TILE < batch.n ? first + TILE : batch.n;
+    if (first >= batch.n_seeds) return;
+    int last = first + TILE < batch.n_seeds ? first + TILE : batch.n_seeds;
     long long n_points = 0, n_lines = 0;
     for (int seed = first; seed < last; seed++) {
         n_points += batch.counts[seed];
@@ -30,7 +30,7 @@ extern "C" __global__ void scan_tiles(const Batch batch)
 {
     if (blockIdx.x || threadIdx.x) return;
     long long n_points = 0, n_lines = 0;
-    for (int tile = 0; tile * (long long)TILE < batch.n; tile++) {
+    for (int tile = 0; tile * (long long)TILE < batch.n_seeds; tile++) {
         long long points = batch.tile_points[tile], lines = batch.tile_lines[tile];
         batch.tile_points[tile] = n_points;
         batch.tile_lines[tile] = n_lines;
@@ -48,8 +48,8 @@ extern "C" __global__ void place_streamlines(const Batch batch)
 {
     int tile = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     int first = tile * TILE;
-    if (first >= batch.n) return;
-    int last = first + TILE < batch.n ? first + TILE : batch.n;
+    if (first >= batch.n_seeds) return;
+    int last = first + TILE < batch.n_seeds ? first + TILE : batch.n_seeds;
     long long point = batch.tile_points[tile], line = batch.tile_lines[tile];
     for (int seed = first; seed < last; seed++) {
         int count = batch.counts[seed];
@@ -69,7 +69,7 @@ extern "C" __global__ void place_streamlines(const Batch batch)
 extern "C" __global__ void write_endpoints(const Batch batch)
 {
     int seed = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (seed >= batch.n || batch.counts[seed] == 0) return;
+    if (seed >= batch.n_seeds || batch.counts[seed] == 0) return;
     const float* ends = batch.ends + 6ll * seed;
     float* target = batch.points + 3 * batch.offsets[seed];
     put(target, ends[0], ends[1], ends[2]);

@@ -63,12 +63,12 @@ DEVICE bool is_lesion(const Fractions& f)
 }
 
 // Go to a seed; tell whether a streamline may begin there.
-DEVICE bool begin_in_tissues(const Regions& regions, Walk& walk)
+DEVICE bool begin_in_tissues(const Regions& regions, StreamlineState& state)
 {
-    Tissue& t = walk.tissue;
+    Tissue& t = state.tissue;
     t.is_from_deep = t.has_reached_white = t.is_one_way = false;
     t.cropped = 0.0f;
-    Fractions f = fractions_at(regions, walk.x, walk.y, walk.z);
+    Fractions f = fractions_at(regions, state.x, state.y, state.z);
     if (!f.found) return false;
     if (is_deep(f)) {
         t.is_from_deep = true;
@@ -79,55 +79,56 @@ DEVICE bool begin_in_tissues(const Regions& regions, Walk& walk)
 }
 
 // At the border of the cortex turn the start direction to the white matter, and go one way.
-DEVICE void face_white(const Settings& settings, const Regions& regions, Walk& walk)
+DEVICE void face_white(const Settings& settings, const Regions& regions, StreamlineState& state)
 {
     if (settings.direction != BOTH) return;
-    Fractions f = fractions_at(regions, walk.x, walk.y, walk.z);
+    Fractions f = fractions_at(regions, state.x, state.y, state.z);
     if (is_deep(f) || f.white >= f.cortex + f.deep || f.deep >= f.cortex) return;
-    float dx = PERTURBATION_MM * walk.ux, dy = PERTURBATION_MM * walk.uy;
-    float dz = PERTURBATION_MM * walk.uz;
-    f = fractions_at(regions, walk.x + dx, walk.y + dy, walk.z + dz);
+    float dx = PERTURBATION_MM * state.ux, dy = PERTURBATION_MM * state.uy;
+    float dz = PERTURBATION_MM * state.uz;
+    f = fractions_at(regions, state.x + dx, state.y + dy, state.z + dz);
     float ahead = f.found ? f.cortex + f.deep - f.white : 0.0f;
-    f = fractions_at(regions, walk.x - dx, walk.y - dy, walk.z - dz);
+    f = fractions_at(regions, state.x - dx, state.y - dy, state.z - dz);
     float behind = f.found ? f.cortex + f.deep - f.white : 0.0f;
-    if (ahead - behind > 0.0f) face(walk, -walk.ux, -walk.uy, -walk.uz);
-    walk.tissue.is_one_way = true;
+    if (ahead - behind > 0.0f) face(state, -state.ux, -state.uy, -state.uz);
+    state.tissue.is_one_way = true;
 }
 
 // Begin a half at the seed.
-DEVICE void begin_half_in_tissues(const Regions& regions, const Visits& visits, Walk& walk)
+DEVICE void begin_half_in_tissues(const Regions& regions, const Visits& visits,
+                                  StreamlineState& state)
 {
-    Tissue& t = walk.tissue;
-    t.is_in_lesion = is_lesion(fractions_at(regions, walk.x, walk.y, walk.z));
+    Tissue& t = state.tissue;
+    t.is_in_lesion = is_lesion(fractions_at(regions, state.x, state.y, state.z));
     t.depth = t.n_reverts = t.furthest = 0;
     t.n_back = 1;
     t.n_from_there = 0;
     t.visited_before = visits.visited;
-    t.log_left = walk.log_left;
+    t.log_left = state.log_left;
 }
 
 // Record what a point lies in, to which a step leads; return the reason to stop, or 0.
-DEVICE int visit_tissues(const Regions& regions, const Place& place, Walk& walk, float x, float y,
-                         float z)
+DEVICE int visit_tissues(const Regions& regions, const Interpolant& interpolant,
+                         StreamlineState& state, float x, float y, float z)
 {
-    Tissue& t = walk.tissue;
+    Tissue& t = state.tissue;
     if (t.depth) {
         // Of the FOD where the last point is: the step was chosen by it.
-        float value = value_at(place.fod, t.arrival_x, t.arrival_y, t.arrival_z);
+        float value = value_at(interpolant.fod, t.arrival_x, t.arrival_y, t.arrival_z);
         if (t.depth == 1 || value < t.least) {
             t.least = value;
-            t.least_at = walk.steps;
-            t.least_x = walk.x;
-            t.least_y = walk.y;
-            t.least_z = walk.z;
+            t.least_at = state.steps;
+            t.least_x = state.x;
+            t.least_y = state.y;
+            t.least_z = state.z;
         }
     }
-    t.arrival_x = walk.ux;
-    t.arrival_y = walk.uy;
-    t.arrival_z = walk.uz;
-    t.last_x = walk.x;
-    t.last_y = walk.y;
-    t.last_z = walk.z;
+    t.arrival_x = state.ux;
+    t.arrival_y = state.uy;
+    t.arrival_z = state.uz;
+    t.last_x = state.x;
+    t.last_y = state.y;
+    t.last_z = state.z;
     Fractions f = fractions_at(regions, x, y, z);
     t.is_in_lesion = is_lesion(f);
     if (!f.found) return LEFT_TISSUES;
@@ -145,24 +146,24 @@ DEVICE int visit_tissues(const Regions& regions, const Place& place, Walk& walk,
 }
 
 // Shorten a half to so many steps, the last of which leads to a point.
-DEVICE void cut(Walk& walk, int steps, float x, float y, float z)
+DEVICE void cut(StreamlineState& state, int steps, float x, float y, float z)
 {
-    int n_logged = walk.tissue.log_left - walk.log_left;
+    int n_logged = state.tissue.log_left - state.log_left;
     if (steps < n_logged) {
-        walk.log_entry -= 3 * (n_logged - steps);
-        walk.log_left += n_logged - steps;
+        state.log_entry -= 3 * (n_logged - steps);
+        state.log_left += n_logged - steps;
     }
-    walk.steps = steps;
-    walk.x = x;
-    walk.y = y;
-    walk.z = z;
+    state.steps = steps;
+    state.x = x;
+    state.y = y;
+    state.z = z;
 }
 
 // Move the last point of a half, in cortex, back along the last step to white matter.
-DEVICE void crop(const Regions& regions, Walk& walk)
+DEVICE void crop(const Regions& regions, StreamlineState& state)
 {
-    float ex = walk.x, ey = walk.y, ez = walk.z;
-    float lx = walk.tissue.last_x, ly = walk.tissue.last_y, lz = walk.tissue.last_z;
+    float ex = state.x, ey = state.y, ez = state.z;
+    float lx = state.tissue.last_x, ly = state.tissue.last_y, lz = state.tissue.last_z;
     Fractions f = fractions_at(regions, lx, ly, lz);
     if (!(f.found && f.cortex + f.deep < f.white)) return;
     f = fractions_at(regions, ex, ey, ez);
@@ -179,22 +180,22 @@ DEVICE void crop(const Regions& regions, Walk& walk)
         high = part;
         if (f.cortex + f.deep - f.white < INTERFACE_WIDTH) break;
     }
-    walk.x = lx + high * (ex - lx);
-    walk.y = ly + high * (ey - ly);
-    walk.z = lz + high * (ez - lz);
-    float dx = ex - walk.x, dy = ey - walk.y, dz = ez - walk.z;
-    walk.tissue.cropped += sqrtf(dx * dx + dy * dy + dz * dz);
+    state.x = lx + high * (ex - lx);
+    state.y = ly + high * (ey - ly);
+    state.z = lz + high * (ez - lz);
+    float dx = ex - state.x, dy = ey - state.y, dz = ez - state.z;
+    state.tissue.cropped += sqrtf(dx * dx + dy * dy + dz * dz);
 }
 
-// Take a half back a few steps, to be tracked anew from there; tell whether it may be.
+// Take a half back a few steps, to be tracked again from there; tell whether it may be.
 //
 // All of its steps are in the log, so that its points are found again from the seed on.
 DEVICE bool revert(const Field& field, const Settings& settings, const Regions& regions,
-                   const float* seed, Visits& visits, Walk& walk)
+                   const float* seed, Visits& visits, StreamlineState& state)
 {
-    Tissue& t = walk.tissue;
-    if (walk.steps > t.furthest) {
-        t.furthest = walk.steps;
+    Tissue& t = state.tissue;
+    if (state.steps > t.furthest) {
+        t.furthest = state.steps;
         t.n_back = t.n_from_there = 1;
     } else if (t.n_from_there == REVERTS_FROM_ONE_POINT) {
         t.n_back++;
@@ -202,63 +203,64 @@ DEVICE bool revert(const Field& field, const Settings& settings, const Regions& 
     } else {
         t.n_from_there++;
     }
-    int parts = settings.parts;  // a whole arc is drawn anew
+    int parts = settings.parts;  // a whole arc is drawn again
     int to = ((t.furthest + parts - 1) / parts - t.n_back) * parts;
     if (to < 0) return false;
-    const float* log = walk.log_entry - 3 * walk.steps;
+    const float* log = state.log_entry - 3 * state.steps;
     float x = seed[0], y = seed[1], z = seed[2], bx = x, by = y, bz = z;  // b: the point before
-    visits.visited = regions.n ? t.visited_before : visits.visited;
+    visits.visited = regions.n_regions ? t.visited_before : visits.visited;
     for (int q = 0; regions.rule == RULE_ORDERED && q < regions.n_includes + 1; q++) {
-        visits.ups[walk.half][q] = (signed char)q;
-        visits.downs[walk.half][q] = (signed char)(q - 1);
+        visits.ups[state.half][q] = (signed char)q;
+        visits.downs[state.half][q] = (signed char)(q - 1);
     }
     for (int k = 0; k <= to; k++) {
         if (k > 0) {
             bx = x;
             by = y;
             bz = z;
-            x = x + walk.step * log[3 * k - 3];
-            y = y + walk.step * log[3 * k - 2];
-            z = z + walk.step * log[3 * k - 1];
+            x = x + state.step * log[3 * k - 3];
+            y = y + state.step * log[3 * k - 2];
+            z = z + state.step * log[3 * k - 1];
         }
-        if (regions.n) visit_regions(regions, visits, walk.half, k == 0, x, y, z, bx, by, bz);
+        if (regions.n_regions)
+            visit_regions(regions, visits, state.half, k == 0, x, y, z, bx, by, bz);
     }
-    if (walk.steps > to) {
+    if (state.steps > to) {
         const float* next = log + 3 * to;
-        Vector v = normalised(x + walk.step * next[0] - bx, y + walk.step * next[1] - by,
-                              z + walk.step * next[2] - bz);
-        face(walk, v.x, v.y, v.z);
-        head_on(walk);
-        cut(walk, to, x, y, z);
+        Vector v = normalised(x + state.step * next[0] - bx, y + state.step * next[1] - by,
+                              z + state.step * next[2] - bz);
+        face(state, v.x, v.y, v.z);
+        head_on(state);
+        cut(state, to, x, y, z);
     }
     t.n_reverts++;
-    unsigned int purpose = walk.half == 0 ? PURPOSE_FORWARD : PURPOSE_BACKWARD;
-    walk.purpose = purpose + PURPOSES * (unsigned int)t.n_reverts;  // other random numbers
+    unsigned int purpose = state.half == 0 ? PURPOSE_FORWARD : PURPOSE_BACKWARD;
+    state.purpose = purpose + PURPOSES * (unsigned int)t.n_reverts;  // other random numbers
     t.is_in_lesion = false;
     t.depth = 0;
-    t.arrival_x = walk.ux;
-    t.arrival_y = walk.uy;
-    t.arrival_z = walk.uz;
+    t.arrival_x = state.ux;
+    t.arrival_y = state.uy;
+    t.arrival_z = state.uz;
     // Ready for the next step.
-    to_voxel(field.to_voxel, walk.x, walk.y, walk.z, walk.vx, walk.vy, walk.vz);
-    walk.n_tries = 0;
-    walk.task = TRIES;
-    walk.arrived = walk.settled = walk.forced = false;
+    to_voxel(field.to_voxel, state.x, state.y, state.z, state.vx, state.vy, state.vz);
+    state.n_proposals = 0;
+    state.task = PROPOSE;
+    state.arrived = state.settled = state.forced = false;
     return true;
 }
 
 // Apply the rules to the end of a half: its reason may become another. Return what becomes of it.
 DEVICE int end_in_tissues(const Field& field, const Settings& settings, const Regions& regions,
-                          const float* seed, Visits& visits, Walk& walk, int& reason)
+                          const float* seed, Visits& visits, StreamlineState& state, int& reason)
 {
-    const Tissue& t = walk.tissue;
-    bool is_poor = reason == ENTERED_FLUID;
+    const Tissue& t = state.tissue;
+    bool is_implausible = reason == ENTERED_FLUID;
     if (reason == LOW_AMPLITUDE || reason == LOW_PROBABILITY || reason == SHARP_TURN) {
         if (t.depth) {
             reason = ENDED_IN_DEEP_GREY;
         } else if (!t.is_in_lesion) {
             reason = ENDED_IN_WHITE;
-            is_poor = true;
+            is_implausible = true;
         }
     } else if (reason == NO_FOD && t.depth) {
         reason = ENDED_IN_DEEP_GREY;
@@ -266,13 +268,13 @@ DEVICE int end_in_tissues(const Field& field, const Settings& settings, const Re
         reason = TOO_LONG;
         return REFUSED;
     } else if (reason == LEFT_TISSUES) {
-        cut(walk, walk.steps - 1, t.last_x, t.last_y, t.last_z);
+        cut(state, state.steps - 1, t.last_x, t.last_y, t.last_z);
     } else if (reason == LEFT_DEEP_GREY) {
-        cut(walk, t.least_at, t.least_x, t.least_y, t.least_z);
+        cut(state, t.least_at, t.least_x, t.least_y, t.least_z);
     } else if (reason == ENTERED_CORTEX && regions.crop) {
-        crop(regions, walk);
+        crop(regions, state);
     }
-    if (!is_poor) return KEPT;
-    bool is_back = regions.backtrack && revert(field, settings, regions, seed, visits, walk);
-    return is_back ? TRACKED_ANEW : REFUSED;
+    if (!is_implausible) return KEPT;
+    bool is_back = regions.backtrack && revert(field, settings, regions, seed, visits, state);
+    return is_back ? TRACKED_AGAIN : REFUSED;
 }

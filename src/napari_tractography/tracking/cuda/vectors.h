@@ -1,6 +1,6 @@
 // The next direction among the peaks, or by the tensors, of the voxels around a point.
 //
-// Twin of cpu/vectors/choice.py; takes the place of starts.h where VECTORS is defined.
+// Twin of cpu/vectors/choice.py; stands for starts.h where VECTORS is defined.
 #pragma once
 
 #include "eigenvectors.h"
@@ -25,35 +25,36 @@ DEVICE Sized peak_at(const Field& field, int row, int j)
     return sized(vector[0], vector[1], vector[2]);
 }
 
-DEVICE float along(const Walk& walk, const Sized& vector)
+DEVICE float along(const StreamlineState& state, const Sized& vector)
 {
-    return walk.ux * vector.x + walk.uy * vector.y + walk.uz * vector.z;
+    return state.ux * vector.x + state.uy * vector.y + state.uz * vector.z;
 }
 
-DEVICE void face(Walk& walk, float x, float y, float z)
+DEVICE void face(StreamlineState& state, float x, float y, float z)
 {
-    walk.ux = x;
-    walk.uy = y;
-    walk.uz = z;
+    state.ux = x;
+    state.uy = y;
+    state.uz = z;
 }
 
 // Find the voxels around the last point, once; return the reason to stop there, or 0.
-DEVICE int arrive_among(const Field& field, const Settings& settings, Place& place, Walk& walk)
+DEVICE int arrive_among(const Field& field, const Settings& settings, Interpolant& interpolant,
+                        StreamlineState& state)
 {
-    if (walk.arrived) return 0;
-    walk.arrived = true;
-    enter_cell(field, settings, place, walk.vx, walk.vy, walk.vz);
+    if (state.arrived) return 0;
+    state.arrived = true;
+    enter_cell(field, settings, interpolant, state.vx, state.vy, state.vz);
     int nearest = 0;
-    place.weights[0] = 1.0f;
+    interpolant.weights[0] = 1.0f;
     if (settings.interpolation != NEAREST) {
-        float fx = walk.vx - floorf(walk.vx), fy = walk.vy - floorf(walk.vy);
-        float fz = walk.vz - floorf(walk.vz);
-        weigh_corners(walk.vx, walk.vy, walk.vz, place.weights);
+        float fx = state.vx - floorf(state.vx), fy = state.vy - floorf(state.vy);
+        float fz = state.vz - floorf(state.vz);
+        weigh_corners(state.vx, state.vy, state.vz, interpolant.weights);
         nearest = (fx >= 0.5f ? 4 : 0) | (fy >= 0.5f ? 2 : 0) | (fz >= 0.5f ? 1 : 0);
     }
     bool has_any = false, has_nearest = false;
     for (int k = 0; k < n_corners(settings); k++) {
-        if (place.rows[k] == field.n_rows) continue;
+        if (interpolant.rows[k] == field.n_rows) continue;
         has_any = true;
         if (k == nearest) has_nearest = true;
     }
@@ -61,9 +62,10 @@ DEVICE int arrive_among(const Field& field, const Settings& settings, Place& pla
 }
 
 // The random number of the next step, from 0 to 1.
-DEVICE float random_word(const Settings& settings, const Walk& walk, unsigned int stream)
+DEVICE float random_word(const Settings& settings, const StreamlineState& state,
+                         unsigned int stream)
 {
-    Words words = philox_block(stream, (unsigned int)walk.steps, 0, walk.purpose, settings.key_0,
+    Words words = philox_block(stream, (unsigned int)state.steps, 0, state.purpose, settings.key_0,
                                settings.key_1);
     return (float)(words.r0 >> 8) * UNIT_24;
 }
@@ -72,14 +74,14 @@ DEVICE float random_word(const Settings& settings, const Walk& walk, unsigned in
 //
 // Peaks further from it than the cone is wide, or than 60 degrees where that is more, are left out.
 static __device__ __noinline__ Sized sum_along(const Field& field, const Settings& settings,
-                                               const Place& place, float cosine, float rx,
-                                               float ry, float rz)
+                                               const Interpolant& interpolant, float cosine,
+                                               float rx, float ry, float rz)
 {
     float sx = 0.0f, sy = 0.0f, sz = 0.0f;
     for (int k = 0; k < n_corners(settings); k++) {
-        int row = place.rows[k];
+        int row = interpolant.rows[k];
         if (row == field.n_rows) continue;
-        float weight = place.weights[k], nearest = cosine < ALIGNED ? cosine : ALIGNED;
+        float weight = interpolant.weights[k], nearest = cosine < ALIGNED ? cosine : ALIGNED;
         float px = 0.0f, py = 0.0f, pz = 0.0f;
         for (int j = 0; j < field.n_numbers; j += 3) {
             Sized peak = peak_at(field, row, j);
@@ -100,51 +102,53 @@ static __device__ __noinline__ Sized sum_along(const Field& field, const Setting
 }
 
 // Turn along a sum of peaks; `total` is what all of them weigh. Returns the reason to stop, or 0.
-DEVICE int turn_to_sum(const Settings& settings, Walk& walk, const Sized& sum, float cosine,
-                       float total)
+DEVICE int turn_to_sum(const Settings& settings, StreamlineState& state, const Sized& sum,
+                       float cosine, float total)
 {
-    if (!(sum.size > 0.0f) || along(walk, sum) < cosine * sum.size) return SHARP_TURN;
+    if (!(sum.size > 0.0f) || along(state, sum) < cosine * sum.size) return SHARP_TURN;
     if (sum.size < settings.min_amplitude) return LOW_AMPLITUDE;
     if (!(sum.size > settings.min_probability * total)) return LOW_PROBABILITY;
-    face(walk, sum.x / sum.size, sum.y / sum.size, sum.z / sum.size);
+    face(state, sum.x / sum.size, sum.y / sum.size, sum.z / sum.size);
     return 0;
 }
 
 // The largest sum in the cone of the peaks nearest to each.
-DEVICE Sized largest_sum(const Field& field, const Settings& settings, const Place& place,
-                         const Walk& walk, float cosine)
+DEVICE Sized largest_sum(const Field& field, const Settings& settings,
+                         const Interpolant& interpolant, const StreamlineState& state,
+                         float cosine)
 {
     Sized best = {0.0f, 0.0f, 0.0f, 0.0f};
     float aligned = cosine < ALIGNED ? cosine : ALIGNED;
     for (int k = 0; k < n_corners(settings); k++) {
-        int row = place.rows[k];
+        int row = interpolant.rows[k];
         if (row == field.n_rows) continue;
         for (int j = 0; j < field.n_numbers; j += 3) {
             Sized peak = peak_at(field, row, j);
-            float ahead = along(walk, peak);
+            float ahead = along(state, peak);
             if (!(peak.size > 0.0f) || fabsf(ahead) < aligned * peak.size) continue;
             float scale = (ahead < 0.0f ? -1.0f : 1.0f) / peak.size;
-            Sized sum = sum_along(field, settings, place, cosine, scale * peak.x, scale * peak.y,
-                                  scale * peak.z);
-            if (sum.size > best.size && along(walk, sum) >= cosine * sum.size) best = sum;
+            Sized sum = sum_along(field, settings, interpolant, cosine, scale * peak.x,
+                                  scale * peak.y, scale * peak.z);
+            if (sum.size > best.size && along(state, sum) >= cosine * sum.size) best = sum;
         }
     }
     return best;
 }
 
 // Turn to the peak in the cone at which the sum of the weights exceeds a number.
-DEVICE void turn_to_drawn(const Field& field, const Settings& settings, const Place& place,
-                          Walk& walk, float cosine, float until)
+DEVICE void turn_to_drawn(const Field& field, const Settings& settings,
+                          const Interpolant& interpolant, StreamlineState& state, float cosine,
+                          float until)
 {
     float so_far = 0.0f;
     bool found = false;
     Sized drawn = {0.0f, 0.0f, 0.0f, 1.0f};
     for (int k = 0; k < n_corners(settings); k++) {
-        int row = place.rows[k];
+        int row = interpolant.rows[k];
         if (row == field.n_rows) continue;
         for (int j = 0; j < field.n_numbers; j += 3) {
             Sized peak = peak_at(field, row, j);
-            float mass = place.weights[k] * peak.size, ahead = along(walk, peak);
+            float mass = interpolant.weights[k] * peak.size, ahead = along(state, peak);
             if (found || !(mass > 0.0f) || fabsf(ahead) < cosine * peak.size) continue;
             so_far += mass;
             float scale = (ahead < 0.0f ? -1.0f : 1.0f) / peak.size;
@@ -154,18 +158,19 @@ DEVICE void turn_to_drawn(const Field& field, const Settings& settings, const Pl
             found = so_far > until;
         }
     }
-    face(walk, drawn.x, drawn.y, drawn.z);
+    face(state, drawn.x, drawn.y, drawn.z);
 }
 
 // Turn to the main eigenvector of the interpolated tensor, whose amplitude is its FA.
-DEVICE int turn_to_eigenvector(const Field& field, const Settings& settings, const Place& place,
-                               Walk& walk, float cosine)
+DEVICE int turn_to_eigenvector(const Field& field, const Settings& settings,
+                               const Interpolant& interpolant, StreamlineState& state,
+                               float cosine)
 {
     float xx = 0.0f, yy = 0.0f, zz = 0.0f, xy = 0.0f, xz = 0.0f, yz = 0.0f;
     for (int k = 0; k < n_corners(settings); k++) {
-        int row = place.rows[k];
+        int row = interpolant.rows[k];
         if (row == field.n_rows) continue;
-        float weight = place.weights[k];
+        float weight = interpolant.weights[k];
         const float* tensor = field.vectors + (long long)row * field.n_numbers;
         xx += weight * tensor[0];
         yy += weight * tensor[1];
@@ -188,27 +193,28 @@ DEVICE int turn_to_eigenvector(const Field& field, const Settings& settings, con
     if (!(anisotropy > 0.0f) || sqrtf(anisotropy) < settings.min_amplitude) return LOW_AMPLITUDE;
     float vector[3];
     main_eigenvector(xx, yy, zz, xy, xz, yz, vector);
-    float ahead = walk.ux * vector[0] + walk.uy * vector[1] + walk.uz * vector[2];
+    float ahead = state.ux * vector[0] + state.uy * vector[1] + state.uz * vector[2];
     if (fabsf(ahead) < cosine) return SHARP_TURN;
     float sign = ahead < 0.0f ? -1.0f : 1.0f;
-    face(walk, sign * vector[0], sign * vector[1], sign * vector[2]);
+    face(state, sign * vector[0], sign * vector[1], sign * vector[2]);
     return 0;
 }
 
 // Turn to the next direction; return the reason to stop, or 0.
-DEVICE int choose_among(const Field& field, const Settings& settings, const Place& place,
-                        Walk& walk, int among, float cosine, float word)
+DEVICE int choose_among(const Field& field, const Settings& settings,
+                        const Interpolant& interpolant, StreamlineState& state, int among,
+                        float cosine, float word)
 {
-    if (field.is_tensor) return turn_to_eigenvector(field, settings, place, walk, cosine);
+    if (field.is_tensor) return turn_to_eigenvector(field, settings, interpolant, state, cosine);
     float total = 0.0f, ahead = 0.0f, amplitude = 0.0f;
     for (int k = 0; k < n_corners(settings); k++) {
-        int row = place.rows[k];
+        int row = interpolant.rows[k];
         if (row == field.n_rows) continue;
-        float weight = place.weights[k], largest = 0.0f;
+        float weight = interpolant.weights[k], largest = 0.0f;
         for (int j = 0; j < field.n_numbers; j += 3) {
             Sized peak = peak_at(field, row, j);
             total += weight * peak.size;
-            if (!(peak.size > 0.0f) || fabsf(along(walk, peak)) < cosine * peak.size) continue;
+            if (!(peak.size > 0.0f) || fabsf(along(state, peak)) < cosine * peak.size) continue;
             ahead += weight * peak.size;
             if (peak.size > largest) largest = peak.size;
         }
@@ -218,35 +224,36 @@ DEVICE int choose_among(const Field& field, const Settings& settings, const Plac
     if (among == AMONG_DRAWN) {
         if (!(ahead > settings.min_probability * total)) return LOW_PROBABILITY;
         if (amplitude < settings.min_amplitude) return LOW_AMPLITUDE;
-        turn_to_drawn(field, settings, place, walk, cosine, word * ahead);
+        turn_to_drawn(field, settings, interpolant, state, cosine, word * ahead);
         return 0;
     }
     Sized sum = among == AMONG_NEAREST
-                    ? sum_along(field, settings, place, cosine, walk.ux, walk.uy, walk.uz)
-                    : largest_sum(field, settings, place, walk, cosine);
-    return turn_to_sum(settings, walk, sum, cosine, total);
+                    ? sum_along(field, settings, interpolant, cosine, state.ux, state.uy, state.uz)
+                    : largest_sum(field, settings, interpolant, state, cosine);
+    return turn_to_sum(settings, state, sum, cosine, total);
 }
 
 // Choose the first or the next direction: 0, or the reason to stop. `starts` tells whether it is
-// the first, `given` is that of the seed.
-DEVICE int choose_direction(const Field& field, const Settings& settings, Place& place, Walk& walk,
-                            bool starts, const float* given, unsigned int stream, bool)
+// the first, `seed_direction` is that of the seed.
+DEVICE int choose_direction(const Field& field, const Settings& settings, Interpolant& interpolant,
+                            StreamlineState& state, bool starts, const float* seed_direction,
+                            unsigned int stream, bool)
 {
-    int reason = arrive_among(field, settings, place, walk);
+    int reason = arrive_among(field, settings, interpolant, state);
     if (reason) return reason;
     if (starts && settings.start == START_GIVEN) {
-        face(walk, given[0], given[1], given[2]);
+        face(state, seed_direction[0], seed_direction[1], seed_direction[2]);
         return 0;
     }
     int among = settings.among_vectors;
     if (starts) among = settings.start == START_MAX ? AMONG_LARGEST : AMONG_DRAWN;
     float cosine = starts ? -1.0f : settings.cone_cosine;
-    reason = choose_among(field, settings, place, walk, among, cosine,
-                          random_word(settings, walk, stream));
+    reason = choose_among(field, settings, interpolant, state, among, cosine,
+                          random_word(settings, state, stream));
     if (reason || !starts) return reason;
-    Words words = philox_block(stream, 0, 1, walk.purpose, settings.key_0, settings.key_1);
-    if (words.r0 & 1u) face(walk, -walk.ux, -walk.uy, -walk.uz);
+    Words words = philox_block(stream, 0, 1, state.purpose, settings.key_0, settings.key_1);
+    if (words.r0 & 1u) face(state, -state.ux, -state.uy, -state.uz);
     if (!field.is_tensor && settings.among_vectors == AMONG_NEAREST)
-        return choose_among(field, settings, place, walk, AMONG_NEAREST, -1.0f, 0.0f);
+        return choose_among(field, settings, interpolant, state, AMONG_NEAREST, -1.0f, 0.0f);
     return 0;
 }

@@ -12,33 +12,33 @@ import numpy as np
 from ...model.philox import philox4x32
 from ..codes import (
     COSINE,
-    FIRST_TRIES,
-    MAX_TRIES,
-    SECOND_TRIES,
+    FIRST_PROPOSALS,
+    MAX_PROPOSALS,
+    PROPOSALS_A_BLOCK,
+    SECOND_PROPOSALS,
     SINE,
-    TRIES_A_BLOCK,
     UNIT_20,
     UNIT_24,
     Settings,
 )
 from .evaluation import HALF, ONE, TWO, Array
 
-LIMITS = np.array([FIRST_TRIES, SECOND_TRIES, MAX_TRIES])
+LIMITS = np.array([FIRST_PROPOSALS, SECOND_PROPOSALS, MAX_PROPOSALS])
 
 
-def limit_of(n_tries: Array) -> Any:
-    """Return after how many tries in all there is a look at the cone."""
-    return LIMITS[np.searchsorted(LIMITS, n_tries, side="right")]
+def limit_of(n_proposals: Array) -> Any:
+    """Return after how many proposals in all the cone is sampled."""
+    return LIMITS[np.searchsorted(LIMITS, n_proposals, side="right")]
 
 
 def random_words(
-    settings: Settings, stream: Array, steps: Array, n_tries: Array, purpose: Array, n: int
+    settings: Settings, stream: Array, steps: Array, n_proposals: Array, purpose: Array, n: int
 ) -> tuple[Any, Any]:
-    """Return two random words for each of the next `n` tries of lanes, (n, n_lanes) uint32."""
-    blocks = n_tries // TRIES_A_BLOCK + np.arange(-(-n // TRIES_A_BLOCK))[:, None]
+    """Return two random words for each of the next `n` proposals of lanes, (n, n_lanes) uint32."""
+    blocks = n_proposals // PROPOSALS_A_BLOCK + np.arange(-(-n // PROPOSALS_A_BLOCK))[:, None]
     counter = np.stack(np.broadcast_arrays(stream, steps, blocks, purpose), axis=-1)
     words = philox4x32(counter, int(settings.key_0) | int(settings.key_1) << 32)
-    first, second = words.reshape(*blocks.shape, TRIES_A_BLOCK, 2).transpose(3, 0, 2, 1)
+    first, second = words.reshape(*blocks.shape, PROPOSALS_A_BLOCK, 2).transpose(3, 0, 2, 1)
     return first.reshape(-1, len(stream))[:n], second.reshape(-1, len(stream))[:n]
 
 

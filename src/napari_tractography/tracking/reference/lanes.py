@@ -14,14 +14,14 @@ from ..codes import (
     CLIP,
     EDGE_VOXEL,
     EVERYWHERE,
-    FIRST_TRIES,
+    FIRST_PROPOSALS,
     LEFT_IMAGE,
     LEFT_MASK,
     LOW_AMPLITUDE,
     LOW_PROBABILITY,
     MARGIN,
     MAX_LENGTH,
-    MAX_TRIES,
+    MAX_PROPOSALS,
     NEAREST,
     NO_FOD,
     PURPOSE_START,
@@ -42,7 +42,7 @@ from .table import (
     to_voxel,
 )
 
-TRIES, MOST_TRIES = 4096, 32  # of all lanes together, and of each, in one pass
+PROPOSALS, MOST_PROPOSALS = 4096, 32  # of all lanes together, and of each, in one pass
 
 
 class Lanes:
@@ -69,10 +69,10 @@ class Lanes:
         self.position, self.direction = position.copy(), direction.copy()
         self.stream, self.purpose = stream & 0xFFFFFFFF, purpose
         self.is_start = bool((purpose == PURPOSE_START).all())
-        self.steps, self.n_tries = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self.steps, self.n_proposals = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.reason = np.zeros(n, np.int64)
         self.is_going, self.is_waiting = np.ones(n, bool), np.zeros(n, bool)
-        self.has_moved = np.ones(n, bool)  # since the FOD was looked up
+        self.has_moved = np.ones(n, bool)  # since the FOD was interpolated
         self.bound, self.mean = np.zeros(n, np.float32), np.zeros(n, np.float32)
         self.coefficients = np.zeros((self.field.values.shape[1], n), np.float32)
 
@@ -88,8 +88,8 @@ class Lanes:
         field, settings = self.field, self.settings
         n_coefficients = len(self.coefficients)
         rows, weights, row = self._cells(lanes)
-        halves = field.coefficients[rows, : n_coefficients + 1].view(np.float16)
-        found = mixed(halves.astype(np.float32), weights).T
+        half_floats = field.coefficients[rows, : n_coefficients + 1].view(np.float16)
+        found = mixed(half_floats.astype(np.float32), weights).T
         bound = found[n_coefficients]
         self.coefficients[:, lanes], self.bound[lanes] = found[:n_coefficients], bound
         if settings.min_probability > ZERO:
@@ -137,7 +137,7 @@ class Lanes:
         """Draw until all lanes have ended; yield again and again those with a next direction.
 
         Whoever takes them lets them step, or ends them. What takes many operations however few
-        lanes it is for is put off until it is for half of them.
+        lanes it is for is deferred until it is for half of them.
         """
         while not cancelled[0] and self.is_going.any():
             drawing = np.flatnonzero(self.is_going & ~self.is_waiting)
@@ -145,7 +145,7 @@ class Lanes:
             if len(waiting) >= len(drawing):
                 self.is_waiting[:] = False
                 self.fill_rows(waiting[self.has_moved[waiting]])
-                yield self._reconsider(waiting[~self.has_moved[waiting]])
+                yield self._after_rejections(waiting[~self.has_moved[waiting]])
             else:
                 moved = drawing[self.has_moved[drawing]]
                 can_arrive = are_filled(self.field, self._cells(moved)[0])
@@ -154,36 +154,37 @@ class Lanes:
                 yield self._draw(drawing[(self.is_going & ~self.has_moved)[drawing]])
 
     def _draw(self, lanes: Array) -> Any:
-        """Try some directions of each lane; return the lanes that have a direction now.
+        """Propose some directions of each lane; return the lanes that have a direction now.
 
-        Some of the others have ended, some wait to be reconsidered, the rest draw again.
+        Some of the others have ended, some wait for their cone to be sampled, the rest propose
+        again.
         """
         if not len(lanes):
             return lanes
         settings, u = self.settings, self.direction[:, lanes]
-        n = np.clip(TRIES // len(lanes), 2, MOST_TRIES) // 2 * 2
-        n_tries = self.n_tries[lanes]
-        limit = limit_of(n_tries)
+        n = np.clip(PROPOSALS // len(lanes), 2, MOST_PROPOSALS) // 2 * 2
+        n_proposals = self.n_proposals[lanes]
+        limit = limit_of(n_proposals)
         first, second = self.random_words(lanes, n)
         height = np.float32(2) if self.is_start else settings.cone_height
         tried = turned(points_in_cone(first, second, height), u)
         amplitude = self._values(lanes, tried)
         is_taken = amplitude >= settings.min_amplitude
         is_taken &= chances(first, second) * positive(settings, self.bound[lanes]) < amplitude
-        is_taken &= n_tries + np.arange(n)[:, None] < limit
+        is_taken &= n_proposals + np.arange(n)[:, None] < limit
         has_one = is_taken.any(0)
-        self.n_tries[lanes] = n_tries = np.minimum(n_tries + n, limit)
+        self.n_proposals[lanes] = n_proposals = np.minimum(n_proposals + n, limit)
         chosen = lanes[has_one]
         taken = tried[:, is_taken.argmax(0)[has_one], np.flatnonzero(has_one)]
         if settings.min_probability > ZERO and not self.is_start and len(chosen):
-            is_enough = ~self._little_in_cone(chosen)
+            is_enough = ~self._below_cone_mass(chosen)
             self.end(chosen[~is_enough], LOW_PROBABILITY)
             chosen, taken = chosen[is_enough], taken[:, is_enough]
         self.direction[:, chosen] = taken / np.sqrt(dot(taken, taken))
-        self.is_waiting[lanes] = ~has_one & (n_tries == limit)
+        self.is_waiting[lanes] = ~has_one & (n_proposals == limit)
         return chosen
 
-    def _little_in_cone(self, lanes: Array) -> Any:
+    def _below_cone_mass(self, lanes: Array) -> Any:
         """Tell whether too small a fraction of the FOD is in the cones of lanes."""
         settings, points = self.settings, self.field.cone_points
         directions = turned(points[:, :, None], self.direction[:, lanes])
@@ -192,41 +193,40 @@ class Lanes:
         mass = total / np.float32(points.shape[1]) * (HALF * settings.cone_height)
         return mass <= settings.min_probability * self.mean[lanes]
 
-    def _reconsider(self, lanes: Array) -> Any:
-        """Find out why all tries of lanes were in vain; return those that have a direction now.
+    def _after_rejections(self, lanes: Array) -> Any:
+        """Find out why all proposals of lanes were rejected; return those with a direction now.
 
-        Those where no amplitude in the cone reaches the floor end; the others draw again, maybe
+        Those where no amplitude in the cone reaches the floor end; the others propose again, maybe
         with a tighter bound.
         """
         settings = self.settings
-        is_clear = self.n_tries[lanes] == FIRST_TRIES
-        if is_clear.any():  # mostly a glance is enough
-            is_clear[is_clear] = self._glance(lanes[is_clear])
+        is_clear = self.n_proposals[lanes] == FIRST_PROPOSALS
+        if is_clear.any():  # mostly samples are enough
+            is_clear[is_clear] = self._sample_cone(lanes[is_clear])
             lanes = lanes[~is_clear]
         if not len(lanes):
             return lanes
         peak, amplitude = self.find_peaks(lanes)
         is_high = (amplitude > ZERO) & (amplitude >= settings.min_amplitude)
         self.end(lanes[~is_high], LOW_AMPLITUDE)
-        is_last = is_high & (self.n_tries[lanes] >= MAX_TRIES)
+        is_last = is_high & (self.n_proposals[lanes] >= MAX_PROPOSALS)
         if settings.positivity == CLIP:
             again = is_high & ~is_last
             tighter = amplitude[again] * MARGIN
             self.bound[lanes[again]] = np.minimum(self.bound[lanes[again]], tighter)
         last, peak = lanes[is_last], peak[:, is_last]
         if settings.min_probability > ZERO and not self.is_start and len(last):
-            is_enough = ~self._little_in_cone(last)
+            is_enough = ~self._below_cone_mass(last)
             self.end(last[~is_enough], LOW_PROBABILITY)
             last, peak = last[is_enough], peak[:, is_enough]
         self.direction[:, last] = peak
         return last
 
-    def _glance(self, lanes: Array) -> Any:
-        """Look at the cones of lanes; tell for which that is enough.
+    def _sample_cone(self, lanes: Array) -> Any:
+        """Sample the cones of lanes; tell for which that is enough.
 
         It is where an amplitude reaches the floor, and where none can: those lanes end. None can
-        where the FOD, as steep as it is at the best of the directions that are looked at, would not
-        reach the floor at the next.
+        where the FOD, as steep as it is at the best sample, would not reach the floor at the next.
         """
         settings, n_points = self.settings, self._points.shape[1]
         directions = turned(self._points[:, :, None], self.direction[:, lanes])
@@ -247,12 +247,12 @@ class Lanes:
         return is_enough | is_hopeless
 
     def random_words(self, lanes: Array, n: int) -> tuple[Any, Any]:
-        """Return two random words for each of the next `n` tries, (n, n_lanes) uint32."""
+        """Return two random words for each of the next `n` proposals, (n, n_lanes) uint32."""
         return random_words(
             self.settings,
             self.stream[lanes],
             self.steps[lanes],
-            self.n_tries[lanes],
+            self.n_proposals[lanes],
             self.purpose[lanes],
             n,
         )
@@ -260,7 +260,7 @@ class Lanes:
     # -- stepping ------------------------------------------------------------------------------
 
     def step(self, lanes: Array) -> Any:
-        """Step on; return the lanes that did."""
+        """Take a step; return the lanes that did."""
         settings = self.settings
         new = self.position[:, lanes] + settings.step * self.direction[:, lanes]
         reason = outside(self.field, new)
@@ -268,7 +268,7 @@ class Lanes:
         moved = lanes[reason == 0]
         self.position[:, moved] = new[:, reason == 0]
         self.steps[moved] += 1
-        self.n_tries[moved] = 0
+        self.n_proposals[moved] = 0
         self.has_moved[moved] = True
         self.end(moved[self.steps[moved] >= settings.max_steps], MAX_LENGTH)
         return moved

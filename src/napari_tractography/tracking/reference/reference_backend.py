@@ -99,7 +99,7 @@ class _Block:
         self.plan, self.settings = plan, plan.settings
         self.seed_index = np.arange(first, last) + first_stream
         self.position = np.ascontiguousarray(plan.positions_mm[first:last].T)
-        self.given = np.ascontiguousarray(plan.given[first:last].T)
+        self.seed_directions = np.ascontiguousarray(plan.seed_directions[first:last].T)
         self.tally = np.zeros(N_REASONS, np.int64)
         self.halves = HALVES[self.settings.direction]
 
@@ -146,7 +146,7 @@ class _Block:
         lanes.arrive(np.arange(n))
         found = np.flatnonzero(lanes.is_going)
         if self.settings.start == START_GIVEN:
-            return inside[found], self.given[:, inside[found]]
+            return inside[found], self.seed_directions[:, inside[found]]
         peak, amplitude = lanes.find_peaks(found)
         is_high = (amplitude > ZERO) & (amplitude >= self.settings.min_amplitude)
         found, peak = found[is_high], peak[:, is_high]
@@ -197,9 +197,9 @@ class _Block:
         # A seed stands between the halves; of the ends alone, where it is one of them.
         middle = np.flatnonzero(is_kept & ~(settings.endpoints & (steps > 0).all(0)))
         streamline = np.concatenate([streamline[taken], middle])
-        place = np.concatenate([(step * SIGNS[half])[taken], np.zeros(len(middle))])
+        distance = np.concatenate([(step * SIGNS[half])[taken], np.zeros(len(middle))])
         points = np.concatenate([part[2] for part in path], axis=1)[:, taken]
         points = np.concatenate([points, self.position[:, seeds[middle]]], axis=1)
-        order = np.lexsort((place, streamline))
+        order = np.lexsort((distance, streamline))
         counts = np.bincount(streamline, minlength=len(seeds))
         return np.ascontiguousarray(points[:, order].T), counts

@@ -1,9 +1,9 @@
-"""The largest amplitude in each of many cones: looked for at directions spread over it, then
+"""The largest amplitude in each of many cones: sampled at directions spread over it, then
 climbed to.
 
 As :mod:`napari_tractography.tracking.cpu.sphere.ascent`, bit for bit. Vectors are triples of
-(n,) float32, one number for each cone; coefficients are (n_coefficients, n). A cone is given by its
-axis u and, of its half-angle, cosine and sine; the cosine EVERYWHERE stands for the whole sphere.
+(n,) float32, one number for each cone; coefficients are (n_coefficients, n). A cone is its axis u
+and the cosine and sine of its half-angle; the cosine EVERYWHERE stands for the whole sphere.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def tangents(unit: Array) -> tuple[Any, Any]:
 
 
 def turned(points: Array, unit: Array) -> Any:
-    """Return directions given around the z axis, turned to lie around others.
+    """Return directions around the z axis, turned to lie around others.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def degree_of(shifts: tuple[Array, ...]) -> Any:
 
 
 def cosine_of(shifts: tuple[Array, ...], distance: Array) -> Any:
-    """Return a cosine, given as the distance from 1 times lmax squared."""
+    """Return the cosine at a distance from 1, which is in units of 1 / lmax squared."""
     return ONE - distance / (degree_of(shifts) * degree_of(shifts))
 
 

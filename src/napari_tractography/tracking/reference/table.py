@@ -95,8 +95,8 @@ def fill_rows(field: Field, rows: Array) -> None:
     total = values[:, 0, None] * field.change[0]
     for k in range(1, n_coefficients):
         total = total + values[:, k, None] * field.change[k]
-    halves = total.astype(np.float16)
-    coefficients = np.ascontiguousarray(halves.astype(np.float32).T)  # as they are read
+    half_floats = total.astype(np.float16)
+    coefficients = np.ascontiguousarray(half_floats.astype(np.float32).T)  # as they are read
     points = field.sphere_points
     parts = np.split(coefficients, range(ROWS_AT_ONCE, len(rows), ROWS_AT_ONCE), axis=1)
     amplitudes = np.concatenate(
@@ -113,8 +113,8 @@ def fill_rows(field: Field, rows: Array) -> None:
     others = np.where(is_elsewhere, amplitudes, ZERO).max(0)
     bounds = np.where(largest > ZERO, np.maximum(bounds, EXCESS * others), ZERO)
     bound_bits = (np.asarray(bounds) * ABOVE).astype(np.float16).view(np.uint16)
-    is_bound = np.arange(halves.shape[1]) == n_coefficients
-    field.coefficients[np.ix_(rows, ~is_bound)] = halves[:, ~is_bound].view(np.uint16)
+    is_bound = np.arange(half_floats.shape[1]) == n_coefficients
+    field.coefficients[np.ix_(rows, ~is_bound)] = half_floats[:, ~is_bound].view(np.uint16)
     field.masses[rows] = means
     field.coefficients[rows, n_coefficients] = bound_bits
 

@@ -1,7 +1,7 @@
-"""The table of an FOD, and the directions that kernels look at; on the CPU.
+"""The table of an FOD, and the directions at which kernels sample it; on the CPU.
 
-The rows of a table are filled by the kernel when a streamline first comes near, so that nobody
-waits for those that no streamline reaches: see ``fill_row`` of
+The rows of a table are filled by the kernel when a streamline first comes near, so that no time
+goes into those that no streamline reaches: see ``fill_row`` of
 :mod:`napari_tractography.tracking.cpu.cells`. Where the coefficients lie on a GPU,
 :mod:`napari_tractography.tracking.cuda.tables` fills all of them there.
 """
@@ -25,7 +25,7 @@ from .data import FodTable
 # Directions of the half sphere at which the FOD of a voxel is evaluated once, over lmax squared:
 # 736 for lmax 8, with none further than 4.4 degrees from any direction.
 BOUND_DIRECTIONS = 11.5
-# Of the cone, per direction at which an amplitude in it is looked for; a lobe of lmax 8 is ten
+# Of the cone, per direction at which it is sampled; a lobe of lmax 8 is ten
 # times as large.
 SOLID_ANGLE = 1.9  # steradians, over lmax squared
 WORD = 64  # voxels, a bit each

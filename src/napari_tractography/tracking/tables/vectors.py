@@ -53,7 +53,7 @@ class VectorTable:
 
     @property
     def scale(self) -> np.float32:
-        """1: amplitudes are as they were given; of tensors they are FA."""
+        """1: amplitudes are those of the input; of tensors they are FA."""
         return np.float32(1)
 
     @property

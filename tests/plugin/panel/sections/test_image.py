@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -353,6 +354,20 @@ def test_what_cannot_be_a_source_is_refused_with_a_sentence(
     (note,) = notes
     assert said in note
     assert note.startswith("error: ")
+
+
+def test_without_its_package_an_image_is_no_source_and_the_extra_is_told(
+    open_model: Any, tube: ImagePhantom, notes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "structure_tensor", None)
+    panel = open_model()
+    layer = image_layer(tube)
+    panel.viewer.add_layer(layer)
+    panel.data.fod_choice.value = layer
+    assert len(notes) == 1
+    assert "structure-tensor, which is not installed; pip install" in notes[0]
+    assert notes[0].endswith('"napari-tractography[images]".')
+    assert panel.session.fod_layer is None
 
 
 def test_a_grid_in_micrometres_makes_the_round_trip() -> None:

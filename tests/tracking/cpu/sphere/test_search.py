@@ -21,7 +21,7 @@ from napari_tractography.tracking.cpu.sphere import search
 from napari_tractography.tracking.engine import track
 from napari_tractography.tracking.plan import kernel_field, kernel_settings
 from napari_tractography.tracking.tables.builders import build_table
-from napari_tractography.tracking.tables.looks import cone_looks
+from napari_tractography.tracking.tables.cone_quadrature import cone_quadrature
 
 N_DENSE = 10_000  # directions of the half sphere: 1.4 degrees apart
 REFINED_DEG = (1.4, 0.5, 0.17)
@@ -59,10 +59,10 @@ def found_in_cones(fod, angle_deg, units):
     field = kernel_field(build_table(fod), parameters)
     rows = fod.values.astype(np.float64) @ change_of_basis(fod.sample_matrix, fod.lmax).T
     n_padded = field.coefficients.shape[1]
-    scratch = codes.new_scratch(len(field.look_neighbours), n_padded, N_LANES)
+    scratch = codes.new_scratch(len(field.quadrature_neighbours), n_padded, N_LANES)
     state = lanes.new_lane_state(0, 0, 10, n_padded)
     out = np.zeros((len(rows) // N_LANES, 5, N_LANES), np.float32)
-    seen = np.zeros((len(out), len(field.look_neighbours), N_LANES), np.float32)
+    seen = np.zeros((len(out), len(field.quadrature_neighbours), N_LANES), np.float32)
     search_all(
         field,
         kernel_settings(parameters),
@@ -159,7 +159,7 @@ def test_the_largest_amplitude_of_a_cone_is_found(fod, angle):
     np.testing.assert_allclose(amplitudes, there, atol=1e-5 * scale)
     # What is seen on the way, on rings around the axis: in what order, their azimuth aside.
     np.testing.assert_allclose(seen[:, -1], amplitudes_at(fod, units[:, None])[:, 0], atol=1e-4)
-    points = cone_looks(angle, fod.lmax).points.astype(float)
+    points = cone_quadrature(angle, fod.lmax).points.astype(float)
     x, y, z = (points[:3, :, None] * SIGNS).reshape(3, -1)
     east = np.stack([units[:, 0] * units[:, 2], units[:, 1] * units[:, 2], units[:, 2] ** 2 - 1])
     east = (east / np.linalg.norm(east, axis=0)).T

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import dask.array
 import numpy as np
 from napari.layers import Image, Labels, Layer
 
@@ -21,6 +20,7 @@ from ....geometry.grid import Grid
 from ....geometry.units import MM_IN, VOXEL
 from ....model.fod import Fod
 from ....model.specs import ParameterSpec, parameter, specs_of
+from ....runtime.extras import needs_extra
 from ...space.display import (
     NAPARI_UNITS,
     SETTINGS_KEY,
@@ -272,6 +272,10 @@ def _worked_out(fod: Fod) -> tuple[Any, DisplaySpace]:
 
 def _lazy(array: Any) -> Any:
     """Return an array that can be transposed without being read."""
-    if isinstance(array, np.ndarray | dask.array.Array):
+    if isinstance(array, np.ndarray):
+        return array
+    with needs_extra("images", "An image that is read in part takes"):
+        import dask.array
+    if isinstance(array, dask.array.Array):
         return array
     return dask.array.from_array(array, name=False)

@@ -1,5 +1,4 @@
 """Regions in the kernel: which of them each point of a streamline lies in."""
-# mypy: ignore-errors
 
 from __future__ import annotations
 

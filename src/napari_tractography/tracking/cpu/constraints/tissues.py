@@ -3,7 +3,6 @@
 The rules are those of MRtrix3's ``tckgen -act`` (Smith et al., 2012), see docs/tissues.md; the twin
 is ``tracking/cuda/tissues.h``. Nothing here runs without a tissue image.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -36,11 +35,11 @@ from ...codes import (
     REVERTS_FROM_ONE_POINT,
     SHARP_TURN,
     TOO_LONG,
-    TRACKED_ANEW,
+    TRACKED_AGAIN,
 )
 from ..cells import ONE, ZERO, corner_weight, nearest, to_voxel
+from ..sphere.evaluation import value_at
 from ..sphere.headings import head_on
-from ..sphere.peaks import value_at
 from ..sphere.tangents import normalised
 from .regions import visit_regions
 
@@ -238,7 +237,7 @@ def crop(tissues, state, lane):
 
 @compiled
 def revert(settings, regions, state, lane):
-    """Take a half back a few steps, to be tracked anew from there; tell whether it may be.
+    """Take a half back a few steps, to be tracked again from there; tell whether it may be.
 
     As MRtrix3 does: three times from a step before the furthest point that was reached, three times
     from two steps before it, and so on down to the seed.
@@ -253,7 +252,7 @@ def revert(settings, regions, state, lane):
         t.n_from_there[lane] = 1
     else:
         t.n_from_there[lane] += 1
-    parts = settings.parts  # a whole arc is drawn anew
+    parts = settings.parts  # a whole arc is drawn again
     to = ((t.furthest[lane] + parts - 1) // parts - t.n_back[lane]) * parts
     if to < 0:
         return False
@@ -289,13 +288,13 @@ def revert(settings, regions, state, lane):
 def end_in_tissues(settings, regions, state, lane, reason):
     """Apply the rules to the end of a half; return the reason, and what becomes of the half."""
     tissues, t = regions.tissues, state.tissue
-    is_poor = reason == ENTERED_FLUID
+    is_implausible = reason == ENTERED_FLUID
     outcome = KEPT
     if reason in (LOW_AMPLITUDE, LOW_PROBABILITY, SHARP_TURN):
         if t.depth[lane]:
             reason = ENDED_IN_DEEP_GREY
         elif not t.is_in_lesion[lane]:
-            reason, is_poor = ENDED_IN_WHITE, True
+            reason, is_implausible = ENDED_IN_WHITE, True
     elif reason == NO_FOD and t.depth[lane]:
         reason = ENDED_IN_DEEP_GREY
     elif reason == MAX_LENGTH:
@@ -306,8 +305,8 @@ def end_in_tissues(settings, regions, state, lane, reason):
         cut(settings, state, lane, t.least_at[lane])
     elif reason == ENTERED_CORTEX and tissues.crop:
         crop(tissues, state, lane)
-    if is_poor:
+    if is_implausible:
         outcome = REFUSED
         if tissues.backtrack and revert(settings, regions, state, lane):
-            outcome = TRACKED_ANEW
+            outcome = TRACKED_AGAIN
     return reason, outcome

@@ -7,7 +7,6 @@ way, how many steps have been taken, to where, and whether that is on the border
 climbs take twice as many steps as others, which need not wait: one that is not done after
 a number of steps may be gone on with later, and has the same bits.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -138,10 +137,10 @@ def climb_some(shifts, coefficients, climbs, first, cosine, sine, climbing, n_st
             + y * load_some(climbs, first + PEAK_Y)
             + z * load_some(climbs, first + PEAK_Z)
         )
-        in_vain = (along > cosine_of(shifts, BESIDE)) & (value <= peak)
-        in_vain = in_vain | (bent_down & (value + HOPE * gain < peak))
+        surpassed = (along > cosine_of(shifts, BESIDE)) & (value <= peak)
+        surpassed = surpassed | (bent_down & (value + HOPE * gain < peak))
         taken = select(moved, taken + ONE, taken)
-        left &= ~bits_of((size < STILL) | in_vain | (taken >= MOST))
+        left &= ~bits_of((size < STILL) | surpassed | (taken >= MOST))
     for part, now in ((N_STEPS, taken), (NOW_X, x), (NOW_Y, y), (NOW_Z, z)):
         store_to(climbs, first + part, now)  # of other lanes what it was
     on_border = select(some_booleans_of(border), ONE, taken - taken)

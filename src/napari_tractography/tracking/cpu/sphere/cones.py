@@ -1,5 +1,4 @@
-"""Cones that are given as functions, and positivity."""
-# mypy: ignore-errors
+"""Cones that are functions, and positivity."""
 
 from __future__ import annotations
 

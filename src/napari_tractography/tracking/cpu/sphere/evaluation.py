@@ -10,7 +10,6 @@ Parameters that recur: `coefficients` are those of one position, (n,) float32, o
 whose length, lmax + 1, the code is compiled, with all loops written out; x, y and z
 are a unit vector in RAS+ axes, of numbers or vectors.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from ..llvm import by_length
 WIDTH = np.uint64(N_LANES)
 ONE = np.float32(1)
 TWO = np.float32(2)
-# Unsigned, so that nobody asks whether an index counts from the end.
+# Unsigned: Numba then compiles no test whether an index counts from the end.
 FIRST, ONE_MORE, TWO_MORE = np.uint64(0), np.uint64(1), np.uint64(2)
 FOUR = np.float32(4)
 SIX = np.float32(6)

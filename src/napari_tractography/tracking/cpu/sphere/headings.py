@@ -2,7 +2,6 @@
 
 A chord makes the same angle with the tangents at both its ends: each is the other, mirrored in it.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 

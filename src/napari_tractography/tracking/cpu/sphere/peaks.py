@@ -1,10 +1,8 @@
-"""The largest amplitude in a cone: looked for at directions spread over it, then climbed to.
+"""The largest amplitude in a cone: sampled at directions spread over it, then climbed to.
 
-Both work on one streamline; the directions are looked at side by side. A direction u and the
-half-angle of the cone around it are given, as cosine and sine; a cosine of EVERYWHERE stands for
-the whole sphere.
+Both work on one streamline; the directions are sampled side by side. A cone is its axis, u, and the
+cosine and sine of its half-angle; a cosine of EVERYWHERE stands for the whole sphere.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -39,14 +37,14 @@ ZERO, ONE = np.float32(0), np.float32(1)
 
 @inlined
 def largest_value(amplitudes, n):
-    """Return the largest of n amplitudes, and the first place of it."""
-    best, place = NOWHERE, 0
+    """Return the largest of n amplitudes, and the number of the first of them."""
+    best, best_j = NOWHERE, 0
     for j in range(0, n, N_LANES):
         some = load_from(amplitudes, j)
         largest = largest_of(some)
         if largest > best:
-            best, place = largest, j + lowest_bit(bits_of(some == largest))
-    return best, place
+            best, best_j = largest, j + lowest_bit(bits_of(some == largest))
+    return best, best_j
 
 
 @inlined
@@ -57,7 +55,7 @@ def degree_of(shifts):
 
 @inlined
 def cosine_of(shifts, distance):
-    """Return a cosine, given as the distance from 1 times lmax squared."""
+    """Return the cosine at a distance from 1, which is in units of 1 / lmax squared."""
     return ONE - distance / (degree_of(shifts) * degree_of(shifts))
 
 
@@ -106,7 +104,7 @@ def climb(shifts, coefficients, ux, uy, uz, cosine, sine, x, y, z, value):
                 break
             x, y, z = x + a * ax + b * bx, y + a * ay + b * by, z + a * az + b * bz
         x, y, z = normalised(x, y, z)
-        on_border = outwards or ux * x + uy * y + uz * z < cosine
+        on_border = outwards or ux * x + uy * y + uz * z < cosine  # type: ignore[assignment]
         if on_border:
             x, y, z = onto_border(ux, uy, uz, cosine, sine, x, y, z)
         if size < STILL:
@@ -134,7 +132,7 @@ def point_in_cone(points, j, ux, uy, uz):
 
 
 @inlined
-def look(shifts, coefficients, amplitudes, points, ux, uy, uz):
+def sample_amplitudes(shifts, coefficients, amplitudes, points, ux, uy, uz):
     """Evaluate the FOD at directions spread around the z axis, turned to lie around u."""
     ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
     n_points = points.shape[1]
@@ -154,7 +152,7 @@ def largest_in_cone(shifts, coefficients, amplitudes, peak, points, ux, uy, uz, 
 
     `points` are spread over the cone, around the z axis.
     """
-    look(shifts, coefficients, amplitudes, points, ux, uy, uz)
+    sample_amplitudes(shifts, coefficients, amplitudes, points, ux, uy, uz)
     n_points = points.shape[1]
     ax, ay, az, bx, by, bz = tangents(ux, uy, uz)
     close = cosine_of(shifts, NEAR)

@@ -8,17 +8,17 @@ each for every order, which give four directions at once.
 Harmonics are kept degree after degree; of a degree l the l / 2 + 1 cosines of even order come
 first, then l / 2 sines of odd order, cosines of odd order and sines of even order each.
 
-All lanes are turned at once, so that each number of a matrix is read once; rings are looked at for
+All lanes are turned at once, so that each number of a matrix is read once; rings are sampled for
 CLIMBERS lanes at a time, whose sums stay in registers.
 
 Parameters that recur: arrays of lanes are (n, N_LANES) float32; `shifts` is a tuple for whose
 length, lmax + 1, the code is compiled, with all loops written out.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +37,7 @@ LMAX = 0  # in the functions below
 
 @inlined
 def cosine_at(degree, m):
-    """Return the place of the cosine of order m among the harmonics of a degree."""
+    """Return the index of the cosine of order m among the harmonics of a degree."""
     if m & 1:
         return ((degree * (degree - 1)) >> 1) + degree + 1 + (m >> 1)
     return ((degree * (degree - 1)) >> 1) + (m >> 1)
@@ -45,7 +45,7 @@ def cosine_at(degree, m):
 
 @inlined
 def sine_at(degree, m):
-    """Return the place of the sine of order m."""
+    """Return the index of the sine of order m."""
     if m & 1:
         return ((degree * (degree - 1)) >> 1) + (degree >> 1) + 1 + (m >> 1)
     return ((degree * (degree - 1)) >> 1) + degree + (degree >> 1) + (m >> 1)
@@ -57,7 +57,7 @@ def _tilt(shifts, turning, coefficients, azimuth, polar, turned, tilted):
     Parameters
     ----------
     turning : (n,) float32
-        See :func:`napari_tractography.tracking.tables.looks.turning`.
+        See :func:`napari_tractography.tracking.tables.cone_quadrature.turning`.
     coefficients : (n_padded, N_LANES) float32
         See :mod:`.evaluation`.
     azimuth, polar : tuple
@@ -86,7 +86,8 @@ def _to_harmonics(shifts, turning, source, azimuth, target):
     k, at = 0, 0
     re, im = azimuth  # of (cosine + i sine)^m
     for m in range(LMAX + 1):
-        cosines, sines = (), ()
+        cosines: tuple[Any, ...] = ()
+        sines: tuple[Any, ...] = ()
         for _ in range(((LMAX - m) >> 1) + 1):
             first = load_from(source, at * WIDTH)
             at += 1
@@ -124,7 +125,10 @@ def _exchange_y_and_z(shifts, turning, k, source, target):
     """
     for half in range((LMAX >> 1) + 1):
         at = half * (2 * half - 1)
-        evens, odds, cosines, sines = (), (), (), ()
+        evens: tuple[Any, ...] = ()
+        odds: tuple[Any, ...] = ()
+        cosines: tuple[Any, ...] = ()
+        sines: tuple[Any, ...] = ()
         for j in range(half + 1):
             evens = (*evens, load_from(source, (at + j) * WIDTH))
         for i in range(half + 1):
@@ -186,7 +190,7 @@ def _ring(shifts, tilted, heights, at):
 
     Its heights begin at `at`.
     """
-    parts = ()
+    parts: tuple[Any, ...] = ()
     for m in range(LMAX + 1):
         number = number_at(heights, at)
         cosine = number * load_some(tilted, cosine_at(LMAX, m) * WIDTH)
@@ -251,17 +255,17 @@ def secant_of(shifts, settings):
 
 
 @inlined
-def look_at_rings(field, settings, coefficients, scratch, cosine, sine, radius, uz):
-    """Look at rings around (radius cosine, radius sine, uz), of all lanes.
+def sample_rings(field, settings, coefficients, scratch, cosine, sine, radius, uz):
+    """Sample rings around (radius cosine, radius sine, uz), of all lanes.
 
     Amplitudes are left in ``scratch.lane_amplitudes``, that of the axis as the last; in rows of
     ``scratch.tried`` the number of the largest, 1, and it, 3; and a Newton step from the axis, 0,
     2 and 4, which is the axis where there is none that stays in the cone.
     """
-    shifts, rings, azimuths = field.shifts, field.look_rings, field.look_azimuths
+    shifts, rings, azimuths = field.shifts, field.quadrature_rings, field.quadrature_azimuths
     n_points, n_heights, n_azimuths = (
-        field.look_points.shape[1],
-        field.look_heights.shape[1],
+        field.quadrature_points.shape[1],
+        field.quadrature_heights.shape[1],
         azimuths.shape[1],
     )
     tried, furthest = scratch.tried, secant_of(shifts, settings)
@@ -276,7 +280,7 @@ def look_at_rings(field, settings, coefficients, scratch, cosine, sine, radius, 
     )
     for first in range(0, N_LANES, CLIMBERS):
         tilted, seen = scratch.tilted[:, first:], scratch.lane_amplitudes[:, first:]
-        best, ga, gb, haa, hab, hbb = along_axis(shifts, tilted, field.look_axis)
+        best, ga, gb, haa, hab, hbb = along_axis(shifts, tilted, field.quadrature_axis)
         a, b, bent_down = newton_step(ga, gb, haa, hab, hbb)
         length = roots(ONE + a * a + b * b)
         leads_up = bent_down & (length < furthest)
@@ -284,10 +288,10 @@ def look_at_rings(field, settings, coefficients, scratch, cosine, sine, radius, 
         store_to(tried, 2 * N_LANES + first, select(leads_up, b / length, ZERO))
         store_to(tried, 4 * N_LANES + first, select(leads_up, ONE / length, ONE))
         store_to(seen, 4 * n_points * N_LANES, best)
-        place = select(best < best, best, np.float32(4 * n_points))
+        best_j = select(best < best, best, np.float32(4 * n_points))
         for i in range(len(rings) - 1):
             stay()
-            parts = ring(shifts, tilted, field.look_heights, rings[i] * n_heights)
+            parts = ring(shifts, tilted, field.quadrature_heights, rings[i] * n_heights)
             for k in range(rings[i], rings[i + 1]):
                 values = around(shifts, parts, azimuths, k * n_azimuths)
                 for mirror in range(4):
@@ -295,6 +299,6 @@ def look_at_rings(field, settings, coefficients, scratch, cosine, sine, radius, 
                     store_to(seen, j * N_LANES, value)
                     higher = value > best
                     best = select(higher, value, best)
-                    place = select(higher, np.float32(j), place)
-        store_to(tried, N_LANES + first, place)
+                    best_j = select(higher, np.float32(j), best_j)
+        store_to(tried, N_LANES + first, best_j)
         store_to(tried, 3 * N_LANES + first, best)

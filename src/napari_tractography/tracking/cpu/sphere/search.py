@@ -1,12 +1,11 @@
-"""The largest amplitude in the cone of each lane: looked for side by side, then climbed to.
+"""The largest amplitude in the cone of each lane: sampled side by side, then climbed to.
 
-A cone is looked at in axes of which its own is the z axis: then the FOD on a ring around it is a
-short sum. From the largest amplitude seen a climb leads to a peak; where that is the amplitude on
-the axis, its first step is known without the derivatives. More climbs begin where amplitudes seen
+A cone is sampled in axes of which its own is the z axis: then the FOD on a ring around it is a
+short sum. From the largest sample a climb leads to a peak; where that is the amplitude on
+the axis, its first step is known without the derivatives. More climbs begin where samples
 are no less than PROMISING of the peak, neither near it nor on the slope of a neighbour; they are
 few, so those of all lanes are climbed together.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ from .ascent import (
     climb_side_by_side,
 )
 from .peaks import cosine_of
-from .rings import look_at_rings
+from .rings import sample_rings
 
 NONE, BIT, EVERY = np.uint32(0), np.uint32(1), np.uint32((1 << N_LANES) - 1)
 ZERO, ONE, FOUR, WIDTH = np.float32(0), np.float32(1), np.float32(4), np.uint64(N_LANES)
@@ -62,29 +61,29 @@ def azimuth_of(ux, uy):
 
 
 @inlined
-def look_around(field, settings, coefficients, scratch, ux, uy, uz):
-    """Look at the cones of all lanes; see :mod:`.rings`.
+def sample_cones(field, settings, coefficients, scratch, ux, uy, uz):
+    """Sample the cones of all lanes; see :mod:`.rings`.
 
     Amplitudes are left in ``scratch.lane_amplitudes``.
 
     Returns
     -------
     ahead : vector
-        Whether the largest amplitude seen is that of the axis.
+        Whether the largest sample is that of the axis.
     value, x, y, z : vectors
         That amplitude, and where to climb from: its direction, or what a Newton step from the axis
         leads to.
     """
-    n_points, tried = field.look_points.shape[1], scratch.tried
+    n_points, tried = field.quadrature_points.shape[1], scratch.tried
     cosine, sine, radius = azimuth_of(ux, uy)
-    look_at_rings(field, settings, coefficients, scratch, cosine, sine, radius, uz)
+    sample_rings(field, settings, coefficients, scratch, cosine, sine, radius, uz)
     ahead = load_from(tried, N_LANES) == np.float32(4 * n_points)
     for lane in range(N_LANES):
         j = np.int64(tried[1, lane])
         if j == 4 * n_points:
             tried[1, lane], tried[2, lane] = tried[2, lane], tried[4, lane]
         else:
-            along, across, up = point_of(field.look_points, n_points, j)
+            along, across, up = point_of(field.quadrature_points, n_points, j)
             tried[0, lane], tried[1, lane], tried[2, lane] = along, across, up
     along, across, up = load_from(tried, 0), load_from(tried, N_LANES), load_from(tried, TWO_ROWS)
     x, z = along * uz + up * radius, up * uz - along * radius
@@ -94,7 +93,7 @@ def look_around(field, settings, coefficients, scratch, ux, uy, uz):
 
 @inlined
 def point_of(points, n_points, j):
-    """Return number j of the directions that are looked at, around the z axis."""
+    """Return number j of the directions of the quadrature, around the z axis."""
     if j == 4 * n_points:
         return ZERO, ZERO, ONE
     along, across, up = points[0, j >> 2], points[1, j >> 2], points[2, j >> 2]
@@ -103,8 +102,8 @@ def point_of(points, n_points, j):
 
 @inlined
 def mean_in_cones(field, scratch):
-    """Return the mean over the cones that were looked at of what is not negative; a vector."""
-    points, seen = field.look_points, scratch.lane_amplitudes
+    """Return the mean over the cones sampled last of what is not negative; a vector."""
+    points, seen = field.quadrature_points, scratch.lane_amplitudes
     n_points = points.shape[1]
     mean, rest = filled(ZERO), ONE
     for k in range(n_points):
@@ -128,7 +127,7 @@ def largest_in_cones(field, settings, scratch, state, ux, uy, uz, lanes):
         Vectors: the direction of the largest amplitude, and it.
     """
     climbs = scratch.climbs
-    ahead, value, x, y, z = look_around(field, settings, state.coefficients, scratch, ux, uy, uz)
+    ahead, value, x, y, z = sample_cones(field, settings, state.coefficients, scratch, ux, uy, uz)
     begin_climbs(climbs, ux, uy, uz, ahead, value, x, y, z)
     cosine, sine = settings.cone_cosine, settings.cone_sine
     climb_side_by_side(field.shifts, state.coefficients, climbs, cosine, sine, lanes, CLIMBS)
@@ -143,7 +142,7 @@ def largest_in_cones(field, settings, scratch, state, ux, uy, uz, lanes):
 
 @inlined
 def begin_climbs(climbs, ux, uy, uz, ahead, value, x, y, z):
-    """Prepare climbs of all lanes, that matter wherever they lead; see `look_around`."""
+    """Prepare climbs of all lanes, that matter wherever they lead; see `sample_cones`."""
     for part, now in ((AMPLITUDE, value), (UX, ux), (UY, uy), (UZ, uz)):
         store_to(climbs, part, now)
     for part, now, axis in ((X, x, ux), (Y, y, uy), (Z, z, uz)):
@@ -178,7 +177,11 @@ def begin_climbs_of(climbs, lanes, x, y, z, value):
 @inlined
 def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
     """Climb from what else has been seen that may lead higher; keep it where it does."""
-    points, n_points, listed = field.look_points, field.look_points.shape[1], scratch.outstanding
+    points, n_points, listed = (
+        field.quadrature_points,
+        field.quadrature_points.shape[1],
+        scratch.outstanding,
+    )
     seen, climbs, more_rows = scratch.lane_amplitudes, scratch.climbs, scratch.more_climb_rows
     tried, n_waiting = scratch.tried, 0
     uz = load_from(climbs, UZ)
@@ -194,8 +197,8 @@ def climb_elsewhere(field, scratch, state, cosine, sine, lanes):
                 first * CLIMB_PARTS + part,
                 CLIMB_PARTS,
             )
-    for place in range(n_listed):
-        j, left = listed[0, place], np.uint32(listed[1, place])
+    for number in range(n_listed):
+        j, left = listed[0, number], np.uint32(listed[1, number])
         along, across, up = point_of(points, n_points, j)
         x, z = along * uz + up * radius, up * uz - along * radius
         x, y = azimuth * x - turn * across, turn * x + azimuth * across
@@ -232,14 +235,14 @@ def list_outstanding(field, scratch, lanes, cosine, sine, radius, uz):
     """List in ``scratch.outstanding`` what may lead higher than peaks that are known.
 
     Directions that are listed are stepped past without a branch, and all neighbours are compared:
-    nobody can tell beforehand which stand out, and to branch was slower.
+    which stand out is not predictable, and to branch was slower.
 
     Returns
     -------
     int
         How many directions stand out in some lane.
     """
-    points, neighbours = field.look_points, field.look_neighbours
+    points, neighbours = field.quadrature_points, field.quadrature_neighbours
     seen, listed, climbs = scratch.lane_amplitudes, scratch.outstanding, scratch.climbs
     enough, close = PROMISING * load_from(climbs, PEAK), cosine_of(field.shifts, BESIDE)
     # The peaks, in axes of which those of the cones are the z axis.
@@ -262,8 +265,8 @@ def list_outstanding(field, scratch, lanes, cosine, sine, radius, uz):
     listed[0, n_high], listed[1, n_high] = 4 * n_points, np.int64(there)
     n_high += there != NONE
     n_listed = 0
-    for place in range(n_high):
-        j, there = listed[0, place], np.uint32(listed[1, place])
+    for number in range(n_high):
+        j, there = listed[0, number], np.uint32(listed[1, number])
         value = load_from(seen, j * N_LANES)
         most = value + ABREAST * (value - enough)
         stands_out = value <= most

@@ -2,7 +2,6 @@
 
 All functions take numbers or vectors.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ are interpolated, and the main eigenvector of that is followed (Basser et al., M
 
 Twin of ``cuda/vectors.h``: the same order of float32 operations. Called by :mod:`.kernel`.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -67,17 +66,17 @@ def row_in_blocks(field, x, y, z):
     return row
 
 
-def arrive_by(field, settings, scratch, state, n, bit):
+def arrive_by(field, settings, scratch, state, n_corners, bit):
     """Find the voxels around the last point of lane 0; return whether it stops, with a reason."""
     x, y, z = to_voxel(field.to_voxel, state.x[0], state.y[0], state.z[0])
-    half = HALF if n == 1 else ZERO
+    half = HALF if n_corners == 1 else ZERO
     floor_x, floor_y, floor_z = np.floor(x + half), np.floor(y + half), np.floor(z + half)
     fx, fy, fz = x - floor_x, y - floor_y, z - floor_z
     ix, iy, iz = np.int64(floor_x), np.int64(floor_y), np.int64(floor_z)
     nx, ny, nz = field.voxel_rows.shape
     nearest = (4 if fx >= HALF else 0) | (2 if fy >= HALF else 0) | (1 if fz >= HALF else 0)
     has_any, has_nearest, is_missing = False, False, False
-    for k in range(n):
+    for k in range(n_corners):
         cx, cy, cz = ix + (k >> 2), iy + ((k >> 1) & 1), iz + (k & 1)
         row = np.int64(-1)
         if 0 <= cx < nx and 0 <= cy < ny and 0 <= cz < nz:
@@ -86,10 +85,10 @@ def arrive_by(field, settings, scratch, state, n, bit):
             state.reason[0] = BLOCK_MISSING
             is_missing = True
         state.lane_rows[0, k] = row
-        state.corner_weights[k, 0] = corner_weight(k, fx, fy, fz) if n > 1 else ONE
+        state.corner_weights[k, 0] = corner_weight(k, fx, fy, fz) if n_corners > 1 else ONE
         if row >= 0:
             has_any = True
-            if n == 1 or k == nearest:
+            if n_corners == 1 or k == nearest:
                 has_nearest = True
     if is_missing:
         return True
@@ -104,10 +103,12 @@ arrive_in_blocks = inlined(bound(arrive_by, row_of=row_in_blocks))
 
 
 @inlined
-def next_vector(field, settings, scratch, state, n, lane):
+def next_vector(field, settings, scratch, state, n_corners, lane):
     """Choose the next direction of lane 0; return the reason to stop or 0, and the step."""
     word = random_word(settings, state)
-    reason = choose(field, settings, state, n, settings.among_vectors, settings.cone_cosine, word)
+    reason = choose(
+        field, settings, state, n_corners, settings.among_vectors, settings.cone_cosine, word
+    )
     return reason, settings.step
 
 
@@ -126,11 +127,11 @@ def random_word(settings, state):
 
 
 @compiled
-def choose(field, settings, state, n, among, cosine, word):
+def choose(field, settings, state, n_corners, among, cosine, word):
     """Turn lane 0 to the next direction; return the reason to stop, or 0."""
     if field.is_tensor:
-        return turn_to_eigenvector(field, settings, state, n, cosine)
-    total, ahead, amplitude = masses(field, state, n, cosine)
+        return turn_to_eigenvector(field, settings, state, n_corners, cosine)
+    total, ahead, amplitude = masses(field, state, n_corners, cosine)
     if not total > ZERO:
         return NO_FOD
     if among == AMONG_DRAWN:
@@ -138,15 +139,15 @@ def choose(field, settings, state, n, among, cosine, word):
             return LOW_PROBABILITY
         if amplitude < settings.min_amplitude:
             return LOW_AMPLITUDE
-        turn_to_drawn(field, state, n, cosine, word * ahead)
+        turn_to_drawn(field, state, n_corners, cosine, word * ahead)
         return 0
     ux, uy, uz = state.ux[0], state.uy[0], state.uz[0]
     if among == AMONG_NEAREST:
-        x, y, z = sum_along(field, state, n, cosine, ux, uy, uz)
+        x, y, z = sum_along(field, state, n_corners, cosine, ux, uy, uz)
         return turn_to(settings, state, x, y, z, cosine, total)
     sx, sy, sz, most = ZERO, ZERO, ZERO, ZERO
     aligned = min(cosine, ALIGNED)
-    for k in range(n):
+    for k in range(n_corners):
         row = state.lane_rows[0, k]
         for j in range(0, field.vectors.shape[1] if row >= 0 else 0, 3):
             x, y, z = field.vectors[row, j], field.vectors[row, j + 1], field.vectors[row, j + 2]
@@ -155,7 +156,7 @@ def choose(field, settings, state, n, among, cosine, word):
             if not size > ZERO or abs(along) < aligned * size:
                 continue
             scale = (-ONE if along < ZERO else ONE) / size
-            x, y, z = sum_along(field, state, n, cosine, scale * x, scale * y, scale * z)
+            x, y, z = sum_along(field, state, n_corners, cosine, scale * x, scale * y, scale * z)
             size = np.sqrt(x * x + y * y + z * z)
             if size > most and ux * x + uy * y + uz * z >= cosine * size:
                 sx, sy, sz, most = x, y, z, size
@@ -163,14 +164,14 @@ def choose(field, settings, state, n, among, cosine, word):
 
 
 @inlined
-def masses(field, state, n, cosine):
+def masses(field, state, n_corners, cosine):
     """Return what all peaks weigh, what those in the cone of lane 0 do, and their amplitude.
 
     That is the mean over the voxels of the largest in each.
     """
     ux, uy, uz = state.ux[0], state.uy[0], state.uz[0]
     total, ahead, amplitude = ZERO, ZERO, ZERO
-    for k in range(n):
+    for k in range(n_corners):
         row = state.lane_rows[0, k]
         if row < 0:
             continue
@@ -189,11 +190,11 @@ def masses(field, state, n, cosine):
 
 
 @inlined
-def turn_to_drawn(field, state, n, cosine, until):
+def turn_to_drawn(field, state, n_corners, cosine, until):
     """Turn lane 0 to the peak in its cone at which the sum of the weights exceeds a number."""
     ux, uy, uz = state.ux[0], state.uy[0], state.uz[0]
     so_far, found = ZERO, False
-    for k in range(n):
+    for k in range(n_corners):
         row = state.lane_rows[0, k]
         if row < 0:
             continue
@@ -211,14 +212,14 @@ def turn_to_drawn(field, state, n, cosine, until):
 
 
 @compiled
-def sum_along(field, state, n, cosine, rx, ry, rz):
+def sum_along(field, state, n_corners, cosine, rx, ry, rz):
     """Return the weighted sum of the peaks nearest to a direction, one of each voxel.
 
     Peaks further from it than the cone is wide, or than 60 degrees where that is more, are left
     out.
     """
     sx, sy, sz = ZERO, ZERO, ZERO
-    for k in range(n):
+    for k in range(n_corners):
         row = state.lane_rows[0, k]
         if row < 0:
             continue
@@ -255,10 +256,10 @@ def turn_to(settings, state, x, y, z, cosine, total):
 
 
 @compiled
-def turn_to_eigenvector(field, settings, state, n, cosine):
+def turn_to_eigenvector(field, settings, state, n_corners, cosine):
     """Turn lane 0 to the main eigenvector of the interpolated tensor, whose amplitude is its FA."""
     xx, yy, zz, xy, xz, yz = ZERO, ZERO, ZERO, ZERO, ZERO, ZERO
-    for k in range(n):
+    for k in range(n_corners):
         row = state.lane_rows[0, k]
         if row < 0:
             continue
@@ -289,8 +290,8 @@ def turn_to_eigenvector(field, settings, state, n, cosine):
 
 
 @inlined
-def begin_along(field, settings, state, n):
-    """Find the start direction of lane 0, which is not given; return whether there is one.
+def begin_along(field, settings, state, n_corners):
+    """Find the start direction of lane 0, where seeds have none; return whether there is one.
 
     It is drawn from all peaks, or that of the largest; its sign is drawn, too. For "nearest" it is
     then the sum of the peaks nearest to it.
@@ -304,10 +305,10 @@ def begin_along(field, settings, state, n):
         settings.key_1,
     )
     among = AMONG_LARGEST if settings.start == START_MAX else AMONG_DRAWN
-    if choose(field, settings, state, n, among, ALL_AROUND, random_word(settings, state)):
+    if choose(field, settings, state, n_corners, among, ALL_AROUND, random_word(settings, state)):
         return False
     if word & np.uint64(1):
         state.ux[0], state.uy[0], state.uz[0] = -state.ux[0], -state.uy[0], -state.uz[0]
     if not field.is_tensor and settings.among_vectors == AMONG_NEAREST:
-        return not choose(field, settings, state, n, AMONG_NEAREST, ALL_AROUND, ZERO)
+        return not choose(field, settings, state, n_corners, AMONG_NEAREST, ALL_AROUND, ZERO)
     return True

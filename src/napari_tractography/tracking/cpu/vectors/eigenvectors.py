@@ -3,7 +3,6 @@
 Of additions, products, quotients and square roots alone, so that all machines give the same bits.
 Twin of ``cuda/eigenvectors.h``.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 

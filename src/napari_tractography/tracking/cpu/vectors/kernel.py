@@ -5,7 +5,6 @@ lengths, stop reasons and recording with it; of the state of the lanes it uses t
 one for all algorithms and interpolations, half as long to compile as one of those. Its twin is the
 CUDA source with VECTORS defined. Called by :mod:`napari_tractography.tracking.cpu.cpu_backend`.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ NOTHING_FORCED = np.int64(0)
 
 
 @inlined
-def look_for_no_rows(field, state, n, lanes):
+def look_for_no_rows(field, state, n_corners, lanes):
     """Do nothing: `arrive` finds the rows."""
 
 
@@ -39,10 +38,10 @@ def visit(field, regions, state, lane, steps, x, y, z):
     return 0
 
 
-def _walk(arrive):
+def _track_half_by(arrive):
     return compiled(
         bound(
-            streamline.walk,
+            streamline.track_half,
             NEXT_DIRECTION=next_vector,
             arrive=arrive,
             find_rows_of=look_for_no_rows,
@@ -51,17 +50,21 @@ def _walk(arrive):
     )
 
 
-walk, walk_in_blocks = _walk(arrive), _walk(arrive_in_blocks)
+track_half, track_half_in_blocks = _track_half_by(arrive), _track_half_by(arrive_in_blocks)
 
 
-def find_start_by(field, settings, scratch, state, n, given):
+def find_start_by(field, settings, scratch, state, n_corners, seed_directions):
     """Find the start direction of lane 0, which is at its seed; return whether there is one."""
-    if arrive(field, settings, scratch, state, n, ONE):
+    if arrive(field, settings, scratch, state, n_corners, ONE):
         return False
     if settings.start == START_GIVEN:
         seed = state.seed[0]
-        state.ux[0], state.uy[0], state.uz[0] = given[seed, 0], given[seed, 1], given[seed, 2]
-    elif not begin_along(field, settings, state, n):
+        state.ux[0], state.uy[0], state.uz[0] = (
+            seed_directions[seed, 0],
+            seed_directions[seed, 1],
+            seed_directions[seed, 2],
+        )
+    elif not begin_along(field, settings, state, n_corners):
         return False
     start = state.start_direction[0]
     start[0], start[1], start[2] = state.ux[0], state.uy[0], state.uz[0]
@@ -79,7 +82,7 @@ def track_block(
     scratch,
     state,
     positions,
-    given,
+    seed_directions,
     order,
     first_stream,
     cancelled,
@@ -90,7 +93,7 @@ def track_block(
     reasons,
     tally,
 ):
-    """Track seeds, or go on with them; return whether all are done. See the other kernel.
+    """Track seeds, as the other kernel does; return whether all are done.
 
     Streamlines that came to a block that is not worked out are to be tracked again; their `counts`
     are UNFINISHED, and nothing else is noted of them.
@@ -98,17 +101,19 @@ def track_block(
     common = state.progress
     n_begun, n_points = common[N_BEGUN], common[N_POINTS]
     room = points.shape[0] - state.points.shape[1]
-    n = 1 if settings.interpolation == NEAREST else 8
+    n_corners = 1 if settings.interpolation == NEAREST else 8
     while n_begun < order.shape[0] and n_points <= room and not cancelled[0]:
         this = order[n_begun]
         n_begun += 1
         state.seed[0] = this
         x, y, z = positions[this, 0], positions[this, 1], positions[this, 2]
         reason = begin_streamline(
-            field, settings, regions, scratch, state, n, 0, x, y, z, first_stream + this
+            field, settings, regions, scratch, state, n_corners, 0, x, y, z, first_stream + this
         )
         state.reason[0] = 0
-        if not reason and not find_start(field, settings, scratch, state, n, given):
+        if not reason and not find_start(
+            field, settings, scratch, state, n_corners, seed_directions
+        ):
             reason = SEED_WITHOUT_FOD
             if state.reason[0] == BLOCK_MISSING:
                 counts[this] = UNFINISHED
@@ -117,14 +122,14 @@ def track_block(
             tally[reason] += 1
             continue
         common[FORCED] = NOTHING_FORCED
-        reason = begin_halves(field, settings, regions, state, n, 0, x, y, z)
+        reason = begin_halves(field, settings, regions, state, n_corners, 0, x, y, z)
         under_way, rejected, length = True, 0, ZERO
         while under_way:
             if not reason:
-                reason = walk(field, settings, regions, scratch, state, n, 0)
+                reason = track_half(field, settings, regions, scratch, state, n_corners, 0)
             common[FORCED] = NOTHING_FORCED
             under_way, rejected, length = end_half(
-                field, settings, regions, state, n, 0, reason, x, y, z
+                field, settings, regions, state, n_corners, 0, reason, x, y, z
             )
             reason = 0
         forward, backward = state.half_reasons[0, 0], state.half_reasons[0, 1]
@@ -155,6 +160,8 @@ def vector_kernel(in_blocks=False):
     """Return `track_block`, compiled when it first runs, for a VectorField or a BlockField."""
     kernel = bound(track_block)
     if in_blocks:
-        kernel = bound(track_block, walk=walk_in_blocks, find_start=find_start_in_blocks)
+        kernel = bound(
+            track_block, track_half=track_half_in_blocks, find_start=find_start_in_blocks
+        )
     kernel.__qualname__ += "_blocks" if in_blocks else "_vectors"
     return cached(**OPTIONS)(kernel)

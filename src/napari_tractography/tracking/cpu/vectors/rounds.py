@@ -75,7 +75,7 @@ def _in_company(
     """Track seeds while there is room; return those that are left.
 
     Where the volume cannot be read in places, streamlines that stay away from them are finished
-    before that is told.
+    before the error is raised.
     """
     failed, error = np.zeros(0, np.int64), None
     while True:

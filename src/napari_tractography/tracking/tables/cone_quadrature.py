@@ -1,4 +1,4 @@
-"""The directions at which deterministic tracking looks at a cone, and what it takes to turn an FOD.
+"""The directions at which deterministic tracking samples a cone, and the numbers that turn an FOD.
 
 They lie in rings around the axis of the cone. With the FOD in axes of which that is the z axis, a
 ring takes one number for each order of the harmonics, and they give four directions at once.
@@ -29,8 +29,8 @@ FIT_DIRECTIONS = 512
 SIGNIFICANT = 9  # digits: the same numbers with every linear algebra library
 
 
-class Looks(NamedTuple):
-    """How a cone is looked at; all arrays are read-only.
+class ConeQuadrature(NamedTuple):
+    """The directions at which a cone is sampled, with their weights; all arrays are read-only.
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class Looks(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def cone_looks(max_angle_deg: float, lmax: int) -> Looks:
-    """Return the directions at which a cone of this half-angle is looked at."""
+def cone_quadrature(max_angle_deg: float, lmax: int) -> ConeQuadrature:
+    """Return the directions at which a cone of this half-angle is sampled."""
     degree = max(lmax, 2)
     n_rings = max(math.ceil(max_angle_deg * degree / RING_DEG - 0.01), FEWEST_RINGS)
     apart = math.radians(max_angle_deg) / n_rings
@@ -75,16 +75,16 @@ def cone_looks(max_angle_deg: float, lmax: int) -> Looks:
             around *= RIM
         n = max(math.ceil(around / 4 - 0.05), FEWEST)
         outer = min(angle + apart / 2, n_rings * apart)
-        share = (math.cos(angle - apart / 2) - math.cos(outer)) / whole / (4 * n)
+        part = (math.cos(angle - apart / 2) - math.cos(outer)) / whole / (4 * n)
         sizes.append(n)
         azimuth += [(k + 0.5) * math.pi / (2 * n) for k in range(n)]
-        fraction += [share] * n
+        fraction += [part] * n
     across = np.repeat(np.sin(polar), sizes)
     units = np.stack(
         [across * np.cos(azimuth), across * np.sin(azimuth), np.repeat(np.cos(polar), sizes)]
     )
     orders = np.array(azimuth)[:, None] * np.arange(1, lmax + 1)
-    return Looks(
+    return ConeQuadrature(
         points=_read_only(np.stack([*units, fraction]), np.float32),
         neighbours=_read_only(_neighbours(units), np.int32),
         rings=_read_only([0, *np.cumsum(sizes)], np.int64),
@@ -97,7 +97,7 @@ def cone_looks(max_angle_deg: float, lmax: int) -> Looks:
 
 
 def _neighbours(units: NDArray[np.float64]) -> NDArray[Any]:
-    """Return `neighbours` of :class:`Looks`."""
+    """Return `neighbours` of :class:`ConeQuadrature`."""
     signs = np.array([[1, 1, 1], [1, -1, 1], [-1, 1, 1], [-1, -1, 1]])
     every = (units.T[:, None] * signs).reshape(-1, 3)
     every = np.concatenate([every, [[0, 0, 1]]])
@@ -107,7 +107,7 @@ def _neighbours(units: NDArray[np.float64]) -> NDArray[Any]:
 
 
 def _heights(polar: NDArray[Any], lmax: int) -> NDArray[Any]:
-    """Return `heights` of :class:`Looks`, of rings at these angles."""
+    """Return `heights` of :class:`ConeQuadrature`, of rings at these angles."""
     columns = [
         np.sin(polar) ** m * harmonic(degree, m, np.cos(polar))
         for m in range(lmax + 1)
@@ -117,7 +117,7 @@ def _heights(polar: NDArray[Any], lmax: int) -> NDArray[Any]:
 
 
 def _axis(lmax: int) -> list[list[float]]:
-    """Return `axis` of :class:`Looks`.
+    """Return `axis` of :class:`ConeQuadrature`.
 
     A harmonic of order 0 changes with z = 1 - (x^2 + y^2) / 2, by l (l + 1) / 2 of it; those of
     orders 1 and 2 are x and y, x^2 - y^2 and 2 x y, times what :func:`harmonic` gives.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,15 @@ import nibabel as nib
 import numpy as np
 import pytest
 
-from napari_tractography.benchmark.cases import Case, Contestant
-from napari_tractography.benchmark.comparison import CONTESTANTS, ROWS
-from napari_tractography.benchmark.ours import Ours
-from napari_tractography.benchmark.peers import mrtrix
-from napari_tractography.benchmark.peers.dipy import Dipy
-from napari_tractography.benchmark.peers.mrtrix import MRtrix, MRtrixInput
-from napari_tractography.benchmark.peers.tractography_jl import TractographyJl
+import comparison
+from comparison import CONTESTANTS, ROWS
 from napari_tractography.model.phantoms import make_phantom, phantom_mask
+from napari_tractography.tracking.speed import Case, Contestant, Ours
+from peers import mrtrix
+from peers.cuslines import Cuslines
+from peers.dipy import Dipy
+from peers.mrtrix import MRtrix, MRtrixInput
+from peers.tractography_jl import TractographyJl
 
 
 @pytest.fixture
@@ -95,5 +97,39 @@ def test_rows_compare_contestants_that_take_part() -> None:
     assert len(labels) == len(CONTESTANTS)
 
 
-def test_the_baseline_comes_with_the_package() -> None:
-    assert TractographyJl().missing() == ""
+class Counting:
+    """Takes one step a seed and three to start."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def missing(self) -> str:
+        return "gone" if self.label == Cuslines.label else ""
+
+    def prepare(self, case: Case) -> None:
+        assert case.fod.name == "arcs"
+
+    def make_seeds(self, n: int) -> None:
+        pass
+
+    def run(self, n: int) -> int:
+        return n + 3
+
+    def steps(self, result: Any) -> int:
+        return int(result)
+
+
+def test_the_table_has_a_row_for_each_pair_and_says_who_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = ["--repeats", "1", "--seconds", "1e-9"]
+    labels = {label for row in ROWS for label in (row.ours, row.peer)}
+    monkeypatch.setattr(comparison, "CONTESTANTS", tuple(map(Counting, labels)))
+    assert comparison.main(quick) == 0
+    text = capsys.readouterr().out
+    assert f"{Cuslines.label} | skipped: gone" in text
+    assert text.count("MRtrix3 iFOD1") == 2
+    assert comparison.main(["--json", *quick]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert len(figures["rows"]) == len(ROWS)
+    assert {row["peer"] for row in figures["rows"] if row["skipped"]} == {Cuslines.label}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from napari_tractography.benchmark.tractography_jl import Model
 from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.model.fod import Fod
+from peers.tractography_jl import Model
 
 N_DRAWS = 20_000
 

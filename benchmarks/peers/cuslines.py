@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import Case
+from napari_tractography.tracking.speed import Case
 
 
 class Cuslines:

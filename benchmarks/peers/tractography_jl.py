@@ -1,23 +1,23 @@
-"""The kernel of Tractography.jl in Numba: the baseline of the endpoints-only comparison.
+"""The kernel of Tractography.jl as a contestant: the baseline of the endpoints-only comparison.
 
 Written from the description of its algorithm, the "tractography Markov chain": nearest voxel; a
 float32 table of 401 directions of the whole sphere a voxel; cones evaluated once into a matrix;
 each step scans the directions of the voxel once for the total mass and the mass in the cone, and
 once more for the cumulative sum that the random number is compared with. Output is padded to the
-largest number of steps, or the two ends only. Called by :mod:`.peers.tractography_jl`.
+largest number of steps, or the two ends only.
 """
-# mypy: ignore-errors
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-from ..model.fod import Fod
-from ..runtime.compiling import cached
+from napari_tractography.model.fod import Fod
+from napari_tractography.tracking.speed import Case
 
 N_DIRECTIONS = 401
 MIN_PROBABILITY = 0.005
@@ -168,7 +168,7 @@ def masses(amplitudes, allowed):
     return total, inside
 
 
-@cached(nogil=True)
+@njit(nogil=True)
 def track_seeds(
     seeds,
     first,
@@ -216,3 +216,31 @@ def track_seeds(
         if endpoints:
             points[seed, 1, 0], points[seed, 1, 1], points[seed, 1, 2] = x, y, z
         n_steps[seed] = steps
+
+
+class TractographyJl:
+    """Tractography.jl's kernel, ported to Numba; streamlines run from the seed one way only."""
+
+    label = "Tractography.jl's kernel in Numba"
+
+    def missing(self) -> str:
+        return ""
+
+    def prepare(self, case: Case) -> None:
+        self._case = case
+        self._model = Model.of(
+            case.fod,
+            case.mask,
+            step_mm=case.step_mm,
+            max_angle_deg=case.max_angle_deg,
+            max_steps=int(case.max_length_mm / case.step_mm),
+        )
+
+    def make_seeds(self, n: int) -> None:
+        self._seeds = self._case.seeds(n).positions_mm
+
+    def run(self, n: int) -> Any:
+        return self._model.track(self._seeds, n_threads=self._case.n_threads, endpoints=True)
+
+    def steps(self, result: Any) -> int:
+        return int(result.n_steps.sum())

@@ -1,7 +1,7 @@
-"""Numbers as people give them: of Python or of NumPy, but no booleans and no strings.
+"""Numbers and points as callers pass them: of Python or of NumPy, but no booleans and no strings.
 
-Whoever asks for one says in a sentence of its own what is wrong. NumPy is loaded for points only:
-the command's help does without.
+Callers raise with a sentence of their own where one is wrong. NumPy is loaded for points only: the
+help of the command does without.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..cases import Case
+from napari_tractography.tracking.speed import Case
 
 
 class Dipy:
@@ -35,7 +35,7 @@ class Dipy:
 
     def make_seeds(self, n: int) -> None:
         positions = self._case.seeds(n).positions_mm.astype(np.float64)
-        # With directions given it need not look for peaks in Python first, which is not tracking.
+        # With these directions it need not find peaks in Python first, which is not tracking.
         voxels = np.rint(self._case.fod.grid.to_voxel(positions)).astype(np.int64)
         largest = self._sf[tuple(voxels.T)].argmax(axis=1)
         self._seeds = positions, self._sphere.vertices[largest]

@@ -14,9 +14,9 @@ import nibabel as nib
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import BackendError
-from ...model.fod import Fod
-from ..cases import Case
+from napari_tractography.errors import BackendError
+from napari_tractography.model.fod import Fod
+from napari_tractography.tracking.speed import Case
 
 
 class MRtrixInput:

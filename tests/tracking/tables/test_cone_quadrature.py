@@ -8,7 +8,7 @@ from scipy.special import lpmv, poch
 from toys import cone_points, farthest_deg
 
 from napari_tractography.tracking.codes import N_AROUND
-from napari_tractography.tracking.tables.looks import cone_looks
+from napari_tractography.tracking.tables.cone_quadrature import cone_quadrature
 
 MIRRORED = [[1, 1, 1], [1, -1, 1], [-1, 1, 1], [-1, -1, 1]]
 
@@ -16,8 +16,8 @@ MIRRORED = [[1, 1, 1], [1, -1, 1], [-1, 1, 1], [-1, -1, 1]]
 @pytest.mark.parametrize("angle", [1.0, 10.0, 45.0, 90.0])
 @pytest.mark.parametrize("lmax", [0, 8, 16])
 def test_a_cone_is_looked_at_from_its_axis_to_its_border(angle, lmax):
-    looks = cone_looks(angle, lmax)
-    units, fractions = looks.points[:3].T.astype(float), looks.points[3].astype(float)
+    quadrature = cone_quadrature(angle, lmax)
+    units, fractions = quadrature.points[:3].T.astype(float), quadrature.points[3].astype(float)
     np.testing.assert_allclose(np.linalg.norm(units, axis=1), 1, atol=1e-6)
     assert (units[:, :2] > 0).all()  # a quarter, of which the others are mirror images
     every = np.concatenate([(units[:, None] * MIRRORED).reshape(-1, 3), [[0, 0, 1]]])
@@ -29,24 +29,27 @@ def test_a_cone_is_looked_at_from_its_axis_to_its_border(angle, lmax):
     assert (weights > 0).all()
     assert weights @ every[:, 2] == pytest.approx((1 + every[:, 2].min()) / 2, rel=0.1)
     # Neighbours are the nearest others.
-    assert looks.neighbours.shape == (len(every), N_AROUND)
+    assert quadrature.neighbours.shape == (len(every), N_AROUND)
     apart = np.arccos(np.clip(every @ every.T, -1, 1)) + 9 * np.eye(len(every))
-    there = np.take_along_axis(apart, looks.neighbours.astype(int), axis=1)
+    there = np.take_along_axis(apart, quadrature.neighbours.astype(int), axis=1)
     np.testing.assert_allclose(there, np.sort(apart, axis=1)[:, :N_AROUND], atol=1e-3)
 
 
 @pytest.mark.parametrize("angle", [1.0, 33.0, 90.0])
 @pytest.mark.parametrize("lmax", [0, 8, 16])
 def test_rings_are_of_one_height_each(angle, lmax):
-    looks = cone_looks(angle, lmax)
-    heights = looks.points[2]
-    for first, last in zip(looks.rings, looks.rings[1:], strict=False):
+    quadrature = cone_quadrature(angle, lmax)
+    heights = quadrature.points[2]
+    for first, last in zip(quadrature.rings, quadrature.rings[1:], strict=False):
         assert np.ptp(heights[first:last]) < 1e-6
         np.testing.assert_array_equal(
-            looks.heights[first:last], np.repeat(looks.heights[first:][:1], last - first, axis=0)
+            quadrature.heights[first:last],
+            np.repeat(quadrature.heights[first:][:1], last - first, axis=0),
         )
-    assert looks.rings[-1] == len(heights) == len(looks.azimuths) == len(looks.heights)
-    assert (np.diff(heights[looks.rings[:-1]]) < 0).all()
+    assert (
+        quadrature.rings[-1] == len(heights) == len(quadrature.azimuths) == len(quadrature.heights)
+    )
+    assert (np.diff(heights[quadrature.rings[:-1]]) < 0).all()
 
 
 @pytest.mark.parametrize("lmax", [0, 2, 8, 16])
@@ -59,7 +62,7 @@ def test_what_harmonics_are_on_the_axis_follows_from_legendre_functions(lmax):
         scale = np.where(degrees >= m, np.sqrt(np.abs(scale)), 0)
         return scale * np.abs(lpmv(m, degrees, z[:, None]))
 
-    value, down, slope, bend = cone_looks(45.0, lmax).axis
+    value, down, slope, bend = cone_quadrature(45.0, lmax).axis
     even = across(0)
     np.testing.assert_allclose(value, even[0], rtol=1e-6)
     np.testing.assert_allclose(down, 2 * (even[0] - even[1]) / apart**2, rtol=1e-3, atol=1e-6)
