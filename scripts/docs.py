@@ -197,16 +197,15 @@ SETTINGS_HEAD = "  # What the panel remembers. Written by `make docs` from panel
 
 def _with_endings(manifest: str) -> str:
     """Return the manifest with the endings that napari asks us for, as the formats have them."""
-    patterns = {
-        "read_fod": f"filename_patterns: {json.dumps([f'*{e}' for e in fod_endings()])}",
-        "read_tractogram": f"filename_patterns: {json.dumps([f'*{e}' for e in tractogram_endings()])}",
-        "write_streamlines": f"filename_extensions: {json.dumps(list(tractogram_endings()))}",
-    }
-    for command, row in patterns.items():
-        key = row.partition(":")[0]
+    rows = (
+        ("read_fod", "filename_patterns", [f"*{ending}" for ending in fod_endings()]),
+        ("read_tractogram", "filename_patterns", [f"*{ending}" for ending in tractogram_endings()]),
+        ("write_streamlines", "filename_extensions", list(tractogram_endings())),
+    )
+    for command, key, endings in rows:
         manifest, n = re.subn(
             rf"(- command: napari-tractography\.{command}\n(?:      .*\n)*?      ){key}: .*",
-            lambda found, row=row: found[1] + row,
+            rf"\g<1>{key}: {json.dumps(endings)}",
             manifest,
         )
         assert n == 1, f"{MANIFEST} has no {key} of {command}"
