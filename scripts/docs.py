@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from napari_tractography.cli.command import make_parser
+from napari_tractography.files.formats import fod_endings, tractogram_endings
 from napari_tractography.model.algorithms import ALGORITHMS
 from napari_tractography.model.defaults import (
     FLOORS,
@@ -194,8 +195,25 @@ LARGEST = 2**31 - 1  # that napari's Preferences can show
 SETTINGS_HEAD = "  # What the panel remembers. Written by `make docs` from panel/settings.py.\n"
 
 
+def _with_endings(manifest: str) -> str:
+    """Return the manifest with the endings that napari asks us for, as the formats have them."""
+    rows = (
+        ("read_fod", "filename_patterns", [f"*{ending}" for ending in fod_endings()]),
+        ("read_tractogram", "filename_patterns", [f"*{ending}" for ending in tractogram_endings()]),
+        ("write_streamlines", "filename_extensions", list(tractogram_endings())),
+    )
+    for command, key, endings in rows:
+        manifest, n = re.subn(
+            rf"(- command: napari-tractography\.{command}\n(?:      .*\n)*?      ){key}: .*",
+            rf"\g<1>{key}: {json.dumps(endings)}",
+            manifest,
+        )
+        assert n == 1, f"{MANIFEST} has no {key} of {command}"
+    return manifest
+
+
 def manifest_page() -> str:
-    """Return the manifest with the settings of the panel as they should be."""
+    """Return the manifest with the endings of files and the settings of the panel as they are."""
     import yaml
 
     from napari_tractography.plugin.panel.settings import kept_specs, setting_name
@@ -206,7 +224,7 @@ def manifest_page() -> str:
     }
     text = yaml.safe_dump({"configurations": settings}, sort_keys=False, width=96)
     own, _, _ = (ROOT / MANIFEST).read_text("utf-8").partition(SETTINGS_HEAD)
-    return own + SETTINGS_HEAD + "".join(f"  {line}\n" for line in text.splitlines())
+    return _with_endings(own) + SETTINGS_HEAD + "".join(f"  {line}\n" for line in text.splitlines())
 
 
 def _setting(spec: ParameterSpec) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ..files.formats import has_ending, tractogram_endings
 from .flags import add_fod, load
 
 
@@ -23,12 +24,11 @@ def run(options: argparse.Namespace) -> int:
     """Print what a file holds; return the exit code."""
     from ..fields.kinds import KINDS
     from ..fields.readings import AUTO
-    from ..files.tractograms import FORMATS
     from ..model.defaults import suited_to
     from ..model.parameters import TrackingParameters
     from ..streamlines.tractogram import load_tractogram
 
-    if options.fod.lower().endswith(tuple(FORMATS)):
+    if has_ending(options.fod, tractogram_endings()):
         tractogram = load_tractogram(options.fod)
         print(tractogram.summary())
         print(f"digest {tractogram.digest()}")

@@ -25,6 +25,7 @@ from qtpy.QtWidgets import (
 )
 
 from ....errors import InvalidTractogramError, TractographyError
+from ....files.formats import dialog_filter, written_volume_endings
 from ....files.paths import GivenUpError
 from ....files.volumes import save_volume
 from ....geometry.grid import Grid
@@ -377,9 +378,8 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         save_volume(values, grid, path)
 
     def _ask_map(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save the map", "map.nii.gz", "Volume (*.nii *.nii.gz)"
-        )
+        known = dialog_filter("Volume", written_volume_endings())
+        path, _ = QFileDialog.getSaveFileName(self, "Save the map", "map.nii.gz", known)
         if path:
             self.save_map(path)
 

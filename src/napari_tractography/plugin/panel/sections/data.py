@@ -18,7 +18,7 @@ from ....errors import AmbiguousKindError, TractographyError
 from ....fields.kinds import KINDS
 from ....fields.readings import AUTO
 from ....files.fods import load_mask
-from ....files.headers import FORMATS
+from ....files.formats import dialog_filter, fod_endings, volume_endings
 from ....files.paths import GivenUpError
 from ....geometry.units import per_mm, symbol
 from ....model.fod import Fod
@@ -52,8 +52,6 @@ from ..widgets.places import Places
 from ..widgets.sections import button, row, stack
 from .image import ImageSection
 
-FOD_FILTER = "FOD, peaks, tensors (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5)"
-MASK_FILTER = f"Mask ({' '.join(f'*{ending}' for ending in FORMATS)})"
 VOLUME_OPACITY = 0.3
 PROGRESS_STEPS = 1000
 
@@ -197,12 +195,14 @@ class DataSection(QWidget):  # type: ignore[misc]
         return layer
 
     def _open_fod(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open an FOD volume", "", FOD_FILTER)
+        known = dialog_filter("FOD, peaks, tensors", fod_endings())
+        path, _ = QFileDialog.getOpenFileName(self, "Open an FOD volume", "", known)
         if path:
             self.add_fod(path)
 
     def _open_mask(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open a mask", "", MASK_FILTER)
+        known = dialog_filter("Mask", volume_endings())
+        path, _ = QFileDialog.getOpenFileName(self, "Open a mask", "", known)
         if path:
             self.add_mask(path)
 
