@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from hands import CHUNK, FEW, WAIT_MS, fod_layer, lie_still, tracking_threads
 from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
+from npe2 import PluginManifest
 
 from napari_tractography.files import fod_reader, recognition
 from napari_tractography.files.stored_images import NumberStream
@@ -33,6 +35,22 @@ from napari_tractography.tracking.inputs import Execution
 def cross() -> Fod:
     """Two straight bundles that cross in the middle, at the origin; 2 mm, 32 x 24 x 10."""
     return make_phantom("cross", lmax=6)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def manifests_are_read_once() -> Iterator[None]:
+    """Of napari and all plugins: each window and each panel looks for them, for 0.1 s."""
+    read, known = PluginManifest._from_entrypoint, {}
+
+    def read_once(entry_point: EntryPoint, distribution: Any = None) -> PluginManifest:
+        key = entry_point.name, entry_point.value
+        if key not in known:
+            known[key] = read(entry_point, distribution)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PluginManifest, "_from_entrypoint", read_once)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ FEW = 40  # streamlines a seed
 CHUNK = 500  # streamlines, of a run made long
 MANY = 20 * CHUNK
 TURNS = 300  # of the loop of events, of 10 ms at least
-WAIT_MS = 30_000  # the first run in an environment compiles kernels: minutes on a busy machine
+WAIT_MS = 600_000  # the first run in an environment compiles kernels: minutes on a busy machine
 
 OBLIQUE = np.array(
     [[1.9, -0.4, 0.5, 6], [0.6, 1.8, -0.5, -9], [-0.3, 0.7, 1.9, 14], [0, 0, 0, 1.0]]

@@ -126,11 +126,42 @@ def test_a_press_without_a_move_is_no_step() -> None:
     assert not doc.can_undo
 
 
+def test_typing_is_one_act_however_slow_until_something_else_is_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = iter(np.arange(0, 1e6, 3600.0))
+    monkeypatch.setattr(document.time, "monotonic", lambda: next(clock))
+    doc = Document()
+
+    def choose(name: str, *values: float) -> None:
+        for value in values:
+            change = acts.choose({name: value})
+            doc.act(acts.choice_text({name: value}), change, key=("parameter", name))
+
+    doc.hold("angle")
+    assert not doc.can_undo
+    choose("max_angle_deg", 3.0, 30.0)
+    assert doc.can_undo
+    doc.hold("length")  # and nobody said that the first box was left
+    choose("max_length_mm", 1.0, 12.0)
+    doc.release("angle")  # which was long ago
+    choose("max_length_mm", 120.0)
+    place(doc, (0, 0, 0))
+    doc.undo()
+    assert doc.last == "Maximum length 120 mm"
+    doc.undo()
+    assert doc.now.bundle.chosen == {"max_angle_deg": 30.0}
+    doc.undo()
+    assert doc.now.bundle.chosen == {}
+    assert not doc.can_undo
+
+
 def test_undo_amid_a_drag_takes_the_drag_back() -> None:
     doc = Document()
     place(doc, (0, 0, 0))
     doc.hold()
     place(doc, (4, 0, 0))
+    assert doc.last == "Move seed 1"
     doc.undo()
     assert doc.now.bundle.seeds.positions_mm.tolist() == [[0, 0, 0]]
     assert not doc.is_held

@@ -59,11 +59,11 @@ def forget_chosen(names: Iterable[str]) -> Act:
 
 
 def choice_text(values: Mapping[str, Any]) -> str:
-    """Return what was chosen, such as "Cone angle 30 degrees"."""
+    """Return which parameters of tracking or seeding were chosen: "Cone angle 30 degrees"."""
     if len(values) != 1:
         return "Set parameters"
     ((name, value),) = values.items()
-    spec = SPECS[name]
+    spec = SPECS[name] if name in SPECS else SEEDING[name]
     shown = f"{value:g}" if isinstance(value, float) else str(value)
     return " ".join(filter(None, [spec.label, shown, spec.unit]))
 
@@ -98,29 +98,32 @@ def add_region(region: RegionState, bundle: int | None = None) -> Act:
 
 
 def remove_regions(numbers: Iterable[int]) -> Act:
-    """Remove regions by their ids."""
+    """Remove regions by their ids, whichever bundle they are of."""
     gone = set(numbers)
 
     def act(now: Snapshot) -> Snapshot:
-        kept = tuple(region for region in now.bundle.regions if region.id not in gone)
-        between = now.bundle.between
-        still = between is not None and not gone & set(between)
-        return now.replace(regions=kept, between=between if still else None)
+        for number, state in now.bundles.items():
+            kept = tuple(region for region in state.regions if region.id not in gone)
+            if len(kept) != len(state.regions):
+                between = None if gone & set(state.between or ()) else state.between
+                now = now.replace(number, regions=kept, between=between)
+        return now
 
     return act
 
 
-def change_regions(numbers: Iterable[int], bundle: int | None = None, **values: Any) -> Act:
-    """Give regions other values."""
+def change_regions(numbers: Iterable[int], **values: Any) -> Act:
+    """Give regions other values, by their ids, whichever bundle they are of."""
     meant = set(numbers)
 
     def act(now: Snapshot) -> Snapshot:
-        number = now.active if bundle is None else bundle
-        regions = tuple(
-            dataclasses.replace(region, **values) if region.id in meant else region
-            for region in now.bundles[number].regions
-        )
-        return now.replace(number, regions=regions)
+        for number, state in now.bundles.items():
+            regions = tuple(
+                dataclasses.replace(region, **values) if region.id in meant else region
+                for region in state.regions
+            )
+            now = now.replace(number, regions=regions)
+        return now
 
     return act
 

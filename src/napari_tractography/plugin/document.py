@@ -36,6 +36,7 @@ from .streamlines.editing import EditState
 MAX_STEPS = 200
 RESULT_BYTES = 2 * 2**30  # of streamlines that steps may hold beside those of now
 SAME_SECONDS = 1.0  # values of one control that follow each other so closely are one step
+ANY_KEY = object()  # of a gesture in one control, before it set anything
 # Told apart by people with a red-green weakness, on black and on white (Okabe and Ito, 2008).
 COLOURS = ("#ffc747", "#56b4e9", "#e0609a", "#2fb88a", "#e8743b", "#8f8df0", "#b5d334", "#4d8fd1")
 FIRST_NAME = "Bundle 1"
@@ -391,6 +392,7 @@ class Document:
         self._past: list[Step] = []
         self._future: list[Step] = []
         self._held: Step | None = None  # what a gesture under way began with
+        self._control: object = None  # in which it is
         self._is_silent = False
         self._acted_at = 0.0
 
@@ -419,10 +421,15 @@ class Document:
         if self._is_silent:
             self._go(now)
             return True
-        if self._held is not None:
-            self._held = Step(text, self._held.other)
-        else:
+        if self._held is not None and self._held.key not in (None, ANY_KEY, key):
+            self.release()  # something else is done, and the control was not left
+        if self._held is None:
             self._note(Step(text, before, key))
+        else:
+            is_other, is_of_one = text != self._held.text, self._held.key is not None
+            self._held = Step(text, self._held.other, key if is_of_one else None)
+            if is_other:
+                self.history_changed.emit()
         self._go(now)
         return True
 
@@ -439,7 +446,7 @@ class Document:
             for steps in (self._past, self._future):
                 steps[:] = [Step(s.text, change(s.other), s.key) for s in steps]
             if self._held is not None:
-                self._held = Step(self._held.text, change(self._held.other))
+                self._held = Step(self._held.text, change(self._held.other), self._held.key)
         self._go(change(self.now))
 
     def _note(self, step: Step) -> None:
@@ -454,14 +461,26 @@ class Document:
         self._bound()
         self.history_changed.emit()
 
-    def hold(self, text: str = "") -> None:
-        """Begin a gesture: all that is done until :meth:`release` is one step."""
-        if self._held is None:
-            self._held = Step(text, self.now)
+    def hold(self, control: object = None) -> None:
+        """Begin a gesture: all that is done until :meth:`release` is one step.
 
-    def release(self) -> None:
-        """End a gesture; where nothing was done in it there is no step."""
-        held, self._held = self._held, None
+        Parameters
+        ----------
+        control : object, optional
+            That is being typed in: an act of another key than the first one, and another gesture,
+            end this one, too, as there is no telling whether the control is left.
+        """
+        if control is not self._control:
+            self.release()
+        if self._held is None:
+            self._held = Step("", self.now, None if control is None else ANY_KEY)
+            self._control = control
+
+    def release(self, control: object = None) -> None:
+        """End a gesture, or that of a control; where nothing was done in it there is no step."""
+        if control is not None and control is not self._control:
+            return
+        held, self._held, self._control = self._held, None, None
         if held is not None and held.text and held.other is not self.now:
             self._note(Step(held.text, held.other))
 
@@ -473,7 +492,7 @@ class Document:
     @contextmanager
     def one_step(self, text: str) -> Iterator[None]:
         """Make one step of several acts, by the name of the whole."""
-        outer = self.is_held
+        outer = self.is_held and self._control is None
         if not outer:
             self.hold()
         before = self.now
@@ -499,22 +518,29 @@ class Document:
     @property
     def last(self) -> str:
         """What :meth:`undo` undoes; "" where there is nothing."""
+        if self._is_in_gesture and self._held is not None:
+            return self._held.text
         return self._past[-1].text if self._past else ""
 
     @property
     def next(self) -> str:
         """What :meth:`redo` does again; "" where there is nothing."""
-        return self._future[-1].text if self._future else ""
+        return self._future[-1].text if self.can_redo else ""
 
     @property
     def can_undo(self) -> bool:
         """Whether there is something to undo."""
-        return bool(self._past)
+        return bool(self._past) or self._is_in_gesture
 
     @property
     def can_redo(self) -> bool:
         """Whether something was undone and nothing done since."""
-        return bool(self._future)
+        return bool(self._future) and not self._is_in_gesture
+
+    @property
+    def _is_in_gesture(self) -> bool:
+        """Whether something was done in a gesture that has not ended."""
+        return self._held is not None and bool(self._held.text)
 
     def undo(self) -> None:
         """Go back to what was before the last step."""
@@ -540,14 +566,14 @@ class Document:
 
     def begin(self, now: Snapshot) -> None:
         """Show something else, such as another project; what was done before is forgotten."""
-        self._held = None
+        self._held = self._control = None
         self._past, self._future = [], []
         self._go(now)
         self.history_changed.emit()
 
     def forget(self) -> None:
         """Let go of all steps, and of what they hold."""
-        self._past, self._future, self._held = [], [], None
+        self._past, self._future, self._held, self._control = [], [], None, None
         self.history_changed.emit()
 
     def precede(self, text: str, change: Callable[[Snapshot], Snapshot]) -> None:

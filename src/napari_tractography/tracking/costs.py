@@ -90,7 +90,7 @@ def cpu_is_enough(work: Work, cpu: Cost | None) -> str:
     """Return why there is no need to look for GPUs, or ""."""
     if cpu is None:
         if work.n_seeds < FEW_SEEDS:
-            return f"{work.n_seeds} seeds are few"
+            return "one seed is few" if work.n_seeds == 1 else f"{work.n_seeds} seeds are few"
         return ""
     seconds = cpu.seconds(work.n_steps(cpu.mm_per_seed))
     return f"the CPU takes about {seconds:.2g} s" if seconds < SHORT_SECONDS else ""

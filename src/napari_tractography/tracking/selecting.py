@@ -190,7 +190,7 @@ def _sentence(inputs: TrackingInput, n_accepted: int, n_done: int) -> str:
     remedy = "allow more seeds, seed nearer to where streamlines are accepted, or select fewer"
     if not inputs.seeds.can_go_on:
         remedy = "fixed points have no more of the same; seed in a sphere or in a mask"
+    were = "streamline was" if inputs.select == 1 else "streamlines were"
     return (
-        f"Only {n_accepted:,} of {inputs.select:,} streamlines were accepted of "
-        f"{n_done:,} seeds: {remedy}."
+        f"Only {n_accepted:,} of {inputs.select:,} {were} accepted of {n_done:,} seeds: {remedy}."
     )

@@ -158,3 +158,18 @@ def test_the_order_of_the_list_is_that_of_drawing_at_once(panel: Any) -> None:
     assert drawn() == names(panel) == ["two", "one", "three"]
     layers.move(layers.index("three"), layers.index("two"))  # in napari's list of layers
     assert drawn() == names(panel) == ["three", "two", "one"]
+
+
+def test_an_edited_bundle_that_is_drawn_otherwise_has_no_other_result(panel: Any) -> None:
+    layer = panel.session.ensure_streamlines_layer()
+    lines = [[(0, y, 0), (9, y, 0)] for y in range(3)]
+    layer.tractogram = Tractogram.from_streamlines(lines)
+    layer.selected = [0]
+    layer.editor.delete_selected()
+    before = panel.session.state
+    layer.max_vertices = 1234
+    assert panel.session.state.result is before.result
+    assert panel.session.state.edits is before.edits is not None
+    panel.bundles.history.undo()
+    panel.bundles.history.undo()
+    assert panel.session.tractogram.n_streamlines == 3

@@ -119,6 +119,29 @@ def test_parameters_that_suit_the_fod_are_chosen_by_nobody_once_opened(
     assert again.session.parameters == TrackingParameters.for_fod(coarse)
 
 
+def test_parameters_of_a_project_that_a_script_made_are_chosen_where_they_do_not_suit(
+    study: Any, open_model: Any, qtbot: Any, tmp_path: Path
+) -> None:
+    """Such a project says all of them, and not which were chosen."""
+    path, wanted = tmp_path / "study.tracts.json", digests(study)
+    study.bundles.activate(study.bundles.bundles[0])
+    study.bundles.duplicate()
+    study.set_parameters(algorithm="diffusion")
+    assert study.project.save(path)
+    content = json.loads(path.read_text())
+    for bundle in content["bundles"]:
+        del bundle["look"]
+    path.write_text(json.dumps(content))
+    again = open_model(prepared=False)
+    open_project(again, path, qtbot)
+    first, other, second = again.bundles.bundles
+    assert first.state.chosen == {"max_length_mm": 80.0}
+    assert other.state.chosen == {"max_length_mm": 80.0, "algorithm": "diffusion"}
+    assert second.state.chosen == {"max_length_mm": 80.0, "max_angle_deg": 30.0}
+    found = digests(again)
+    assert {name: found[name] for name in wanted} == wanted
+
+
 def test_what_bundles_are_coloured_by_comes_back(
     study: Any, open_model: Any, qtbot: Any, tmp_path: Path
 ) -> None:

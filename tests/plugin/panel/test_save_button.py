@@ -131,7 +131,8 @@ def test_a_trk_file_without_a_grid_is_refused_in_words_for_people(
     open_model: Any, tmp_path: Path, notes: list[str]
 ) -> None:
     panel = open_model()
-    panel.session.tractogram = Tractogram.from_streamlines([[(0, 0, 0), (1, 0, 0)]])
+    layer = panel.session.ensure_streamlines_layer()
+    layer.tractogram = Tractogram.from_streamlines([[(0, 0, 0), (1, 0, 0)]])
     panel.save(tmp_path / "bundle.trk")
     (note,) = notes
     assert note.startswith("error: bundle.trk cannot be saved")

@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hands import CHUNK, FEW, LEFT_HANDED, OBLIQUE, WAIT_MS
+from hands import CHUNK, FEW, LEFT_HANDED, OBLIQUE, WAIT_MS, fod_layer
 from napari.layers import Layer
 
 from napari_tractography import Fod, Tractogram, track
+from napari_tractography.errors import InvalidFodError
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.model.regions import Region
+from napari_tractography.plugin.layers.spheres import Spheres
 from napari_tractography.plugin.layers.volumes import fod_layers, mask_layer_data
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.streamlines.layer import Streamlines
+from napari_tractography.recipes import provenance
 
 ONE, OTHER = phantom_seeds_mm("cross")
 
@@ -391,3 +394,124 @@ def test_a_duplicate_starts_at_the_same_places_to_the_bit(
     for _ in range(2):
         panel.bundles.duplicate()
         assert session.is_result_current
+
+
+def test_switching_puts_no_layer_in_and_takes_none_out(
+    open_model: Any, cross: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the number of bundles: one frame, in which no package is looked up either."""
+    panel = open_model(cross)
+    session = panel.session
+    for x in range(6):
+        if x:
+            panel.bundles.add()
+        session.add_seeds_mm(np.array([[x, 0.0, 0.0]]))
+        session.regions.add_made(Region.sphere((x, 1, 2), 2.0 + x, "include"))
+    changed: list[str] = []
+    for name in ("inserted", "removed", "moved"):
+        panel.viewer.layers.events[name].connect(lambda _e, name=name: changed.append(name))
+    monkeypatch.setattr(provenance, "version", lambda name: changed.append(name) or "1")
+    provenance._version.cache_clear()
+    for bundle in (*panel.bundles.bundles, panel.bundles.bundles[2]):
+        panel.bundles.activate(bundle)
+        panel.project.keeper.look()
+        (entry,) = session.regions.entries
+        assert entry.layer.visible
+        x = session.seed_positions_mm()[0, 0]
+        (region,) = session.regions.of(entry)
+        np.testing.assert_allclose(region.center_mm, (x, 1, 2), atol=1e-4)
+        np.testing.assert_allclose(entry.layer.radius_mm, 2.0 + x, atol=1e-4)
+    assert changed == []
+    assert sum(isinstance(layer, Spheres) for layer in panel.viewer.layers) == 1
+
+
+def test_a_bundle_says_in_what_it_was_tracked_when_that_is_closed(
+    open_model: Any, cross: Any, settle: Any
+) -> None:
+    """And no other FOD is chosen for it, though there is one."""
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(ONE[None])
+    panel.run()
+    settle(panel)
+    shown = session.tractogram
+    panel.viewer.add_layer(fod_layer(make_phantom("cross", lmax=4)))
+    panel.viewer.layers.remove(session.fod_layer)
+    assert session.fod_layer is None
+    assert session.closed_fod == "cross"
+    assert panel.fod_choice.value is None
+    assert session.tractogram is shown
+    with pytest.raises(InvalidFodError, match="The FOD cross was closed; open it again"):
+        session.request()
+    panel.run()
+    settle(panel)
+    assert session.tractogram is shown
+    (other,) = fod_layers(panel.viewer.layers)
+    panel.fod_choice.value = other  # what a person chooses is tracked in
+    assert session.fod_layer is other
+    session.document.undo()
+    assert session.closed_fod == "cross"
+
+
+def test_a_blank_bundle_takes_the_fod_that_is_opened(open_model: Any, cross: Any) -> None:
+    panel = open_model(cross)
+    panel.viewer.layers.remove(panel.session.fod_layer)
+    other = panel.viewer.add_layer(fod_layer(make_phantom("cross", lmax=4)))
+    assert panel.session.fod_layer is other
+
+
+def test_a_run_that_gives_nothing_leaves_what_was_there_and_says_so(
+    open_model: Any, cross: Any, settle: Any, notes: list[str]
+) -> None:
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(ONE[None])
+    panel.run()
+    settle(panel)
+    shown, n = session.tractogram, len(session.tractogram)
+    panel.set_parameters(min_length_mm=79.9)
+    panel.run()
+    settle(panel)
+    assert session.tractogram is shown is session.streamlines_layer.tractogram
+    assert "Those of before were kept" in panel.results.label.text()
+    assert f"{n:,} streamlines" in panel.results.label.text()
+    assert any(note.startswith("warning") for note in notes)
+
+
+def test_a_run_is_an_act_that_can_be_undone(open_model: Any, cross: Any, settle: Any) -> None:
+    panel = open_model(cross)
+    session = panel.session
+    session.add_seeds_mm(ONE[None])
+    panel.run()
+    settle(panel)
+    first = session.tractogram
+    panel.set_parameters(max_angle_deg=20.0)
+    panel.run()
+    settle(panel)
+    second = session.tractogram
+    session.document.undo()
+    assert session.streamlines_layer.tractogram is first
+    assert not session.is_result_current
+    session.document.undo()  # the angle
+    assert session.is_result_current
+    session.document.redo()
+    session.document.redo()
+    assert session.streamlines_layer.tractogram is second
+
+
+def test_a_preview_goes_when_undo_removes_the_last_seed(
+    open_model: Any, cross: Any, settle: Any, qtbot: Any
+) -> None:
+    panel = open_model(cross)
+    panel.live.setChecked(True)
+    panel.session.add_seeds_mm(ONE[None])
+    settle(panel)
+    qtbot.waitUntil(lambda: panel.session.tractogram is not None, timeout=WAIT_MS)
+    assert panel.bundle_list.table.item(0, 3).text() != "–"
+    panel.session.document.undo()
+    settle(panel)
+    assert panel.session.tractogram is None
+    assert panel.session.streamlines_layer is None
+    assert panel.bundle_list.table.item(0, 3).text() == "–"
+    panel.session.document.redo()
+    assert panel.session.tractogram is not None

@@ -200,7 +200,7 @@ def test_what_is_kept_of_a_cancelled_run_is_saved_as_what_it_is(
     again = open_model(prepared=False)
     assert again.project.open_project(path)
     qtbot.waitUntil(lambda: again.project.opening is None, timeout=WAIT_MS)
-    assert "1 of 1 bundles have the digest" in notes[-1]
+    assert "1 of 1 bundle has the digest" in notes[-1]
     assert again.session.streamlines_layer.tractogram.digest() == seen
     again.results.refresh_notice()
     assert again.results.notice.text() == ("" if start is between else ENDED_EARLY)

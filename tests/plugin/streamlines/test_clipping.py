@@ -132,7 +132,7 @@ def test_a_clipped_layer_is_let_go_of(panel):
     panel.appearance.clip.choice.value = "axial"
     gone = weakref.ref(panel.session.streamlines_layer)
     panel.viewer.layers.remove(panel.session.streamlines_layer)
-    panel.bundles.history.clear()  # undo would bring it back
+    panel.session.document.forget()  # undo would bring it back
     panel.viewer.dims.set_point(0, 2.0)
     assert is_let_go(gone)
     panel.close_session()

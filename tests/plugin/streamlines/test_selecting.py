@@ -50,6 +50,7 @@ def panel(open_window, cross):
     """A panel whose result are the five lines; the volume is the selected layer."""
     panel = open_window(cross)
     panel.session.ensure_streamlines_layer().tractogram = lines()
+    panel.session.document.forget()  # which is no step of the test
     return panel
 
 
@@ -197,7 +198,6 @@ def test_no_key_is_one_of_naparis():
 def test_an_edit_is_what_is_saved_and_a_new_run_begins_afresh(panel, tmp_path, settle):
     activate(panel)
     session, buttons = panel.session, panel.selection.buttons
-    session.tractogram = layer_of(panel).tractogram
     assert not buttons["Delete"].isEnabled()
     layer_of(panel).selected = [0, 4]
     assert "2 of 5" in panel.selection.label.text()
@@ -218,9 +218,17 @@ def test_an_edit_is_what_is_saved_and_a_new_run_begins_afresh(panel, tmp_path, s
     panel.run()
     settle(panel)
     assert len(session.tractogram) > 5
-    assert not buttons["Undo"].isEnabled()
+    assert layer_of(panel).editor.edits == ()
     assert not buttons["Redo"].isEnabled()
     assert panel.selection.label.text() == HINT
+    buttons["Undo"].click()  # the run
+    assert len(session.tractogram) == 3
+    assert "3 of 5 streamlines" in panel.results.label.text()
+    buttons["Undo"].click()  # the seed
+    buttons["Undo"].click()
+    assert len(session.tractogram) == 5
+    assert buttons["Redo"].isEnabled()
+    assert not buttons["Undo"].isEnabled()
 
 
 def test_the_selected_one_is_seen_through_all_others(open_window, cross):
@@ -273,7 +281,7 @@ def test_closing_lets_go_of_viewer_and_layer(open_window, cross, qtbot):
     assert len(viewer.mouse_drag_callbacks) == before
     assert len(layer.editor.changed) == 1
     viewer.layers.remove(layer)
-    panel.bundles.history.clear()  # undo would bring it back
+    panel.session.document.forget()  # undo would bring it back
     assert panel.selection.layer is None
     gone = weakref.ref(layer)
     del layer

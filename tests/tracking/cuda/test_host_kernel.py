@@ -5,11 +5,11 @@ What differs on a GPU is only the machine code; that it compiles for one is test
 
 from __future__ import annotations
 
-import itertools
 import re
 
 import numpy as np
 import pytest
+from covering import covering_params
 from host import compile_for_host, pointer, track_on_host
 from plans import plan_of
 from toys import SKEWED, arc_fod, random_fod, straight_fod
@@ -72,50 +72,76 @@ def assert_same(one: Tractogram, other: Tractogram) -> None:
 
 EXACT_ALGORITHMS = [row.name for row in ALGORITHMS if row.exact]
 OTHER_ALGORITHMS = [row.name for row in ALGORITHMS if not row.exact]
-EXACT = [
-    pytest.param({}, id="plain"),
-    pytest.param({"start": "max"}, id="from the largest"),
-    pytest.param({"start": "given"}, id="from given directions"),
-    pytest.param({"direction": "forward"}, id="forward"),
-    pytest.param({"direction": "backward"}, id="backward"),
-    pytest.param({"direction": "backward", "output": "endpoints"}, id="endpoints backward"),
-    pytest.param({"output": "endpoints"}, id="endpoints"),
-    pytest.param({"output": "endpoints", "min_length_mm": 8.0}, id="long endpoints"),
-    pytest.param({"record_every": 7}, id="every seventh point"),
-    pytest.param({"record_every": 1000}, id="ends and seed"),
-    pytest.param({"min_length_mm": 5.0, "max_length_mm": 9.0}, id="lengths"),
-    pytest.param({"min_amplitude": 0.0, "min_probability": 0.0}, id="no thresholds"),
-    pytest.param({"min_amplitude": 0.3, "min_probability": 0.15}, id="strict thresholds"),
-    pytest.param({"max_angle_deg": 8.0}, id="narrow cone"),
-    pytest.param({"max_angle_deg": 90.0}, id="wide cone"),
-    pytest.param({"edge": "interpolated"}, id="interpolated edge"),
-    pytest.param({"positivity": "softplus", "random_seed": 2**62 + 3}, id="softplus, large seed"),
+KERNELS = {
+    f"{algorithm}, {interpolation}": {"algorithm": algorithm, "interpolation": interpolation}
+    for algorithm in EXACT_ALGORITHMS
+    for interpolation in ("nearest", "trilinear")
+}
+# Each option beside each other one, and with each kernel.
+OPTIONS = {
+    "kernel": KERNELS,
+    "start": {
+        "": {},
+        "from the largest": {"start": "max"},
+        "from given directions": {"start": "given"},
+    },
+    "direction": {
+        "": {},
+        "forward": {"direction": "forward"},
+        "backward": {"direction": "backward"},
+    },
+    "output": {
+        "": {},
+        "endpoints": {"output": "endpoints"},
+        "every seventh point": {"record_every": 7},
+        "ends and seed": {"record_every": 1000},
+    },
+    "lengths": {
+        "": {},
+        "long": {"min_length_mm": 8.0},
+        "lengths": {"min_length_mm": 5.0, "max_length_mm": 9.0},
+    },
+    "thresholds": {
+        "": {},
+        "no thresholds": {"min_amplitude": 0.0, "min_probability": 0.0},
+        "strict thresholds": {"min_amplitude": 0.3, "min_probability": 0.15},
+    },
+    "cone": {"": {}, "narrow cone": {"max_angle_deg": 8.0}, "wide cone": {"max_angle_deg": 90.0}},
+    "edge": {"": {}, "interpolated edge": {"edge": "interpolated"}},
+    "positivity": {"": {}, "softplus": {"positivity": "softplus"}},
+    "seed": {"": {}, "large seed": {"random_seed": 2**62 + 3}},
+}
+CASES = [
     pytest.param(
-        {"positivity": "softplus", "start": "max", "min_amplitude": 0.25}, id="softplus, strict"
-    ),
+        {name: value for each in param.values for name, value in each.items()}, id=param.id
+    )
+    for param in covering_params(OPTIONS)
 ]
 
 
-@pytest.mark.parametrize("changes", EXACT)
-@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
-@pytest.mark.parametrize("algorithm", EXACT_ALGORITHMS)
-def test_bits_agree(library, fod, seeds, algorithm, interpolation, changes):
-    parameters = short(algorithm=algorithm, interpolation=interpolation, **changes)
-    plan = plan_of(fod, seeds, parameters)
+@pytest.mark.parametrize("changes", CASES)
+def test_bits_agree(library, fod, seeds, changes):
+    plan = plan_of(fod, seeds, short(**changes))
     wanted = on_cpu(plan)
     assert_same(track_on_host(library, plan), wanted)
     assert len(wanted.tally) > 1
 
 
-@pytest.mark.parametrize("log_length", [0, 1, 20])
-@pytest.mark.parametrize("direction", ["both", "backward"])
-@pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
-@pytest.mark.parametrize("algorithm", EXACT_ALGORITHMS)
+@pytest.mark.parametrize(
+    ("kernel", "log_length", "direction"),
+    covering_params(
+        {
+            "kernel": KERNELS,
+            "log_length": {str(n): n for n in (0, 1, 20)},
+            "direction": {each: each for each in ("both", "backward")},
+        }
+    ),
+)
 def test_steps_for_which_there_was_no_room_are_drawn_again(
-    library, fod, seeds, algorithm, interpolation, direction, log_length
+    library, fod, seeds, kernel, direction, log_length
 ):
     """The second pass follows the directions that the first logged, and goes on from there."""
-    parameters = short(algorithm=algorithm, interpolation=interpolation, direction=direction)
+    parameters = short(direction=direction, **kernel)
     plan = plan_of(fod, seeds, parameters)
     assert parameters.max_steps == 75 * parameters.parts
     assert kernels.log_length(plan.settings) == min(parameters.max_steps, kernels.MAX_LOGGED)
@@ -136,9 +162,8 @@ def test_only_directions_of_steps_of_equal_length_are_logged(fod, seeds):
 
 def test_these_comparisons_see_every_reason_that_a_field_alone_can_give(library, fod, seeds):
     seen: set[StopReason] = set()
-    for case, interpolation in itertools.product(EXACT, ("nearest", "trilinear")):
-        parameters = short(interpolation=interpolation, **case.values[0])
-        seen |= set(track_on_host(library, plan_of(fod, seeds, parameters)).tally)
+    for case in CASES:
+        seen |= set(track_on_host(library, plan_of(fod, seeds, short(**case.values[0]))).tally)
     assert {
         StopReason.LEFT_IMAGE,
         StopReason.LOW_AMPLITUDE,
@@ -223,16 +248,28 @@ def regions_of(fod: Fod) -> dict[str, list[Region]]:
     }
 
 
+REGIONS = {
+    **{which: (which, "all") for which in ("exclude", "stop and end", "end")},
+    **{
+        f"{which}, {rule}": (which, rule)
+        for which in ("include", "overlapping")
+        for rule in INCLUDE_RULES
+    },
+}
+
+
 @pytest.mark.parametrize(
-    ("which", "rule"),
-    [
-        *((which, "all") for which in ("exclude", "stop and end", "end")),
-        *((which, rule) for which in ("include", "overlapping") for rule in INCLUDE_RULES),
-    ],
+    ("regions", "algorithm", "direction"),
+    covering_params(
+        {
+            "regions": REGIONS,
+            "algorithm": {each: each for each in EXACT_ALGORITHMS},
+            "direction": {each: each for each in ("both", "backward")},
+        }
+    ),
 )
-@pytest.mark.parametrize("direction", ["both", "backward"])
-@pytest.mark.parametrize("algorithm", EXACT_ALGORITHMS)
-def test_bits_agree_among_regions(library, fod, seeds, algorithm, direction, rule, which):
+def test_bits_agree_among_regions(library, fod, seeds, regions, algorithm, direction):
+    which, rule = regions
     plan = plan_of(
         fod,
         seeds,

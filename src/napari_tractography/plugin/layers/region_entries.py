@@ -24,12 +24,27 @@ ROLE_COLOURS = {"include": "#43c463", "exclude": "#ef4b4b", "stop": "#ffa32b", "
 ASLEEP_COLOUR = "#b9a3e3"
 
 
+class Holder:
+    """The layer that shows a painting or spheres; regions of one painting have one in common.
+
+    Attributes
+    ----------
+    layer : Layer
+        Another one from time to time: layers go from bundle to bundle.
+    """
+
+    __slots__ = ("layer",)
+
+    def __init__(self, layer: Layer) -> None:
+        self.layer = layer
+
+
 class Entry:
     """One region and the layer that shows it.
 
     Attributes
     ----------
-    layer : Layer
+    holder : Holder
     state : RegionState
         As it is shown.
     first : RegionState or None
@@ -38,13 +53,18 @@ class Entry:
         Whether its layer was to be seen when it was shown last.
     """
 
-    __slots__ = ("__weakref__", "first", "layer", "state", "was_visible")
+    __slots__ = ("__weakref__", "first", "holder", "state", "was_visible")
 
-    def __init__(self, layer: Layer, state: RegionState) -> None:
-        self.layer = layer
+    def __init__(self, holder: Holder, state: RegionState) -> None:
+        self.holder = holder
         self.state = state
         self.first: RegionState | None = None
         self.was_visible = True
+
+    @property
+    def layer(self) -> Layer:
+        """The layer that shows it."""
+        return self.holder.layer
 
     @property
     def id(self) -> int:

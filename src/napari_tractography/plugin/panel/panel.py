@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from napari.utils.notifications import show_error, show_warning
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtGui import QShowEvent
-from qtpy.QtWidgets import QCheckBox, QScrollArea, QSlider, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
 
 from ...errors import TractographyError
 from ...model.seeding import SEED_SOURCES, SeedingParameters
@@ -56,7 +56,7 @@ from .widgets.controls import (
 from .widgets.dock_watch import DockWatch
 from .widgets.progress_row import ProgressRow
 from .widgets.sections import FOCUS_STYLE, Section, button, row
-from .widgets.undo import UndoKeys
+from .widgets.undo import UndoKeys, make_one_step_each
 
 if TYPE_CHECKING:
     import napari
@@ -199,9 +199,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
         scroll.setFrameShape(QScrollArea.Shape.NoFrame)
         self._wheel = IgnoreWheel(self)
         self._wheel.watch(inside)
-        for slider in inside.findChildren(QSlider):  # a drag is one step
-            slider.sliderPressed.connect(self.session.document.hold)
-            slider.sliderReleased.connect(self.session.document.release)
+        make_one_step_each(inside, self.session.document)
 
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)

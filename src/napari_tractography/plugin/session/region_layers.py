@@ -31,6 +31,7 @@ from ..layers.region_entries import (
     PAINTED_OPACITY,
     SPACE_KEY,
     Entry,
+    Holder,
     is_own,
     make_regions,
     painted_layer,
@@ -42,6 +43,7 @@ from ..layers.volumes import label_colours, see_within
 from ..space.display import DisplaySpace
 from ..space.layer_list import insert_beside, move_below, place_of_lowest
 from ..streamlines.layer import Streamlines
+from ..words import plural
 from .seed_layer import SEEDS_KEY
 
 STEERING = tuple(role for role in ROLES if role != "seed")
@@ -132,6 +134,8 @@ class Regions:
                 made = [dataclasses.replace(state.made, role=state.role, name=state.name)]
             else:
                 layer = None if entry is None else entry.layer
+                if state.painted is not None and self._written.get(layer) is not state:
+                    layer = _painted_like(layer, state.painted)  # which shows another region now
                 made = list(make_regions(state, layer, self.space))
             self._made[state] = made
         return made
@@ -164,7 +168,8 @@ class Regions:
         see_within(layer)
         move_below(self.viewer.layers, layer, _is_above)
         state = self._state_of(layer, role, label, is_asleep=is_asleep)
-        return self._add(Entry(layer, state))
+        others = self._entries_of(layer)
+        return self._add(Entry(others[0].holder if others else Holder(layer), state))
 
     def _state_of(
         self, layer: Layer, role: str, label: int | None = None, *, is_asleep: bool = False
@@ -243,7 +248,7 @@ class Regions:
         One that is asleep is used once it is moved, resized, given a role, or all are woken.
         """
         layer = self._sphere_layer(np.asarray(centre_zyx, dtype=float)[None], radius_mm, "Sphere")
-        return self._add(Entry(layer, self._state_of(layer, role, is_asleep=is_asleep)))
+        return self._add(Entry(Holder(layer), self._state_of(layer, role, is_asleep=is_asleep)))
 
     def _sphere_layer(self, centres: NDArray[np.float64], radius_mm: float, name: str) -> Spheres:
         layer = Spheres(centres, radius_mm, space=self.space, name=name)
@@ -251,33 +256,28 @@ class Regions:
         insert_beside(self.viewer, layer, self._ceiling())
         return layer
 
-    def remove(self, entry: Entry) -> None:
-        """Remove a region, with its layer; but a layer that was not made for it stays."""
-        self.document.act(f"Remove region {entry.state.name}", acts.remove_regions([entry.id]))
+    def remove(self, *entries: Entry) -> None:
+        """Remove regions, with their layers; but a layer that was not made for one stays."""
+        names = [entry.state.name for entry in entries]
+        text = f"region {names[0]}" if len(names) == 1 else plural(len(names), "region")
+        change = acts.remove_regions([entry.id for entry in entries])
+        self.document.act(f"Remove {text}", change)
 
     def remove_layer(self, layer: Layer) -> None:
         """Remove all regions of a layer."""
-        gone = [entry.id for entry in self.entries if entry.layer is layer]
-        self.document.act(f"Remove region {layer.name}", acts.remove_regions(gone))
+        change = acts.remove_regions([entry.id for entry in self._entries_of(layer)])
+        self.document.act(f"Remove region {layer.name}", change)
 
     def forget(self, layer: Layer) -> None:
         """Remove the regions of a layer that was removed from the viewer."""
-        if self._is_showing:
-            return
-        gone = [entry.id for entry in self._entries_of(layer)]
-        if not is_own(layer):  # which regions of several bundles may share
-            gone = [entry.id for entry in self._known.values() if entry.layer is layer]
-        if not gone:
-            return
+        if not self._is_showing:
+            self.remove_layer(layer)
 
-        def act(now: Snapshot) -> Snapshot:
-            for number, bundle in now.bundles.items():
-                kept = tuple(region for region in bundle.regions if region.id not in gone)
-                if len(kept) != len(bundle.regions):
-                    now = now.replace(number, regions=kept)
-            return now
-
-        self.document.act(f"Remove region {layer.name}", act)
+    def forget_removed(self) -> None:
+        """Let go of regions that no bundle has."""
+        there = {number for b in self.document.now.bundles.values() for number in b.region_ids}
+        for number in self._known.keys() - there:
+            del self._known[number]
 
     # -- changing ------------------------------------------------------------------------------
 
@@ -338,11 +338,11 @@ class Regions:
         ids, ids_before = ({state.id for state in states} for states in (self._shown, shown))
         self._is_showing = True
         try:
-            in_use = {self._known[n].layer for n in ids & ids_before if n in self._known}
+            placed = {self._known[n].holder for n in ids & ids_before if n in self._known}
+            in_use = {holder.layer for holder in placed}
             free = self._put_away([n for n in ids_before - ids if n in self._known], in_use)
-            given: dict[Layer, Layer] = {}  # that take the place of others
             for state in self._shown:
-                self._show(state, free, given, is_new=state.id not in ids_before)
+                self._show(state, free, placed, is_new=state.id not in ids_before)
             for layer in free:
                 self.viewer.layers.remove(layer)
             self._colour()
@@ -364,13 +364,13 @@ class Regions:
         return free
 
     def _show(
-        self, state: RegionState, free: list[Layer], given: dict[Layer, Layer], *, is_new: bool
+        self, state: RegionState, free: list[Layer], placed: set[Holder], *, is_new: bool
     ) -> None:
         entry = self._known.get(state.id)
         if entry is None:
             entry = self._first_shown(state, free)
         elif is_new and is_own(entry.layer):
-            self._give_layer(entry, free, given)
+            self._give_layer(entry, free, placed)
         elif entry.layer not in self.viewer.layers:
             insert_beside(self.viewer, entry.layer, self._ceiling())
         state = self._settled(state)
@@ -385,22 +385,25 @@ class Regions:
         elif state.painted is not None and (before is None or state.painted is not before.painted):
             layer.data = state.painted.written(np.asarray(layer.data))
 
-    def _give_layer(self, entry: Entry, free: list[Layer], given: dict[Layer, Layer]) -> None:
+    def _give_layer(self, entry: Entry, free: list[Layer], placed: set[Holder]) -> None:
         """Find a layer for a region that comes into view: its own, or a free one like it."""
-        own = entry.layer
-        if own in given:  # by which another region of the same painting is shown
-            entry.layer = given[own]
+        holder = entry.holder
+        if holder in placed:  # with another region of the same painting
             return
+        own, taken = holder.layer, {other.layer for other in placed}
         fits = [layer for layer in free if _is_like(layer, own)]
-        layer = own if own in fits else next(iter(fits), None)
-        if layer is None:
-            is_taken = own in self.viewer.layers  # by a region that had none
-            layer = self._copy_of(own) if is_taken else own
+        if own in free or (own in self.viewer.layers and own not in taken):
+            layer = own
+        elif fits:
+            layer = fits[0]
+        else:
+            layer = self._copy_of(own) if own in taken else own
             if layer not in self.viewer.layers:
                 insert_beside(self.viewer, layer, self._ceiling())
-        else:
+        if layer in free:
             free.remove(layer)
-        entry.layer = given[own] = layer
+        holder.layer = layer
+        placed.add(holder)
         if layer.visible != entry.was_visible:
             layer.visible = entry.was_visible
 
@@ -432,7 +435,7 @@ class Regions:
             layer = painted_layer(made)
             insert_beside(self.viewer, layer, self._ceiling())
             now = dataclasses.replace(state, made=None, painted=Painted.of(np.asarray(layer.data)))
-        entry = Entry(layer, now)
+        entry = Entry(Holder(layer), now)
         entry.first = now
         if made is not None:
             self._written[layer] = now
@@ -558,20 +561,15 @@ class Regions:
         return place_of_lowest(self.viewer.layers, _is_above)
 
     def _entries_of(self, layer: Layer) -> list[Entry]:
-        return [entry for entry in self.entries if entry.layer is layer]
+        """Return the regions of a layer: of the active bundle, and of all where they share it."""
+        entries = self.entries if is_own(layer) else self._known.values()
+        return [entry for entry in entries if entry.layer is layer]
 
     def _on_name(self, event: Any) -> None:
-        if self._is_showing:
-            return
-        meant = [entry.id for entry in self._entries_of(event.source)]
-        name = str(event.source.name)
-
-        def act(now: Snapshot) -> Snapshot:
-            for number in now.bundles:
-                now = acts.change_regions(meant, number, name=name)(now)
-            return now
-
-        self.document.amend(act)
+        meant = self._entries_of(event.source)
+        if meant and not self._is_showing:
+            before, name = meant[0].state.name, str(event.source.name)
+            self._change(f"Rename {before} to {name}", [e.id for e in meant], name=name)
 
     def _on_data(self, event: Any) -> None:
         action = getattr(event, "action", None)
@@ -582,8 +580,7 @@ class Regions:
 
     def _take(self, layer: Layer) -> None:
         """Make an act of what was done to the layer of regions."""
-        active = set(self.document.now.bundle.region_ids)
-        meant = [entry for entry in self._entries_of(layer) if entry.id in active]
+        meant = self._entries_of(layer)
         if not meant:
             return
         numbers, name = [entry.id for entry in meant], str(layer.name)
@@ -623,8 +620,7 @@ class Regions:
         while event.type == "mouse_move":
             yield
         self._in_stroke.discard(layer)
-        active = set(self.document.now.bundle.region_ids)
-        self._take_painted(layer, [e for e in self._entries_of(layer) if e.id in active])
+        self._take_painted(layer, self._entries_of(layer))
         self.document.release()
 
     def _on_drawn(self, _event: Any) -> None:
@@ -637,7 +633,7 @@ class Regions:
         for layer in {entry.layer for entry in self.entries if isinstance(entry.layer, Labels)}:
             if layer in self._in_stroke:
                 continue
-            meant = [entry for entry in self.entries if entry.layer is layer]
+            meant = self._entries_of(layer)
             if layer.metadata.get(PAINTED_KEY):
                 self._take_painted(layer, meant)
                 continue
@@ -645,6 +641,16 @@ class Regions:
                 before = self._made.pop(entry.state, None)
                 if before is not None and not same_regions(before, self.of(entry)):
                     self.document.amend(acts.change_regions([entry.id]))
+
+
+def _painted_like(layer: Layer, painted: Painted) -> Labels:
+    """Return a layer in the place of another, with what is painted and nothing else."""
+    return Labels(
+        painted.written(np.asarray(layer.data)),
+        scale=layer.scale,
+        translate=layer.translate,
+        metadata=layer.metadata,
+    )
 
 
 def _is_like(one: Layer, other: Layer) -> bool:

@@ -7,7 +7,7 @@ the layer is read off it and told by :attr:`SeedLayer.taken`; the session makes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -219,21 +219,24 @@ class SeedLayer:
     def _on_features(self, _event: Any) -> None:
         if self._is_showing:
             return
-        now = self.read()  # napari emits this whenever anything happens to the layer
-        if len(now) == len(self.shown) and not same_own(now.own, self.shown.own):
+        assert self.layer is not None
+        if len(self.layer.data) == len(self.shown):  # else points are about to come or to go
             self._tell()
 
     def _tell(self) -> None:
-        """Tell what the layer holds now, which it need not be given again."""
-        self.shown = self.read()
-        self.taken.emit(self.shown)
+        """Tell what the layer holds now, which it need not be given again, if it is different."""
+        now = self.read()
+        if not are_same(now, self.shown):
+            self.shown = now
+            self.taken.emit(now)
 
 
-def same_own(
-    some: Mapping[str, NDArray[np.float64]], others: Mapping[str, NDArray[np.float64]]
-) -> bool:
-    """Tell whether seeds have the same values of their own."""
-    return all(np.array_equal(some[name], others[name], equal_nan=True) for name in OWN)
+def are_same(some: PlacedSeeds, others: PlacedSeeds) -> bool:
+    """Tell whether seeds lie at the same places with the same values of their own."""
+    if not np.array_equal(some.positions_mm, others.positions_mm):
+        return False
+    one, other = ({**no_values(len(seeds)), **seeds.own} for seeds in (some, others))
+    return all(np.array_equal(one[name], other[name], equal_nan=True) for name in OWN)
 
 
 def seed_size_voxels(space: DisplaySpace) -> float:

@@ -433,7 +433,8 @@ class Session:
         else:
             self.regions.forget(layer)
             state = self.state
-            if LayerRef.known(layer) in (state.fod, state.mask, state.seed_mask, state.tissues):
+            ref = LayerRef.known(layer)
+            if ref and ref in (state.fod, state.mask, state.seed_mask, state.tissues):
                 self._on_input_closed(layer)
 
     def take_back(self, bundle: OpenBundle) -> None:
@@ -452,6 +453,7 @@ class Session:
                 del self._bundles[number]
             elif not bundle.is_shown and bundle.state.result is None:
                 bundle.layer = None
+        self.regions.forget_removed()
 
     def _lose_layer(self, bundle: OpenBundle) -> None:
         """Do without streamlines whose layer a person has removed."""
@@ -744,11 +746,9 @@ class Session:
     def set_seeding(self, seeding: SeedingParameters) -> None:
         """Let streamlines start elsewhere, or others."""
         before, now = dataclasses.asdict(self.seeding), dataclasses.asdict(seeding)
-        names = [name for name in now if now[name] != before[name]]
-        if names:
-            text = f"{acts.SEEDING[names[0]].label} {now[names[0]]}" if len(names) == 1 else "Seeds"
-            key = ("seeding", *names)
-            self.document.act(text, acts.change(seeding=seeding), key=key)
+        changed = {name: value for name, value in now.items() if value != before[name]}
+        text, key = acts.choice_text(changed), ("seeding", *changed)
+        self.document.act(text, acts.change(seeding=seeding), key=key)
 
     def set_parameters(
         self,
@@ -1088,8 +1088,10 @@ class Session:
         bundle, layer = self.of_layer(event.source), event.source
         if bundle is None or bundle.arriving or self._is_showing or layer.editor.is_showing:
             return
-        if layer.tractogram is bundle.tractogram:
-            return
+        state, editor = bundle.state, layer.editor
+        is_same = state.result is not None and editor.whole is state.result.whole
+        if is_same and editor.state is state.edits:
+            return  # it is only drawn otherwise
         result = Result(layer.tractogram, None, layer.reference)
         bundle.shown = result, None
         self._keep(bundle, result, is_live=False)

@@ -3,7 +3,7 @@
 Tracks sorts the points, builds a KD-tree and looks at every vertex in Python.
 :class:`BareTracks` keeps the look (visual, shader, controls) and leaves out the rest: a subclass
 says what is drawn. This file, :mod:`.canvas.tracks_visual` and their test are the only places that
-know the private names of napari's Tracks. The base of :class:`.drawing.DrawnStreamlines`.
+know the private names of napari's Tracks. The base of :class:`.layer.Streamlines`.
 """
 
 from __future__ import annotations

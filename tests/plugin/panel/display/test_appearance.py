@@ -14,7 +14,7 @@ from napari_tractography.plugin.layers.volumes import fod_layer_data
 from napari_tractography.plugin.panel.display.appearance import VOLUME, AppearanceSection, sampler
 from napari_tractography.plugin.panel.settings import kept_specs
 from napari_tractography.plugin.session.session import Session
-from napari_tractography.plugin.space.display import DisplaySpace, display_space_of_layer
+from napari_tractography.plugin.space.display import display_space_of_layer
 from napari_tractography.plugin.streamlines.colours import (
     DEFAULT_COLOUR,
     MODES,
@@ -22,7 +22,6 @@ from napari_tractography.plugin.streamlines.colours import (
     Mode,
     value_colours,
 )
-from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.streamlines.tractogram import Tractogram
 
 OBLIQUE = np.array([[-1.6, -1.2, 0, 30], [1.2, -1.6, 0, 5], [0, 0, 2.5, -10], [0, 0, 0, 1]])
@@ -36,11 +35,11 @@ def session(qtbot):
     fod = Fod((i + 2 * j + 3 * k + 1.0)[..., None], Grid((8, 9, 10), OBLIQUE))
     viewer._add_layer_from_data(*fod_layer_data(fod))
     session = Session(viewer)
+    session.open()
+    session.choose_fod(viewer.layers[0])
     t = np.linspace(1, 6, 11)
     line = fod.grid.to_mm(np.stack([t, t, t], axis=1))
-    layer = Streamlines(Tractogram.from_streamlines([line]), space=DisplaySpace.of(fod.grid))
-    viewer.add_layer(layer)
-    session.streamlines_layer = layer
+    session.ensure_streamlines_layer().tractogram = Tractogram.from_streamlines([line])
     yield session
     session.close()
 
@@ -192,13 +191,22 @@ def test_what_is_set_in_the_layer_is_shown_and_stays(session, appearance):
     assert (layer.width, layer.lit, layer.colour_by) == (3.5, False, "length")
 
 
-def test_a_layer_made_anew_gets_the_same_look(session, appearance):
-    control(appearance, "width").value = 6.5
-    control(appearance, "colour_by").value = "length"
-    fresh = Streamlines(session.streamlines_layer.tractogram)
-    session.viewer.add_layer(fresh)
-    session.streamlines_layer = fresh
-    appearance.apply()
+@pytest.mark.parametrize("how", ["new bundle", "after removing"])
+def test_a_layer_made_anew_gets_the_same_look(open_model, cross, session, how):
+    panel = open_model(cross)
+    line = session.tractogram
+    first = panel.session.ensure_streamlines_layer()
+    first.tractogram = line
+    control(panel.appearance, "width").value = 6.5
+    control(panel.appearance, "colour_by").value = "length"
+    if how == "new bundle":
+        panel.bundles.add()
+    else:
+        panel.viewer.layers.remove(first)
+        panel.session.document.forget()  # and with it of the layer
+    fresh = panel.session.ensure_streamlines_layer()
+    fresh.tractogram = line
+    assert fresh is not first
     assert fresh.width == 6.5
     assert fresh.colour_by == "length"
 

@@ -54,7 +54,7 @@ def show(panel: Any) -> Streamlines:
     """Helices as the result of the active bundle, coloured by their angle."""
     session = panel.session
     layer = session.ensure_streamlines_layer()
-    layer.tractogram = session.tractogram = helices()
+    layer.tractogram = helices()
     panel.appearance._colour_by.value = HELIX
     return layer
 
@@ -114,9 +114,9 @@ def test_the_axis_is_kept_with_its_bundle(open_model: Any, cross: Any, kept: Any
     panel = open_model(cross)
     show(panel)
     panel.appearance.axis.value = AXIS
-    look = panel.appearance.look
-    assert look["axis"] == AXIS.numbers
-    panel.appearance.show_look({**look, "axis": kept}, "#ffffff")
+    style = panel.appearance.style
+    assert style["axis"] == AXIS.numbers
+    panel.appearance.show_style({**style, "axis": kept}, "#ffffff")
     assert panel.appearance.axis.value == (AXIS if kept == AXIS.numbers else None)
 
 

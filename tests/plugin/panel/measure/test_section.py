@@ -46,7 +46,7 @@ def panel(open_model: Any, cross: Any) -> Any:
             panel.bundles.add()
         panel.bundles.rename(panel.bundles.active, name)
         layer = panel.session.ensure_streamlines_layer()
-        layer.tractogram = panel.session.tractogram = lines
+        layer.tractogram = lines
     space, shape = panel.session.space, cross.grid.shape
     values = np.random.default_rng(0).random(shape, np.float32)
     panel.viewer.add_image(space.volume(values), name="fa.nii.gz", **space.layer_kwargs)
@@ -260,7 +260,7 @@ def test_handles_of_the_histogram_edit_the_lengths_of_the_bundle(
     panel = open_window(cross)
     layer = panel.session.ensure_streamlines_layer()
     lines = bundle_of(1, 60)
-    layer.tractogram = panel.session.tractogram = lines
+    layer.tractogram = lines
     for section in panel.findChildren(Section):
         section.header.setChecked(section.title == "Measure")
     QTest.qWait(50)

@@ -23,7 +23,7 @@ def lines() -> Tractogram:
 def shown(panel: Any) -> Any:
     """The layer of the active bundle with the lines."""
     layer = panel.session.ensure_streamlines_layer()
-    layer.tractogram = panel.session.tractogram = lines()
+    layer.tractogram = lines()
     panel.viewer.dims.set_point(0, 0.0)
     return layer
 

@@ -188,7 +188,7 @@ def test_what_was_chosen_for_an_fod_is_not_kept_for_the_next(
     panel.close_session()
     fresh_settings()
     again = open_model(prepared=False)
-    assert again.session.tracking.by_hand == {"min_amplitude": 0.05, "max_length_mm": 60.0}
+    assert again.session.tracking.chosen == {"min_amplitude": 0.05, "max_length_mm": 60.0}
     again.viewer.add_layer(fod_layer(cross))
     assert again.session.parameters == TrackingParameters.for_fod(
         cross, min_amplitude=0.05, max_length_mm=60.0

@@ -41,7 +41,7 @@ from ...space.display import DisplaySpace
 from ...space.positions import position_text
 from ..widgets.controls import form
 from ..widgets.sections import button, keys_here, row, stack
-from ..widgets.undo import UndoButtons
+from ..widgets.undo import UndoButtons, make_one_step_each
 
 MAX_ROWS = 4  # that are seen at once
 TITLES = ("Region", "Role", "Size or label")
@@ -190,8 +190,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
 
     def remove_selected(self) -> None:
         """Remove the regions of the rows that are selected."""
-        for entry in self._selected():
-            self.session.regions.remove(entry)
+        self.session.regions.remove(*self._selected())
 
     def save(self, entry: Entry, path: str | Path) -> None:
         """Save the layer of a region as NIfTI, so that commands can read it."""
@@ -233,8 +232,10 @@ class RegionSection(QWidget):  # type: ignore[misc]
     def _on_between(self) -> None:
         ends = self._ends()
         if ends is not None:
-            self.session.regions.choose_between(*ends)
-            self._run_between()
+            names = " to ".join(end.state.name for end in ends)
+            with self.session.document.one_step(f"From {names}"):
+                self.session.regions.choose_between(*ends)
+                self._run_between()
 
     def _go_there(self) -> None:
         """Turn the slices of the viewer to the middle of the region that is selected."""
@@ -263,6 +264,7 @@ class RegionSection(QWidget):  # type: ignore[misc]
             self.table.setCellWidget(number, 1, role)
             box = self._size_box(entry) if isinstance(entry.layer, Spheres) else _label_box(entry)
             box.valueChanged.connect(lambda value, entry=entry: self._on_number(entry, value))
+            make_one_step_each(box, self.session.document)
             self.table.setCellWidget(number, 2, box)
         reached = [
             self.table.cellWidget(n, column) for n in range(len(entries)) for column in (1, 2)
@@ -294,8 +296,12 @@ class RegionSection(QWidget):  # type: ignore[misc]
         elif len(entry.layer.size):
             space = self.session.space
             box.setRange(*(space.per_mm * space.in_proportion(mm) for mm in SPHERE_LIMITS_MM))
-            box.setSuffix(f" {symbol(space.unit)}")
-            box.setValue(entry.layer.radius_mm * space.per_mm)
+            suffix = f" {symbol(space.unit)}"
+            if box.suffix() != suffix:
+                box.setSuffix(suffix)
+            radius = entry.layer.radius_mm * space.per_mm
+            if round(radius, box.decimals()) != box.value():  # else what is typed stays as it is
+                box.setValue(radius)
         for widget in (role, box):
             widget.blockSignals(False)
 

@@ -165,7 +165,6 @@ class SeedSection(QWidget):  # type: ignore[misc]
         self._volume.setVisible(source not in (PLACED, EVERY_VOXEL))
         self.table.setVisible(source == PLACED and n > 0)
         self.clear.setVisible(source == PLACED)
-        self.undo.setVisible(source == PLACED)
         self.clear.setEnabled(n > 0)
         self.hint.setText(self._hint(source, n))
 

@@ -64,6 +64,7 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         layers.selection.events.active.connect(self._on_layers)
         layers.events.removed.connect(self._on_layers)
         self.session.layer_made.connect(self._on_layers)
+        self.session.document.history_changed.connect(self.refresh)
         self.viewer.events.status.connect(self._on_status)
         self.viewer.mouse_drag_callbacks.append(self._on_press)
         self._on_layers()
@@ -74,6 +75,7 @@ class SelectionSection(QWidget):  # type: ignore[misc]
         layers.selection.events.active.disconnect(self._on_layers)
         layers.events.removed.disconnect(self._on_layers)
         self.session.layer_made.disconnect(self._on_layers)
+        self.session.document.history_changed.disconnect(self.refresh)
         self.viewer.events.status.disconnect(self._on_status)
         if self._on_press in self.viewer.mouse_drag_callbacks:
             self.viewer.mouse_drag_callbacks.remove(self._on_press)

@@ -10,7 +10,15 @@ from typing import Any
 from app_model.types import KeyCode, KeyMod
 from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtGui import QKeySequence
-from qtpy.QtWidgets import QAbstractSpinBox, QApplication, QHBoxLayout, QShortcut, QWidget
+from qtpy.QtWidgets import (
+    QAbstractSpinBox,
+    QApplication,
+    QHBoxLayout,
+    QLineEdit,
+    QShortcut,
+    QSlider,
+    QWidget,
+)
 
 from ...document import Document
 from .sections import button, keys_here
@@ -115,3 +123,22 @@ class _Numbers(QObject):  # type: ignore[misc]
                 event.ignore()
                 return True
         return False
+
+
+def make_one_step_each(widget: QWidget, history: Document) -> None:
+    """Make one step of what is dragged along a slider, or typed into a box until that is left.
+
+    Parameters
+    ----------
+    widget : QWidget
+        A slider or a box of numbers, or what holds some.
+    history : Document
+    """
+    for each in (widget, *widget.findChildren(QWidget)):
+        if isinstance(each, QSlider):
+            each.sliderPressed.connect(history.hold)
+            each.sliderReleased.connect(history.release)
+        elif isinstance(each, QAbstractSpinBox):
+            typed = each.findChild(QLineEdit).textEdited
+            typed.connect(lambda _text, box=each: history.hold(box))
+            each.editingFinished.connect(lambda box=each: history.release(box))

@@ -18,7 +18,7 @@ import numpy as np
 from napari.layers import Layer
 from psygnal import Signal
 
-from ....errors import TractographyError
+from ....errors import InvalidParameterError, TractographyError
 from ....maps.angles import Axis
 from ....model.fod import Fod
 from ....model.regions import Region
@@ -43,6 +43,7 @@ from ...document import (
     RegionState,
     Result,
 )
+from ...layers.volumes import fod_of
 from ...requests import Arrived, Request
 from ...seeding import (
     SeedBetween,
@@ -57,6 +58,7 @@ from ...streamlines.editing import EditState
 from ...streamlines.layer import Streamlines
 from ...words import plural
 from ..open_bundle import OpenBundle
+from ..tracking_values import TrackingValues
 from . import workers
 from .listing import BundleList
 
@@ -388,12 +390,33 @@ def state_of(
         seeds = PlacedSeeds(spheres.positions_mm, own)
     return dataclasses.replace(
         state,
-        chosen=dict(source.parameters.to_dict() if chosen is None else chosen),
+        chosen=_not_suited(source, fod_layer) if chosen is None else dict(chosen),
         seeding=seeding,
         seeds=seeds,
         rule=source.include_rule,
         regions=regions_of(region.make(source.folder) for region in both),
     )
+
+
+def _not_suited(source: Recipe, fod_layer: Layer | None) -> dict[str, Any]:
+    """Return which parameters of a recipe do not suit its FOD: somebody chose them.
+
+    All of them where that cannot be told.
+    """
+    wanted, fod = source.parameters.to_dict(), fod_of(fod_layer)
+    if fod is None:
+        return wanted
+    automatic = TrackingValues(fod, source.tissues is not None)
+    of_algorithm: dict[str, Any] = {}
+    if wanted["algorithm"] != automatic.parameters().algorithm:
+        of_algorithm = {"algorithm": wanted["algorithm"]}  # which others go by
+    suited = dataclasses.replace(automatic, chosen=of_algorithm).parameters().to_dict()
+    others = {name: value for name, value in wanted.items() if value != suited[name]}
+    found = dataclasses.replace(automatic, chosen={**of_algorithm, **others})
+    try:
+        return dict(found.chosen) if found.parameters() == source.parameters else wanted
+    except InvalidParameterError:
+        return wanted
 
 
 def _state_of_file(
