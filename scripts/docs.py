@@ -16,15 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from napari_tractography.cli.command import make_parser
+from napari_tractography.fields.kinds import IMAGE
 from napari_tractography.files.formats import fod_endings, tractogram_endings
 from napari_tractography.model.algorithms import ALGORITHMS
-from napari_tractography.model.defaults import (
-    FLOORS,
-    IMAGE_MAX_LENGTH,
-    IMAGE_MIN_LENGTH,
-    IMAGE_RADIUS,
-    IMAGE_STEP,
-)
 from napari_tractography.model.parameters import ParameterSpec, parameter_specs
 from napari_tractography.model.stop import StopReason
 
@@ -43,9 +37,9 @@ The fields of `TrackingParameters`, the controls of the panel and the flags of
 The column *default* is `TrackingParameters()`, on which scripts rely; *for an FOD* is what
 `TrackingParameters.for_fod(fod)` chooses, from which the panel and `track` start: see
 [Concepts](concepts.md#defaults-that-suit-an-fod). For an [image](from_images.md), whose
-orientations are averaged over some voxels, it chooses a step of {IMAGE_STEP:g} voxels, a smallest
-radius of {IMAGE_RADIUS:g} voxel, lengths from {IMAGE_MIN_LENGTH:g} to {IMAGE_MAX_LENGTH:g} voxels
-and a minimum amplitude, there a linearity, of {FLOORS["image"][0]:g}.
+orientations are averaged over some voxels, it chooses a step of {IMAGE.step:g} voxels, a smallest
+radius of {IMAGE.radius:g} voxel, lengths from {IMAGE.min_length:g} to {IMAGE.max_length:g} voxels
+and a minimum amplitude, there a linearity, of {IMAGE.floor:g}.
 
 | parameter | flag | default | for an FOD | values | what it does |
 |---|---|---|---|---|---|

@@ -17,9 +17,9 @@ from qtpy.QtCore import QEventLoop, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
 from ..errors import FileError, InvalidTractogramError, TractographyError
-from ..fields.kinds import Kind
-from ..fields.readings import AUTO, TRACKED
-from ..fields.sh import SH_COUNTS
+from ..fields.input_kind import Kind
+from ..fields.kinds import kinds_of_so_many, read_kinds
+from ..fields.readings import AUTO
 from ..files.fods import load_volume, volume_shape
 from ..files.formats import default_ending, volume_format
 from ..files.recognition import kind_of
@@ -76,9 +76,9 @@ def read_fod(path: str | list[str]) -> Reader | None:
             if shape[3:] == (N_TISSUES,):
                 return _each(_tissue_layer)
             return _each(_volume_layer if len(shape) == 3 else _fod_layer)
-        if len(shape) == 4 and (shape[3] in SH_COUNTS or shape[3] % 3 == 0):
+        if len(shape) == 4 and kinds_of_so_many(shape[3]):
             found = _kind_of(first)
-            if found is not None and found.name in TRACKED:
+            if found is not None and found.name in read_kinds():
                 # Others of the list may be something else, this one need not be looked at again.
                 return _each(lambda p: _fod_layer(p, kind=found.name if p == first else AUTO))
         if len(shape) == 3 and _is_left_to_us(first):
