@@ -34,8 +34,8 @@ from ....model.parameters import ParameterSpec
 from ....recipes.edits import BY_NUMBER, Edit, edited
 from ....streamlines.tractogram import Tractogram
 from ...layers.volumes import voxels_of
-from ...session.bundles.listing import BundleList
-from ...session.bundles.measuring import Measuring
+from ...session.listing import BundleList
+from ...session.measuring import Measuring
 from ...session.open_bundle import OpenBundle
 from ...session.session import Session
 from ..widgets.busy_dialog import wait_for

@@ -27,10 +27,10 @@ from ....model.regions import Region
 from ....recipes.tractogram_sources import WeightsSource
 from ....selection.strokes import crossed
 from ....streamlines.tractogram import Tractogram
-from ...session.bundles.background import Background
-from ...session.bundles.filtering import Filtering
-from ...session.bundles.listing import BundleList
-from ...session.bundles.making import split_off
+from ...session.background import Background
+from ...session.filtering import Filtering
+from ...session.listing import BundleList
+from ...session.making import split_off
 from ...streamlines.layer import Streamlines
 from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form, parameter_control, show_row, show_units
