@@ -62,7 +62,7 @@ class BundleList:
     @property
     def bundles(self) -> list[OpenBundle]:
         """The bundles in the order of the list; never empty."""
-        return self.session
+        return self.session.bundles
 
     @property
     def active(self) -> OpenBundle:
