@@ -90,7 +90,7 @@ def test_a_run_in_an_image_is_kept_and_made_again(
     other = open_model()
     assert other.project.open_project(path)
     qtbot.waitUntil(lambda: other.project.opening is None, timeout=60_000)
-    assert notes[-1].startswith("info: 1 of 1 bundles have the digest")
+    assert notes[-1].startswith("info: 1 of 1 bundle has the digest")
     assert other.session.tractogram.digest() == digest
     shown = other.session.fod_layer
     assert is_anatomical([layer]) == is_anatomical([shown]) == (kind == "sample")
