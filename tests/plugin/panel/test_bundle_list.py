@@ -170,6 +170,6 @@ def test_an_edited_bundle_that_is_drawn_otherwise_has_no_other_result(panel: Any
     layer.max_vertices = 1234
     assert panel.session.state.result is before.result
     assert panel.session.state.edits is before.edits is not None
-    panel.bundles.history.undo()
+    assert panel.bundles.history.last == "Remove 1 streamline"
     panel.bundles.history.undo()
     assert panel.session.tractogram.n_streamlines == 3

@@ -60,7 +60,7 @@ def test_another_fod_says_places_of_its_own_grid(open_window: Any, cross: Any) -
     panel = open_window(cross, other)
     viewer = panel.viewer
     layer = next(layer for layer in viewer.layers if fod_of(layer) is other)
-    panel.session.fod_layer = next(each for each in viewer.layers if fod_of(each) is cross)
+    panel.session.choose_fod(next(each for each in viewer.layers if fod_of(each) is cross))
     viewer.layers.selection.active = layer
     voxel = np.array([7.0, 9, 5])
     (place,) = DisplaySpace.of(other.grid).to_display(other.grid.to_mm(voxel[None]))

@@ -117,7 +117,7 @@ def test_what_arrived_of_a_run_that_failed_is_told_after_the_problem(
     settle(panel)
     assert "the device is gone" in panel.results.label.text()
     panel.session.move_seed(0, np.array([0.0, 0.0, 3.0]))
-    assert panel.results.label.text().startswith("<b>1 streamlines</b>")
+    assert panel.results.label.text().startswith("<b>1 streamline</b>")
 
 
 @pytest.mark.usefixtures("long_runs")
