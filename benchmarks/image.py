@@ -94,7 +94,7 @@ def measure_clicks(fod: nt.Fod, click_mm: np.ndarray, radius_mm: float) -> None:
     """Track from a click, and from one beside it; print times, memory and blocks."""
     from napari_tractography.tracking.engine import compile_kernel
 
-    compile_kernel("probabilistic", "trilinear", lmax=8, in_blocks=True)
+    compile_kernel("probabilistic", "trilinear", lmax=8, kernel="blocks")
     process = psutil.Process()
     before = process.memory_info().rss
     parameters = nt.TrackingParameters.for_fod(fod)

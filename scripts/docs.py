@@ -16,14 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from napari_tractography.cli.command import make_parser
+from napari_tractography.fields.kinds import IMAGE
+from napari_tractography.files.formats import fod_endings, tractogram_endings
 from napari_tractography.model.algorithms import ALGORITHMS
-from napari_tractography.model.defaults import (
-    FLOORS,
-    IMAGE_MAX_LENGTH,
-    IMAGE_MIN_LENGTH,
-    IMAGE_RADIUS,
-    IMAGE_STEP,
-)
 from napari_tractography.model.parameters import ParameterSpec, parameter_specs
 from napari_tractography.model.stop import StopReason
 
@@ -42,9 +37,9 @@ The fields of `TrackingParameters`, the controls of the panel and the flags of
 The column *default* is `TrackingParameters()`, on which scripts rely; *for an FOD* is what
 `TrackingParameters.for_fod(fod)` chooses, from which the panel and `track` start: see
 [Concepts](concepts.md#defaults-that-suit-an-fod). For an [image](from_images.md), whose
-orientations are averaged over some voxels, it chooses a step of {IMAGE_STEP:g} voxels, a smallest
-radius of {IMAGE_RADIUS:g} voxel, lengths from {IMAGE_MIN_LENGTH:g} to {IMAGE_MAX_LENGTH:g} voxels
-and a minimum amplitude, there a linearity, of {FLOORS["image"][0]:g}.
+orientations are averaged over some voxels, it chooses a step of {IMAGE.step:g} voxels, a smallest
+radius of {IMAGE.radius:g} voxel, lengths from {IMAGE.min_length:g} to {IMAGE.max_length:g} voxels
+and a minimum amplitude, there a linearity, of {IMAGE.floor:g}.
 
 | parameter | flag | default | for an FOD | values | what it does |
 |---|---|---|---|---|---|
@@ -194,8 +189,25 @@ LARGEST = 2**31 - 1  # that napari's Preferences can show
 SETTINGS_HEAD = "  # What the panel remembers. Written by `make docs` from panel/settings.py.\n"
 
 
+def _with_endings(manifest: str) -> str:
+    """Return the manifest with the endings that napari asks us for, as the formats have them."""
+    rows = (
+        ("read_fod", "filename_patterns", [f"*{ending}" for ending in fod_endings()]),
+        ("read_tractogram", "filename_patterns", [f"*{ending}" for ending in tractogram_endings()]),
+        ("write_streamlines", "filename_extensions", list(tractogram_endings())),
+    )
+    for command, key, endings in rows:
+        manifest, n = re.subn(
+            rf"(- command: napari-tractography\.{command}\n(?:      .*\n)*?      ){key}: .*",
+            rf"\g<1>{key}: {json.dumps(endings)}",
+            manifest,
+        )
+        assert n == 1, f"{MANIFEST} has no {key} of {command}"
+    return manifest
+
+
 def manifest_page() -> str:
-    """Return the manifest with the settings of the panel as they should be."""
+    """Return the manifest with the endings of files and the settings of the panel as they are."""
     import yaml
 
     from napari_tractography.plugin.panel.settings import kept_specs, setting_name
@@ -206,7 +218,7 @@ def manifest_page() -> str:
     }
     text = yaml.safe_dump({"configurations": settings}, sort_keys=False, width=96)
     own, _, _ = (ROOT / MANIFEST).read_text("utf-8").partition(SETTINGS_HEAD)
-    return own + SETTINGS_HEAD + "".join(f"  {line}\n" for line in text.splitlines())
+    return _with_endings(own) + SETTINGS_HEAD + "".join(f"  {line}\n" for line in text.splitlines())
 
 
 def _setting(spec: ParameterSpec) -> dict[str, object]:

@@ -28,9 +28,12 @@ OWN = ("napari_tractography", "_napari_tractography", "__editable__", "_editable
 QT = ("pyqt", "pyside", "shiboken")
 CUDA = ("cupy", "nvidia", "cuda")
 
-pytestmark = pytest.mark.skipif(
-    sys.platform == "win32", reason="links to folders take rights that people do not have"
-)
+pytestmark = [
+    pytest.mark.slow,  # see test_packaging.py and test_repository.py for what is in the archives
+    pytest.mark.skipif(
+        sys.platform == "win32", reason="links to folders take rights that people do not have"
+    ),
+]
 
 
 @dataclass(frozen=True)

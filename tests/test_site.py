@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("mkdocs", reason="what builds the site is not installed")
 
+pytestmark = pytest.mark.slow  # test_docs.py builds our own site
 ROOT = Path(__file__).resolve().parents[1]
 # Each with what a warning has to name.
 BROKEN_LINKS = {

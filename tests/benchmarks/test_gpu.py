@@ -42,9 +42,9 @@ def modules():
 def fod() -> Fod:
     """Two lobes in each of 5 x 5 x 5 voxels of 2 mm."""
     units = np.array([[1.0, 0, 0], [0, 1.0, 0]])
-    degrees = np.concatenate([np.full(2 * deg + 1, deg) for deg in range(0, 9, 2)])
-    values = (sh_matrix(units, 8, "tournier07") * np.exp(-0.02 * degrees * (degrees + 1))).sum(0)
-    return Fod(np.broadcast_to(values, (5, 5, 5, 45)), np.diag([2.0, 2.0, 2.0, 1.0]))
+    degrees = np.concatenate([np.full(2 * deg + 1, deg) for deg in range(0, 7, 2)])
+    values = (sh_matrix(units, 6, "tournier07") * np.exp(-0.02 * degrees * (degrees + 1))).sum(0)
+    return Fod(np.broadcast_to(values, (5, 5, 5, 28)), np.diag([2.0, 2.0, 2.0, 1.0]))
 
 
 @pytest.fixture(scope="module")

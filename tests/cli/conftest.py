@@ -19,7 +19,7 @@ RUN = ("--n-seeds", "50", "--n-directions", "256", "--step", "1", "--quiet")
 
 @pytest.fixture(scope="session")
 def drawing() -> nt.Fod:
-    return make_phantom("arcs", lmax=4)
+    return make_phantom("arcs", lmax=6)
 
 
 @pytest.fixture

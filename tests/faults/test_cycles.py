@@ -28,7 +28,7 @@ def held() -> tuple[int, int]:
 
 
 def test_streamlines_started_and_given_up() -> None:
-    fod = make_phantom("cross", lmax=4)
+    fod = make_phantom("cross", lmax=6)
     seeds = nt.Seeds.in_sphere((0, 0, 0), 4.0, 20_000)
     parameters = nt.TrackingParameters(max_length_mm=60.0)
 
@@ -50,7 +50,7 @@ def test_streamlines_started_and_given_up() -> None:
 
 def test_files_opened_and_given_up(tmp_path) -> None:
     path = tmp_path / "fod.nii.gz"
-    fod = make_phantom("cross", lmax=4)
+    fod = make_phantom("cross", lmax=6)
     nib.save(nib.Nifti1Image(fod.coefficients, fod.grid.affine), path)
     process = psutil.Process()
 

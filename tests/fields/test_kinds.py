@@ -10,8 +10,8 @@ import scans
 from scans import FROM_DIPY, Values
 
 from napari_tractography.errors import InvalidParameterError
-from napari_tractography.fields.kinds import N_FIRST, checked_kind, recognise
-from napari_tractography.fields.readings import BASES, CHOICES
+from napari_tractography.fields.kinds import N_FIRST, checked_kind, read_kinds, recognise
+from napari_tractography.fields.readings import BASES, CHOICES, TRACKED
 from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.model.phantoms import PHANTOMS, make_phantom
 
@@ -181,3 +181,7 @@ def test_kinds_that_can_be_asked_for() -> None:
     assert [checked_kind(kind) for kind in CHOICES] == ["auto", "sh", "peaks", "tensor"]
     with pytest.raises(InvalidParameterError, match="kind = 'dwi' is unknown; choose one of auto,"):
         checked_kind("dwi")
+
+
+def test_the_help_names_the_kinds_that_files_are_read_as() -> None:
+    assert tuple(read_kinds()) == TRACKED

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import zipfile
 
 import nibabel as nib
@@ -16,8 +15,8 @@ import pytest
 from trx.trx_file_memmap import load as load_trx_python
 
 from napari_tractography.errors import FileError
-from napari_tractography.files import tractograms as tractograms_module
-from napari_tractography.files.streamline_arrays import StreamlineArrays
+from napari_tractography.files import formats
+from napari_tractography.files.description import TractogramFormat
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.fod import Fod
 from napari_tractography.streamlines.tractogram import Tractogram, load_tractogram
@@ -324,15 +323,16 @@ def test_full_disk_leaves_the_older_file_and_nothing_else(tmp_path, monkeypatch,
     """The writer fails after its file is written, as when the disk fills up at the end."""
     path = tmp_path / f"t{ending}"
     path.write_bytes(b"older")
-    form = tractograms_module.FORMATS[ending]
+    form = formats.tractogram_format(path)
 
     def write(tractogram, temporary, grid):
         form.write(tractogram, temporary, grid)
         assert len(os.listdir(tmp_path)) == 2
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    broken = tractograms_module.TractogramFormat(write, form.read)
-    monkeypatch.setitem(tractograms_module.FORMATS, ending, broken)
+    broken = TractogramFormat((ending,), write, form.read)
+    others = [each for each in formats.FORMATS if each is not form]
+    monkeypatch.setattr(formats, "FORMATS", (*others, broken))
     with pytest.raises(FileError, match="No space left"):
         make().save(path, reference=GRID)
     assert os.listdir(tmp_path) == [path.name]
@@ -345,39 +345,3 @@ def test_symbolic_links_are_followed(tmp_path):
     make().save(tmp_path / "link.tck")
     assert (tmp_path / "link.tck").is_symlink()
     assert load_tractogram(tmp_path / "real" / "t.tck").n_streamlines == 4
-
-
-def test_a_new_format_is_two_functions_and_a_row(tmp_path, monkeypatch):
-    """A toy format, registered here alone, is written, read and checked like the others."""
-
-    def write_toy(streamlines, path, grid):
-        rows = [" ".join(f"{x:.9g}" for x in line.ravel()) for line in streamlines.lines()]
-        path.write_text("\n".join([f"toy {grid.shape}", *rows]))
-
-    def read_toy(path):
-        lines = [np.array(row.split(), np.float32) for row in path.read_text().split("\n")[1:]]
-        offsets = np.cumsum([0, *(len(line) // 3 for line in lines)])
-        return StreamlineArrays(np.concatenate(lines).reshape(-1, 3), offsets)
-
-    toy = tractograms_module.TractogramFormat(write_toy, read_toy)
-    monkeypatch.setitem(tractograms_module.FORMATS, ".toy", toy)
-    tractogram = make()
-    tractogram.save(tmp_path / "t.toy", reference=GRID)
-    assert (tmp_path / "t.toy").read_text().startswith("toy (40, 50, 30)\n")
-    assert load_tractogram(tmp_path / "t.toy").digest() == tractogram.digest()
-    (tmp_path / "bad.toy").write_text("toy\n1 2 x")
-    with pytest.raises(FileError, match=r"bad\.toy is truncated or corrupt"):
-        load_tractogram(tmp_path / "bad.toy")
-    (tmp_path / "nan.toy").write_text("toy\n1 2 nan")
-    with pytest.raises(FileError, match=r"nan\.toy: 1 points are not finite"):
-        load_tractogram(tmp_path / "nan.toy")
-
-
-def test_the_formats_know_no_tractogram():
-    """Files are below tractograms: importing the formats loads no module above them."""
-    code = "import sys, napari_tractography.files.tractograms; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    ).stdout.split()
-    assert "napari_tractography.files.trk" in loaded
-    assert "napari_tractography.streamlines.tractogram" not in loaded

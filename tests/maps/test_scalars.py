@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_tractography.files.headers import FORMATS
+from napari_tractography.files.formats import volume_endings
 from napari_tractography.files.volumes import save_volume
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.maps.scalars import ScalarMap, name_of
 from napari_tractography.streamlines.tractogram import Tractogram
 
 
-@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.parametrize("ending", volume_endings())
 def test_a_map_of_any_format_is_named_without_its_ending(ending: str) -> None:
     assert name_of(f"sub-1.dwi/FA.mean{ending}") == "FA.mean"
     assert name_of(f"FA{ending.upper()}") == "FA"

@@ -158,7 +158,7 @@ def test_nothing_has_no_probability() -> None:
 
 def test_stated_error_is_the_spread_over_repetitions() -> None:
     """200 runs of 100 seeds each, with other random numbers, beside the error of each run."""
-    fod = make_phantom("arcs", lmax=4)
+    fod = make_phantom("arcs", lmax=6)
     parameters = {"n_directions": 256, "step_mm": 1.0, "max_length_mm": 60.0}
     found = []
     for run in range(REPETITIONS):

@@ -18,11 +18,11 @@ from qtpy.QtWidgets import QFileDialog
 
 from napari_tractography import Tractogram, load_fod
 from napari_tractography.errors import FileError, InvalidFodError
+from napari_tractography.files.formats import default_ending
 from napari_tractography.files.tractograms import write_streamlines as save_arrays
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.phantoms import make_phantom, phantom_lines_mm
 from napari_tractography.plugin.contributions import (
-    FIRST_ENDING,
     read_fod,
     read_tractogram,
     write_streamlines,
@@ -389,7 +389,7 @@ def test_a_name_without_an_ending_gets_one(make_napari_viewer: Any, tmp_path: Pa
     assert layer.save(str(tmp_path / "other"), plugin=PLUGIN) == [str(tmp_path / "other.tck")]
     (writer,) = PluginManifest.from_distribution(PLUGIN).contributions.writers
     assert writer.filename_extensions == ENDINGS
-    assert ENDINGS[0] == FIRST_ENDING
+    assert ENDINGS[0] == default_ending()
 
 
 @pytest.mark.parametrize("name", ["arcs", "cross", "letter"])

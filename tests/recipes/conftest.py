@@ -14,7 +14,7 @@ from napari_tractography.model.phantoms import make_phantom, phantom_mask
 
 @pytest.fixture(scope="session")
 def drawing() -> nt.Fod:
-    return make_phantom("arcs", lmax=4)
+    return make_phantom("arcs", lmax=6)
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data/fod.nii.gz, data/some.tck and data/some.txt, weights."""
     place = tmp_path_factory.mktemp("study")
     (place / "data").mkdir()
-    fod = make_phantom("arcs", lmax=4)
+    fod = make_phantom("arcs", lmax=6)
     image = nib.Nifti1Image(fod.coefficients, fod.grid.affine)
     nib.save(image, place / "data" / "fod.nii.gz")
     some = nt.track(fod, nt.Seeds.from_fod(fod, 60), PARAMETERS)

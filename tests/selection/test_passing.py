@@ -170,7 +170,7 @@ def test_masks_meet_what_dense_sampling_meets(seed: int) -> None:
 
 
 def test_what_tracking_with_regions_gives_selection_keeps() -> None:
-    fod = make_phantom("arcs", lmax=4)
+    fod = make_phantom("arcs", lmax=6)
     seeds = nt.Seeds.from_fod(fod, 300)
     parameters = nt.TrackingParameters(step_mm=1.0, max_length_mm=60.0, n_directions=256)
     everything = nt.track(fod, seeds, parameters)

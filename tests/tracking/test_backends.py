@@ -60,7 +60,7 @@ def machine(library, monkeypatch, tmp_path):
 
 @pytest.fixture(scope="module")
 def fod():
-    return random_fod(8, shape=(7, 6, 5), seed=21)
+    return random_fod(6, shape=(7, 6, 5), seed=21)
 
 
 @pytest.fixture(scope="module")

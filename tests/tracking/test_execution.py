@@ -61,6 +61,6 @@ def test_threads_are_one_a_processor_unless_given():
     [("n_threads", -1), ("n_threads", "two"), ("block", -3), ("memory_limit", "much")],
 )
 def test_the_public_calls_refuse_them_before_anything_is_tracked(function, name, value):
-    fod = random_fod(2)
+    fod = random_fod(6)
     with pytest.raises(InvalidParameterError, match=f"{name} = .* is impossible"):
         function(fod, Seeds.at(np.zeros(3)), TrackingParameters(), **{name: value})

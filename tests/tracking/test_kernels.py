@@ -163,7 +163,8 @@ def test_a_kernel_is_compiled_by_one_process_and_each_largest_degree_by_its_own(
     assert all(event.wait(WAIT_S) for event in ended)
     for lmax, command in zip((2, 4), sorted({*fresh_machine.commands}, key=lmax_of), strict=True):
         assert (
-            f"compile_kernel('probabilistic', 'trilinear', lmax={lmax}, of_vectors=False" in command
+            f"compile_kernel('probabilistic', 'trilinear', lmax={lmax}, kernel='coefficients'"
+            in command
         )
     assert all(cpu.is_loaded(plan) for plan in plans)
     assert not any(kernels.is_missing(plan) for plan in plans)
@@ -271,13 +272,12 @@ def test_the_command_compiles_what_the_plan_needs(fod, seeds, monkeypatch):
     parameters = SHORT.replace(algorithm="sd_stream", interpolation="nearest")
     peaks = Fod.from_peaks(np.ones((3, 3, 3, 3)), np.eye(4))
     image = Fod.from_image(np.arange(512.0).reshape(8, 8, 8), np.eye(4))
-    for one in (fod, peaks, image):
+    for one, kernel in ((fod, "coefficients"), (peaks, "vectors"), (image, "blocks")):
         command = kernels.COMMAND.format(
             algorithm="sd_stream",
             interpolation="nearest",
             lmax=2,
-            of_vectors=one is peaks,
-            in_blocks=one is image,
+            kernel=kernel,
         )
         exec(command)
         assert cpu._kind(compiled.pop()) == cpu._kind(plan_of(one, seeds, parameters))

@@ -25,7 +25,7 @@ from napari_tractography.tracking.engine import iter_track, track, track_all, tr
 from napari_tractography.tracking.inputs import Execution, TrackingInput
 from napari_tractography.tracking.report import Report
 
-FOD = random_fod(4, shape=(9, 8, 7), seed=5)
+FOD = random_fod(6, shape=(9, 8, 7), seed=5)
 LONG = TrackingParameters(step_mm=0.3, max_angle_deg=20.0, min_length_mm=6.0, max_length_mm=20.0)
 
 

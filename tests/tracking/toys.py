@@ -84,8 +84,8 @@ def random_fod(lmax: int, *, shape=(4, 4, 4), affine=None, seed=0) -> Fod:
     return Fod(values, np.eye(4) if affine is None else affine, name="random")
 
 
-def crossing_fod(*, shape=(4, 4, 4), affine=None, seed=0) -> Fod:
-    """Every voxel three lobes of lmax 8, along directions of its own, the weakest half as strong.
+def crossing_fod(*, shape=(4, 4, 4), affine=None, seed=0, lmax=8) -> Fod:
+    """Every voxel three lobes, along directions of its own, the weakest half as strong.
 
     ::
 
@@ -96,7 +96,7 @@ def crossing_fod(*, shape=(4, 4, 4), affine=None, seed=0) -> Fod:
     units = rng.normal(size=(*shape, 3, 3))
     units /= np.linalg.norm(units, axis=-1, keepdims=True)
     weights = rng.uniform(0.5, 1.0, size=(*shape, 3, 1))
-    values = (lobes(units, 8) * weights).sum(axis=-2)
+    values = (lobes(units, lmax) * weights).sum(axis=-2)
     return Fod(values, np.eye(4) if affine is None else affine, name="crossings")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .flags import TRACTOGRAM_HELP, WEIGHTS_HELP, expanded, load_streamlines
+from .flags import expanded, load_streamlines, tractogram_help, weights_help
 
 
 def add_connectome(commands: Any) -> None:
@@ -15,7 +15,7 @@ def add_connectome(commands: Any) -> None:
         help="count the streamlines between each pair of labels",
         description="Count the streamlines between each pair of labels, by their two ends.",
     )
-    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=TRACTOGRAM_HELP)
+    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=tractogram_help())
     parser.add_argument(
         "labels", type=expanded, metavar="LABELS", help="image of whole numbers, 0 for no label"
     )
@@ -42,7 +42,7 @@ def add_connectome(commands: Any) -> None:
         "--weights",
         type=expanded,
         metavar="FILE|NAME",
-        help=f"{WEIGHTS_HELP}; counts are sums of weights",
+        help=f"{weights_help()}; counts are sums of weights",
     )
     parser.add_argument(
         "--plot",

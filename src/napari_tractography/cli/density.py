@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from ..errors import InvalidParameterError
-from .flags import WEIGHTS_HELP, add_map, expanded, load_streamlines
+from .flags import add_map, expanded, load_streamlines, weights_help
 
 
 def add_density(commands: Any) -> None:
@@ -28,7 +28,7 @@ def add_density(commands: Any) -> None:
         "--weights",
         type=expanded,
         metavar="FILE|NAME",
-        help=f"{WEIGHTS_HELP}; the map is a sum of weights",
+        help=f"{weights_help()}; the map is a sum of weights",
     )
     parser.add_argument(
         "--at-least",

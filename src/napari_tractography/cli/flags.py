@@ -19,6 +19,14 @@ from ..errors import (
     InvalidTractogramError,
 )
 from ..fields.readings import AUTO, AXES, BASES, CHOICES, FRAMES, TENSOR_ORDERS
+from ..files.formats import (
+    column_endings,
+    fod_endings,
+    has_ending,
+    listed,
+    tractogram_endings,
+    written_volume_endings,
+)
 from ..files.paths import with_home
 from ..model.parameters import parameter_specs
 from ..model.roles import INCLUDE_RULES
@@ -30,11 +38,6 @@ if TYPE_CHECKING:
     from ..streamlines.tractogram import Tractogram
     from ..tracking.inputs import Execution
 
-TRACTOGRAM_HELP = "tractogram: .tck, .trk, .trx or .vtk"
-WEIGHTS_HELP = (
-    "what each streamline counts: a text file of numbers, as tcksift2 writes it, or the name of a "
-    "column (data per streamline) of a .trx tractogram"
-)
 REGION_FLAGS = {
     "include": "streamlines must pass here; may be repeated",
     "exclude": "streamlines that enter are discarded; may be repeated",
@@ -63,6 +66,19 @@ THOUSANDS = {"k": 10**3, "m": 10**6}  # as MRtrix3 writes numbers, in either cas
 NUMBERS = r"[-+.\d\s]+(,[-+.\d\s]*)+"  # meant for those of a sphere, however many
 # A name before its value, as messages have it; not a part of a path or of a value.
 ARGUMENT = r"(?<![\w./\\'\"-])[a-z]+(?:_[a-z]+)*(?= ?= ?\S| must be of type )"
+
+
+def tractogram_help(what: str = "tractogram") -> str:
+    """Return the help of a tractogram: which endings it may have."""
+    return f"{what}: {listed(tractogram_endings())}"
+
+
+def weights_help() -> str:
+    """Return the help of weights."""
+    return (
+        "what each streamline counts: a text file of numbers, as tcksift2 writes it, or the name "
+        f"of a column (data per streamline) of a {listed(column_endings())} tractogram"
+    )
 
 
 def expanded(text: str) -> str:
@@ -135,16 +151,21 @@ def add_fod(parser: argparse.ArgumentParser) -> None:
         "fod",
         type=expanded,
         metavar="FOD",
-        help="FOD, peaks or tensors: .nii, .nii.gz, .mif, .mif.gz, .mih or .pam5",
+        help=f"FOD, peaks or tensors: {listed(fod_endings())}",
     )
     add_reading(parser)
 
 
 def add_map(parser: argparse.ArgumentParser) -> None:
     """Add streamlines, the map that is made of them, and the grid that it has."""
-    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=TRACTOGRAM_HELP)
+    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=tractogram_help())
     parser.add_argument(
-        "-o", "--out", type=expanded, required=True, metavar="OUT", help=".nii or .nii.gz"
+        "-o",
+        "--out",
+        type=expanded,
+        required=True,
+        metavar="OUT",
+        help=listed(written_volume_endings()),
     )
     parser.add_argument(
         "--template",
@@ -218,7 +239,7 @@ def load_streamlines(path: str, weights: str | None) -> Tractogram:
     tractogram = load_tractogram(path)
     if weights is None:
         return tractogram
-    in_file = path.lower().endswith(".trx") and not os.path.exists(weights)
+    in_file = has_ending(path, column_endings()) and not os.path.exists(weights)
     try:
         return tractogram.with_weights(
             load_weights(path, weights) if in_file else load_weights(weights)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ..files.formats import has_ending, tractogram_endings
 from .flags import add_fod, load
 
 
@@ -21,14 +22,12 @@ def add_info(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what a file holds; return the exit code."""
-    from ..fields.kinds import KINDS
     from ..fields.readings import AUTO
-    from ..files.tractograms import FORMATS
     from ..model.defaults import suited_to
     from ..model.parameters import TrackingParameters
     from ..streamlines.tractogram import load_tractogram
 
-    if options.fod.lower().endswith(tuple(FORMATS)):
+    if has_ending(options.fod, tractogram_endings()):
         tractogram = load_tractogram(options.fod)
         print(tractogram.summary())
         print(f"digest {tractogram.digest()}")
@@ -40,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     low, high = fod.grid.bounds_mm()
     print(f"name        {fod.name}")
     recognised = "by header and values" if options.kind == AUTO else "as given"
-    print(f"kind        {fod.kind}: {KINDS[fod.kind].text}, {recognised}")
+    print(f"kind        {fod.kind}: {fod.input_kind.text}, {recognised}")
     print(f"shape       {' x '.join(map(str, fod.grid.shape))} voxels of {sizes} mm")
     print(f"spans       {_point(low)} to {_point(high)} mm (RAS+)")
     print(f"orientation {fod.grid.orientation}")
@@ -48,8 +47,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"harmonics   lmax {fod.lmax}, {fod.values.shape[1]} coefficients, {fod.basis}")
         print(f"frame       {fod.frame} axes")
     else:
-        if fod.kind == "peaks":
-            print(f"peaks       {fod.vectors.numbers.shape[1] // 3} a voxel at most")
+        if fod.n_vectors:
+            print(f"{fod.input_kind.short:<11} {fod.n_vectors} a voxel at most")
         print(f"axes        {fod.vectors.axes}")
     print(f"voxels      {fod.n_voxels} with an FOD, {fod.n_invalid_voxels} with NaN or infinity")
     print(f"l = 0       {values.min():.4g} to {values.max():.4g}, mean {values.mean():.4g}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .flags import TRACTOGRAM_HELP, expanded, names_of
+from .flags import expanded, names_of, tractogram_help
 
 
 def add_measure(commands: Any) -> None:
@@ -18,7 +18,7 @@ def add_measure(commands: Any) -> None:
         "deviation over streamlines of the mean along each of scalar maps.",
     )
     parser.add_argument(
-        "tractograms", type=expanded, nargs="+", metavar="TCK", help=TRACTOGRAM_HELP
+        "tractograms", type=expanded, nargs="+", metavar="TCK", help=tractogram_help()
     )
     parser.add_argument(
         "--scalar",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .flags import TRACTOGRAM_HELP, expanded, names_of
+from .flags import expanded, names_of, tractogram_help
 
 
 def add_profile(commands: Any) -> None:
@@ -17,7 +17,7 @@ def add_profile(commands: Any) -> None:
         "centroid, resampled to as many points each, and averaged point by point.",
     )
     parser.add_argument(
-        "tractograms", type=expanded, nargs="+", metavar="TCK", help=TRACTOGRAM_HELP
+        "tractograms", type=expanded, nargs="+", metavar="TCK", help=tractogram_help()
     )
     parser.add_argument(
         "scalar", type=expanded, metavar="SCALAR", help="scalar map such as FA, on any grid"

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError, InvalidParameterError, InvalidSeedsError, TractographyError
-from .flags import add_execution, execution_of, expanded
+from ..files.formats import (
+    default_ending,
+    grid_endings,
+    listed,
+    tractogram_endings,
+    tractogram_format,
+)
+from .flags import add_execution, execution_of, expanded, tractogram_help
 from .progress import print_result, track_with_progress
 from .subjects import SUBJECT, TABLE, fod_source, is_pattern, replay_subjects
 
@@ -45,14 +52,14 @@ def add_replay(commands: Any) -> None:
         "--out",
         type=expanded,
         metavar="OUT",
-        help="of a recipe: tractogram to write: .trk, .tck, .trx or .vtk; of a project: folder for "
+        help=f"of a recipe: {tractogram_help('tractogram to write')}; of a project: folder for "
         "a tractogram of each bundle",
     )
     parser.add_argument(
         "--format",
-        metavar="trk|tck|trx|vtk",
-        help="of the tractograms of a project; .trk holds no streamlines of bundles that come from "
-        f"a file, which become .tck (default {FORMAT})",
+        metavar="|".join(ending[1:] for ending in tractogram_endings()),
+        help=f"of the tractograms of a project; {listed(grid_endings())} holds no streamlines of "
+        f"bundles that come from a file, which become {default_ending()} (default {FORMAT})",
     )
     parser.add_argument(
         "--fod",
@@ -244,13 +251,11 @@ def _format_of(options: argparse.Namespace) -> str:
     FileError
         When there is no such format.
     """
-    from ..files.tractograms import FORMATS
-
     ending = "." + (options.format or FORMAT).lstrip(".")
-    if ending not in FORMATS:
+    if ending not in tractogram_endings():
         raise FileError(
             f"--format {options.format} is unknown; choose one of "
-            f"{', '.join(name[1:] for name in FORMATS)}."
+            f"{', '.join(name[1:] for name in tractogram_endings())}."
         )
     return str(ending)
 
@@ -272,8 +277,9 @@ def file_names(names: Iterable[str]) -> list[str]:
 
 
 def _ending_for(bundle: Bundle, ending: str) -> str:
-    """Return the ending for a bundle: without an FOD there is no grid, which .trk needs."""
-    return ".tck" if ending == ".trk" and not bundle.is_tracked else ending
+    """Return the ending for a bundle: without an FOD there is no grid, which some need."""
+    needs_grid = tractogram_format(ending).needs_grid
+    return default_ending() if needs_grid and not bundle.is_tracked else ending
 
 
 def _made_folder(path: str) -> Path:

@@ -7,13 +7,14 @@ import math
 from typing import Any
 
 from ..errors import InvalidParameterError, InvalidTractogramError
+from ..files.formats import grid_endings, listed
 from .flags import (
-    TRACTOGRAM_HELP,
-    WEIGHTS_HELP,
     add_regions,
     expanded,
     load_streamlines,
     region_sources,
+    tractogram_help,
+    weights_help,
 )
 
 ROLES = {
@@ -31,7 +32,7 @@ def add_select(commands: Any) -> None:
         description="Take the streamlines of a file that pass regions, without tracking again. "
         "Regions act on the whole path: a segment between two points cannot slip through a sphere.",
     )
-    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=TRACTOGRAM_HELP)
+    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=tractogram_help())
     parser.add_argument(
         "-o",
         "--out",
@@ -44,14 +45,14 @@ def add_select(commands: Any) -> None:
         "--reference",
         type=expanded,
         metavar="IMAGE",
-        help="image that they belong to; a .trk OUT needs it",
+        help=f"image that they belong to; a {listed(grid_endings())} OUT needs it",
     )
     add_regions(parser, ROLES)
     limits = parser.add_argument_group("limits", "which count themselves")
     limits.add_argument("--min-length", type=float, default=0.0, metavar="MM", help="[mm]")
     limits.add_argument("--max-length", type=float, default=math.inf, metavar="MM", help="[mm]")
     limits.add_argument("--min-weight", type=float, metavar="X", help="of --weights")
-    parser.add_argument("--weights", type=expanded, metavar="FILE|NAME", help=WEIGHTS_HELP)
+    parser.add_argument("--weights", type=expanded, metavar="FILE|NAME", help=weights_help())
     parser.add_argument(
         "--out-weights",
         type=expanded,

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError, InvalidParameterError, InvalidSeedsError, TractographyError
+from ..files.description import FLOAT16, FLOAT32
+from ..files.formats import all_dtypes, dtype_endings, listed, tractogram_endings
 from ..model.algorithms import users_of
 from ..model.parameters import WITH_TISSUES, ParameterSpec, TrackingParameters, parameter_specs
 from ..model.seeding import seeding_specs
@@ -29,6 +31,7 @@ from .flags import (
     region_source,
     region_sources,
     sphere_numbers,
+    tractogram_help,
 )
 from .progress import chunks_with_progress, print_result
 
@@ -60,14 +63,14 @@ def add_track(commands: Any) -> None:
         type=expanded,
         dest="out",
         metavar="OUT",
-        help="tractogram to write: .trk, .tck, .trx or .vtk",
+        help=tractogram_help("tractogram to write"),
     )
     parser.add_argument(
         "--dtype",
-        default="float32",
-        metavar="float32|float16",
-        help="points of a .trx file; float16 takes half the room and is off by up to 0.03 mm at "
-        "100 mm from the origin (default float32)",
+        default=FLOAT32,
+        metavar="|".join(all_dtypes()),
+        help=f"points of a {listed(dtype_endings(FLOAT16))} file; float16 takes half the "
+        "room and is off by up to 0.03 mm at 100 mm from the origin (default float32)",
     )
     parser.add_argument(
         "--compress",
@@ -334,10 +337,9 @@ def _check_shared(recipe: Recipe, path: Path, out: str) -> None:
     FileError
         Where a tractogram of another ending is there, and its recipe makes other streamlines.
     """
-    from ..files.tractograms import FORMATS
     from ..recipes.recipe import Recipe
 
-    files = map(Path(out).with_suffix, FORMATS)
+    files = map(Path(out).with_suffix, tractogram_endings())
     others = [file.name for file in files if file != Path(out) and file.exists()]
     if not others or not path.exists():
         return

@@ -7,17 +7,19 @@ word when it is taken for an FOD. Called by :mod:`napari_tractography.files.reco
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
 from ..geometry.directions import direction_set
-from .readings import BASES, CHOICES, TENSOR_ORDERS
+from . import peaks, sh, structure_tensors, tensors
+from .input_kind import InputKind, Kind
+from .readings import AUTO, BASES, TENSOR_ORDERS
 from .sh import MAX_LMAX, SH_COUNTS, sh_matrix
+from .tensors import N_TENSOR
 
-N_TENSOR, N_KURTOSIS = 6, 15
+N_KURTOSIS = 15
 # Degrees 0 and 2 of an FOD, a whole tensor or two peaks: all kinds differ in these, unless all
 # fibres run in one direction.
 N_FIRST = 6
@@ -45,31 +47,9 @@ UNIT_TOLERANCE = 0.01
 LEAST_DIFFUSIVITY = 0.02  # relative to the largest along the axes
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What the volumes of a file are.
-
-    Attributes
-    ----------
-    name : str
-        "sh", "peaks", "tensor" and others, see :data:`KINDS`.
-    text : str
-        In words.
-    remedy : str
-        What to do, where it is not tracked.
-    order : str
-        Of the elements of tensors, one of :data:`TENSOR_ORDERS`.
-    """
-
-    name: str
-    text: str
-    remedy: str = ""
-    order: str = ""
-
-
-SH = Kind("sh", "SH coefficients")
-PEAKS = Kind("peaks", "peaks, vectors of three volumes each")
-TENSOR = Kind("tensor", "diffusion tensors", order="mrtrix")
+SH, PEAKS, TENSOR, IMAGE = sh.KIND, peaks.KIND, tensors.KIND, structure_tensors.KIND
+# What is tracked in, and how it is found in a file: a new one is added here.
+INPUT_KINDS: tuple[InputKind, ...] = (SH, PEAKS, TENSOR, IMAGE)
 KURTOSIS = Kind("kurtosis", "kurtosis tensors", "fit an FOD to the DWI instead, as dwi2fod does")
 SERIES = Kind(
     "series",
@@ -88,12 +68,20 @@ UNCLEAR = Kind(
     "something unknown, which would be negative along many directions",
     "check how they were made",
 )
-KINDS = {
-    kind.name: kind
-    for kind in (
-        SH, PEAKS, TENSOR, KURTOSIS, SERIES, DWI, AMPLITUDES, MASKS, MAP, ISOTROPIC, UNCLEAR,
+OTHERS = (KURTOSIS, SERIES, DWI, AMPLITUDES, MASKS, MAP, ISOTROPIC, UNCLEAR)
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (*INPUT_KINDS, *OTHERS)}
+
+
+def read_kinds() -> dict[str, InputKind]:
+    """Return the kinds that the volumes of a file may be read as, by name."""
+    return {kind.name: kind for kind in INPUT_KINDS if kind.suits is not None}
+
+
+def kinds_of_so_many(n_volumes: int) -> tuple[str, ...]:
+    """Return the names of those that a file with so many volumes may be read as."""
+    return tuple(
+        name for name, kind in read_kinds().items() if kind.suits and kind.suits(n_volumes)
     )
-}  # fmt: skip
 
 
 def checked_kind(kind: str) -> str:
@@ -102,11 +90,12 @@ def checked_kind(kind: str) -> str:
     Raises
     ------
     InvalidParameterError
-        When it is none of :data:`CHOICES`.
+        When it is neither "auto" nor one of :func:`read_kinds`.
     """
-    if kind not in CHOICES:
+    choices = (AUTO, *read_kinds())
+    if kind not in choices:
         raise InvalidParameterError(
-            f"kind = {kind!r} is unknown; choose one of {', '.join(CHOICES)}."
+            f"kind = {kind!r} is unknown; choose one of {', '.join(choices)}."
         )
     return kind
 

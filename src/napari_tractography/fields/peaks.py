@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidFodError
 from ..geometry.grid import Grid
+from .input_kind import VECTORS, InputKind
 from .sh import sh_matrix
 from .vectors import ENDLESS, Vectors, checked_volume, rotation_to_ras, used_rows
 
-NAME = "peaks"
 # Lobes that stand for peaks where SH coefficients are asked for: cos^8 of the angle, which has no
 # degree above 8, is nowhere negative and is 1 along the peak.
 LOBE_LMAX = 8
@@ -30,7 +30,12 @@ ROUNDING = 1e-6  # of the extent: coordinates that differ by less are the same
 
 
 def peaks_of_voxels(
-    peaks: ArrayLike, grid: Grid, *, axes: str = "scanner", name: str = "peaks"
+    peaks: ArrayLike,
+    grid: Grid,
+    *,
+    axes: str | None = None,
+    order: str = "",
+    name: str = "peaks",
 ) -> tuple[Vectors, NDArray[np.int32], int]:
     """Bring peaks into RAS+ axes, the largest of each voxel first.
 
@@ -40,8 +45,10 @@ def peaks_of_voxels(
         Vectors whose lengths are amplitudes; a peak with a NaN or an infinity, or of zeros, is
         none.
     grid : Grid
-    axes : str
-        See :func:`~napari_tractography.fields.vectors.rotation_to_ras`.
+    axes : str, optional
+        See :func:`~napari_tractography.fields.vectors.rotation_to_ras`; by default "scanner".
+    order : str
+        Has no meaning.
     name : str
         For messages.
 
@@ -61,6 +68,7 @@ def peaks_of_voxels(
     InvalidParameterError
         When the axes are unknown.
     """
+    axes = "scanner" if axes is None else axes
     rotation = rotation_to_ras(axes, grid)
     what = "peaks as (x, y, z, k, 3) or (x, y, z, 3 k)"
     array = checked_volume(peaks, name, what)
@@ -84,11 +92,11 @@ def peaks_of_voxels(
             f"{name} has no voxel with a peak; check that it holds vectors and is not empty."
         )
     found = np.where(is_peak[is_used][..., None], array[is_used], 0.0) @ rotation.T
-    order = np.argsort(-np.square(found).sum(axis=2), axis=1, kind="stable")
-    found = np.take_along_axis(found, order[..., None], axis=1)
+    by_size = np.argsort(-np.square(found).sum(axis=2), axis=1, kind="stable")
+    found = np.take_along_axis(found, by_size[..., None], axis=1)
     n_peaks = int(is_peak.sum(axis=3).max())
     numbers = np.ascontiguousarray(found[:, :n_peaks].reshape(len(found), -1), dtype=np.float32)
-    return Vectors(NAME, numbers, axes), used_rows(is_used), int(broken.sum())
+    return Vectors(KIND, numbers, axes), used_rows(is_used), int(broken.sum())
 
 
 def stacked(
@@ -253,3 +261,29 @@ def lobe_coefficients(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
         lobes = sh_matrix(units, LOBE_LMAX, "tournier07") * lengths[rows, columns, None]
         np.add.at(coefficients, rows + first, lobes * factors)
     return coefficients
+
+
+def largest_lengths(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the length of the first of (n_voxels, 3 k) peaks, the largest."""
+    return np.asarray(np.linalg.norm(numbers[:, :3], axis=1))
+
+
+def suits(n_volumes: int) -> bool:
+    """Tell whether so many volumes may be peaks."""
+    return n_volumes % 3 == 0
+
+
+KIND = InputKind(
+    "peaks",
+    "peaks, vectors of three volumes each",
+    short="peaks",
+    kernel=VECTORS,
+    lmax=LOBE_LMAX,
+    coefficients=lobe_coefficients,
+    amplitudes=largest_lengths,
+    read=peaks_of_voxels,
+    suits=suits,
+    # Half of an FOD's, which matters little, see docs/concepts.md.
+    floor=0.05,
+    floor_reason="peaks have no side lobes to keep out",
+)

@@ -6,7 +6,7 @@ Needs nothing, not even NumPy: the command's help names them.
 from __future__ import annotations
 
 AUTO = "auto"
-TRACKED = ("sh", "peaks", "tensor")
+TRACKED = ("sh", "peaks", "tensor")  # those of fields/kinds.py that files are read as
 CHOICES = (AUTO, *TRACKED)  # of `kind` in load_fod
 BASES = ("tournier07", "descoteaux07", "tournier07_legacy", "descoteaux07_legacy")
 FRAMES = ("scanner", "voxel")

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidFodError, InvalidParameterError
 from ..runtime.arrays import library_of
+from .input_kind import COEFFICIENTS, InputKind
 from .readings import BASES, DEFAULT_FRAMES, FRAMES
 
 MAX_LMAX = 16
@@ -112,3 +113,20 @@ def checked_reading(basis: str, frame: str | None) -> tuple[str, str]:
             f"frame = {frame!r} is unknown; choose one of {', '.join(FRAMES)}."
         )
     return basis, frame
+
+
+def suits(n_volumes: int) -> bool:
+    """Tell whether so many volumes may be coefficients."""
+    return n_volumes in SH_COUNTS
+
+
+KIND = InputKind(
+    "sh",
+    "SH coefficients",
+    short="SH coefficients",
+    kernel=COEFFICIENTS,
+    suits=suits,
+    # Scaled as MRtrix3's, FODs get tckgen's default cutoff.
+    floor=0.1,
+    floor_reason="the FOD is scaled as MRtrix3's",
+)

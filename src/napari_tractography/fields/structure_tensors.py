@@ -34,10 +34,29 @@ from ..runtime.arrays import (
     to_gpu,
 )
 from ..runtime.extras import needs_extra
+from .input_kind import BLOCKS, InputKind
+from .peaks import LOBE_LMAX, largest_lengths, lobe_coefficients
 
 logger = logging.getLogger(__name__)
 
-NAME = "image"
+KIND = InputKind(
+    "image",
+    "fibres by its structure tensor",
+    short="orientations of an image",
+    kernel=BLOCKS,
+    lmax=LOBE_LMAX,
+    coefficients=lobe_coefficients,
+    amplitudes=largest_lengths,
+    floor=0.02,
+    floor_reason="linearity, of which planes and flat parts have less",
+    is_absolute=True,
+    strong=1.0,  # the largest there is; to find a smaller one would take all of the image
+    # Orientations are averaged over a few voxels, and fibres are long.
+    step=0.5,
+    radius=1.0,
+    min_length=10.0,
+    max_length=200.0,
+)
 SIGMA_VOXELS, RHO_VOXELS = 1.0, 3.0  # by default
 SMALLEST_SIGMA, SMALLEST_RHO = 0.5, 1.0  # in voxels; below, a Gaussian is no longer one
 TRUNCATE = 4.0  # standard deviations after which filters end, as in structure-tensor

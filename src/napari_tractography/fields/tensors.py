@@ -8,14 +8,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidFodError, InvalidParameterError
+from ..errors import InvalidFodError
 from ..geometry.directions import direction_set
 from ..geometry.grid import Grid
+from .input_kind import EIGENVECTORS, InputKind
 from .readings import TENSOR_ORDERS
 from .sh import sh_matrix
-from .vectors import ENDLESS, Vectors, checked_volume, rotation_to_ras, used_rows
+from .vectors import (
+    ENDLESS,
+    Vectors,
+    check_order,
+    checked_volume,
+    rotation_to_ras,
+    used_rows,
+)
 
-NAME = "tensor"
+N_TENSOR = 6  # elements
 # Axes that programs write the elements of their tensors in.
 ORDER_AXES = {"mrtrix": "scanner", "fsl": "fsl", "dipy": "voxel"}
 ODF_LMAX = 12
@@ -25,20 +33,6 @@ LEAST_EIGENVALUE = 0.1
 N_DIRECTIONS = 324
 VOXELS_A_BLOCK = 1 << 14
 FULL = (0, 3, 4, 3, 1, 5, 4, 5, 2)  # places of the elements in a (3, 3) matrix
-
-
-def check_order(order: str) -> None:
-    """Check the name of an order of elements.
-
-    Raises
-    ------
-    InvalidParameterError
-        When it is unknown.
-    """
-    if order not in TENSOR_ORDERS:
-        raise InvalidParameterError(
-            f"order = {order!r} is unknown; choose one of {', '.join(TENSOR_ORDERS)}."
-        )
 
 
 def tensors_of_voxels(
@@ -83,7 +77,7 @@ def tensors_of_voxels(
     axes = ORDER_AXES[order] if axes is None else axes
     rotation = rotation_to_ras(axes, grid)
     array = checked_volume(tensors, name, "tensors as (x, y, z, 6)")
-    if array.ndim != 4 or array.shape[3] != len(FULL) - 3:
+    if array.ndim != 4 or array.shape[3] != N_TENSOR:
         raise InvalidFodError(f"{name} has shape {array.shape}; give tensors as (x, y, z, 6).")
     if array.shape[:3] != grid.shape:
         raise InvalidFodError(f"{name} has shape {array.shape} but its grid has {grid.shape}.")
@@ -104,7 +98,7 @@ def tensors_of_voxels(
     columns = [FULL.index(k) for k in range(6)]
     numbers = np.ascontiguousarray(full.reshape(-1, 9)[:, columns], dtype=np.float32)
     n_invalid = int((there & (negative | ~finite)).sum())
-    return Vectors(NAME, numbers, axes, order), used_rows(is_used), n_invalid
+    return Vectors(KIND, numbers, axes, order), used_rows(is_used), n_invalid
 
 
 def matrices(elements: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -170,3 +164,31 @@ def odf_coefficients(elements: NDArray[np.float32]) -> NDArray[np.float32]:
         some = slice(first, first + VOXELS_A_BLOCK)
         coefficients[some] = odf(elements[some], units) @ fit
     return coefficients
+
+
+def suits(n_volumes: int) -> bool:
+    """Tell whether so many volumes may be tensors."""
+    return n_volumes == N_TENSOR
+
+
+def _amplitudes(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
+    return fractional_anisotropy(numbers).astype(np.float32)
+
+
+KIND = InputKind(
+    "tensor",
+    "diffusion tensors",
+    order="mrtrix",
+    short="tensors",
+    kernel=EIGENVECTORS,
+    expanded_for=("drawn",),
+    lmax=ODF_LMAX,
+    coefficients=odf_coefficients,
+    amplitudes=_amplitudes,
+    read=tensors_of_voxels,
+    suits=suits,
+    declared_order="dipy",  # NIfTI's, of a symmetric matrix
+    floor=0.1,
+    floor_reason="FA, as tckgen's",
+    is_absolute=True,
+)

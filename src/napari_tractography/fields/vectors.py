@@ -16,29 +16,29 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidFodError, InvalidParameterError
 from ..geometry.grid import Grid
 from ..runtime.arrays import as_native, host_array
-from .readings import AXES
+from .input_kind import InputKind
+from .readings import AXES, TENSOR_ORDERS
 
 ENDLESS = 1e18  # numbers from which on lengths are infinite, as float32 has no such squares
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vectors:
-    """Peaks or tensors of the voxels that hold some.
+    """Numbers of the voxels that hold some, and what they are.
 
     Attributes
     ----------
-    kind : str
-        "peaks" or "tensor".
+    kind : InputKind
     numbers : (n_voxels, n) float32
-        RAS+ axes. Of peaks their vectors one after the other, whose lengths are amplitudes, largest
-        first; of tensors xx, yy, zz, xy, xz and yz.
+        RAS+ axes, as the kernel of the kind follows them: vectors one after the other, whose
+        lengths are amplitudes, largest first; or the elements xx, yy, zz, xy, xz and yz.
     axes : str
         In which they came, one of :data:`AXES`.
     order : str
-        In which the elements of tensors came; "" for peaks.
+        In which elements came; "" of vectors.
     """
 
-    kind: str
+    kind: InputKind
     numbers: NDArray[np.float32]
     axes: str
     order: str = ""
@@ -54,6 +54,20 @@ def check_axes(axes: str) -> None:
     """
     if axes not in AXES:
         raise InvalidParameterError(f"axes = {axes!r} is unknown; choose one of {', '.join(AXES)}.")
+
+
+def check_order(order: str) -> None:
+    """Check the name of an order of elements.
+
+    Raises
+    ------
+    InvalidParameterError
+        When it is unknown.
+    """
+    if order not in TENSOR_ORDERS:
+        raise InvalidParameterError(
+            f"order = {order!r} is unknown; choose one of {', '.join(TENSOR_ORDERS)}."
+        )
 
 
 def rotation_to_ras(axes: str, grid: Grid) -> NDArray[np.float64]:

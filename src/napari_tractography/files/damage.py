@@ -1,6 +1,7 @@
-"""What goes wrong while a file of streamlines or of their weights is read, as one sentence.
+"""What goes wrong while a file is read; of streamlines and their weights as one sentence.
 
-Called by the readers of :mod:`napari_tractography.files.tractograms` and of :mod:`.weights`.
+Called by the readers of :mod:`napari_tractography.files.tractograms` and of :mod:`.weights`, and
+by those of images.
 """
 
 from __future__ import annotations
@@ -43,6 +44,30 @@ def _malformed() -> tuple[type[Exception], ...]:
     )
 
     return *MALFORMED, DataError, HeaderError
+
+
+def image_errors() -> tuple[type[Exception], ...]:
+    """Return what nibabel raises on damaged headers of images."""
+    from nibabel.filebasedimages import ImageFileError
+    from nibabel.freesurfer.mghformat import MGHError
+    from nibabel.spatialimages import HeaderDataError
+    from nibabel.wrapstruct import WrapStructError
+
+    return (
+        ImageFileError,
+        HeaderDataError,
+        MGHError,
+        WrapStructError,
+        OSError,
+        EOFError,
+        OverflowError,  # an offset of infinity
+        TypeError,
+        ValueError,
+        KeyError,
+        AttributeError,
+        zlib.error,
+        struct.error,
+    )
 
 
 @contextlib.contextmanager

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidFodError
-from ..fields.kinds import KINDS, PEAKS, SH, TENSOR, checked_kind
+from ..fields.input_kind import InputKind, Kind
+from ..fields.kinds import SH, checked_kind, read_kinds
 from ..fields.readings import AUTO
 from ..fields.sh import check_fod_shape, checked_reading
-from ..fields.tensors import check_order
-from ..fields.vectors import check_axes
+from ..fields.vectors import check_axes, check_order
 from ..model.fod import Fod
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 from .packing import pack_volumes, pack_voxels
-from .recognition import tensor_kind_of, tracked_kind_of
+from .recognition import tracked_kind_of, with_order
 from .stored_images import NumberStream
 
 
@@ -60,8 +60,8 @@ class FodReader:
         Of the file.
     grid : Grid
     isotropic : (x, y, z) float32
-        The l = 0 coefficient of each voxel, zero in empty ones; filled by :meth:`read`. Of peaks
-        the largest amplitude, of tensors the FA.
+        The l = 0 coefficient of each voxel, zero in empty ones, or what else its kind shows; filled
+        by :meth:`read`.
     map_read : threading.Event
         Set when `isotropic` is complete, but for voxels of which another coefficient is NaN or
         infinite: they become zero at the end.
@@ -105,7 +105,7 @@ class FodReader:
         check_numeric(stored, InvalidFodError)
         stored.check_size()  # before memory is allocated for the map
         stored.check_memory(math.prod(self._shape[:3]) * np.dtype(np.float32).itemsize)
-        self._kind = KINDS[SH.name if kind == AUTO else kind]
+        self._kind: Kind = SH if kind == AUTO else read_kinds()[kind]
         self._axes, self._order = axes, order or ""
         self._stored = stored
         self._is_to_be_seen = is_seen
@@ -128,8 +128,8 @@ class FodReader:
         if self._is_to_be_seen:
             self._kind = tracked_kind_of(self._stored)  # before gigabytes are read
             self._is_to_be_seen = False
-        elif self._kind is TENSOR and not self._order:
-            self._kind = tensor_kind_of(self._stored)
+        elif not self._order:
+            self._kind = with_order(self._kind, self._stored)
         self._order = self._order or self._kind.order
         if self._kind is SH:
             check_fod_shape(self._shape, self.name)
@@ -190,7 +190,7 @@ class FodReader:
         return fod, numbers.sha256
 
     def _read_vectors(self, *, hashed: bool) -> tuple[Fod, str]:
-        """Read peaks or tensors; see :meth:`read`."""
+        """Read an input that is followed by numbers of its voxels; see :meth:`read`."""
         stored = self._stored
         stored.check_memory(math.prod(stored.shape) * np.dtype(np.float32).itemsize)
         flat = np.empty(math.prod(stored.shape), np.float32)
@@ -199,13 +199,15 @@ class FodReader:
             numbers.read(flat)
         values = stored.arranged(flat, len(stored.shape))
         values = values.reshape(*stored.shape[:3], -1)  # NIfTI has tensors along its fifth axis
-        if self._kind.name == PEAKS.name:
-            axes = self._axes or "scanner"
-            fod = Fod.from_peaks(values, self.grid, axes=axes, name=self.name)
-        else:
-            fod = Fod.from_tensors(
-                values, self.grid, order=self._order, axes=self._axes, name=self.name
-            )
+        assert isinstance(self._kind, InputKind)
+        fod = Fod.of_input(
+            self._kind,
+            values,
+            self.grid,
+            axes=self._axes or None,
+            order=self._order,
+            name=self.name,
+        )
         self.isotropic[...] = fod.overview()
         self.map_read.set()
         return fod, numbers.sha256

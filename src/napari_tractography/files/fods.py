@@ -15,9 +15,9 @@ from ..fields.readings import AUTO
 from ..geometry.grid import Grid
 from ..model.fod import Fod
 from .fod_reader import FodKeywords, FodReader
-from .headers import FORMATS, check_numeric, grid_of, read_header, without_trailing_ones
-from .pam5 import PAM5
-from .paths import ending_of, existing_file
+from .formats import volume_format
+from .headers import check_numeric, grid_of, read_header, without_trailing_ones
+from .paths import existing_file
 from .peak_files import PeakReader, reads_peaks
 
 
@@ -87,7 +87,7 @@ def fod_reader(
     """Return what reads a file in pieces; the parameters are those of :class:`.FodReader`."""
     if reads_peaks(path, checked_kind(keywords.get("kind", AUTO))):
         return PeakReader(path, axes=keywords.get("axes"))
-    ending_of(existing_file(path), (*FORMATS, PAM5), "a volume")
+    volume_format(existing_file(path))
     return FodReader(path, look_later=look_later, **keywords)
 
 

@@ -23,8 +23,8 @@ from ..errors import FileError, MissingPackageError
 from ..runtime.arrays import host_array, on_gpu
 from ..runtime.extras import needs_extra
 from .fods import load_volume
+from .formats import has_ending, volume_endings
 from .hashing import sha256_of
-from .headers import FORMATS
 from .paths import at_home, existing_file
 
 TIFF, NUMPY = (".tif", ".tiff"), (".npy",)
@@ -113,7 +113,7 @@ def stored_levels(path: str | PathLike[str], key: str = "") -> tuple[list[Any], 
         raise
     except Exception as error:  # whatever these libraries raise for a damaged file
         raise FileError(f"{file} cannot be read ({error}); check the file.") from error
-    if name.endswith(tuple(FORMATS)):
+    if has_ending(name, volume_endings()):
         return [load_volume(file)[0]], ""
     raise FileError(
         f"{file} is no image that recipes and scripts read; save it as .tif, .npy, .nii.gz or Zarr."

@@ -11,14 +11,17 @@ import re
 import sys
 import zlib
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from ..errors import FileError
-from .stored_images import StoredImage
+from .description import VolumeFormat
 
-ENDINGS = (".mif", ".mif.gz", ".mih")
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from .stored_images import StoredImage
+
 MAGIC = b"mrtrix image"
 MAX_HEADER_BYTES = 1 << 26  # headers hold gradient tables and histories, never this much
 REQUIRED = ("dim", "vox", "layout", "datatype", "file")
@@ -39,6 +42,8 @@ def read_mif_header(path: Path) -> StoredImage:
     FileError
         When an entry is missing or makes no sense.
     """
+    from .stored_images import StoredImage
+
     entries = _entries(path)
     for key in REQUIRED:
         if key not in entries:
@@ -142,6 +147,8 @@ def _layout(path: Path, text: str, n_axes: int) -> tuple[tuple[int, ...], tuple[
 
 
 def _dtype(path: Path, text: str) -> np.dtype[np.generic]:
+    import numpy as np
+
     match = re.fullmatch(r"(bit)|(c?)(float|u?int)(\d{1,4})(le|be)?", text.strip().lower())
     if match is None or (match[3] and int(match[4]) not in BITS[match[3]]):
         raise FileError(
@@ -163,6 +170,8 @@ def _affine(
     path: Path, entries: dict[str, list[str]], shape: tuple[int, ...]
 ) -> NDArray[np.float64]:
     """Return voxel coordinates to RAS+ mm: MRtrix keeps rotation and voxel sizes apart."""
+    import numpy as np
+
     sizes = _numbers(path, "vox", entries["vox"][:1])[:3]
     if len(sizes) < min(3, len(shape)) or not all(math.isfinite(s) and s > 0 for s in sizes):
         raise _bad(path, "vox", entries["vox"][0])
@@ -208,3 +217,6 @@ def _data_file(path: Path, text: str) -> tuple[Path, int]:
     raise FileError(
         f"{path} keeps its data in {data_path}, which does not exist; copy that file too."
     )
+
+
+MRTRIX = VolumeFormat((".mif", ".mif.gz", ".mih"), header=read_mif_header, is_ours=True)

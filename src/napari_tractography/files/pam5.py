@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from ..errors import FileError
-from ..geometry.grid import Grid
-from ..model.fod import Fod
-from .stored_images import check_memory
+from .description import VolumeFormat, WholeReading
 
-PAM5 = ".pam5"
+if TYPE_CHECKING:
+    from ..geometry.grid import Grid
+    from ..model.fod import Fod
+
 # What h5py and DIPY raise on damaged files.
 MALFORMED = (
     AttributeError,
@@ -42,6 +42,9 @@ def pam5_grid(path: Path) -> Grid:
     """
     import h5py  # type: ignore[import-untyped]  # on use: most people have no such file
 
+    from ..geometry.grid import Grid
+    from .stored_images import check_memory
+
     try:
         with h5py.File(path, "r") as file:
             group = file["pam"]
@@ -56,7 +59,7 @@ def pam5_grid(path: Path) -> Grid:
     return Grid(shape, affine)
 
 
-def load_pam5(path: Path, *, axes: str = "voxel") -> Fod:
+def load_pam5(path: Path, axes: str | None = None) -> Fod:
     """Read the peaks of a .pam5 file.
 
     Their amplitudes are its peak values; without such, 1.
@@ -64,7 +67,7 @@ def load_pam5(path: Path, *, axes: str = "voxel") -> Fod:
     Parameters
     ----------
     path : Path
-    axes : str
+    axes : str, optional
         Of the directions: DIPY's are those of the image, unless its gradients were turned before.
 
     Raises
@@ -74,7 +77,10 @@ def load_pam5(path: Path, *, axes: str = "voxel") -> Fod:
     InvalidFodError
         When it holds no peaks.
     """
+    import numpy as np
     from dipy.io.peaks import load_pam  # on use: DIPY takes a third of a second to load
+
+    from ..model.fod import Fod
 
     try:
         with warnings.catch_warnings():
@@ -87,4 +93,7 @@ def load_pam5(path: Path, *, axes: str = "voxel") -> Fod:
         raise FileError(f"{path} is no .pam5 file that DIPY reads ({error}).") from error
     if found.affine is None:
         raise FileError(f"{path} holds no affine; give an affine to DIPY's peaks_from_model.")
-    return Fod.from_peaks(peaks, np.asarray(found.affine), axes=axes, name=path.name)
+    return Fod.from_peaks(peaks, np.asarray(found.affine), axes=axes or "voxel", name=path.name)
+
+
+PAM5 = VolumeFormat((".pam5",), whole=WholeReading(pam5_grid, load_pam5), is_ours=True)

@@ -1,4 +1,4 @@
-"""Files of peaks that are no single volume of them: FSL's dyads and V1, DIPY's .pam5.
+"""Files of peaks that are no single volume of them: FSL's dyads and V1, and what is read whole.
 
 Read in one go, with the interface of :class:`napari_tractography.files.fod_reader.FodReader`.
 Called by :mod:`napari_tractography.files.fods` and, in a thread, by the plugin.
@@ -20,14 +20,16 @@ from ..fields.peaks import stacked
 from ..fields.readings import AUTO
 from ..geometry.grid import Grid
 from ..model.fod import Fod
+from .formats import whole_reading
 from .hashing import sha256_of
 from .headers import check_numeric, grid_of, read_header, without_trailing_ones
-from .pam5 import PAM5, load_pam5, pam5_grid
+from .nifti import NIFTI
 from .paths import GivenUpError, existing_file
 
-DYADS = re.compile(r"dyads(\d+)(\.nii(?:\.gz)?)", re.IGNORECASE)  # bedpostx
-V1 = re.compile(r"(.*_)?V1(\.nii(?:\.gz)?)")  # dtifit
-NIFTI_ENDINGS = (".nii.gz", ".nii")
+NIFTI_ENDINGS = NIFTI.endings[::-1]  # which FSL writes; packed ones are the commoner
+_NIFTI = "|".join(map(re.escape, NIFTI_ENDINGS))
+DYADS = re.compile(rf"dyads(\d+)({_NIFTI})", re.IGNORECASE)  # bedpostx
+V1 = re.compile(rf"(.*_)?V1({_NIFTI})")  # dtifit
 
 
 class PeakReader:
@@ -56,9 +58,9 @@ class PeakReader:
     def __init__(self, path: str | PathLike[str], *, axes: str | None = None) -> None:
         self._path = existing_file(path)
         self._axes = axes
-        self._is_pam5 = self._path.suffix.lower() == PAM5
+        self._whole = whole_reading(self._path)
         self.name = self._path.name
-        self.grid: Grid = pam5_grid(self._path) if self._is_pam5 else _fsl_grid(self._path)
+        self.grid: Grid = (self._whole.grid if self._whole else _fsl_grid)(self._path)
         self.isotropic: NDArray[np.float32] = np.zeros(self.grid.shape, np.float32)
         self.map_read, self.cancelled = threading.Event(), threading.Event()
         self.progress = 0.0
@@ -68,8 +70,8 @@ class PeakReader:
 
         Of several files, the SHA-256 is that of the one that was named.
         """
-        if self._is_pam5:
-            fod = load_pam5(self._path, axes=self._axes or "voxel")
+        if self._whole:
+            fod = self._whole.read(self._path, self._axes)
         else:
             fod = Fod.from_peaks(
                 self._stacked(), self.grid, axes=self._axes or "fsl", name=self.name
@@ -120,7 +122,7 @@ def _fsl_grid(path: Path) -> Grid:
 def reads_peaks(path: str | PathLike[str], kind: str = AUTO) -> bool:
     """Tell whether a path is that of a file which :class:`PeakReader` reads."""
     name = Path(path).name
-    if name.lower().endswith(PAM5):
+    if whole_reading(name):
         return True
     return kind in (AUTO, PEAKS.name) and bool(DYADS.fullmatch(name) or V1.fullmatch(name))
 

@@ -15,19 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import AmbiguousKindError, InvalidFodError
+from ..fields.input_kind import InputKind, Kind
 from ..fields.kinds import (
     KINDS,
     N_FIRST,
-    N_TENSOR,
-    PEAKS,
     SH,
-    TENSOR,
     UNCLEAR,
-    Kind,
+    kinds_of_so_many,
+    read_kinds,
     recognise,
 )
-from ..fields.readings import TRACKED
-from ..fields.sh import SH_COUNTS
 from .headers import check_numeric, read_header
 from .stored_images import StoredImage
 
@@ -56,10 +53,8 @@ def kind_of_image(stored: StoredImage) -> Kind | None:
     What the header says counts before the values.
     """
     check_numeric(stored, InvalidFodError)
-    if stored.declares == TENSOR.name:
-        return tensor_kind_of(stored)
     if stored.declares:
-        return KINDS[stored.declares]
+        return with_order(KINDS[stored.declares], stored)
     n_volumes = _n_volumes(stored)
     values = _sample(stored, n_volumes)
     return recognise(values, n_volumes) if len(values) else None
@@ -78,7 +73,7 @@ def tracked_kind_of(stored: StoredImage) -> Kind:
         When it holds something else or is unclear; with what it looks like.
     """
     kind, n_volumes = kind_of_image(stored), _n_volumes(stored)
-    if kind is not None and kind.name not in TRACKED:
+    if kind is not None and kind.name not in read_kinds():
         what = f"{n_volumes} volumes" if n_volumes > 1 else "only volume"
         kinds = _possible_kinds(kind, n_volumes)
         rest = (
@@ -97,11 +92,8 @@ def tracked_kind_of(stored: StoredImage) -> Kind:
 
 def _possible_kinds(kind: Kind, n_volumes: int) -> tuple[str, ...]:
     """Return as what volumes may be read that look like something else, by their number."""
-    may_be_peaks = n_volumes % 3 == 0
-    if n_volumes not in SH_COUNTS:
-        return (PEAKS.name,) if may_be_peaks and kind is UNCLEAR else ()
-    others = ((PEAKS.name, may_be_peaks), (TENSOR.name, n_volumes == N_TENSOR))
-    return (SH.name, *(name for name, may_be in others if may_be))
+    found = kinds_of_so_many(n_volumes)
+    return found if SH.name in found or kind is UNCLEAR else ()
 
 
 def _or(names: Sequence[str]) -> str:
@@ -109,19 +101,22 @@ def _or(names: Sequence[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def tensor_kind_of(stored: StoredImage) -> Kind:
-    """Return the kind of an image that is said to hold tensors, with the order of its elements.
+def with_order(kind: Kind, stored: StoredImage) -> Kind:
+    """Return the kind that an image is said to hold with the order of its elements, if it has one.
 
-    Where its values do not tell, the order is that of its format: NIfTI's for a declared matrix,
-    else MRtrix3's.
+    Where its values do not tell, the order is that of its format, where its header names the kind,
+    else the usual one.
     """
+    if not isinstance(kind, InputKind) or not kind.order:
+        return kind
     check_numeric(stored, InvalidFodError)
     n_volumes = _n_volumes(stored)
     values = _sample(stored, n_volumes)
     found = recognise(values, n_volumes) if len(values) else None
-    if found is not None and found.name == TENSOR.name:
+    if found is not None and found.name == kind.name:
         return found
-    return replace(TENSOR, order="dipy") if stored.declares == TENSOR.name else TENSOR
+    is_declared = stored.declares == kind.name
+    return replace(kind, order=kind.declared_order) if is_declared else kind
 
 
 def _n_volumes(stored: StoredImage) -> int:

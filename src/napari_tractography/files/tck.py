@@ -1,4 +1,7 @@
-"""MRtrix3's .tck files, by nibabel: points, and nothing per streamline."""
+"""MRtrix3's .tck files, by nibabel: points, and nothing per streamline.
+
+Nibabel is imported on use: it takes a while to load.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,25 @@ import io
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
-
-import numpy as np
-from nibabel.streamlines import TckFile
+from typing import TYPE_CHECKING, BinaryIO
 
 from ..errors import FileError
-from ..geometry.grid import Grid
-from .sequences import arrays_of, nibabel_tractogram
-from .streamline_arrays import NO_STREAMLINES, StreamlineArrays
+from .description import TractogramFormat
 
-END = TckFile.EOF_DELIMITER.tobytes()
+if TYPE_CHECKING:
+    from ..geometry.grid import Grid
+    from .streamline_arrays import StreamlineArrays
+
 COUNT = b"count: "  # in the header, before ten digits
 MAX_HEADER_BYTES = 1 << 20
 
 
 def write_tck(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
     """Write points, RAS+ mm; tck files name no image."""
+    from nibabel.streamlines import TckFile
+
+    from .sequences import nibabel_tractogram
+
     TckFile(nibabel_tractogram(streamlines)).save(path)
 
 
@@ -35,12 +40,21 @@ def read_tck(path: Path) -> StreamlineArrays:
     FileError
         When its numbers have 64 bits.
     """
+    from nibabel.streamlines import TckFile
+
+    from .sequences import arrays_of
+
     _check_numbers(path)
     return arrays_of(TckFile.load(path).tractogram.streamlines, {})
 
 
 def iter_tck(path: Path, n_streamlines: int) -> Iterator[StreamlineArrays]:
     """Yield the same as :func:`read_tck`, so many streamlines at a time."""
+    import numpy as np
+    from nibabel.streamlines import TckFile
+
+    from .streamline_arrays import StreamlineArrays
+
     _check_numbers(path)
     lines = iter(TckFile.load(path, lazy_load=True).tractogram.streamlines)
     while block := list(islice(lines, n_streamlines)):
@@ -75,15 +89,23 @@ class _TckStream:
     """A .tck file: after each streamline a row of NaN, in the end one of infinity."""
 
     def __init__(self, file: BinaryIO) -> None:
+        from nibabel.streamlines import TckFile
+
+        from .sequences import nibabel_tractogram
+        from .streamline_arrays import NO_STREAMLINES
+
         empty = io.BytesIO()
         TckFile(nibabel_tractogram(NO_STREAMLINES)).save(empty)
-        header = empty.getvalue().removesuffix(END)
+        self._end = TckFile.EOF_DELIMITER.tobytes()
+        header = empty.getvalue().removesuffix(self._end)
         self._file = file
         self._count_at = header.index(COUNT) + len(COUNT)
         self._n = 0
         file.write(header)
 
     def append(self, streamlines: StreamlineArrays) -> None:
+        import numpy as np
+
         counts = np.diff(streamlines.offsets)
         n = len(counts)
         rows = np.full((len(streamlines.points) + n, 3), np.nan, "<f4")
@@ -94,6 +116,9 @@ class _TckStream:
         self._n += n
 
     def finish(self) -> None:
-        self._file.write(END)
+        self._file.write(self._end)
         self._file.seek(self._count_at)
         self._file.write(b"%010d" % self._n)
+
+
+TCK = TractogramFormat((".tck",), write_tck, read_tck, iterate=iter_tck, stream=stream_tck)

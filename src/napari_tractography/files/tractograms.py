@@ -1,7 +1,6 @@
-"""The formats of tractogram files, and how to write and read one by its ending.
+"""How to write and read a tractogram file by its ending; the formats are in :mod:`.formats`.
 
-A new format is one file of this folder, with a function that writes and one that reads, and one
-row of :data:`FORMATS`. Called by :mod:`napari_tractography.streamlines.tractogram`, the command and
+Called by :mod:`napari_tractography.streamlines.tractogram`, the command and
 the plugin. Points are RAS+ mm with voxel centres at integer voxel coordinates on both sides.
 """
 
@@ -10,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -19,52 +18,13 @@ import numpy as np
 from ..errors import FileError
 from ..geometry.grid import Grid
 from .damage import telling
-from .paths import check_writable, ending_of, existing_file, written_whole
-from .streamline_arrays import StreamlineArrays, StreamlineStream, joined
-from .tck import iter_tck, read_tck, stream_tck, write_tck
-from .trk import read_trk, stream_trk, write_trk
-from .trx import read_trx, write_trx
-from .trx_stream import stream_trx
-from .vtk import read_vtk, write_vtk
+from .description import FLOAT32
+from .formats import tractogram_format
+from .paths import check_writable, existing_file, written_whole
+from .streamline_arrays import StreamlineArrays, joined
 from .weights import n_impossible
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TractogramFormat:
-    """How one kind of file is written and read.
-
-    Attributes
-    ----------
-    write : callable
-        Takes the streamlines, the path, and the grid of the image they belong to or None.
-    read : callable
-        Takes the path; may raise whatever
-        :func:`~napari_tractography.files.damage.telling` turns into one sentence.
-    iterate : callable, optional
-        Takes the path and how many streamlines at a time; yields them as they are read.
-    stream : callable, optional
-        Takes the path, the grid or None, and the name of the type of points; a context manager that
-        gives what streamlines are appended to. Formats without one are written all at once.
-    """
-
-    write: Callable[[StreamlineArrays, Path, Grid | None], None]
-    read: Callable[[Path], StreamlineArrays]
-    iterate: Callable[[Path, int], Iterator[StreamlineArrays]] | None = None
-    stream: (
-        Callable[[Path, Grid | None, str], contextlib.AbstractContextManager[StreamlineStream]]
-        | None
-    ) = None
-
-
-DTYPES = ("float32", "float16")  # of points in .trx files; others hold the first
-FORMATS = {
-    ".tck": TractogramFormat(write_tck, read_tck, iter_tck, stream_tck),
-    ".trk": TractogramFormat(write_trk, read_trk, stream=stream_trk),
-    ".trx": TractogramFormat(write_trx, read_trx, stream=stream_trx),
-    ".vtk": TractogramFormat(write_vtk, read_vtk),
-}
 
 
 def write_streamlines(
@@ -77,7 +37,7 @@ def write_streamlines(
     streamlines : StreamlineArrays
         Trk and trx also keep the columns per streamline.
     path : path-like
-        Ends in one of :data:`FORMATS`. An older file is replaced.
+        Ends in one of :func:`~.formats.tractogram_endings`. An older file is replaced.
     grid : Grid, optional
         Of the image that the streamlines belong to, for the headers of trk, which needs it, and
         trx, which says identity without it.
@@ -88,7 +48,7 @@ def write_streamlines(
         When the ending is unknown, the grid is missing or the file cannot be written.
     """
     wanted = Path(path)
-    write = FORMATS[ending_of(wanted, FORMATS, "a tractogram")].write
+    write = tractogram_format(wanted).write
     n_empty = int((np.diff(streamlines.offsets) == 0).sum())
     if n_empty:
         raise FileError(
@@ -107,7 +67,7 @@ def check_target(path: str | PathLike[str]) -> None:
     FileError
         When the ending is unknown or the folder is missing or cannot be written.
     """
-    ending_of(Path(path), FORMATS, "a tractogram")
+    tractogram_format(path)
     check_writable(path)
 
 
@@ -119,7 +79,7 @@ def read_streamlines(
     Parameters
     ----------
     path : path-like
-        Ends in one of :data:`FORMATS`.
+        Ends in one of :func:`~.formats.tractogram_endings`.
     warn : callable, optional
         Told in a sentence where weights of the file are negative or not finite: they are another
         program's, and the streamlines are as good without.
@@ -130,7 +90,7 @@ def read_streamlines(
         When the file is missing, truncated, corrupt or of another format.
     """
     file = existing_file(path)
-    read = FORMATS[ending_of(file, FORMATS, "a tractogram")].read
+    read = tractogram_format(file).read
     with telling(file):
         found = read(file)
     if found.weights is None or not (n_bad := n_impossible(found.weights)):
@@ -162,7 +122,7 @@ def iter_streamlines(
         As :func:`read_streamlines`; where a file is truncated, after what is there.
     """
     file = existing_file(path)
-    row = FORMATS[ending_of(file, FORMATS, "a tractogram")]
+    row = tractogram_format(file)
     if row.iterate is None:
         yield read_streamlines(file)
         return
@@ -179,7 +139,7 @@ def iter_streamlines(
 def open_stream(
     path: str | PathLike[str],
     grid: Grid | None = None,
-    dtype: str = DTYPES[0],
+    dtype: str = FLOAT32,
     name_in_the_end: Callable[[str], str] = str,
 ) -> Iterator[Callable[[StreamlineArrays], None]]:
     """Yield a function that appends streamlines to a file, which is whole in the end or not there.
@@ -191,7 +151,7 @@ def open_stream(
     grid : Grid, optional
         As :func:`write_streamlines`.
     dtype : str
-        Of the points of a .trx file, one of :data:`DTYPES`.
+        Of the points of a .trx file, "float32" or "float16".
     name_in_the_end : callable, optional
         As :func:`~napari_tractography.files.paths.written_whole`.
 
@@ -203,7 +163,7 @@ def open_stream(
         When streamlines for .trk or .trx files have other columns than those before.
     """
     wanted = Path(path)
-    row = FORMATS[ending_of(wanted, FORMATS, "a tractogram")]
+    row = tractogram_format(wanted)
     with written_whole(wanted, name_in_the_end) as temporary:
         if row.stream is None:
             parts: list[StreamlineArrays] = []

@@ -1,4 +1,7 @@
-"""TrackVis' .trk files, by nibabel, which also converts from and to their corner-based voxel mm."""
+"""TrackVis' .trk files, by nibabel, which also converts from and to their corner-based voxel mm.
+
+Nibabel is imported on use: it takes a while to load.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,16 @@ import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
-
-import nibabel as nib
-import numpy as np
-from nibabel.streamlines import Field, TrkFile
-from nibabel.streamlines.trk import header_2_dtype
+from typing import TYPE_CHECKING, BinaryIO
 
 from ..errors import FileError
-from ..geometry.grid import Grid
-from .sequences import LARGEST_WHOLE, arrays_of, image_size, nibabel_tractogram
-from .streamline_arrays import NO_STREAMLINES, SameColumns, StreamlineArrays
+from .description import TractogramFormat
 
-HEADER_BYTES = header_2_dtype.itemsize
-COUNT_AT = header_2_dtype.fields[Field.NB_STREAMLINES][1]  # bytes
+if TYPE_CHECKING:
+    from nibabel.streamlines import TrkFile
+
+    from ..geometry.grid import Grid
+    from .streamline_arrays import StreamlineArrays
 
 
 def write_trk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
@@ -53,7 +52,14 @@ class _TrkStream:
     """A .trk file: one header, and parts without theirs."""
 
     def __init__(self, file: BinaryIO, grid: Grid | None) -> None:
+        from nibabel.streamlines import Field
+        from nibabel.streamlines.trk import header_2_dtype
+
+        from .streamline_arrays import SameColumns
+
         self._file, self._grid = file, grid
+        self._header_bytes = header_2_dtype.itemsize
+        self._count_at = header_2_dtype.fields[Field.NB_STREAMLINES][1]  # bytes
         self._columns = SameColumns()
         self._n = 0
 
@@ -63,14 +69,18 @@ class _TrkStream:
         self._columns.check(streamlines)
         part = io.BytesIO()
         _trk(streamlines, self._grid, always_split=True).save(part)
-        part.seek(HEADER_BYTES if self._n else 0)
+        part.seek(self._header_bytes if self._n else 0)
         shutil.copyfileobj(part, self._file)
         self._n += streamlines.n_streamlines
 
     def finish(self) -> None:
+        import numpy as np
+
+        from .streamline_arrays import NO_STREAMLINES
+
         if not self._n:
             _trk(NO_STREAMLINES, self._grid).save(self._file)
-        self._file.seek(COUNT_AT)
+        self._file.seek(self._count_at)
         self._file.write(np.int32(self._n).astype("<i4").tobytes())
 
 
@@ -80,6 +90,12 @@ def _trk(streamlines: StreamlineArrays, grid: Grid | None, always_split: bool = 
         raise FileError(
             "A .trk file needs the image it belongs to as its reference; give it, or save as .tck."
         )
+    import nibabel as nib
+    import numpy as np
+    from nibabel.streamlines import Field, TrkFile
+
+    from .sequences import LARGEST_WHOLE, image_size, nibabel_tractogram
+
     columns = streamlines.columns()
     if "seed_index" in columns:
         high, low = np.divmod(columns["seed_index"], LARGEST_WHOLE)
@@ -119,6 +135,10 @@ def read_trk(path: Path) -> StreamlineArrays:
     FileError
         When fewer streamlines are there than the header says.
     """
+    from nibabel.streamlines import Field, TrkFile
+
+    from .sequences import arrays_of
+
     with _Rest(path) as file:
         claimed = int(TrkFile.load(file, lazy_load=True).header[Field.NB_STREAMLINES])
         file.seek(0)
@@ -129,3 +149,8 @@ def read_trk(path: Path) -> StreamlineArrays:
             f"{len(loaded.streamlines)} are there; copy or export it again."
         )
     return arrays_of(loaded.streamlines, loaded.data_per_streamline)
+
+
+TRK = TractogramFormat(
+    (".trk",), write_trk, read_trk, stream=stream_trk, names_image=True, needs_grid=True
+)

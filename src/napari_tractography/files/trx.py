@@ -7,18 +7,21 @@ import shutil
 import struct
 import tempfile
 import zipfile
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError
-from ..geometry.grid import Grid
-from .sequences import arrays_of, image_size, sequence, with_columns
-from .streamline_arrays import StreamlineArrays
-from .weights import COLUMNS
+from .description import FLOAT16, FLOAT32, TractogramFormat
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ..geometry.grid import Grid
+    from .streamline_arrays import StreamlineArrays, StreamlineStream
+
+COLUMNS = "dps/"  # the folder with values per streamline
 MAPPED_FROM = 1 << 26  # bytes of a file: smaller ones are read at once, with their checksums
 POSITIONS = ("positions.3.float32", "positions.3.float16")
 LOCAL_HEADER = 30  # bytes of a zip entry before its name
@@ -32,7 +35,11 @@ def write_trx(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
     FileError
         When the image is too large for the header.
     """
+    import numpy as np
     from trx.trx_file_memmap import TrxFile, save
+
+    from ..geometry.grid import Grid
+    from .sequences import image_size, sequence
 
     lines = sequence(streamlines)
     n_points, n_streamlines = len(streamlines.points), streamlines.n_streamlines
@@ -56,6 +63,15 @@ def write_trx(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
         trx.close()
 
 
+def stream_trx(
+    path: Path, grid: Grid | None, dtype: str
+) -> AbstractContextManager[StreamlineStream]:
+    """Write a file whose streamlines are appended; see :mod:`.trx_stream`."""
+    from .trx_stream import stream_trx as stream
+
+    return stream(path, grid, dtype)
+
+
 def read_trx(path: Path) -> StreamlineArrays:
     """Read points and columns; those of large files are mapped into memory, not copied."""
     with zipfile.ZipFile(path) as archive:
@@ -65,6 +81,10 @@ def read_trx(path: Path) -> StreamlineArrays:
 
 def _mapped(path: Path, archive: zipfile.ZipFile) -> StreamlineArrays | None:
     """Return what an archive holds where it lies; None where its points cannot be mapped."""
+    import numpy as np
+
+    from .sequences import with_columns
+
     entries = {entry.filename: entry for entry in archive.infolist()}
     positions = next((name for name in POSITIONS if name in entries), None)
     offsets = next((name for name in entries if name.startswith("offsets.")), None)
@@ -99,6 +119,8 @@ def _array_in(path: Path, entry: zipfile.ZipInfo) -> NDArray[Any] | None:
 
     They can be mapped where they are not compressed and begin at a multiple of their size.
     """
+    import numpy as np
+
     dtype = _dtype_of(entry.filename)
     first = _address(path, entry)
     if entry.compress_type != zipfile.ZIP_STORED or not entry.file_size or first % dtype.alignment:
@@ -109,6 +131,8 @@ def _array_in(path: Path, entry: zipfile.ZipInfo) -> NDArray[Any] | None:
 
 def _dtype_of(name: str) -> np.dtype[Any]:
     """Return the type that the last part of an entry's name tells."""
+    import numpy as np
+
     return np.dtype(name.rpartition(".")[2]).newbyteorder("<")
 
 
@@ -131,7 +155,10 @@ def _unpacked(path: Path) -> StreamlineArrays:
     FileError
         When there is no room for what it unpacks to.
     """
+    import numpy as np
     from trx.trx_file_memmap import load_from_directory
+
+    from .sequences import arrays_of
 
     # Windows deletes no file that is mapped, as a damaged one is while its error is raised.
     with tempfile.TemporaryDirectory(prefix="trx_", ignore_cleanup_errors=True) as folder:
@@ -150,3 +177,63 @@ def _unpacked(path: Path) -> StreamlineArrays:
             return arrays_of(trx.streamlines, columns)
         finally:
             trx.close()
+
+
+def trx_columns(path: Path) -> list[str]:
+    """Return the names of the values per streamline."""
+    with zipfile.ZipFile(path) as archive:
+        return sorted(_entries(archive))
+
+
+def _entries(archive: zipfile.ZipFile) -> dict[str, str]:
+    """Return the entries of an archive that are columns, by name."""
+    return {
+        entry.removeprefix(COLUMNS).split(".")[0]: entry
+        for entry in archive.namelist()
+        if entry.startswith(COLUMNS) and not entry.endswith("/")
+    }
+
+
+def trx_column(path: Path, name: str) -> NDArray[Any]:
+    """Read values per streamline by their place in the archive: name.columns.dtype.
+
+    Raises
+    ------
+    FileError
+        When there are none of that name, or several a streamline.
+    """
+    import numpy as np
+
+    with zipfile.ZipFile(path) as archive:
+        found = _entries(archive)
+        wanted = name or ("weights" if "weights" in found else "")
+        if not wanted and len(found) == 1:
+            (wanted,) = found
+        if wanted not in found:
+            there = ", ".join(sorted(found)) or "none"
+            raise FileError(
+                f"{path} has no values per streamline called {wanted or 'weights'!r}; "
+                f"it has {there}."
+            )
+        entry = found[wanted]
+        data = archive.read(entry)
+    parts = Path(entry).name.split(".")
+    try:
+        values = np.frombuffer(data, np.dtype(parts[-1]).newbyteorder("<"))
+    except (TypeError, ValueError):
+        raise FileError(f"{path} holds {entry}, which are no numbers; export it again.") from None
+    if len(parts) > 2 and parts[1] != "1":
+        raise FileError(f"{path} holds {parts[1]} values per streamline in {wanted}; give one.")
+    return values
+
+
+TRX = TractogramFormat(
+    (".trx",),
+    write_trx,
+    read_trx,
+    stream=stream_trx,
+    columns=trx_columns,
+    column=trx_column,
+    names_image=True,
+    dtypes=(FLOAT32, FLOAT16),
+)

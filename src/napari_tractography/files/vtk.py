@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError
-from ..geometry.grid import Grid
-from .streamline_arrays import StreamlineArrays
+from .description import TractogramFormat
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ..geometry.grid import Grid
+    from .streamline_arrays import StreamlineArrays
 
 INT32_MAX = 2**31 - 1
 # In the title, as 3D Slicer writes it and asks for it; without either it takes points for LPS+.
@@ -46,6 +49,8 @@ def write_vtk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
     FileError
         When there are more points than the 32-bit indices of the format can number.
     """
+    import numpy as np
+
     points, offsets = streamlines.points, streamlines.offsets
     n_lines, n_points = len(offsets) - 1, len(points)
     n_numbers = n_lines + n_points
@@ -77,6 +82,10 @@ def read_vtk(path: Path) -> StreamlineArrays:
     FileError
         When it is something else, truncated or corrupt.
     """
+    import numpy as np
+
+    from .streamline_arrays import StreamlineArrays
+
     scanner = _Scanner(path)
     points = np.empty((0, 3), dtype=np.float32)
     counts, ids = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -159,6 +168,8 @@ class _Scanner:
 
     def dtype(self, words: list[str], index: int) -> np.dtype[Any]:
         """Return the number type that a word names."""
+        import numpy as np
+
         name = words[index].lower() if index < len(words) else ""
         if name not in DTYPES:
             raise self.error(f"the line {' '.join(words)!r} names no known number type")
@@ -166,6 +177,8 @@ class _Scanner:
 
     def numbers(self, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         """Read `count` numbers."""
+        import numpy as np
+
         if self.binary:
             end = self.position + count * dtype.itemsize
             if end > len(self.data):
@@ -192,6 +205,8 @@ class _Scanner:
 
     def cells(self, words: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Read a section of cells: (n_cells,) counts and all point numbers, int64."""
+        import numpy as np
+
         n_first, n_second = self.whole(words, 1), self.whole(words, 2)
         start = self.position
         following = self.words() if n_first else None
@@ -217,3 +232,6 @@ class _Scanner:
         if head != n_second:
             raise self.error(f"its {words[0]} do not add up to {n_second} numbers")
         return flat[is_head], flat[~is_head]
+
+
+VTK = TractogramFormat((".vtk",), write_vtk, read_vtk)

@@ -5,7 +5,6 @@ Called by the tractograms, the recipes, the command and the plugin.
 
 from __future__ import annotations
 
-import zipfile
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import FileError, InvalidTractogramError
 from ..runtime.arrays import real_numbers
 from .damage import telling
+from .formats import column_endings, has_ending, tractogram_format
 from .paths import existing_file, written_whole
-
-COLUMNS = "dps/"  # the folder of a .trx file with values per streamline
 
 
 def checked_weights(weights: ArrayLike, n: int) -> NDArray[np.float32]:
@@ -99,8 +97,8 @@ def load_weights(path: str | PathLike[str], name: str = "") -> NDArray[np.float3
 
 def _numbers(file: Path, name: str) -> NDArray[Any]:
     """Return the numbers of a file, one a streamline."""
-    if file.suffix.lower() == ".trx":
-        return _column(file, name)
+    if has_ending(file, column_endings()) and (column := tractogram_format(file).column):
+        return column(file, name)
     if name:
         raise FileError(f"{file} has no columns, so none is called {name!r}; leave the name out.")
     try:
@@ -131,10 +129,11 @@ def columns_of(path: str | PathLike[str]) -> list[str]:
         When the file is missing, damaged or cannot be read.
     """
     file = existing_file(path)
-    if file.suffix.lower() != ".trx":
+    columns = tractogram_format(file).columns if has_ending(file, column_endings()) else None
+    if columns is None:
         return []
-    with telling(file), zipfile.ZipFile(file) as archive:
-        return sorted(_entries(archive))
+    with telling(file):
+        return columns(file)
 
 
 def save_weights(weights: ArrayLike, path: str | PathLike[str]) -> None:
@@ -148,37 +147,3 @@ def save_weights(weights: ArrayLike, path: str | PathLike[str]) -> None:
     values = np.asarray(weights, dtype=np.float32)
     with written_whole(path) as temporary:
         np.savetxt(temporary, values, fmt="%.9g")  # enough digits for every float32
-
-
-def _entries(archive: zipfile.ZipFile) -> dict[str, str]:
-    """Return the entries of an archive that are columns, by name."""
-    return {
-        entry.removeprefix(COLUMNS).split(".")[0]: entry
-        for entry in archive.namelist()
-        if entry.startswith(COLUMNS) and not entry.endswith("/")
-    }
-
-
-def _column(file: Path, name: str) -> NDArray[Any]:
-    """Read a column of a .trx file by its place in the archive: name.columns.dtype."""
-    with zipfile.ZipFile(file) as archive:
-        found = _entries(archive)
-        wanted = name or ("weights" if "weights" in found else "")
-        if not wanted and len(found) == 1:
-            (wanted,) = found
-        if wanted not in found:
-            there = ", ".join(sorted(found)) or "none"
-            raise FileError(
-                f"{file} has no values per streamline called {wanted or 'weights'!r}; "
-                f"it has {there}."
-            )
-        entry = found[wanted]
-        data = archive.read(entry)
-    parts = Path(entry).name.split(".")
-    try:
-        values = np.frombuffer(data, np.dtype(parts[-1]).newbyteorder("<"))
-    except (TypeError, ValueError):
-        raise FileError(f"{file} holds {entry}, which are no numbers; export it again.") from None
-    if len(parts) > 2 and parts[1] != "1":
-        raise FileError(f"{file} holds {parts[1]} values per streamline in {wanted}; give one.")
-    return values

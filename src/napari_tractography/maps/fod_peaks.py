@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fields.kinds import PEAKS
+from ..fields.input_kind import VECTORS
 from ..geometry.directions import direction_set, neighbour_table
 from ..model.fod import Fod
 
@@ -39,7 +39,7 @@ class Peaks:
 def fod_peaks(
     fod: Fod, *, n_peaks: int = 3, min_amplitude: float = 0.05, n_directions: int = 724
 ) -> Peaks:
-    """Find the local maxima of each voxel's FOD; of an FOD of peaks, those themselves.
+    """Find the local maxima of each voxel's FOD; of an input of vectors, those themselves.
 
     A direction of the set is a peak when no neighbour has a larger amplitude; its position is then
     refined to the top of the quadratic through it and its neighbours.
@@ -54,7 +54,7 @@ def fod_peaks(
     n_directions : int
         Size of the set that is searched.
     """
-    if fod.kind == PEAKS.name:
+    if fod.input_kind.kernel == VECTORS:
         return _given_peaks(fod, n_peaks, min_amplitude)
     units = direction_set(n_directions)
     half = n_directions // 2

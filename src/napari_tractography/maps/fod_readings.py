@@ -1,4 +1,4 @@
-"""The ways in which an FOD file can be read: basis, frame, axes; of peaks and tensors axes alone.
+"""The ways in which an FOD file can be read: basis, frame, axes; where it holds none, axes alone.
 
 Called by :mod:`.coherence`.
 """
@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fields import peaks, tensors
 from ..fields.readings import AXES, BASES, DEFAULT_FRAMES, FRAMES
 from ..fields.sh import sh_matrix
 from ..fields.vectors import rotation_to_ras
@@ -22,7 +21,7 @@ from ..model.fod import Fod
 # axes 0.05 degrees apart.
 SAME_FOD = 3e-3
 IDENTITY = "+x+y+z"
-EXPANDED = "tournier07"  # the basis that peaks and tensors are expanded to
+EXPANDED = "tournier07"  # the basis that all else is expanded to
 
 
 class ReadingKey(NamedTuple):
@@ -31,8 +30,8 @@ class ReadingKey(NamedTuple):
     Attributes
     ----------
     basis, frame : str
-        As :class:`~napari_tractography.model.fod.Fod` takes them. Of peaks and tensors what they
-        are, such as "tensors in the order fsl", and the axes that ``load_fod(axes=...)`` takes.
+        As :class:`~napari_tractography.model.fod.Fod` takes them. Of what has neither what it
+        is, such as "tensors in the order fsl", and the axes that ``load_fod(axes=...)`` takes.
     axes : str
         One of :data:`PERMUTATIONS`: what the file's direction axes x, y, z are in truth, within
         the frame. "+x+y+z" as they should be, "-x+y+z" with x flipped, "+y+x+z" with x and y
@@ -61,7 +60,7 @@ class ReadingKey(NamedTuple):
 
     @property
     def sh_basis(self) -> str:
-        """The basis of the coefficients: those that peaks and tensors were expanded to are ours."""
+        """The basis of the coefficients: those that all else was expanded to are ours."""
         return self.basis if self.basis in BASES else EXPANDED
 
     def rotation(self, fod: Fod) -> NDArray[np.float64]:
@@ -111,10 +110,10 @@ def distinct_readings(fod: Fod) -> tuple[list[ReadingKey], list[tuple[str, ...]]
     tables: list[NDArray[np.float64]] = []
     what, in_use, frames = fod.basis, fod.frame, list(FRAMES)
     bases = sorted(BASES, key=lambda basis: basis != fod.basis)
-    if fod.kind in (peaks.NAME, tensors.NAME) and fod.vectors is not None:
-        order = fod.vectors.order
-        what = f"{fod.kind}s in the order {order}" if order else fod.kind
-        bases, in_use, frames = [what], fod.vectors.axes, list(AXES)
+    if reading := fod.vector_reading:
+        order = reading["order"]
+        what = f"{fod.input_kind.short} in the order {order}" if order else fod.input_kind.short
+        bases, in_use, frames = [what], reading["axes"], list(AXES)
     axes_by_change = sorted(PERMUTATIONS, key=lambda axes: ReadingKey("", "", axes).n_changes)
     for axes, basis in itertools.product(axes_by_change, bases):
         usual = in_use if basis == what else DEFAULT_FRAMES[basis]

@@ -16,7 +16,7 @@ from scipy.ndimage import map_coordinates
 
 from ..errors import InvalidParameterError
 from ..files.fods import load_volume
-from ..files.headers import FORMATS
+from ..files.formats import volume_endings
 from ..geometry.grid import Grid
 from ..streamlines.tractogram import Tractogram
 
@@ -149,6 +149,6 @@ def _of_corners_with_weight(
 def name_of(path: str | PathLike[str]) -> str:
     """Return the name of a file without its folder and the ending of a volume."""
     name = Path(path).name
-    longest_first = sorted(FORMATS, key=len, reverse=True)
+    longest_first = sorted(volume_endings(), key=len, reverse=True)
     ending = next((e for e in longest_first if name.lower().endswith(e)), "")
     return name[: len(name) - len(ending)] if ending else name

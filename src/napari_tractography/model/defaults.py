@@ -19,6 +19,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..fields.input_kind import InputKind
+from ..fields.kinds import SH
 from ..geometry.directions import direction_set
 from ..geometry.units import MM, per_mm, symbol
 from . import arcs
@@ -26,24 +28,8 @@ from .algorithms import BY_NAME
 from .algorithms.row import Algorithm
 from .specs import ParameterSpec, specs_of
 
-# By the kind of the FOD: the floor where amplitudes are as usual, and why. FODs that are scaled as
-# MRtrix3's get tckgen's default cutoff. The floor of peaks need not keep out side lobes, which were
-# left out when peaks were found: half of it, which matters little, see docs/concepts.md. The
-# amplitude of tensors is FA in whatever unit they come.
-FLOORS = {
-    "sh": (0.1, "the FOD is scaled as MRtrix3's"),
-    "peaks": (0.05, "peaks have no side lobes to keep out"),
-    "tensor": (0.1, "FA, as tckgen's"),
-    "image": (0.02, "linearity, of which planes and flat parts have less"),
-}
-# Of images, in voxels: orientations are averaged over a few voxels, and fibres are long.
-IMAGE_STEP, IMAGE_RADIUS, IMAGE_MIN_LENGTH, IMAGE_MAX_LENGTH = 0.5, 1.0, 10.0, 200.0
-# In voxels; the step is in the algorithm's row.
-RADIUS = 0.5
-MIN_LENGTH = 5.0
 # With a tissue image, as tckgen -act: of the floor, and voxels.
 WITH_TISSUES, MIN_LENGTH_WITH_TISSUES = 0.5, 2.0
-MAX_LENGTH = 100.0
 STRONG_QUANTILE = 0.95  # of the voxels' largest amplitudes: about the peak of a single fibre
 # What that quantile is in FODs that count as scaled so. MRtrix3's responses give 0.5 to 1.1.
 USUAL_STRONG = 0.25, 4.0
@@ -57,12 +43,10 @@ class FodLike(Protocol):
 
     grid: Any
 
-    @property
-    def kind(self) -> str:
-        """What it was made of: "sh", "peaks", "tensor" or "image"."""
+    input_kind: InputKind
 
     def overview_values(self) -> NDArray[np.float32]:
-        """Return the largest amplitude of each voxel of peaks, the FA of tensors."""
+        """Return the largest amplitude of each voxel, of inputs that tell."""
 
     @property
     def values(self) -> NDArray[np.float32]:
@@ -176,14 +160,11 @@ def suited_to(
 def _find(fod: FodLike, row: Algorithm) -> Suited:
     voxel_mm = float(np.prod(fod.grid.voxel_sizes_mm)) ** (1 / 3)
     strong = strong_amplitude(fod)
-    kind = fod.kind
-    floor, why = FLOORS[kind]
-    is_usual = kind in ("tensor", "image") or USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]
-    fraction = FLOOR_FRACTION * floor / FLOORS["sh"][0]
-    step, radius, shortest, longest = row.step_voxels, RADIUS, MIN_LENGTH, MAX_LENGTH
-    if kind == "image":
-        step, radius = IMAGE_STEP, IMAGE_RADIUS
-        shortest, longest = IMAGE_MIN_LENGTH, IMAGE_MAX_LENGTH
+    kind = fod.input_kind
+    floor, step, radius = kind.floor, kind.step or row.step_voxels, kind.radius
+    shortest, longest = kind.min_length, kind.max_length
+    is_usual = kind.is_absolute or USUAL_STRONG[0] <= strong <= USUAL_STRONG[1]
+    fraction = FLOOR_FRACTION * floor / SH.floor
     turn = {"min_radius_mm": rounded(radius * voxel_mm)}
     if row.cone_deg:
         turn = {"max_angle_deg": row.cone_deg}
@@ -201,7 +182,7 @@ def _find(fod: FodLike, row: Algorithm) -> Suited:
             "step_mm": f"voxel / {1 / step:g}",
             "min_radius_mm": f"{radius:g} voxel",
             "max_angle_deg": f"with {row.name}",
-            "min_amplitude": why
+            "min_amplitude": kind.floor_reason
             if is_usual
             else f"{fraction:g} of its strong peaks, {rounded(strong, 2):g}",
             "min_length_mm": f"{shortest:g} voxels",
@@ -249,11 +230,9 @@ def reconciled(
 
 def strong_amplitude(fod: FodLike) -> float:
     """Return the 95th percentile of the largest amplitude of each voxel that holds an FOD."""
-    if fod.kind == "image":
-        return (
-            1.0  # the largest linearity there is; to find a smaller one would take all of the image
-        )
-    if fod.kind != "sh":
+    if fod.input_kind.strong is not None:
+        return fod.input_kind.strong
+    if fod.input_kind.amplitudes is not None:
         return float(np.quantile(fod.overview_values(), STRONG_QUANTILE))
     values = fod.values
     values = values[:: -(-len(values) // MAX_VOXELS)]

@@ -21,16 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidFodError, InvalidParameterError
 from ..fields import odfs as odf_fields
 from ..fields import peaks as peak_fields
-from ..fields import structure_tensors as image_fields
-from ..fields import tensors as tensor_fields
 from ..fields.blocks import BlockStore
-from ..fields.kinds import SH
+from ..fields.input_kind import BLOCKS, COEFFICIENTS, InputKind
+from ..fields.kinds import IMAGE, PEAKS, SH, TENSOR
 from ..fields.sh import SH_COUNTS, check_fod_shape, checked_reading, used_sh_voxels
-from ..fields.vectors import Vectors, grid_of
+from ..fields.structure_tensors import image_source
+from ..fields.vectors import grid_of
 from ..geometry.grid import Grid
 from ..runtime.arrays import DeviceArray, as_native, may_be_real, on_its_device
 from .defaults import rounded, strong_amplitude
-from .orientations import EXPANSIONS, Orientations
+from .orientations import Orientations
 
 logger = logging.getLogger(__name__)
 
@@ -149,10 +149,7 @@ class Fod(Orientations):
         InvalidParameterError
             When the axes are unknown.
         """
-        grid = grid_of(peaks, grid)
-        return cls._of_vectors(
-            *peak_fields.peaks_of_voxels(peaks, grid, axes=axes, name=name), grid, name
-        )
+        return cls.of_input(PEAKS, peaks, grid, axes=axes, name=name)
 
     @classmethod
     def from_tensors(
@@ -191,9 +188,52 @@ class Fod(Orientations):
         InvalidParameterError
             When order or axes are unknown.
         """
-        grid = grid_of(tensors, grid)
-        found = tensor_fields.tensors_of_voxels(tensors, grid, order=order, axes=axes, name=name)
-        return cls._of_vectors(*found, grid, name)
+        return cls.of_input(TENSOR, tensors, grid, axes=axes, order=order, name=name)
+
+    @classmethod
+    def of_input(
+        cls,
+        kind: InputKind,
+        values: ArrayLike,
+        grid: Grid | ArrayLike,
+        *,
+        axes: str | None = None,
+        order: str | None = None,
+        name: str = "",
+    ) -> Fod:
+        """Make an FOD of an input that is followed by numbers of its voxels, whatever its kind.
+
+        Parameters
+        ----------
+        kind : InputKind
+            With a function to read it.
+        values : (x, y, z, ...) array_like
+        grid : Grid or (4, 4) array_like
+            The voxel grid, or just its affine.
+        axes, order : str
+            In which its numbers come; by default as the kind has them.
+        name : str
+            What to call it in messages and layers; by default the kind.
+
+        Raises
+        ------
+        InvalidFodError
+            When the values do not suit the kind.
+        InvalidParameterError
+            When order or axes are unknown.
+        """
+        assert kind.read is not None, f"{kind.name} has no function to read it"
+        grid, name = grid_of(values, grid), name or kind.short
+        order = kind.order if order is None else order
+        vectors, rows, n_invalid = kind.read(values, grid, axes=axes, order=order, name=name)
+        fod = cls.__new__(cls)
+        fod.grid, fod.name, fod.n_invalid_voxels = grid, name, n_invalid
+        fod.basis, fod.frame, fod.lmax = "tournier07", "scanner", kind.lmax
+        fod.input_kind, fod.blocks, fod._made = kind, None, None
+        fod._vectors, fod._rows = vectors, DeviceArray(rows)
+        if n_invalid:
+            logger.warning("%s", fod.invalid_voxels_message)
+        return fod
 
     @classmethod
     def from_function(
@@ -293,7 +333,7 @@ class Fod(Orientations):
         FileError
             With `odf_voxels`, when it cannot be read.
         """
-        source = image_fields.image_source(
+        source = image_source(
             image,
             affine,
             sigma_mm,
@@ -328,26 +368,13 @@ class Fod(Orientations):
         return type(self)(found, grid, name=self.name)
 
     @classmethod
-    def of_blocks(cls, blocks: BlockStore) -> Fod:
+    def of_blocks(cls, blocks: BlockStore, kind: InputKind = IMAGE) -> Fod:
         """Make an FOD of orientations that are worked out by blocks, where streamlines go."""
         fod = cls.__new__(cls)
         fod.grid, fod.name, fod.n_invalid_voxels = blocks.source.grid, blocks.source.name, 0
-        fod.basis, fod.frame, fod.lmax = "tournier07", "scanner", peak_fields.LOBE_LMAX
+        fod.basis, fod.frame, fod.lmax = "tournier07", "scanner", kind.lmax
+        fod.input_kind = kind
         fod.blocks, fod._vectors, fod._made, fod._rows = blocks, None, None, None
-        return fod
-
-    @classmethod
-    def _of_vectors(
-        cls, vectors: Vectors, rows: NDArray[np.int32], n_invalid: int, grid: Grid, name: str
-    ) -> Fod:
-        fod = cls.__new__(cls)
-        fod.grid, fod.name, fod.n_invalid_voxels = grid, name, n_invalid
-        fod.basis, fod.frame = "tournier07", "scanner"
-        fod.lmax = EXPANSIONS[vectors.kind][0]
-        fod.blocks, fod._made = None, None
-        fod._vectors, fod._rows = vectors, DeviceArray(rows)
-        if n_invalid:
-            logger.warning("%s", fod.invalid_voxels_message)
         return fod
 
     def _fill(
@@ -375,7 +402,7 @@ class Fod(Orientations):
         self.frame = frame
         self.name = name
         self.n_invalid_voxels = n_invalid
-        self.blocks, self._vectors = None, None
+        self.input_kind, self.blocks, self._vectors = SH, None, None
         self._made, self._rows = DeviceArray(values), DeviceArray(rows)
         if n_invalid:
             logger.warning("%s", self.invalid_voxels_message)
@@ -391,7 +418,7 @@ class Fod(Orientations):
         InvalidParameterError
             When the basis or the frame is unknown.
         """
-        if self.kind != SH.name:
+        if self.input_kind.kernel != COEFFICIENTS:
             raise InvalidParameterError(
                 f"{self.name} holds {self.kind}, which have no basis and no frame; read them again "
                 "with other axes."
@@ -403,13 +430,10 @@ class Fod(Orientations):
         return other
 
     def __repr__(self) -> str:
-        if self.blocks is not None:
-            return f"Fod({self.name!r}, {self.grid!r}, orientations of an image)"
-        if self.vectors is not None:
-            n = self.vectors.numbers.shape[1] // 3
-            what = f"{n} peaks a voxel" if self.kind == peak_fields.NAME else "tensors"
-            return f"Fod({self.name!r}, {self.grid!r}, {what}, {self.n_voxels} voxels)"
-        return (
-            f"Fod({self.name!r}, {self.grid!r}, lmax={self.lmax}, {self.basis}, "
-            f"{self.frame} axes, {self.n_voxels} voxels)"
-        )
+        what = self.input_kind.short
+        if self.n_vectors:
+            what = f"{self.n_vectors} {what} a voxel"
+        elif self.input_kind.kernel == COEFFICIENTS:
+            what = f"lmax={self.lmax}, {self.basis}, {self.frame} axes"
+        n_voxels = "" if self.input_kind.kernel == BLOCKS else f", {self.n_voxels} voxels"
+        return f"Fod({self.name!r}, {self.grid!r}, {what}{n_voxels})"

@@ -5,7 +5,6 @@ The base of :class:`napari_tractography.model.fod.Fod`, which is how they are ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,24 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidParameterError
 from ..fields import peaks as peak_fields
-from ..fields import structure_tensors as image_fields
-from ..fields import tensors as tensor_fields
 from ..fields.blocks import BlockStore
-from ..fields.kinds import SH
+from ..fields.input_kind import BLOCKS, VECTORS, InputKind
 from ..fields.sh import sh_matrix
 from ..fields.vectors import Vectors
 from ..geometry.grid import Grid
+from ..geometry.units import per_mm, symbol
 from ..runtime.arrays import DeviceArray
-
-# Of each kind: the largest degree, and what gives the coefficients.
-EXPANSIONS: dict[str, tuple[int, Callable[[NDArray[np.float32]], NDArray[np.float32]]]] = {
-    peak_fields.NAME: (peak_fields.LOBE_LMAX, peak_fields.lobe_coefficients),
-    tensor_fields.NAME: (tensor_fields.ODF_LMAX, tensor_fields.odf_coefficients),
-}
 
 
 class Orientations:
-    """The voxels that hold an FOD, peaks or tensors, or an image; immutable."""
+    """The voxels that hold orientations of whatever kind; immutable."""
 
     __slots__ = (
         "__weakref__",
@@ -41,11 +33,14 @@ class Orientations:
         "blocks",
         "frame",
         "grid",
+        "input_kind",
         "lmax",
         "n_invalid_voxels",
         "name",
     )
 
+    input_kind: InputKind
+    """What is known of the kind of input that it was made of."""
     blocks: BlockStore | None
     """Of an image: orientations that are worked out where streamlines go; else None."""
     _made: DeviceArray | None
@@ -61,13 +56,11 @@ class Orientations:
     @property
     def kind(self) -> str:
         """What it was made of: "sh" for SH coefficients, "peaks", "tensor" or "image"."""
-        if self.blocks is not None:
-            return image_fields.NAME
-        return SH.name if self._vectors is None else self._vectors.kind
+        return self.input_kind.name
 
     @property
     def vectors(self) -> Vectors | None:
-        """Peaks or tensors; None for an FOD of SH coefficients.
+        """The numbers of an input that is followed by them; None for SH coefficients.
 
         Of an image all of it is worked out when they are first asked for, which takes a while, and
         raises InvalidFodError where it is too large.
@@ -88,6 +81,33 @@ class Orientations:
         assert self.blocks is not None
         found = peak_fields.peaks_of_voxels(self.blocks.whole(), self.grid, name=self.name)
         self._vectors, self._rows = found[0], DeviceArray(found[1])
+
+    @property
+    def vector_reading(self) -> dict[str, str]:
+        """Axes and order in which numbers of the voxels came, by name; empty without such."""
+        if not self.input_kind.has_numbers or self.vectors is None:
+            return {}
+        return {"axes": self.vectors.axes, "order": self.vectors.order}
+
+    @property
+    def description(self) -> str:
+        """What the input was taken for, in one line without a full stop."""
+        text = self.input_kind.text
+        if self.input_kind.kernel == BLOCKS:
+            size = " x ".join(f"{n:.4g}" for n in self.grid.voxel_sizes_mm * per_mm(self.grid.unit))
+            return f"Image, voxels of {size} {symbol(self.grid.unit)}: {text}"
+        if not self.input_kind.has_numbers:
+            return f"FOD of {text}, lmax {self.lmax}, {self.basis}"
+        reading = self.vector_reading
+        order = f", order of {reading['order']}" if reading["order"] else ""
+        return f"{text.capitalize()}{order}, {reading['axes']} axes"
+
+    @property
+    def n_vectors(self) -> int:
+        """How many vectors a voxel holds at most; 0 where it holds anything else."""
+        if self.input_kind.kernel != VECTORS or self.vectors is None:
+            return 0
+        return int(self.vectors.numbers.shape[1]) // 3
 
     def worked_out(self) -> tuple[NDArray[np.bool_], Grid]:
         """Return which blocks of an image have been worked out, and the grid of blocks.
@@ -110,17 +130,19 @@ class Orientations:
 
     @property
     def device_values(self) -> DeviceArray:
-        """`values`, where they lie; those of peaks and tensors are made when first asked for."""
+        """`values`, where they lie; those of `vectors` are made when first asked for."""
         if self._made is None:
             assert self.vectors is not None
-            self._made = DeviceArray(EXPANSIONS[self.vectors.kind][1](self.vectors.numbers))
+            assert self.input_kind.coefficients is not None
+            self._made = DeviceArray(self.input_kind.coefficients(self.vectors.numbers))
         return self._made
 
     @property
     def values(self) -> NDArray[np.float32]:
         """(n_voxels, n_coefficients) float32: the coefficients of voxels that hold an FOD.
 
-        Of peaks those of lobes, cos^8 of the angle; of tensors those of their ODFs.
+        Of `vectors` those of what their kind stands for, see
+        :attr:`~napari_tractography.fields.input_kind.InputKind.coefficients`.
         """
         return self.device_values.host
 
@@ -194,18 +216,16 @@ class Orientations:
     def overview(self) -> NDArray[np.float32]:
         """Return the (x, y, z) float32 map that shows the volume best.
 
-        The l = 0 coefficient of an FOD, the largest amplitude of peaks, the FA of tensors.
+        The l = 0 coefficient of an FOD, else the amplitudes of its kind: of peaks the largest, of
+        tensors the FA.
         """
         return np.asarray(self.dense(self.overview_values()))
 
     def overview_values(self) -> NDArray[np.float32]:
         """Return what :meth:`overview` shows, (n_voxels,) float32."""
-        if self.vectors is None:
+        if self.vectors is None or self.input_kind.amplitudes is None:
             return self.values[:, 0]
-        numbers = self.vectors.numbers
-        if self.kind == tensor_fields.NAME:
-            return tensor_fields.fractional_anisotropy(numbers).astype(np.float32)
-        return np.asarray(np.linalg.norm(numbers[:, :3], axis=1))
+        return self.input_kind.amplitudes(self.vectors.numbers)
 
     def isotropic(self) -> NDArray[np.float32]:
         """Return the (x, y, z) float32 map of the l = 0 coefficient, the FOD's mean times

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from ..errors import InvalidParameterError
+from ..fields.kinds import SH
 from ..fields.sh import MAX_LMAX, sh_matrix
 from ..geometry.grid import Grid
 from .fod import Fod
@@ -106,7 +107,7 @@ def make_phantom(name: str, *, affine: ArrayLike | None = None, lmax: int = PHAN
 
 def is_phantom(fod: Fod) -> bool:
     """Tell whether an FOD is one that :func:`make_phantom` makes by its name and lmax alone."""
-    if fod.name not in _DRAWINGS or fod.vectors is not None:
+    if fod.name not in _DRAWINGS or fod.input_kind is not SH:
         return False
     grid = _phantom(fod.name).grid
     return fod.grid.shape == grid.shape and np.array_equal(fod.grid.affine, grid.affine)

@@ -17,12 +17,11 @@ from qtpy.QtCore import QEventLoop, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
 from ..errors import FileError, InvalidTractogramError, TractographyError
-from ..fields.kinds import Kind
-from ..fields.readings import AUTO, TRACKED
-from ..fields.sh import SH_COUNTS
+from ..fields.input_kind import Kind
+from ..fields.kinds import kinds_of_so_many, read_kinds
+from ..fields.readings import AUTO
 from ..files.fods import load_volume, volume_shape
-from ..files.mif import ENDINGS as MRTRIX_ENDINGS
-from ..files.pam5 import PAM5
+from ..files.formats import default_ending, volume_format
 from ..files.recognition import kind_of
 from ..files.tissue_files import load_tissues
 from ..files.tractograms import read_streamlines
@@ -51,7 +50,6 @@ from .streamlines.layer import Streamlines
 Reader = Callable[[str | list[str]], list[LayerData]]
 StreamlinesReader = Callable[[str | list[str]], list[Streamlines]]
 PLUGIN, PANEL = "napari-tractography", "Tractography"  # as the manifest has them
-FIRST_ENDING = ".tck"  # of the manifest, which napari itself adds to a name; needs no image
 NO_LAYERS: list[Any] = [(None,)]  # what napari takes for a file that was read and gives no layers
 THREAD_NAME = "tractography-looking"
 MOST_ALIKE = 0.5  # of the neighbours in a volume of labels; of a T1 of 8 bits some 0.1 are
@@ -66,29 +64,32 @@ def read_fod(path: str | list[str]) -> Reader | None:
     cannot be read, a sentence says why.
     """
     first = path[0] if isinstance(path, list) else path
-    is_mrtrix = first.lower().endswith(MRTRIX_ENDINGS)
-    if first.lower().endswith(PAM5):
+    try:
+        form = volume_format(first)
+    except FileError:
+        return None
+    if form.whole is not None:
         return _each(_fod_layer)
     try:
         shape = volume_shape(first)
-        if is_mrtrix:
+        if form.is_ours:
             if shape[3:] == (N_TISSUES,):
                 return _each(_tissue_layer)
             return _each(_volume_layer if len(shape) == 3 else _fod_layer)
-        if len(shape) == 4 and (shape[3] in SH_COUNTS or shape[3] % 3 == 0):
+        if len(shape) == 4 and kinds_of_so_many(shape[3]):
             found = _kind_of(first)
-            if found is not None and found.name in TRACKED:
+            if found is not None and found.name in read_kinds():
                 # Others of the list may be something else, this one need not be looked at again.
                 return _each(lambda p: _fod_layer(p, kind=found.name if p == first else AUTO))
         if len(shape) == 3 and _is_left_to_us(first):
             return _each(_volume_layer)
     except TractographyError:
-        return _each(_fod_layer) if is_mrtrix else None
+        return _each(_fod_layer) if form.is_ours else None
     return None
 
 
 def read_tractogram(path: str | list[str]) -> StreamlinesReader:
-    """Return a reader for trk, tck, trx and vtk."""
+    """Return a reader for streamlines."""
     return _read_streamlines
 
 
@@ -103,7 +104,7 @@ def write_streamlines(path: str, data: Any, attributes: dict[str, Any]) -> list[
 
     Tracks of other origin lie where napari shows them: in the space of the open FOD, or, without
     one, in RAS+ mm with the axes reversed to (z, y, x). A name without an ending, as napari's
-    dialog proposes, gets the first one of the manifest.
+    dialog proposes, gets the one that napari itself adds, the manifest's first.
 
     Raises
     ------
@@ -118,7 +119,7 @@ def write_streamlines(path: str, data: Any, attributes: dict[str, Any]) -> list[
         grid = fod_grid_of(fods[-1]) if fods else None
         tractogram = _of_tracks(data, attributes, grid)
     if not Path(path).suffix:
-        path += FIRST_ENDING
+        path += default_ending()
         if Path(path).exists():
             raise FileError(f"{path} is there already; type the whole name to replace it.")
     tractogram.save(path, reference=grid)

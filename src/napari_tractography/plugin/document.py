@@ -52,6 +52,11 @@ class LayerRef:
     Parameters
     ----------
     layer : napari.layers.Layer
+
+    Attributes
+    ----------
+    instead : LayerRef or None
+        Of an FOD that is being read: what was chosen before, should nothing come of it.
     """
 
     _known: ClassVar[weakref.WeakKeyDictionary[Any, LayerRef]] = weakref.WeakKeyDictionary()
@@ -59,6 +64,7 @@ class LayerRef:
     def __init__(self, layer: Any) -> None:
         self.name = str(layer.name)
         self.path = str(layer.metadata.get("path") or layer.source.path or "")
+        self.instead: LayerRef | None = None
         self._layer = weakref.ref(layer)
 
     def is_like(self, other: LayerRef | None) -> bool:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from ..errors import FileError, InvalidSeedsError
 from ..fields.kinds import SH
 from ..fields.readings import AUTO, DEFAULT_FRAMES
-from ..fields.structure_tensors import NAME as IMAGE
 from ..files.fod_reader import FodKeywords
 from ..files.fods import load_fod, load_fod_hashed
 from ..files.hashing import sha256_of
@@ -56,7 +55,7 @@ class FodSource:
         What the volumes of the file are, see :func:`~napari_tractography.files.fods.load_fod`;
         once it has been read, what they were taken for.
     axes, order : str
-        Of peaks and tensors, see the same; "" is as the file says. Once it has been read, what
+        Of inputs that have them, see the same; "" is as the file says. Once it has been read, what
         they were taken for.
     image : ImageReading, optional
         Of an image in which fibres are seen: how it is read; basis, frame, axes and order then
@@ -144,7 +143,7 @@ class FodSource:
         """
         location = str(path) if is_remote(path) else str(existing_image(path).absolute())
         reading = reading_of(fod, location, key, odf_voxels=odf_voxels)
-        source = cls(path=location, kind=IMAGE, image=reading)
+        source = cls(path=location, kind=fod.kind, image=reading)
         return dataclasses.replace(source, sha256=source.sha256_now()) if hashed else source
 
     def sha256_now(self, folder: Path | None = None) -> str:
@@ -232,10 +231,10 @@ class FodSource:
 
     def _as_read(self, fod: Fod) -> FodSource:
         """Return this source with what the file was taken for."""
-        if fod.vectors is None:
-            return dataclasses.replace(self, kind=fod.kind)
-        vectors = fod.vectors
-        return dataclasses.replace(self, kind=fod.kind, axes=vectors.axes, order=vectors.order)
+        found = dataclasses.replace(self, kind=fod.kind)
+        if reading := fod.vector_reading:
+            found = dataclasses.replace(found, axes=reading["axes"], order=reading["order"])
+        return found
 
 
 @dataclass(frozen=True, slots=True)

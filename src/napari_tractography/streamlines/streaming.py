@@ -21,8 +21,17 @@ from ..errors import (
     InvalidTractogramError,
     UnfinishedError,
 )
+from ..files.description import FLOAT32
+from ..files.formats import (
+    all_dtypes,
+    default_ending,
+    dtype_endings,
+    listed,
+    tractogram_endings,
+    tractogram_format,
+)
 from ..files.paths import at_home, ending_of
-from ..files.tractograms import DTYPES, FORMATS, open_stream
+from ..files.tractograms import open_stream
 from ..geometry.grid import Grid
 from ..model.fod import Fod
 from ..model.outcome import Outcome
@@ -156,12 +165,13 @@ def save_chunks(
             "save(path), or give [tractogram]."
         )
     target = at_home(path)
-    ending = ending_of(target, FORMATS, "a tractogram")
+    ending = ending_of(target, tractogram_endings(), "a tractogram")
     check_points(dtype, ending, tolerance_mm)
     grid = reference.grid if isinstance(reference, Fod) else reference
-    if grid is None and ending == ".trk":
+    if grid is None and tractogram_format(target).needs_grid:
         raise FileError(
-            "A .trk file needs the image it belongs to as its reference; give it, or save as .tck."
+            f"A {ending} file needs the image it belongs to as its reference; give it, or save as "
+            f"{default_ending()}."
         )
     saved = SavedTractogram(target)
     ended: list[UnfinishedError] = []
@@ -242,13 +252,14 @@ def check_points(dtype: str, ending: str, tolerance_mm: float | None) -> None:
     InvalidParameterError
         When it cannot, the type is unknown, or the tolerance is not positive.
     """
-    if dtype not in DTYPES:
+    if dtype not in all_dtypes():
         raise InvalidParameterError(
-            f"dtype = {dtype!r} is unknown; choose one of {', '.join(DTYPES)}."
+            f"dtype = {dtype!r} is unknown; choose one of {', '.join(all_dtypes())}."
         )
-    if dtype != DTYPES[0] and ending != ".trx":
+    if dtype != FLOAT32 and ending not in dtype_endings(dtype):
         raise InvalidParameterError(
-            f"{ending} files hold points as {DTYPES[0]}, not {dtype}; save as .trx."
+            f"{ending} files hold points as {FLOAT32}, not {dtype}; save as "
+            f"{listed(dtype_endings(dtype))}."
         )
     if tolerance_mm is not None and not (np.isfinite(tolerance_mm) and tolerance_mm > 0):
         raise InvalidParameterError(

@@ -15,6 +15,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
 from ..errors import BackendError
+from ..fields.input_kind import BLOCKS
 from ..runtime.arrays import REMEDY, gpu_of
 from ..streamlines.tractogram import Tractogram
 from . import costs, devices, kernels, measuring
@@ -24,7 +25,6 @@ from .execution import Execution, Runner
 from .plan import Plan
 from .reference import reference_backend
 from .report import PREPARING, STANDING_IN, Report
-from .tables.blocks import BlockTable
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ def track_on_device(plan: Plan, execution: Execution) -> cuda.DeviceTractogram:
         )
     wanted = _wanted(execution)
     with _variable_named(execution):
-        if isinstance(plan.table, BlockTable):
+        if plan.table.kernel == BLOCKS:
             raise BackendError(f"device_arrays needs a GPU, and {IN_BLOCKS}; track without.")
         if wanted in ("cpu", "cuda:all"):
             raise BackendError(
@@ -208,7 +208,7 @@ def _variable_named(execution: Execution) -> Iterator[None]:
 def _choose(wanted: str, plan: Plan, n_threads: int) -> Choice:
     if wanted == "cpu":
         return Choice()
-    if isinstance(plan.table, BlockTable):
+    if plan.table.kernel == BLOCKS:
         return Choice(automatic=wanted == "auto", reason=IN_BLOCKS)
     home = _gpu_of_fod(plan, wanted)
     if home is not None:

@@ -20,9 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import InvalidParameterError, InvalidTissuesError, UnfinishedError
-from ..fields.kinds import SH
-from ..fields.structure_tensors import NAME as IMAGE
-from ..fields.tensors import NAME as TENSOR
+from ..fields.input_kind import BLOCKS, COEFFICIENTS, EIGENVECTORS, VECTORS
 from ..geometry.directions import function_cone
 from ..model.fod import Fod
 from ..model.parameters import TrackingParameters
@@ -33,7 +31,6 @@ from ..runtime.arrays import gpu_of, host_array
 from ..streamlines.tractogram import Tractogram
 from . import backends, codes
 from .cpu import cpu_backend as cpu
-from .cpu.vectors.field import BlockField
 from .cuda import cuda_backend as cuda
 from .cuda import tables as cuda_tables
 from .cuda.gpu_errors import explained_for_good
@@ -50,23 +47,28 @@ from .inputs import (
 )
 from .plan import (
     Plan,
-    block_field,
-    kernel_field,
+    field_of,
     kernel_regions,
     kernel_settings,
     kernel_tissues,
-    vector_field,
 )
 from .report import Report
 from .selecting import iter_selected, telling_why_short
-from .tables.blocks import BlockTable, block_table
+from .tables.blocks import block_table
 from .tables.builders import build_table
 from .tables.cache import fod_table
 from .tables.data import FodTable
-from .tables.vectors import VectorTable, vector_table
+from .tables.table import Table
+from .tables.vectors import vector_table
 
 logger = logging.getLogger(__name__)
 
+# By what follows them; of coefficients it depends on where they lie.
+TABLES: dict[str, Callable[[Fod], Table]] = {
+    VECTORS: vector_table,
+    EIGENVECTORS: vector_table,
+    BLOCKS: block_table,
+}
 # What the panel and the command line show until the first streamlines are there.
 PREPARING = "Preparing the engine; the first run on a machine takes a minute or so."
 
@@ -327,11 +329,10 @@ def warm_up(
     its own. Done for the CPU and, where there is one, for the GPU with most free memory.
     """
     chosen = parameters or TrackingParameters()
-    follows = fod is not None and follows_vectors(fod, chosen)
-    in_blocks = follows and fod is not None and fod.kind == IMAGE
-    lmax = lmax if fod is None or follows else fod.lmax
-    what = {"of_vectors": follows and not in_blocks, "in_blocks": in_blocks}
-    plan = _smallest_plan(chosen.algorithm, chosen.interpolation, lmax, **what)
+    kernel = COEFFICIENTS if fod is None else kernel_of(fod, chosen)
+    if fod is not None and kernel == COEFFICIENTS:
+        lmax = fod.lmax
+    plan = _smallest_plan(chosen.algorithm, chosen.interpolation, lmax, kernel)
     backends.warm_up(plan)
 
 
@@ -340,21 +341,17 @@ def compile_kernel(
     interpolation: str,
     *,
     lmax: int,
-    of_vectors: bool = False,
-    in_blocks: bool = False,
+    kernel: str = COEFFICIENTS,
 ) -> None:
     """Compile a kernel for the CPU, in this process, unless it is on the disk."""
-    what = {"of_vectors": of_vectors, "in_blocks": in_blocks}
-    cpu.make_ready(_smallest_plan(algorithm, interpolation, lmax, **what))
+    cpu.make_ready(_smallest_plan(algorithm, interpolation, lmax, kernel))
 
 
-def _smallest_plan(
-    algorithm: str, interpolation: str, lmax: int, *, of_vectors: bool, in_blocks: bool
-) -> Plan:
+def _smallest_plan(algorithm: str, interpolation: str, lmax: int, kernel: str) -> Plan:
     """Return a plan for which the same kernel is compiled as for all of its kind."""
-    if in_blocks:
+    if kernel == BLOCKS:
         fod = Fod.from_image(np.arange(216.0).reshape(6, 6, 6), np.eye(4))
-    elif of_vectors:
+    elif kernel in (VECTORS, EIGENVECTORS):
         fod = Fod.from_peaks(np.ones((2, 2, 2, 3)), np.eye(4))
     else:
         fod = Fod(np.ones((2, 2, 2, (lmax + 1) * (lmax + 2) // 2)), np.eye(4))
@@ -376,7 +373,7 @@ def make_plan(inputs: TrackingInput, *, on_gpu: bool = False) -> Plan:
     TractographyError
         When something is wrong with the input, or what lies on a GPU fills it.
     """
-    is_made = inputs.fod.kind != SH.name  # from what lies on the host
+    is_made = inputs.fod.input_kind.kernel != COEFFICIENTS  # from what lies on the host
     gpu = gpu_of(inputs.fod.device_values.native) if on_gpu and not is_made else None
     if gpu is None:
         return _make_plan(inputs, build_table, on_gpu)
@@ -399,8 +396,8 @@ def _make_plan(inputs: TrackingInput, build: Callable[..., FodTable], on_gpu: bo
         raise InvalidParameterError(
             f"{flat.n_includes} include regions are too many; give at most {codes.MAX_INCLUDES}."
         )
-    table: FodTable | VectorTable | BlockTable
-    if follows_vectors(fod, parameters):
+    kernel = kernel_of(fod, parameters)
+    if kernel != COEFFICIENTS:
         if inputs.tissues is not None:
             raise InvalidTissuesError(
                 f"Tissues are for FODs, and {fod.name} holds {fod.kind}; track without a tissue "
@@ -411,9 +408,7 @@ def _make_plan(inputs: TrackingInput, build: Callable[..., FodTable], on_gpu: bo
                 f"A cone that is a function is for FODs, and {fod.name} holds {fod.kind}; give "
                 "max_angle_deg or min_radius_mm."
             )
-        table = fod_table(fod, block_table if fod.kind == IMAGE else vector_table)
-    else:
-        table = fod_table(fod, build)
+    table: Table = fod_table(fod, TABLES.get(kernel, build))
     allowed = reach_deg = None
     if inputs.cone is not None:
         allowed, reach_deg = function_cone(parameters.n_directions, inputs.cone)
@@ -421,29 +416,19 @@ def _make_plan(inputs: TrackingInput, build: Callable[..., FodTable], on_gpu: bo
     if parameters.start == "given" and seeds.device_directions is not None:
         units = seeds.device_directions
         first = units.native if on_gpu else units.host
-    field: codes.Field | codes.VectorField | BlockField
-    if isinstance(table, BlockTable):
-        field = block_field(table, None if inside is None else host_array(inside))
-    elif isinstance(table, VectorTable):
-        field = vector_field(table, inside)
-    else:
-        field = kernel_field(table, parameters, inside, allowed, reach_deg)
     return Plan(
         positions_mm=seeds.device_positions.native if on_gpu else seeds.positions_mm,
         seed_directions=first,
         table=table,
-        field=field,
+        field=field_of(table, parameters, inside, allowed, reach_deg),
         settings=kernel_settings(parameters, table.scale, reach_deg),
         regions=flat,
     )
 
 
-def follows_vectors(fod: Fod, parameters: TrackingParameters) -> bool:
-    """Tell whether an algorithm follows the peaks or tensors of an FOD, and no coefficients.
+def kernel_of(fod: Fod, parameters: TrackingParameters) -> str:
+    """Return what follows an FOD by an algorithm.
 
-    What has a gradient to follow needs coefficients, and so does what draws from tensors.
+    What has a gradient to follow needs coefficients, and so may what draws.
     """
-    among = parameters.row.among_vectors
-    if fod.kind == SH.name or not among:
-        return False
-    return not (fod.kind == TENSOR and among == "drawn")
+    return fod.input_kind.kernel_for(parameters.row.among_vectors)

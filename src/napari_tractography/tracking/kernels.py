@@ -26,10 +26,8 @@ from pathlib import Path
 
 from ..model.algorithms import BY_CODE
 from ..runtime.processes import GIVEN_UP, run_in_a_process
-from . import codes
 from .codes import NEAREST
 from .cpu import cpu_backend as cpu
-from .cpu.vectors.field import BlockField
 from .plan import Plan
 from .reference import reference_backend
 
@@ -40,8 +38,7 @@ in_a_process = True
 
 COMMAND = """
 from napari_tractography.tracking.engine import compile_kernel
-compile_kernel({algorithm!r}, {interpolation!r}, lmax={lmax}, of_vectors={of_vectors},
-    in_blocks={in_blocks})
+compile_kernel({algorithm!r}, {interpolation!r}, lmax={lmax}, kernel={kernel!r})
 """
 AND_REMOVE = """
 from pathlib import Path
@@ -104,8 +101,7 @@ def _command_of(plan: Plan) -> str:
         algorithm=BY_CODE[plan.settings.algorithm].name,
         interpolation="nearest" if plan.settings.interpolation == NEAREST else "trilinear",
         lmax=plan.table.lmax,
-        of_vectors=isinstance(plan.field, codes.VectorField),
-        in_blocks=isinstance(plan.field, BlockField),
+        kernel=plan.table.kernel,
     )
 
 

@@ -10,12 +10,12 @@ import time
 from collections.abc import Generator, Sequence
 
 from ..errors import BackendError
+from ..fields.input_kind import COEFFICIENTS
 from ..streamlines.tractogram import Tractogram
 from . import devices
 from .costs import Cost, PerformanceModel
 from .plan import Plan
 from .report import Report
-from .tables.data import FodTable
 
 MEASURED_SECONDS = 0.05  # shorter runs measure nothing
 MEASURED_BYTES = 1e6  # of tables: smaller uploads measure nothing
@@ -49,7 +49,7 @@ def cost_key(plan: Plan, gpus: Sequence[int], n_threads: int) -> str:
     else:
         device = f"{platform.node()} {platform.machine()} x {n_threads}"
     table = plan.table
-    what = f"lmax {table.lmax}" if isinstance(table, FodTable) else "vectors"
+    what = f"lmax {table.lmax}" if table.kernel == COEFFICIENTS else "vectors"
     kind = f"{settings.algorithm}{settings.interpolation}, {what}"
     return f"{device}, {kind}, {'ends' if settings.endpoints else 'lines'}"
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..fields.input_kind import BLOCKS, VECTORS
 from ..fields.polynomials import shifts
 from ..geometry.directions import direction_set, neighbour_table
 from ..model.parameters import SOFTPLUS_SHARPNESS, TrackingParameters
@@ -26,6 +27,7 @@ from .tables.blocks import BlockTable
 from .tables.builders import bits_of_voxels, cone_points, sphere_points
 from .tables.cone_quadrature import cone_quadrature, turning
 from .tables.data import FodTable
+from .tables.table import Table
 from .tables.vectors import VectorTable
 
 POSITIVITIES = {"clip": codes.CLIP, "softplus": codes.SOFTPLUS}
@@ -65,7 +67,8 @@ class Plan:
         RAS+ mm.
     seed_directions : (n_seeds, 3) float32
         Start directions that come with the seeds, RAS+; (0, 3) without.
-    table : FodTable, VectorTable or BlockTable
+    table : Table
+        Whose kernel follows the plan.
     field, settings, regions : NamedTuple
         What kernels read, see :mod:`napari_tractography.tracking.codes`.
     first_stream : int
@@ -74,8 +77,8 @@ class Plan:
 
     positions_mm: NDArray[np.float32]
     seed_directions: NDArray[np.float32]
-    table: FodTable | VectorTable | BlockTable
-    field: codes.Field | codes.VectorField | BlockField
+    table: Table
+    field: Any  # codes.Field, codes.VectorField or BlockField, by the kernel of the table
     settings: codes.Settings
     regions: codes.Regions
     first_stream: int = 0
@@ -105,6 +108,21 @@ class Plan:
             field=field._replace(mask=mask, mask_words=words),
             regions=regions._replace(voxels=host_array(regions.voxels)),
         )
+
+
+def field_of(
+    table: Any,
+    parameters: TrackingParameters,
+    mask: NDArray[np.uint8] | None = None,
+    allowed: NDArray[np.uint8] | None = None,
+    reach_deg: float | None = None,
+) -> codes.Field | codes.VectorField | BlockField:
+    """Put a table of any kernel, cone and mask into its form; see :func:`kernel_field`."""
+    if table.kernel == BLOCKS:
+        return block_field(table, None if mask is None else host_array(mask))
+    if table.kernel == VECTORS:
+        return vector_field(table, mask)
+    return kernel_field(table, parameters, mask, allowed, reach_deg)
 
 
 def kernel_field(
@@ -161,7 +179,7 @@ def kernel_field(
 
 
 def vector_field(table: VectorTable, mask: NDArray[np.uint8] | None = None) -> codes.VectorField:
-    """Put peaks or tensors and the mask into the kernel's form; see :func:`kernel_field`."""
+    """Put the numbers of voxels and the mask into the kernel's form; see :func:`kernel_field`."""
     inside, words = _with_words(mask)
     return codes.VectorField(
         voxel_rows=_read_only(table.voxel_rows),

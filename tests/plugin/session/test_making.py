@@ -17,7 +17,7 @@ from napari_tractography.model.regions import Region
 from napari_tractography.plugin.export.projects import project_of
 from napari_tractography.plugin.export.recipes import recipe_of
 from napari_tractography.plugin.panel.panel import TractographyPanel
-from napari_tractography.plugin.session.bundles import filtering
+from napari_tractography.plugin.session import filtering
 from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
 from napari_tractography.recipes.volume_sources import VolumeSource

@@ -17,7 +17,7 @@ from napari_tractography.plugin.export.paths import PATH_KEY
 from napari_tractography.plugin.export.recipes import recipe_of
 from napari_tractography.plugin.export.scripts import as_command, as_python
 from napari_tractography.plugin.seeding import SeedBetween, SeedSpheres
-from napari_tractography.plugin.session.bundles.opening import seeding_of
+from napari_tractography.plugin.session.opening import seeding_of
 from napari_tractography.plugin.session.runs import Run, preview_of
 
 ENDS = ((0.0, 0.0, -20.0), (0.0, 0.0, 20.0))  # display mm, (z, y, x)

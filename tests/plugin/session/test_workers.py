@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hands import WAIT_MS, is_let_go, tracking_threads
 
-from napari_tractography.plugin.session.bundles import workers
+from napari_tractography.plugin.session import workers
 from napari_tractography.plugin.session.runs import Run
 
 MANY = 20_000  # streamlines: no run comes to its end

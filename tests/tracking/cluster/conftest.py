@@ -15,7 +15,7 @@ def parameters() -> nt.TrackingParameters:
 
 @pytest.fixture(scope="session")
 def fod() -> nt.Fod:
-    return random_fod(2, shape=(6, 6, 6))
+    return random_fod(6, shape=(6, 6, 6))
 
 
 @pytest.fixture(scope="session")

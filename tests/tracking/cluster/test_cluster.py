@@ -268,7 +268,7 @@ def test_a_run_that_is_cancelled_leaves_no_file(workers, fod, seeds, parameters,
 
 @pytest.fixture(scope="module")
 def phantom():
-    return make_phantom("arcs", lmax=4)
+    return make_phantom("arcs", lmax=6)
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def arrays(value: Any, name: str = "plan") -> dict[str, np.ndarray]:
 
 
 def cases() -> dict[str, dict[str, Any]]:
-    fod = random_fod(2, shape=(6, 6, 6))
+    fod = random_fod(6, shape=(6, 6, 6))
     mask = np.zeros(fod.grid.shape, np.uint8)
     mask[1:5] = 1
     voxels = np.zeros(fod.grid.shape, np.uint8)

@@ -80,7 +80,7 @@ def test_each_kernel_is_cached_in_files_of_its_own():
 
 def test_one_compiled_form_serves_every_input():
     """Numba compiles again, for many seconds, when a type or just a flag of an array differs."""
-    fod = random_fod(4)
+    fod = random_fod(6)
     thawed = pickle.loads(pickle.dumps(fod.coefficients))
     frozen = np.full((3, 3), 1.5, np.float32)
     frozen.flags.writeable = False

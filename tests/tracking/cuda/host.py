@@ -32,7 +32,7 @@ FLAGS = ("-std=c++14", "-O2", "-ffp-contract=off", "-fno-fast-math", "-shared", 
 def compile_for_host(folder: Path, *defines: str) -> ctypes.CDLL:
     """Compile the kernels and load them from a folder; skips the test where there is no g++.
 
-    They are those for lmax 8 unless LMAX is defined otherwise.
+    They are those for lmax 6 unless LMAX is defined otherwise.
 
     What was compiled is kept: many files of tests want the same.
     """
@@ -40,7 +40,7 @@ def compile_for_host(folder: Path, *defines: str) -> ctypes.CDLL:
     if compiler is None:
         pytest.skip("no g++ to compile the CUDA source with")
     if not any(define.startswith("-DLMAX=") for define in defines):
-        defines = (*defines, "-DLMAX=8")
+        defines = (*defines, "-DLMAX=6")
     here = Path(__file__).parent
     made = kernels.generated()
     library = folder / "kernels.so"

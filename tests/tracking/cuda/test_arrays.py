@@ -70,7 +70,7 @@ def there(machine, array, kind="cupy", gpu=0):
 @pytest.fixture(scope="module")
 def data():
     """Coefficients with empty and broken voxels, seeds and a mask, on the host."""
-    coefficients = random_fod(8, shape=(7, 6, 5), affine=SKEWED, seed=21).coefficients
+    coefficients = random_fod(6, shape=(7, 6, 5), affine=SKEWED, seed=21).coefficients
     coefficients[0] = 0
     coefficients[1, 1, 1, 3] = np.nan
     fod = Fod(coefficients, SKEWED)

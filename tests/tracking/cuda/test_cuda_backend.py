@@ -53,7 +53,7 @@ def machine(library, monkeypatch):
 
 @pytest.fixture
 def fod():
-    return random_fod(8, shape=(7, 6, 5), affine=SKEWED, seed=21)
+    return random_fod(6, shape=(7, 6, 5), affine=SKEWED, seed=21)
 
 
 @pytest.fixture
@@ -120,11 +120,11 @@ def test_kernels_are_compiled_once_an_algorithm_and_never_for_a_number(machine, 
     together(cuda.iter_chunks(plan_of(fod, seeds[:9], short(interpolation="nearest"))))
     assert len(machine.modules) == 3
     assert all("--fmad=false" in options for options in machine.modules)
-    assert all("-DLMAX=8" in options for options in machine.modules)
+    assert all("-DLMAX=6" in options for options in machine.modules)
 
 
 def test_tables_are_uploaded_once_and_freed_with_the_fod(machine, seeds):
-    fod = random_fod(8, shape=(7, 6, 5), affine=SKEWED)
+    fod = random_fod(6, shape=(7, 6, 5), affine=SKEWED)
     for seed in range(3):
         together(cuda.iter_chunks(plan_of(fod, seeds, short(random_seed=seed))))
         if seed == 0:

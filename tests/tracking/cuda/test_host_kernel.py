@@ -36,7 +36,7 @@ def library(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fod():
-    return random_fod(8, shape=(7, 6, 5), affine=SKEWED, seed=21)
+    return random_fod(6, shape=(7, 6, 5), affine=SKEWED, seed=21)
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_steps_for_which_there_was_no_room_are_drawn_again(
     assert parameters.max_steps == 75 * parameters.parts
     assert kernels.log_length(plan.settings) == min(parameters.max_steps, kernels.MAX_LOGGED)
     wanted = on_cpu(plan)
-    assert (np.diff(wanted.offsets) > 21).mean() > 0.1
+    assert (np.diff(wanted.offsets) > 21).mean() > 0.05
     assert_same(track_on_host(library, plan, log_length=log_length), wanted)
 
 
@@ -180,7 +180,7 @@ def test_these_comparisons_see_every_reason_that_a_field_alone_can_give(library,
 @pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
 @pytest.mark.parametrize("algorithm", EXACT_ALGORITHMS)
 def test_bits_agree_where_lines_are_long(library, phantom, algorithm, interpolation):
-    fod = phantom(affine=SKEWED)
+    fod = phantom(affine=SKEWED, lmax=6)
     mask = np.ones(fod.grid.shape)
     mask[-2:] = 0
     plan = plan_of(
@@ -286,7 +286,8 @@ def test_bits_agree_among_regions(library, fod, seeds, regions, algorithm, direc
 @pytest.mark.parametrize("algorithm", EXACT_ALGORITHMS)
 @pytest.mark.parametrize("interpolation", ["nearest", "trilinear"])
 def test_bits_agree_on_fibercup(library, shared_data, algorithm, interpolation):
-    fod = load_fod(shared_data / "fibercup" / "fod.nii.gz")
+    stored = load_fod(shared_data / "fibercup" / "fod.nii.gz")
+    fod = Fod(np.asarray(stored.coefficients)[..., :28], stored.grid.affine)  # lmax 6
     plan = plan_of(
         fod,
         Seeds.from_fod(fod, 1500),
@@ -309,7 +310,7 @@ def test_a_kernel_compiled_for_one_algorithm_gives_the_same_bits(tmp_path, fod, 
 
 @pytest.mark.parametrize(
     ("lmax", "algorithm", "interpolation"),
-    [(4, "probabilistic", "trilinear"), (12, "deterministic", "nearest")],
+    [(8, "probabilistic", "trilinear"), (12, "deterministic", "nearest")],
 )
 def test_bits_agree_for_other_degrees(tmp_path, seeds, lmax, algorithm, interpolation):
     library = compile_for_host(tmp_path, f"-DLMAX={lmax}")

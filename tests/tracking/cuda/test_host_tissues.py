@@ -25,7 +25,7 @@ def library(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fod():
-    return crossing_fod(shape=SHAPE, affine=SKEWED, seed=3)
+    return crossing_fod(shape=SHAPE, affine=SKEWED, seed=3, lmax=6)
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ def warps(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fod():
-    return random_fod(8, shape=(7, 6, 5), affine=SKEWED, seed=21)
+    return random_fod(6, shape=(7, 6, 5), affine=SKEWED, seed=21)
 
 
 def rounds_of(warps) -> tuple[int, int]:
@@ -84,7 +84,7 @@ def test_bits_do_not_depend_on_who_waits_for_whom(warps, fod, algorithm, interpo
     ],
 )
 def test_lanes_do_not_wait_for_the_slowest_of_their_warp(warps, changes, most):
-    fod = make_phantom("cross", lmax=8)
+    fod = make_phantom("cross", lmax=6)
     seeds = Seeds.in_mask(fod.support, fod.grid, 1000)  # many: few lanes are idle in the end
     settings = {"min_amplitude": 0.0, "min_probability": 0.0, **changes}
     plan = plan_of(fod, seeds, SHORT.replace(**settings))

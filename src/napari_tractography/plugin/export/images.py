@@ -12,7 +12,6 @@ from typing import Any
 from napari.layers import Layer
 
 from ...errors import InvalidFodError, TractographyError
-from ...fields.structure_tensors import NAME as IMAGE
 from ...model.fod import Fod
 from ...recipes.image_sources import ImageReading, source_of_image
 from ...recipes.sources import FodSource
@@ -64,7 +63,7 @@ def image_source(layer: Layer, fod: Fod) -> FodSource:
     phantom = layer.metadata.get(PHANTOM_KEY)
     if phantom is not None:
         reading = ImageReading.of(source_of_image(fod), axes="xyz")
-        return FodSource(phantom=phantom, kind=IMAGE, image=reading)
+        return FodSource(phantom=phantom, kind=fod.kind, image=reading)
     known = layer.metadata.get(PART_KEY)
     if not isinstance(known, _Known) or known.data is not layer.data:
         path, key = _place(layer)

@@ -15,7 +15,7 @@ from ...recipes.project import Project
 from ...recipes.tractogram_sources import TractogramFile
 from ..document import NO_LIMITS, BundleState
 from ..requests import Request
-from ..session.bundles.listing import OPENED, BundleList
+from ..session.listing import OPENED, BundleList
 from ..session.open_bundle import OpenBundle
 from ..streamlines.colours import ONE_COLOUR
 from .recipes import recipe_of

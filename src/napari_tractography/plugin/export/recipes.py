@@ -31,7 +31,7 @@ from ..seeding import (
 )
 from .images import image_source, is_of_image
 from .paths import path_of
-from .scripts import path_of_tissues, vector_reading
+from .scripts import given_reading, path_of_tissues
 
 
 def recipe_of(request: Request, layers: Sequence[Layer]) -> Recipe:
@@ -96,7 +96,7 @@ def _fod_source(request: Request, layers: Sequence[Layer]) -> FodSource:
             basis=fod.basis,
             frame=fod.frame,
             hashed=False,
-            **vector_reading(fod),
+            **given_reading(fod),
         )
     if is_phantom(fod):
         return FodSource.of_phantom(fod)

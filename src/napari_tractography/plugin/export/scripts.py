@@ -174,7 +174,7 @@ def as_command(
         raise InvalidFodError(_no_file(fod_layer))
     fod, seeding = request.fod, request.seeding
     words = ["napari-tractography", "track", path, "-o", out, "--kind", fod.kind]
-    for name, value in vector_reading(fod).items():
+    for name, value in given_reading(fod).items():
         words += [f"--{name}", value]
     if fod.basis != "tournier07":
         words += ["--basis", fod.basis]
@@ -395,17 +395,14 @@ def _is_in_file(path: str, voxels: NDArray[Any], grid: Grid, label: int | None) 
 
 def _reading(fod: Fod) -> str:
     text = f", kind={fod.kind!r}"
-    text += "".join(f", {name}={value!r}" for name, value in vector_reading(fod).items())
+    text += "".join(f", {name}={value!r}" for name, value in given_reading(fod).items())
     text += "" if fod.basis == "tournier07" else f", basis={fod.basis!r}"
     return text if fod.frame == DEFAULT_FRAMES[fod.basis] else f"{text}, frame={fod.frame!r}"
 
 
-def vector_reading(fod: Fod) -> dict[str, str]:
-    """Return axes and order of peaks and tensors, as far as they have them."""
-    if fod.blocks is not None or fod.vectors is None:
-        return {}
-    found = {"axes": fod.vectors.axes, "order": fod.vectors.order}
-    return {name: value for name, value in found.items() if value}
+def given_reading(fod: Fod) -> dict[str, str]:
+    """Return how numbers of voxels came, as far as that is to be given: axes and order."""
+    return {name: value for name, value in fod.vector_reading.items() if value}
 
 
 def _arguments(parameters: TrackingParameters) -> str:

@@ -37,8 +37,8 @@ from qtpy.QtWidgets import (
 )
 
 from ...errors import TractographyError
-from ..session.bundles.listing import BundleList
-from ..session.bundles.making import take_tracks
+from ..session.listing import BundleList
+from ..session.making import take_tracks
 from ..session.open_bundle import OpenBundle
 from ..streamlines.layer import Streamlines
 from .widgets.sections import button, keys_here, row, stack

@@ -16,8 +16,8 @@ from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
 from ...errors import TractographyError
 from ...model.seeding import SEED_SOURCES, SeedingParameters
 from ..layers.frames import follow_volume
-from ..session.bundles.filtering import Filtering
-from ..session.bundles.listing import BundleList
+from ..session.filtering import Filtering
+from ..session.listing import BundleList
 from ..session.open_bundle import OpenBundle
 from ..session.run_control import RunControl
 from ..session.runs import Run

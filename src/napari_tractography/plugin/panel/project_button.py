@@ -35,10 +35,10 @@ from ..document import BundleState, LayerRef
 from ..export.projects import file_source, project_of
 from ..export.recipes import recipe_of
 from ..layers.volumes import fod_of
-from ..session.bundles.listing import BundleList
-from ..session.bundles.making import other_side
-from ..session.bundles.opening import Opening, state_of
+from ..session.listing import BundleList
+from ..session.making import other_side
 from ..session.open_bundle import OpenBundle
+from ..session.opening import Opening, state_of
 from ..words import plural
 from .project_keeper import ProjectKeeper, left_behind
 from .project_layers import ProjectLayers

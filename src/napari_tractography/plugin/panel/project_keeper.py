@@ -22,7 +22,7 @@ from ...recipes.project import ENDING
 from ...runtime.processes import may_live
 from ..document import Snapshot, same_project
 from ..export.projects import project_of
-from ..session.bundles.listing import BundleList
+from ..session.listing import BundleList
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from qtpy.QtWidgets import QWidget
 
 from ...errors import TractographyError
 from ...fields.kinds import SH
-from ...files.headers import FORMATS
+from ...files.formats import has_ending, volume_endings
 from ...files.image_files import in_space, stored_levels
 from ...files.tissue_files import load_tissues
 from ...geometry.grid import Grid
@@ -97,7 +97,7 @@ class ProjectLayers:
         layer.metadata[KEY_KEY] = reading.key
         if source.phantom:
             layer.metadata[PHANTOM_KEY] = source.phantom
-        elif not source.path.lower().endswith(tuple(FORMATS)):
+        elif not has_ending(source.path, volume_endings()):
             layer.metadata[BARE_KEY] = True
         tissue = settings_of(layer).tissue
         if tissue is not None:

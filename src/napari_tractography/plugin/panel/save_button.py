@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from napari.utils.notifications import show_error, show_info
 from qtpy.QtWidgets import QFileDialog, QPushButton, QWidget
 
 from ...errors import TractographyError
+from ...files.formats import (
+    default_ending,
+    dialog_filter,
+    has_ending,
+    imageless_endings,
+    listed,
+    tractogram_endings,
+    tractogram_format,
+)
 from ...files.paths import GivenUpError
-from ...files.tractograms import FORMATS
+from ...files.trk import TRK
 from ..session.session import Session
 from ..words import plural
 from .widgets.busy_dialog import wait_for
+
+WITH_GRID = TRK.endings[0]  # that is proposed; every other program reads it
 
 
 class SaveButton(QPushButton):  # type: ignore[misc]
@@ -28,7 +40,7 @@ class SaveButton(QPushButton):  # type: ignore[misc]
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__("Save...", parent)
         self.session = session
-        self.setToolTip("Save the streamlines as tck, trk, trx or vtk.")
+        self.setToolTip(f"Save the streamlines as {_bare(tractogram_endings())}.")
         self.clicked.connect(self._ask)
         self.refresh()
 
@@ -44,10 +56,12 @@ class SaveButton(QPushButton):  # type: ignore[misc]
         if tractogram is None or not len(tractogram):
             show_error("There are no streamlines to save; run tracking first.")
             return
-        if grid is None and name.lower().endswith(".trk"):
+        is_known = has_ending(name, tractogram_endings())
+        if grid is None and is_known and tractogram_format(name).needs_grid:
             show_error(
-                f"{name} cannot be saved: a trk file needs the grid of a volume, and these "
-                "streamlines have none; save them as tck or vtk."
+                f"{name} cannot be saved: a {name.lower().rpartition('.')[2]} file needs the grid "
+                "of a volume, and these streamlines have none; save them as "
+                f"{_bare(imageless_endings())}."
             )
             return
         try:
@@ -63,14 +77,17 @@ class SaveButton(QPushButton):  # type: ignore[misc]
         """Return a name for the file: the layer's, without what file systems refuse."""
         layer = self.session.streamlines_layer
         name = "" if layer is None else re.sub(r'[\x00-\x1f<>:"/\\|?*]+', "_", layer.name)
-        ending = ".tck" if self.session.result_grid is None else ".trk"
+        ending = default_ending() if self.session.result_grid is None else WITH_GRID
         name = name.strip(" .") or "streamlines"
-        return name if name.lower().endswith(tuple(FORMATS)) else name + ending
+        return name if has_ending(name, tractogram_endings()) else name + ending
 
     def _ask(self) -> None:
-        endings = " ".join(f"*{ending}" for ending in FORMATS)
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save streamlines", self.proposed_name(), f"Tractogram ({endings})"
-        )
+        known = dialog_filter("Tractogram", tractogram_endings())
+        path, _ = QFileDialog.getSaveFileName(self, "Save streamlines", self.proposed_name(), known)
         if path:
             self.save(path)
+
+
+def _bare(endings: Iterable[str]) -> str:
+    """Return endings in a sentence, without their dots."""
+    return listed(ending.lstrip(".") for ending in endings)

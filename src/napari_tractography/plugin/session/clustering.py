@@ -20,7 +20,7 @@ from ...maps.clusters import Clusters, cluster
 from ...streamlines.tractogram import Tractogram
 from ..streamlines.colouring import VALUES
 from ..streamlines.layer import Streamlines
-from .bundles import workers
+from . import workers
 
 logger = logging.getLogger(__name__)
 

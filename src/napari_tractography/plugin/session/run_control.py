@@ -16,7 +16,7 @@ from ...errors import TractographyError
 from ...streamlines.tractogram import Tractogram
 from ..layers.opening import FodOpening
 from ..streamlines.layer import Streamlines
-from .bundles import workers
+from . import workers
 from .open_bundle import Arriving, OpenBundle
 from .previews import Pace
 from .runs import Failure, Finished, Run, work

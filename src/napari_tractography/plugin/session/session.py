@@ -469,7 +469,14 @@ class Session:
             )
 
     def _on_input_closed(self, layer: Layer) -> None:
-        """Track without what was closed, of which the bundle goes on to know what it was."""
+        """Track without what was closed, of which the bundle goes on to know what it was.
+
+        An FOD that was never read is as if it had not been chosen.
+        """
+        ref = LayerRef.known(layer)
+        if ref is not None and ref is self.state.fod and fod_of(layer) is None:
+            self._take_instead(ref, ref.instead)
+            return
         if layer is self._mask.layer:
             self._mask.layer = None
         if layer is self._seed_mask.layer:
@@ -526,7 +533,7 @@ class Session:
         if ref is state.fod or (layer is None and self.closed_fod):
             return
         if ref is not None and self.closed_fod and ref.is_like(state.fod):
-            self._take_reopened(state.fod, ref)
+            self._take_instead(state.fod, ref)
             return
         if self.takes_any_fod:
             number, before = self.document.now.active, state.fod
@@ -538,11 +545,13 @@ class Session:
 
             self.document.amend(first, everywhere=True)  # there is nothing that undo could show
             return
+        if ref is not None and opening_of(layer) is not None:
+            ref.instead = state.fod
         text = f"Track in {'nothing' if ref is None else ref.name}"
         self.document.act(text, acts.change(fod=ref))
 
-    def _take_reopened(self, closed: LayerRef | None, ref: LayerRef) -> None:
-        """Track in an FOD that was closed and opened again, in every bundle that was before."""
+    def _take_instead(self, closed: LayerRef | None, ref: LayerRef | None) -> None:
+        """Track in an FOD in place of one that was closed, in every bundle; there is no step."""
 
         def act(now: Snapshot) -> Snapshot:
             for number, state in now.bundles.items():

@@ -6,7 +6,7 @@ Made by :mod:`.cluster`, turned into a plan again by :mod:`.work`.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,15 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import BackendError
+from ...fields.input_kind import BLOCKS
 from .. import codes
 from ..plan import Plan
-from ..tables.blocks import BlockTable
-from ..tables.builders import empty_rows
-from ..tables.data import FodTable
-from ..tables.vectors import VectorTable
 from .exchange import Exchange, FiledArray
-
-FILLED = ("coefficients", "masses")  # of an FOD's table, by kernels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,20 +76,17 @@ class SharedPlan:
         BackendError
             When orientations are worked out on demand.
         """
-        table, nothing = plan.table, np.zeros((0, 0), np.float32)
-        if isinstance(table, BlockTable):
+        table: Any = plan.table
+        nothing = np.zeros((0, 0), np.float32)
+        if table.kernel == BLOCKS:
             raise BackendError(
                 "Orientations of an image are worked out where streamlines go, and not on a "
                 "cluster; track it with backend = 'cpu'."
             )
-        names = _of_table(table)
-        if isinstance(table, FodTable):
-            table = replace(table, coefficients=nothing.view(np.uint16), masses=nothing)
-            names = (*names, *FILLED)
-        bare: dict[str, Any] = dict.fromkeys(names, nothing)
+        empty = dict.fromkeys(table.filled, nothing)
         packed = partial(_packed, exchange=exchange)
-        field = packed(plan.field._replace(**bare))
-        return cls(packed(table), field, plan.settings, packed(plan.regions))
+        field = packed(plan.field._replace(**empty, **dict.fromkeys(table.shared, nothing)))
+        return cls(packed(replace(table, **empty)), field, plan.settings, packed(plan.regions))
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.table, self.field, self.settings, self.regions
@@ -138,13 +130,9 @@ class SharedPlan:
 
     def _without_seeds(self) -> Plan:
         table, arrays = _unpacked(self.table), _unpacked(self.field)
-        of_table = {name: getattr(table, name) for name in _of_table(table)}
-        of_table = {name: _read_only(array) for name, array in of_table.items()}
-        if isinstance(table, FodTable):
-            n_rows, n_coefficients = table.values.shape
-            coefficients, masses = empty_rows(n_rows, n_coefficients, table.change.shape[1])
-            table = replace(table, coefficients=coefficients, masses=masses)
-            of_table |= {"coefficients": coefficients, "masses": masses}
+        table = table.unfilled()
+        of_table = {name: _read_only(getattr(table, name)) for name in table.shared}
+        of_table |= {name: getattr(table, name) for name in table.filled}
         nowhere = np.zeros((0, 3), np.float32)
         return Plan(
             positions_mm=nowhere,
@@ -154,13 +142,6 @@ class SharedPlan:
             settings=self.settings,
             regions=_unpacked(self.regions),
         )
-
-
-def _of_table(table: FodTable | VectorTable) -> tuple[str, ...]:
-    """Return the names of the large arrays that a field has of its table, read-only."""
-    if isinstance(table, FodTable):
-        return ("voxel_rows", "words", "values")
-    return ("voxel_rows", "vectors")
 
 
 def _packed(value: Any, exchange: Exchange | None) -> Any:
@@ -179,9 +160,8 @@ def _rebuilt(value: Any, change: Any) -> Any:
     """Return a record with each of its values changed; anything else as it is."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*map(change, value))
-    if isinstance(value, FodTable | VectorTable):
-        names = value.__dataclass_fields__
-        return replace(value, **{name: change(getattr(value, name)) for name in names})
+    if is_dataclass(value) and not isinstance(value, type):  # a table
+        return replace(value, **{f.name: change(getattr(value, f.name)) for f in fields(value)})
     return value
 
 

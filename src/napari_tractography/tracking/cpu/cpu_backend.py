@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UnfinishedError
+from ...fields.input_kind import BLOCKS, COEFFICIENTS
 from ...model.stop import N_REASONS
 from ...runtime.buffers import pool
 from ...runtime.compiling import has_code_for
@@ -31,7 +32,7 @@ from ..report import Report
 from ..tables.blocks import BlockTable
 from . import kernel
 from .lanes import BUSY, N_BEGUN, N_LANES, N_POINTS, NOWHERE, LaneState, in_order, new_lane_state
-from .vectors.field import UNFINISHED, BlockField
+from .vectors.field import UNFINISHED
 from .vectors.kernel import vector_kernel
 from .vectors.rounds import track_in_blocks
 
@@ -135,8 +136,8 @@ def _kind(plan: Plan) -> tuple[Any, int]:
 
 
 def _kernel_of(plan: Plan) -> Any:
-    if isinstance(plan.field, codes.VectorField | BlockField):
-        return vector_kernel(isinstance(plan.field, BlockField))
+    if plan.table.kernel != COEFFICIENTS:
+        return vector_kernel(plan.table.kernel == BLOCKS)
     return kernel.block_kernel(plan.settings.algorithm, plan.settings.interpolation)
 
 
@@ -181,9 +182,10 @@ def near_order(
     return np.argsort(code, kind="stable")
 
 
-def _scratch_shape(field: codes.Field | codes.VectorField | BlockField) -> tuple[int, int]:
+def _scratch_shape(plan: Plan) -> tuple[int, int]:
     """Return how many directions and coefficients a thread needs room for."""
-    if isinstance(field, codes.VectorField | BlockField):
+    field = plan.field
+    if plan.table.kernel != COEFFICIENTS:
         return codes.POINTS_AT_ONCE, codes.PADDING  # of which it uses nothing
     points = (
         field.sphere_points.shape[1],
@@ -224,13 +226,11 @@ def track_range(
     begun = time.perf_counter()
     seeds = near_order(plan.positions_mm[first:last], plan.field.to_voxel)
 
-    def track(
-        seeds: NDArray[np.int64], field: codes.Field | codes.VectorField | BlockField
-    ) -> tuple[Tractogram, NDArray[np.int64]]:
+    def track(seeds: NDArray[np.int64], field: Any) -> tuple[Tractogram, NDArray[np.int64]]:
         return _track(plan, field, first, last, seeds, cancelled, buffers, first_stream)
 
     field = plan.field
-    if isinstance(plan.table, BlockTable) and isinstance(field, BlockField):
+    if isinstance(plan.table, BlockTable):
         chunk = track_in_blocks(
             plan.table.store,
             seeds,
@@ -244,7 +244,7 @@ def track_range(
 
 def _track(
     plan: Plan,
-    field: codes.Field | codes.VectorField | BlockField,
+    field: Any,
     first: int,
     last: int,
     order: NDArray[np.int64],
@@ -261,7 +261,7 @@ def _track(
         every = settings.max_steps if settings.endpoints else settings.record_every
         n_points = -(-settings.max_steps // every)
         n_regions, n_includes = len(plan.regions.roles), plan.regions.n_includes
-        n_directions, n_padded = _scratch_shape(plan.field)
+        n_directions, n_padded = _scratch_shape(plan)
         buffers.scratch = codes.new_scratch(n_directions, n_padded, N_LANES)
         max_path = settings.max_steps if plan.with_tissues else 0
         buffers.state = new_lane_state(n_regions, n_includes, n_points, n_padded, max_path)

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import BackendError
+from ...fields.input_kind import VECTORS
 from ...runtime.arrays import REMEDY, gpu_of, import_cupy
 from ...streamlines.tractogram import Tractogram, tally_from_counts
-from ..codes import START_GIVEN, Field, VectorField
-from ..cpu.vectors.field import BlockField
+from ..codes import START_GIVEN, Field
 from ..execution import Execution
 from . import source as kernels
 from . import tables
@@ -330,8 +330,7 @@ class CudaDevice:
     def _upload(self, gpu: int, plan: Plan) -> None:
         """Put tables and regions on the GPU, where they are not there yet."""
         field, regions = plan.field, plan.regions
-        assert not isinstance(field, BlockField)  # see backends.py
-        is_vectors = isinstance(field, VectorField)
+        is_vectors = plan.table.kernel == VECTORS  # no BLOCKS come here, see backends.py
         names = kernels.VECTOR_TABLES if is_vectors else kernels.TABLES
         arrays = {name: getattr(field, name) for name in names}
         try:
@@ -361,7 +360,7 @@ class CudaDevice:
         ]
         self._world = (
             kernels.pack_vector_field(field, addresses[0])
-            if isinstance(field, VectorField)
+            if is_vectors
             else kernels.pack_field(field, addresses[0]),
             self._settings,
             kernels.pack_regions(regions, addresses[1]),
@@ -372,8 +371,7 @@ class CudaDevice:
 
         On the host they are filled as streamlines come near, on a GPU all at once.
         """
-        field = plan.field
-        assert isinstance(field, Field)
+        field: Field = plan.field
         if gpu_of(field.masses) is not None:
             return {name: self._kept(gpu, getattr(field, name)) for name in ROWS}
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...fields.input_kind import COEFFICIENTS
 from ...model.algorithms import BY_NAME
 from ...model.stop import N_REASONS
 from ...streamlines.tractogram import Tractogram, tally_from_counts
@@ -33,9 +34,7 @@ from ..codes import (
     START_GIVEN,
     START_SAMPLED,
     TOO_SHORT,
-    VectorField,
 )
-from ..cpu.vectors.field import BlockField
 from ..execution import Execution
 from ..plan import Plan
 from ..report import Report
@@ -53,7 +52,7 @@ HALVES = {BOTH: [0, 1], FORWARD: [0], BACKWARD: [1]}
 
 def can_track(plan: Plan) -> bool:
     """Tell whether :func:`track_range` tracks what a plan asks for."""
-    if isinstance(plan.field, VectorField | BlockField):
+    if plan.table.kernel != COEFFICIENTS:
         return False
     is_probabilistic = plan.settings.algorithm == BY_NAME["probabilistic"].code
     is_free = not len(plan.regions.roles) and not plan.with_tissues

@@ -6,11 +6,13 @@ Made by :func:`block_table`; read by the plan and through it by the kernel.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...fields.blocks import MISSING, BlockStore
+from ...fields.input_kind import BLOCKS
 from ...model.fod import Fod
 from ..codes import OF_VECTORS
 from ..cpu.vectors.field import SLOT_MISSING
@@ -29,6 +31,10 @@ class BlockTable:
     to_voxel : (3, 4) float32
         RAS+ mm to voxel coordinates.
     """
+
+    kernel: ClassVar[str] = BLOCKS
+    shared: ClassVar[tuple[str, ...]] = ()
+    filled: ClassVar[tuple[str, ...]] = ()
 
     store: BlockStore
     to_voxel: NDArray[np.float32]
@@ -57,6 +63,10 @@ class BlockTable:
     def n_bytes(self) -> int:
         """Memory of the blocks that are there, in bytes."""
         return self.store.n_kept * self.store.rows_a_block * 12
+
+    def unfilled(self) -> BlockTable:
+        """Return itself: blocks are worked out for all."""
+        return self
 
 
 def block_table(fod: Fod) -> BlockTable:

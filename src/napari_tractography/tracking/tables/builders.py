@@ -19,8 +19,8 @@ from ...fields.polynomials import change_of_basis, polynomial_matrix
 from ...geometry.directions import GOLDEN_ANGLE_RAD, direction_set
 from ...model.fod import Fod
 from ...runtime.buffers import aligned
-from ..codes import ABOVE, EXCESS, PADDING, POINTS_AT_ONCE, UNFILLED_BITS
-from .data import FodTable
+from ..codes import ABOVE, EXCESS, PADDING, POINTS_AT_ONCE
+from .data import FodTable, empty_rows
 
 # Directions of the half sphere at which the FOD of a voxel is evaluated once, over lmax squared:
 # 736 for lmax 8, with none further than 4.4 degrees from any direction.
@@ -67,17 +67,6 @@ def bits_of_voxels(volume: NDArray[Any]) -> NDArray[np.uint64]:
     """Return a bit for each voxel in C order, the lowest first: 1 where a volume is not 0."""
     bits = np.packbits(volume.ravel(), bitorder="little")
     return np.pad(bits, (0, -len(bits) % 8)).view("<u8").astype(np.uint64, copy=False)
-
-
-def empty_rows(
-    n_rows: int, n_coefficients: int, n_padded: int
-) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
-    """Return `coefficients` and `masses` of a :class:`FodTable`, none of whose rows is filled."""
-    coefficients = aligned((n_rows + 1, n_padded), np.uint16, None)
-    coefficients[:, n_coefficients] = UNFILLED_BITS
-    masses = np.empty(n_rows + 1, np.float32)
-    coefficients[-1] = masses[-1] = 0
-    return coefficients, masses
 
 
 def suitable_scale(values: Any, change: NDArray[np.float32], lmax: int) -> np.float32:

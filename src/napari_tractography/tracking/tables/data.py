@@ -5,10 +5,15 @@ Made by :mod:`.builders`; read by the plan and through it by the kernels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ...fields.input_kind import COEFFICIENTS
+from ...runtime.buffers import aligned
+from ..codes import UNFILLED_BITS
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -46,6 +51,10 @@ class FodTable:
         What amplitudes are multiplied by: a power of two.
     """
 
+    kernel: ClassVar[str] = COEFFICIENTS
+    shared: ClassVar[tuple[str, ...]] = ("voxel_rows", "words", "values")
+    filled: ClassVar[tuple[str, ...]] = ("coefficients", "masses")
+
     voxel_rows: NDArray[np.int32]
     words: NDArray[np.uint64]
     values: NDArray[np.float32]
@@ -65,3 +74,20 @@ class FodTable:
     def n_bytes(self) -> int:
         """Memory of the table in bytes, without the FOD's own arrays."""
         return self.coefficients.nbytes + self.masses.nbytes + self.words.nbytes
+
+    def unfilled(self) -> FodTable:
+        """Return it with rows of their own that are not filled yet."""
+        n_rows, n_coefficients = self.values.shape
+        coefficients, masses = empty_rows(n_rows, n_coefficients, self.change.shape[1])
+        return replace(self, coefficients=coefficients, masses=masses)
+
+
+def empty_rows(
+    n_rows: int, n_coefficients: int, n_padded: int
+) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
+    """Return `coefficients` and `masses` of a :class:`FodTable`, none of whose rows is filled."""
+    coefficients = aligned((n_rows + 1, n_padded), np.uint16, None)
+    coefficients[:, n_coefficients] = UNFILLED_BITS
+    masses = np.empty(n_rows + 1, np.float32)
+    coefficients[-1] = masses[-1] = 0
+    return coefficients, masses

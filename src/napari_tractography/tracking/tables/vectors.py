@@ -1,4 +1,4 @@
-"""What every backend reads of peaks and tensors: vectors, as they are.
+"""What every backend reads of inputs that are followed by the numbers of their voxels, as they are.
 
 Made by :func:`vector_table`; read by the plan and through it by the kernels.
 """
@@ -6,11 +6,12 @@ Made by :func:`vector_table`; read by the plan and through it by the kernels.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...fields.tensors import NAME as TENSOR
+from ...fields.input_kind import EIGENVECTORS, VECTORS
 from ...model.fod import Fod
 from ..codes import OF_VECTORS
 from .builders import to_voxel_matrix
@@ -18,18 +19,23 @@ from .builders import to_voxel_matrix
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class VectorTable:
-    """The peaks or tensors of every voxel that holds some: 12 bytes a peak, 24 a tensor.
+    """The numbers of every voxel that holds some: 12 bytes a vector, 24 a tensor.
 
     Attributes
     ----------
     voxel_rows : (x, y, z) int32
         Row of each voxel, -1 where it is empty.
     vectors : (n_rows, n) float32
-        RAS+: peaks one after the other, or xx, yy, zz, xy, xz and yz of a tensor.
+        RAS+: vectors one after the other, or xx, yy, zz, xy, xz and yz of a tensor.
     to_voxel : (3, 4) float32
         RAS+ mm to voxel coordinates.
     is_tensor : bool
+        Whether main eigenvectors are followed.
     """
+
+    kernel: ClassVar[str] = VECTORS
+    shared: ClassVar[tuple[str, ...]] = ("voxel_rows", "vectors")
+    filled: ClassVar[tuple[str, ...]] = ()
 
     voxel_rows: NDArray[np.int32]
     vectors: NDArray[np.float32]
@@ -53,7 +59,7 @@ class VectorTable:
 
     @property
     def scale(self) -> np.float32:
-        """1: amplitudes are those of the input; of tensors they are FA."""
+        """1: amplitudes are those of the input."""
         return np.float32(1)
 
     @property
@@ -61,13 +67,17 @@ class VectorTable:
         """Memory of the table in bytes."""
         return self.vectors.nbytes
 
+    def unfilled(self) -> VectorTable:
+        """Return itself: kernels fill nothing of it."""
+        return self
+
 
 def vector_table(fod: Fod) -> VectorTable:
-    """Make the table of peaks or tensors; nothing is copied."""
+    """Make the table of an input with numbers of its own; nothing is copied."""
     assert fod.vectors is not None
     return VectorTable(
         voxel_rows=fod.voxel_rows,
         vectors=fod.vectors.numbers,
         to_voxel=to_voxel_matrix(fod),
-        is_tensor=fod.kind == TENSOR,
+        is_tensor=fod.input_kind.kernel == EIGENVECTORS,
     )

@@ -24,6 +24,7 @@ def scene(make_napari_viewer, qtbot):
     viewer = make_napari_viewer(show=True)
     layer = viewer._add_layer_from_data(*fod_layer_data(make_phantom("cross")))[0]
     session = Session(viewer)
+    session.open()
     session.choose_fod(layer)
     scene = ViewSection(session)
     qtbot.addWidget(scene)

@@ -48,8 +48,13 @@ def printed_by(script: str) -> str:
 
 def script_of(panel: Any, script: Any = as_python) -> str:
     session = panel.session
-    sources = [(entry.layer, entry.label) for entry, _ in session.regions.frozen()]
+    sources = session.steering_layers()
     return str(script(session.request(), session.fod_layer, region_layers=sources))
+
+
+def press(panel: Any, keys: Any = CONTROL) -> None:
+    """Ctrl+Z in the image, or with Shift."""
+    QTest.keyClick(panel.viewer.window._qt_viewer.canvas.native, Qt.Key.Key_Z, keys)
 
 
 def test_a_sphere_that_is_dragged_excludes_live(open_window: Any, settle: Any, qtbot: Any) -> None:
@@ -123,13 +128,16 @@ def test_labels_that_are_painted_exclude_live_and_undo_lets_them_in_again(
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *args: (str(path), ""))
     panel.regions.save_button.click()
     assert f"--exclude={path}" in script_of(panel, as_command)
-    layer.undo()
-    assert not session.is_result_current  # whoever looks first keeps nothing from Live
-    qtbot.waitUntil(lambda: session.tractogram.digest() == everything, timeout=WAIT_MS)
+    press(panel)
+    assert session.tractogram.digest() == everything  # at once
+    assert session.is_result_current
     assert "(empty)" in panel.regions.table.item(0, 0).text()
-    layer.redo()
+    press(panel, CONTROL | SHIFT)
+    assert session.tractogram.digest() == wanted
     layer.data[:, :2] = 1
     layer.refresh()
+    assert not session.is_result_current  # whoever looks first keeps nothing from Live
+    qtbot.waitUntil(lambda: session.is_result_current, timeout=WAIT_MS)
     with pytest.raises(ValueError, match="'Region' is not what"):
         script_of(panel, as_command)  # painted since it was saved
 

@@ -17,7 +17,7 @@ from ....maps.connectome import connectome
 from ....maps.profiles import profile
 from ....maps.scalars import ScalarMap
 from ....streamlines.tractogram import Tractogram
-from ...session.bundles.measuring import Watch
+from ...session.measuring import Watch
 from .views import Shown, drawing
 
 TABLE, PROFILE, ASYMMETRY, LENGTHS, CONNECTOME = KINDS = (

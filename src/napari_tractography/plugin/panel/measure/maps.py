@@ -19,7 +19,7 @@ from ....maps.scalars import ScalarMap, name_of
 from ....maps.visitation import Visitation, visitation
 from ....streamlines.tractogram import Tractogram
 from ...layers.volumes import faded, fod_grid_of, mask_layer_data, mask_layers, voxels_of
-from ...session.bundles.measuring import Watch
+from ...session.measuring import Watch
 from ...space.display import DisplaySpace
 
 VISITATION_KEY = "visitation"  # layer.metadata[VISITATION_KEY]: the Visitation that it shows

@@ -25,6 +25,7 @@ from qtpy.QtWidgets import (
 )
 
 from ....errors import InvalidTractogramError, TractographyError
+from ....files.formats import dialog_filter, written_volume_endings
 from ....files.paths import GivenUpError
 from ....files.volumes import save_volume
 from ....geometry.grid import Grid
@@ -33,8 +34,8 @@ from ....model.parameters import ParameterSpec
 from ....recipes.edits import BY_NUMBER, Edit, edited
 from ....streamlines.tractogram import Tractogram
 from ...layers.volumes import voxels_of
-from ...session.bundles.listing import BundleList
-from ...session.bundles.measuring import Measuring
+from ...session.listing import BundleList
+from ...session.measuring import Measuring
 from ...session.open_bundle import OpenBundle
 from ...session.session import Session
 from ..widgets.busy_dialog import wait_for
@@ -377,9 +378,8 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         save_volume(values, grid, path)
 
     def _ask_map(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Save the map", "map.nii.gz", "Volume (*.nii *.nii.gz)"
-        )
+        known = dialog_filter("Volume", written_volume_endings())
+        path, _ = QFileDialog.getSaveFileName(self, "Save the map", "map.nii.gz", known)
         if path:
             self.save_map(path)
 

@@ -15,19 +15,15 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFileDialog, QLabel, QProgressBar, QWidget
 
 from ....errors import AmbiguousKindError, TractographyError
-from ....fields.kinds import KINDS
 from ....fields.readings import AUTO
 from ....files.fods import load_mask
-from ....files.headers import FORMATS
+from ....files.formats import dialog_filter, fod_endings, volume_endings
 from ....files.paths import GivenUpError
-from ....geometry.units import per_mm, symbol
-from ....model.fod import Fod
 from ...export.paths import PATH_KEY
 from ...layers.on_volume import SeedPoints
 from ...layers.opening import FodOpening
 from ...layers.sources.images import (
     image_layers,
-    is_image_source,
     settings_of,
     take_image,
 )
@@ -52,8 +48,6 @@ from ..widgets.places import Places
 from ..widgets.sections import button, row, stack
 from .image import ImageSection
 
-FOD_FILTER = "FOD, peaks, tensors (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5)"
-MASK_FILTER = f"Mask ({' '.join(f'*{ending}' for ending in FORMATS)})"
 VOLUME_OPACITY = 0.3
 PROGRESS_STEPS = 1000
 
@@ -197,12 +191,14 @@ class DataSection(QWidget):  # type: ignore[misc]
         return layer
 
     def _open_fod(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open an FOD volume", "", FOD_FILTER)
+        known = dialog_filter("FOD, peaks, tensors", fod_endings())
+        path, _ = QFileDialog.getOpenFileName(self, "Open an FOD volume", "", known)
         if path:
             self.add_fod(path)
 
     def _open_mask(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open a mask", "", MASK_FILTER)
+        known = dialog_filter("Mask", volume_endings())
+        path, _ = QFileDialog.getOpenFileName(self, "Open a mask", "", known)
         if path:
             self.add_mask(path)
 
@@ -268,7 +264,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         opening, fod = self.session.opening, self.session.fod
         self.kind.setVisible(fod is not None)
         if fod is not None:
-            self.kind.setText(_kind_text(fod, is_image_source(self.session.fod_layer)))
+            self.kind.setText(fod.description)
         self.reading_row.setVisible(opening is not None)
         if opening is not None:
             self.reading.setValue(int(PROGRESS_STEPS * opening.progress))
@@ -286,16 +282,6 @@ class DataSection(QWidget):  # type: ignore[misc]
         if layer is not None:
             self._opacity[5 - now] = layer.opacity
             layer.opacity = self._opacity[now]
-
-
-def _kind_text(fod: Fod, is_image: bool) -> str:
-    if is_image:
-        size = " x ".join(f"{n:.4g}" for n in fod.grid.voxel_sizes_mm * per_mm(fod.grid.unit))
-        return f"Image, voxels of {size} {symbol(fod.grid.unit)}: fibres by its structure tensor"
-    if fod.vectors is not None:
-        order = f", order of {fod.vectors.order}" if fod.vectors.order else ""
-        return f"{KINDS[fod.kind].text.capitalize()}{order}, {fod.vectors.axes} axes"
-    return f"FOD of {KINDS[fod.kind].text}, lmax {fod.lmax}, {fod.basis}"
 
 
 def _is_above(layer: Layer) -> bool:

@@ -16,7 +16,6 @@ from magicgui import widgets
 from qtpy.QtCore import Qt, QTimer
 from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QWidget
 
-from ....fields.kinds import SH
 from ....model.parameters import ParameterSpec
 from ....runtime.arrays import REMEDY
 from ....tracking import devices, engine
@@ -171,7 +170,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
     @property
     def _kind(self) -> tuple[str, str, int, str]:
         parameters, fod = self.session.parameters, self.session.fod
-        lmax, kind = (USUAL_LMAX, SH.name) if fod is None else (fod.lmax, fod.kind)
+        lmax, kind = (USUAL_LMAX, "") if fod is None else (fod.lmax, fod.kind)
         return parameters.algorithm, parameters.interpolation, lmax, kind
 
     def _warm_up_soon(self) -> None:

@@ -18,6 +18,7 @@ from qtpy.QtGui import QColor, QPainter, QPaintEvent, QPen
 from qtpy.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QWidget
 
 from ....errors import TractographyError
+from ....files.formats import column_endings, dialog_filter, listed
 from ....files.paths import GivenUpError
 from ....files.weights import columns_of, load_weights
 from ....maps.likeness import distances_to_bundle, like_these
@@ -26,10 +27,10 @@ from ....model.regions import Region
 from ....recipes.tractogram_sources import WeightsSource
 from ....selection.strokes import crossed
 from ....streamlines.tractogram import Tractogram
-from ...session.bundles.background import Background
-from ...session.bundles.filtering import Filtering
-from ...session.bundles.listing import BundleList
-from ...session.bundles.making import split_off
+from ...session.background import Background
+from ...session.filtering import Filtering
+from ...session.listing import BundleList
+from ...session.making import split_off
 from ...streamlines.layer import Streamlines
 from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form, parameter_control, show_row, show_units
@@ -76,8 +77,7 @@ WEIGHT_SPEC = ParameterSpec(
     help="Streamlines of a smaller weight are not shown, and not saved.",
 )
 WEIGHT_QUANTILE = 0.99  # of the weights, up to which the slider goes
-WEIGHT_FILES = "Weights (*.txt *.csv *.trx);;All files (*)"
-WEIGHT_HELP = "Read one weight a streamline: a text file, as tcksift2 writes it, or a .trx file."
+TEXT_ENDINGS = (".txt", ".csv")  # that weights mostly have; any other text is read as well
 # (axis of the viewer from the last three, which side of the slice is cut off, what to call it)
 CUTS = (
     (0, 1, "above the axial slice"),
@@ -128,7 +128,11 @@ class Dissection(QWidget):  # type: ignore[misc]
             "Make a bundle of the selected streamlines; this one is left without them.",
         )
         self.split.clicked.connect(self.split_selected)
-        self.weights = button("Weights...", WEIGHT_HELP)
+        self.weights = button(
+            "Weights...",
+            "Read one weight a streamline: a text file, as tcksift2 writes it, or a "
+            f"{listed(column_endings())} file.",
+        )
         self.weights.clicked.connect(self._ask_weights)
         specs = LIKE_SPEC, OUTLIER_SPEC, WEIGHT_SPEC
         self.like_mm, self.outlier_mm, self.min_weight = map(parameter_control, specs)
@@ -283,7 +287,8 @@ class Dissection(QWidget):  # type: ignore[misc]
         self.weighed.emit()
 
     def _ask_weights(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Read weights", "", WEIGHT_FILES)
+        known = dialog_filter("Weights", (*TEXT_ENDINGS, *column_endings()))
+        path, _ = QFileDialog.getOpenFileName(self, "Read weights", "", f"{known};;All files (*)")
         if not path:
             return
         try:

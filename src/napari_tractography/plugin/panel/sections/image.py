@@ -1,6 +1,6 @@
 """What the Data section says of an image that is tracked in: scales, and what is worked out.
 
-Called by the Data section, which hides it for FODs, peaks and tensors.
+Called by the Data section, which hides it for all other kinds of input.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from qtpy.QtWidgets import (
 )
 
 from ....errors import TractographyError
+from ....files.formats import dialog_filter, written_volume_endings
 from ....files.volumes import save_volume
 from ....geometry.units import symbol
 from ....model.regions import Region
@@ -201,8 +202,9 @@ class RegionSection(QWidget):  # type: ignore[misc]
 
     def _save(self) -> None:
         entry = self._selected()[0]
+        known = dialog_filter("Volume", written_volume_endings())
         path, _ = QFileDialog.getSaveFileName(
-            self, "Save a region", f"{entry.layer.name}.nii.gz", "NIfTI (*.nii *.nii.gz)"
+            self, "Save a region", f"{entry.layer.name}.nii.gz", known
         )
         if path:
             self._try(self.save, entry, path)

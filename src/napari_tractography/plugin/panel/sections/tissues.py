@@ -13,7 +13,7 @@ from napari.utils.notifications import show_error
 from qtpy.QtWidgets import QFileDialog, QLabel, QWidget
 
 from ....errors import TractographyError
-from ....files.headers import FORMATS
+from ....files.formats import dialog_filter, volume_endings
 from ....files.paths import GivenUpError
 from ....files.tissue_files import load_tissues
 from ....model.tissues import TISSUES, check_tissues
@@ -26,7 +26,6 @@ from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
 from ..widgets.sections import button, stack
 
-FILTER = f"Tissue image ({' '.join(f'*{ending}' for ending in FORMATS)})"
 NONE = "No tissue image: streamlines end where the FOD does."
 LEGEND = ", ".join(
     f'<span style="color: {colour}">\u25a0</span> {number} {name}'
@@ -128,6 +127,7 @@ class TissueSection(QWidget):  # type: ignore[misc]
             layer.visible = self.session.viewer.dims.ndisplay == 2
 
     def _ask(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open a tissue image", "", FILTER)
+        known = dialog_filter("Tissue image", volume_endings())
+        path, _ = QFileDialog.getOpenFileName(self, "Open a tissue image", "", known)
         if path:
             self.add(path)

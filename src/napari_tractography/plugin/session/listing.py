@@ -12,11 +12,11 @@ from typing import Any
 from napari.layers import Layer
 from psygnal import Signal
 
-from ... import acts
-from ...document import BundleState, Document, RegionState, Result, Snapshot
-from ...streamlines.layer import Streamlines
-from ..open_bundle import BUNDLE_KEY, OpenBundle
-from ..session import Session
+from .. import acts
+from ..document import BundleState, Document, RegionState, Result, Snapshot
+from ..streamlines.layer import Streamlines
+from .open_bundle import BUNDLE_KEY, OpenBundle
+from .session import Session
 
 OPENED = "layer"  # stands for the file of streamlines that came without one
 

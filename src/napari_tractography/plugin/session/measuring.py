@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from psygnal import Signal
 
-from ....errors import TractographyError
-from ....files.paths import GivenUpError
-from ....maps.chunks import blocks_of
-from ....streamlines.tractogram import Tractogram
+from ...errors import TractographyError
+from ...files.paths import GivenUpError
+from ...maps.chunks import blocks_of
+from ...streamlines.tractogram import Tractogram
 from . import workers
 
 logger = logging.getLogger(__name__)

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from psygnal import Signal
 from qtpy.QtCore import QTimer
 
-from ....errors import TractographyError
-from ....selection.passing import SELECTING_ROLES, Criteria
-from ....streamlines.tractogram import Tractogram
-from ...document import NO_LIMITS
-from ...streamlines.layer import Streamlines
-from ..session import Session
+from ...errors import TractographyError
+from ...selection.passing import SELECTING_ROLES, Criteria
+from ...streamlines.tractogram import Tractogram
+from ..document import NO_LIMITS
+from ..streamlines.layer import Streamlines
 from .background import Advance, Background
+from .session import Session
 
 INDEX_FROM = 20_000  # streamlines; fewer are looked at one by one within a blink
 MANY_POINTS = 2_000_000  # to draw all that may be of more takes longer than a hand waits,

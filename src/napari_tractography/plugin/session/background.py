@@ -14,8 +14,8 @@ from typing import Any
 from psygnal import Signal
 from qtpy.QtCore import QTimer
 
-from ....errors import TractographyError
-from ....files.paths import GivenUpError
+from ...errors import TractographyError
+from ...files.paths import GivenUpError
 from . import workers
 
 logger = logging.getLogger(__name__)

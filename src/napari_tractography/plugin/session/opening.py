@@ -18,23 +18,23 @@ import numpy as np
 from napari.layers import Layer
 from psygnal import Signal
 
-from ....errors import InvalidParameterError, TractographyError
-from ....maps.angles import Axis
-from ....model.fod import Fod
-from ....model.regions import Region
-from ....model.seeding import ACCEPTED, EVERY_VOXEL, STARTED, SeedingParameters
-from ....recipes.bundle import Bundle, Source
-from ....recipes.edits import Edit
-from ....recipes.project import Project
-from ....recipes.recipe import Recipe
-from ....recipes.sources import FodSource
-from ....recipes.tractogram_sources import TractogramFile
-from ....streamlines.tractogram import Tractogram
-from ....tracking.engine import iter_chunks
-from ....tracking.inputs import Execution, TrackingInput
-from ....tracking.report import Report
-from ... import acts
-from ...document import (
+from ...errors import InvalidParameterError, TractographyError
+from ...maps.angles import Axis
+from ...model.fod import Fod
+from ...model.regions import Region
+from ...model.seeding import ACCEPTED, EVERY_VOXEL, STARTED, SeedingParameters
+from ...recipes.bundle import Bundle, Source
+from ...recipes.edits import Edit
+from ...recipes.project import Project
+from ...recipes.recipe import Recipe
+from ...recipes.sources import FodSource
+from ...recipes.tractogram_sources import TractogramFile
+from ...streamlines.tractogram import Tractogram
+from ...tracking.engine import iter_chunks
+from ...tracking.inputs import Execution, TrackingInput
+from ...tracking.report import Report
+from .. import acts
+from ..document import (
     COLOURS,
     NO_LIMITS,
     BundleState,
@@ -43,9 +43,9 @@ from ...document import (
     RegionState,
     Result,
 )
-from ...layers.volumes import fod_of
-from ...requests import Arrived, Request
-from ...seeding import (
+from ..layers.volumes import fod_of
+from ..requests import Arrived, Request
+from ..seeding import (
     SeedBetween,
     SeedFod,
     Seeding,
@@ -54,13 +54,13 @@ from ...seeding import (
     SeedSpheres,
     SeedVoxels,
 )
-from ...streamlines.editing import EditState
-from ...streamlines.layer import Streamlines
-from ...words import plural
-from ..open_bundle import OpenBundle
-from ..tracking_values import TrackingValues
+from ..streamlines.editing import EditState
+from ..streamlines.layer import Streamlines
+from ..words import plural
 from . import workers
 from .listing import BundleList
+from .open_bundle import OpenBundle
+from .tracking_values import TrackingValues
 
 logger = logging.getLogger(__name__)
 

@@ -10,15 +10,15 @@ import dataclasses
 import numpy as np
 from napari.layers import Tracks
 
-from ....errors import InvalidTractogramError
-from ....recipes.bundle import Bundle
-from ....recipes.mirror import midsagittal_x_mm
-from ....recipes.tractogram_sources import TractogramFile
-from ...document import BundleState, Result
-from ...layers.sources.tracks import tractogram_of_tracks
-from ...streamlines.layer import Streamlines
-from ..open_bundle import OpenBundle
+from ...errors import InvalidTractogramError
+from ...recipes.bundle import Bundle
+from ...recipes.mirror import midsagittal_x_mm
+from ...recipes.tractogram_sources import TractogramFile
+from ..document import BundleState, Result
+from ..layers.sources.tracks import tractogram_of_tracks
+from ..streamlines.layer import Streamlines
 from .listing import OPENED, BundleList
+from .open_bundle import OpenBundle
 from .opening import split_filters, state_of
 
 PART = "part"

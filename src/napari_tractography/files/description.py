@@ -1,0 +1,115 @@
+"""What a format of files says of itself; of each there is one, in the format's own file.
+
+Collected in :mod:`.formats`. The files of formats are loaded for their endings alone, as by the
+command's help, so that they import NumPy and whatever reads their files on use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ..geometry.grid import Grid
+    from ..model.fod import Fod
+    from .stored_images import StoredImage
+    from .streamline_arrays import StreamlineArrays, StreamlineStream
+
+FLOAT32, FLOAT16 = "float32", "float16"  # types of points
+
+
+@dataclass(frozen=True, slots=True)
+class WholeReading:
+    """How a library reads the peaks of a file.
+
+    Attributes
+    ----------
+    grid : callable
+        Takes the path; returns the voxel grid without reading the rest.
+    read : callable
+        Takes the path, and the axes of the directions or None for those that the format has.
+    """
+
+    grid: Callable[[Path], Grid]
+    read: Callable[[Path, str | None], Fod]
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeFormat:
+    """How one kind of file with FODs, peaks, tensors or a volume is read and written.
+
+    Either it has a `header`, by which the package reads the numbers itself, or a library reads it
+    `whole`.
+
+    Attributes
+    ----------
+    endings : tuple of str
+        In lower case, the commonest first.
+    header : callable, optional
+        Takes the path; returns what the header says.
+    whole : WholeReading, optional
+    write : callable, optional
+        Takes a 3-D array, its grid and the path; writes whole or not at all.
+    holds_fods : bool
+        Whether FODs are looked for in it, in dialogs and by napari.
+    is_ours : bool
+        Whether no other plugin of napari reads it.
+    """
+
+    endings: tuple[str, ...]
+    header: Callable[[Path], StoredImage] | None = None
+    whole: WholeReading | None = None
+    write: Callable[[NDArray[Any], Grid, Path], None] | None = None
+    holds_fods: bool = True
+    is_ours: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TractogramFormat:
+    """How one kind of file with streamlines is written and read.
+
+    Attributes
+    ----------
+    endings : tuple of str
+        In lower case.
+    write : callable
+        Takes the streamlines, the path, and the grid of the image they belong to or None.
+    read : callable
+        Takes the path; may raise whatever
+        :func:`~napari_tractography.files.damage.telling` turns into one sentence.
+    iterate : callable, optional
+        Takes the path and how many streamlines at a time; yields them as they are read.
+    stream : callable, optional
+        Takes the path, the grid or None, and the name of the type of points; a context manager that
+        gives what streamlines are appended to. Formats without one are written all at once.
+    columns : callable, optional
+        Takes the path; returns the names of the values per streamline.
+    column : callable, optional
+        Takes the path and one of these names, or "" for the weights or the only one; returns its
+        values.
+    names_image : bool
+        Whether it holds the grid.
+    needs_grid : bool
+        Whether it cannot be written without one.
+    dtypes : tuple of str
+        Types of points that it holds, the usual one first.
+    """
+
+    endings: tuple[str, ...]
+    write: Callable[[StreamlineArrays, Path, Grid | None], None]
+    read: Callable[[Path], StreamlineArrays]
+    iterate: Callable[[Path, int], Iterator[StreamlineArrays]] | None = None
+    stream: Callable[[Path, Grid | None, str], AbstractContextManager[StreamlineStream]] | None = (
+        None
+    )
+    columns: Callable[[Path], list[str]] | None = None
+    column: Callable[[Path, str], NDArray[np.generic]] | None = None
+    names_image: bool = False
+    needs_grid: bool = False
+    dtypes: tuple[str, ...] = (FLOAT32,)

@@ -1,0 +1,157 @@
+"""The formats of files, each of which is described in its own; all lists of endings come from here.
+
+A new format is one file of this folder with a :class:`.VolumeFormat` or a
+:class:`.TractogramFormat`, and its name in :data:`FORMATS`. Loaded by the command's help: nothing
+heavy is imported. What asks for endings does so when it needs them, and keeps no list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+
+from .description import TractogramFormat, VolumeFormat, WholeReading
+from .freesurfer import FREESURFER
+from .mif import MRTRIX
+from .nifti import NIFTI
+from .pam5 import PAM5
+from .paths import ending_of
+from .tck import TCK
+from .trk import TRK
+from .trx import TRX
+from .vtk import VTK
+
+# In the order in which people are told them.
+FORMATS: tuple[VolumeFormat | TractogramFormat, ...] = (
+    NIFTI,
+    MRTRIX,
+    FREESURFER,
+    PAM5,
+    TCK,
+    TRK,
+    TRX,
+    VTK,
+)
+
+
+def volume_formats() -> tuple[VolumeFormat, ...]:
+    """Return the formats of FODs, peaks, tensors and volumes."""
+    return tuple(form for form in FORMATS if isinstance(form, VolumeFormat))
+
+
+def tractogram_formats() -> tuple[TractogramFormat, ...]:
+    """Return the formats of streamlines."""
+    return tuple(form for form in FORMATS if isinstance(form, TractogramFormat))
+
+
+def fod_endings() -> tuple[str, ...]:
+    """Return the endings of files in which FODs, peaks and tensors are looked for."""
+    return _endings(form for form in volume_formats() if form.holds_fods)
+
+
+def volume_endings() -> tuple[str, ...]:
+    """Return the endings of masks, labels and scalar maps."""
+    return _endings(form for form in volume_formats() if form.header is not None)
+
+
+def written_volume_endings() -> tuple[str, ...]:
+    """Return the endings of volumes that can be written."""
+    return _endings(form for form in volume_formats() if form.write is not None)
+
+
+def tractogram_endings() -> tuple[str, ...]:
+    """Return the endings of streamlines."""
+    return _endings(tractogram_formats())
+
+
+def default_ending() -> str:
+    """Return the ending of streamlines for a name that has none: it takes no image."""
+    return next(form.endings[0] for form in tractogram_formats() if not form.needs_grid)
+
+
+def grid_endings() -> tuple[str, ...]:
+    """Return the endings of streamlines that cannot be written without an image."""
+    return _endings(form for form in tractogram_formats() if form.needs_grid)
+
+
+def imageless_endings() -> tuple[str, ...]:
+    """Return the endings of streamlines that name no image."""
+    return _endings(form for form in tractogram_formats() if not form.names_image)
+
+
+def column_endings() -> tuple[str, ...]:
+    """Return the endings of streamlines whose values per streamline are read by name."""
+    return _endings(form for form in tractogram_formats() if form.column is not None)
+
+
+def dtype_endings(dtype: str) -> tuple[str, ...]:
+    """Return the endings of streamlines whose points may be of a type."""
+    return _endings(form for form in tractogram_formats() if dtype in form.dtypes)
+
+
+def all_dtypes() -> tuple[str, ...]:
+    """Return the types of points that some format of streamlines holds, the usual one first."""
+    return tuple(dict.fromkeys(dtype for form in tractogram_formats() for dtype in form.dtypes))
+
+
+def volume_format(path: str | PathLike[str]) -> VolumeFormat:
+    """Return the format of a volume by the ending of its name.
+
+    Raises
+    ------
+    FileError
+        When it has none of the endings.
+    """
+    by_ending = {ending: form for form in volume_formats() for ending in form.endings}
+    return by_ending[ending_of(Path(path), by_ending, "a volume")]
+
+
+def header_format(path: str | PathLike[str]) -> VolumeFormat:
+    """Return the format of a volume that has a header of its own, as :func:`volume_format`."""
+    ending_of(Path(path), volume_endings(), "a volume")
+    return volume_format(path)
+
+
+def whole_reading(path: str | PathLike[str]) -> WholeReading | None:
+    """Return how a library reads a file whole; None for all files of which none does."""
+    readings = (form.whole for form in volume_formats() if has_ending(path, form.endings))
+    return next(readings, None)
+
+
+def written_volume_format(path: str | PathLike[str]) -> VolumeFormat:
+    """Return the format of a volume to write, as :func:`volume_format`."""
+    ending_of(Path(path), written_volume_endings(), "a volume to write")
+    return volume_format(path)
+
+
+def tractogram_format(path: str | PathLike[str]) -> TractogramFormat:
+    """Return the format of streamlines by the ending of their file's name.
+
+    Raises
+    ------
+    FileError
+        When it has none of the endings.
+    """
+    by_ending = {ending: form for form in tractogram_formats() for ending in form.endings}
+    return by_ending[ending_of(Path(path), by_ending, "a tractogram")]
+
+
+def has_ending(path: str | PathLike[str], endings: Iterable[str]) -> bool:
+    """Tell whether the name of a file has one of some endings, in any case."""
+    return str(path).lower().endswith(tuple(endings))
+
+
+def dialog_filter(what: str, endings: Iterable[str]) -> str:
+    """Return the filter of a file dialog: "Tractogram (*.tck *.trk)"."""
+    return f"{what} ({' '.join(f'*{ending}' for ending in endings)})"
+
+
+def listed(endings: Iterable[str]) -> str:
+    """Return endings as a sentence has them: ".tck, .trk or .vtk"."""
+    *others, last = endings
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _endings(formats: Iterable[VolumeFormat | TractogramFormat]) -> tuple[str, ...]:
+    return tuple(ending for form in formats for ending in form.endings)
