@@ -27,7 +27,8 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from napari_tractography import Tractogram, track
+from napari_tractography import Fod, Tractogram, track
+from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.parameters import parameter_specs
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.plugin.panel.panel import TractographyPanel
@@ -93,6 +94,21 @@ def test_it_leads_from_nothing_to_streamlines(open_model: Any, cross: Any, settl
     panel.clear_seeds.click()
     assert "Shift-click" in hint.text()
     assert not panel.clear_seeds.isEnabled()
+
+
+def test_a_radius_that_suits_a_microscope_is_no_step(open_model: Any, cross: Any) -> None:
+    """Nobody set it: undo takes back what a person did, and leaves it as it is."""
+    panel = open_model(prepared=False)
+    small = cross.grid.affine @ np.diag([0.005, 0.005, 0.005, 1])
+    fod = Fod(cross.coefficients, Grid(cross.grid.shape, small, unit="um"))
+    panel.set_parameters(n_per_seed=7)
+    panel.viewer.add_layer(fod_layer(fod))
+    suited = panel.session.seeding.radius_mm
+    assert 0 < suited < 0.1
+    assert panel.session.document.last.startswith("Streamlines per seed")
+    panel.session.document.undo()
+    assert not panel.session.document.can_undo
+    assert panel.session.seeding.radius_mm == suited
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])

@@ -125,7 +125,8 @@ def test_parameters_of_a_project_that_a_script_made_are_chosen_where_they_do_not
     """Such a project says all of them, and not which were chosen."""
     path, wanted = tmp_path / "study.tracts.json", digests(study)
     study.bundles.activate(study.bundles.bundles[0])
-    study.bundles.duplicate()
+    study.bundles.add("other")
+    study.session.add_seeds_mm(ONE[None])
     study.set_parameters(algorithm="diffusion")
     assert study.project.save(path)
     content = json.loads(path.read_text())

@@ -15,6 +15,8 @@ from hands import CHUNK, FEW, WAIT_MS
 
 from napari_tractography.runtime.buffers import pool
 
+pytestmark = pytest.mark.slow
+
 # Of these there are as many as are shown and kept for undo, however long a person plays.
 COUNTED = {"Run", "Request", "Tractogram", "Plan", "Streamlines", "DrawnSubset", "QTimer"}
 SLACK_BYTES = 1 << 20  # the odd cache of a library; a run's streamlines are ten times as much

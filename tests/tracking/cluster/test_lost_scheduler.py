@@ -20,6 +20,7 @@ from napari_tractography.tracking.cluster.cluster import Cluster
 
 pytest.importorskip("distributed", reason="distributed is not installed")
 pytestmark = [
+    pytest.mark.slow,  # processes that are killed and waited for
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

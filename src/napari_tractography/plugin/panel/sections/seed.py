@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from napari.layers import Layer
@@ -10,6 +11,7 @@ from qtpy.QtWidgets import QLabel, QWidget
 
 from ....model.defaults import rounded
 from ....model.seeding import SEED_SOURCES, seeding_specs
+from ...document import Snapshot
 from ...layers.volumes import mask_layers
 from ...session.session import Session
 from ...session.wanted import ends_of
@@ -130,8 +132,22 @@ class SeedSection(QWidget):  # type: ignore[misc]
         radius, before = named["radius_mm"], self._default("radius_mm")
         self._radius_mm = rounded(space.in_proportion(SPECS["radius_mm"].default))
         if radius.value == before:  # nobody set it
+            self._suit_radius(before)
             radius.value = self._radius_mm
         self._mark()
+
+    def _suit_radius(self, before_mm: float) -> None:
+        """Let seeds be as large as suits the volume, which is no step of anybody's."""
+        document = self.session.document
+        number, radius_mm = document.now.active, self._radius_mm
+
+        def act(now: Snapshot) -> Snapshot:
+            state = now.bundles.get(number)
+            if state is None or state.seeding.radius_mm != before_mm:
+                return now
+            return now.replace(number, seeding=replace(state.seeding, radius_mm=radius_mm))
+
+        document.amend(act, everywhere=True)
 
     @property
     def kept(self) -> dict[str, Any]:
