@@ -118,12 +118,16 @@ class Regions:
         bundle : BundleState, optional
             By default the active one.
         """
-        if self._check.isActive():
-            self._compare()
+        self.take_note()
         states = self.states if bundle is None else bundle.regions
         awake = [state for state in states if not state.is_asleep]
         ordered = sorted(awake, key=lambda state: STEERING.index(state.role))
         return [(state, region) for state in ordered for region in self.made_of(state)]
+
+    def take_note(self) -> None:
+        """Take up at once what a script changed in labels; it is another state of the bundle."""
+        if self._check.isActive():
+            self._compare()
 
     def made_of(self, state: RegionState) -> list[Region]:
         """Return the regions of a state: one a sphere or label layer, none where all is empty."""

@@ -864,6 +864,7 @@ class Session:
 
     def steering(self, state: BundleState | None = None) -> list[tuple[RegionState, Region]]:
         """Return the regions in use, but for those that are tracked between."""
+        self.regions.take_note()
         state = self.state if state is None else state
         is_between = state.seeding.source == "between regions"
         ends = (ends_of(state) or ()) if is_between else ()
@@ -896,6 +897,7 @@ class Session:
         TractographyError
             When something is missing or wrong.
         """
+        self.regions.take_note()  # before the state is read
         state = self.state if bundle is None else bundle.state
         if state.is_opened:
             raise InvalidSeedsError(
