@@ -10,7 +10,7 @@ import pytest
 from napari.layers import Image, Labels
 
 from napari_tractography.plugin.layers import layer_watch
-from napari_tractography.plugin.layers.layer_watch import Watch
+from napari_tractography.plugin.layers.layer_watch import LayerWatch
 
 SHAPE = (4, 5, 6)
 HALF = (slice(0, 2),)
@@ -23,9 +23,9 @@ def told(qtbot: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     return []
 
 
-def watching(layer: Any, told: list[int]) -> Watch:
+def watching(layer: Any, told: list[int]) -> LayerWatch:
     """A watch of a layer."""
-    watch = Watch(lambda: told.append(len(told)))
+    watch = LayerWatch(lambda: told.append(len(told)))
     watch.layer = layer
     return watch
 

@@ -21,9 +21,9 @@ from napari_tractography.plugin.session.previews import (
     FIRST_GUESS,
     MOST,
     Pace,
-    track_preview,
 )
 from napari_tractography.tracking import kernels
+from napari_tractography.tracking.previewing import track_preview
 
 PLACES = np.array([[0.0, 0, 0], [-12.0, 6, 0], [9.0, 3, 0]])
 

@@ -15,7 +15,7 @@ REDRAWN = "set_data"  # all that napari tells of an undo, and of values changed 
 CHECK_MS = 200  # after the last time that the layer was redrawn
 
 
-class Watch:
+class LayerWatch:
     """Calls back when another part of a layer than before is not zero.
 
     Parameters

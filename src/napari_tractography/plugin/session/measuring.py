@@ -21,7 +21,7 @@ from . import workers
 logger = logging.getLogger(__name__)
 
 
-class Watch:
+class MeasuringTask:
     """How far one piece of work is, and whether it is still wanted.
 
     Attributes
@@ -35,15 +35,15 @@ class Watch:
         self.n_done, self.n_total = 0, max(n_total, 1)
         self.is_given_up = False
 
-    def over(self, tractogram: Tractogram) -> Watched:
+    def over(self, tractogram: Tractogram) -> CountedBlocks:
         """Return streamlines that count themselves as they are taken, and end when given up."""
-        return Watched(self, tractogram)
+        return CountedBlocks(self, tractogram)
 
 
-class Watched:
+class CountedBlocks:
     """The blocks of a tractogram; each time from the beginning."""
 
-    def __init__(self, watch: Watch, tractogram: Tractogram) -> None:
+    def __init__(self, watch: MeasuringTask, tractogram: Tractogram) -> None:
         self._watch, self._tractogram = watch, tractogram
 
     def __iter__(self) -> Iterator[Tractogram]:
@@ -62,7 +62,7 @@ class Measuring:
     failed = Signal(str)  # a sentence
 
     def __init__(self) -> None:
-        self.watch: Watch | None = None
+        self.watch: MeasuringTask | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -70,21 +70,21 @@ class Measuring:
         return self.watch is not None
 
     def start(
-        self, work: Callable[[Watch], Any], done: Callable[[Any], None], *, n_total: int
+        self, work: Callable[[MeasuringTask], Any], done: Callable[[Any], None], *, n_total: int
     ) -> None:
         """Work in a thread, then call `done` with the result in this one.
 
         Parameters
         ----------
         work : callable
-            Takes its streamlines from :meth:`Watch.over`; touches no viewer, layer or widget.
+            Takes its streamlines from :meth:`MeasuringTask.over`; touches no viewer, layer or widget.
         done : callable
             Not called when the work was given up or fails.
         n_total : int
             Streamlines, for the progress.
         """
         self.give_up()
-        watch = self.watch = Watch(n_total)
+        watch = self.watch = MeasuringTask(n_total)
         self.started.emit()
         workers.call(
             partial(_work, work, watch),
@@ -98,7 +98,9 @@ class Measuring:
             self.watch = None
             self.ended.emit()
 
-    def _on_returned(self, watch: Watch, outcome: Outcome, done: Callable[[Any], None]) -> None:
+    def _on_returned(
+        self, watch: MeasuringTask, outcome: WorkResult, done: Callable[[Any], None]
+    ) -> None:
         if watch is not self.watch:
             return
         self.watch = None
@@ -113,15 +115,15 @@ class Measuring:
         self.ended.emit()
 
 
-class Outcome(NamedTuple):
+class WorkResult(NamedTuple):
     """What came of some work; an exception alone would end the worker, not come back."""
 
     found: Any
     error: Exception | None
 
 
-def _work(work: Callable[[Watch], Any], watch: Watch) -> Outcome:
+def _work(work: Callable[[MeasuringTask], Any], watch: MeasuringTask) -> WorkResult:
     try:
-        return Outcome(work(watch), None)
+        return WorkResult(work(watch), None)
     except Exception as error:  # whatever it is, the window says so and goes on
-        return Outcome(None, error)
+        return WorkResult(None, error)

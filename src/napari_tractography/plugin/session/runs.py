@@ -13,15 +13,11 @@ from dataclasses import dataclass
 
 from ...errors import TractographyError
 from ...streamlines.tractogram import Tractogram
-from ...tracking import kernels
-from ...tracking.cpu import cpu_backend as cpu
-from ...tracking.engine import iter_chunks, make_plan
-from ...tracking.inputs import TrackingInput
-from ...tracking.report import PREPARING, STANDING_IN, Report
-from ...tracking.selecting import telling_why_short, that_reach
+from ...tracking.engine import iter_chunks
+from ...tracking.previewing import preview
+from ...tracking.report import Report
 from ..requests import Request
 from .open_bundle import OpenBundle
-from .previews import track_preview
 
 logger = logging.getLogger(__name__)
 
@@ -120,9 +116,9 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
         if run.cancelled.is_set():  # before it had a thread
             return
         if request.is_preview:
-            preview = preview_of(run)
+            found = preview_of(run)
             if not run.cancelled.is_set():
-                yield Finished(preview)
+                yield Finished(found)
             return
         chunks = iter_chunks(request.tracking_input(), request.execution, report=run.report)
         try:
@@ -147,19 +143,12 @@ def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
 def preview_of(run: Run) -> Tractogram:
     """Track the preview that a run asks for."""
     request = run.request
-    given = request.tracking_input()
-    plan = make_plan(given)
-    run.report.begin("cpu", "a preview")
-    run.was_ready = cpu.is_loaded(plan)
-    if not run.was_ready:
-        run.report.phase = STANDING_IN if kernels.stands_in(plan) else PREPARING
-    n_threads = request.execution.n_threads
-    preview = track_preview(plan, request.firsts, request.n_each, run.cancelled, n_threads)
-    preview = that_reach(given, preview, given.seeds)
-    if len(preview):
-        return preview
-
-    def few_again(few: TrackingInput) -> Iterator[Tractogram]:
-        yield track_preview(make_plan(few), [0], [len(few.seeds)], run.cancelled, n_threads)
-
-    return Tractogram.concatenate(telling_why_short(given, (p for p in [preview]), few_again))
+    found, run.was_ready = preview(
+        request.tracking_input(),
+        request.firsts,
+        request.n_each,
+        request.execution,
+        cancelled=run.cancelled,
+        report=run.report,
+    )
+    return found

@@ -47,7 +47,7 @@ from ..document import (
     Snapshot,
 )
 from ..layers.frames import show_in
-from ..layers.layer_watch import Watch
+from ..layers.layer_watch import LayerWatch
 from ..layers.opening import FodOpening
 from ..layers.tissues import tissues_of
 from ..layers.volumes import fod_grid_of, fod_of, mask_of, opening_of, see_within, voxels_of
@@ -119,7 +119,7 @@ class Session:
         self.document, self._bundles, self.regions = known
         self._shown = Snapshot({}, -1)
         self._followed: FodOpening | None = None  # of the FOD that is chosen
-        self._mask, self._seed_mask = Watch(self.changed.emit), Watch(self._on_seed_mask)
+        self._mask, self._seed_mask = LayerWatch(self.changed.emit), LayerWatch(self._on_seed_mask)
         self._tissues: WeakKeyDictionary[Layer, Tissues] = WeakKeyDictionary()
         self.seeds = SeedLayer(viewer)
         self.space = self.regions.space if self.seeds.layer is None else self.seeds.space

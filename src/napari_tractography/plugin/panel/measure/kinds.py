@@ -17,7 +17,7 @@ from ....maps.connectome import connectome
 from ....maps.profiles import profile
 from ....maps.scalars import ScalarMap
 from ....streamlines.tractogram import Tractogram
-from ...session.measuring import Watch
+from ...session.measuring import MeasuringTask
 from .views import Shown, drawing
 
 TABLE, PROFILE, ASYMMETRY, LENGTHS, CONNECTOME = KINDS = (
@@ -29,7 +29,7 @@ TABLE, PROFILE, ASYMMETRY, LENGTHS, CONNECTOME = KINDS = (
 )
 
 Named = Sequence[tuple[str, Tractogram]]
-Work = Callable[[Watch], Shown]
+Work = Callable[[MeasuringTask], Shown]
 
 
 def work_of(
@@ -85,7 +85,7 @@ def _measures(
 ) -> Work:
     scalars = [] if scalar is None else [scalar]
 
-    def work(watch: Watch) -> Shown:
+    def work(watch: MeasuringTask) -> Shown:
         found: list[BundleMeasures] = [
             measure(watch.over(tractogram), scalars, grid=grid, name=name)
             for name, tractogram in lines
@@ -104,7 +104,7 @@ def _measures(
 
 
 def _profiles(lines: Named, scalar: ScalarMap, colours: Sequence[str]) -> Work:
-    def work(watch: Watch) -> Shown:
+    def work(watch: MeasuringTask) -> Shown:
         found = [profile(watch.over(t), scalar, name=name) for name, t in lines]
         draw = drawing(plots.plot_profiles, found, colours)
         return Shown(tables.profiles_table(found), "profiles", draw)
@@ -113,7 +113,7 @@ def _profiles(lines: Named, scalar: ScalarMap, colours: Sequence[str]) -> Work:
 
 
 def _length_histograms(lines: Named, colours: Sequence[str]) -> Work:
-    def work(_watch: Watch) -> Shown:
+    def work(_watch: MeasuringTask) -> Shown:
         names, lengths = [name for name, _ in lines], [t.lengths_mm for _, t in lines]
         draw = drawing(plots.plot_lengths, lengths, names, colours)
         return Shown(tables.lengths_table(names, lengths), "lengths", draw)
@@ -122,7 +122,7 @@ def _length_histograms(lines: Named, colours: Sequence[str]) -> Work:
 
 
 def _connectome(lines: Named, labels: Any, grid: Grid) -> Work:
-    def work(watch: Watch) -> Shown:
+    def work(watch: MeasuringTask) -> Shown:
         chunks = chain.from_iterable(watch.over(tractogram) for _, tractogram in lines)
         found = connectome(chunks, labels, grid)
         draw = drawing(plots.plot_connectome, found)

@@ -15,7 +15,7 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLabel, QWidget
 
 from ....errors import TractographyError
 from ....geometry.units import symbol
-from ...layers.layer_watch import Watch
+from ...layers.layer_watch import LayerWatch
 from ...layers.sources.images import (
     IMAGE_SPECS,
     SCALE_UNITS,
@@ -101,7 +101,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
         self._wait.setSingleShot(True)
         self._wait.setInterval(WAIT_MS)
         self._wait.timeout.connect(self._take)
-        self._watched = Watch(self._on_control)
+        self._watched = LayerWatch(self._on_control)
         self._refresh = QTimer(self)
         self._refresh.setInterval(REFRESH_MS)
         self._refresh.timeout.connect(self._refresh_if_more)
