@@ -77,7 +77,8 @@ class Measuring:
         Parameters
         ----------
         work : callable
-            Takes its streamlines from :meth:`MeasuringTask.over`; touches no viewer, layer or widget.
+            Takes its streamlines from :meth:`MeasuringTask.over`; touches no viewer, layer or
+            widget.
         done : callable
             Not called when the work was given up or fails.
         n_total : int
