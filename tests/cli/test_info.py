@@ -20,7 +20,7 @@ Track = Callable[..., int]
 def test_info_of_an_fod(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", "fod.nii.gz"]) == 0
     told = capsys.readouterr().out
-    assert "lmax 4, 15 coefficients, tournier07" in told
+    assert "lmax 6, 28 coefficients, tournier07" in told
     assert "scanner axes" in told
     assert "sh: SH coefficients, by header and values" in told
     assert main(["info", "fod.nii.gz", "--kind", "sh"]) == 0
