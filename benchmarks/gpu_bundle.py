@@ -19,7 +19,7 @@ import numpy as np
 from napari_tractography.fields.polynomials import polynomial_matrix
 from napari_tractography.tracking.codes import Field, Regions, Settings
 from napari_tractography.tracking.plan import kernel_tissues
-from napari_tractography.tracking.tables.data import empty_rows
+from napari_tractography.tracking.tables.data import FodTable, empty_rows
 
 if TYPE_CHECKING:
     from napari_tractography.model.fod import Fod
@@ -284,6 +284,7 @@ def read(path: Path) -> dict[str, Run]:
         values["regions"]["tissues"] = kernel_tissues(None)
         parts = {part: KINDS[part](**values[part]) for part in PARTS}
         table = SimpleNamespace(
+            kernel=FodTable.kernel,
             masses=masses,
             values=fod,
             lmax=len(parts["field"].shifts) - 1,

@@ -16,6 +16,9 @@ import pytest
 from hands import CHUNK, FEW, WAIT_MS, fod_layer, lie_still, tracking_threads
 from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QApplication, QWidget
 from npe2 import PluginManifest
 
 from napari_tractography.files import fod_reader, recognition
@@ -58,6 +61,14 @@ def no_look_at_gpus_and_no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Panels neither look for GPUs nor compile by themselves: both take a while."""
     monkeypatch.setattr(device, "LOOK_AFTER_MS", 3_600_000)
     monkeypatch.setattr(device, "WARM_AFTER_MS", 3_600_000)
+
+
+@pytest.fixture(autouse=True)
+def no_key_is_held(qapp: Any) -> None:
+    """Qt keeps the modifiers of the last key that a test before has clicked."""
+    if QApplication.keyboardModifiers() != Qt.KeyboardModifier.NoModifier:
+        QTest.keyRelease(QWidget(), Qt.Key.Key_Shift, Qt.KeyboardModifier.NoModifier)
+    assert QApplication.keyboardModifiers() == Qt.KeyboardModifier.NoModifier
 
 
 @pytest.fixture(autouse=True)
