@@ -16,10 +16,10 @@ import pytest
 from hands import CHUNK, FEW, WAIT_MS, fod_layer, lie_still, tracking_threads
 from napari.components import ViewerModel
 from napari.utils.notifications import notification_manager
+from npe2 import PluginManifest
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QWidget
-from npe2 import PluginManifest
 
 from napari_tractography.files import fod_reader, recognition
 from napari_tractography.files.stored_images import NumberStream
