@@ -268,7 +268,7 @@ def test_an_fod_that_changed_is_named_until_streamlines_are_made_anew(folder: Pa
     fod = folder / "data" / "fod.nii.gz"
     image = nib.load(fod)
     nib.save(
-        nib.Nifti1Image(np.asarray(image.dataobj) * [1, 1, 1, 1, 1, 0.5, *[1] * 9], image.affine),
+        nib.Nifti1Image(np.asarray(image.dataobj) * [1, 1, 1, 1, 1, 0.5, *[1] * 22], image.affine),
         fod,
     )
     for _ in range(2):  # also after it was saved
