@@ -229,6 +229,8 @@ class BundleState:
         The file that its streamlines were opened from; "" for a bundle that is tracked.
     fod, mask, seed_mask, tissues : LayerRef or None
         What it is tracked in and with.
+    n_mask_changes : int
+        How often voxels of its masks were painted, which layers alone hold.
     seeds : PlacedSeeds
     regions : tuple of RegionState
     rule : str
@@ -267,6 +269,7 @@ class BundleState:
     mask: LayerRef | None = None
     seed_mask: LayerRef | None = None
     tissues: LayerRef | None = None
+    n_mask_changes: int = 0
     seeds: PlacedSeeds = field(default_factory=PlacedSeeds)
     regions: tuple[RegionState, ...] = ()
     rule: str = "all"

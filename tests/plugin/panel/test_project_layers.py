@@ -69,6 +69,6 @@ def test_many_looks_pack_a_mask_once(
     panel.bundles.duplicate()
     panel.project.keeper.look()
     assert len(packed) == 1
-    mask.data[0, 0, 0] = 0
-    panel.project.keeper.look()
+    mask.data_setitem((np.array([0]), np.array([0]), np.array([0])), 0)  # as the brush does
+    panel.project.keeper.autosave()
     assert len(packed) == 2

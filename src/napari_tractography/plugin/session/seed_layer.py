@@ -23,6 +23,7 @@ from ..space.layer_list import insert_beside
 from .wanted import OWN, no_values
 
 SEEDS_KEY = "seeds_in"  # layer.metadata[SEEDS_KEY] is the display space of a layer of seeds
+TOLERANCE_MM = 1e-3  # what another display space rounds
 SEED_COLOUR = "#ffd166"
 SEED_VOXELS = 1.5  # diameter of a seed on the screen, at least,
 SEED_FRACTION = 1 / 60  # and at least this fraction of the longest side of the volume
@@ -190,6 +191,15 @@ class SeedLayer:
         voxels = np.asarray(layer.data, dtype=float).reshape(-1, 3)
         positions = self.space.places_at(voxels * layer.scale + layer.translate)
         return PlacedSeeds(positions if n else np.empty((0, 3)), own)
+
+    def holds(self, seeds: PlacedSeeds) -> bool:
+        """Tell whether the layer holds seeds, but for what layers round."""
+        now, own = self.read(), {**no_values(len(seeds)), **seeds.own}
+        return (
+            len(now) == len(seeds)
+            and np.allclose(now.positions_mm, seeds.positions_mm, rtol=0, atol=TOLERANCE_MM)
+            and all(np.array_equal(now.own[n], own[n], equal_nan=True) for n in own)
+        )
 
     def _take(self, layer: Points) -> None:
         self.layer = layer

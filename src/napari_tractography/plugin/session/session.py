@@ -119,7 +119,7 @@ class Session:
         self.document, self._bundles, self.regions = known
         self._shown = Snapshot({}, -1)
         self._followed: FodOpening | None = None  # of the FOD that is chosen
-        self._mask, self._seed_mask = LayerWatch(self.changed.emit), LayerWatch(self._on_seed_mask)
+        self._mask, self._seed_mask = LayerWatch(self._on_mask), LayerWatch(self._on_seed_mask)
         self._tissues: WeakKeyDictionary[Layer, Tissues] = WeakKeyDictionary()
         self.seeds = SeedLayer(viewer)
         self.space = self.regions.space if self.seeds.layer is None else self.seeds.space
@@ -148,7 +148,8 @@ class Session:
                     self._listen_to(bundle, bundle.layer)
                 else:
                     self._lose_layer(bundle)
-        self.document.amend(acts.change(seeds=self.seeds.read()))
+        if not self.seeds.holds(self.state.seeds):
+            self.document.amend(acts.change(seeds=self.seeds.read()))
         self.regions.look_again()
         self._show()
 
@@ -665,9 +666,14 @@ class Session:
         text = "Track without tissues" if layer is None else f"Track with tissues {layer.name}"
         self.document.act(text, acts.change(tissues=LayerRef.to(layer)))
 
+    def _on_mask(self) -> None:
+        """Note that the mask was painted, which its layer alone holds."""
+        self.bundle.amend(n_mask_changes=self.state.n_mask_changes + 1)
+        self.changed.emit()
+
     def _on_seed_mask(self) -> None:
         if self.seed_mask_in_use is self.seed_mask_layer:
-            self.changed.emit()
+            self._on_mask()
 
     # -- parameters ----------------------------------------------------------------------------
 
