@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from toys import add_toys, write_toyvol
+from toy_formats import add_toys, write_toyvol
 
 from napari_tractography.cli import main
 from napari_tractography.errors import FileError

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from qtpy.QtWidgets import QFileDialog
-from toys import add_toys, write_toyvol
+from toy_formats import add_toys, write_toyvol
 
 from napari_tractography import Tractogram, load_tractogram
 from napari_tractography.plugin.contributions import (
