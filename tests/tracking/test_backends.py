@@ -326,7 +326,7 @@ def test_the_threads_of_a_block_can_be_chosen(machine, fod, seeds):
 
 def test_warming_up_compiles_what_the_first_run_needs(machine, fod, seeds):
     parameters = SHORT.replace(algorithm="diffusion")
-    engine.warm_up(parameters)
+    engine.warm_up(parameters, lmax=fod.lmax)
     assert len(machine.modules) == 2  # that of tables, too
     assert kernel.block_kernel(BY_NAME["diffusion"].code, codes.TRILINEAR).signatures
     assert measuring.started_gpus

@@ -154,7 +154,7 @@ def test_a_round_without_a_seed_inside_is_a_round_like_others(monkeypatch):
     monkeypatch.setattr(selecting, "_next_round", lambda *_: 1)
     found = track(FOD, Seeds.in_sphere(CORNER, 4.0, 1), LONG, select=5, backend="cpu")
     assert (found.digest(), found.tally) == (wanted.digest(), wanted.tally)
-    assert found.tally[StopReason.SEED_OUTSIDE_IMAGE] > 0.7 * found.n_seeds
+    assert found.tally[StopReason.SEED_OUTSIDE_IMAGE] > 0.6 * found.n_seeds
     points = np.concatenate([seeds(5).positions_mm, np.full((5, 3), 500.0)])
     found = track(FOD, Seeds.at(points), LONG, select=9, backend="cpu")
     assert (found.n_seeds, found.tally[StopReason.SEED_OUTSIDE_IMAGE]) == (10, 5)
