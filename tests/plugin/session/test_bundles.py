@@ -515,3 +515,21 @@ def test_a_preview_goes_when_undo_removes_the_last_seed(
     assert panel.bundle_list.table.item(0, 3).text() == "–"
     panel.session.document.redo()
     assert panel.session.tractogram is not None
+
+
+def test_spheres_of_a_bundle_stay_in_place_while_another_fod_is_shown(
+    open_model: Any, cross: Any
+) -> None:
+    """The space of the window changed while the bundle was not active, and its FOD was closed."""
+    panel = open_model(cross)
+    session, first = panel.session, panel.session.bundle
+    session.regions.add_made(Region.sphere((4, 2, 6), 3.0, "include"))
+    panel.bundles.add()
+    turned = make_phantom("cross", affine=OBLIQUE, lmax=2)
+    known = session.fod_layer
+    panel.fod_choice.value = panel.viewer.add_layer(fod_layer(turned))
+    panel.viewer.layers.remove(known)
+    panel.bundles.activate(first)
+    (entry,) = session.regions.entries
+    assert session.closed_fod == "cross"
+    np.testing.assert_allclose(session.space.places_at(entry.layer.data), [(4, 2, 6)], atol=1e-3)

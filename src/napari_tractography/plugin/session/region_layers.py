@@ -384,7 +384,8 @@ class Regions:
         if layer.name != state.name:
             layer.name = state.name
         if isinstance(layer, Spheres):
-            if before is None or state.spheres is not before.spheres:
+            is_elsewhere = layer.metadata.get(SPACE_KEY) != self.space
+            if before is None or state.spheres is not before.spheres or is_elsewhere:
                 self._place(layer, state.spheres)
         elif state.painted is not None and (before is None or state.painted is not before.painted):
             layer.data = state.painted.written(np.asarray(layer.data))
