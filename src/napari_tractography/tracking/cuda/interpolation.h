@@ -48,16 +48,25 @@ DEVICE int n_corners(const Settings& settings)
     return settings.interpolation == NEAREST ? 1 : 8;
 }
 
+// Tell whether a position is in the cell that the FOD was interpolated in.
+DEVICE bool is_in_cell(const Settings& settings, const Interpolant& interpolant, float vx, float vy,
+                       float vz)
+{
+    float half = settings.interpolation == NEAREST ? 0.5f : 0.0f;
+    return floor_to_int(vx + half) == interpolant.cell[0] &&
+           floor_to_int(vy + half) == interpolant.cell[1] &&
+           floor_to_int(vz + half) == interpolant.cell[2];
+}
+
 // Go to the cell of a position; tell whether it is another one.
 DEVICE bool enter_cell(const Field& field, const Settings& settings, Interpolant& interpolant,
                        float vx, float vy, float vz)
 {
+    if (is_in_cell(settings, interpolant, vx, vy, vz)) return false;
     bool is_nearest = settings.interpolation == NEAREST;
     int ix = is_nearest ? nearest_voxel(vx) : floor_to_int(vx);
     int iy = is_nearest ? nearest_voxel(vy) : floor_to_int(vy);
     int iz = is_nearest ? nearest_voxel(vz) : floor_to_int(vz);
-    if (ix == interpolant.cell[0] && iy == interpolant.cell[1] && iz == interpolant.cell[2])
-        return false;
     interpolant.cell[0] = ix;
     interpolant.cell[1] = iy;
     interpolant.cell[2] = iz;
@@ -97,7 +106,8 @@ DEVICE void weigh_corners(float vx, float vy, float vz, float* weights)
     }
 }
 
-// Find the FOD at a position: its coefficients and their bound. The bound follows the coefficients.
+// Find the FOD at a position: its coefficients, their bound, which follows them, and its mean where
+// that is asked for.
 DEVICE void mix(const Field& field, const Settings& settings, Interpolant& interpolant, float vx,
                 float vy, float vz)
 {
@@ -132,18 +142,27 @@ DEVICE void mix(const Field& field, const Settings& settings, Interpolant& inter
             if (first + c == N_COEFFICIENTS) interpolant.bound = totals[c];
         }
     }
+    if (settings.min_probability > 0.0f) {
+        float total = 0.0f;
+        if (settings.interpolation == NEAREST)
+            total = field.masses[interpolant.rows[0]];
+        else {
+#pragma unroll
+            for (int k = 0; k < 8; k++)
+                total += weights[k] * field.masses[interpolant.rows[k]];
+        }
+        interpolant.mass = total;
+    }
     interpolant.row = interpolant.rows[0];
 #pragma unroll
     for (int k = 1; k < 8; k++)
         if (k == corner) interpolant.row = interpolant.rows[k];
 }
 
-// Find the FOD at the last point, once; return the reason to stop there, or 0.
+// Find the FOD at the last point; return the reason to stop there, or 0.
 DEVICE int arrive(const Field& field, const Settings& settings, Interpolant& interpolant,
                   StreamlineState& state)
 {
-    if (state.arrived) return 0;
-    state.arrived = true;
     int last[3] = {interpolant.cell[0], interpolant.cell[1], interpolant.cell[2]};
     mix(field, settings, interpolant, state.vx, state.vy, state.vz);
     state.settled = state.settled && last[0] == interpolant.cell[0] &&
@@ -194,16 +213,4 @@ DEVICE Vector slope_in_space(const Field& field, const Interpolant& interpolant,
                     matrix[1] * gx + matrix[5] * gy + matrix[9] * gz,
                     matrix[2] * gx + matrix[6] * gy + matrix[10] * gz};
     return slope;
-}
-
-// The interpolated mean over the sphere of the non-negative amplitudes.
-DEVICE float mean_amplitude(const Field& field, const Settings& settings,
-                            const Interpolant& interpolant, const StreamlineState& state)
-{
-    if (settings.interpolation == NEAREST) return field.masses[interpolant.rows[0]];
-    float total = 0.0f, weights[8];
-    weigh_corners(state.vx, state.vy, state.vz, weights);
-#pragma unroll
-    for (int k = 0; k < 8; k++) total += weights[k] * field.masses[interpolant.rows[k]];
-    return total;
 }

@@ -100,7 +100,7 @@ DEVICE LogFod log_fod(const Settings& settings, const Fod& fod, float ux, float 
 // Choose the next direction, and the length of the step; see the table of algorithms.
 DEVICE int langevin_direction(const Field& field, const Settings& settings,
                               Interpolant& interpolant, StreamlineState& state,
-                              unsigned int stream, bool replay)
+                              unsigned int stream)
 {
     float ux = state.ux, uy = state.uy, uz = state.uz;
     Vector s = {0.0f, 0.0f, 0.0f};
@@ -112,9 +112,10 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
     }
     LogFod f = log_fod(settings, interpolant.fod, ux, uy, uz, s);
     if (f.value < settings.min_amplitude || !(f.value > 0.0f)) return LOW_AMPLITUDE;
-    if (settings.min_probability > 0.0f && !replay &&
-        below_cone_mass(field, settings, interpolant, state))
-        return LOW_PROBABILITY;
+    if (is_in_doubt(field, settings, interpolant, state)) {
+        state.task = WEIGH;
+        return AGAIN;
+    }
     state.step = settings.step;
     if (settings.adaptive) {
         float steepness = f.ga * f.ga + f.gb * f.gb;

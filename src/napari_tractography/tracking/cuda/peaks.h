@@ -1,6 +1,6 @@
-// The largest amplitude in a cone: sampled at directions spread over it, then climbed to.
+// Directions of a cone, climbs to the peaks of its lobes, and sums in the order of the CPU.
 //
-// Twin of cpu/sphere/peaks.py. Sampled amplitudes are not kept but worked out again.
+// Twin of cpu/sphere/peaks.py.
 #pragma once
 
 #include "cones.h"
@@ -121,74 +121,6 @@ DEVICE bool is_near(const Vector& q, const Peak& p)
     return q.x * p.x + q.y * p.y + q.z * p.z > cosine_of(NEAR);
 }
 
-// The largest amplitude seen at the directions of a cone that may follow, NOWHERE without any; of
-// equal ones the first. With `climbed`, what is near one of these four directions is left out.
-DEVICE Peak largest_seen(const Fod& fod, const Cone& cone, float sharpness, const Peak* climbed)
-{
-    Tangents t = tangents_of(cone.ux, cone.uy, cone.uz);
-    int i = index_of(cone), best_index = 0;
-    float best = NOWHERE;
-#pragma unroll 1
-    for (int j = 0; j < cone.n_points; j++) {
-        Vector q = point_in_cone(cone, t, j);
-        if (climbed && (is_near(q, climbed[0]) || is_near(q, climbed[1]) ||
-                        is_near(q, climbed[2]) || is_near(q, climbed[3])))
-            continue;
-        float value = positive(sharpness, value_at(fod, q.x, q.y, q.z));
-        if (value > best && may_follow(cone, i, q.x, q.y, q.z)) {
-            best = value;
-            best_index = j;
-        }
-    }
-    Vector q = point_in_cone(cone, t, best_index);
-    Peak seen = {q.x, q.y, q.z, best};
-    return seen;
-}
-
-// The largest amplitude in a cone: the best of those that the best seen lead up to.
-DEVICE Peak largest_in_cone(const Fod& fod, const Cone& cone, float cosine, float sine)
-{
-    Peak climbed[4] = {};  // where climbs led and began
-    Peak best = {0.0f, 0.0f, 0.0f, NOWHERE};
-#pragma unroll 1
-    for (int lobe = 0; lobe < LOBES; lobe++) {
-        Peak first = largest_seen(fod, cone, 0.0f, climbed);
-        if (first.value <= PROMISING * best.value || first.value == NOWHERE) break;
-        Peak peak = climb(fod, cone.ux, cone.uy, cone.uz, cosine, sine, first, nowhere());
-        if (peak.value > best.value) best = peak;
-        climbed[2] = climbed[0];
-        climbed[3] = climbed[1];
-        climbed[0] = peak;
-        climbed[1] = first;
-    }
-    return best;
-}
-
-// The square of the FOD's slope at a direction, per radian, where it is steepest.
-DEVICE float squared_slope(const Fod& fod, const Peak& at)
-{
-    Derivatives d = derivatives_at(fod, at.x, at.y, at.z);
-    float along = d.gx * at.x + d.gy * at.y + d.gz * at.z;
-    return d.gx * d.gx + d.gy * d.gy + d.gz * d.gz - along * along;
-}
-
-// The largest amplitude in a cone and its direction; of one that is a function, the largest sample.
-DEVICE Peak find_peak(const Fod& fod, const Cone& cone, float cosine, float sine, float sharpness)
-{
-    Peak peak = cone.allowed ? largest_seen(fod, cone, 0.0f, 0)
-                             : largest_in_cone(fod, cone, cosine, sine);
-    // An FOD is as large along both: a cone that allows both would be followed back and forth.
-    float x = -peak.x, y = -peak.y, z = -peak.z;
-    if (cone.allowed && cone.ux * x + cone.uy * y + cone.uz * z > 0.0f &&
-        may_follow(cone, index_of(cone), x, y, z)) {
-        peak.x = x;
-        peak.y = y;
-        peak.z = z;
-    }
-    peak.value = positive(sharpness, peak.value);
-    return peak;
-}
-
 // The peak that a direction leads up to, wherever it is.
 DEVICE Peak climb_from(const Fod& fod, float ux, float uy, float uz)
 {
@@ -223,25 +155,4 @@ DEVICE void add_slot(PairwiseSum& sum, int turn, float total)
         if (carried && full) total = sum.partial[level] + total;
         carried = carried && full;
     }
-}
-
-// The mean over the directions of a cone of the amplitudes that are positive and may follow.
-DEVICE float mean_in_cone(const Fod& fod, const Cone& cone)
-{
-    Tangents t = tangents_of(cone.ux, cone.uy, cone.uz);
-    int i = index_of(cone);
-    PairwiseSum sum = {};
-#pragma unroll 1
-    for (int turn = 0; turn < POINTS_AT_ONCE; turn++) {
-        float total = 0.0f;
-#pragma unroll 1
-        for (int j = reversed(turn); j < cone.n_points; j += POINTS_AT_ONCE) {
-            Vector q = point_in_cone(cone, t, j);
-            float value = value_at(fod, q.x, q.y, q.z);
-            bool counts = value > 0.0f && may_follow(cone, i, q.x, q.y, q.z);
-            total = total + (counts ? value : 0.0f);
-        }
-        add_slot(sum, turn, total);
-    }
-    return sum.partial[LEVELS] / (float)cone.n_points;
 }

@@ -4,30 +4,18 @@
 #pragma once
 
 #include "interpolation.h"
-#include "peaks.h"
+#include "looks.h"
 #include "philox.h"
 
-// Tell whether to defer what takes long until other lanes of the warp want it as well.
-//
-// A warp waits for the slowest of its lanes, and hardly any two of them sample their cones at the
-// same step.
-DEVICE bool deferred(bool wanted)
+// What is sampled before the next step: the cone around u, or at a start the half sphere.
+DEVICE Cone cone_in(const Field& field, bool starts, float ux, float uy, float uz)
 {
-    unsigned int lanes = __activemask();
-    unsigned int wanting = __ballot_sync(lanes, wanted);
-    return wanted && wanting != lanes && __popc(wanting) < SEVERAL;
-}
-
-// What is sampled before the next step: the cone, or at a start the half sphere.
-DEVICE Cone cone_of(const Field& field, const StreamlineState& state)
-{
-    bool starts = state.purpose == PURPOSE_START;
     Cone cone;
     cone.points = starts ? field.sphere_points : field.cone_points;
     cone.n_points = starts ? field.n_sphere_points : field.n_cone_points;
-    cone.ux = state.ux;
-    cone.uy = state.uy;
-    cone.uz = state.uz;
+    cone.ux = ux;
+    cone.uy = uy;
+    cone.uz = uz;
     cone.allowed = starts ? 0 : field.allowed;
     cone.directions = field.directions;
     cone.neighbours = field.neighbours;
@@ -35,13 +23,9 @@ DEVICE Cone cone_of(const Field& field, const StreamlineState& state)
     return cone;
 }
 
-// The largest amplitude in the cone, and its direction.
-DEVICE Peak peak_of(const Field& field, const Settings& settings, const Interpolant& interpolant,
-                    const StreamlineState& state)
+DEVICE Cone cone_of(const Field& field, const StreamlineState& state)
 {
-    float cosine = state.purpose == PURPOSE_START ? EVERYWHERE : settings.cone_cosine;
-    return find_peak(interpolant.fod, cone_of(field, state), cosine, settings.cone_sine,
-                     sharpness_of(settings));
+    return cone_in(field, state.purpose == PURPOSE_START, state.ux, state.uy, state.uz);
 }
 
 // Tell whether an amplitude is none, or below the floor.
@@ -50,28 +34,41 @@ DEVICE bool below_cutoff(const Settings& settings, float amplitude)
     return !(amplitude > 0.0f && amplitude >= settings.min_amplitude);
 }
 
-// Tell whether too small a fraction of the FOD is in the cone, from the mean amplitude there.
-DEVICE bool mean_below_cone_mass(const Field& field, const Settings& settings,
-                                 const Interpolant& interpolant, const StreamlineState& state,
-                                 float mean)
+// Tell whether too small a fraction of the FOD is in the cone, from the mean amplitudes there and
+// over the sphere.
+DEVICE bool below_cone_mass(const Settings& settings, float in_cone, float mass)
 {
-    float mass = mean * (0.5f * settings.cone_height);
-    return mass <= settings.min_probability * mean_amplitude(field, settings, interpolant, state);
+    return in_cone * (0.5f * settings.cone_height) <= settings.min_probability * mass;
 }
 
-DEVICE bool below_cone_mass(const Field& field, const Settings& settings,
-                            const Interpolant& interpolant, const StreamlineState& state)
+// Tell whether the first directions of the cone alone show that enough of the FOD is in it: amplitudes
+// that count are not negative, so that all of them sum up to no less.
+DEVICE bool surely_weighs_enough(const Field& field, const Settings& settings,
+                                 const Interpolant& interpolant, const StreamlineState& state)
 {
-    return mean_below_cone_mass(field, settings, interpolant, state,
-                                mean_in_cone(interpolant.fod, cone_of(field, state)));
+    if (field.allowed) return false;
+    float enough = SURELY * settings.min_probability * interpolant.mass * (float)field.n_cone_points /
+                   (0.5f * settings.cone_height);
+    Cone cone = cone_of(field, state);
+    Tangents t = tangents_of(cone.ux, cone.uy, cone.uz);
+    float total = 0.0f;
+#pragma unroll 1
+    for (int j = 0; j < FIRST_LOOKS && j + 1 < cone.n_points; j += 2) {
+        Vector p = point_in_cone(cone, t, j), q = point_in_cone(cone, t, j + 1);
+        float first = value_at(interpolant.fod, p.x, p.y, p.z);
+        float second = value_at(interpolant.fod, q.x, q.y, q.z);
+        total = total + ((first > 0.0f ? first : 0.0f) + (second > 0.0f ? second : 0.0f));
+        if (total > enough) return true;
+    }
+    return false;
 }
 
-// Turn into a direction, a unit vector.
-DEVICE void face(StreamlineState& state, float ux, float uy, float uz)
+// Tell whether the cone is to be weighed before the next direction is chosen.
+DEVICE bool is_in_doubt(const Field& field, const Settings& settings,
+                        const Interpolant& interpolant, const StreamlineState& state)
 {
-    state.ux = ux;
-    state.uy = uy;
-    state.uz = uz;
+    return settings.min_probability > 0.0f && !state.weighed &&
+           !surely_weighs_enough(field, settings, interpolant, state);
 }
 
 // Cosine and sine of an angle.
@@ -107,8 +104,9 @@ DEVICE Vector point_of(unsigned int word_0, unsigned int word_1, float height)
     return v;
 }
 
-// Propose the directions of a block of random numbers; tell whether one is accepted.
-DEVICE bool propose_directions(const Field& field, const Settings& settings,
+// Propose the directions of a block of random numbers: one is accepted, or others are proposed
+// next, or the cone is sampled.
+DEVICE void propose_directions(const Field& field, const Settings& settings,
                                const Interpolant& interpolant, StreamlineState& state,
                                unsigned int stream)
 {
@@ -121,8 +119,10 @@ DEVICE bool propose_directions(const Field& field, const Settings& settings,
         philox_block(stream, (unsigned int)state.steps, state.n_proposals / PROPOSALS_A_BLOCK,
                      state.purpose, settings.key_0, settings.key_1);
     state.n_proposals += PROPOSALS_A_BLOCK;
+    bool accepted = false;
 #pragma unroll
     for (int attempt = 0; attempt < PROPOSALS_A_BLOCK; attempt++) {
+        // Both are evaluated without a branch between them, whose waits then overlap.
         unsigned int first = attempt ? words.r2 : words.r0, second = attempt ? words.r3 : words.r1;
         Vector p = point_of(first, second, height);
         float qx = p.x * t.ax + p.y * t.bx + p.z * state.ux;
@@ -130,85 +130,164 @@ DEVICE bool propose_directions(const Field& field, const Settings& settings,
         float qz = p.x * t.az + p.y * t.bz + p.z * state.uz;
         float amplitude = positive(sharpness, value_at(interpolant.fod, qx, qy, qz));
         float chance = (float)(((first & 4095u) << 12) | (second & 4095u)) * UNIT_24;
-        if (!(amplitude >= settings.min_amplitude && chance * bound < amplitude)) continue;
-        if (field.allowed && !starts) {
+        bool taken = !accepted && amplitude >= settings.min_amplitude && chance * bound < amplitude;
+        if (taken && field.allowed && !starts) {
             Cone cone = cone_of(field, state);
-            if (!may_follow(cone, index_of(cone), qx, qy, qz)) continue;
+            taken = may_follow(cone, index_of(cone), qx, qy, qz);
         }
-        float length = sqrtf(qx * qx + qy * qy + qz * qz);
-        state.tx = qx / length;
-        state.ty = qy / length;
-        state.tz = qz / length;
-        return true;
+        state.tx = taken ? qx : state.tx;
+        state.ty = taken ? qy : state.ty;
+        state.tz = taken ? qz : state.tz;
+        accepted = accepted || taken;
     }
-    return false;
+    if (accepted)
+        state.task = CHECK;
+    else if (state.n_proposals == FIRST_PROPOSALS)
+        state.task = SAMPLE_CONE;
+    else if (state.n_proposals == SECOND_PROPOSALS || state.n_proposals >= MAX_PROPOSALS)
+        state.task = FIND_PEAK;
 }
+
+// Turn to the direction that was accepted, unless it is in doubt whether enough of the FOD is in the
+// cone.
+DEVICE void check(const Field& field, const Settings& settings, const Interpolant& interpolant,
+                  StreamlineState& state)
+{
+    bool starts = state.purpose == PURPOSE_START;
+    if (!starts && is_in_doubt(field, settings, interpolant, state)) {
+        state.task = WEIGH;
+        return;
+    }
+    float length = sqrtf(state.tx * state.tx + state.ty * state.ty + state.tz * state.tz);
+    face(state, state.tx / length, state.ty / length, state.tz / length);
+    state.task = starts ? START : MOVE;
+}
+
+// What a lane learns from a look.
+struct Found {
+    int reason;  // to stop; 0 where the peak is to be followed, AGAIN where directions are proposed
+    float mean;  // of the cone, where it was weighed
+    Peak peak;
+};
 
 // Sample the cone: 1 where an amplitude reaches the floor, -1 where none can, 0 where the samples
 // do not tell; see sample_cone() of cpu/draw.py.
-DEVICE int sample_cone(const Field& field, const Settings& settings,
-                       const Interpolant& interpolant, const StreamlineState& state)
+DEVICE int sample_cone(const Settings& settings, const Cone& cone, bool starts)
 {
-    Cone cone = cone_of(field, state);
-    Peak seen = largest_seen(interpolant.fod, cone, sharpness_of(settings), 0);
-    if (!below_cutoff(settings, seen.value)) return 1;
-    float missing = settings.min_amplitude - seen.value;
-    if (state.purpose == PURPOSE_START || field.allowed || settings.positivity != CLIP ||
-        !(missing > 0.0f))
-        return 0;
+    Seen seen = look_around(cone, sharpness_of(settings), false);
+    if (!below_cutoff(settings, seen.largest)) return 1;
+    float missing = settings.min_amplitude - seen.largest;
+    if (starts || cone.allowed || settings.positivity != CLIP || !(missing > 0.0f)) return 0;
     float area = TWO_PI * settings.cone_height / (float)cone.n_points;  // of the cone, for each
-    return missing * missing > squared_slope(interpolant.fod, seen) * area ? -1 : 0;
+    Peak peak = peak_seen(cone, seen);
+    return missing * missing > squared_slope(peak.x, peak.y, peak.z) * area ? -1 : 0;
 }
 
-// Find out why all proposals were rejected: 0 where that of the largest amplitude is taken,
-// AGAIN where there is something to be drawn, maybe with a tighter bound.
-DEVICE int after_rejections(const Field& field, const Settings& settings,
-                            const Interpolant& interpolant, StreamlineState& state, bool replay)
+// Look for what a lane wants to know; all lanes of the warp do, with the same arguments.
+DEVICE Found look(const Settings& settings, const Cone& cone, Task task, bool starts,
+                  unsigned int n_proposals, float mass)
 {
-    if (state.n_proposals == FIRST_PROPOSALS) {
-        int seen = sample_cone(field, settings, interpolant, state);
-        if (seen) return seen < 0 ? LOW_AMPLITUDE : AGAIN;
+    Found found = {AGAIN, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};
+    bool weighs = task == WEIGH;
+    if (task == SAMPLE_CONE) {
+        int seen = sample_cone(settings, cone, starts);
+        if (seen) {
+            found.reason = seen < 0 ? LOW_AMPLITUDE : AGAIN;
+            return found;
+        }
     }
-    Peak peak = peak_of(field, settings, interpolant, state);
-    if (below_cutoff(settings, peak.value)) return LOW_AMPLITUDE;
-    if (state.n_proposals < MAX_PROPOSALS) {
-        float tighter = peak.value * MARGIN;
-        if (settings.positivity == CLIP && !field.allowed && tighter < state.bound)
+    if (!weighs) {
+        float cosine = starts ? EVERYWHERE : settings.cone_cosine;
+        found.peak = find_peak(cone, cosine, settings.cone_sine, sharpness_of(settings));
+        if (below_cutoff(settings, found.peak.value)) {
+            found.reason = LOW_AMPLITUDE;
+            return found;
+        }
+        bool is_last = n_proposals == 0 || n_proposals >= MAX_PROPOSALS;  // 0 where none are made
+        if (!is_last) return found;
+        weighs = settings.min_probability > 0.0f && !starts;
+    }
+    found.reason = 0;
+    if (weighs) {
+        found.mean = look_around(cone, 0.0f, false).mean;
+        if (below_cone_mass(settings, found.mean, mass)) found.reason = LOW_PROBABILITY;
+    }
+    return found;
+}
+
+// Follow the largest amplitude of the half sphere; of its axis the search finds either end, so that
+// the sign is drawn.
+DEVICE void face_largest(const Settings& settings, StreamlineState& state, const Peak& peak,
+                         unsigned int stream)
+{
+    Words words = philox_block(stream, 0, 0, PURPOSE_START, settings.key_0, settings.key_1);
+    bool faces_down = peak.z < 0.0f;
+    float sign = (bool)(words.r0 & 1u) != faces_down ? -1.0f : 1.0f;
+    face(state, sign * peak.x, sign * peak.y, sign * peak.z);
+}
+
+// Turn to a peak, and settle where that is the direction already.
+DEVICE void turn_to(const Settings& settings, StreamlineState& state, const Peak& peak)
+{
+    float dx = peak.x - state.ux, dy = peak.y - state.uy, dz = peak.z - state.uz;
+    bool same = dx * dx + dy * dy + dz * dz < SAME;
+    state.settled = settings.interpolation == NEAREST && same;
+    if (!same) face(state, peak.x, peak.y, peak.z);
+}
+
+// Go on with what a look has found.
+DEVICE void learn(const Field& field, const Settings& settings, StreamlineState& state,
+                  const Found& found, unsigned int stream)
+{
+    bool starts = state.purpose == PURPOSE_START;
+    if (found.reason == AGAIN) {
+        float tighter = found.peak.value * MARGIN;
+        if (found.peak.value > 0.0f && settings.positivity == CLIP && !field.allowed &&
+            tighter < state.bound)
             state.bound = tighter;
-        return AGAIN;
+        state.task = PROPOSE;
+    } else if (found.reason) {
+        end(state, found.reason);
+    } else if (state.task == WEIGH) {
+        state.weighed = true;
+        state.task = settings.algorithm == PROBABILISTIC ? CHECK : CHOOSE;
+    } else {
+        if (starts && state.n_proposals == 0)
+            face_largest(settings, state, found.peak, stream);
+        else if (settings.algorithm == DETERMINISTIC)
+            turn_to(settings, state, found.peak);
+        else
+            face(state, found.peak.x, found.peak.y, found.peak.z);
+        state.task = starts ? START : MOVE;
     }
-    if (settings.min_probability > 0.0f && !replay && state.purpose != PURPOSE_START &&
-        below_cone_mass(field, settings, interpolant, state))
-        return LOW_PROBABILITY;
-    face(state, peak.x, peak.y, peak.z);
-    return 0;
 }
 
-// Choose the next direction; see the table of algorithms. AGAIN where proposals are rejected.
-DEVICE int probabilistic_direction(const Field& field, const Settings& settings,
-                                   Interpolant& interpolant, StreamlineState& state,
-                                   unsigned int stream, bool replay)
+// Look for what each lane wants to know, one after the other, and apply it.
+DEVICE void look_for_lanes(const Field& field, const Settings& settings,
+                           const Interpolant& interpolant, StreamlineState& state,
+                           unsigned int stream, unsigned int wanting)
 {
-    if (deferred(state.task != PROPOSE)) return AGAIN;
-    if (state.task == PROPOSE) {
-        bool accepted = propose_directions(field, settings, interpolant, state, stream);
-        if (!accepted) {
-            if (state.n_proposals == FIRST_PROPOSALS || state.n_proposals == SECOND_PROPOSALS ||
-                state.n_proposals >= MAX_PROPOSALS)
-                state.task = SAMPLE_CONE;
-            return AGAIN;
-        }
-        if (settings.min_probability > 0.0f && !replay && state.purpose != PURPOSE_START) {
-            state.task = CHECK_MASS;
-            return AGAIN;
-        }
-    } else if (state.task == SAMPLE_CONE) {
-        state.task = PROPOSE;
-        return after_rejections(field, settings, interpolant, state, replay);
-    } else {
-        state.task = PROPOSE;
-        if (below_cone_mass(field, settings, interpolant, state)) return LOW_PROBABILITY;
+    while (wanting) {
+        int owner = __ffs((int)wanting) - 1;
+        wanting &= wanting - 1;
+        __syncwarp();
+        if (lane_of() == owner) common().fod = interpolant.fod;
+        __syncwarp();
+        unsigned int purpose = __shfl_sync(ALL_LANES, state.purpose, owner);
+        unsigned int n_proposals = __shfl_sync(ALL_LANES, state.n_proposals, owner);
+        Task task = (Task)__shfl_sync(ALL_LANES, (int)state.task, owner);
+        Cone cone = cone_in(field, purpose == PURPOSE_START, from_lane(state.ux, owner),
+                            from_lane(state.uy, owner), from_lane(state.uz, owner));
+        Found found = look(settings, cone, task, purpose == PURPOSE_START, n_proposals,
+                           from_lane(interpolant.mass, owner));
+        if (lane_of() == owner) learn(field, settings, state, found, stream);
     }
-    face(state, state.tx, state.ty, state.tz);
-    return 0;
+}
+
+// Choose the next direction: among proposals, see track.cu.
+DEVICE int probabilistic_direction(const Field&, const Settings&, const Interpolant&,
+                                   StreamlineState& state, unsigned int)
+{
+    state.task = PROPOSE;
+    return AGAIN;
 }

@@ -100,47 +100,49 @@ DEVICE Vector step_from_axis(const View& view, float cosine)
                     : around_u(view, 0.0f, 0.0f, 1.0f);
 }
 
-// Climb from the largest sampled amplitude.
-DEVICE Peak climb_from_best(const View& view, const Fod& fod, float cosine, float sine)
+// What is seen of the cone: the largest amplitude and its direction, and the mean of what is not
+// negative.
+struct Sampled {
+    int index;
+    float largest, mean;
+};
+
+DEVICE Sampled sampled(const View& view)
 {
-    int best_index = 4 * view.quadrature.n_points;
-    float best = view.ahead.value;
+    Sampled found = {4 * view.quadrature.n_points, view.ahead.value, 0.0f};
+    float rest = 1.0f;
 #pragma unroll 1
     for (int k = 0; k < view.quadrature.n_points; k++) {
         Four four = seen_at(view, k);
+        float fraction = view.quadrature.points[3 * view.quadrature.n_points + k], total = 0.0f;
 #pragma unroll
-        for (int mirror = 0; mirror < 4; mirror++)
-            if (four.values[mirror] > best) {
-                best = four.values[mirror];
-                best_index = 4 * k + mirror;
+        for (int mirror = 0; mirror < 4; mirror++) {
+            total = total + (four.values[mirror] > 0.0f ? four.values[mirror] : 0.0f);
+            if (four.values[mirror] > found.largest) {
+                found.largest = four.values[mirror];
+                found.index = 4 * k + mirror;
             }
+        }
+        found.mean = found.mean + fraction * total;
+        rest = rest - 4.0f * fraction;
     }
-    bool is_ahead = best_index == 4 * view.quadrature.n_points;
-    Vector q = is_ahead ? step_from_axis(view, cosine) : point_around(view, best_index);
-    Peak first = {q.x, q.y, q.z, best};
+    found.mean = found.mean + rest * (view.ahead.value > 0.0f ? view.ahead.value : 0.0f);
+    return found;
+}
+
+// Climb from the largest sampled amplitude.
+DEVICE Peak climb_from_best(const View& view, const Fod& fod, float cosine, float sine,
+                            const Sampled& seen)
+{
+    bool is_ahead = seen.index == 4 * view.quadrature.n_points;
+    Vector q = is_ahead ? step_from_axis(view, cosine) : point_around(view, seen.index);
+    Peak first = {q.x, q.y, q.z, seen.largest};
     if (is_ahead) {
         first.x = view.ux;
         first.y = view.uy;
         first.z = view.uz;
     }
     return climb(fod, view.ux, view.uy, view.uz, cosine, sine, first, q, nowhere());
-}
-
-// The mean over the cone of what is not negative.
-DEVICE float mean_of(const View& view)
-{
-    float mean = 0.0f, rest = 1.0f;
-#pragma unroll 1
-    for (int k = 0; k < view.quadrature.n_points; k++) {
-        Four four = seen_at(view, k);
-        float fraction = view.quadrature.points[3 * view.quadrature.n_points + k], total = 0.0f;
-#pragma unroll
-        for (int mirror = 0; mirror < 4; mirror++)
-            total = total + (four.values[mirror] > 0.0f ? four.values[mirror] : 0.0f);
-        mean = mean + fraction * total;
-        rest = rest - 4.0f * fraction;
-    }
-    return mean + rest * (view.ahead.value > 0.0f ? view.ahead.value : 0.0f);
 }
 
 // The cosine between direction number j and a peak, in axes of which u is the z axis.
@@ -169,24 +171,39 @@ DEVICE bool is_promising(const View& view, int j, float value, const Peak& known
     return true;
 }
 
-// The largest amplitude in the cone; the mean over it, where that is asked for.
+// The largest amplitude in the cone, and the mean over it.
 DEVICE Peak search(const Field& field, const Fod& fod, float ux, float uy, float uz, float cosine,
-                   float sine, float* mean)
+                   float sine, float& mean)
 {
     View view = view_of(quadrature_of(field), fod, ux, uy, uz);
-    if (mean) *mean = mean_of(view);
-    Peak known = climb_from_best(view, fod, cosine, sine), best = known;
+    Sampled seen = sampled(view);
+    mean = seen.mean;
+    Peak known = climb_from_best(view, fod, cosine, sine, seen), best = known;
     float x = view.cosine * known.x + view.sine * known.y;
     Vector there = {x * uz - known.z * view.radius, view.cosine * known.y - view.sine * known.x,
                     x * view.radius + known.z * uz};
+    float enough = PROMISING * known.value;
 #pragma unroll 1
-    for (int j = 0; j <= 4 * view.quadrature.n_points; j++) {
-        float value = amplitude_of(view, j);
-        if (!is_promising(view, j, value, known, there)) continue;
-        Vector q = point_around(view, j);
-        Peak first = {q.x, q.y, q.z, value};
-        Peak peak = climb(fod, ux, uy, uz, cosine, sine, first, known);
-        if (peak.value > best.value) best = peak;
+    for (int k = 0; k <= view.quadrature.n_points; k++) {
+        bool is_ahead = k == view.quadrature.n_points;
+        Four four = {{view.ahead.value, NOWHERE, NOWHERE, NOWHERE}};
+        if (!is_ahead) four = seen_at(view, k);
+        unsigned int high = 0;
+#pragma unroll
+        for (int mirror = 0; mirror < 4; mirror++)
+            high |= (four.values[mirror] >= enough ? 1u : 0u) << mirror;
+        while (high) {
+            int mirror = __ffs((int)high) - 1;
+            high &= high - 1;
+            float value = mirror & 2 ? (mirror & 1 ? four.values[3] : four.values[2])
+                                     : (mirror & 1 ? four.values[1] : four.values[0]);
+            int j = 4 * k + mirror;
+            if (!is_promising(view, j, value, known, there)) continue;
+            Vector q = point_around(view, j);
+            Peak first = {q.x, q.y, q.z, value};
+            Peak peak = climb(fod, ux, uy, uz, cosine, sine, first, known);
+            if (peak.value > best.value) best = peak;
+        }
     }
     return best;
 }

@@ -28,15 +28,16 @@ FOLDER = Path(__file__).parent
 # No fused multiply-add: the CPU has none, and bits must agree.
 OPTIONS = ("--std=c++14", "--fmad=false")
 TILE = 256  # seeds that one thread adds up
-SEVERAL = 8  # lanes of a warp that do together what takes long
 AGAIN = -999  # in place of a stop reason: no direction yet
-MAX_LOGGED = 128  # directions of a streamline that the second pass need not choose again: 1.5 kB
+BLOCK_POINTS = 32  # of a block of the pool that points go to
+FIRST_LOOKS = 8  # directions of a cone that may show that enough of the FOD is in it
+SURELY = np.float32(1.001)  # times what is enough: far more than rounding
 NAMES = (
-    "count_streamlines",
+    "track_streamlines",
     "add_tiles",
     "scan_tiles",
     "place_streamlines",
-    "write_streamlines",
+    "gather_points",
     "write_endpoints",
 )
 
@@ -83,7 +84,8 @@ def constants() -> dict[str, Any]:
     found["INTERFACE_WIDTH"] = np.float32(INTERFACE_WIDTH)
     found["LEVELS"] = codes.POINTS_AT_ONCE.bit_length() - 1  # of a sum in pairs
     found |= {row.name.upper(): row.code for row in ALGORITHMS}
-    found |= {"N_REASONS": N_REASONS, "TILE": TILE, "SEVERAL": SEVERAL, "AGAIN": AGAIN}
+    found |= {"N_REASONS": N_REASONS, "TILE": TILE, "AGAIN": AGAIN}
+    found |= {"BLOCK_POINTS": BLOCK_POINTS, "FIRST_LOOKS": FIRST_LOOKS, "SURELY": SURELY}
     for name in ("MULTIPLIER_0", "MULTIPLIER_1", "WEYL_0", "WEYL_1"):
         found[name] = np.uint32(getattr(philox, name))
     return found | {"ROUNDS": philox.ROUNDS}
@@ -118,7 +120,7 @@ def algorithms_header() -> str:
     sources = "\n".join(dict.fromkeys(row.cuda_source.strip() for row in ALGORITHMS))
     cases = "".join(
         "".join(f"    case {row.name.upper()}:\n" for row in rows)
-        + f"        return {function}(field, settings, interpolant, state, stream, replay);\n"
+        + f"        return {function}(field, settings, interpolant, state, stream);\n"
         for function, rows in groupby(
             sorted(ALGORITHMS, key=lambda row: row.cuda), key=lambda row: row.cuda
         )
@@ -138,8 +140,8 @@ DEVICE bool starts_at_peak(int algorithm)
 
 // Choose the next direction of a streamline.
 DEVICE int next_direction(int algorithm, const Field& field, const Settings& settings,
-                          Interpolant& interpolant, StreamlineState& state, unsigned int stream,
-                          bool replay)
+                          Interpolant& interpolant, StreamlineState& state,
+                          unsigned int stream)
 {{
     switch (algorithm) {{
 {cases}    }}
@@ -269,17 +271,25 @@ def defines(algorithm: int, interpolation: int, lmax: int) -> tuple[str, ...]:
     return (f"-DALGORITHM={algorithm}", f"-DINTERPOLATION={interpolation}", *what)
 
 
-def log_length(settings: codes.Settings, tissues: codes.KernelTissues | None = None) -> int:
-    """Return how many directions of a streamline the first pass logs for the second.
+def log_length(settings: codes.Settings, tissues: codes.KernelTissues) -> int:
+    """Return how many directions of a streamline are logged.
 
-    None where steps differ in length, which is not logged; all of them where streamlines may be
-    taken back, and tracked again.
+    All of them where streamlines may be taken back and tracked again; else none.
     """
-    if tissues is not None and tissues.fractions.size and tissues.backtrack:
-        return settings.max_steps
-    if settings.endpoints or settings.adaptive:
+    return settings.max_steps if tissues.fractions.size and tissues.backtrack else 0
+
+
+def blocks_for(n_seeds: int, n_points: int, settings: codes.Settings, log_length: int = 0) -> int:
+    """Return how many blocks of the pool hold so many points of the streamlines of so many seeds.
+
+    Each half of a streamline may leave room in its last block. It keeps no more points than it has
+    steps, unless some are taken back, which leaves blocks behind.
+    """
+    if settings.endpoints:
         return 0
-    return min(MAX_LOGGED, settings.max_steps)
+    blocks = 2 * n_seeds + -(-n_points // BLOCK_POINTS)
+    longest = -(-settings.max_steps // settings.record_every)
+    return blocks if log_length else min(blocks, 2 * n_seeds * -(-longest // BLOCK_POINTS))
 
 
 def batch_arrays(
@@ -288,7 +298,7 @@ def batch_arrays(
     endpoints: bool,
     seed_directions: bool = False,
     log_length: int = 0,
-    cropped: bool = False,
+    n_blocks: int = 0,
 ) -> dict[str, tuple[tuple[int, ...], str]]:
     """Return shape and dtype of every array of a ``Batch`` of `n_seeds` seeds, but for its points.
 
@@ -301,8 +311,8 @@ def batch_arrays(
         Whether seeds have start directions.
     log_length : int
         See :func:`log_length`.
-    cropped : bool
-        Whether the ends of streamlines are moved, with a tissue image.
+    n_blocks : int
+        Of the pool that points go to.
     """
     n_tiles = -(-n_seeds // TILE)
     return {
@@ -315,14 +325,19 @@ def batch_arrays(
         "counts": ((n_seeds,), "i4"),
         "lengths": ((n_seeds,), "f4"),
         "reasons": ((n_seeds, 2), "u1"),
-        "ends": ((n_seeds if endpoints or cropped else 0, 2, 3), "f4"),
+        "ends": ((n_seeds if endpoints else 0, 2, 3), "f4"),
         "tally": ((N_REASONS,), "u8"),
         "offsets": ((n_seeds,), "i8"),
         "tile_points": ((n_tiles,), "i8"),
         "tile_lines": ((n_tiles,), "i8"),
-        "totals": ((2,), "i8"),
+        "totals": ((3,), "i8"),
         "line_offsets": ((n_seeds + 1,), "i8"),
         "line_lengths": ((n_seeds,), "f4"),
         "line_reasons": ((n_seeds, 2), "u1"),
         "line_sources": ((n_seeds,), "i8"),
+        "next_block": ((1,), "u4"),
+        "pool": ((n_blocks, BLOCK_POINTS, 3), "f4"),
+        "block_halves": ((n_blocks,), "i4"),
+        "block_numbers": ((n_blocks,), "i4"),
+        "block_before": ((n_blocks,), "i4"),
     }

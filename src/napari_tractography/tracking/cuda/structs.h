@@ -109,7 +109,8 @@ struct Batch {
     const float* seed_directions;  // (n_seeds, 3): that come with the seeds, or null
     unsigned int* next;            // (1,): next seed that no thread has begun
     float* start_directions;       // (n_seeds, 3): of the forward half
-    float* direction_log;          // (n_seeds, log_length, 3): directions of the first steps
+    float* direction_log;          // (n_seeds, log_length, 3): directions of steps, where they may
+                                   // be taken back
     int* steps;                    // (n_seeds, 2): of the forward and of the backward half
     int* counts;                   // (n_seeds,): points of each seed's streamline, 0 without one
     float* lengths;                // (n_seeds,)
@@ -120,15 +121,21 @@ struct Batch {
     long long* offsets;            // (n_seeds,): first point of each seed
     long long* tile_points;        // (n_tiles,): sums of TILE seeds, then their running sum
     long long* tile_lines;         // (n_tiles,)
-    long long* totals;             // (2,): points and streamlines of the batch
+    long long* totals;             // (3,): points and streamlines of the batch, blocks asked for
     long long* line_offsets;       // (n_seeds + 1,): from here on one entry a streamline
     float* line_lengths;           // (n_seeds,)
     unsigned char* line_reasons;   // (n_seeds, 2)
     long long* line_sources;       // (n_seeds,): streamline id
     float* points;                 // (n_points, 3)
+    float* pool;                   // (n_blocks, BLOCK_POINTS, 3): points as they are made
+    unsigned int* next_block;      // (1,): blocks that were asked for
+    int* block_halves;             // (n_blocks,): 2 seed + half of the points in it, -1 for none
+    int* block_numbers;            // (n_blocks,): which block of that half it is
+    int* block_before;             // (n_blocks,): the block before it, where steps are taken back
     unsigned int first_stream;     // streamline id of seed 0
     int n_seeds;
     int log_length;
+    int n_blocks;
 };
 
 // The FOD of one position, as evaluation.h reads it.
@@ -143,6 +150,7 @@ struct Interpolant {
     int row;      // of the nearest voxel
     Fod fod;      // interpolated
     float bound;  // no amplitude of it is larger
+    float mass;   // mean over the sphere of the amplitudes that are not negative
 #ifdef VECTORS
     float weights[8];  // of the voxels of the cell
 #endif
@@ -155,9 +163,21 @@ struct Visits {
     signed char downs[2][MAX_INCLUDES + 1];
 };
 
-// What the next step of a streamline that draws waits for: a proposal that is accepted, a check of
-// how much of the FOD is in the cone, or samples of the cone because proposals were rejected.
-enum Task { PROPOSE, CHECK_MASS, SAMPLE_CONE };
+// What a lane does next; see track.cu.
+enum Task {
+    BEGIN,        // the next seed
+    ARRIVE,       // find the FOD at the last point
+    CHOOSE,       // the next direction, by another algorithm than that of proposals
+    PROPOSE,      // directions
+    CHECK,        // that enough of the FOD is in the cone
+    SAMPLE_CONE,  // since proposals were rejected
+    FIND_PEAK,    // the largest amplitude of the cone
+    WEIGH,        // find how much of the FOD is in the cone
+    START,        // the first half, along the direction that was found
+    MOVE,         // a step
+    END,          // of a half, for a reason
+    IDLE          // there are no more seeds
+};
 
 // What a thread knows of the tissues that a half runs through; see TissueState of cpu/lanes.py.
 struct Tissue {
@@ -190,11 +210,43 @@ struct StreamlineState {
     int max_steps;
     float* log_entry;  // of the next step, over both halves
     int log_left;
+    int seed;
+    int reason;     // to end
+    int until;      // steps until the next point is kept
+    int n_kept;     // points of this half
+    int block;      // of the pool, that the next one goes to
     unsigned int purpose;  // of the random numbers
     unsigned int n_proposals;  // directions that were proposed for the next step
     Task task;
     bool forced;   // the first step goes along the start direction
     bool arrived;  // the interpolant is that at the last point
     bool settled;  // the last choice kept the direction, and the voxel is the same
+    bool weighed;  // enough of the FOD is in the cone
     Tissue tissue;
 };
+
+// The lanes of a warp, all of which take part in every vote and look.
+#ifndef N_LANES
+#define N_LANES 32
+#endif
+#define ALL_LANES 0xFFFFFFFFu
+
+DEVICE int lane_of()
+{
+    return (int)(threadIdx.x % N_LANES);
+}
+
+// Turn into a direction, a unit vector.
+DEVICE void face(StreamlineState& state, float ux, float uy, float uz)
+{
+    state.ux = ux;
+    state.uy = uy;
+    state.uz = uz;
+}
+
+// End a half, or the search for a start.
+DEVICE void end(StreamlineState& state, int reason)
+{
+    state.reason = reason;
+    state.task = END;
+}

@@ -1,4 +1,4 @@
-// Where the points of each seed go, between the two passes of track.cu.
+// Where the points of each seed go, and the way there, after track.cu.
 #pragma once
 
 // Write a point.
@@ -9,7 +9,7 @@ DEVICE void put(float* target, float x, float y, float z)
     target[2] = z;
 }
 
-// Between the passes: points and streamlines of TILE seeds, one thread a tile.
+// Points and streamlines of TILE seeds, one thread a tile.
 extern "C" __global__ void add_tiles(const Batch batch)
 {
     int tile = (int)(blockIdx.x * blockDim.x + threadIdx.x);
@@ -39,8 +39,8 @@ extern "C" __global__ void scan_tiles(const Batch batch)
     }
     batch.totals[0] = n_points;
     batch.totals[1] = n_lines;
+    batch.totals[2] = *batch.next_block;
     batch.line_offsets[0] = 0;
-    *batch.next = 0;  // for the second pass
 }
 
 // Where each seed's points go, and what is known of each streamline, without the seeds in between.
@@ -65,7 +65,38 @@ extern "C" __global__ void place_streamlines(const Batch batch)
     }
 }
 
-// Second pass where only the ends are wanted: they are known already.
+// Points that a half keeps of its steps.
+DEVICE int kept(const Settings& settings, int steps)
+{
+    if (settings.endpoints) return steps > 0 ? 1 : 0;
+    return steps / settings.record_every + (steps % settings.record_every ? 1 : 0);
+}
+
+// Put the points of each block of the pool where they belong, one number a thread: those of the
+// backward half from the seed downwards. The first block of a streamline brings the seed along.
+extern "C" __global__ void gather_points(const Settings settings, const Batch batch)
+{
+    const int n_numbers = 3 * BLOCK_POINTS;
+    unsigned int n_asked = *batch.next_block;
+    int n_blocks = n_asked < (unsigned int)batch.n_blocks ? (int)n_asked : batch.n_blocks;
+    long long n_threads = (long long)gridDim.x * blockDim.x;
+    long long k = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; k < (long long)n_blocks * n_numbers; k += n_threads) {
+        int block = (int)(k / n_numbers), number = (int)(k % n_numbers);
+        int half = batch.block_halves[block] & 1, seed = batch.block_halves[block] >> 1;
+        if (seed < 0 || batch.counts[seed] == 0) continue;
+        const int* steps = batch.steps + 2ll * seed;
+        int which = batch.block_numbers[block] * BLOCK_POINTS + number / 3, axis = number % 3;
+        long long at_seed = batch.offsets[seed] + kept(settings, steps[1]);
+        if (which == 0 && (half == 0 || steps[0] == 0))
+            batch.points[3 * at_seed + axis] = batch.positions[3ll * seed + axis];
+        if (which >= kept(settings, steps[half])) continue;
+        long long at = half == 0 ? at_seed + 1 + which : at_seed - 1 - which;
+        batch.points[3 * at + axis] = batch.pool[k];
+    }
+}
+
+// The same where only the ends are wanted.
 extern "C" __global__ void write_endpoints(const Batch batch)
 {
     int seed = (int)(blockIdx.x * blockDim.x + threadIdx.x);

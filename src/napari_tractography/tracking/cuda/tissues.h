@@ -243,9 +243,7 @@ DEVICE bool revert(const Field& field, const Settings& settings, const Regions& 
     t.arrival_z = state.uz;
     // Ready for the next step.
     to_voxel(field.to_voxel, state.x, state.y, state.z, state.vx, state.vy, state.vz);
-    state.n_proposals = 0;
-    state.task = PROPOSE;
-    state.arrived = state.settled = state.forced = false;
+    state.settled = state.forced = false;
     return true;
 }
 

@@ -1,20 +1,21 @@
-// The CUDA kernels: one thread a streamline, twin of cpu/kernel.py.
+// The CUDA kernel: one lane a streamline, twin of cpu/kernel.py.
 //
 // The same names, the same order of float32 operations and no fused multiply-add (--fmad=false),
-// hence the same bits. A first pass counts the points of every streamline; because random numbers
-// replay, a second one writes them where they belong: along the directions that the first has
-// logged and, where a streamline has more steps than its log has room for, by choosing them again.
+// hence the same bits. Points go to blocks of a pool as they are made; gather_points() puts them in
+// order.
 //
-// Lanes are refilled: a thread whose streamline is done takes the next seed, so that no lane waits
-// for the longest streamline of its warp. A lane whose proposals are rejected proposes again while
-// others take their step, and what takes long is deferred until several lanes of the warp want it.
+// The lanes of a warp go through the phases of a step together: find the FOD, propose directions,
+// check one, move. A lane takes part in a phase where its task says so. Lanes are refilled: where a
+// streamline is done the lane takes the next seed, so that none waits for the longest of its warp.
+// Proposals are repeated until few lanes are without one, and those that are left propose again while
+// the others go on; what is rare but takes long is either done by all lanes for one of them
+// (looks.h), or put off until several want it.
 //
 // Plain C: the same source also compiles for the host, which is how it is tested without a GPU.
 // LMAX, the largest degree of the FOD, is to be defined, and VECTORS where peaks or tensors are
 // followed instead; ALGORITHM, INTERPOLATION and TISSUES (whether there is a tissue image) may be, so
 // that a kernel holds what it needs and no more. Everything else is an argument. source.py makes
 // codes.h and algorithms.h.
-
 #include "codes.h"
 #include "structs.h"
 #include "tiles.h"
@@ -39,6 +40,17 @@
 #ifndef TISSUES
 #define TISSUES (regions.fractions != 0)
 #endif
+// Lanes that may be without a proposal while the others go on, and that are enough for what is put
+// off: chosen by measuring.
+#ifndef FEW
+#define FEW 8
+#endif
+#ifndef SEVERAL
+#define SEVERAL 8
+#endif
+#ifndef NOTE
+#define NOTE(phase, takes_part)  // counted by the tests
+#endif
 
 // What is defined is known when compiling, and all that depends on it is left out.
 #define SPECIALISE(settings)                \
@@ -53,7 +65,7 @@ struct Halves {
     int forward_reason, backward_reason;
 };
 
-// Put a thread at a seed.
+// Put a lane at a seed.
 DEVICE void go_to(const Field& field, StreamlineState& state, const float* position)
 {
     state.x = position[0];
@@ -62,26 +74,35 @@ DEVICE void go_to(const Field& field, StreamlineState& state, const float* posit
     to_voxel(field.to_voxel, state.x, state.y, state.z, state.vx, state.vy, state.vz);
     state.steps = 0;
     state.n_proposals = 0;
-    state.task = PROPOSE;
-    state.arrived = state.settled = false;
+    state.settled = state.weighed = false;
 }
 
-// Go to the first entry of a seed's log: both passes track its halves in the same order.
-DEVICE void begin_log(const Batch& batch, StreamlineState& state, int seed)
+// Go to the first entry of a seed's log.
+DEVICE void begin_log(const Batch& batch, StreamlineState& state)
 {
-    state.log_entry = batch.direction_log + 3ll * seed * batch.log_length;
+    state.log_entry = batch.direction_log + 3ll * state.seed * batch.log_length;
     state.log_left = batch.log_length;
 }
 
-DEVICE void begin_half(const Field& field, const Settings& settings, const Regions& regions,
-                       const Batch& batch, Visits& visits, StreamlineState& state, int seed,
-                       int half, int max_steps, float max_length, bool replay)
+// What is next on a half that goes on.
+DEVICE void go_on(StreamlineState& state)
 {
-    go_to(field, state, batch.positions + 3ll * seed);
-    if (TISSUES && !replay) begin_half_in_tissues(regions, visits, state);
-    if (!replay && regions.n_regions)
+    if (state.steps >= state.max_steps)
+        end(state, MAX_LENGTH);
+    else
+        state.task = state.forced && state.steps == 0 ? MOVE : ARRIVE;
+}
+
+// Begin a half at the seed.
+DEVICE void begin_half(const Field& field, const Settings& settings, const Regions& regions,
+                       const Batch& batch, Visits& visits, StreamlineState& state, int half,
+                       int max_steps, float max_length)
+{
+    go_to(field, state, batch.positions + 3ll * state.seed);
+    if (TISSUES) begin_half_in_tissues(regions, visits, state);
+    if (regions.n_regions)
         visit_regions(regions, visits, half, true, state.x, state.y, state.z, 0.0f, 0.0f, 0.0f);
-    const float* start = batch.start_directions + 3ll * seed;
+    const float* start = batch.start_directions + 3ll * state.seed;
     float sign = half == 0 ? 1.0f : -1.0f;
     face(state, sign * start[0], sign * start[1], sign * start[2]);
     head_on(state);
@@ -91,43 +112,64 @@ DEVICE void begin_half(const Field& field, const Settings& settings, const Regio
     state.half = half;
     state.max_steps = max_steps;
     state.max_length = max_length;
+    state.until = settings.record_every;
+    state.n_kept = 0;
+    state.block = -1;
     bool starts_straight = settings.start != START_GIVEN && !settings.curved;
     state.forced = starts_straight && (half == 0 || settings.direction == BACKWARD);
+    go_on(state);
 }
 
-// Take one step; return 0, the reason why the half ends, or AGAIN where no step was taken yet. At a
-// start choose the first direction and take none.
-//
-// A replay takes steps that are known to be there, so it looks for no reason to stop.
-DEVICE int advance(const Field& field, const Settings& settings, const Regions& regions,
-                   Interpolant& interpolant, Visits& visits, StreamlineState& state,
-                   const float* seed_direction, unsigned int stream, bool replay)
+// Keep the point that was reached. Of a pool that is full nothing is kept: the host sees how many
+// blocks were asked for.
+DEVICE void keep(const Batch& batch, StreamlineState& state)
 {
-    bool starts = !replay && state.purpose == PURPOSE_START;
-    if (!starts && state.steps >= state.max_steps) return MAX_LENGTH;
-    bool is_logged = state.log_left > 0;
-    if (replay && is_logged) {
-        face(state, state.log_entry[0], state.log_entry[1], state.log_entry[2]);
-    } else if (starts || !(state.forced && state.steps == 0)) {
-        int reason = choose_direction(field, settings, interpolant, state, starts, seed_direction,
-                                      stream, replay);
-        if (reason || starts) return reason;
+    int place = state.n_kept % BLOCK_POINTS;
+    if (place == 0) {
+        int before = state.block;
+        unsigned int next = atomicAdd(batch.next_block, 1u);
+        bool is_full = next >= (unsigned int)batch.n_blocks;
+        state.block = is_full ? batch.n_blocks : (int)next;
+        if (!is_full) {
+            batch.block_halves[next] = 2 * state.seed + state.half;
+            batch.block_numbers[next] = state.n_kept / BLOCK_POINTS;
+            if (batch.block_before) batch.block_before[next] = before;
+        }
     }
+    if (state.block < batch.n_blocks)
+        put(batch.pool + 3 * ((long long)state.block * BLOCK_POINTS + place), state.x, state.y,
+            state.z);
+    state.n_kept++;
+}
+
+// Forget all but the first n points of a half.
+DEVICE void keep_only(const Batch& batch, StreamlineState& state, int n)
+{
+    int last = (n + BLOCK_POINTS - 1) / BLOCK_POINTS;
+    int now = (state.n_kept + BLOCK_POINTS - 1) / BLOCK_POINTS;
+    for (; now > last && state.block < batch.n_blocks; now--) {
+        batch.block_halves[state.block] = -1;
+        state.block = batch.block_before[state.block];
+    }
+    state.n_kept = n;
+}
+
+// Take a step along the direction that was chosen.
+DEVICE void move(const Field& field, const Settings& settings, const Regions& regions,
+                 const Batch& batch, const Interpolant& interpolant, Visits& visits,
+                 StreamlineState& state)
+{
     if (settings.curved) bend(state);
-    if (!replay && settings.adaptive && state.length + state.step > state.max_length)
-        return MAX_LENGTH;
+    if (settings.adaptive && state.length + state.step > state.max_length)
+        return end(state, MAX_LENGTH);
     float new_x = state.x + state.step * state.ux;
     float new_y = state.y + state.step * state.uy;
     float new_z = state.z + state.step * state.uz;
     to_voxel(field.to_voxel, new_x, new_y, new_z, state.vx, state.vy, state.vz);
-    if (!replay) {
-        int left = enter_voxel(field, state.vx, state.vy, state.vz);
-        if (left) return left;
-    }
-    int reason = 0;
-    if (TISSUES && !replay)
-        reason = visit_tissues(regions, interpolant, state, new_x, new_y, new_z);
-    if (!replay && !reason && regions.n_regions)
+    int reason = enter_voxel(field, state.vx, state.vy, state.vz);
+    if (reason) return end(state, reason);
+    if (TISSUES) reason = visit_tissues(regions, interpolant, state, new_x, new_y, new_z);
+    if (!reason && regions.n_regions)
         reason = visit_regions(regions, visits, state.half, false, new_x, new_y, new_z, state.x,
                                state.y, state.z);
     state.x = new_x;
@@ -136,13 +178,22 @@ DEVICE int advance(const Field& field, const Settings& settings, const Regions& 
     state.steps++;
     state.length += state.step;
     state.n_proposals = 0;
-    state.arrived = !TISSUES && settings.curved && state.steps % settings.parts;  // within an arc
-    if (is_logged) {
-        if (!replay) put(state.log_entry, state.ux, state.uy, state.uz);
+    state.weighed = false;
+    if (TISSUES && state.log_left > 0) {
+        put(state.log_entry, state.ux, state.uy, state.uz);
         state.log_entry += 3;
         state.log_left--;
     }
-    return reason;
+    if (--state.until == 0) {
+        state.until = settings.record_every;
+        if (!settings.endpoints) keep(batch, state);
+    }
+    if (reason)
+        end(state, reason);
+    else
+        go_on(state);
+    bool within_arc = !TISSUES && settings.curved && state.steps % settings.parts;
+    if (within_arc && state.task == ARRIVE) state.task = CHOOSE;
 }
 
 // Record the outcome of a seed.
@@ -159,59 +210,59 @@ DEVICE void conclude(const Batch& batch, int seed, int count, float length, int 
 
 // Begin the streamline of a seed; return 0, or the reason why there is none.
 DEVICE int begin_streamline(const Field& field, const Regions& regions, const Batch& batch,
-                            StreamlineState& state, int seed)
+                            StreamlineState& state)
 {
-    go_to(field, state, batch.positions + 3ll * seed);
+    go_to(field, state, batch.positions + 3ll * state.seed);
     state.purpose = PURPOSE_START;
     face(state, 0.0f, 0.0f, 1.0f);
     int left = enter_voxel(field, state.vx, state.vy, state.vz);
     if (left) return left == LEFT_IMAGE ? SEED_OUTSIDE_IMAGE : SEED_OUTSIDE_MASK;
     if (TISSUES && !begin_in_tissues(regions, state)) return SEED_IN_WRONG_TISSUE;
+    state.task = ARRIVE;
     return 0;
 }
 
 // Begin the first half along the direction that was found; return 0, or the reason why there is no
 // streamline.
 DEVICE int begin_halves(const Field& field, const Settings& settings, const Regions& regions,
-                        const Batch& batch, Visits& visits, StreamlineState& state, Halves& halves,
-                        int seed)
+                        const Batch& batch, Visits& visits, StreamlineState& state, Halves& halves)
 {
     forget_visits(regions, visits);
     if (regions.n_regions && visit_regions(regions, visits, 0, true, state.x, state.y, state.z,
                                            0.0f, 0.0f, 0.0f) == EXCLUDED)
         return EXCLUDED;
     if (TISSUES) face_white(settings, regions, state);
-    put(batch.start_directions + 3ll * seed, state.ux, state.uy, state.uz);
+    put(batch.start_directions + 3ll * state.seed, state.ux, state.uy, state.uz);
     halves.forward_steps = halves.backward_steps = 0;
     halves.forward_length = halves.backward_length = 0.0f;
     halves.forward_reason = halves.backward_reason = SEED;
     if (settings.endpoints) {
-        put(batch.ends + 6ll * seed, state.x, state.y, state.z);
-        put(batch.ends + 6ll * seed + 3, state.x, state.y, state.z);
+        put(batch.ends + 6ll * state.seed, state.x, state.y, state.z);
+        put(batch.ends + 6ll * state.seed + 3, state.x, state.y, state.z);
     }
-    begin_log(batch, state, seed);
-    begin_half(field, settings, regions, batch, visits, state, seed,
-               settings.direction == BACKWARD ? 1 : 0, settings.max_steps, settings.max_length,
-               false);
+    begin_log(batch, state);
+    begin_half(field, settings, regions, batch, visits, state,
+               settings.direction == BACKWARD ? 1 : 0, settings.max_steps, settings.max_length);
     return 0;
-}
-
-// Points that a half keeps of its steps.
-DEVICE int kept(const Settings& settings, int steps)
-{
-    if (settings.endpoints) return steps > 0 ? 1 : 0;
-    return steps / settings.record_every + (steps % settings.record_every ? 1 : 0);
 }
 
 // Record the end of a half and begin the other; return whether the streamline is done.
 DEVICE bool end_half(const Field& field, const Settings& settings, const Regions& regions,
-                     const Batch& batch, Visits& visits, StreamlineState& state, Halves& halves,
-                     int seed, int reason)
+                     const Batch& batch, Visits& visits, StreamlineState& state, Halves& halves)
 {
+    int seed = state.seed, reason = state.reason;
     if (TISSUES) {
         int outcome = end_in_tissues(field, settings, regions, batch.positions + 3ll * seed,
                                      visits, state, reason);
-        if (outcome == TRACKED_AGAIN) return false;
+        if (outcome == TRACKED_AGAIN) {
+            state.until = settings.record_every - state.steps % settings.record_every;
+            state.n_proposals = 0;
+            state.weighed = false;
+            if (!settings.endpoints)
+                keep_only(batch, state, state.steps / settings.record_every);
+            go_on(state);
+            return false;
+        }
         if (outcome == REFUSED) {
             conclude(batch, seed, 0, 0.0f, reason, reason);
             return true;
@@ -224,16 +275,22 @@ DEVICE bool end_half(const Field& field, const Settings& settings, const Regions
     }
     float length = settings.adaptive ? state.length : (float)state.steps * settings.step;
     bool is_cropped = TISSUES && regions.crop;
-    if ((settings.endpoints || is_cropped) && state.steps)
+    if (settings.endpoints && state.steps) {
         put(batch.ends + 6ll * seed + (state.half == 0 ? 3 : 0), state.x, state.y, state.z);
+    } else if (!settings.endpoints) {
+        // The last point is kept in any case; in tissues it was moved, or others came after it.
+        if (TISSUES && state.steps) keep_only(batch, state, kept(settings, state.steps) - 1);
+        if (TISSUES && !state.steps) keep_only(batch, state, 0);
+        if (state.n_kept < kept(settings, state.steps)) keep(batch, state);
+    }
     if (state.half == 0) {
         halves.forward_steps = state.steps;
         halves.forward_length = length;
         halves.forward_reason = reason;
         if (settings.direction != FORWARD && !one_way) {
-            begin_half(field, settings, regions, batch, visits, state, seed, 1,
+            begin_half(field, settings, regions, batch, visits, state, 1,
                        settings.max_steps - halves.forward_steps,
-                       settings.max_length - halves.forward_length, false);
+                       settings.max_length - halves.forward_length);
             return false;
         }
     } else {
@@ -276,8 +333,29 @@ DEVICE bool end_half(const Field& field, const Settings& settings, const Regions
     return true;
 }
 
-// First pass: the outcome of each seed, and how many points its streamline has.
-extern "C" __global__ void count_streamlines(const Field field, Settings settings,
+// Tell whether a lane waits for others that want the same: for another voxel's FOD, or a search in it.
+DEVICE bool is_patient(const Settings& settings, const Interpolant& interpolant,
+                       const StreamlineState& state)
+{
+    if (settings.interpolation != NEAREST) return false;
+    if (state.task == ARRIVE)
+        return !is_in_cell(settings, interpolant, state.vx, state.vy, state.vz);
+    return state.task == CHOOSE && !state.settled;
+}
+
+// Tell whether what a lane wants is done now: several want it, or no lane has anything else to do.
+DEVICE bool is_time(const Settings& settings, const Interpolant& interpolant,
+                    const StreamlineState& state, Task task)
+{
+    if (settings.interpolation != NEAREST) return state.task == task;
+    bool patient = is_patient(settings, interpolant, state);
+    unsigned int wanting = __ballot_sync(ALL_LANES, patient && state.task == task);
+    bool others = __ballot_sync(ALL_LANES, !patient && state.task != IDLE) != 0;
+    return state.task == task && (!patient || __popc(wanting) >= SEVERAL || !others);
+}
+
+// Track: the outcome of each seed, and the points of its streamline in blocks of the pool.
+extern "C" __global__ void track_streamlines(const Field field, Settings settings,
                                              const Regions regions, const Batch batch)
 {
     SPECIALISE(settings);
@@ -286,91 +364,63 @@ extern "C" __global__ void count_streamlines(const Field field, Settings setting
     interpolant.cell[0] = interpolant.cell[1] = interpolant.cell[2] = -2147483647;
     StreamlineState state = {};
     Halves halves = {};
-    int seed = -1;
     for (;;) {
-        int reason = 0;
-        bool begins = seed < 0 || state.purpose == PURPOSE_START;  // there are no halves yet
-        if (seed < 0) {
-            seed = (int)atomicAdd(batch.next, 1u);
-            if (seed >= batch.n_seeds) return;
-            reason = begin_streamline(field, regions, batch, state, seed);
-        } else {
-            reason = advance(field, settings, regions, interpolant, visits, state,
-                             batch.seed_directions + 3ll * seed, batch.first_stream + seed, false);
-            if (begins && reason != AGAIN)
-                reason = reason ? SEED_WITHOUT_FOD
-                                : begin_halves(field, settings, regions, batch, visits, state,
-                                               halves, seed);
+        // What is short and seldom: by the lanes that want it, at once.
+        if (state.task == END) {
+            bool starts = state.purpose == PURPOSE_START;
+            if (starts) conclude(batch, state.seed, 0, 0.0f, SEED_WITHOUT_FOD, SEED_WITHOUT_FOD);
+            if (starts || end_half(field, settings, regions, batch, visits, state, halves))
+                state.task = BEGIN;
         }
-        if (reason == 0 || reason == AGAIN) continue;
-        if (begins) {
-            conclude(batch, seed, 0, 0.0f, reason, reason);
-            seed = -1;
-        } else if (end_half(field, settings, regions, batch, visits, state, halves, seed,
-                            reason)) {
-            seed = -1;
-        }
-    }
-}
-
-// Second pass: take the steps again and write each point where it belongs, those of the backward
-// half from the seed downwards.
-extern "C" __global__ void write_streamlines(const Field field, Settings settings,
-                                             const Regions regions, const Batch batch)
-{
-    SPECIALISE(settings);
-    Interpolant interpolant = {};
-    Visits visits = {};
-    interpolant.cell[0] = interpolant.cell[1] = interpolant.cell[2] = -2147483647;
-    StreamlineState state = {};
-    int seed = -1;
-    int until = 0;      // steps until the next point is kept
-    float* target = 0;  // where it goes
-    for (;;) {
-        if (seed < 0) {
-            seed = (int)atomicAdd(batch.next, 1u);
-            if (seed >= batch.n_seeds) return;
-            if (batch.counts[seed] == 0) {
-                seed = -1;
+        if (state.task == BEGIN) {
+            state.seed = (int)atomicAdd(batch.next, 1u);
+            if (state.seed >= batch.n_seeds) {
+                state.task = IDLE;
             } else {
-                int forward = batch.steps[2ll * seed], backward = batch.steps[2ll * seed + 1];
-                target = batch.points + 3 * (batch.offsets[seed] + kept(settings, backward));
-                const float* position = batch.positions + 3ll * seed;
-                put(target, position[0], position[1], position[2]);
-                int half = forward > 0 ? 0 : 1;
-                target += half == 0 ? 3 : -3;
-                until = settings.record_every;
-                begin_log(batch, state, seed);
-                begin_half(field, settings, regions, batch, visits, state, seed, half,
-                           half == 0 ? forward : backward, 0.0f, true);
-            }
-        } else {
-            int reason = advance(field, settings, regions, interpolant, visits, state, 0,
-                                 batch.first_stream + seed, true);
-            if (reason == AGAIN) continue;
-            until--;
-            bool done = state.steps == state.max_steps;
-            if (until == 0 || done) {
-                if (TISSUES && regions.crop && done) {
-                    const float* end = batch.ends + 6ll * seed + (state.half == 0 ? 3 : 0);
-                    put(target, end[0], end[1], end[2]);
-                } else {
-                    put(target, state.x, state.y, state.z);
-                }
-                target += state.half == 0 ? 3 : -3;
-                until = settings.record_every;
-            }
-            if (done) {
-                int backward = batch.steps[2ll * seed + 1];
-                if (state.half == 0 && backward > 0) {
-                    int last = kept(settings, backward) - 1;
-                    target = batch.points + 3 * (batch.offsets[seed] + last);
-                    begin_half(field, settings, regions, batch, visits, state, seed, 1, backward,
-                               0.0f, true);
-                } else {
-                    seed = -1;
-                }
+                int reason = begin_streamline(field, regions, batch, state);
+                if (reason) conclude(batch, state.seed, 0, 0.0f, reason, reason);
             }
         }
+        if (!__ballot_sync(ALL_LANES, state.task != IDLE)) return;
+        unsigned int stream = batch.first_stream + state.seed;
+
+        bool arrives = is_time(settings, interpolant, state, ARRIVE);
+        NOTE(ARRIVE, arrives);
+        if (arrives) {
+            int reason = arrive(field, settings, interpolant, state);
+            if (reason)
+                end(state, reason);
+            else
+                look_ahead(settings, state, batch.seed_directions + 3ll * state.seed);
+        }
+#ifndef VECTORS
+        do {
+            NOTE(PROPOSE, state.task == PROPOSE);
+            if (state.task == PROPOSE)
+                propose_directions(field, settings, interpolant, state, stream);
+        } while (__popc(__ballot_sync(ALL_LANES, state.task == PROPOSE)) > FEW);
+        NOTE(CHECK, state.task == CHECK);
+        if (state.task == CHECK) check(field, settings, interpolant, state);
+        unsigned int looking = __ballot_sync(
+            ALL_LANES, state.task == SAMPLE_CONE || state.task == FIND_PEAK || state.task == WEIGH);
+        if (looking) look_for_lanes(field, settings, interpolant, state, stream, looking);
+#endif
+        bool chooses = is_time(settings, interpolant, state, CHOOSE);
+        NOTE(CHOOSE, chooses);
+        if (chooses)
+            choose(field, settings, interpolant, state, batch.seed_directions + 3ll * state.seed,
+                   stream);
+        if (state.task == START) {
+            climb_to_start(settings, interpolant, state);
+            int reason =
+                begin_halves(field, settings, regions, batch, visits, state, halves);
+            if (reason) {
+                conclude(batch, state.seed, 0, 0.0f, reason, reason);
+                state.task = BEGIN;
+            }
+        }
+        NOTE(MOVE, state.task == MOVE);
+        if (state.task == MOVE)
+            move(field, settings, regions, batch, interpolant, visits, state);
     }
 }

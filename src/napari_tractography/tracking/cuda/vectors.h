@@ -30,19 +30,10 @@ DEVICE float along(const StreamlineState& state, const Sized& vector)
     return state.ux * vector.x + state.uy * vector.y + state.uz * vector.z;
 }
 
-DEVICE void face(StreamlineState& state, float x, float y, float z)
-{
-    state.ux = x;
-    state.uy = y;
-    state.uz = z;
-}
-
-// Find the voxels around the last point, once; return the reason to stop there, or 0.
-DEVICE int arrive_among(const Field& field, const Settings& settings, Interpolant& interpolant,
+// Find the voxels around the last point; return the reason to stop there, or 0.
+DEVICE int arrive(const Field& field, const Settings& settings, Interpolant& interpolant,
                         StreamlineState& state)
 {
-    if (state.arrived) return 0;
-    state.arrived = true;
     enter_cell(field, settings, interpolant, state.vx, state.vy, state.vz);
     int nearest = 0;
     interpolant.weights[0] = 1.0f;
@@ -233,14 +224,13 @@ DEVICE int choose_among(const Field& field, const Settings& settings,
     return turn_to_sum(settings, state, sum, cosine, total);
 }
 
-// Choose the first or the next direction: 0, or the reason to stop. `starts` tells whether it is
-// the first, `seed_direction` is that of the seed.
-DEVICE int choose_direction(const Field& field, const Settings& settings, Interpolant& interpolant,
-                            StreamlineState& state, bool starts, const float* seed_direction,
-                            unsigned int stream, bool)
+// Choose the first or the next direction: 0, or the reason to stop. `seed_direction` is that of the
+// seed.
+DEVICE int direction_among(const Field& field, const Settings& settings,
+                           const Interpolant& interpolant, StreamlineState& state,
+                           const float* seed_direction, unsigned int stream)
 {
-    int reason = arrive_among(field, settings, interpolant, state);
-    if (reason) return reason;
+    bool starts = state.purpose == PURPOSE_START;
     if (starts && settings.start == START_GIVEN) {
         face(state, seed_direction[0], seed_direction[1], seed_direction[2]);
         return 0;
@@ -248,8 +238,8 @@ DEVICE int choose_direction(const Field& field, const Settings& settings, Interp
     int among = settings.among_vectors;
     if (starts) among = settings.start == START_MAX ? AMONG_LARGEST : AMONG_DRAWN;
     float cosine = starts ? -1.0f : settings.cone_cosine;
-    reason = choose_among(field, settings, interpolant, state, among, cosine,
-                          random_word(settings, state, stream));
+    int reason = choose_among(field, settings, interpolant, state, among, cosine,
+                              random_word(settings, state, stream));
     if (reason || !starts) return reason;
     Words words = philox_block(stream, 0, 1, state.purpose, settings.key_0, settings.key_1);
     if (words.r0 & 1u) face(state, -state.ux, -state.uy, -state.uz);
@@ -257,3 +247,21 @@ DEVICE int choose_direction(const Field& field, const Settings& settings, Interp
         return choose_among(field, settings, interpolant, state, AMONG_NEAREST, -1.0f, 0.0f);
     return 0;
 }
+
+DEVICE void look_ahead(const Settings&, StreamlineState& state, const float*)
+{
+    state.task = CHOOSE;
+}
+
+DEVICE void choose(const Field& field, const Settings& settings, const Interpolant& interpolant,
+                   StreamlineState& state, const float* seed_direction, unsigned int stream)
+{
+    int reason =
+        direction_among(field, settings, interpolant, state, seed_direction, stream);
+    if (reason)
+        end(state, reason);
+    else
+        state.task = state.purpose == PURPOSE_START ? START : MOVE;
+}
+
+DEVICE void climb_to_start(const Settings&, const Interpolant&, StreamlineState&) {}

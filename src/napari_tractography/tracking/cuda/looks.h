@@ -1,0 +1,139 @@
+// Looks at one FOD by all lanes of a warp: each evaluates some of the directions.
+//
+// What is seldom wanted and takes long, such as a search of the whole cone, would let 31 lanes wait
+// for one. So the lane that wants it puts its FOD where all of them read it, all of them work on it,
+// and all know the outcome. Nothing of it is in the loop's registers or in its code.
+#pragma once
+
+#include "peaks.h"
+
+// What the lanes of a warp have in common.
+struct Common {
+    Fod fod;
+    Peak climbed[4];  // where climbs led and began
+};
+
+DEVICE Common& common()
+{
+    extern __shared__ float4 commons[];  // one a warp; of this type, so that it is aligned
+    return ((Common*)commons)[threadIdx.x / N_LANES];
+}
+
+DEVICE float from_lane(float value, int lane)
+{
+    return __shfl_sync(ALL_LANES, value, lane);
+}
+
+// What is seen of a cone.
+struct Seen {
+    int index;      // of the direction of the largest amplitude; of equal ones the first
+    float largest;  // NOWHERE without any that may follow
+    float mean;     // over all directions, of the amplitudes that are positive and may follow
+};
+
+// Look at the directions of a cone. With `apart`, what is near a direction that was climbed to or
+// from does not count.
+SELDOM Seen look_around(const Cone cone, float sharpness, bool apart)
+{
+    const Common& here = common();
+    Tangents t = tangents_of(cone.ux, cone.uy, cone.uz);
+    int i = index_of(cone);
+    Seen seen = {0, NOWHERE, 0.0f};
+    PairwiseSum sum = {};
+#pragma unroll 1
+    for (int turn = 0; turn < POINTS_AT_ONCE; turn += N_LANES) {
+        float total = 0.0f;  // of one of the sums side by side
+        int first = N_LANES == 1 ? reversed(turn) : lane_of();
+#pragma unroll 1
+        for (int j = first; j < cone.n_points; j += POINTS_AT_ONCE) {
+            Vector q = point_in_cone(cone, t, j);
+            if (apart && (is_near(q, here.climbed[0]) || is_near(q, here.climbed[1]) ||
+                          is_near(q, here.climbed[2]) || is_near(q, here.climbed[3])))
+                continue;
+            float value = value_at(here.fod, q.x, q.y, q.z);
+            float counted = positive(sharpness, value);
+            bool is_larger = counted > seen.largest || (counted == seen.largest && j < seen.index);
+            if (!(is_larger || value > 0.0f) || !may_follow(cone, i, q.x, q.y, q.z)) continue;
+            total = total + (value > 0.0f ? value : 0.0f);
+            if (!is_larger) continue;
+            seen.largest = counted;
+            seen.index = j;
+        }
+        add_slot(sum, turn, total);
+    }
+    float total = N_LANES == 1 ? sum.partial[LEVELS] : sum.partial[0];
+#pragma unroll 1
+    for (int apart_by = N_LANES / 2; apart_by; apart_by /= 2) {
+        int other = lane_of() ^ apart_by;
+        total = total + from_lane(total, other);
+        float largest = from_lane(seen.largest, other);
+        int index = __shfl_sync(ALL_LANES, seen.index, other);
+        if (largest > seen.largest || (largest == seen.largest && index < seen.index)) {
+            seen.largest = largest;
+            seen.index = index;
+        }
+    }
+    seen.mean = total / (float)cone.n_points;
+    return seen;
+}
+
+DEVICE Peak peak_seen(const Cone& cone, const Seen& seen)
+{
+    Vector q = point_in_cone(cone, tangents_of(cone.ux, cone.uy, cone.uz), seen.index);
+    Peak peak = {q.x, q.y, q.z, seen.largest};
+    return peak;
+}
+
+// Climb in the cone around u; every lane does the same.
+SELDOM Peak climb_together(float ux, float uy, float uz, float cosine, float sine, Peak first)
+{
+    return climb(common().fod, ux, uy, uz, cosine, sine, first, nowhere());
+}
+
+// The square of the FOD's slope at a direction, per radian, where it is steepest.
+SELDOM float squared_slope(float x, float y, float z)
+{
+    Derivatives d = derivatives_at(common().fod, x, y, z);
+    float along = d.gx * x + d.gy * y + d.gz * z;
+    return d.gx * d.gx + d.gy * d.gy + d.gz * d.gz - along * along;
+}
+
+// The largest amplitude in a cone: the best of those that the best seen lead up to.
+DEVICE Peak largest_in_cone(const Cone& cone, float cosine, float sine)
+{
+    Peak best = {0.0f, 0.0f, 0.0f, NOWHERE}, none = {};
+    Peak climbed[4] = {none, none, none, none};
+#pragma unroll 1
+    for (int lobe = 0; lobe < LOBES; lobe++) {
+        if (lane_of() == 0)
+            for (int k = 0; k < 4; k++) common().climbed[k] = climbed[k];
+        __syncwarp();
+        Peak first = peak_seen(cone, look_around(cone, 0.0f, true));
+        __syncwarp();
+        if (first.value <= PROMISING * best.value || first.value == NOWHERE) break;
+        Peak peak = climb_together(cone.ux, cone.uy, cone.uz, cosine, sine, first);
+        if (peak.value > best.value) best = peak;
+        climbed[2] = climbed[0];
+        climbed[3] = climbed[1];
+        climbed[0] = peak;
+        climbed[1] = first;
+    }
+    return best;
+}
+
+// The largest amplitude in a cone and its direction; of one that is a function, the largest sample.
+DEVICE Peak find_peak(const Cone& cone, float cosine, float sine, float sharpness)
+{
+    Peak peak = cone.allowed ? peak_seen(cone, look_around(cone, 0.0f, false))
+                             : largest_in_cone(cone, cosine, sine);
+    // An FOD is as large along both: a cone that allows both would be followed back and forth.
+    float x = -peak.x, y = -peak.y, z = -peak.z;
+    if (cone.allowed && cone.ux * x + cone.uy * y + cone.uz * z > 0.0f &&
+        may_follow(cone, index_of(cone), x, y, z)) {
+        peak.x = x;
+        peak.y = y;
+        peak.z = z;
+    }
+    peak.value = positive(sharpness, peak.value);
+    return peak;
+}
