@@ -8,7 +8,14 @@ import threading
 import numpy as np
 import pytest
 
-from napari_tractography.runtime.buffers import POINT, SMALLEST, BufferPool, bytes_to_keep
+from napari_tractography.runtime import buffers
+from napari_tractography.runtime.buffers import (
+    POINT,
+    SMALLEST,
+    BufferPool,
+    bytes_to_keep,
+    copy_rows,
+)
 
 LARGE = SMALLEST // POINT + 1  # points
 
@@ -122,6 +129,48 @@ def test_threads_never_share_a_block():
         thread.join()
     assert not wrong
     assert 0 < pool.n_bytes <= 4 * 1.25 * LARGE * POINT
+
+
+def test_blocks_may_come_from_elsewhere_small_ones_too():
+    blocks = []
+
+    def allocate(n):
+        blocks.append(np.full((n, 3), 7, np.float32))
+        return blocks[-1]
+
+    pool = BufferPool(allocate=allocate)
+    for n in (0, 1, LARGE // 2, LARGE - 2):
+        points = pool.points(n)
+        assert points.shape == (n, 3)
+        assert (points == 7).all()
+        assert pool.lent_bytes == blocks[0].nbytes >= n * POINT
+        del points
+    assert len(blocks) == 1
+    assert (pool.lent_bytes, pool.n_bytes) == (0, blocks[0].nbytes)
+    held = [pool.points(n * LARGE) for n in (1, 3)]
+    assert pool.lent_bytes == sum(block.nbytes for block in blocks)
+    held.clear()
+    assert pool.lent_bytes == 0
+
+
+def test_an_allocator_that_fails_leaves_the_pool_as_it_was():
+    def allocate(n):
+        raise MemoryError
+
+    pool = BufferPool(allocate=allocate)
+    with pytest.raises(MemoryError):
+        pool.points(5)
+    assert (pool.lent_bytes, pool.n_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("n", [0, 1, 10, buffers.LARGE // POINT + 5])
+@pytest.mark.parametrize("n_cpus", [None, 1, 3, 16])
+def test_every_row_is_copied_by_as_many_threads_as_there_are(monkeypatch, n, n_cpus):
+    monkeypatch.setattr("os.cpu_count", lambda: n_cpus)
+    source = np.arange(3 * n, dtype=np.float32).reshape(n, 3)
+    target = np.full_like(source, -1)
+    copy_rows(target, source)
+    np.testing.assert_array_equal(target, source)
 
 
 @pytest.fixture

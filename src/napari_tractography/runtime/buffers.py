@@ -13,7 +13,8 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -22,6 +23,8 @@ from numpy.typing import NDArray
 
 SMALLEST = 1 << 20  # bytes: an allocator keeps smaller blocks by itself
 POINT = 12  # bytes
+LARGE = 1 << 24  # bytes: to copy less, threads take longer to start than they save
+COPY_THREADS = 4  # at most: more do not fill a processor's memory channels faster
 CACHE_LINE = 64  # bytes, of most processors
 # Of control groups, by version: where the groups are, and the file with a group's memory limit.
 CGROUPS_2 = ("sys/fs/cgroup", "memory.max")
@@ -105,6 +108,24 @@ def _number_in(path: Path) -> int:
         return 0
 
 
+def copy_rows(target: NDArray[Any], source: NDArray[Any]) -> None:
+    """Copy an array into another of its shape, by several threads where that pays.
+
+    One thread alone neither fills new pages nor the memory's channels as fast as they allow.
+    """
+    n_threads = min(COPY_THREADS, os.cpu_count() or 1) if source.nbytes >= LARGE else 1
+    if n_threads == 1:
+        target[...] = source
+        return
+    bounds = [len(source) * k // n_threads for k in range(n_threads + 1)]
+
+    def copy(first: int, last: int) -> None:
+        target[first:last] = source[first:last]
+
+    with ThreadPoolExecutor(n_threads) as threads:
+        list(threads.map(copy, bounds[:-1], bounds[1:]))
+
+
 class _Lease:
     """What an array on a block and all its views refer to; it is freed with the last of them."""
 
@@ -122,45 +143,64 @@ class BufferPool:
     limit : int, optional
         Bytes that may wait; beyond them those that waited longest are freed. By default
         :func:`bytes_to_keep`.
+    allocate : function, optional
+        Returns a new block: an (n, 3) float32 array. By default an ordinary one, where small arrays
+        are left to the allocator.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(
+        self, limit: int | None = None, allocate: Callable[[int], NDArray[np.float32]] | None = None
+    ) -> None:
         self._limit = bytes_to_keep() if limit is None else limit
+        self._allocate = allocate
         self._lock = threading.Lock()
         # Python frees arrays at any moment and in any thread, even amid `points`; hence blocks are
-        # added without the lock: appending is atomic.
+        # added without the lock: appending is atomic, and so is what is done to the dict.
         self._waiting: deque[NDArray[np.float32]] = deque()
+        self._lent: dict[int, int] = {}  # bytes of blocks that are in use, by their id
 
     @property
     def n_bytes(self) -> int:
         """Bytes that wait to be used again."""
         return sum(block.nbytes for block in self._waiting.copy())
 
+    @property
+    def lent_bytes(self) -> int:
+        """Bytes of the blocks that are in use."""
+        return sum(self._lent.copy().values())
+
     def points(self, n: int) -> NDArray[np.float32]:
         """Return an (n, 3) float32 array of any content, which may be kept, viewed and changed."""
-        if n * POINT < SMALLEST:
+        if self._allocate is None and n * POINT < SMALLEST:
             return np.empty((n, 3), np.float32)
-        block = self._block(n)
+        block = self._block(max(n, SMALLEST // POINT))
+        self._lent[id(block)] = block.nbytes
         lease = _Lease({**block.__array_interface__, "shape": (n, 3)})
         weakref.finalize(lease, self._add, block).atexit = False
         return np.asarray(lease)
 
     def _block(self, n: int) -> NDArray[np.float32]:
         """Return the smallest block of n to 2 n points, or a new one."""
+        block = self._waiting_block(n)
+        if block is not None:
+            return block
+        step = 1 << max(n.bit_length() - 3, 0)  # so that the next run's sizes are the same
+        n_rounded = -(-n // step) * step
+        if self._allocate is not None:
+            return self._allocate(n_rounded)
+        return np.empty((n_rounded, 3), np.float32)
+
+    def _waiting_block(self, n: int) -> NDArray[np.float32] | None:
         with self._lock:
             fitting = [one for one in self._waiting.copy() if n <= len(one) <= 2 * n]
             found = min(fitting, key=len, default=None)
-            if found is None:
-                step = 1 << max(n.bit_length() - 3, 0)  # so that the next run's sizes are the same
-                return np.empty((-(-n // step) * step, 3), np.float32)
-            for _ in range(len(self._waiting)):
+            for _ in range(len(self._waiting) if found is not None else 0):
                 block = self._oldest()
                 if block is None or block is found:
                     break
                 self._waiting.append(block)
-            return (
-                found  # in no other hands, even if another thread freed it to make room meanwhile
-            )
+            # In no other hands, even if another thread freed it to make room meanwhile.
+            return found
 
     def _oldest(self) -> NDArray[np.float32] | None:
         try:
@@ -170,6 +210,7 @@ class BufferPool:
 
     def _add(self, block: NDArray[np.float32]) -> None:
         """Let a block wait, and free those that waited longest while all are too much."""
+        self._lent.pop(id(block), None)
         if block.nbytes > self._limit:
             return
         self._waiting.append(block)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidTractogramError
 from ..model.stop import StopReason
 from ..runtime.arrays import real_numbers
-from ..runtime.buffers import pool
+from ..runtime.buffers import copy_rows, pool
 
 MARGIN = 1.1  # of memory for points that are yet to come
 GROWTH = 8  # at most at a time: the first few seeds are a poor sample
@@ -97,7 +97,7 @@ def joined(parts: Iterable[Any], n_seeds: int | None) -> dict[str, Any] | None:
             fewer, points = points, pool.points(expected)
             points[:first] = fewer[:first]
             del fewer
-        points[first:n_points] = part.points
+        copy_rows(points[first:n_points], part.points)
         counts.append(np.diff(part.offsets))
         seed_index.append(part.seed_index)
         stop_reasons.append(part.stop_reasons)

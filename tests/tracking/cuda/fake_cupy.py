@@ -260,6 +260,8 @@ class Machine:
         self.log, self.launches, self.modules = [], [], []
         # Bytes of each copy: from the host, to it, and from device to device.
         self.uploads, self.downloads, self.moves = [], [], []
+        self.pinned = []  # bytes of each block of the host's memory that was locked for points
+        self.host_is_full = False  # none of its memory can be locked
         errors = {"CUDARuntimeError": CUDARuntimeError}
         self.cuda = types.SimpleNamespace(
             Device=lambda index=0: Device(self, index),
@@ -268,10 +270,13 @@ class Machine:
             Event=Event,
             get_elapsed_time=self._elapsed,
             alloc_pinned_memory=bytearray,
+            PinnedMemory=self._lock_memory,
+            PinnedMemoryPointer=lambda memory, offset: memory,
             memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
             compiler=types.SimpleNamespace(CompileException=CompileException),
             runtime=types.SimpleNamespace(
                 **errors,
+                hostAllocPortable=1,
                 getDeviceCount=lambda: self.n_gpus,
                 getDeviceProperties=lambda index: {"name": b"Fake %d" % index},
                 deviceGetPCIBusId=lambda index: f"0000:0{index}:00.0",
@@ -343,6 +348,13 @@ class Machine:
         array = self.empty(shape, dtype)
         array.host[...] = 0
         return array
+
+    def _lock_memory(self, n_bytes, flags):
+        if self.host_is_full:
+            raise CUDARuntimeError(2, "cudaErrorMemoryAllocation: out of memory")
+        assert flags == self.cuda.runtime.hostAllocPortable
+        self.pinned.append(n_bytes)
+        return bytearray(n_bytes)
 
     def _freed(self, n_bytes):
         with self._lock:

@@ -21,11 +21,13 @@ from napari_tractography.model.fod import Fod
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.model.regions import Region
 from napari_tractography.model.seeds import Seeds
+from napari_tractography.runtime import buffers
+from napari_tractography.runtime.buffers import BufferPool
 from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.cuda import cuda_backend as cuda
 from napari_tractography.tracking.cuda import device as cuda_device
-from napari_tractography.tracking.cuda import scheduler
+from napari_tractography.tracking.cuda import pinned, scheduler
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
 from napari_tractography.tracking.cuda.uploads import Uploads
@@ -43,6 +45,7 @@ def machine(library, monkeypatch):
     fake = fake_cupy.Machine(library)
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setattr(cuda_device, "_uploads", Uploads())
+    monkeypatch.setattr(pinned, "pool", BufferPool(allocate=pinned._allocate))
     loaders = cuda_device.load_kernels, cuda_tables.load_kernel
     for load in loaders:
         load.cache_clear()
@@ -268,6 +271,105 @@ def test_time_is_reported_as_upload_tracking_and_download(machine, fod, seeds, c
     with caplog.at_level(logging.INFO, logger=cuda_device.__name__):
         together(cuda.iter_chunks(plan_of(fod, seeds, short())))
     assert "cuda:0: upload 0.001 s, tracking 0.002 s, download 0.001 s" in caplog.text
+
+
+@pytest.fixture
+def locked(monkeypatch):
+    """The arrays that the blocks of pinned memory are."""
+    made = []
+
+    def allocate(n):
+        made.append(pinned._allocate(n))
+        return made[-1]
+
+    monkeypatch.setattr(pinned, "pool", BufferPool(allocate=allocate))
+    return made
+
+
+@pytest.mark.parametrize("output", ["streamlines", "endpoints"])
+def test_points_are_handed_over_in_the_memory_that_they_came_to(
+    machine, fod, seeds, locked, output
+):
+    plan = plan_of(fod, seeds, short(output=output))
+    wanted = on_cpu(plan)
+    for _ in range(2):  # and the next run uses it again
+        chunks = list(cuda.iter_chunks(plan, Execution(block=50)))
+        gc.collect()  # the devices are gone, the streamlines stay
+        for chunk in chunks:
+            assert any(np.shares_memory(chunk.points, block) for block in locked)
+            assert chunk.points.flags.writeable
+            assert chunk.points.flags.c_contiguous
+        assert together(chunks).digest() == wanted.digest()
+        assert len(machine.pinned) == len(locked) == len(chunks) == 10
+        del chunk, chunks
+    assert pinned.pool.lent_bytes == 0
+
+
+def test_a_run_whose_chunks_are_let_go_needs_few_blocks(machine, fod, seeds):
+    n_chunks = 0
+    for _ in cuda.iter_chunks(plan_of(fod, seeds, short()), Execution(block=20)):
+        n_chunks += 1
+    assert n_chunks == 25
+    assert len(machine.pinned) <= scheduler.SLOTS + 1
+
+
+@pytest.mark.parametrize("limit", [0, 3 * buffers.SMALLEST])
+def test_who_keeps_much_gets_copies_in_ordinary_memory(
+    machine, fod, seeds, locked, monkeypatch, limit
+):
+    monkeypatch.setattr(pinned, "limit", limit)
+    plan = plan_of(fod, seeds, short())
+    chunks = list(cuda.iter_chunks(plan, Execution(block=20)))
+    assert together(chunks).digest() == on_cpu(plan).digest()
+    assert sum(machine.pinned) <= limit + scheduler.SLOTS * 1.25 * buffers.SMALLEST
+    kept = sum(any(np.shares_memory(chunk.points, b) for b in locked) for chunk in chunks)
+    assert kept * buffers.SMALLEST <= limit
+    assert bool(kept) == bool(limit)
+
+
+def test_a_host_whose_memory_cannot_be_locked_copies_to_ordinary_memory(
+    machine, fod, seeds, caplog
+):
+    machine.host_is_full = True
+    plan = plan_of(fod, seeds, short())
+    with caplog.at_level(logging.INFO, logger=pinned.__name__):
+        found = together(cuda.iter_chunks(plan, Execution(block=100)))
+    assert found.digest() == on_cpu(plan).digest()
+    assert "No memory of the host could be locked (cudaErrorMemoryAllocation" in caplog.text
+    machine.host_is_full = False
+    together(cuda.iter_chunks(plan, Execution(block=100)))
+    assert machine.pinned  # it is tried again
+
+
+def test_batches_are_bounded_by_what_may_wait_for_the_next_run(monkeypatch):
+    def bound(n_bytes):
+        monkeypatch.setattr(buffers, "bytes_to_keep", lambda: n_bytes)
+        return pinned.max_points()
+
+    assert bound(10**12) == scheduler.MAX_POINTS
+    assert bound(0) == scheduler.PLENTY
+    n_blocks = scheduler.SLOTS + 2
+    assert 0.99 * 3e9 < n_blocks * scheduler.POINT_BYTES * bound(3 * 10**9) <= 3e9
+
+
+def test_what_batches_do_at_once_is_counted_once(machine, fod, seeds):
+    device = cuda_device.CudaDevice(0, plan_of(fod, seeds, short()))
+    machine.cuda.get_elapsed_time = lambda begun, ended: 1e3 * (ended - begun)
+    assert device._add("tracking", 2.0, 5.0) == 3.0
+    assert device._add("tracking", 3.0, 7.0) == 2.0  # was queued while the last one ran,
+    assert device._add("tracking", 4.0, 6.0) == 0.0  # and ended before it did
+    assert device._add("tracking", 8.0, 9.0) == 1.0
+    assert device._add("download", 8.0, 9.0) == 1.0
+    assert (device.seconds["tracking"], device.seconds["download"]) == (6.0, 1.0)
+
+
+def test_a_device_says_how_much_it_tracks_at_once(machine, fod, seeds):
+    device = cuda_device.CudaDevice(0, plan_of(fod, seeds, short()))
+    device.count(0, 0, 10)
+    assert device.n_threads == 3 * 256  # of three multiprocessors
+    device.n_points(0)
+    assert device.count_seconds(0) == 0.001
+    device.close()
 
 
 def test_a_batch_takes_the_memory_that_it_is_said_to_take(machine, fod, seeds):

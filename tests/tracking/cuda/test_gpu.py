@@ -23,6 +23,7 @@ from napari_tractography.runtime.arrays import import_cupy
 from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking import devices
 from napari_tractography.tracking.cuda import cuda_backend as cuda
+from napari_tractography.tracking.cuda import pinned
 from napari_tractography.tracking.execution import Execution
 
 pytestmark = pytest.mark.gpu
@@ -208,6 +209,18 @@ def test_memory_is_given_back_when_a_run_ends_or_is_cancelled(gpu, run):
     next(chunks)
     chunks.close()
     assert used_bytes(gpu) == before
+
+
+def test_points_that_are_kept_are_not_overwritten(gpu, run):
+    before = pinned.pool.lent_bytes
+    chunks = list(cuda.iter_chunks(run.plan, Execution(block=100), gpus=(gpu,)))
+    together(cuda.iter_chunks(run.plan, Execution(block=100), gpus=(gpu,)))
+    assert together(chunks).digest() == run.expected["digest"]
+    assert pinned.pool.lent_bytes > before
+    chunks.clear()
+    gc.collect()
+    assert pinned.pool.lent_bytes == before
+    assert pinned.pool.n_bytes > 0
 
 
 def test_a_small_memory_limit_gives_the_same_streamlines(gpu, run):

@@ -16,7 +16,9 @@ from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking.cuda import scheduler
 from napari_tractography.tracking.cuda.scheduler import (
     MAX_POINTS,
+    PLENTY,
     POINT_BYTES,
+    SLOTS,
     OutOfDeviceMemoryError,
     SeedRanges,
     Sizing,
@@ -28,15 +30,17 @@ from napari_tractography.tracking.cuda.scheduler import (
 class FakeDevice:
     """Every seed gives a line of `length` points, whose coordinates are its number.
 
-    `memory` is what the batches of both slots may hold, in bytes; a seed takes 10.
+    `memory` is what the batches of all slots may hold, in bytes; a seed takes 10.
     """
+
+    n_threads = 0
 
     def __init__(self, name="fake", length=5, memory=10**9, pause=0.0, fails_at=None):
         self.name, self.length, self.memory, self.pause = name, length, memory, pause
         self.fails_at = fails_at
-        self.used = [0, 0]
-        self.ranges = [None, None]
-        self.results = [None, None]
+        self.used = [0] * SLOTS
+        self.ranges = [None] * SLOTS
+        self.results = [None] * SLOTS
         self.log = []
 
     def take(self, slot, n_bytes):
@@ -57,6 +61,9 @@ class FakeDevice:
         time.sleep(self.pause)
         return (last - first) * self.length
 
+    def count_seconds(self, slot):
+        return self.pause
+
     def write(self, slot):
         assert self.results[slot] is None, "a batch was overwritten before it was collected"
         first, last = self.ranges[slot]
@@ -74,9 +81,9 @@ class FakeDevice:
         return result
 
     def release(self):
-        assert self.results == [None, None], "a batch was thrown away"
+        assert self.results == [None] * SLOTS, "a batch was thrown away"
         self.log.append(("release",))
-        self.used = [0, 0]
+        self.used = [0] * SLOTS
 
 
 def everything(chunks):
@@ -89,24 +96,106 @@ def plain(budget=10**9, n=16, largest=10**6):
     return Sizing(budget, 10, n_seeds=n, largest=largest)
 
 
-def test_a_batch_travels_while_the_next_is_tracked():
+def test_a_batch_travels_while_the_next_is_tracked_and_one_more_is_queued():
     device = FakeDevice()
     sizing = plain(n=10, largest=10)
-    assert everything(run_devices([device], 40, [sizing])) == list(range(40))
+    assert everything(run_devices([device], 50, [sizing])) == list(range(50))
     assert [entry[:2] for entry in device.log] == [
         ("count", 0),
         ("write", 0),
         ("count", 1),
+        ("count", 2),
+        ("collect", 0),  # the first streamlines are shown at once
         ("write", 1),
-        ("count", 0),  # queued before the slot's last batch is collected,
-        ("collect", 0),
-        ("write", 0),  # but not overwriting what that has on its way
-        ("count", 1),
+        ("count", 0),
+        ("write", 2),
+        ("count", 1),  # queued before the slot's last batch is collected,
         ("collect", 1),
-        ("write", 1),
+        ("write", 0),
+        ("collect", 2),
+        ("write", 1),  # but not overwriting what that has on its way
         ("collect", 0),
         ("collect", 1),
     ]
+
+
+class SimulatedDevice:
+    """Says how long a run takes on a device, a link and a host that do one thing at a time.
+
+    A batch's first pass lasts `tail` longer than it fills the device: that long its last
+    streamlines leave room for what is queued in another slot. Times vary by `spread`.
+    """
+
+    name = "simulated"
+    n_threads = 0
+
+    def __init__(self, *, tracking, writing, copying, tail=0.0, host=0.0, spread=0.0):
+        self.tracking, self.writing, self.copying = tracking, writing, copying
+        self.tail, self.host = tail, host
+        self.random = np.random.default_rng(3)
+        self.spread = spread
+        self.now = self.device_free = self.link_free = 0.0
+        self.busy = {"device": 0.0, "link": 0.0, "host": 0.0}
+        self.slot_free, self.counted, self.arrived = ([0.0] * SLOTS for _ in range(3))
+
+    def take(self, what, seconds):
+        seconds *= 1 + self.spread * self.random.uniform(-1, 1)
+        self.busy[what] += seconds
+        return seconds
+
+    def count(self, slot, first, last):
+        begun = max(self.now, self.slot_free[slot], self.device_free)
+        self.device_free = begun + self.take("device", self.tracking)
+        self.slot_free[slot] = self.counted[slot] = self.device_free + self.tail
+
+    def n_points(self, slot):
+        self.now = max(self.now, self.counted[slot])
+        return 1
+
+    def count_seconds(self, slot):
+        return self.tracking
+
+    def write(self, slot):
+        begun = max(self.now, self.slot_free[slot], self.device_free)
+        self.device_free = begun + self.take("device", self.writing)
+        self.link_free = max(self.device_free, self.link_free) + self.take("link", self.copying)
+        self.slot_free[slot] = self.arrived[slot] = self.link_free
+
+    def collect(self, slot):
+        self.now = max(self.now, self.arrived[slot])
+
+    def release(self):
+        raise AssertionError("nothing was lacking")
+
+    def run(self, n_batches):
+        """Return the time when each batch was handed over; the caller takes `host` for it."""
+        times = []
+        for _ in run_devices([self], n_batches, [plain(n=1, largest=1)]):
+            times.append(self.now)
+            self.now += self.take("host", self.host)
+        return times
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3])
+@pytest.mark.parametrize(
+    ("busiest", "seconds"),
+    [
+        ("device", {"tracking": 9, "writing": 1, "copying": 9, "host": 8}),
+        ("device", {"tracking": 9, "writing": 1, "copying": 5, "host": 3, "tail": 8}),
+        ("link", {"tracking": 5, "writing": 1, "copying": 10, "host": 6}),
+        ("link", {"tracking": 5, "writing": 1, "copying": 10, "host": 8, "tail": 3}),
+        ("host", {"tracking": 5, "writing": 1, "copying": 6, "host": 10, "tail": 2}),
+    ],
+)
+def test_what_takes_longest_is_never_waiting(busiest, seconds, spread):
+    device = SimulatedDevice(**seconds, spread=spread)
+    device.run(300)
+    assert device.busy[busiest] >= 0.9 * device.now
+
+
+def test_the_first_streamlines_wait_for_no_other_batch():
+    device = SimulatedDevice(tracking=9, writing=1, copying=2, tail=1)
+    assert device.run(50)[0] == 9 + 1 + 1 + 2
 
 
 @given(
@@ -163,7 +252,7 @@ def test_what_was_tracked_before_memory_ran_out_is_not_lost():
 
     with pytest.raises(BackendError):
         take_all()
-    assert seen == list(range(60))
+    assert seen == list(range(40))  # the next was counted, but there is no room for its points
 
 
 def test_batches_keep_to_the_budget():
@@ -178,18 +267,29 @@ def test_batches_keep_to_the_budget():
 def test_sizes_follow_speed_and_memory():
     sizing = Sizing(budget=10**9, seed_bytes=10, n_seeds=1000)
     sizing.learn(1000, 5000, seconds=0.001)
-    assert sizing.n_seeds == 4000  # grows by four at most
-    sizing.learn(1000, 5000, seconds=0.5)
+    assert sizing.n_seeds == 8000  # grows by eight at most
+    sizing.learn(1000, 5000, seconds=0.3)
     assert sizing.n_seeds == 500
     sizing.learn(10**6, 10**6, seconds=0.01)
     assert sizing.n_seeds == scheduler.MAX_BATCH
-    sizing.learn(10**6, 10**9, seconds=0.01)
-    assert sizing.n_seeds * 1000 < MAX_POINTS
     small = Sizing(budget=10**6, seed_bytes=10, n_seeds=1000)
     small.learn(1000, 100_000, seconds=0.001)
     assert small.need(small.n_seeds, 100 * small.n_seeds) < 10**6
     assert not small.fits(1000, 100_000)
     assert small.fits(1, 10**9)  # there is nothing smaller to try
+
+
+def test_a_batch_fills_the_device_several_times_as_far_as_memory_goes():
+    def points_of_next(n_threads, each, **bounds):
+        sizing = Sizing(budget=10**11, seed_bytes=10, **bounds)
+        sizing.learn(10**5, each * 10**5, seconds=0.01, n_threads=n_threads)
+        assert sizing.fits(sizing.n_seeds, each * sizing.n_seeds)
+        return each * sizing.n_seeds
+
+    assert 0.6 * PLENTY < points_of_next(10**3, 567) < PLENTY  # few threads: soon filled
+    assert points_of_next(50_000, 300) == scheduler.FILLS * 50_000 * 300
+    assert 0.6 * MAX_POINTS < points_of_next(10**6, 567) < MAX_POINTS
+    assert points_of_next(50_000, 567, max_points=10**7) < 10**7
 
 
 def test_closing_cancels_and_collects_nothing_more():

@@ -2,8 +2,8 @@
 
 Tables are uploaded once and kept on the GPU for as long as they live on the host, unless they were
 made on a GPU. Kernels are compiled once for a GPU and an algorithm; CuPy also
-keeps them on disk. Two slots, each with a stream and pinned host memory of its own, let one batch
-be copied to the host while the next is tracked. Used by :mod:`.cuda_backend`.
+keeps them on disk. Three slots, each with a stream of its own, let one batch be copied to the host
+while others are tracked. Used by :mod:`.cuda_backend`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ...runtime.arrays import REMEDY, gpu_of, import_cupy
 from ...streamlines.tractogram import Tractogram, tally_from_counts
 from ..codes import START_GIVEN, Field
 from ..execution import Execution
+from . import pinned, tables
 from . import source as kernels
-from . import tables
 from .gpu_errors import OUT_OF_MEMORY, explained, explained_for_good
 from .scheduler import SLOTS, OutOfDeviceMemoryError, Sizing
-from .slot import Slot
+from .slot import NO_POINTS, Slot
 from .uploads import Uploads
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class CudaDevice:
     name : str
         For messages: "cuda:0", ...
     seconds : dict of str to float
-        Time of "upload", "tracking" and "download" so far.
+        Time of "upload", "tracking" and "download" so far; what two batches do at once counts once.
     uploaded_bytes : int
         Size of the tables that were not yet on the GPU.
     held_bytes : int
@@ -143,6 +143,7 @@ class CudaDevice:
         self._log_length = kernels.log_length(plan.settings, plan.regions.tissues)
         self._device = self._cupy.cuda.Device(gpu)
         self._n_multiprocessors = 0
+        self._ends: dict[str, Any] = {}  # events: until when `seconds` are counted
         self._launch_shapes: dict[str, tuple[int, int]] = {}  # threads a block, blocks at most
         self._wanted_block = threads_a_block
         with explained_for_good(self.name), self._device:
@@ -177,6 +178,7 @@ class CudaDevice:
         sizing = Sizing(
             budget=memory_budget(free, execution.memory_limit) // SLOTS,
             seed_bytes=-(-each // kernels.TILE),
+            max_points=pinned.max_points(),
         )
         if execution.block is not None:
             sizing.largest = min(sizing.largest, execution.block)
@@ -184,6 +186,16 @@ class CudaDevice:
         return sizing
 
     # -------------------------------------------------------------------- what the scheduler calls
+
+    @property
+    def n_threads(self) -> int:
+        """Streamlines that are tracked at once; known once a first pass is queued."""
+        block, blocks = self._launch_shapes.get("count_streamlines", (0, 0))
+        return block * blocks
+
+    def count_seconds(self, index: int) -> float:
+        """Return how long the first pass took, apart from waiting for those before it."""
+        return self._slots[index].seconds
 
     def count(self, index: int, first: int, last: int) -> None:
         """Queue the first pass over seeds `first` to `last`."""
@@ -215,7 +227,8 @@ class CudaDevice:
         slot = self._slots[index]
         with explained(self.name), self._device:
             slot.counting[1].synchronize()
-            self.seconds["tracking"] += self._between(*slot.counting)
+            slot.seconds = self._add("tracking", *slot.counting)
+            slot.counting = slot.events(2)
         slot.n_points, slot.n_lines = (int(n) for n in slot.pinned["totals"])
         return slot.n_points
 
@@ -227,25 +240,27 @@ class CudaDevice:
             slot.writing[0].record(slot.stream)
             self._write(slot, points)
             slot.writing[1].record(slot.stream)
-            slot.download("points", points)
+            slot.download_points(points)
             for name in DOWNLOADED:
                 extra = 1 if name == "line_offsets" else 0
                 slot.download(name, slot.arrays[name][: slot.n_lines + extra])
             slot.download("tally", slot.arrays["tally"])
             slot.writing[2].record(slot.stream)
-            slot.written = slot.n_seeds, slot.n_points, slot.n_lines
+            slot.written = slot.n_seeds, slot.n_lines
 
     def collect(self, index: int) -> Tractogram:
         """Wait for the streamlines of the slot's last write, and return them."""
         slot = self._slots[index]
         with explained_for_good(self.name), self._device:
             slot.writing[2].synchronize()
-            self.seconds["tracking"] += self._between(*slot.writing[:2])
-            self.seconds["download"] += self._between(*slot.writing[1:])
-        n_seeds, n_points, n_lines = slot.written
-        # Copies: the pinned memory is for the next batch.
+            self._add("tracking", *slot.writing[:2])
+            self._add("download", *slot.writing[1:])
+            slot.writing = slot.events(3)
+        n_seeds, n_lines = slot.written
+        points, slot.arriving = slot.arriving, NO_POINTS
+        # All but points are copied: little, and their pinned memory is for the next batch.
         return Tractogram(
-            slot.pinned["points"][:n_points].copy(),
+            pinned.handed_over(points),
             slot.pinned["line_offsets"][: n_lines + 1].copy(),
             seed_index=slot.pinned["line_sources"][:n_lines].copy(),
             stop_reasons=slot.pinned["line_reasons"][:n_lines].copy(),
@@ -255,7 +270,10 @@ class CudaDevice:
         )
 
     def release(self) -> None:
-        """Give the memory of the slots back, waiting for what is under way."""
+        """Give the memory of the slots back, waiting for what is under way.
+
+        That which points were handed over in stays locked for the next run, see :mod:`.pinned`.
+        """
         with explained_for_good(self.name), self._device:
             for slot in self._slots:
                 slot.clear()
@@ -436,6 +454,17 @@ class CudaDevice:
         event = self._cupy.cuda.Event()
         event.record()
         return event
+
+    def _add(self, what: str, begun: Any, ended: Any) -> float:
+        """Count the seconds between two events that are not counted yet, and return them."""
+        seconds = self._between(begun, ended)
+        if what in self._ends:
+            seconds = min(seconds, self._between(self._ends[what], ended))
+        if seconds <= 0:
+            return 0.0
+        self.seconds[what] += seconds
+        self._ends[what] = ended
+        return seconds
 
     def _between(self, begun: Any, ended: Any) -> float:
         return float(self._cupy.cuda.get_elapsed_time(begun, ended)) / 1e3

@@ -1,14 +1,15 @@
 """How a run is spread over devices: batch sizes, memory, order and cancelling.
 
 Knows no CUDA: it drives any :class:`BatchDevice`, such as :class:`.device.CudaDevice` and those of
-the tests. Each batch goes through two passes, counting and writing; while one batch is copied to
-the host the next one is tracked: hence a device has two slots. Used by :mod:`.cuda_backend`.
+the tests. Each batch goes through two passes, counting and writing. While one is copied to the host
+the next is tracked, and the one after it is queued already: a device that a batch's last, longest
+streamlines leave idle begins with it. Hence a device has three slots. Used by :mod:`.cuda_backend`.
 """
 
 from __future__ import annotations
 
 import threading
-import time
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,12 +20,15 @@ from ...streamlines.tractogram import Tractogram
 
 FIRST_BATCH = 1 << 13  # seeds: few, so that the first streamlines show at once
 MAX_BATCH = 1 << 20  # seeds
-MAX_POINTS = 1 << 24  # of a batch: 200 MB, and as much pinned host memory for each slot
-BATCH_SECONDS = 0.25  # short enough to cancel soon, long enough to hide what a batch costs
+PLENTY = 1 << 24  # points of a batch, 200 MB: more only where it takes more to fill the device
+MAX_POINTS = 1 << 27  # 1.6 GB, and as much pinned host memory for each slot
+FILLS = 4  # times that a batch fills the device: what begins later than the rest is little then
+GROWTH = 8  # at most, from one batch to those chosen after it
+BATCH_SECONDS = 0.15  # cancelling waits for two; long enough to hide what a batch costs
 MAX_HALVINGS = 8  # of a batch for lack of memory, one after the other
 POINT_BYTES = 12
-SLOTS = 2
-AHEAD = 4  # batches of each device that may wait for earlier ones of others
+SLOTS = 3
+AHEAD = SLOTS + 2  # batches of each device that may be under way, or wait for those of others
 
 Range = tuple[int, int]  # first seed, and the one after the last
 Take = Callable[[int], Range | None]  # hands out the next seeds, at most so many
@@ -35,13 +39,17 @@ class OutOfDeviceMemoryError(Exception):
 
 
 class BatchDevice(Protocol):
-    """A device, set up for one run, that tracks batches in two slots.
+    """A device, set up for one run, that tracks batches in :data:`SLOTS` slots.
 
     `count`, `n_points` and `write` raise OutOfDeviceMemoryError where memory does not suffice, and
     all of them BackendError where the device fails.
     """
 
     name: str
+
+    @property
+    def n_threads(self) -> int:
+        """Streamlines that are tracked at once; known once a first pass is queued."""
 
     def count(self, slot: int, first: int, last: int) -> None:
         """Queue the first pass over seeds `first` to `last`.
@@ -51,6 +59,9 @@ class BatchDevice(Protocol):
 
     def n_points(self, slot: int) -> int:
         """Wait for the first pass; return how many points there will be."""
+
+    def count_seconds(self, slot: int) -> float:
+        """Return how long the first pass took, apart from waiting for those before it."""
 
     def write(self, slot: int) -> None:
         """Queue the second pass and the copy to the host."""
@@ -76,12 +87,15 @@ class Sizing:
         Seeds of the next batch.
     largest : int
         What `n_seeds` may grow to: less after every lack of memory.
+    max_points : int
+        Of a batch.
     """
 
     budget: int
     seed_bytes: int
     n_seeds: int = FIRST_BATCH
     largest: int = MAX_BATCH
+    max_points: int = MAX_POINTS
 
     def __post_init__(self) -> None:
         self.largest = max(1, min(self.largest, self.budget // max(self.seed_bytes, 1)))
@@ -94,17 +108,20 @@ class Sizing:
     def fits(self, n_seeds: int, n_points: int) -> bool:
         """Tell whether a batch keeps within its bounds; a single seed may always be tried."""
         return n_seeds == 1 or (
-            n_points <= MAX_POINTS and self.need(n_seeds, n_points) <= self.budget
+            n_points <= self.max_points and self.need(n_seeds, n_points) <= self.budget
         )
 
-    def learn(self, n_seeds: int, n_points: int, seconds: float) -> None:
+    def learn(self, n_seeds: int, n_points: int, seconds: float, n_threads: int = 0) -> None:
         """Choose the next size by the time and the points of the last batch."""
         each = n_points / n_seeds
         by_time = n_seeds * BATCH_SECONDS / max(seconds, 1e-6)
         # Batches differ: one that would just fit on average often does not.
         by_memory = 0.7 * self.budget / (self.seed_bytes + each * POINT_BYTES)
-        by_points = 0.7 * MAX_POINTS / max(each, 1e-6)
-        self.n_seeds = int(max(1, min(by_time, by_memory, by_points, 4 * n_seeds, self.largest)))
+        by_points = max(0.7 * PLENTY / max(each, 1e-6), FILLS * n_threads)
+        by_points = min(by_points, 0.7 * self.max_points / max(each, 1e-6))
+        self.n_seeds = int(
+            max(1, min(by_time, by_memory, by_points, GROWTH * n_seeds, self.largest))
+        )
 
     def halve(self, n_seeds: int) -> None:
         """Make batches smaller, since one of `n_seeds` seeds did not fit."""
@@ -139,16 +156,20 @@ def run_device(
         When a batch does not fit, however small, or the device fails.
     """
     pending: list[Range] = []  # handed out, not begun; the next one last
-    uncollected: tuple[int, Range] | None = None  # slot and seeds that are copied to the host
+    # Batches, by slot and seeds: whose first pass is queued, and which are copied to the host.
+    counted: deque[tuple[int, Range]] = deque()
+    written: deque[tuple[int, Range]] = deque()
+    slot = 0  # of the next batch
     halvings = 0
-    other_is_empty = False  # whether no batch is in the other slot
-    slot = 0
+    is_empty = False  # whether the device holds no batch
+    is_first = True
 
-    def begin(slot: int) -> Range | None:
-        """Queue the first pass of the next batch."""
+    def begin() -> bool:
+        """Queue the first pass of the next batch; tell whether there was one."""
+        nonlocal slot
         seeds = pending.pop() if pending else take(sizing.n_seeds)
         if seeds is None:
-            return None
+            return False
         first, last = seeds
         if last - first > sizing.n_seeds:
             pending.append((first + sizing.n_seeds, last))
@@ -158,62 +179,56 @@ def run_device(
         except OutOfDeviceMemoryError:
             pending.append((first, last))
             raise
-        return first, last
+        counted.append((slot, (first, last)))
+        slot = (slot + 1) % SLOTS
+        return True
 
-    counted: Range | None = None  # seeds in this slot, whose first pass is queued
+    def collected(n_left: int) -> Generator[tuple[Range, Tractogram], None, None]:
+        while len(written) > n_left:
+            oldest, seeds = written.popleft()
+            yield seeds, device.collect(oldest)
+
     while True:
         shortage: OutOfDeviceMemoryError | None = None
-        begun = time.perf_counter()
-        upcoming: Range | None = None
-        n_tried = 0
+        n_tried = sizing.n_seeds
         try:
-            if counted is None:
-                n_tried = sizing.n_seeds
-                counted = begin(slot)
-            if counted is not None:
-                n_seeds = n_tried = counted[1] - counted[0]
-                n_points = device.n_points(slot)
-                if not sizing.fits(n_seeds, n_points):
-                    raise OutOfDeviceMemoryError(f"{sizing.need(n_seeds, n_points) / 1e6:.0f} MB")
-                device.write(slot)
+            if not counted and not begin():
+                break
+            current, (first, last) = counted[0]
+            n_tried = last - first
+            n_points = device.n_points(current)
+            if not sizing.fits(n_tried, n_points):
+                raise OutOfDeviceMemoryError(f"{sizing.need(n_tried, n_points) / 1e6:.0f} MB")
+            device.write(current)
         except OutOfDeviceMemoryError as error:
             shortage = error
-        seconds = time.perf_counter() - begun
-        if shortage is None and counted is None:
-            break
-        if shortage is None:
-            try:
-                upcoming = begin(1 - slot)
-            except OutOfDeviceMemoryError:
-                upcoming = None  # tried again when the other slot is empty
-        if uncollected is not None:
-            begun = time.perf_counter()
-            chunk = device.collect(uncollected[0])
-            seconds += time.perf_counter() - begun
-            yield uncollected[1], chunk
-            uncollected = None
         if shortage is not None:
+            yield from collected(0)
+            pending += [seeds for _, seeds in reversed(counted)]
+            counted.clear()
             halvings += 1
-            if counted is not None:
-                pending.append(counted)
-                counted = None
-            if other_is_empty and (n_tried <= 1 or halvings > MAX_HALVINGS):
+            if is_empty and (n_tried <= 1 or halvings > MAX_HALVINGS):
                 raise BackendError(
                     f"{device.name} has too little memory: even {n_tried} seeds at a time need "
                     f"{shortage}; free some, raise memory_limit or choose backend = 'cpu'."
                 ) from shortage
             device.release()
-            other_is_empty = True
+            is_empty = True
             sizing.halve(n_tried)
             continue
-        assert counted is not None
-        other_is_empty = False
+        is_empty = False
         halvings = 0
-        sizing.learn(n_seeds, n_points, seconds)
-        uncollected = slot, counted
-        counted, slot = upcoming, 1 - slot
-    if uncollected is not None:
-        yield uncollected[1], device.collect(uncollected[0])
+        sizing.learn(n_tried, n_points, device.count_seconds(current), device.n_threads)
+        written.append(counted.popleft())
+        try:
+            while len(counted) < SLOTS - 1 and begin():
+                pass
+        except OutOfDeviceMemoryError:  # tried again when it is the only one
+            sizing.halve(sizing.n_seeds)
+        # The last one travels while the next is tracked, but the first one is shown at once.
+        yield from collected(0 if is_first else 1)
+        is_first = False
+    yield from collected(0)
 
 
 def run_devices(

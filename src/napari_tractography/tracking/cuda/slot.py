@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import pinned
+
+NO_POINTS = np.empty((0, 3), np.float32)
+
 
 class Slot:
     """The stream, events and memory of a batch.
@@ -29,24 +33,34 @@ class Slot:
     arrays : dict of str to cupy.ndarray
         Of the batch; at least as long as it needs.
     pinned : dict of str to numpy.ndarray
-        Page-locked memory of the host that results are copied to.
+        Page-locked memory of the host that results other than points are copied to.
+    arriving : (n_points, 3) float32 array
+        Points of the last second pass, on their way to the host.
+    seconds : float
+        Of the first pass.
     first, n_seeds : int
         Number of the first seed of the batch, and how many it has.
     n_points, n_lines : int
         Of its streamlines, known after the first pass.
     written : tuple of int
-        Seeds, points and streamlines of the last second pass.
+        Seeds and streamlines of the last second pass.
     """
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self.counting = [cupy.cuda.Event() for _ in range(2)]
-        self.writing = [cupy.cuda.Event() for _ in range(3)]
+        self.counting = self.events(2)
+        self.writing = self.events(3)
         self.arrays: dict[str, Any] = {}
         self.pinned: dict[str, NDArray[Any]] = {}
+        self.arriving = NO_POINTS
+        self.seconds = 0.0
         self.first = self.n_seeds = self.n_points = self.n_lines = 0
-        self.written: tuple[int, int, int] = (0, 0, 0)
+        self.written = (0, 0)
+
+    def events(self, n: int) -> list[Any]:
+        """Return new events."""
+        return [self._cupy.cuda.Event() for _ in range(n)]
 
     def reserve(self, name: str, shape: tuple[int, ...], kind: str) -> Any:
         """Return an array of this shape on the device, the old one where it is long enough."""
@@ -67,8 +81,15 @@ class Slot:
         if len(source):
             source.get(stream=self.stream, out=target[: len(source)], blocking=False)
 
+    def download_points(self, source: Any) -> None:
+        """Queue a copy of points to memory that may be handed over, as `arriving`."""
+        self.arriving = pinned.points(len(source))
+        if len(source):
+            source.get(stream=self.stream, out=self.arriving, blocking=False)
+
     def clear(self) -> None:
         """Give the memory back to the pools, when all that is queued is done."""
         self.stream.synchronize()
         self.arrays.clear()
         self.pinned.clear()
+        self.arriving = NO_POINTS
