@@ -374,6 +374,19 @@ def export(
     np.savez_compressed(path, **arrays)
 
 
+def export_named(name: str, path: Path, data: Path = DATA) -> None:
+    """Write "fibercup", with what must agree, or "brain", of the shared data in a folder."""
+    if name == "brain":
+        from brain_volume import TEMPLATE, make_brain
+
+        template = data / TEMPLATE.relative_to(DATA)
+        fod = make_brain(template if template.exists() else None)
+        export(path, rounded(fod, DROPPED_BITS), speed=("brain",))
+    else:
+        fod = rounded(fibercup(data / "fibercup"))
+        export(path, fod, speed=("spot", "all"), exact=(*EXACT, *CLOSE))
+
+
 def as_half(array: np.ndarray) -> np.ndarray:
     """Return an array of float32 as half floats where they hold all of it; others as they are."""
     if array.dtype != np.float32:
