@@ -107,21 +107,3 @@ extern "C" __global__ void track_baseline(const Baseline b)
         line[3ll * k + 2] = z;
     }
 }
-
-// What the card can do: bytes it copies and integer operations it finishes a second.
-extern "C" __global__ void copy_floats(const float4* source, float4* target, long long n)
-{
-    long long stride = (long long)gridDim.x * blockDim.x;
-    for (long long k = blockIdx.x * (long long)blockDim.x + threadIdx.x; k < n; k += stride)
-        target[k] = source[k];
-}
-
-extern "C" __global__ void spin(unsigned int* target, int rounds)
-{
-    unsigned int a = threadIdx.x + 1u, b = blockIdx.x + 1u;
-    for (int round = 0; round < rounds; round++) {
-        a = a * 0xD2511F53u ^ b;  // two operations
-        b = b * 0xCD9E8D57u ^ a;  // and two more
-    }
-    target[blockIdx.x * blockDim.x + threadIdx.x] = a ^ b;
-}

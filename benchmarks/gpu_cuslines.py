@@ -1,6 +1,6 @@
 """cuslines' CUDA tracker on the FOD, the seeds and the settings of a bundle, for `gpu.py`.
 
-    python benchmarks/gpu_cuslines.py bundle.npz      prints one JSON; needs cuslines, DIPY, a GPU
+    python benchmarks/gpu_cuslines.py bundle.npz ...    prints one JSON; needs cuslines, DIPY, a GPU
 
 In a process of its own: cuslines makes a CUDA context for itself, beside which CuPy's would not go
 on. Its copy to the host is part of every run, so that it stands beside our end to end.
@@ -13,17 +13,19 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpu_bundle import Run, amplitudes_at, read
+from gpu_bundle import Run, amplitudes_at, read, with_seeds
 
-SPEED_RUN = "speed: probabilistic, trilinear"  # cuslines always interpolates
+SPEED_RUN = "spot-probabilistic-trilinear"  # cuslines always interpolates
 SEEDS_A_CHUNK = 25_000
-REPEATS = 3
-TIMEOUT_S = 600
+N_SEEDS = 100_000  # at most
+REPEATS = 2
+TIMEOUT_S = 40
 
 
 def measure(run: Run, module: Any, vertices: np.ndarray, edges: np.ndarray) -> dict[str, float]:
@@ -44,7 +46,8 @@ def measure(run: Run, module: Any, vertices: np.ndarray, edges: np.ndarray) -> d
     volume = np.zeros((*used.shape, len(vertices)), np.float32)
     volume[used] = amplitudes_at(field, vertices)[field.voxel_rows[used]]
     to_voxel = np.asarray(field.to_voxel, float)
-    seeds = run.plan.positions_mm @ to_voxel[:, :3].T + to_voxel[:, 3]
+    positions = with_seeds(run.plan, min(run.n_timed, N_SEEDS)).positions_mm
+    seeds = positions @ to_voxel[:, :3].T + to_voxel[:, 3]
     voxel_mm = float(np.mean(np.linalg.norm(np.linalg.inv(to_voxel[:, :3]), axis=0)))
     best, n_steps, n_lines = np.inf, 0, 0
     with module.GPUTracker(
@@ -73,9 +76,9 @@ def measure(run: Run, module: Any, vertices: np.ndarray, edges: np.ndarray) -> d
     return {"whole_steps_per_s": n_steps / best, "streamlines_per_s": n_lines / best}
 
 
-def beside(bundle: Path) -> dict[str, Any]:
+def beside(bundles: Sequence[Path]) -> dict[str, Any]:
     """Run this file in a process of its own; return its figures, or why there are none."""
-    command = [sys.executable, str(Path(__file__)), str(bundle)]
+    command = [sys.executable, str(Path(__file__)), *map(str, bundles)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
@@ -90,7 +93,7 @@ def main() -> None:
     """Run the command line."""
     module = importlib.import_module("cuslines.cuda_python")
     sphere = importlib.import_module("dipy.data").default_sphere
-    run = read(Path(sys.argv[1]))[SPEED_RUN]
+    run = read(*map(Path, sys.argv[1:]))[SPEED_RUN]
     print(json.dumps(measure(run, module, sphere.vertices, sphere.edges)))
 
 

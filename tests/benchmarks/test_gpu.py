@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import json
 import shutil
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -51,12 +53,17 @@ def fod() -> Fod:
 def bundle_file(modules, fod, tmp_path_factory):
     path = tmp_path_factory.mktemp("bundle") / "bundle.npz"
     bundle = modules["gpu_bundle"]
-    before = bundle.N_CHECKED, bundle.N_SPEED
-    bundle.N_CHECKED, bundle.N_SPEED = 60, 300
-    try:
-        bundle.export(path, fod)
-    finally:
-        bundle.N_CHECKED, bundle.N_SPEED = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bundle, "N_EXACT", 60)
+        patch.setattr(bundle, "N_STORED", dict.fromkeys(bundle.N_STORED, 200))
+        patch.setattr(bundle, "N_TIMED", dict.fromkeys(bundle.N_TIMED, 480))
+        bundle.export(
+            path,
+            bundle.rounded(fod),
+            speed=("spot", "brain"),
+            exact=(*bundle.EXACT, *bundle.CLOSE),
+            spot_mm=fod.grid.centre_mm,
+        )
     return path
 
 
@@ -65,19 +72,69 @@ def runs(modules, bundle_file):
     return modules["gpu_bundle"].read(bundle_file)
 
 
-def test_runs_read_from_the_file_give_what_the_cpu_gave(modules, runs, tmp_path):
-    library = modules["host"].compile_for_host(tmp_path)
+@pytest.fixture(scope="module")
+def libraries(modules, tmp_path_factory):
+    """The kernels for the host: for coefficients, and for vectors."""
+    build = modules["host"].compile_for_host
+    folders = [tmp_path_factory.mktemp(name) for name in ("coefficients", "vectors")]
+    return build(folders[0]), build(folders[1], "-DVECTORS", "-DLMAX=2")
+
+
+def test_runs_read_from_the_file_give_what_the_cpu_gave(modules, runs, libraries):
     exact = [name for name in runs if name in modules["gpu_bundle"].EXACT]
-    assert len(exact) == 48
+    assert len(exact) == len(modules["gpu_bundle"].EXACT) == 88
     for name in exact:
-        found = modules["host"].track_on_host(library, runs[name].plan)
-        assert found.digest() == runs[name].expected["digest"]
+        is_vectors = name.endswith(("peaks", "tensors"))
+        found = modules["host"].track_on_host(libraries[is_vectors], runs[name].plan)
+        assert found.digest() == runs[name].expected["digest"], name
         assert len(found) == runs[name].expected["n_streamlines"]
-    assert {runs[name].expected["n_streamlines"] for name in exact} != {0}
+    without = [name for name in exact if not runs[name].expected["n_streamlines"]]
+    assert not any("plain" in name or "peaks" in name or "tissues" in name for name in without)
+    assert len(without) < 10
 
 
-def test_beginnings_agree_within_the_tolerance_and_no_further(modules, runs, tmp_path):
-    library, bundle = modules["host"].compile_for_host(tmp_path), modules["gpu_bundle"]
+def test_the_plan_of_the_file_is_one_that_the_cpu_tracks(runs):
+    from napari_tractography.streamlines.tractogram import Tractogram
+    from napari_tractography.tracking.cpu import cpu_backend
+
+    for name in ("sd_stream, trilinear, plain", "deterministic, nearest, peaks"):
+        found = Tractogram.concatenate(list(cpu_backend.iter_chunks(runs[name].plan)))
+        assert found.digest() == runs[name].expected["digest"]
+
+
+def test_timed_runs_come_first_and_repeat_their_seeds(modules, runs):
+    bundle = modules["gpu_bundle"]
+    names = list(runs)
+    assert names[0] == "spot-probabilistic-nearest"
+    timed = [name for name in bundle.SPEED if not name.startswith("all-")]
+    assert names[: len(timed)] == timed
+    run = runs["brain-probabilistic-trilinear-0.005"]
+    assert run.parameters["min_probability"] == 0.005
+    assert run.plan.settings.min_probability == np.float32(0.005)
+    assert (run.plan.n_seeds, run.n_timed) == (200, 480)
+    plan = bundle.with_seeds(run.plan, 480)
+    np.testing.assert_array_equal(plan.positions_mm[200:400], run.plan.positions_mm)
+    assert bundle.with_seeds(run.plan, 7).n_seeds == 7
+    given = runs["probabilistic, nearest, from given directions"].plan
+    assert bundle.with_seeds(given, 7).seed_directions.shape == (7, 3)
+
+
+def test_fods_are_rounded_to_half_floats_with_fewer_bits(modules, fod):
+    bundle = modules["gpu_bundle"]
+    for dropped, error in ((0, 2.0**-11), (3, 2.0**-8)):
+        values = bundle.rounded(fod, dropped).coefficients
+        bits = values.astype(np.float16)
+        np.testing.assert_array_equal(bits, values)
+        assert not (bits.view(np.uint16) & ((1 << dropped) - 1)).any()
+        apart = np.abs(values - fod.coefficients)
+        assert (apart <= error * np.abs(fod.coefficients) + 1e-7).all()
+        assert apart.max() > 0
+    assert bundle.as_half(values).dtype == np.float16
+    assert bundle.as_half(fod.coefficients).dtype == np.float32
+
+
+def test_beginnings_agree_within_the_tolerance_and_no_further(modules, runs, libraries):
+    library, bundle = libraries[0], modules["gpu_bundle"]
     for name in bundle.CLOSE:
         found = modules["host"].track_on_host(library, runs[name].plan)
         wanted = runs[name].expected["first_points"]
@@ -117,8 +174,8 @@ def baseline(tmp_path_factory):
         pytest.skip("no g++ to compile the CUDA source with")
     folder = tmp_path_factory.mktemp("baseline")
     (folder / "entry.cpp").write_text(
-        '#include "host_shim.h"\nstruct float4 { float x, y, z, w; };\n'
-        f'static Index gridDim;\n#include "{ROOT / "benchmarks" / "baseline.cu"}"\n'
+        '#include "host_shim.h"\n'
+        f'#include "{ROOT / "benchmarks" / "baseline.cu"}"\n'
         'extern "C" void run(const Baseline* b) {\n    blockDim.x = 1;\n'
         "    unsigned n = b->n;\n"
         "    for (blockIdx.x = 0; blockIdx.x < n; blockIdx.x++) track_baseline(*b);\n}\n"
@@ -131,7 +188,7 @@ def baseline(tmp_path_factory):
 
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_the_baseline_walks_through_the_cones_of_its_table(modules, baseline, runs, deterministic):
-    arrays, values = modules["gpu"].baseline_values(runs["speed: probabilistic, nearest"])
+    arrays, values = modules["gpu"].baseline_values(runs["spot-probabilistic-nearest"])
     n, steps = 200, values["max_steps"]
     assert steps == 2000  # 250 mm in steps of 0.125
     arrays["seeds"] = np.ascontiguousarray(arrays["seeds"][:n])
@@ -164,7 +221,7 @@ def test_the_baseline_walks_through_the_cones_of_its_table(modules, baseline, ru
 
 
 def test_the_baseline_gets_the_settings_of_the_run(modules, runs):
-    run = runs["speed: probabilistic, nearest"]
+    run = runs["spot-probabilistic-nearest"]
     brain = {**run.parameters, "step_mm": 0.5, "max_angle_deg": 20.0}
     arrays, values = modules["gpu"].baseline_values(replace(run, parameters=brain))
     assert (values["step"], values["max_steps"]) == (0.5, 500)
@@ -173,86 +230,164 @@ def test_the_baseline_gets_the_settings_of_the_run(modules, runs):
     assert arrays["cone"].mean() == pytest.approx((1 - np.cos(np.deg2rad(20))) / 2, rel=0.2)
 
 
-def test_a_brain_is_tracked_in_steps_of_half_a_voxel_above_the_cutoff(modules, fod):
-    assert modules["gpu_bundle"].brain_settings(fod) == {"step_mm": 1.0, "min_amplitude": 0.1}
-
-
-def test_the_crossing_point_is_that_of_the_cost_model(modules):
-    gpu = modules["gpu"]
-    rows = [
-        {"n_streamlines": 1000, "gpu_s": 0.31, "cpu_s": 0.01},  # 0.3 s to begin with
-        {"n_streamlines": 10_000, "gpu_s": 0.9, "cpu_s": 0.9},  # between: not looked at
-        {"n_streamlines": 100_000, "gpu_s": 1.3, "cpu_s": 1.0},
-        {"n_streamlines": 10**6, "gpu_s": 10.3},
-    ]
-    assert gpu.crossing(rows) is None  # both take 10 microseconds each
-    rows[2]["cpu_s"] = 10.0  # but for 0.1 milliseconds the CPU
-    found = gpu.crossing(rows)
-    each = 9.99 / 99_000 - 0.99 / 99_000
-    assert found["faster_from"] == pytest.approx((0.31 - 0.01) / each)
-    assert found["auto_from"] == pytest.approx(0.5 / (9.99 / 99_000))  # SHORT_SECONDS of the CPU
-    assert gpu.crossing(rows[3:]) is None
-
-
-def test_the_report_is_made_of_measurements(modules, runs, tmp_path, monkeypatch):
-    """On the stand-in, whose clock says a millisecond whatever happens."""
-    gpu, fake = modules["gpu"], modules["fake_cupy"]
+@pytest.fixture
+def machine(modules, libraries, monkeypatch):
+    """The stand-in for CuPy, whose clock says a millisecond whatever happens."""
     from napari_tractography.tracking.cuda import device as cuda_device
     from napari_tractography.tracking.cuda import tables as cuda_tables
 
-    machine = fake.Machine(modules["host"].compile_for_host(tmp_path))
+    machine = modules["fake_cupy"].Machine(libraries[0])
     monkeypatch.setitem(sys.modules, "cupy", machine)
     loaders = cuda_device.load_kernels, cuda_tables.load_kernel
     for load in loaders:
         load.cache_clear()
-    low = {
-        "bandwidth_gb_per_s": 4000.0,
-        "operations_per_s": 2e13,
-        "bytes_a_step": 268,
-        "operations_a_step": 160,
-        "steps_per_s_by_bandwidth": 2e7,
-        "steps_per_s_by_operations": 1e7,
-    }
-    monkeypatch.setattr(gpu, "floor", lambda cupy: low)
-    rates = {
-        f"{algorithm}_{output}_{part}_steps_per_s": 10.0
-        for algorithm in ("probabilistic", "deterministic")
-        for output in ("streamlines", "endpoints")
-        for part in ("kernel", "whole")
-    }
-    for name in list(rates):
-        rates[name.replace("whole_steps", "streamlines")] = 4321.0
-    monkeypatch.setattr(gpu, "baseline", lambda cupy, run: rates)
-    machine.cuda.runtime.runtimeGetVersion = lambda: 12090
-    report = gpu.measure(runs, 0, [100, 500])
+    yield machine
     for load in loaders:
         load.cache_clear()
-    assert report["device"] == "Fake 0"
-    assert report["differing"] == []
-    assert [row["n_streamlines"] for row in report["sizes"]] == [100, 500]
-    assert all(row["gpu_s"] > 0 and row["cpu_s"] > 0 for row in report["sizes"])
-    mine = report["ours"]["probabilistic, nearest"]
-    assert mine["streamlines_kernel_steps_per_s"] > mine["streamlines_whole_steps_per_s"] > 0
-    report["cuslines"] = {"skipped": "it is not there"}
-    assert "cuslines' CUDA tracker: skipped, it is not there" in gpu.table(report)
-    whole = report["ours"]["probabilistic, trilinear"]["streamlines_whole_steps_per_s"]
-    report["cuslines"] = {"whole_steps_per_s": whole / 4}
-    text = gpu.table(report)
-    assert "beside cuslines' CUDA tracker" in text
-    assert "| 4.0 |" in text
-    assert "| probabilistic, nearest, streamlines, kernel |" in text
-    assert "differing from the CPU: none" in text
-    rate = mine["streamlines_streamlines_per_s"]
-    assert f"| probabilistic, streamlines | {rate:.3g} | 4.32e+03 | 1e+06 |" in text
-    assert "| 4.32e+03 | 2.2e+06 |" in text
-    assert "floor: 4000 GB/s and 2e+13 operations/s measured; a step takes 268 bytes" in text
-    share = 100 * mine["endpoints_kernel_steps_per_s"] / 1e7
-    assert "so 1e+07 steps/s at best; kernels of" in text
-    assert f"endpoints {share:.1f} %" in text
-    changed = dict(runs)
-    name = next(iter(modules["gpu_bundle"].EXACT))
-    changed[name] = replace(runs[name], expected={**runs[name].expected, "digest": "other"})
-    assert gpu.differing(changed, 0) == [name]
+
+
+def of_coefficients(modules, runs):
+    """The runs that the stand-in's library can track."""
+    return {k: r for k, r in runs.items() if not k.endswith(("peaks", "tensors"))}
+
+
+def test_figures_are_printed_as_they_come(modules, runs, machine, tmp_path, monkeypatch, capsys):
+    gpu = modules["gpu"]
+    monkeypatch.setattr(gpu, "link", lambda bench: 50.0)
+    monkeypatch.setattr(gpu, "RUN_S", 1e-4)
+    monkeypatch.setattr(gpu, "BUDGET_S", 1e-4)
+    monkeypatch.setattr(gpu, "SIZES", (10, 100))
+    variants = gpu.variants_of(["small=-DLANES=8,-DAREA=2,threads_a_block=32"])
+    assert variants == {"base": [], "small": ["-DLANES=8", "-DAREA=2", "threads_a_block=32"]}
+    usual = kernels.OPTIONS
+    out = tmp_path / "out.json"
+    bench = gpu.Bench(of_coefficients(modules, runs), variants=variants, out=out)
+    cases = ["link", "spot-probabilistic-nearest", "exact-ifod2-trilinear", "sizes"]
+    gpu.measure(bench, cases)
+    assert bench.differing == []
+    text = capsys.readouterr().out
+    for variant in variants:
+        for what in ("left on the card", "digest", "endpoints", "streamed", "click", "kernels"):
+            assert f"spot-probabilistic-nearest [{variant}] {what}: " in text
+        assert f"exact-ifod2-trilinear [{variant}] digests: 5 of 5 are the CPU's" in text
+        assert f"sizes [{variant}] 100 seeds: " in text
+    assert "write_streamlines 40 registers, 136 local bytes" in text
+    rows = json.loads(out.read_text())
+    assert rows == bench.rows
+    left = [row for row in rows if row["what"] == "left on the card"]
+    run = runs["spot-probabilistic-nearest"]
+    for row in left:
+        n_kernels = 5  # each a millisecond
+        assert row["kernels_s"] == pytest.approx(1e-3 * n_kernels)
+        assert row["steps"] > row["lines"] == pytest.approx(row["seeds"], rel=0.1)
+    streamed = next(row for row in rows if row["what"] == "streamed")
+    assert streamed["bytes"] > 12 * streamed["steps"] > 0
+    of_first = run.expected["mean_mm"] / run.parameters["step_mm"]
+    assert streamed["steps"] / streamed["lines"] == pytest.approx(of_first, rel=0.2)
+    assert any({"-DLANES=8", "-DAREA=2"} < set(options) for options in machine.modules)
+    assert usual == kernels.OPTIONS
+    small = [block for name, _, block in machine.launches if name == "count_streamlines"]
+    assert (32,) in small
+
+
+def test_streamlines_that_differ_are_told_loudly(modules, runs, machine, capsys):
+    gpu = modules["gpu"]
+    changed = of_coefficients(modules, runs)
+    exact, close = "ifod2, trilinear, plain", "diffusion, fixed"
+    changed[exact] = replace(runs[exact], expected={**runs[exact].expected, "digest": "other"})
+    changed[close] = replace(runs[close], expected={**runs[close].expected, "n_streamlines": 1})
+    bench = gpu.Bench(changed)
+    for group in ("exact-ifod2-trilinear", "exact-diffusion-fixed"):
+        gpu.measure(bench, [group])
+    assert bench.differing == [f"{exact} [base]", f"{close} [base]"]
+    text = capsys.readouterr().out
+    assert f"!!! DIFFERS FROM THE CPU in {exact}: " in text
+    assert "digests: 4 of 5 are the CPU's" in text
+
+
+def test_a_case_that_fails_leaves_the_others_and_time_ends_them(
+    modules, runs, machine, monkeypatch, capsys
+):
+    gpu = modules["gpu"]
+    bench = gpu.Bench(of_coefficients(modules, runs))
+    monkeypatch.setattr(gpu, "SIZES", (10,))
+    machine.fails_at = "count_streamlines"
+    monkeypatch.setattr(gpu, "link", lambda bench: setattr(machine, "fails_at", ""))
+    gpu.measure(bench, ["sizes", "link", "sizes"])
+    assert bench.differing == ["sizes"]
+    gpu.measure(bench, ["sizes"], limit_s=-1.0)
+    text = capsys.readouterr().out
+    assert "!!! sizes FAILED: BackendError" in text
+    assert "sizes [base] 10 seeds: " in text
+    assert "sizes: left out" in text
+
+
+def test_cases_are_chosen_by_patterns(modules, runs):
+    gpu = modules["gpu"]
+    cases = gpu.cases_of(runs, [])
+    assert cases[:4] == ["link", "compile", "spot-probabilistic-nearest", "baseline-spot"]
+    assert {"sizes", "cuslines", "exact-probabilistic-nearest"} < set(cases)
+    assert "baseline-all" not in cases  # there are no such seeds in the file
+    groups = gpu.exact_groups(runs)
+    assert gpu.cases_of(runs, ["exact"]) == list(groups)
+    assert sum(map(len, groups.values())) == 92
+    chosen = gpu.cases_of(runs, ["brain-d*", "sizes"])
+    assert chosen == ["link", "compile", "brain-deterministic-trilinear", "sizes"]
+    with pytest.raises(SystemExit, match="no case fits 'brian'"):
+        gpu.cases_of(runs, ["brian"])
+
+
+def test_the_cpu_stands_beside(modules, runs, monkeypatch, capsys):
+    gpu = modules["gpu"]
+    monkeypatch.setattr(gpu, "RUN_S", 1e-3)
+    monkeypatch.setattr(gpu, "BUDGET_S", 1e-3)
+    bench = gpu.Bench(runs)
+    gpu.on_cpu(bench, "spot-probabilistic-nearest")
+    assert [row["what"] for row in bench.rows] == ["endpoints", "streamlines"]
+    assert all(row["steps"] > row["lines"] > 0 for row in bench.rows)
+    assert bench.rows[1]["bytes"] > bench.rows[0]["bytes"]
+
+
+def test_machine_code_is_counted_by_kernel(modules, tmp_path):
+    """A program with two sections of code, as CuPy keeps it: behind a digest."""
+    names = b"\0.text.count\0.shstrtab\0"
+    head = bytearray(64)
+    head[:4] = b"\x7fELF"
+    struct.pack_into("<Q", head, 0x28, 64 + len(names))
+    struct.pack_into("<HHH", head, 0x3A, 64, 2, 1)
+    sections = b"".join(
+        struct.pack("<IIQQQQ", *fields).ljust(64, b"\0")
+        for fields in ((1, 1, 0, 0, 0, 4096), (13, 3, 0, 0, 64, len(names)))
+    )
+    (tmp_path / "one.cubin").write_bytes(b"digest" + bytes(head) + names + sections)
+    (tmp_path / "other.txt").write_text("no program")
+    assert modules["gpu"].code_sizes(tmp_path) == {"count": 4096}
+
+
+def test_a_profile_is_a_line_a_kernel(modules, tmp_path, monkeypatch):
+    gpu = modules["gpu"]
+    rows = [
+        '"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"',
+        '"0","7","count_streamlines","smsp__inst_executed.sum","inst","4,070,000"',
+        '"0","7","count_streamlines","launch__registers_per_thread","register/thread","168"',
+        '"1","7","write_streamlines","gpu__time_duration.sum","ns","10700"',
+    ]
+    said = "\n".join(["==PROF== Connected", *rows])
+    done = SimpleNamespace(stdout=said, stderr="", returncode=0)
+    commands = []
+    monkeypatch.setattr(
+        gpu.subprocess, "run", lambda command, **_: commands.append(command) or done
+    )
+    bench = gpu.Bench({}, [tmp_path / "a.npz"], variants={"base": [], "b": ["-DX=1", "-DY"]})
+    lines = gpu.profile(bench, "spot-ifod2-trilinear", "b", 500)
+    assert lines == [
+        "spot-ifod2-trilinear [b] count_streamlines: warp instructions 4.07e+06, registers 168",
+        "spot-ifod2-trilinear [b] write_streamlines: ns 1.07e+04",
+    ]
+    assert commands[0][-4:] == ["--once", "spot-ifod2-trilinear", "b", "500"]
+    assert {"--variant=b=-DX=1,-DY", str(tmp_path / "a.npz")} < set(commands[0])
+    done.stdout = "==ERROR== no permission"
+    assert "no permission" in gpu.profile(bench, "spot-ifod2-trilinear", "b", 500)[0]
 
 
 class FakeTracker:
@@ -288,17 +423,16 @@ def test_cuslines_gets_the_same_fod_and_seeds(modules, runs, fod, monkeypatch):
     (tracker,) = FakeTracker.made
     wanted = np.maximum(fod.amplitudes(vertices), 0)
     data = tracker.data * (wanted.max() / tracker.data.max())  # in the unit of the table
-    np.testing.assert_allclose(data, wanted, atol=1e-4 * wanted.max())
+    np.testing.assert_allclose(data, wanted, atol=3e-4 * wanted.max())
     assert tracker.mask.all()
     assert tracker.settings["step_size"] == pytest.approx(0.125 / 2.0)
-    n = run.plan.n_seeds
+    n = run.n_timed
     per_run = tracker.seeds[: -(-n // 128)]
-    np.testing.assert_allclose(
-        np.concatenate(per_run), fod.grid.to_voxel(run.plan.positions_mm), atol=1e-4
-    )
+    positions = modules["gpu_bundle"].with_seeds(run.plan, n).positions_mm
+    np.testing.assert_allclose(np.concatenate(per_run), fod.grid.to_voxel(positions), atol=1e-4)
     assert found["whole_steps_per_s"] == pytest.approx(10 * found["streamlines_per_s"])
 
 
 def test_a_peer_that_does_not_run_is_named(modules, tmp_path):
-    found = modules["gpu_cuslines"].beside(tmp_path / "missing.npz")
+    found = modules["gpu_cuslines"].beside([tmp_path / "missing.npz"])
     assert "Error" in found["skipped"]
