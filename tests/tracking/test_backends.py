@@ -160,7 +160,7 @@ def test_unknown_backends_are_refused_at_once(fod, seeds, backend):
 def test_a_gpu_that_was_not_asked_for_gives_way_when_it_fails(machine, fod, seeds, caplog):
     plan = plan_of(fod, seeds, SHORT)
     knows(plan, cpu=SLOW, gpu=FAST)
-    machine.fails_at = "count_streamlines"
+    machine.fails_at = "track_streamlines"
     found = track(fod, seeds, SHORT)
     assert machine.launches
     assert found.digest() == track(fod, seeds, SHORT, backend="cpu").digest()
@@ -251,7 +251,7 @@ def test_the_time_of_tracking_is_that_of_the_threads(fod, seeds, monkeypatch, bl
 def test_a_run_that_went_over_to_the_cpu_reports_why(machine, fod, seeds):
     cpu.make_ready(plan_of(fod, seeds, SHORT))
     knows(plan_of(fod, seeds, SHORT), cpu=SLOW, gpu=FAST)
-    machine.fails_at = "count_streamlines"
+    machine.fails_at = "track_streamlines"
     report = Report()
     list(iter_track(fod, seeds, SHORT, report=report))
     assert report.backend == "cpu"
@@ -260,7 +260,7 @@ def test_a_run_that_went_over_to_the_cpu_reports_why(machine, fod, seeds):
 
 
 def test_a_gpu_that_was_asked_for_fails_aloud(machine, fod, seeds):
-    machine.fails_at = "count_streamlines"
+    machine.fails_at = "track_streamlines"
     with pytest.raises(BackendError, match="cuda:1 failed"):
         track(fod, seeds, SHORT, backend="cuda:1")
 
@@ -270,7 +270,7 @@ def test_a_gpu_that_fails_later_loses_no_chunk_in_silence(machine, fod, seeds):
     knows(plan, cpu=SLOW, gpu=FAST)
     chunks = iter_track(fod, seeds, SHORT, block=50)
     next(chunks)
-    machine.fails_at = "write_streamlines"
+    machine.fails_at = "gather_points"
     with pytest.raises(BackendError, match="cuda:0 failed"):
         list(chunks)
 
@@ -316,7 +316,7 @@ def test_the_threads_of_a_block_can_be_chosen(machine, fod, seeds):
     assert track(fod, seeds, SHORT, backend="cuda:0", threads_a_block=64).digest() == wanted
     found = track(fod, seeds, SHORT, backend="cuda:0", threads_a_block=32, device_arrays=True)
     assert found.to_host().digest() == wanted
-    assert [block for name, _, block in machine.launches if name == "count_streamlines"] == [
+    assert [block for name, _, block in machine.launches if name == "track_streamlines"] == [
         (64,),
         (32,),
     ]

@@ -219,7 +219,7 @@ class Kernel:
         self.machine, self.name = machine, name
         self.kernel = types.SimpleNamespace(ptr=hash(name))
 
-    def __call__(self, grid, block, arguments):
+    def __call__(self, grid, block, arguments, *, shared_mem=0):
         assert self.machine.device is not None
         assert self.machine.stream is not None or self.name == cuda_tables.NAME
         self.machine.launches.append((self.name, grid, block))
@@ -233,12 +233,16 @@ class Kernel:
         if self.machine.fails_at == self.name:
             raise CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access")
         names = ("Field", "Settings", "Regions", "Batch")[-len(arguments) :]
+        if self.name == "gather_points":
+            names = ("Settings", "Batch")
+        assert block[0] % kernels.WARP == 0
         assert [a.dtype for a in arguments] == [kernels.layout(name) for name in names]
         pointers = [pointer(argument) for argument in arguments]
         library = self.machine.library
         if len(arguments) == 4:
-            second = self.name == "write_streamlines"
-            library.launch_tracking(int(second), grid[0], block[0], *pointers)
+            library.launch_tracking(grid[0], block[0], *pointers)
+        elif len(arguments) == 2:
+            library.launch_gathering(grid[0], block[0], *pointers)
         else:
             which = ("add_tiles", "scan_tiles", "place_streamlines", "write_endpoints")
             library.launch_between(which.index(self.name), grid[0], block[0], *pointers)

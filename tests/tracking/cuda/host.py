@@ -170,6 +170,11 @@ class HostDevice:
     def tiles(self, n):
         return -(-n // (3 * kernels.TILE)), 3
 
+    n_threads = 0
+
+    def count_seconds(self, slot):
+        return 0.0
+
     def n_points(self, slot):
         n_points, _, n_blocks = (int(n) for n in self.slots[slot]["totals"])
         if n_blocks > len(self.slots[slot]["block_halves"]):

@@ -35,7 +35,7 @@ from napari_tractography.tracking.tables.builders import build_table
 
 SHORT = TrackingParameters(step_mm=0.4, max_length_mm=30.0)
 KINDS = ("cupy", "dlpack", "cuda array interface")
-OWN = 2 * 8 + N_REASONS * 8  # bytes that every batch reports: points and lines, and the tally
+OWN = 3 * 8 + N_REASONS * 8  # bytes that every batch reports: points and lines, and the tally
 
 
 @pytest.fixture(scope="session")

@@ -70,7 +70,6 @@ def test_streamlines_are_the_same(library, fods, kind, algorithm, interpolation,
     assert len(on_host) or "min_length_mm" in changes
 
 
-@pytest.mark.parametrize("kind", ["peaks", "tensor"])
 def test_regions_and_masks_act_alike(library, fods):
     fod = fods["peaks"]
     mask = np.random.default_rng(5).random(fod.grid.shape) < 0.9

@@ -19,7 +19,7 @@ from ..report import Report
 from .device import CudaDevice
 from .device import is_uploaded as is_uploaded
 from .device import warm_up as warm_up
-from .scheduler import SLOTS, OutOfDeviceMemoryError, run_devices
+from .scheduler import OutOfDeviceMemoryError, run_devices
 
 if TYPE_CHECKING:
     from ..plan import Plan  # which needs Numba
@@ -116,7 +116,7 @@ def track_on_device(
 ) -> DeviceTractogram:
     """Track the seeds of a plan on a GPU, and leave the streamlines there.
 
-    All of them are tracked as one batch; its second pass writes the points to where they stay.
+    All of them are tracked as one batch.
 
     Parameters
     ----------
@@ -134,20 +134,15 @@ def track_on_device(
     execution = execution or Execution()
     device = CudaDevice(gpu, plan, execution.threads_a_block)
     try:
-        sizing = device.sizing(execution)
-        need = sizing.need(plan.n_seeds, 0)
+        device.sizing(execution, at_once=True)
         try:
             device.count(0, 0, plan.n_seeds)
-            n_points = device.n_points(0)
-            need = sizing.need(plan.n_seeds, n_points)
-            if need > SLOTS * sizing.budget:
-                raise OutOfDeviceMemoryError
+            device.n_points(0)
             kept = device.keep(0)
         except OutOfDeviceMemoryError as error:
             raise BackendError(
                 f"{device.name} has too little memory to keep the streamlines of {plan.n_seeds} "
-                f"seeds: they need {need / 1e9:.2g} GB; track fewer at a time or without "
-                "device_arrays."
+                f"seeds ({error}); track fewer at a time or without device_arrays."
             ) from error
     finally:
         device.close()

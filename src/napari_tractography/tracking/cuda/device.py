@@ -25,7 +25,7 @@ from ..execution import Execution
 from . import pinned, tables
 from . import source as kernels
 from .gpu_errors import OUT_OF_MEMORY, explained, explained_for_good
-from .scheduler import SLOTS, OutOfDeviceMemoryError, Sizing
+from .scheduler import POINT_BYTES, SLOTS, OutOfDeviceMemoryError, Sizing
 from .slot import NO_POINTS, Slot
 from .uploads import Uploads
 
@@ -146,6 +146,7 @@ class CudaDevice:
         self._ends: dict[str, Any] = {}  # events: until when `seconds` are counted
         self._launch_shapes: dict[str, tuple[int, int]] = {}  # threads a block, blocks at most
         self._wanted_block = threads_a_block
+        self._sizing = Sizing(budget=2**62, seed_bytes=0)  # until it is asked for
         with explained_for_good(self.name), self._device:
             settings = plan.settings
             self._kernels = load_kernels(
@@ -163,8 +164,14 @@ class CudaDevice:
             ended.synchronize()
             self.seconds["upload"] = self._between(begun, ended)
 
-    def sizing(self, execution: Execution) -> Sizing:
+    def sizing(self, execution: Execution, *, at_once: bool = False) -> Sizing:
         """Return how large batches may be: what the run may take, shared among the slots.
+
+        Parameters
+        ----------
+        execution : Execution
+        at_once : bool
+            Whether all seeds are one batch, whose streamlines stay on the GPU.
 
         Raises
         ------
@@ -173,12 +180,13 @@ class CudaDevice:
         """
         with explained_for_good(self.name), self._device:
             free = self._device.mem_info[0] + self._cupy.get_default_memory_pool().free_bytes()
-        arrays = self._batch_arrays(kernels.TILE)
+        least = kernels.blocks_for(kernels.TILE, 0, self._plan.settings, self._log_length)
+        arrays = self._batch_arrays(kernels.TILE, least)
         each = sum(int(np.prod(shape)) * np.dtype(kind).itemsize for shape, kind in arrays.values())
-        sizing = Sizing(
-            budget=memory_budget(free, execution.memory_limit) // SLOTS,
+        sizing = self._sizing = Sizing(
+            budget=memory_budget(free, execution.memory_limit) // (1 if at_once else SLOTS),
             seed_bytes=-(-each // kernels.TILE),
-            max_points=pinned.max_points(),
+            max_points=2**62 if at_once else pinned.max_points(),
         )
         if execution.block is not None:
             sizing.largest = min(sizing.largest, execution.block)
@@ -189,20 +197,23 @@ class CudaDevice:
 
     @property
     def n_threads(self) -> int:
-        """Streamlines that are tracked at once; known once a first pass is queued."""
-        block, blocks = self._launch_shapes.get("count_streamlines", (0, 0))
+        """Streamlines that are tracked at once; known once some are."""
+        block, blocks = self._launch_shapes.get("track_streamlines", (0, 0))
         return block * blocks
 
     def count_seconds(self, index: int) -> float:
-        """Return how long the first pass took, apart from waiting for those before it."""
+        """Return how long a batch was tracked, apart from waiting for those before it."""
         return self._slots[index].seconds
 
     def count(self, index: int, first: int, last: int) -> None:
-        """Queue the first pass over seeds `first` to `last`."""
+        """Queue the tracking of seeds `first` to `last`."""
         n_seeds = last - first
         slot = self._slots[index]
+        settings = self._plan.settings
+        n_points = self._sizing.points_beside(n_seeds)
+        slot.n_blocks = kernels.blocks_for(n_seeds, n_points, settings, self._log_length)
         with explained(self.name), self._device, slot.stream:
-            shapes = self._batch_arrays(n_seeds)
+            shapes = self._batch_arrays(n_seeds, slot.n_blocks)
             arrays = {name: slot.reserve(name, *shape) for name, shape in shapes.items()}
             slot.first, slot.n_seeds = first, n_seeds
             _fill(arrays["positions"], self._plan.positions_mm[first:last], slot.stream)
@@ -210,11 +221,11 @@ class CudaDevice:
                 _fill(
                     arrays["seed_directions"], self._plan.seed_directions[first:last], slot.stream
                 )
-            for name in ("next", "tally"):
+            for name in ("next", "next_block", "tally"):
                 arrays[name].data.memset_async(0, arrays[name].nbytes, slot.stream)
             batch = self._batch(slot, None)
             slot.counting[0].record(slot.stream)
-            self._launch("count_streamlines", n_seeds, *self._world, batch, persistent=True)
+            self._launch("track_streamlines", n_seeds, *self._world, batch, persistent=True)
             n_tiles = -(-n_seeds // kernels.TILE)
             self._launch("add_tiles", n_tiles, batch)
             self._launch("scan_tiles", 1, batch)
@@ -223,17 +234,26 @@ class CudaDevice:
             slot.counting[1].record(slot.stream)
 
     def n_points(self, index: int) -> int:
-        """Wait for the first pass; return how many points there will be."""
+        """Wait for the tracking; return how many points there are.
+
+        Raises
+        ------
+        OutOfDeviceMemoryError
+            Where the pool was too small for them.
+        """
         slot = self._slots[index]
         with explained(self.name), self._device:
             slot.counting[1].synchronize()
             slot.seconds = self._add("tracking", *slot.counting)
             slot.counting = slot.events(2)
-        slot.n_points, slot.n_lines = (int(n) for n in slot.pinned["totals"])
+        slot.n_points, slot.n_lines, n_blocks = (int(n) for n in slot.pinned["totals"])
+        if n_blocks > slot.n_blocks:
+            n_bytes = n_blocks * kernels.BLOCK_POINTS * POINT_BYTES
+            raise OutOfDeviceMemoryError(f"{n_bytes / 1e6:.0f} MB")
         return slot.n_points
 
     def write(self, index: int) -> None:
-        """Queue the second pass and the way to the host."""
+        """Queue the way of the points to where they belong, and to the host."""
         slot = self._slots[index]
         with explained(self.name), self._device, slot.stream:
             points = slot.reserve("points", (slot.n_points, 3), "f4")
@@ -292,7 +312,7 @@ class CudaDevice:
         logger.info("%s: %s; %.3f GB stay there", self.name, times, self.held_bytes / 1e9)
 
     def keep(self, index: int) -> dict[str, Any]:
-        """Run the second pass and give up its arrays, which stay on the GPU.
+        """Put the points where they belong and give up the arrays, which stay on the GPU.
 
         Returns
         -------
@@ -319,16 +339,19 @@ class CudaDevice:
         if self._plan.settings.endpoints:
             self._launch("write_endpoints", slot.n_seeds, batch)
         else:
-            self._launch("write_streamlines", slot.n_seeds, *self._world, batch, persistent=True)
+            n_numbers = slot.n_blocks * kernels.BLOCK_POINTS * 3
+            self._launch("gather_points", n_numbers, self._settings, batch, persistent=True)
 
-    def _batch_arrays(self, n_seeds: int) -> dict[str, tuple[tuple[int, ...], str]]:
+    def _batch_arrays(
+        self, n_seeds: int, n_blocks: int = 0
+    ) -> dict[str, tuple[tuple[int, ...], str]]:
         settings = self._plan.settings
         return kernels.batch_arrays(
             n_seeds,
             endpoints=settings.endpoints,
             seed_directions=settings.start == START_GIVEN,
             log_length=self._log_length,
-            cropped=self._plan.with_tissues and self._plan.regions.tissues.crop,
+            n_blocks=n_blocks,
         )
 
     def _batch(self, slot: Slot, points: Any) -> NDArray[np.void]:
@@ -342,6 +365,7 @@ class CudaDevice:
             "first_stream": first_stream,
             "n_seeds": slot.n_seeds,
             "log_length": self._log_length,
+            "n_blocks": slot.n_blocks,
         }
         return kernels.pack("Batch", {**addresses, **numbers})
 
@@ -422,12 +446,13 @@ class CudaDevice:
         kernel = self._kernels[name]
         try:
             if name not in self._launch_shapes:
-                self._launch_shapes[name] = self._shape_of(kernel)
+                self._launch_shapes[name] = self._shape_of(name)
             block, most = self._launch_shapes[name]
             grid = -(-n_items // block)
-            if persistent:  # threads take one seed after the other
+            if persistent:  # threads take one item after the other
                 grid = max(1, min(grid, most))
-            kernel((grid,), (block,), arguments)
+            shared = self._shared_bytes(name, block)
+            kernel((grid,), (block,), arguments, shared_mem=shared)
         except self._cupy.cuda.driver.CUDADriverError as error:
             if error.status == OUT_OF_MEMORY:
                 raise
@@ -439,15 +464,22 @@ class CudaDevice:
                 "choose a smaller threads_a_block."
             ) from error
 
-    def _shape_of(self, kernel: Any) -> tuple[int, int]:
+    def _shared_bytes(self, name: str, block: int) -> int:
+        """Return how much memory a block of threads has in common."""
+        if name != "track_streamlines" or self._plan.table.kernel == VECTORS:
+            return 0
+        return block // kernels.WARP * kernels.common_bytes(self._plan.table.lmax)
+
+    def _shape_of(self, name: str) -> tuple[int, int]:
         driver = self._cupy.cuda.driver
+        kernel = self._kernels[name].kernel.ptr
 
         def blocks(block: int) -> int:
-            return int(
-                driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.kernel.ptr, block, 0)
-            )
+            shared = self._shared_bytes(name, block)
+            return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel, block, shared))
 
         block = self._wanted_block or choose_block(blocks)
+        block = -(-block // kernels.WARP) * kernels.WARP  # the lanes of a warp work together
         return block, self._n_multiprocessors * max(1, blocks(block))
 
     def _event(self) -> Any:

@@ -27,6 +27,7 @@ GROWTH = 8  # at most, from one batch to those chosen after it
 BATCH_SECONDS = 0.15  # cancelling waits for two; long enough to hide what a batch costs
 MAX_HALVINGS = 8  # of a batch for lack of memory, one after the other
 POINT_BYTES = 12
+POOLED_BYTES = 25  # of a point in the pool, and where it belongs; and of what tells of its block
 SLOTS = 3
 AHEAD = SLOTS + 2  # batches of each device that may be under way, or wait for those of others
 
@@ -103,7 +104,12 @@ class Sizing:
 
     def need(self, n_seeds: int, n_points: int) -> int:
         """Return the bytes of a batch."""
-        return n_seeds * self.seed_bytes + n_points * POINT_BYTES
+        return n_seeds * self.seed_bytes + n_points * POOLED_BYTES
+
+    def points_beside(self, n_seeds: int) -> int:
+        """Return how many points of so many seeds there is room for."""
+        room = (self.budget - n_seeds * self.seed_bytes) // POOLED_BYTES
+        return max(0, min(room, self.max_points))
 
     def fits(self, n_seeds: int, n_points: int) -> bool:
         """Tell whether a batch keeps within its bounds; a single seed may always be tried."""
@@ -116,7 +122,7 @@ class Sizing:
         each = n_points / n_seeds
         by_time = n_seeds * BATCH_SECONDS / max(seconds, 1e-6)
         # Batches differ: one that would just fit on average often does not.
-        by_memory = 0.7 * self.budget / (self.seed_bytes + each * POINT_BYTES)
+        by_memory = 0.7 * self.budget / (self.seed_bytes + each * POOLED_BYTES)
         by_points = max(0.7 * PLENTY / max(each, 1e-6), FILLS * n_threads)
         by_points = min(by_points, 0.7 * self.max_points / max(each, 1e-6))
         self.n_seeds = int(

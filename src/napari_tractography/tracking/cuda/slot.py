@@ -55,7 +55,7 @@ class Slot:
         self.pinned: dict[str, NDArray[Any]] = {}
         self.arriving = NO_POINTS
         self.seconds = 0.0
-        self.first = self.n_seeds = self.n_points = self.n_lines = 0
+        self.first = self.n_seeds = self.n_blocks = self.n_points = self.n_lines = 0
         self.written = (0, 0)
 
     def events(self, n: int) -> list[Any]:

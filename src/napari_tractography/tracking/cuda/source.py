@@ -28,6 +28,7 @@ FOLDER = Path(__file__).parent
 # No fused multiply-add: the CPU has none, and bits must agree.
 OPTIONS = ("--std=c++14", "--fmad=false")
 TILE = 256  # seeds that one thread adds up
+WARP = 32  # lanes
 AGAIN = -999  # in place of a stop reason: no direction yet
 BLOCK_POINTS = 32  # of a block of the pool that points go to
 FIRST_LOOKS = 8  # directions of a cone that may show that enough of the FOD is in it
@@ -269,6 +270,11 @@ def defines(algorithm: int, interpolation: int, lmax: int) -> tuple[str, ...]:
     """Return what is defined for a kernel; `lmax` is OF_VECTORS for peaks and tensors."""
     what = ("-DVECTORS", "-DLMAX=2") if lmax == codes.OF_VECTORS else (f"-DLMAX={lmax}",)
     return (f"-DALGORITHM={algorithm}", f"-DINTERPOLATION={interpolation}", *what)
+
+
+def common_bytes(lmax: int) -> int:
+    """Return the size of ``Common`` of ``looks.h``: an FOD, and four peaks."""
+    return 4 * ((lmax + 1) * (lmax + 2) // 2 + 4 * 4)
 
 
 def log_length(settings: codes.Settings, tissues: codes.KernelTissues) -> int:

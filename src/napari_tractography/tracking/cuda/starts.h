@@ -3,6 +3,22 @@
 
 #include "algorithms.h"
 
+// Find the FOD at the last point; return the reason to stop there, or 0.
+DEVICE int arrive(const Field& field, const Settings& settings, Interpolant& interpolant,
+                  StreamlineState& state)
+{
+    int last[3] = {interpolant.cell[0], interpolant.cell[1], interpolant.cell[2]};
+    mix(field, settings, interpolant, state.vx, state.vy, state.vz);
+    state.settled = state.settled && last[0] == interpolant.cell[0] &&
+                    last[1] == interpolant.cell[1] && last[2] == interpolant.cell[2];
+    state.bound = interpolant.bound;
+    if (!(state.bound > 0.0f)) return NO_FOD;
+    if (settings.edge == EDGE_VOXEL && interpolant.row == field.n_rows) return NO_FOD;
+    if (positive(sharpness_of(settings), state.bound) < settings.min_amplitude)
+        return LOW_AMPLITUDE;
+    return 0;
+}
+
 // The FOD at the last point is found: go on to what chooses the direction.
 //
 // First directions are drawn, whatever the algorithm, by what also draws the next ones: so it is
