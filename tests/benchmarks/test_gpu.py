@@ -271,7 +271,7 @@ def test_figures_are_printed_as_they_come(modules, runs, machine, tmp_path, monk
             assert f"spot-probabilistic-nearest [{variant}] {what}: " in text
         assert f"exact-ifod2-trilinear [{variant}] digests: 5 of 5 are the CPU's" in text
         assert f"sizes [{variant}] 100 seeds: " in text
-    assert "write_streamlines 40 registers, 136 local bytes" in text
+    assert "write_streamlines 40/136/" in text
     rows = json.loads(out.read_text())
     assert rows == bench.rows
     left = [row for row in rows if row["what"] == "left on the card"]
@@ -371,6 +371,7 @@ def test_a_profile_is_a_line_a_kernel(modules, tmp_path, monkeypatch):
         '"0","7","count_streamlines","smsp__inst_executed.sum","inst","4,070,000"',
         '"0","7","count_streamlines","launch__registers_per_thread","register/thread","168"',
         '"1","7","write_streamlines","gpu__time_duration.sum","ns","10700"',
+        '"1","7","write_streamlines","smsp__inst_executed.sum","inst","n/a"',
     ]
     said = "\n".join(["==PROF== Connected", *rows])
     done = SimpleNamespace(stdout=said, stderr="", returncode=0)
@@ -382,7 +383,7 @@ def test_a_profile_is_a_line_a_kernel(modules, tmp_path, monkeypatch):
     lines = gpu.profile(bench, "spot-ifod2-trilinear", "b", 500)
     assert lines == [
         "spot-ifod2-trilinear [b] count_streamlines: warp instructions 4.07e+06, registers 168",
-        "spot-ifod2-trilinear [b] write_streamlines: ns 1.07e+04",
+        "spot-ifod2-trilinear [b] write_streamlines: ns 1.07e+04, warp instructions n/a",
     ]
     assert commands[0][-4:] == ["--once", "spot-ifod2-trilinear", "b", "500"]
     assert {"--variant=b=-DX=1,-DY", str(tmp_path / "a.npz")} < set(commands[0])
