@@ -260,11 +260,7 @@ def inputs_of(fod: Fod) -> Any:
             Region.mask(fod.support, fod.grid, "include"),
             Region.sphere(where[2], 3.0, "exclude"),
         ],
-        "ends": [
-            Region.sphere(where[2], 60.0, "end"),
-            Region.sphere(where[3], 60.0, "end"),
-            Region.sphere(where[1], 5.0, "exclude"),
-        ],
+        "ends": [Region.sphere(place, 12.0, "end") for place in where],
     }
     tissues = tissues_of(fod)
 
