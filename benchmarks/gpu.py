@@ -68,7 +68,7 @@ N_CLICK = 1000
 N_BASELINE_DIRECTIONS = 401
 LINK_BYTES = 1 << 28
 SIZES = (10**3, 10**4, 10**5, 10**6)
-CHILDREN = 12  # processes that compile at a time
+CHILDREN, CHILD_S = 12, 100  # processes that compile at a time, and what each may take
 WHOLE_S = 150.0
 METRICS = {
     "gpu__time_duration.sum": "ns",
@@ -359,7 +359,9 @@ def speed(bench: Bench, name: str, variant: str, link_gb_per_s: float) -> None:
             f"after {statistics.median(end_waits):.4f} s",
             s=statistics.median(waits),
         )
-        say("kernels", kernel_texts(timer.kernels), **kernel_facts(timer.kernels))
+        facts = kernel_facts(timer.kernels)
+        texts = (f"{k} {'/'.join(map(str, v.values()))}" for k, v in facts.items())
+        say("kernels", f"registers/local bytes/shared bytes: {', '.join(texts)}", **facts)
 
 
 def click(plan: Any, chunks: Any) -> float:
@@ -380,15 +382,6 @@ def kernel_facts(loaded: Mapping[str, Any]) -> dict[str, dict[str, int]]:
         name: {what: getattr(kernel, attribute, -1) for what, attribute in names.items()}
         for name, kernel in loaded.items()
     }
-
-
-def kernel_texts(loaded: Mapping[str, Any]) -> str:
-    """Return the same in words."""
-    return "; ".join(
-        f"{name} {facts['registers']} registers, {facts['local_bytes']} local bytes, "
-        f"{facts['shared_bytes']} shared"
-        for name, facts in kernel_facts(loaded).items()
-    )
 
 
 # --------------------------------------------------------------------- what stands beside in a run
@@ -614,6 +607,7 @@ def compile_all(bench: Bench, names: Sequence[str]) -> None:
             [*bench.command, "--first", name, variant],
             capture_output=True,
             text=True,
+            timeout=CHILD_S,
             env={**os.environ, "CUPY_CACHE_DIR": str(folder)},
         )
         if done.returncode:
@@ -632,9 +626,8 @@ def compile_all(bench: Bench, names: Sequence[str]) -> None:
         )
 
     with ThreadPoolExecutor(min(CHILDREN, cpu_count())) as pool:
-        for variant in bench.variants:
-            for name in kinds.values():
-                pool.submit(child, name, variant)
+        pairs = [(name, variant) for variant in bench.variants for name in kinds.values()]
+        list(pool.map(child, *zip(*pairs, strict=True)))
 
 
 def exact_beside(bench: Bench, groups: Sequence[str]) -> None:
@@ -644,7 +637,7 @@ def exact_beside(bench: Bench, groups: Sequence[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "rows.json"
             command = [*bench.command, "--cases", group, "--json", str(out)]
-            done = subprocess.run(command, capture_output=True, text=True)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=CHILD_S)
             rows = json.loads(out.read_text()) if out.exists() else []
         for row in rows:
             bench.say(**row)
@@ -668,9 +661,11 @@ def profile(bench: Bench, name: str, variant: str, seeds: int) -> list[str]:
         return [f"!!! ncu gave no figures: {(done.stdout + done.stderr).strip()[-800:]} !!!"]
     found: dict[tuple[str, str], list[str]] = {}
     for row in csv.DictReader(lines[heads[0] :]):
-        value = float(row["Metric Value"].replace(",", ""))
+        value = row["Metric Value"].replace(",", "")
+        with contextlib.suppress(ValueError):  # it may be "n/a"
+            value = f"{float(value):.4g}"
         parts = found.setdefault((row["ID"], row["Kernel Name"]), [])
-        parts.append(f"{METRICS[row['Metric Name']]} {value:.4g}")
+        parts.append(f"{METRICS[row['Metric Name']]} {value}")
     return [f"{name} [{variant}] {key[1]}: {', '.join(parts)}" for key, parts in found.items()]
 
 

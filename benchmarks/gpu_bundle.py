@@ -255,16 +255,12 @@ def inputs_of(fod: Fod) -> Any:
     peaks, tensors = vectors_of(fod)
     regions = {
         "regions": [
-            Region.sphere(where[0], 3.0, "include"),
+            Region.sphere(where[0], 20.0, "include"),
             Region.sphere(where[1], 4.0, "stop"),
             Region.mask(fod.support, fod.grid, "include"),
             Region.sphere(where[2], 3.0, "exclude"),
         ],
-        "ends": [
-            Region.sphere(where[2], 30.0, "end"),
-            Region.sphere(where[3], 30.0, "end"),
-            Region.sphere(where[1], 5.0, "exclude"),
-        ],
+        "ends": [Region.sphere(place, 12.0, "end") for place in where],
     }
     tissues = tissues_of(fod)
 

@@ -224,7 +224,7 @@ def test_points_that_are_kept_are_not_overwritten(gpu, run):
 
 
 def test_a_small_memory_limit_gives_the_same_streamlines(gpu, run):
-    chunks = list(cuda.iter_chunks(run.plan, Execution(memory_limit=2e6), gpus=(gpu,)))
+    chunks = list(cuda.iter_chunks(run.plan, Execution(memory_limit=1e6), gpus=(gpu,)))
     assert len(chunks) > 1
     assert together(chunks).digest() == run.expected["digest"]
 
