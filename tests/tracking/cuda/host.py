@@ -121,8 +121,8 @@ class HostDevice:
         places = {n: address(getattr(plan.regions, n)) for n in kernels.REGION_TABLES}
         places["fractions"] = address(plan.regions.tissues.fractions)
         self.regions = kernels.pack_regions(plan.regions, places)
-        self.slots = [{}, {}]
-        self.results = [None, None]
+        self.slots = [{}, {}, {}]
+        self.results = [None, None, None]
         self.log = []
 
     def count(self, slot, first, last):
@@ -210,7 +210,7 @@ class HostDevice:
 
     def release(self):
         self.log.append(("release",))
-        self.slots = [{}, {}]
+        self.slots = [{}, {}, {}]
 
 
 def track_on_host(library, plan, *, batch=1000, **options) -> Tractogram:

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #define __global__
+#define __grid_constant__
 #define __device__
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
@@ -72,7 +73,7 @@ static int __ffs(int word)
 }
 
 // What the lanes of a block have in common.
-static float4 commons[1 << 12];
+static float4 commons[1 << 15];
 #define __shared__
 
 #ifndef WARP

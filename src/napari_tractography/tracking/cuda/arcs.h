@@ -35,7 +35,8 @@ DEVICE float bound_around(const Field& field, const Settings& settings,
 {
     bool is_nearest = settings.interpolation == NEAREST;
     float length = settings.step * (float)settings.parts, more = is_nearest ? 0.5f : 0.0f;
-    float v[3] = {state.vx, state.vy, state.vz};
+    float v[3];
+    to_voxel(field.to_voxel, state.x, state.y, state.z, v[0], v[1], v[2]);
     int first[3], last[3];
 #pragma unroll
     for (int axis = 0; axis < 3; axis++) {
@@ -82,6 +83,7 @@ DEVICE Arc try_arc(const Field& field, const Settings& settings, const Streamlin
     Arc arc = {LOW_AMPLITUDE, {p * hx + q * nx, p * hy + q * ny, p * hz + q * nz}};
     float s = turn_cosine, t = turn_sine, along = p, across = q, density = 1.0f;
     float tx = hx, ty = hy, tz = hz;
+    Fod fod;
     Interpolant interpolant;
     interpolant.cell[0] = interpolant.cell[1] = interpolant.cell[2] = -2147483647;
 #pragma unroll 1
@@ -111,8 +113,8 @@ DEVICE Arc try_arc(const Field& field, const Settings& settings, const Streamlin
         if (settings.edge == EDGE_VOXEL && field.voxel_rows[voxel_index(field, ix, iy, iz)] < 0)
             return arc;
         arc.reason = LOW_AMPLITUDE;
-        mix(field, settings, interpolant, vx, vy, vz);
-        float amplitude = positive(sharpness, value_at(interpolant.fod, tx, ty, tz));
+        mix(field, settings, interpolant, fod, vx, vy, vz);
+        float amplitude = positive(sharpness, value_at(fod, tx, ty, tz));
         if (below_cutoff(settings, amplitude)) return arc;
         float ratio = amplitude / bound;
         density = density * (part == settings.parts - 1 ? sqrtf(ratio) : ratio);

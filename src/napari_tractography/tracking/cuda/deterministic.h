@@ -17,7 +17,7 @@ DEVICE int deterministic_direction(const Field& field, const Settings& settings,
         return AGAIN;
     }
     float mean;
-    Peak best = search(field, interpolant.fod, state.ux, state.uy, state.uz, settings.cone_cosine,
+    Peak best = search(field, own_fod(), state.ux, state.uy, state.uz, settings.cone_cosine,
                        settings.cone_sine, mean);
     best.value = positive(sharpness_of(settings), best.value);
     if (below_cutoff(settings, best.value)) return LOW_AMPLITUDE;
@@ -32,7 +32,7 @@ DEVICE int nearest_peak_direction(const Field& field, const Settings& settings,
                                   Interpolant& interpolant, StreamlineState& state, unsigned int)
 {
     if (state.settled) return 0;
-    Peak peak = climb_from(interpolant.fod, state.ux, state.uy, state.uz);
+    Peak peak = climb_from(own_fod(), state.ux, state.uy, state.uz);
     peak.value = positive(sharpness_of(settings), peak.value);
     if (below_cutoff(settings, peak.value)) return LOW_AMPLITUDE;
     if (state.ux * peak.x + state.uy * peak.y + state.uz * peak.z < settings.cone_cosine)
@@ -42,7 +42,7 @@ DEVICE int nearest_peak_direction(const Field& field, const Settings& settings,
             state.task = WEIGH;
             return AGAIN;
         }
-        View view = view_of(quadrature_of(field), interpolant.fod, state.ux, state.uy, state.uz);
+        View view = view_of(quadrature_of(field), own_fod(), state.ux, state.uy, state.uz);
         float mean = sampled(view).mean;
         if (below_cone_mass(settings, mean, interpolant.mass)) return LOW_PROBABILITY;
     }

@@ -14,9 +14,8 @@ DEVICE float shift_of(int m)
 }
 
 // The FOD at a unit vector, without any positivity.
-DEVICE float value_at(const Fod& fod, float x, float y, float z)
+template <class AnyFod> DEVICE float value_at(const AnyFod& c, float x, float y, float z)
 {
-    const float* c = fod.coefficients;
     float w = z * z;
     float v = w - shift_of(0);
     float value = c[0];
@@ -46,9 +45,8 @@ DEVICE float value_at(const Fod& fod, float x, float y, float z)
 }
 
 // The FOD in axes that are turned about z: the new x axis is at (cosine, sine, 0).
-DEVICE Fod turned(const Fod& fod, float cosine, float sine)
+template <class AnyFod> DEVICE Fod turned(const AnyFod& c, float cosine, float sine)
 {
-    const float* c = fod.coefficients;
     Fod found;
     int at = 0;
 #pragma unroll
@@ -73,9 +71,9 @@ DEVICE Fod turned(const Fod& fod, float cosine, float sine)
 }
 
 // The FOD at a unit vector, and its derivatives.
-DEVICE Derivatives derivatives_at(const Fod& fod, float x, float y, float z)
+template <class AnyFod>
+DEVICE Derivatives derivatives_at(const AnyFod& c, float x, float y, float z)
 {
-    const float* c = fod.coefficients;
     float w = z * z;
     float v = w - shift_of(0);
     float p0 = c[0], p1 = 0.0f, p2 = 0.0f;  // value, first and half the second derivative

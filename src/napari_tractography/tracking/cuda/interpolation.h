@@ -58,12 +58,13 @@ DEVICE bool is_in_cell(const Settings& settings, const Interpolant& interpolant,
            floor_to_int(vz + half) == interpolant.cell[2];
 }
 
-// Go to the cell of a position; tell whether it is another one.
+// Go to the cell of a position; tell whether it may be another one. Rows of eight voxels are read
+// again: to keep them would take as many registers.
 DEVICE bool enter_cell(const Field& field, const Settings& settings, Interpolant& interpolant,
                        float vx, float vy, float vz)
 {
-    if (is_in_cell(settings, interpolant, vx, vy, vz)) return false;
     bool is_nearest = settings.interpolation == NEAREST;
+    if (is_nearest && is_in_cell(settings, interpolant, vx, vy, vz)) return false;
     int ix = is_nearest ? nearest_voxel(vx) : floor_to_int(vx);
     int iy = is_nearest ? nearest_voxel(vy) : floor_to_int(vy);
     int iz = is_nearest ? nearest_voxel(vz) : floor_to_int(vz);
@@ -108,8 +109,9 @@ DEVICE void weigh_corners(float vx, float vy, float vz, float* weights)
 
 // Find the FOD at a position: its coefficients, their bound, which follows them, and its mean where
 // that is asked for.
-DEVICE void mix(const Field& field, const Settings& settings, Interpolant& interpolant, float vx,
-                float vy, float vz)
+template <class AnyFod>
+DEVICE void mix(const Field& field, const Settings& settings, Interpolant& interpolant, AnyFod& fod,
+                float vx, float vy, float vz)
 {
     bool is_other = enter_cell(field, settings, interpolant, vx, vy, vz);
     int corner = 0;
@@ -121,9 +123,8 @@ DEVICE void mix(const Field& field, const Settings& settings, Interpolant& inter
         weigh_corners(vx, vy, vz, weights);
         corner = (fx >= 0.5f ? 4 : 0) | (fy >= 0.5f ? 2 : 0) | (fz >= 0.5f ? 1 : 0);
     }
-#pragma unroll
-    for (int first = 0; first < N_PADDED; first += 8) {
-        if (first > N_COEFFICIENTS) continue;  // the rest is filling
+#pragma unroll AnyFod::AT_ONCE
+    for (int first = 0; first <= N_COEFFICIENTS; first += 8) {  // what follows is filling
         float totals[8], values[8];
         read_eight(field.coefficients, interpolant.rows[0], first, totals);
         if (settings.interpolation != NEAREST) {
@@ -138,18 +139,17 @@ DEVICE void mix(const Field& field, const Settings& settings, Interpolant& inter
         }
 #pragma unroll
         for (int c = 0; c < 8; c++) {
-            if (first + c < N_COEFFICIENTS) interpolant.fod.coefficients[first + c] = totals[c];
+            if (first + c < N_COEFFICIENTS) fod.set(first + c, totals[c]);
             if (first + c == N_COEFFICIENTS) interpolant.bound = totals[c];
         }
     }
     if (settings.min_probability > 0.0f) {
         float total = 0.0f;
-        if (settings.interpolation == NEAREST)
+        if (settings.interpolation == NEAREST) {
             total = field.masses[interpolant.rows[0]];
-        else {
+        } else {
 #pragma unroll
-            for (int k = 0; k < 8; k++)
-                total += weights[k] * field.masses[interpolant.rows[k]];
+            for (int k = 0; k < 8; k++) total += weights[k] * field.masses[interpolant.rows[k]];
         }
         interpolant.mass = total;
     }
@@ -169,7 +169,7 @@ SELDOM float value_of_row(const unsigned short* coefficients, int row, float x, 
         read_eight(coefficients, row, first, values);
 #pragma unroll
         for (int c = 0; c < 8; c++)
-            if (first + c < N_COEFFICIENTS) fod.coefficients[first + c] = values[c];
+            if (first + c < N_COEFFICIENTS) fod.set(first + c, values[c]);
     }
     return value_at(fod, x, y, z);
 }
@@ -178,8 +178,9 @@ SELDOM float value_of_row(const unsigned short* coefficients, int row, float x, 
 DEVICE Vector slope_in_space(const Field& field, const Interpolant& interpolant,
                              const StreamlineState& state)
 {
-    float fx = state.vx - floorf(state.vx), fy = state.vy - floorf(state.vy);
-    float fz = state.vz - floorf(state.vz);
+    float vx, vy, vz;
+    to_voxel(field.to_voxel, state.x, state.y, state.z, vx, vy, vz);
+    float fx = vx - floorf(vx), fy = vy - floorf(vy), fz = vz - floorf(vz);
     float gx = 0.0f, gy = 0.0f, gz = 0.0f;
 #pragma unroll
     for (int k = 0; k < 8; k++) {

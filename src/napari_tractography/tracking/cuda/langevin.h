@@ -34,7 +34,8 @@ DEVICE float growth(float curvature, float time)
 }
 
 // The vector s is added to the gradient of the FOD: what look_ahead sees.
-DEVICE LogFod log_fod(const Settings& settings, const Fod& fod, float ux, float uy, float uz,
+template <class AnyFod>
+DEVICE LogFod log_fod(const Settings& settings, const AnyFod& fod, float ux, float uy, float uz,
                       Vector s)
 {
     Derivatives d = derivatives_at(fod, ux, uy, uz);
@@ -110,7 +111,7 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
         s.y = settings.look_ahead * s.y;
         s.z = settings.look_ahead * s.z;
     }
-    LogFod f = log_fod(settings, interpolant.fod, ux, uy, uz, s);
+    LogFod f = log_fod(settings, own_fod(), ux, uy, uz, s);
     if (f.value < settings.min_amplitude || !(f.value > 0.0f)) return LOW_AMPLITUDE;
     if (is_in_doubt(field, settings, interpolant, state)) {
         state.task = WEIGH;
@@ -135,7 +136,7 @@ DEVICE int langevin_direction(const Field& field, const Settings& settings,
 #pragma unroll 1
     for (int part = 0; part < n_parts; part++) {
         if (part) {
-            f = log_fod(settings, interpolant.fod, ux, uy, uz, s);
+            f = log_fod(settings, own_fod(), ux, uy, uz, s);
             if (!(f.value > 0.0f)) break;
         }
         float a = f.ga * growth(f.ha, time), b = f.gb * growth(f.hb, time);

@@ -1,23 +1,11 @@
 // Looks at one FOD by all lanes of a warp: each evaluates some of the directions.
 //
 // What is seldom wanted and takes long, such as a search of the whole cone, would let 31 lanes wait
-// for one. So the lane that wants it puts its FOD where all of them read it, all of them work on it,
-// and all know the outcome. Nothing of it is in the loop's registers or in its code.
+// for one. So all of them work on the FOD of the lane that wants it, the owner, and all know the
+// outcome. Nothing of it is in the loop's registers or in its code.
 #pragma once
 
 #include "peaks.h"
-
-// What the lanes of a warp have in common.
-struct Common {
-    Fod fod;
-    Peak climbed[4];  // where climbs led and began
-};
-
-DEVICE Common& common()
-{
-    extern __shared__ float4 commons[];  // one a warp; of this type, so that it is aligned
-    return ((Common*)commons)[threadIdx.x / N_LANES];
-}
 
 DEVICE float from_lane(float value, int lane)
 {
@@ -33,9 +21,10 @@ struct Seen {
 
 // Look at the directions of a cone. With `apart`, what is near a direction that was climbed to or
 // from does not count.
-SELDOM Seen look_around(const Cone cone, float sharpness, bool apart)
+SELDOM Seen look_around(int owner, const Cone cone, float sharpness, bool apart)
 {
     const Common& here = common();
+    SharedFod fod = fod_of_lane(owner);
     Tangents t = tangents_of(cone.ux, cone.uy, cone.uz);
     int i = index_of(cone);
     Seen seen = {0, NOWHERE, 0.0f};
@@ -50,7 +39,7 @@ SELDOM Seen look_around(const Cone cone, float sharpness, bool apart)
             if (apart && (is_near(q, here.climbed[0]) || is_near(q, here.climbed[1]) ||
                           is_near(q, here.climbed[2]) || is_near(q, here.climbed[3])))
                 continue;
-            float value = value_at(here.fod, q.x, q.y, q.z);
+            float value = value_at(fod, q.x, q.y, q.z);
             float counted = positive(sharpness, value);
             bool is_larger = counted > seen.largest || (counted == seen.largest && j < seen.index);
             if (!(is_larger || value > 0.0f) || !may_follow(cone, i, q.x, q.y, q.z)) continue;
@@ -85,47 +74,54 @@ DEVICE Peak peak_seen(const Cone& cone, const Seen& seen)
 }
 
 // Climb in the cone around u; every lane does the same.
-SELDOM Peak climb_together(float ux, float uy, float uz, float cosine, float sine, Peak first)
+SELDOM Peak climb_together(int owner, float ux, float uy, float uz, float cosine, float sine, Peak first)
 {
-    return climb(common().fod, ux, uy, uz, cosine, sine, first, nowhere());
+    return climb(fod_of_lane(owner), ux, uy, uz, cosine, sine, first, nowhere());
 }
 
 // The square of the FOD's slope at a direction, per radian, where it is steepest.
-SELDOM float squared_slope(float x, float y, float z)
+SELDOM float squared_slope(int owner, float x, float y, float z)
 {
-    Derivatives d = derivatives_at(common().fod, x, y, z);
+    Derivatives d = derivatives_at(fod_of_lane(owner), x, y, z);
     float along = d.gx * x + d.gy * y + d.gz * z;
     return d.gx * d.gx + d.gy * d.gy + d.gz * d.gz - along * along;
 }
 
-// The largest amplitude in a cone: the best of those that the best seen lead up to.
-DEVICE Peak largest_in_cone(const Cone& cone, float cosine, float sine)
+// Keep one of the directions that climbs led to or began at.
+DEVICE void remember(int which, float x, float y, float z)
 {
-    Peak best = {0.0f, 0.0f, 0.0f, NOWHERE}, none = {};
-    Peak climbed[4] = {none, none, none, none};
+    float* climbed = common().climbed[which];
+    climbed[0] = x;
+    climbed[1] = y;
+    climbed[2] = z;
+}
+
+// The largest amplitude in a cone: the best of those that the best seen lead up to.
+DEVICE Peak largest_in_cone(int owner, const Cone& cone, float cosine, float sine)
+{
+    Peak best = nowhere();
+    for (int k = 0; k < 4; k++) remember(k, 0.0f, 0.0f, 0.0f);
+    __syncwarp();
 #pragma unroll 1
     for (int lobe = 0; lobe < LOBES; lobe++) {
-        if (lane_of() == 0)
-            for (int k = 0; k < 4; k++) common().climbed[k] = climbed[k];
-        __syncwarp();
-        Peak first = peak_seen(cone, look_around(cone, 0.0f, true));
-        __syncwarp();
+        Peak first = peak_seen(cone, look_around(owner, cone, 0.0f, true));
         if (first.value <= PROMISING * best.value || first.value == NOWHERE) break;
-        Peak peak = climb_together(cone.ux, cone.uy, cone.uz, cosine, sine, first);
+        Peak peak = climb_together(owner, cone.ux, cone.uy, cone.uz, cosine, sine, first);
         if (peak.value > best.value) best = peak;
-        climbed[2] = climbed[0];
-        climbed[3] = climbed[1];
-        climbed[0] = peak;
-        climbed[1] = first;
+        __syncwarp();
+        remember(2 * (lobe & 1), peak.x, peak.y, peak.z);  // those of the last two
+        remember(2 * (lobe & 1) + 1, first.x, first.y, first.z);
+        __syncwarp();
     }
+    __syncwarp();
     return best;
 }
 
 // The largest amplitude in a cone and its direction; of one that is a function, the largest sample.
-DEVICE Peak find_peak(const Cone& cone, float cosine, float sine, float sharpness)
+DEVICE Peak find_peak(int owner, const Cone& cone, float cosine, float sine, float sharpness)
 {
-    Peak peak = cone.allowed ? peak_seen(cone, look_around(cone, 0.0f, false))
-                             : largest_in_cone(cone, cosine, sine);
+    Peak peak = cone.allowed ? peak_seen(cone, look_around(owner, cone, 0.0f, false))
+                             : largest_in_cone(owner, cone, cosine, sine);
     // An FOD is as large along both: a cone that allows both would be followed back and forth.
     float x = -peak.x, y = -peak.y, z = -peak.z;
     if (cone.allowed && cone.ux * x + cone.uy * y + cone.uz * z > 0.0f &&

@@ -33,7 +33,8 @@ DEVICE Peak nowhere()
 // Climb from a direction to the peak of its lobe within the cone, by Newton's method.
 //
 // What is reached is no lower than `first`. A climb that cannot exceed a known peak ends.
-DEVICE Peak climb(const Fod& fod, float ux, float uy, float uz, float cosine, float sine,
+template <class AnyFod>
+DEVICE Peak climb(const AnyFod& fod, float ux, float uy, float uz, float cosine, float sine,
                   Peak first, const Vector& from, const Peak& known)
 {
     float x = from.x, y = from.y, z = from.z;
@@ -99,7 +100,8 @@ DEVICE Peak climb(const Fod& fod, float ux, float uy, float uz, float cosine, fl
     return reached.value >= first.value ? reached : first;
 }
 
-DEVICE Peak climb(const Fod& fod, float ux, float uy, float uz, float cosine, float sine,
+template <class AnyFod>
+DEVICE Peak climb(const AnyFod& fod, float ux, float uy, float uz, float cosine, float sine,
                   const Peak& first, const Peak& known)
 {
     Vector from = {first.x, first.y, first.z};
@@ -116,13 +118,13 @@ DEVICE Vector point_in_cone(const Cone& cone, const Tangents& t, int j)
     return v;
 }
 
-DEVICE bool is_near(const Vector& q, const Peak& p)
+DEVICE bool is_near(const Vector& q, const float* p)
 {
-    return q.x * p.x + q.y * p.y + q.z * p.z > cosine_of(NEAR);
+    return q.x * p[0] + q.y * p[1] + q.z * p[2] > cosine_of(NEAR);
 }
 
 // The peak that a direction leads up to, wherever it is.
-DEVICE Peak climb_from(const Fod& fod, float ux, float uy, float uz)
+template <class AnyFod> DEVICE Peak climb_from(const AnyFod& fod, float ux, float uy, float uz)
 {
     Peak first = {ux, uy, uz, value_at(fod, ux, uy, uz)};
     return climb(fod, ux, uy, uz, EVERYWHERE, 0.0f, first, nowhere());

@@ -55,8 +55,8 @@ DEVICE bool surely_weighs_enough(const Field& field, const Settings& settings,
 #pragma unroll 1
     for (int j = 0; j < FIRST_LOOKS && j + 1 < cone.n_points; j += 2) {
         Vector p = point_in_cone(cone, t, j), q = point_in_cone(cone, t, j + 1);
-        float first = value_at(interpolant.fod, p.x, p.y, p.z);
-        float second = value_at(interpolant.fod, q.x, q.y, q.z);
+        float first = value_at(own_fod(), p.x, p.y, p.z);
+        float second = value_at(own_fod(), q.x, q.y, q.z);
         total = total + ((first > 0.0f ? first : 0.0f) + (second > 0.0f ? second : 0.0f));
         if (total > enough) return true;
     }
@@ -128,7 +128,7 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
         float qx = p.x * t.ax + p.y * t.bx + p.z * state.ux;
         float qy = p.x * t.ay + p.y * t.by + p.z * state.uy;
         float qz = p.x * t.az + p.y * t.bz + p.z * state.uz;
-        float amplitude = positive(sharpness, value_at(interpolant.fod, qx, qy, qz));
+        float amplitude = positive(sharpness, value_at(own_fod(), qx, qy, qz));
         float chance = (float)(((first & 4095u) << 12) | (second & 4095u)) * UNIT_24;
         bool taken = !accepted && amplitude >= settings.min_amplitude && chance * bound < amplitude;
         if (taken && field.allowed && !starts) {
@@ -172,25 +172,25 @@ struct Found {
 
 // Sample the cone: 1 where an amplitude reaches the floor, -1 where none can, 0 where the samples
 // do not tell; see sample_cone() of cpu/draw.py.
-DEVICE int sample_cone(const Settings& settings, const Cone& cone, bool starts)
+DEVICE int sample_cone(const Settings& settings, int owner, const Cone& cone, bool starts)
 {
-    Seen seen = look_around(cone, sharpness_of(settings), false);
+    Seen seen = look_around(owner, cone, sharpness_of(settings), false);
     if (!below_cutoff(settings, seen.largest)) return 1;
     float missing = settings.min_amplitude - seen.largest;
     if (starts || cone.allowed || settings.positivity != CLIP || !(missing > 0.0f)) return 0;
     float area = TWO_PI * settings.cone_height / (float)cone.n_points;  // of the cone, for each
     Peak peak = peak_seen(cone, seen);
-    return missing * missing > squared_slope(peak.x, peak.y, peak.z) * area ? -1 : 0;
+    return missing * missing > squared_slope(owner, peak.x, peak.y, peak.z) * area ? -1 : 0;
 }
 
 // Look for what a lane wants to know; all lanes of the warp do, with the same arguments.
-DEVICE Found look(const Settings& settings, const Cone& cone, Task task, bool starts,
+DEVICE Found look(const Settings& settings, int owner, const Cone& cone, Task task, bool starts,
                   unsigned int n_proposals, float mass)
 {
     Found found = {AGAIN, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};
     bool weighs = task == WEIGH;
     if (task == SAMPLE_CONE) {
-        int seen = sample_cone(settings, cone, starts);
+        int seen = sample_cone(settings, owner, cone, starts);
         if (seen) {
             found.reason = seen < 0 ? LOW_AMPLITUDE : AGAIN;
             return found;
@@ -198,7 +198,7 @@ DEVICE Found look(const Settings& settings, const Cone& cone, Task task, bool st
     }
     if (!weighs) {
         float cosine = starts ? EVERYWHERE : settings.cone_cosine;
-        found.peak = find_peak(cone, cosine, settings.cone_sine, sharpness_of(settings));
+        found.peak = find_peak(owner, cone, cosine, settings.cone_sine, sharpness_of(settings));
         if (below_cutoff(settings, found.peak.value)) {
             found.reason = LOW_AMPLITUDE;
             return found;
@@ -209,7 +209,7 @@ DEVICE Found look(const Settings& settings, const Cone& cone, Task task, bool st
     }
     found.reason = 0;
     if (weighs) {
-        found.mean = look_around(cone, 0.0f, false).mean;
+        found.mean = look_around(owner, cone, 0.0f, false).mean;
         if (below_cone_mass(settings, found.mean, mass)) found.reason = LOW_PROBABILITY;
     }
     return found;
@@ -267,18 +267,16 @@ DEVICE void look_for_lanes(const Field& field, const Settings& settings,
                            const Interpolant& interpolant, StreamlineState& state,
                            unsigned int stream, unsigned int wanting)
 {
+    __syncwarp();  // all FODs are there
     while (wanting) {
         int owner = __ffs((int)wanting) - 1;
         wanting &= wanting - 1;
-        __syncwarp();
-        if (lane_of() == owner) common().fod = interpolant.fod;
-        __syncwarp();
         unsigned int purpose = __shfl_sync(ALL_LANES, state.purpose, owner);
         unsigned int n_proposals = __shfl_sync(ALL_LANES, state.n_proposals, owner);
         Task task = (Task)__shfl_sync(ALL_LANES, (int)state.task, owner);
         Cone cone = cone_in(field, purpose == PURPOSE_START, from_lane(state.ux, owner),
                             from_lane(state.uy, owner), from_lane(state.uz, owner));
-        Found found = look(settings, cone, task, purpose == PURPOSE_START, n_proposals,
+        Found found = look(settings, owner, cone, task, purpose == PURPOSE_START, n_proposals,
                            from_lane(interpolant.mass, owner));
         if (lane_of() == owner) learn(field, settings, state, found, stream);
     }

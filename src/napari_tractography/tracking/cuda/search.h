@@ -34,7 +34,9 @@ struct View {
     Harmonics fod;
 };
 
-DEVICE View view_of(const ConeQuadrature& quadrature, const Fod& fod, float ux, float uy, float uz)
+template <class AnyFod>
+DEVICE View view_of(const ConeQuadrature& quadrature, const AnyFod& fod, float ux, float uy,
+                    float uz)
 {
     View view;
     view.quadrature = quadrature;
@@ -131,7 +133,8 @@ DEVICE Sampled sampled(const View& view)
 }
 
 // Climb from the largest sampled amplitude.
-DEVICE Peak climb_from_best(const View& view, const Fod& fod, float cosine, float sine,
+template <class AnyFod>
+DEVICE Peak climb_from_best(const View& view, const AnyFod& fod, float cosine, float sine,
                             const Sampled& seen)
 {
     bool is_ahead = seen.index == 4 * view.quadrature.n_points;
@@ -172,7 +175,8 @@ DEVICE bool is_promising(const View& view, int j, float value, const Peak& known
 }
 
 // The largest amplitude in the cone, and the mean over it.
-DEVICE Peak search(const Field& field, const Fod& fod, float ux, float uy, float uz, float cosine,
+template <class AnyFod>
+DEVICE Peak search(const Field& field, const AnyFod& fod, float ux, float uy, float uz, float cosine,
                    float sine, float& mean)
 {
     View view = view_of(quadrature_of(field), fod, ux, uy, uz);

@@ -104,8 +104,13 @@ def codes_header() -> str:
             macros += f"#define {name} {_float(value, 17)}\n"
         else:
             numbers += f"    {name} = {value},\n"
-    curved = " || ".join(f"(code) == {row.name.upper()}" for row in ALGORITHMS if row.curved)
-    macros += f"#define IS_CURVED(code) ({curved or 'false'})\n"
+    of = {
+        "IS_CURVED": [row for row in ALGORITHMS if row.curved],
+        "IS_ADAPTIVE": [row for row in ALGORITHMS if "adaptive" in row.own_parameters],
+    }
+    for macro, rows in of.items():
+        any_of = " || ".join(f"(code) == {row.name.upper()}" for row in rows)
+        macros += f"#define {macro}(code) ({any_of or 'false'})\n"
     head = "// The constants of Python, see source.py.\n#pragma once\n\n"
     return f"{head}{macros}\nenum {{\n{numbers}}};\n"
 
@@ -273,8 +278,8 @@ def defines(algorithm: int, interpolation: int, lmax: int) -> tuple[str, ...]:
 
 
 def common_bytes(lmax: int) -> int:
-    """Return the size of ``Common`` of ``looks.h``: an FOD, and four peaks."""
-    return 4 * ((lmax + 1) * (lmax + 2) // 2 + 4 * 4)
+    """Return the size of ``Common`` of ``structs.h``: an FOD a lane, and four directions."""
+    return 4 * ((lmax + 1) * (lmax + 2) // 2 * WARP + 4 * 3)
 
 
 def log_length(settings: codes.Settings, tissues: codes.KernelTissues) -> int:

@@ -8,7 +8,11 @@ DEVICE int arrive(const Field& field, const Settings& settings, Interpolant& int
                   StreamlineState& state)
 {
     int last[3] = {interpolant.cell[0], interpolant.cell[1], interpolant.cell[2]};
-    mix(field, settings, interpolant, state.vx, state.vy, state.vz);
+    SharedFod fod = own_fod();
+    float vx, vy, vz;
+    to_voxel(field.to_voxel, state.x, state.y, state.z, vx, vy, vz);
+    mix(field, settings, interpolant, fod, vx, vy, vz);
+    state.elsewhere = false;
     state.settled = state.settled && last[0] == interpolant.cell[0] &&
                     last[1] == interpolant.cell[1] && last[2] == interpolant.cell[2];
     state.bound = interpolant.bound;
@@ -52,6 +56,6 @@ DEVICE void climb_to_start(const Settings& settings, const Interpolant& interpol
                            StreamlineState& state)
 {
     if (!starts_at_peak(settings.algorithm)) return;
-    Peak peak = climb_from(interpolant.fod, state.ux, state.uy, state.uz);
+    Peak peak = climb_from(own_fod(), state.ux, state.uy, state.uz);
     face(state, peak.x, peak.y, peak.z);
 }

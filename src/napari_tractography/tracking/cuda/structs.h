@@ -5,6 +5,7 @@
 #pragma once
 
 #define DEVICE static __device__ __forceinline__
+#define DEVICE_MEMBER __device__ __forceinline__
 // For what is seldom needed: kept out of the loop, whose code then fits the GPU's caches. These
 // functions take values and pointers to tables, never a reference, which would push what it refers
 // to out of the registers.
@@ -113,7 +114,7 @@ struct Batch {
                                    // be taken back
     int* steps;                    // (n_seeds, 2): of the forward and of the backward half
     int* counts;                   // (n_seeds,): points of each seed's streamline, 0 without one
-    float* lengths;                // (n_seeds,)
+    float* lengths;                // (n_seeds,); of the forward half, until the other is done
     unsigned char* reasons;        // (n_seeds, 2): backward, forward
     float* ends;                   // (n_seeds, 2, 3): last points backward and forward, for ends
                                    // alone and where lines are cropped
@@ -138,18 +139,52 @@ struct Batch {
     int n_blocks;
 };
 
+// The lanes of a warp, all of which take part in every vote and look.
+#ifndef N_LANES
+#define N_LANES 32
+#endif
+#define ALL_LANES 0xFFFFFFFFu
+
 // The FOD of one position, as evaluation.h reads it.
 struct Fod {
+    enum { AT_ONCE = N_COEFFICIENTS };  // numbers whose index is to be known when compiling
     float coefficients[N_COEFFICIENTS];
+
+    DEVICE_MEMBER float operator[](int k) const
+    {
+        return coefficients[k];
+    }
+
+    DEVICE_MEMBER void set(int k, float value)
+    {
+        coefficients[k] = value;
+    }
 };
 
-// The FOD interpolated where a streamline is, and the cell of voxels that it is interpolated from.
+// The FOD of a lane, in memory that its block of threads has in common: there it takes no registers,
+// and other lanes read it. Those of a warp lie side by side, number after number, so that lanes do
+// not wait for one another's.
+struct SharedFod {
+    enum { AT_ONCE = 1 };
+    float* numbers;
+
+    DEVICE_MEMBER float operator[](int k) const
+    {
+        return numbers[k * N_LANES];
+    }
+
+    DEVICE_MEMBER void set(int k, float value) const
+    {
+        numbers[k * N_LANES] = value;
+    }
+};
+
+// What is known besides the FOD where a streamline is, and the cell of voxels that it is from.
 struct Interpolant {
     int cell[3];  // the voxel, or corner 0 of the eight voxels around
     int rows[8];  // of the voxels of the cell; n_rows stands for one without an FOD
     int row;      // of the nearest voxel
-    Fod fod;      // interpolated
-    float bound;  // no amplitude of it is larger
+    float bound;  // no amplitude is larger
     float mass;   // mean over the sphere of the amplitudes that are not negative
 #ifdef VECTORS
     float weights[8];  // of the voxels of the cell
@@ -197,7 +232,6 @@ struct Tissue {
 // One half of a streamline on its way, or, with PURPOSE_START, the search for its first direction.
 struct StreamlineState {
     float x, y, z;     // RAS+ mm
-    float vx, vy, vz;  // the same in voxels
     float ux, uy, uz;  // current direction
     float tx, ty, tz;  // the next one, until it is checked
     float hx, hy, hz;  // tangent at the last point, where steps are arcs
@@ -222,18 +256,36 @@ struct StreamlineState {
     bool arrived;  // the interpolant is that at the last point
     bool settled;  // the last choice kept the direction, and the voxel is the same
     bool weighed;  // enough of the FOD is in the cone
+    bool elsewhere;  // the last point is in another voxel than the FOD that is known
     Tissue tissue;
 };
-
-// The lanes of a warp, all of which take part in every vote and look.
-#ifndef N_LANES
-#define N_LANES 32
-#endif
-#define ALL_LANES 0xFFFFFFFFu
 
 DEVICE int lane_of()
 {
     return (int)(threadIdx.x % N_LANES);
+}
+
+// What the lanes of a warp have in common.
+struct Common {
+    float numbers[N_COEFFICIENTS * N_LANES];  // of the FOD of each lane
+    float climbed[4][3];                      // where climbs led and began
+};
+
+DEVICE Common& common()
+{
+    extern __shared__ float4 commons[];  // one a warp; of this type, so that it is aligned
+    return ((Common*)commons)[threadIdx.x / N_LANES];
+}
+
+DEVICE SharedFod fod_of_lane(int lane)
+{
+    SharedFod fod = {common().numbers + lane};
+    return fod;
+}
+
+DEVICE SharedFod own_fod()
+{
+    return fod_of_lane(lane_of());
 }
 
 // Turn into a direction, a unit vector.

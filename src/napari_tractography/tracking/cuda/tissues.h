@@ -114,7 +114,7 @@ DEVICE int visit_tissues(const Regions& regions, const Interpolant& interpolant,
     Tissue& t = state.tissue;
     if (t.depth) {
         // Of the FOD where the last point is: the step was chosen by it.
-        float value = value_at(interpolant.fod, t.arrival_x, t.arrival_y, t.arrival_z);
+        float value = value_at(own_fod(), t.arrival_x, t.arrival_y, t.arrival_z);
         if (t.depth == 1 || value < t.least) {
             t.least = value;
             t.least_at = state.steps;
@@ -190,7 +190,7 @@ DEVICE void crop(const Regions& regions, StreamlineState& state)
 // Take a half back a few steps, to be tracked again from there; tell whether it may be.
 //
 // All of its steps are in the log, so that its points are found again from the seed on.
-DEVICE bool revert(const Field& field, const Settings& settings, const Regions& regions,
+DEVICE bool revert(const Settings& settings, const Regions& regions,
                    const float* seed, Visits& visits, StreamlineState& state)
 {
     Tissue& t = state.tissue;
@@ -241,15 +241,13 @@ DEVICE bool revert(const Field& field, const Settings& settings, const Regions& 
     t.arrival_x = state.ux;
     t.arrival_y = state.uy;
     t.arrival_z = state.uz;
-    // Ready for the next step.
-    to_voxel(field.to_voxel, state.x, state.y, state.z, state.vx, state.vy, state.vz);
     state.settled = state.forced = false;
     return true;
 }
 
 // Apply the rules to the end of a half: its reason may become another. Return what becomes of it.
-DEVICE int end_in_tissues(const Field& field, const Settings& settings, const Regions& regions,
-                          const float* seed, Visits& visits, StreamlineState& state, int& reason)
+DEVICE int end_in_tissues(const Settings& settings, const Regions& regions, const float* seed,
+                          Visits& visits, StreamlineState& state, int& reason)
 {
     const Tissue& t = state.tissue;
     bool is_implausible = reason == ENTERED_FLUID;
@@ -273,6 +271,6 @@ DEVICE int end_in_tissues(const Field& field, const Settings& settings, const Re
         crop(regions, state);
     }
     if (!is_implausible) return KEPT;
-    bool is_back = regions.backtrack && revert(field, settings, regions, seed, visits, state);
+    bool is_back = regions.backtrack && revert(settings, regions, seed, visits, state);
     return is_back ? TRACKED_AGAIN : REFUSED;
 }

@@ -53,28 +53,45 @@
 #endif
 
 // What is defined is known when compiling, and all that depends on it is left out.
-#define SPECIALISE(settings)                \
-    settings.algorithm = ALGORITHM;         \
-    settings.interpolation = INTERPOLATION; \
-    settings.curved = IS_CURVED(settings.algorithm)
+#define SPECIALISE(settings)                            \
+    settings.algorithm = ALGORITHM;                     \
+    settings.interpolation = INTERPOLATION;             \
+    settings.curved = IS_CURVED(settings.algorithm);    \
+    settings.adaptive = settings.adaptive && IS_ADAPTIVE(settings.algorithm)
 
-// How the halves of a streamline ended.
+// How the halves of a streamline ended; kept with the batch, since it is seldom wanted.
 struct Halves {
     int forward_steps, backward_steps;
-    float forward_length, backward_length;
+    float forward_length;
     int forward_reason, backward_reason;
 };
 
+DEVICE Halves halves_of(const Batch& batch, int seed)
+{
+    Halves halves = {batch.steps[2ll * seed], batch.steps[2ll * seed + 1], batch.lengths[seed],
+                     batch.reasons[2ll * seed + 1], batch.reasons[2ll * seed]};
+    return halves;
+}
+
+DEVICE void keep_halves(const Batch& batch, int seed, const Halves& halves)
+{
+    batch.steps[2ll * seed] = halves.forward_steps;
+    batch.steps[2ll * seed + 1] = halves.backward_steps;
+    batch.lengths[seed] = halves.forward_length;
+    batch.reasons[2ll * seed + 1] = (unsigned char)halves.forward_reason;
+    batch.reasons[2ll * seed] = (unsigned char)halves.backward_reason;
+}
+
 // Put a lane at a seed.
-DEVICE void go_to(const Field& field, StreamlineState& state, const float* position)
+DEVICE void go_to(StreamlineState& state, const float* position)
 {
     state.x = position[0];
     state.y = position[1];
     state.z = position[2];
-    to_voxel(field.to_voxel, state.x, state.y, state.z, state.vx, state.vy, state.vz);
     state.steps = 0;
     state.n_proposals = 0;
     state.settled = state.weighed = false;
+    state.elsewhere = true;
 }
 
 // Go to the first entry of a seed's log.
@@ -94,11 +111,11 @@ DEVICE void go_on(StreamlineState& state)
 }
 
 // Begin a half at the seed.
-DEVICE void begin_half(const Field& field, const Settings& settings, const Regions& regions,
-                       const Batch& batch, Visits& visits, StreamlineState& state, int half,
+DEVICE void begin_half(const Settings& settings, const Regions& regions, const Batch& batch,
+                       Visits& visits, StreamlineState& state, int half,
                        int max_steps, float max_length)
 {
-    go_to(field, state, batch.positions + 3ll * state.seed);
+    go_to(state, batch.positions + 3ll * state.seed);
     if (TISSUES) begin_half_in_tissues(regions, visits, state);
     if (regions.n_regions)
         visit_regions(regions, visits, half, true, state.x, state.y, state.z, 0.0f, 0.0f, 0.0f);
@@ -165,8 +182,9 @@ DEVICE void move(const Field& field, const Settings& settings, const Regions& re
     float new_x = state.x + state.step * state.ux;
     float new_y = state.y + state.step * state.uy;
     float new_z = state.z + state.step * state.uz;
-    to_voxel(field.to_voxel, new_x, new_y, new_z, state.vx, state.vy, state.vz);
-    int reason = enter_voxel(field, state.vx, state.vy, state.vz);
+    float vx, vy, vz;
+    to_voxel(field.to_voxel, new_x, new_y, new_z, vx, vy, vz);
+    int reason = enter_voxel(field, vx, vy, vz);
     if (reason) return end(state, reason);
     if (TISSUES) reason = visit_tissues(regions, interpolant, state, new_x, new_y, new_z);
     if (!reason && regions.n_regions)
@@ -179,6 +197,7 @@ DEVICE void move(const Field& field, const Settings& settings, const Regions& re
     state.length += state.step;
     state.n_proposals = 0;
     state.weighed = false;
+    state.elsewhere = !is_in_cell(settings, interpolant, vx, vy, vz);
     if (TISSUES && state.log_left > 0) {
         put(state.log_entry, state.ux, state.uy, state.uz);
         state.log_entry += 3;
@@ -212,10 +231,12 @@ DEVICE void conclude(const Batch& batch, int seed, int count, float length, int 
 DEVICE int begin_streamline(const Field& field, const Regions& regions, const Batch& batch,
                             StreamlineState& state)
 {
-    go_to(field, state, batch.positions + 3ll * state.seed);
+    go_to(state, batch.positions + 3ll * state.seed);
     state.purpose = PURPOSE_START;
     face(state, 0.0f, 0.0f, 1.0f);
-    int left = enter_voxel(field, state.vx, state.vy, state.vz);
+    float vx, vy, vz;
+    to_voxel(field.to_voxel, state.x, state.y, state.z, vx, vy, vz);
+    int left = enter_voxel(field, vx, vy, vz);
     if (left) return left == LEFT_IMAGE ? SEED_OUTSIDE_IMAGE : SEED_OUTSIDE_MASK;
     if (TISSUES && !begin_in_tissues(regions, state)) return SEED_IN_WRONG_TISSUE;
     state.task = ARRIVE;
@@ -224,8 +245,8 @@ DEVICE int begin_streamline(const Field& field, const Regions& regions, const Ba
 
 // Begin the first half along the direction that was found; return 0, or the reason why there is no
 // streamline.
-DEVICE int begin_halves(const Field& field, const Settings& settings, const Regions& regions,
-                        const Batch& batch, Visits& visits, StreamlineState& state, Halves& halves)
+DEVICE int begin_halves(const Settings& settings, const Regions& regions, const Batch& batch,
+                        Visits& visits, StreamlineState& state)
 {
     forget_visits(regions, visits);
     if (regions.n_regions && visit_regions(regions, visits, 0, true, state.x, state.y, state.z,
@@ -233,26 +254,25 @@ DEVICE int begin_halves(const Field& field, const Settings& settings, const Regi
         return EXCLUDED;
     if (TISSUES) face_white(settings, regions, state);
     put(batch.start_directions + 3ll * state.seed, state.ux, state.uy, state.uz);
-    halves.forward_steps = halves.backward_steps = 0;
-    halves.forward_length = halves.backward_length = 0.0f;
-    halves.forward_reason = halves.backward_reason = SEED;
+    Halves halves = {0, 0, 0.0f, SEED, SEED};
+    keep_halves(batch, state.seed, halves);
     if (settings.endpoints) {
         put(batch.ends + 6ll * state.seed, state.x, state.y, state.z);
         put(batch.ends + 6ll * state.seed + 3, state.x, state.y, state.z);
     }
     begin_log(batch, state);
-    begin_half(field, settings, regions, batch, visits, state,
+    begin_half(settings, regions, batch, visits, state,
                settings.direction == BACKWARD ? 1 : 0, settings.max_steps, settings.max_length);
     return 0;
 }
 
 // Record the end of a half and begin the other; return whether the streamline is done.
-DEVICE bool end_half(const Field& field, const Settings& settings, const Regions& regions,
-                     const Batch& batch, Visits& visits, StreamlineState& state, Halves& halves)
+DEVICE bool end_half(const Settings& settings, const Regions& regions, const Batch& batch,
+                     Visits& visits, StreamlineState& state)
 {
     int seed = state.seed, reason = state.reason;
     if (TISSUES) {
-        int outcome = end_in_tissues(field, settings, regions, batch.positions + 3ll * seed,
+        int outcome = end_in_tissues(settings, regions, batch.positions + 3ll * seed,
                                      visits, state, reason);
         if (outcome == TRACKED_AGAIN) {
             state.until = settings.record_every - state.steps % settings.record_every;
@@ -283,23 +303,25 @@ DEVICE bool end_half(const Field& field, const Settings& settings, const Regions
         if (TISSUES && !state.steps) keep_only(batch, state, 0);
         if (state.n_kept < kept(settings, state.steps)) keep(batch, state);
     }
+    Halves halves = halves_of(batch, seed);
     if (state.half == 0) {
         halves.forward_steps = state.steps;
         halves.forward_length = length;
         halves.forward_reason = reason;
+        length = 0.0f;
+        keep_halves(batch, seed, halves);
         if (settings.direction != FORWARD && !one_way) {
-            begin_half(field, settings, regions, batch, visits, state, 1,
+            begin_half(settings, regions, batch, visits, state, 1,
                        settings.max_steps - halves.forward_steps,
                        settings.max_length - halves.forward_length);
             return false;
         }
     } else {
         halves.backward_steps = state.steps;
-        halves.backward_length = length;
         halves.backward_reason = reason;
     }
     int steps = halves.forward_steps + halves.backward_steps;
-    length = settings.adaptive ? halves.forward_length + halves.backward_length
+    length = settings.adaptive ? halves.forward_length + length
                                : (float)steps * settings.step;
     if (is_cropped) length = length - state.tissue.cropped;
     int rejected = 0;
@@ -324,8 +346,7 @@ DEVICE bool end_half(const Field& field, const Settings& settings, const Regions
         conclude(batch, seed, 0, 0.0f, rejected, rejected);
         return true;
     }
-    batch.steps[2ll * seed] = halves.forward_steps;
-    batch.steps[2ll * seed + 1] = halves.backward_steps;
+    keep_halves(batch, seed, halves);
     int count = 2;
     if (!settings.endpoints)
         count = kept(settings, halves.backward_steps) + 1 + kept(settings, halves.forward_steps);
@@ -334,42 +355,39 @@ DEVICE bool end_half(const Field& field, const Settings& settings, const Regions
 }
 
 // Tell whether a lane waits for others that want the same: for another voxel's FOD, or a search in it.
-DEVICE bool is_patient(const Settings& settings, const Interpolant& interpolant,
-                       const StreamlineState& state)
+DEVICE bool is_patient(const Settings& settings, const StreamlineState& state)
 {
     if (settings.interpolation != NEAREST) return false;
-    if (state.task == ARRIVE)
-        return !is_in_cell(settings, interpolant, state.vx, state.vy, state.vz);
-    return state.task == CHOOSE && !state.settled;
+    return (state.task == ARRIVE && state.elsewhere) || (state.task == CHOOSE && !state.settled);
 }
 
 // Tell whether what a lane wants is done now: several want it, or no lane has anything else to do.
-DEVICE bool is_time(const Settings& settings, const Interpolant& interpolant,
-                    const StreamlineState& state, Task task)
+DEVICE bool is_time(const Settings& settings, const StreamlineState& state, Task task)
 {
     if (settings.interpolation != NEAREST) return state.task == task;
-    bool patient = is_patient(settings, interpolant, state);
+    bool patient = is_patient(settings, state);
     unsigned int wanting = __ballot_sync(ALL_LANES, patient && state.task == task);
     bool others = __ballot_sync(ALL_LANES, !patient && state.task != IDLE) != 0;
     return state.task == task && (!patient || __popc(wanting) >= SEVERAL || !others);
 }
 
 // Track: the outcome of each seed, and the points of its streamline in blocks of the pool.
-extern "C" __global__ void track_streamlines(const Field field, Settings settings,
-                                             const Regions regions, const Batch batch)
+extern "C" __global__ void track_streamlines(const __grid_constant__ Field field,
+                                             Settings settings,
+                                             const __grid_constant__ Regions regions,
+                                             const __grid_constant__ Batch batch)
 {
     SPECIALISE(settings);
     Interpolant interpolant = {};
     Visits visits = {};
     interpolant.cell[0] = interpolant.cell[1] = interpolant.cell[2] = -2147483647;
     StreamlineState state = {};
-    Halves halves = {};
     for (;;) {
         // What is short and seldom: by the lanes that want it, at once.
         if (state.task == END) {
             bool starts = state.purpose == PURPOSE_START;
             if (starts) conclude(batch, state.seed, 0, 0.0f, SEED_WITHOUT_FOD, SEED_WITHOUT_FOD);
-            if (starts || end_half(field, settings, regions, batch, visits, state, halves))
+            if (starts || end_half(settings, regions, batch, visits, state))
                 state.task = BEGIN;
         }
         if (state.task == BEGIN) {
@@ -384,7 +402,7 @@ extern "C" __global__ void track_streamlines(const Field field, Settings setting
         if (!__ballot_sync(ALL_LANES, state.task != IDLE)) return;
         unsigned int stream = batch.first_stream + state.seed;
 
-        bool arrives = is_time(settings, interpolant, state, ARRIVE);
+        bool arrives = is_time(settings, state, ARRIVE);
         NOTE(ARRIVE, arrives);
         if (arrives) {
             int reason = arrive(field, settings, interpolant, state);
@@ -405,15 +423,14 @@ extern "C" __global__ void track_streamlines(const Field field, Settings setting
             ALL_LANES, state.task == SAMPLE_CONE || state.task == FIND_PEAK || state.task == WEIGH);
         if (looking) look_for_lanes(field, settings, interpolant, state, stream, looking);
 #endif
-        bool chooses = is_time(settings, interpolant, state, CHOOSE);
+        bool chooses = is_time(settings, state, CHOOSE);
         NOTE(CHOOSE, chooses);
         if (chooses)
             choose(field, settings, interpolant, state, batch.seed_directions + 3ll * state.seed,
                    stream);
         if (state.task == START) {
             climb_to_start(settings, interpolant, state);
-            int reason =
-                begin_halves(field, settings, regions, batch, visits, state, halves);
+            int reason = begin_halves(settings, regions, batch, visits, state);
             if (reason) {
                 conclude(batch, state.seed, 0, 0.0f, reason, reason);
                 state.task = BEGIN;

@@ -34,13 +34,15 @@ DEVICE float along(const StreamlineState& state, const Sized& vector)
 DEVICE int arrive(const Field& field, const Settings& settings, Interpolant& interpolant,
                         StreamlineState& state)
 {
-    enter_cell(field, settings, interpolant, state.vx, state.vy, state.vz);
+    float vx, vy, vz;
+    to_voxel(field.to_voxel, state.x, state.y, state.z, vx, vy, vz);
+    enter_cell(field, settings, interpolant, vx, vy, vz);
+    state.elsewhere = false;
     int nearest = 0;
     interpolant.weights[0] = 1.0f;
     if (settings.interpolation != NEAREST) {
-        float fx = state.vx - floorf(state.vx), fy = state.vy - floorf(state.vy);
-        float fz = state.vz - floorf(state.vz);
-        weigh_corners(state.vx, state.vy, state.vz, interpolant.weights);
+        float fx = vx - floorf(vx), fy = vy - floorf(vy), fz = vz - floorf(vz);
+        weigh_corners(vx, vy, vz, interpolant.weights);
         nearest = (fx >= 0.5f ? 4 : 0) | (fy >= 0.5f ? 2 : 0) | (fz >= 0.5f ? 1 : 0);
     }
     bool has_any = false, has_nearest = false;
