@@ -15,6 +15,12 @@ struct Cone {
     int n_directions;
 };
 
+// Which direction may follow which, where the cone is a function.
+DEVICE const unsigned char* allowed_of(const Field& field)
+{
+    return PLAIN ? 0 : field.allowed;
+}
+
 // The direction of the set nearest to a unit vector: uphill in cosine.
 SELDOM int nearest_index(const float* directions, const int* neighbours, float x, float y, float z)
 {

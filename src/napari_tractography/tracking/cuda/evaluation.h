@@ -2,6 +2,43 @@
 // the form.
 #pragma once
 
+// Root and quotient, correctly rounded, of numbers that are neither zero nor of extreme size. The
+// compiler's own ask about that first, at each place, by branches that keep it from mixing the code of
+// what is before and after.
+#ifdef __CUDA_ARCH__
+
+DEVICE float root(float x)
+{
+    float inverse;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+    float found = x * inverse;
+    return __fmaf_rn(__fmaf_rn(-found, found, x), 0.5f * inverse, found);
+}
+
+DEVICE float divided(float a, float b)
+{
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
+    inverse = __fmaf_rn(__fmaf_rn(-b, inverse, 1.0f), inverse, inverse);
+    float found = a * inverse;
+    found = __fmaf_rn(__fmaf_rn(-b, found, a), inverse, found);
+    return __fmaf_rn(__fmaf_rn(-b, found, a), inverse, found);
+}
+
+#else
+
+DEVICE float root(float x)
+{
+    return sqrtf(x);
+}
+
+DEVICE float divided(float a, float b)
+{
+    return a / b;
+}
+
+#endif
+
 // The FOD, its gradient in space and its second derivatives; that by y is minus that by x.
 struct Derivatives {
     float value, gx, gy, gz, hxx, hxy, hxz, hyz, hzz;

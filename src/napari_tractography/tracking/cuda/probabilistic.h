@@ -16,7 +16,7 @@ DEVICE Cone cone_in(const Field& field, bool starts, float ux, float uy, float u
     cone.ux = ux;
     cone.uy = uy;
     cone.uz = uz;
-    cone.allowed = starts ? 0 : field.allowed;
+    cone.allowed = starts ? 0 : allowed_of(field);
     cone.directions = field.directions;
     cone.neighbours = field.neighbours;
     cone.n_directions = field.n_directions;
@@ -46,7 +46,7 @@ DEVICE bool below_cone_mass(const Settings& settings, float in_cone, float mass)
 DEVICE bool surely_weighs_enough(const Field& field, const Settings& settings,
                                  const Interpolant& interpolant, const StreamlineState& state)
 {
-    if (field.allowed) return false;
+    if (allowed_of(field)) return false;
     float enough = SURELY * settings.min_probability * interpolant.mass * (float)field.n_cone_points /
                    (0.5f * settings.cone_height);
     Cone cone = cone_of(field, state);
@@ -99,7 +99,7 @@ DEVICE Vector point_of(unsigned int word_0, unsigned int word_1, float height)
 {
     float down = height * (((float)(word_0 >> 12) + 0.5f) * UNIT_20);
     Turn turn = turn_of(((float)(word_1 >> 12) + 0.5f) * UNIT_20 - 0.5f);
-    float radius = sqrtf(down * (2.0f - down));
+    float radius = root(down * (2.0f - down));
     Vector v = {radius * turn.cosine, radius * turn.sine, 1.0f - down};
     return v;
 }
@@ -120,7 +120,7 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
                      state.purpose, settings.key_0, settings.key_1);
     state.n_proposals += PROPOSALS_A_BLOCK;
     bool accepted = false;
-#pragma unroll
+#pragma unroll TRIES_AT_ONCE
     for (int attempt = 0; attempt < PROPOSALS_A_BLOCK; attempt++) {
         // Both are evaluated without a branch between them, whose waits then overlap.
         unsigned int first = attempt ? words.r2 : words.r0, second = attempt ? words.r3 : words.r1;
@@ -131,7 +131,7 @@ DEVICE void propose_directions(const Field& field, const Settings& settings,
         float amplitude = positive(sharpness, value_at(own_fod(), qx, qy, qz));
         float chance = (float)(((first & 4095u) << 12) | (second & 4095u)) * UNIT_24;
         bool taken = !accepted && amplitude >= settings.min_amplitude && chance * bound < amplitude;
-        if (taken && field.allowed && !starts) {
+        if (taken && allowed_of(field) && !starts) {
             Cone cone = cone_of(field, state);
             taken = may_follow(cone, index_of(cone), qx, qy, qz);
         }
@@ -158,8 +158,8 @@ DEVICE void check(const Field& field, const Settings& settings, const Interpolan
         state.task = WEIGH;
         return;
     }
-    float length = sqrtf(state.tx * state.tx + state.ty * state.ty + state.tz * state.tz);
-    face(state, state.tx / length, state.ty / length, state.tz / length);
+    Vector u = normalised(state.tx, state.ty, state.tz);
+    face(state, u.x, u.y, u.z);
     state.task = starts ? START : MOVE;
 }
 
@@ -242,7 +242,7 @@ DEVICE void learn(const Field& field, const Settings& settings, StreamlineState&
     bool starts = state.purpose == PURPOSE_START;
     if (found.reason == AGAIN) {
         float tighter = found.peak.value * MARGIN;
-        if (found.peak.value > 0.0f && settings.positivity == CLIP && !field.allowed &&
+        if (found.peak.value > 0.0f && settings.positivity == CLIP && !allowed_of(field) &&
             tighter < state.bound)
             state.bound = tighter;
         state.task = PROPOSE;

@@ -11,6 +11,11 @@
 // to out of the registers.
 #define SELDOM static __device__ __noinline__
 
+// Whether amplitudes are clipped and cones are cones: known when compiling what most kernels run.
+#ifndef PLAIN
+#define PLAIN 0
+#endif
+
 // The largest degree of the FOD: known when compiling, so that loops are unrolled and coefficients
 // stay in registers.
 #ifndef LMAX

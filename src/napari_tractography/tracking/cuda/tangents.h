@@ -28,7 +28,7 @@ struct Step {
 DEVICE Tangents tangents_of(float x, float y, float z)
 {
     float sign = z >= 0.0f ? 1.0f : -1.0f;
-    float a = -1.0f / (sign + z);
+    float a = divided(-1.0f, sign + z);
     float b = x * y * a;
     Tangents t = {1.0f + sign * x * x * a, sign * b, -sign * x, b, sign + y * y * a, -y};
     return t;
@@ -36,8 +36,8 @@ DEVICE Tangents tangents_of(float x, float y, float z)
 
 DEVICE Vector normalised(float x, float y, float z)
 {
-    float length = sqrtf(x * x + y * y + z * z);
-    Vector v = {x / length, y / length, z / length};
+    float length = root(x * x + y * y + z * z);
+    Vector v = {divided(x, length), divided(y, length), divided(z, length)};
     return v;
 }
 

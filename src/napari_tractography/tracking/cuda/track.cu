@@ -48,6 +48,9 @@
 #ifndef SEVERAL
 #define SEVERAL 8
 #endif
+#ifndef TRIES_AT_ONCE
+#define TRIES_AT_ONCE 2
+#endif
 #ifndef NOTE
 #define NOTE(phase, takes_part)  // counted by the tests
 #endif
@@ -56,6 +59,7 @@
 #define SPECIALISE(settings)                            \
     settings.algorithm = ALGORITHM;                     \
     settings.interpolation = INTERPOLATION;             \
+    settings.positivity = PLAIN ? CLIP : settings.positivity; \
     settings.curved = IS_CURVED(settings.algorithm);    \
     settings.adaptive = settings.adaptive && IS_ADAPTIVE(settings.algorithm)
 
@@ -399,7 +403,11 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
                 if (reason) conclude(batch, state.seed, 0, 0.0f, reason, reason);
             }
         }
+#ifdef SYNC
+        if (!__syncthreads_or(state.task != IDLE)) return;
+#else
         if (!__ballot_sync(ALL_LANES, state.task != IDLE)) return;
+#endif
         unsigned int stream = batch.first_stream + state.seed;
 
         bool arrives = is_time(settings, state, ARRIVE);
