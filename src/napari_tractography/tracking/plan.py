@@ -25,6 +25,7 @@ from . import codes
 from .cpu.vectors.field import BlockField
 from .tables.blocks import BlockTable
 from .tables.builders import bits_of_voxels, cone_points, sphere_points
+from .tables.cone_mass import cone_mass, quadrature_mass
 from .tables.cone_quadrature import cone_quadrature, turning
 from .tables.data import FodTable
 from .tables.table import Table
@@ -167,6 +168,8 @@ def kernel_field(
         quadrature_axis=quadrature.axis,
         quadrature_azimuths=quadrature.azimuths,
         turning=turning(table.lmax),
+        cone_mass=cone_mass(angle, table.lmax),
+        quadrature_mass=quadrature_mass(angle, table.lmax),
         mask=inside,
         mask_words=words,
         n_entered=_n_entered(len(table.values), inside),
