@@ -59,7 +59,8 @@ def quadrature_mass(max_angle_deg: float, lmax: int) -> NDArray[np.float32]:
 def _numbers(points: NDArray[Any], weights: NDArray[Any], lmax: int) -> NDArray[np.float32]:
     """Return them for directions (3, n) around the z axis, and their weights, 1 in all."""
     moments = weights * _around_axis(points, lmax)
-    parts = 1.0 - np.linalg.pinv(moments, rcond=CUT) @ moments.sum(1)
+    squared = np.linalg.pinv(moments @ moments.T, rcond=CUT * CUT, hermitian=True)
+    parts = 1.0 - moments.T @ (squared @ moments.sum(1))
     parts = np.maximum(parts, 0.0) / parts.max()
     left = np.abs((moments @ parts) @ _around_axis(sphere_points(lmax), lmax)).max(initial=0.0)
     uncertainty = 4.0 * math.pi * float(EXCESS) * float(left) + ROUNDING
