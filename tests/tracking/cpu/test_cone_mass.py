@@ -85,7 +85,6 @@ def decisions(fod, angle, threshold):
 )
 def test_lanes_stop_where_the_sums_say_so(kind, angle, threshold):
     by_sum, little, to_sum, by_rings, to_ring = decisions(FODS[kind], angle, threshold)
-    print(by_sum.mean(), to_sum.mean(), by_rings.mean(), to_ring.mean())
     assert 0.02 < by_sum.mean() < 0.98  # both happen
     np.testing.assert_array_equal(little, by_sum)
     assert (to_sum >= by_sum).all()
@@ -96,6 +95,5 @@ def test_lanes_stop_where_the_sums_say_so(kind, angle, threshold):
 def test_few_lanes_are_summed_at_a_low_threshold(threshold):
     """Of those that follow a lobe none, so to speak; the others look anywhere."""
     by_sum, _, to_sum, by_rings, to_ring = decisions(FODS["crossings"], 45.0, threshold)
-    print((to_sum & ~by_sum).mean(), by_sum.mean(), (to_ring & ~by_rings).mean())
     assert 0 < (to_sum & ~by_sum).mean() < 0.1
     assert (to_ring & ~by_rings).mean() < 0.1

@@ -22,9 +22,11 @@ from .builders import cone_points, sphere_points
 from .cone_quadrature import MIRRORED, cone_quadrature, degrees, from_polynomials, harmonic
 
 # Singular values below this part of the largest are dropped: with fewer dropped the moments that
-# are left are smaller, and so are the weights. Weights were 0.69 to 0.91 in the mean for lmax 4 to
-# 12 and cones of 5 to 90 degrees.
+# are left are smaller, and so are the weights. Projections in turn onto weights without moments and
+# onto those between none and all of each come near to both: a cone of 45 degrees at lmax 8 keeps
+# 0.91 of all weights.
 CUT = 0.1
+PROJECTIONS = 20
 ROUNDING = 2e-3  # of the mean size of the FOD: above the rounding of sums in 32 bits up to lmax 16
 
 
@@ -60,8 +62,9 @@ def _numbers(points: NDArray[Any], weights: NDArray[Any], lmax: int) -> NDArray[
     """Return them for directions (3, n) around the z axis, and their weights, 1 in all."""
     moments = weights * _around_axis(points, lmax)
     squared = np.linalg.pinv(moments @ moments.T, rcond=CUT * CUT, hermitian=True)
-    parts = 1.0 - moments.T @ (squared @ moments.sum(1))
-    parts = np.maximum(parts, 0.0) / parts.max()
+    parts = np.ones(len(weights))  # of each weight
+    for _ in range(PROJECTIONS):
+        parts = np.clip(parts - moments.T @ (squared @ (moments @ parts)), 0.0, 1.0)
     left = np.abs((moments @ parts) @ _around_axis(sphere_points(lmax), lmax)).max(initial=0.0)
     uncertainty = 4.0 * math.pi * float(EXCESS) * float(left) + ROUNDING
     z = points[2].astype(np.float64)
