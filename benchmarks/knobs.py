@@ -17,11 +17,11 @@ from pathlib import Path
 
 import napari_tractography as nt
 from napari_tractography.files.fods import load_fod
-from napari_tractography.model.parameters import INTERPOLATIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 FOD = ROOT.parent / "shared" / "data" / "fibercup" / "fod.nii.gz"
 THRESHOLDS = (0.0, 0.001, 0.005, 0.05)
+INTERPOLATIONS = ("nearest", "trilinear")
 ALGORITHMS = ("probabilistic", "sd_stream", "deterministic")
 SETTINGS = {"step_mm": 0.125, "max_angle_deg": 45.0, "min_amplitude": 0.05}
 
