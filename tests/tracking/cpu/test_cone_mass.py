@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numba import njit
-from toys import crossing_fod, random_fod
+from toys import convolved, crossing_fod, random_fod
 
 from napari_tractography.model.parameters import TrackingParameters
 from napari_tractography.tracking import codes
@@ -74,8 +74,24 @@ def decisions(fod, angle, threshold):
         units.reshape(-1, N_LANES, 3),
         out,
     )
-    bits = out[:, :, None] >> np.arange(N_LANES, dtype=np.uint32) & 1
-    return bits.transpose(1, 0, 2).reshape(5, -1).astype(bool)
+    mean, height = field.masses[rows], 1.0 - np.cos(np.deg2rad(angle))
+    for k, numbers in ((2, field.cone_mass), (4, field.quadrature_mass)):
+        numbers = numbers.astype(np.float64)
+        bound = [
+            convolved(numbers, one[None, :45], unit[None], 8)[0, 0]
+            for one, unit in zip(mixed.astype(np.float64), units.astype(np.float64), strict=True)
+        ]
+        excess = bound - (2.002 * threshold / height + numbers[0]) * mean
+        clear = np.abs(excess) > 1e-4 * mean
+        is_summed = bits_of(out[:, k])
+        assert clear.mean() > 0.9
+        np.testing.assert_array_equal(is_summed[clear], excess[clear] < 0)
+    return np.stack([bits_of(column) for column in out.T])
+
+
+def bits_of(words):
+    """(n,) bool: of lanes, those in the sets."""
+    return (words[:, None] >> np.arange(N_LANES, dtype=np.uint32) & 1).astype(bool).ravel()
 
 
 @pytest.mark.parametrize("kind", list(FODS))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from toys import crossing_fod, random_fod
+from scipy.optimize import linprog
+from toys import convolved, crossing_fod, random_fod
 
-from napari_tractography.fields.polynomials import change_of_basis, polynomial_matrix, shifts
+from napari_tractography.fields.polynomials import change_of_basis, polynomial_matrix
 from napari_tractography.geometry.directions import direction_set
 from napari_tractography.tracking.tables.builders import cone_points
 from napari_tractography.tracking.tables.cone_mass import ROUNDING, cone_mass, quadrature_mass
@@ -14,22 +15,6 @@ from napari_tractography.tracking.tables.cone_quadrature import cone_quadrature
 
 SPHERE = direction_set(4000).astype(np.float64)
 MIRRORED = np.array([[1, 1, 1], [1, -1, 1], [-1, 1, 1], [-1, -1, 1]])
-
-
-def convolved(numbers, coefficients, units, lmax):
-    """The bound before anything is taken off, (n_fods, n): as kernels read the numbers."""
-    x, y, z = units.T
-    value, at, k = np.zeros((len(coefficients), len(units))), 0, 1
-    for m, shift in enumerate(shifts(lmax).astype(np.float64)):
-        across = (x + 1j * y) ** m * (z if m % 2 else 1.0)
-        for power in range((lmax - m) // 2, -1, -1):
-            factor = np.polyval(numbers[k : k + power + 1], z * z - shift)
-            for part in (across.real, across.imag) if m else (across.real,):
-                value += coefficients[:, at, None] * (factor * part)
-                at += 1
-            k += power + 1
-    assert k == len(numbers)
-    return value
 
 
 def sums_of(points, weights, coefficients, units, lmax):
@@ -44,7 +29,7 @@ def sums_of(points, weights, coefficients, units, lmax):
 
 
 def fods(lmax):
-    """Coefficients of polynomials, (n, n_coefficients): noise, lobes, and the latter upside down."""
+    """Coefficients of polynomials: of noise, of lobes, and of lobes upside down."""
     some = random_fod(lmax), crossing_fod(lmax=lmax)
     noise, lobes = (
         f.values[:20].astype(float) @ change_of_basis(f.sample_matrix, lmax).T for f in some
@@ -83,6 +68,29 @@ def test_no_sum_over_a_cone_is_less(angle, lmax, rings):
         )
     ]
     assert min(ahead) > 0.5
+
+
+@pytest.mark.parametrize(("angle", "lmax"), [(10.0, 4), (45.0, 4), (20.0, 8), (45.0, 8)])
+def test_there_is_no_fod_of_which_the_bound_is_above_the_sum(angle, lmax):
+    """The FOD that comes closest, by linear programming: that of the coefficients, and of what is
+    positive along directions in the cone and on the sphere."""
+    numbers, points = cone_mass(angle, lmax).astype(np.float64), cone_points(angle, lmax)
+    sphere = polynomial_matrix(direction_set(600), lmax)
+    cone = polynomial_matrix(points.T, lmax)
+    n, n_sphere, n_cone = sphere.shape[1], len(sphere), len(cone)
+    along_axis = convolved(numbers, np.eye(n), np.array([[0.0, 0.0, 1.0]]), lmax)[:, 0]
+    costs = [-along_axis, np.full(n_sphere, numbers[0] / n_sphere), np.full(n_cone, 1.0 / n_cone)]
+    every = np.concatenate([sphere, cone])
+    above = np.hstack([every, -np.eye(n_sphere + n_cone)])  # what is positive is no less than it is
+    within = np.hstack([-sphere, np.zeros((n_sphere, n_sphere + n_cone))])
+    found = linprog(
+        np.concatenate(costs),
+        np.concatenate([above, within]),
+        np.concatenate([np.zeros(len(above)), np.ones(n_sphere)]),
+        bounds=[(None, None)] * n + [(0.0, 1.0)] * (n_sphere + n_cone),
+    )
+    assert found.status == 0
+    assert -found.fun < 1e-9
 
 
 def test_the_numbers_are_known_by_their_angle_and_degree():
