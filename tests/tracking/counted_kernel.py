@@ -30,9 +30,10 @@ from napari_tractography.tracking.plan import Plan
 
 PARAMETERS = TrackingParameters(step_mm=0.5, max_angle_deg=30.0)
 N_OWN = N_POINTS + 1  # counts of the kernel's own
-CELLS, LOOK_UPS, PASSES, CONE_SAMPLES = range(N_OWN, N_OWN + 4)
+CELLS, LOOK_UPS, PASSES, CONE_SAMPLES, CONE_SUMS = range(N_OWN, N_OWN + 5)
 find_rows_of, interpolate = cells.find_rows_of, cells.interpolate
 random_words, after_rejections = draw.random_words, draw.after_rejections
+below_cone_mass = draw.below_cone_mass
 new_lane_state = run.new_lane_state
 
 
@@ -60,10 +61,16 @@ def counted_after_rejections(field, settings, scratch, state, n_corners, lane):
     return after_rejections(field, settings, scratch, state, n_corners, lane)
 
 
+@inlined
+def counted_below_cone_mass(field, settings, scratch, state, n_corners, lane):
+    state.progress[CONE_SUMS] += 1
+    return below_cone_mass(field, settings, scratch, state, n_corners, lane)
+
+
 def with_more_progress(*args: int, **kwargs: int) -> Any:
     state = new_lane_state(*args, **kwargs)
     assert len(state.progress) == N_OWN
-    return state._replace(progress=np.zeros(N_OWN + 4, np.int64))
+    return state._replace(progress=np.zeros(N_OWN + 5, np.int64))
 
 
 def put_in() -> None:
@@ -71,6 +78,7 @@ def put_in() -> None:
         module.find_rows_of = counted_find_rows_of
     cells.interpolate = counted_interpolate
     draw.random_words, draw.after_rejections = counted_random_words, counted_after_rejections
+    draw.below_cone_mass = counted_below_cone_mass
     run.new_lane_state = with_more_progress
 
 
@@ -99,6 +107,7 @@ def work_of(n_voxels: int, n_seeds: int, **changes: float) -> dict[str, Any]:
         "look_ups": counts[LOOK_UPS] / n_steps,
         "draws": N_LANES * counts[PASSES] / n_steps,
         "cone_samples": counts[CONE_SAMPLES] / n_steps,
+        "cone_sums": counts[CONE_SUMS] / n_steps,
     }
 
 

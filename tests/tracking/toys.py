@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
+from napari_tractography.fields.polynomials import shifts
 from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.geometry.directions import direction_set
 from napari_tractography.model.fod import Fod
@@ -154,6 +155,22 @@ def cone_points(axis: np.ndarray, angle_deg: float, n: int) -> np.ndarray:
     a, b = tangents(axis)
     across = np.cos(azimuth)[:, None] * a + np.sin(azimuth)[:, None] * b
     return z[:, None] * np.asarray(axis) + np.sqrt(1.0 - z * z)[:, None] * across
+
+
+def convolved(numbers, coefficients, units, lmax):
+    """(n_fods, n): what tables/cone_mass.py has the numbers of, along (n, 3) unit vectors."""
+    x, y, z = units.T
+    value, at, k = np.zeros((len(coefficients), len(units))), 0, 1
+    for m, shift in enumerate(shifts(lmax).astype(np.float64)):
+        across = (x + 1j * y) ** m * (z if m % 2 else 1.0)
+        for power in range((lmax - m) // 2, -1, -1):
+            factor = np.polyval(numbers[k : k + power + 1], z * z - shift)
+            for part in (across.real, across.imag) if m else (across.real,):
+                value += coefficients[:, at, None] * (factor * part)
+                at += 1
+            k += power + 1
+    assert k == len(numbers)
+    return value
 
 
 def unit_steps(first: np.ndarray, last: np.ndarray) -> np.ndarray:

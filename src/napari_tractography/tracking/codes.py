@@ -188,6 +188,9 @@ class Field(NamedTuple):
     quadrature_axis: np.ndarray  # (4, lmax / 2 + 1) float32
     quadrature_azimuths: np.ndarray  # (n, 2 lmax) float32
     turning: np.ndarray  # (n_numbers,) float32
+    # Lower bounds of the mass in a cone, empty without a threshold; see tables/cone_mass.py.
+    cone_mass: np.ndarray  # (n_numbers,) float32: of sums over cone_points
+    quadrature_mass: np.ndarray  # (n_numbers,) float32: of sums over quadrature_points
     mask: np.ndarray  # (x, y, z) uint8, or (0, 0, 0) without a mask
     mask_words: np.ndarray  # (n,) uint64: the same on the CPU, a bit a voxel
     n_entered: int  # voxels that streamlines may enter, at most

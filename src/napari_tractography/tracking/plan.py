@@ -25,6 +25,7 @@ from . import codes
 from .cpu.vectors.field import BlockField
 from .tables.blocks import BlockTable
 from .tables.builders import bits_of_voxels, cone_points, sphere_points
+from .tables.cone_mass import cone_mass, quadrature_mass
 from .tables.cone_quadrature import cone_quadrature, turning
 from .tables.data import FodTable
 from .tables.table import Table
@@ -149,6 +150,8 @@ def kernel_field(
     no_cone = allowed is None
     angle = parameters.max_angle_deg if reach_deg is None else reach_deg
     quadrature = cone_quadrature(angle, table.lmax)
+    mass = parameters.min_probability > 0
+    nothing = _read_only(np.zeros(0, np.float32))
     return codes.Field(
         voxel_rows=_read_only(table.voxel_rows),
         words=_read_only(table.words),
@@ -167,6 +170,8 @@ def kernel_field(
         quadrature_axis=quadrature.axis,
         quadrature_azimuths=quadrature.azimuths,
         turning=turning(table.lmax),
+        cone_mass=cone_mass(angle, table.lmax) if mass else nothing,
+        quadrature_mass=quadrature_mass(angle, table.lmax) if mass else nothing,
         mask=inside,
         mask_words=words,
         n_entered=_n_entered(len(table.values), inside),

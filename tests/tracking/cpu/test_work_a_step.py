@@ -30,6 +30,8 @@ CASES = {
     "long": {"n_voxels": 52, "n_seeds": 64, "max_length_mm": 40.0},
     "many": {"n_voxels": 26, "n_seeds": 640, "max_length_mm": 10.0},
     "narrow": {"n_voxels": 26, "n_seeds": 64, "max_length_mm": 10.0, "max_angle_deg": 8.0},
+    "threshold": {"n_voxels": 26, "n_seeds": 64, "max_length_mm": 10.0, "min_probability": 0.02},
+    "strict": {"n_voxels": 26, "n_seeds": 64, "max_length_mm": 10.0, "min_probability": 0.2},
 }
 COUNTS = ("cells", "look_ups", "draws", "cone_samples")
 
@@ -77,6 +79,16 @@ def test_a_step_looks_the_fod_up_once_and_draws_a_few_times(
     assert 1.0 <= small["draws"] < 3.0
     assert work["narrow"]["draws"] <= 1.3 * small["draws"]
     assert small["cone_samples"] < 0.1
+
+
+def test_a_step_sums_over_its_cone_near_the_threshold_only(
+    work: dict[str, dict[str, Any]],
+) -> None:
+    assert work["small"]["cone_sums"] == 0  # there is no threshold
+    assert work["threshold"]["cone_sums"] < 0.02
+    assert work["strict"]["cone_sums"] > 0.1
+    for name in COUNTS:
+        assert work["threshold"][name] == work["small"][name], name
 
 
 def test_rows_are_filled_where_streamlines_run(work: dict[str, dict[str, Any]]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from ...runtime.compiling import inlined
 from ..codes import EVERYWHERE, LOW_AMPLITUDE, LOW_PROBABILITY, PURPOSE_START, SAME, SHARP_TURN
 from .cells import find_rows_of, mean_amplitude
-from .draw import arrive, below_cone_mass, draw_starts, find_peak
+from .draw import arrive, draw_starts, find_peak, lanes_below_cone_mass, lanes_to_sum
 from .lanes import AWAY, CLIMBING, EXPECTED, N_LANES, SETTLED, booleans_of, load, load_from
 from .llvm import bits_of, count_bits, lowest_bit, select
 from .memory import store
@@ -34,7 +34,7 @@ def largest_directions(field, settings, scratch, state, n_corners, drawing):
     chosen, ended, work = prepare(field, settings, scratch, state, n_corners, drawing)
     if not work:
         return chosen, ended
-    ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
+    ux, uy, uz, little = load(state.ux), load(state.uy), load(state.uz), NONE
     if field.allowed.size:
         left, x, y, z = work, ux, uy, uz
         while left:
@@ -45,11 +45,11 @@ def largest_directions(field, settings, scratch, state, n_corners, drawing):
                 scratch.tried[axis, lane] = scratch.peak[axis]
         x, y, z = load(scratch.tried[0]), load(scratch.tried[1]), load(scratch.tried[2])
         amplitude = load(scratch.tried[3])
-        little = lanes_below_cone_mass(field, settings, scratch, state, n_corners, work)
+        if settings.min_probability > ZERO:
+            little = lanes_below_cone_mass(field, settings, scratch, state, n_corners, work)
     else:
         x, y, z, amplitude = largest_in_cones(field, settings, scratch, state, ux, uy, uz, work)
         amplitude = positive(settings, amplitude)
-        little = NONE
         if settings.min_probability > ZERO:
             little = little_of(field, settings, scratch, state, n_corners, work)
     return turn(settings, state, chosen, ended, work, x, y, z, amplitude, NONE, little)
@@ -90,11 +90,14 @@ def nearest_peak_directions(field, settings, scratch, state, n_corners, drawing)
     chosen |= begun
     done &= ~starting
     little = NONE
-    if field.allowed.size:
+    if settings.min_probability > ZERO and field.allowed.size:
         little = lanes_below_cone_mass(field, settings, scratch, state, n_corners, done)
     elif settings.min_probability > ZERO:
-        sample_cones(field, settings, state.coefficients, scratch, ux, uy, uz)
-        little = little_of(field, settings, scratch, state, n_corners, done)
+        numbers = field.quadrature_mass
+        little = lanes_to_sum(field, settings, scratch, state, n_corners, done, numbers)
+        if little:
+            sample_cones(field, settings, state.coefficients, scratch, ux, uy, uz)
+            little = little_of(field, settings, scratch, state, n_corners, little)
     sharp = done & bits_of(ux * x + uy * y + uz * z < settings.cone_cosine)
     amplitude = positive(settings, load_from(climbs, AMPLITUDE))
     return turn(settings, state, chosen, ended, done, x, y, z, amplitude, sharp, little)
@@ -141,20 +144,6 @@ def little_of(field, settings, scratch, state, n_corners, lanes):
         scratch.tried[0, lane] = mean_amplitude(field, state, n_corners, lane)
     mass = mean * (HALF * settings.cone_height)
     return lanes & bits_of(mass <= settings.min_probability * load(scratch.tried[0]))
-
-
-@inlined
-def lanes_below_cone_mass(field, settings, scratch, state, n_corners, lanes):
-    """Do the same where the cone is a function."""
-    little, left = NONE, lanes
-    if not settings.min_probability > ZERO:
-        return little
-    while left:
-        lane = lowest_bit(left)
-        left &= left - BIT
-        if below_cone_mass(field, settings, scratch, state, n_corners, lane):
-            little |= BIT << np.uint32(lane)
-    return little
 
 
 @inlined

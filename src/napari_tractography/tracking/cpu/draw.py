@@ -63,7 +63,7 @@ from .llvm import (
 )
 from .memory import stay, store, store_to
 from .sphere.cones import allowed_lanes, face_ahead, keep_allowed, make_positive, positive
-from .sphere.evaluation import values_at, values_of_lanes
+from .sphere.evaluation import convolved_of_lanes, values_at, values_of_lanes
 from .sphere.peaks import (
     largest_in_cone,
     largest_value,
@@ -84,6 +84,7 @@ ZERO, ONE, TWO, HALF = np.float32(0), np.float32(1), np.float32(2), np.float32(0
 # Blocks of start directions that one lane proposes at once.
 AT_ONCE = min(N_LANES, FIRST_PROPOSALS // PROPOSALS_A_BLOCK)
 FIRST_OF_ALL = np.uint32((1 << AT_ONCE) - 1)
+SURELY = np.float32(1.001)  # above the rounding of a sum and of what it is compared with
 FEW = 5 * N_LANES // 8  # lanes that propose again in the next pass; more do so at once
 
 
@@ -207,14 +208,13 @@ def draw_directions(field, settings, scratch, state, n_corners, drawing):
     store(state.n_proposals, n_proposals)
     length = roots(x * x + y * y + z * z)
     if settings.min_probability > ZERO:
-        left = chosen & ~bits_of(starting)
-        while left:
-            lane = lowest_bit(left)
-            left &= left - BIT
-            if below_cone_mass(field, settings, scratch, state, n_corners, lane):
-                state.reason[lane] = LOW_PROBABILITY
-                chosen &= ~(BIT << np.uint32(lane))
-                ended |= BIT << np.uint32(lane)
+        little = lanes_below_cone_mass(
+            field, settings, scratch, state, n_corners, chosen & ~bits_of(starting)
+        )
+        reason = select(booleans_of(little), np.int32(LOW_PROBABILITY), load(state.reason))
+        store(state.reason, reason)
+        chosen &= ~little
+        ended |= little
     where = booleans_of(chosen)
     store(state.ux, select(where, x / length, ux))
     store(state.uy, select(where, y / length, uy))
@@ -412,6 +412,41 @@ def find_peak(field, settings, scratch, state, lane):
     amplitudes[0] = largest
     make_positive(settings, amplitudes, 1)
     return amplitudes[0]
+
+
+@inlined
+def lanes_below_cone_mass(field, settings, scratch, state, n_corners, lanes):
+    """Return those of a set of lanes in whose cones there is too small a fraction of the FOD."""
+    little = NONE
+    if not field.allowed.size:
+        lanes = lanes_to_sum(field, settings, scratch, state, n_corners, lanes, field.cone_mass)
+    while lanes:
+        lane = lowest_bit(lanes)
+        lanes &= lanes - BIT
+        if below_cone_mass(field, settings, scratch, state, n_corners, lane):
+            little |= BIT << np.uint32(lane)
+    return little
+
+
+@inlined
+def lanes_to_sum(field, settings, scratch, state, n_corners, lanes, numbers):
+    """Return those of a set of lanes in whose cones there may be too small a fraction of the FOD.
+
+    In others there is not: even a lower bound of the mass is enough. `numbers` are those of
+    :mod:`...tables.cone_mass`. The mean of each lane is in ``scratch.tried[0]``.
+    """
+    left = lanes
+    while left:
+        lane = lowest_bit(left)
+        left &= left - BIT
+        scratch.tried[0, lane] = mean_amplitude(field, state, n_corners, lane)
+    if lanes:
+        stay()
+        ux, uy, uz = load(state.ux), load(state.uy), load(state.uz)
+        bound = convolved_of_lanes(field.shifts, state.coefficients, numbers, ux, uy, uz)
+        enough = settings.min_probability * (SURELY * TWO / settings.cone_height) + numbers[0]
+        lanes &= ~bits_of(bound > enough * load(scratch.tried[0]))
+    return lanes
 
 
 @inlined

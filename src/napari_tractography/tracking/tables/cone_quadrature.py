@@ -25,6 +25,8 @@ FEWEST, FEWEST_RINGS = 2, 2  # directions of a quarter of a ring, and rings
 # lobe there, and what is largest may lie on the border between two directions: of 10,000 steps in a
 # brain of lmax 4 with a cone of 25.7 degrees 8 missed it, by up to 6 %, now 1 by 0.3 %.
 RIM = 2
+# A direction of the first quarter of a ring, and its mirror images.
+MIRRORED = np.array([[1, 1, 1], [1, -1, 1], [-1, 1, 1], [-1, -1, 1]])
 FIT_DIRECTIONS = 512
 SIGNIFICANT = 9  # digits: the same numbers with every linear algebra library
 
@@ -98,8 +100,7 @@ def cone_quadrature(max_angle_deg: float, lmax: int) -> ConeQuadrature:
 
 def _neighbours(units: NDArray[np.float64]) -> NDArray[Any]:
     """Return `neighbours` of :class:`ConeQuadrature`."""
-    signs = np.array([[1, 1, 1], [1, -1, 1], [-1, 1, 1], [-1, -1, 1]])
-    every = (units.T[:, None] * signs).reshape(-1, 3)
+    every = (units.T[:, None] * MIRRORED).reshape(-1, 3)
     every = np.concatenate([every, [[0, 0, 1]]])
     nearness = np.round(every @ every.T, 9) - 9.0 * np.eye(len(every))
     nearest = np.argsort(-nearness, axis=1, kind="stable")[:, :N_AROUND]
@@ -145,7 +146,7 @@ def turning(lmax: int) -> NDArray[np.float32]:
     """
     numbers: list[float] = []
     for m in range(lmax + 1):
-        change = _from_polynomials(m, lmax)
+        change = from_polynomials(m, lmax)
         for row in range(len(change)):
             numbers += list(change[row, : row + 1])
     for degree in range(0, lmax + 1, 2):
@@ -169,7 +170,7 @@ def harmonic(degree: int, m: int, z: NDArray[np.float64]) -> NDArray[np.float64]
     return np.asarray(scale * Legendre.basis(degree).deriv(m)(z), np.float64)
 
 
-def _from_polynomials(m: int, lmax: int) -> NDArray[Any]:
+def from_polynomials(m: int, lmax: int) -> NDArray[Any]:
     """Return the change to harmonics of order m: a row for each, a column for each power."""
     n = len(degrees(m, lmax))
     z = np.cos((np.arange(4 * n) + 0.5) * math.pi / (8 * n))

@@ -84,6 +84,41 @@ def _value(shifts, coefficients, x, y, z):
     return value
 
 
+def _convolved(shifts, coefficients, numbers, x, y, z):
+    """Return the FOD at unit vectors, convolved about them; see :mod:`...tables.cone_mass`."""
+    w = z * z
+    v = w - shifts[0]
+    value = x - x
+    at, k = FIRST, FIRST + ONE_MORE
+    for power in range(LMAX >> 1, -1, -1):
+        factor = numbers[k]
+        k += ONE_MORE
+        for _ in range(power):
+            factor = factor * v + numbers[k]
+            k += ONE_MORE
+        value = value + factor * FETCH(coefficients, at)
+        at += ONE_MORE
+    re, im = x, y  # of (x + i y)^m
+    for m in range(1, LMAX + 1):
+        v = w - shifts[m]
+        cosine = sine = x - x
+        for power in range((LMAX - m) >> 1, -1, -1):
+            factor = numbers[k]
+            k += ONE_MORE
+            for _ in range(power):
+                factor = factor * v + numbers[k]
+                k += ONE_MORE
+            cosine = cosine + factor * FETCH(coefficients, at)
+            sine = sine + factor * FETCH(coefficients, at + ONE_MORE)
+            at += TWO_MORE
+        term = cosine * re + sine * im
+        if m & 1:
+            term = term * z
+        value = value + term
+        re, im = x * re - y * im, x * im + y * re
+    return value
+
+
 def _derivatives(shifts, coefficients, x, y, z):
     """Return the FOD at unit vectors, its gradient in space and its second derivatives.
 
@@ -193,6 +228,7 @@ def _for(function, fetch):
 value_at = _for(_value, number)
 values_of_lanes = _for(_value, lanes)
 values_at = _for(_value, everywhere)
+convolved_of_lanes = _for(_convolved, lanes)
 derivatives_at = _for(_derivatives, number)
 derivatives_of_some = _for(_derivatives, some_lanes)
 values_of_some = _for(_value, some_lanes)
