@@ -188,7 +188,7 @@ class Device(_Current):
 
     def __init__(self, machine, index=0):
         self.machine, self.id = machine, index
-        self.attributes = {"MultiProcessorCount": 3}
+        self.attributes = {"MultiProcessorCount": 3, "MaxSharedMemoryPerBlockOptin": 1 << 17}
 
     def __enter__(self):
         self.machine.fail_where_full("device")

@@ -62,6 +62,13 @@ template <class T> static T atomicAdd(T* place, T more)
     return before;
 }
 
+static int atomicMin(int* place, int value)
+{
+    int before = *place;
+    *place = value < before ? value : before;
+    return before;
+}
+
 static int __popc(unsigned int word)
 {
     return __builtin_popcount(word);

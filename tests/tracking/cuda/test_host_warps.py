@@ -41,7 +41,7 @@ def fod():
     return random_fod(6, shape=(7, 6, 5), affine=SKEWED, seed=21)
 
 
-TASKS = re.findall(r"^    ([A-Z_]+),? ", (kernels.FOLDER / "structs.h").read_text("utf-8"), re.M)
+TASKS = re.findall(r"^    ([A-Z_]+),?  *//", (kernels.FOLDER / "structs.h").read_text("utf-8"), re.M)
 
 
 def phases_of(warps) -> dict[str, tuple[int, int]]:

@@ -41,7 +41,7 @@ DOWNLOADED = ("line_offsets", "line_lengths", "line_reasons", "line_sources")
 
 @cache
 def load_kernels(
-    gpu: int, algorithm: int, interpolation: int, lmax: int, tissues: bool
+    gpu: int, algorithm: int, interpolation: int, lmax: int, tissues: bool, plain: bool
 ) -> dict[str, Any]:
     """Return the kernels for a GPU, compiled for one algorithm and degree; all else are arguments.
 
@@ -55,6 +55,7 @@ def load_kernels(
     defines = (
         *kernels.defines(algorithm, interpolation, lmax),
         f"-DTISSUES={int(tissues)}",
+        f"-DPLAIN={int(plain)}",
     )
     module = import_cupy().RawModule(
         code=kernels.source(), options=(*kernels.OPTIONS, *defines), backend="nvrtc"
@@ -82,7 +83,7 @@ def warm_up(gpu: int, algorithm: int, interpolation: int, lmax: int) -> None:
     cupy = import_cupy()
     with explained_for_good(f"cuda:{gpu}"), cupy.cuda.Device(gpu):
         cupy.zeros(1, "u1")
-        load_kernels(gpu, algorithm, interpolation, lmax, False)
+        load_kernels(gpu, algorithm, interpolation, lmax, False, True)
         tables.load_kernel(gpu, lmax)
 
 
@@ -155,6 +156,7 @@ class CudaDevice:
                 settings.interpolation,
                 plan.table.lmax,
                 plan.with_tissues,
+                kernels.is_plain(plan.field, settings),
             )
             self._n_multiprocessors = self._device.attributes["MultiProcessorCount"]
             self._slots = [Slot(self._cupy) for _ in range(SLOTS)]
@@ -473,6 +475,9 @@ class CudaDevice:
     def _shape_of(self, name: str) -> tuple[int, int]:
         driver = self._cupy.cuda.driver
         kernel = self._kernels[name].kernel.ptr
+        if self._shared_bytes(name, kernels.WARP):  # more than a kernel gets without asking
+            most = self._device.attributes["MaxSharedMemoryPerBlockOptin"]
+            self._kernels[name].max_dynamic_shared_size_bytes = most
 
         def blocks(block: int) -> int:
             shared = self._shared_bytes(name, block)

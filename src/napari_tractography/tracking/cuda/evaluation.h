@@ -81,6 +81,55 @@ template <class AnyFod> DEVICE float value_at(const AnyFod& c, float x, float y,
     return value;
 }
 
+// a b + c, rounded once or twice: for what is compared with room to spare.
+DEVICE float fused(float a, float b, float c)
+{
+#ifdef __CUDA_ARCH__
+    return __fmaf_rn(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+// The FOD at a unit vector, convolved about it; see tables/cone_mass.py.
+template <class AnyFod>
+DEVICE float convolved_at(const AnyFod& c, const float* numbers, float x, float y, float z)
+{
+    float w = z * z;
+    float v = w - shift_of(0);
+    float value = 0.0f;
+    int at = 0, k = 1;
+#pragma unroll
+    for (int power = LMAX / 2; power >= 0; power--) {
+        float factor = numbers[k++];
+#pragma unroll
+        for (int j = 0; j < power; j++) factor = fused(factor, v, numbers[k++]);
+        value = fused(factor, c[at++], value);
+    }
+    float re = x, im = y;  // of (x + i y)^m
+#pragma unroll
+    for (int m = 1; m <= LMAX; m++) {
+        v = w - shift_of(m);
+        float cosine = 0.0f, sine = 0.0f;
+#pragma unroll
+        for (int power = (LMAX - m) / 2; power >= 0; power--) {
+            float factor = numbers[k++];
+#pragma unroll
+            for (int j = 0; j < power; j++) factor = fused(factor, v, numbers[k++]);
+            cosine = fused(factor, c[at], cosine);
+            sine = fused(factor, c[at + 1], sine);
+            at += 2;
+        }
+        float term = fused(cosine, re, sine * im);
+        if (m & 1) term = term * z;
+        value = value + term;
+        float next = fused(x, re, -(y * im));
+        im = fused(x, im, y * re);
+        re = next;
+    }
+    return value;
+}
+
 // The FOD in axes that are turned about z: the new x axis is at (cosine, sine, 0).
 template <class AnyFod> DEVICE Fod turned(const AnyFod& c, float cosine, float sine)
 {

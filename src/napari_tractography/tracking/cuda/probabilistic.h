@@ -41,26 +41,15 @@ DEVICE bool below_cone_mass(const Settings& settings, float in_cone, float mass)
     return in_cone * (0.5f * settings.cone_height) <= settings.min_probability * mass;
 }
 
-// Tell whether the first directions of the cone alone show that enough of the FOD is in it: amplitudes
-// that count are not negative, so that all of them sum up to no less.
-DEVICE bool surely_weighs_enough(const Field& field, const Settings& settings,
+// Tell whether a lower bound of what is in the cone shows that it is enough. The numbers are those of
+// tables/cone_mass.py.
+DEVICE bool surely_weighs_enough(const Field& field, const Settings& settings, const float* numbers,
                                  const Interpolant& interpolant, const StreamlineState& state)
 {
     if (allowed_of(field)) return false;
-    float enough = SURELY * settings.min_probability * interpolant.mass * (float)field.n_cone_points /
-                   (0.5f * settings.cone_height);
-    Cone cone = cone_of(field, state);
-    Tangents t = tangents_of(cone.ux, cone.uy, cone.uz);
-    float total = 0.0f;
-#pragma unroll 1
-    for (int j = 0; j < FIRST_LOOKS && j + 1 < cone.n_points; j += 2) {
-        Vector p = point_in_cone(cone, t, j), q = point_in_cone(cone, t, j + 1);
-        float first = value_at(own_fod(), p.x, p.y, p.z);
-        float second = value_at(own_fod(), q.x, q.y, q.z);
-        total = total + ((first > 0.0f ? first : 0.0f) + (second > 0.0f ? second : 0.0f));
-        if (total > enough) return true;
-    }
-    return false;
+    float enough = settings.min_probability * (SURELY * 2.0f / settings.cone_height) + numbers[0];
+    return convolved_at(own_fod(), numbers, state.ux, state.uy, state.uz) >
+           enough * interpolant.mass;
 }
 
 // Tell whether the cone is to be weighed before the next direction is chosen.
@@ -68,7 +57,7 @@ DEVICE bool is_in_doubt(const Field& field, const Settings& settings,
                         const Interpolant& interpolant, const StreamlineState& state)
 {
     return settings.min_probability > 0.0f && !state.weighed &&
-           !surely_weighs_enough(field, settings, interpolant, state);
+           !surely_weighs_enough(field, settings, field.cone_mass, interpolant, state);
 }
 
 // Cosine and sine of an angle.
@@ -104,45 +93,88 @@ DEVICE Vector point_of(unsigned int word_0, unsigned int word_1, float height)
     return v;
 }
 
-// Propose the directions of a block of random numbers: one is accepted, or others are proposed
-// next, or the cone is sampled.
-DEVICE void propose_directions(const Field& field, const Settings& settings,
-                               const Interpolant& interpolant, StreamlineState& state,
-                               unsigned int stream)
+// How many directions are proposed before the cone is looked at next.
+DEVICE unsigned int limit_after(unsigned int n_proposals)
 {
-    bool starts = state.purpose == PURPOSE_START;
-    float height = starts ? 2.0f : settings.cone_height;
-    float sharpness = sharpness_of(settings);
-    float bound = positive(sharpness, state.bound);
-    Tangents t = tangents_of(state.ux, state.uy, state.uz);
-    Words words =
-        philox_block(stream, (unsigned int)state.steps, state.n_proposals / PROPOSALS_A_BLOCK,
-                     state.purpose, settings.key_0, settings.key_1);
-    state.n_proposals += PROPOSALS_A_BLOCK;
+    return n_proposals < FIRST_PROPOSALS    ? FIRST_PROPOSALS
+           : n_proposals < SECOND_PROPOSALS ? SECOND_PROPOSALS
+                                            : MAX_PROPOSALS;
+}
+
+// Propose directions for the lanes that wait for one, by all lanes of the warp: each takes a block of
+// random numbers of one of them, the next ones where there are more lanes than that wait. Of what is
+// accepted the first counts, as if the blocks had been tried one after the other.
+DEVICE void propose_directions(const Field& field, const Settings& settings,
+                               const Interpolant&, StreamlineState& state, unsigned int stream,
+                               unsigned int waiting)
+{
+    Common& shared = common();
+    bool waits = state.task == PROPOSE;
+    int lane = lane_of(), n = __popc(waiting), rank = __popc(waiting & ((1u << lane) - 1u));
+    __syncwarp();
+    if (waits) {
+        shared.askers[rank] = lane;
+        shared.winners[rank] = N_LANES;
+    }
+    __syncwarp();
+    int scale = 65536 / n + 1;  // for quotients by n
+    int turn = (lane * scale) >> 16, which = lane - turn * n;
+    int asker = shared.askers[which];
+    unsigned int purpose = __shfl_sync(ALL_LANES, state.purpose, asker);
+    unsigned int steps = __shfl_sync(ALL_LANES, (unsigned int)state.steps, asker);
+    unsigned int n_before = __shfl_sync(ALL_LANES, state.n_proposals, asker);
+    float ux = from_lane(state.ux, asker), uy = from_lane(state.uy, asker);
+    float uz = from_lane(state.uz, asker), bound = from_lane(state.bound, asker);
+    stream = __shfl_sync(ALL_LANES, stream, asker);
+    unsigned int number = n_before + PROPOSALS_A_BLOCK * turn;
+    bool starts = purpose == PURPOSE_START;
+    float height = starts ? 2.0f : settings.cone_height, sharpness = sharpness_of(settings);
+    bound = positive(sharpness, bound);
+    SharedFod fod = fod_of_lane(asker);
+    Tangents t = tangents_of(ux, uy, uz);
+    Words words = philox_block(stream, steps, number / PROPOSALS_A_BLOCK, purpose, settings.key_0,
+                               settings.key_1);
     bool accepted = false;
-#pragma unroll TRIES_AT_ONCE
+    float x = 0.0f, y = 0.0f, z = 0.0f;
+#pragma unroll 1
     for (int attempt = 0; attempt < PROPOSALS_A_BLOCK; attempt++) {
-        // Both are evaluated without a branch between them, whose waits then overlap.
+        // Both are evaluated by the same code, which the instruction cache then has.
         unsigned int first = attempt ? words.r2 : words.r0, second = attempt ? words.r3 : words.r1;
         Vector p = point_of(first, second, height);
-        float qx = p.x * t.ax + p.y * t.bx + p.z * state.ux;
-        float qy = p.x * t.ay + p.y * t.by + p.z * state.uy;
-        float qz = p.x * t.az + p.y * t.bz + p.z * state.uz;
-        float amplitude = positive(sharpness, value_at(own_fod(), qx, qy, qz));
+        float qx = p.x * t.ax + p.y * t.bx + p.z * ux;
+        float qy = p.x * t.ay + p.y * t.by + p.z * uy;
+        float qz = p.x * t.az + p.y * t.bz + p.z * uz;
+        float amplitude = positive(sharpness, value_at(fod, qx, qy, qz));
         float chance = (float)(((first & 4095u) << 12) | (second & 4095u)) * UNIT_24;
         bool taken = !accepted && amplitude >= settings.min_amplitude && chance * bound < amplitude;
         if (taken && allowed_of(field) && !starts) {
-            Cone cone = cone_of(field, state);
+            Cone cone = cone_in(field, starts, ux, uy, uz);
             taken = may_follow(cone, index_of(cone), qx, qy, qz);
         }
-        state.tx = taken ? qx : state.tx;
-        state.ty = taken ? qy : state.ty;
-        state.tz = taken ? qz : state.tz;
+        x = taken ? qx : x;
+        y = taken ? qy : y;
+        z = taken ? qz : z;
         accepted = accepted || taken;
     }
-    if (accepted)
+    if (accepted && number < limit_after(n_before)) atomicMin(&shared.winners[which], lane);
+    __syncwarp();
+    int winner = waits ? shared.winners[rank] : N_LANES;
+    bool wins = winner < N_LANES;
+    x = from_lane(x, wins ? winner : lane);
+    y = from_lane(y, wins ? winner : lane);
+    z = from_lane(z, wins ? winner : lane);
+    if (!waits) return;
+    if (wins) {
+        state.tx = x;
+        state.ty = y;
+        state.tz = z;
         state.task = CHECK;
-    else if (state.n_proposals == FIRST_PROPOSALS)
+        return;
+    }
+    unsigned int n_tried = PROPOSALS_A_BLOCK * ((((N_LANES - 1 - rank) * scale) >> 16) + 1);
+    unsigned int limit = limit_after(state.n_proposals);
+    state.n_proposals = state.n_proposals + n_tried < limit ? state.n_proposals + n_tried : limit;
+    if (state.n_proposals == FIRST_PROPOSALS)
         state.task = SAMPLE_CONE;
     else if (state.n_proposals == SECOND_PROPOSALS || state.n_proposals >= MAX_PROPOSALS)
         state.task = FIND_PEAK;

@@ -31,8 +31,7 @@ TILE = 256  # seeds that one thread adds up
 WARP = 32  # lanes
 AGAIN = -999  # in place of a stop reason: no direction yet
 BLOCK_POINTS = 32  # of a block of the pool that points go to
-FIRST_LOOKS = 8  # directions of a cone that may show that enough of the FOD is in it
-SURELY = np.float32(1.001)  # times what is enough: far more than rounding
+SURELY = np.float32(1.001)  # above the rounding of a sum and of what it is compared with
 NAMES = (
     "track_streamlines",
     "add_tiles",
@@ -54,6 +53,8 @@ TABLES = (
     "quadrature_azimuths",
     "quadrature_axis",
     "turning",
+    "cone_mass",
+    "quadrature_mass",
     "mask",
     "allowed",
     "directions",
@@ -86,7 +87,7 @@ def constants() -> dict[str, Any]:
     found["LEVELS"] = codes.POINTS_AT_ONCE.bit_length() - 1  # of a sum in pairs
     found |= {row.name.upper(): row.code for row in ALGORITHMS}
     found |= {"N_REASONS": N_REASONS, "TILE": TILE, "AGAIN": AGAIN}
-    found |= {"BLOCK_POINTS": BLOCK_POINTS, "FIRST_LOOKS": FIRST_LOOKS, "SURELY": SURELY}
+    found |= {"BLOCK_POINTS": BLOCK_POINTS, "SURELY": SURELY}
     for name in ("MULTIPLIER_0", "MULTIPLIER_1", "WEYL_0", "WEYL_1"):
         found[name] = np.uint32(getattr(philox, name))
     return found | {"ROUNDS": philox.ROUNDS}
@@ -277,9 +278,15 @@ def defines(algorithm: int, interpolation: int, lmax: int) -> tuple[str, ...]:
     return (f"-DALGORITHM={algorithm}", f"-DINTERPOLATION={interpolation}", *what)
 
 
+def is_plain(field: codes.Field | codes.VectorField, settings: codes.Settings) -> bool:
+    """Tell whether amplitudes are clipped and no cone is a function, as nearly always."""
+    cones = isinstance(field, codes.Field) and field.allowed.size > 0
+    return settings.positivity == codes.CLIP and not cones
+
+
 def common_bytes(lmax: int) -> int:
-    """Return the size of ``Common`` of ``structs.h``: an FOD a lane, and four directions."""
-    return 4 * ((lmax + 1) * (lmax + 2) // 2 * WARP + 4 * 3)
+    """Return the size of ``Common`` of ``structs.h``: an FOD a lane, and what else is there."""
+    return 4 * (((lmax + 1) * (lmax + 2) // 2 + 2) * WARP + 4 * 3)
 
 
 def log_length(settings: codes.Settings, tissues: codes.KernelTissues) -> int:

@@ -37,6 +37,8 @@ struct Field {
     const float* quadrature_azimuths;    // (n_quadrature_points, 2 LMAX)
     const float* quadrature_axis;        // (4, LMAX / 2 + 1)
     const float* turning;                // see tables/cone_quadrature.py
+    const float* cone_mass;              // see tables/cone_mass.py; null without a threshold
+    const float* quadrature_mass;
     const unsigned char* mask;           // (nx, ny, nz), or null without a mask
     const unsigned char* allowed;        // (n_directions, n_directions), or null: see codes.py
     const float* directions;             // (n_directions, 3)
@@ -274,6 +276,8 @@ DEVICE int lane_of()
 struct Common {
     float numbers[N_COEFFICIENTS * N_LANES];  // of the FOD of each lane
     float climbed[4][3];                      // where climbs led and began
+    int askers[N_LANES];                      // lanes for which directions are proposed
+    int winners[N_LANES];                     // lanes that found one, by the number of the asker
 };
 
 DEVICE Common& common()

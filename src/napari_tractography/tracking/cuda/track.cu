@@ -48,9 +48,6 @@
 #ifndef SEVERAL
 #define SEVERAL 8
 #endif
-#ifndef TRIES_AT_ONCE
-#define TRIES_AT_ONCE 2
-#endif
 #ifndef NOTE
 #define NOTE(phase, takes_part)  // counted by the tests
 #endif
@@ -405,8 +402,10 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
         }
 #ifdef SYNC
         if (!__syncthreads_or(state.task != IDLE)) return;
+        int n_active = __popc(__ballot_sync(ALL_LANES, state.task != IDLE));
 #else
-        if (!__ballot_sync(ALL_LANES, state.task != IDLE)) return;
+        int n_active = __popc(__ballot_sync(ALL_LANES, state.task != IDLE));
+        if (n_active == 0) return;
 #endif
         unsigned int stream = batch.first_stream + state.seed;
 
@@ -420,11 +419,13 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
                 look_ahead(settings, state, batch.seed_directions + 3ll * state.seed);
         }
 #ifndef VECTORS
-        do {
+        unsigned int waiting = __ballot_sync(ALL_LANES, state.task == PROPOSE);
+        while (waiting) {
             NOTE(PROPOSE, state.task == PROPOSE);
-            if (state.task == PROPOSE)
-                propose_directions(field, settings, interpolant, state, stream);
-        } while (__popc(__ballot_sync(ALL_LANES, state.task == PROPOSE)) > FEW);
+            propose_directions(field, settings, interpolant, state, stream, waiting);
+            waiting = __ballot_sync(ALL_LANES, state.task == PROPOSE);
+            if (__popc(waiting) * FEW <= n_active) break;
+        }
         NOTE(CHECK, state.task == CHECK);
         if (state.task == CHECK) check(field, settings, interpolant, state);
         unsigned int looking = __ballot_sync(
