@@ -192,7 +192,7 @@ class HostDevice:
         if self.plan.settings.endpoints:
             self.library.launch_between(3, len(arrays["counts"]), 1, pointer(batch))
         else:
-            self.library.launch_gathering(3, 5, pointer(self.settings), pointer(batch))
+            self.library.launch_gathering(3, 32, pointer(self.settings), pointer(batch))
         self.results[slot] = Tractogram(
             arrays["points"],
             arrays["line_offsets"][: n_lines + 1],

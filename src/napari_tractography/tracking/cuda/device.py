@@ -58,7 +58,7 @@ def load_kernels(
         f"-DPLAIN={int(plain)}",
     )
     module = import_cupy().RawModule(
-        code=kernels.source(), options=(*kernels.OPTIONS, *defines), backend="nvrtc"
+        code=kernels.source(), options=(*kernels.TRACKING_OPTIONS, *defines), backend="nvrtc"
     )
     return {name: module.get_function(name) for name in kernels.NAMES}
 
@@ -341,8 +341,8 @@ class CudaDevice:
         if self._plan.settings.endpoints:
             self._launch("write_endpoints", slot.n_seeds, batch)
         else:
-            n_numbers = slot.n_blocks * kernels.BLOCK_POINTS * 3
-            self._launch("gather_points", n_numbers, self._settings, batch, persistent=True)
+            n_threads = slot.n_blocks * kernels.WARP
+            self._launch("gather_points", n_threads, self._settings, batch, persistent=True)
 
     def _batch_arrays(
         self, n_seeds: int, n_blocks: int = 0

@@ -27,6 +27,9 @@ from .. import codes
 FOLDER = Path(__file__).parent
 # No fused multiply-add: the CPU has none, and bits must agree.
 OPTIONS = ("--std=c++14", "--fmad=false")
+# Registers a thread: so that twelve warps fit on a multiprocessor. With sixteen more is written to
+# memory and read again than the waits of others hide.
+TRACKING_OPTIONS = (*OPTIONS, "--maxrregcount=168")
 TILE = 256  # seeds that one thread adds up
 WARP = 32  # lanes
 AGAIN = -999  # in place of a stop reason: no direction yet

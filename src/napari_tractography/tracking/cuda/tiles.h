@@ -72,27 +72,30 @@ DEVICE int kept(const Settings& settings, int steps)
     return steps / settings.record_every + (steps % settings.record_every ? 1 : 0);
 }
 
-// Put the points of each block of the pool where they belong, one number a thread: those of the
-// backward half from the seed downwards. The first block of a streamline brings the seed along.
+// Put the points of each block of the pool where they belong, a warp a block: those of the backward
+// half from the seed downwards. The first block of a streamline brings the seed along.
 extern "C" __global__ void gather_points(const Settings settings, const Batch batch)
 {
-    const int n_numbers = 3 * BLOCK_POINTS;
-    unsigned int n_asked = *batch.next_block;
-    int n_blocks = n_asked < (unsigned int)batch.n_blocks ? (int)n_asked : batch.n_blocks;
-    long long n_threads = (long long)gridDim.x * blockDim.x;
-    long long k = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; k < (long long)n_blocks * n_numbers; k += n_threads) {
-        int block = (int)(k / n_numbers), number = (int)(k % n_numbers);
+    unsigned int n_asked = *batch.next_block, n_warps = gridDim.x * blockDim.x / N_LANES;
+    unsigned int n_blocks = n_asked < (unsigned int)batch.n_blocks ? n_asked : batch.n_blocks;
+    unsigned int block = (blockIdx.x * blockDim.x + threadIdx.x) / N_LANES;
+    for (; block < n_blocks; block += n_warps) {
         int half = batch.block_halves[block] & 1, seed = batch.block_halves[block] >> 1;
         if (seed < 0 || batch.counts[seed] == 0) continue;
-        const int* steps = batch.steps + 2ll * seed;
-        int which = batch.block_numbers[block] * BLOCK_POINTS + number / 3, axis = number % 3;
-        long long at_seed = batch.offsets[seed] + kept(settings, steps[1]);
-        if (which == 0 && (half == 0 || steps[0] == 0))
-            batch.points[3 * at_seed + axis] = batch.positions[3ll * seed + axis];
-        if (which >= kept(settings, steps[half])) continue;
-        long long at = half == 0 ? at_seed + 1 + which : at_seed - 1 - which;
-        batch.points[3 * at + axis] = batch.pool[k];
+        int forward = batch.steps[2ll * seed], backward = batch.steps[2ll * seed + 1];
+        float* at_seed = batch.points + 3 * (batch.offsets[seed] + kept(settings, backward));
+        int first = batch.block_numbers[block] * BLOCK_POINTS;
+        int left = kept(settings, half == 0 ? forward : backward) - first;
+        if (first == 0 && (half == 0 || forward == 0))
+            for (int axis = lane_of(); axis < 3; axis += N_LANES)
+                at_seed[axis] = batch.positions[3ll * seed + axis];
+        int n_numbers = 3 * (left < BLOCK_POINTS ? left : BLOCK_POINTS);
+        const float* source = batch.pool + 3ll * block * BLOCK_POINTS;
+        float* target = half == 0 ? at_seed + 3 * (1 + first) : at_seed - 3 * (1 + first);
+        for (int number = lane_of(); number < n_numbers; number += N_LANES) {
+            int axis = number % 3;
+            target[half == 0 ? number : axis - (number - axis)] = source[number];
+        }
     }
 }
 

@@ -40,13 +40,16 @@
 #ifndef TISSUES
 #define TISSUES (regions.fractions != 0)
 #endif
-// Lanes that may be without a proposal while the others go on, and that are enough for what is put
-// off: chosen by measuring.
-#ifndef FEW
-#define FEW 8
+// Measured: proposals are repeated while more lanes than one of so many are without one; and lanes that
+// are enough for what is put off, to read another voxel or to search.
+#ifndef MOST
+#define MOST 32
 #endif
-#ifndef SEVERAL
-#define SEVERAL 8
+#ifndef ENOUGH_TO_READ
+#define ENOUGH_TO_READ 4
+#endif
+#ifndef ENOUGH_TO_SEARCH
+#define ENOUGH_TO_SEARCH 24
 #endif
 #ifndef NOTE
 #define NOTE(phase, takes_part)  // counted by the tests
@@ -367,9 +370,10 @@ DEVICE bool is_time(const Settings& settings, const StreamlineState& state, Task
 {
     if (settings.interpolation != NEAREST) return state.task == task;
     bool patient = is_patient(settings, state);
+    int enough = task == ARRIVE ? ENOUGH_TO_READ : ENOUGH_TO_SEARCH;
     unsigned int wanting = __ballot_sync(ALL_LANES, patient && state.task == task);
     bool others = __ballot_sync(ALL_LANES, !patient && state.task != IDLE) != 0;
-    return state.task == task && (!patient || __popc(wanting) >= SEVERAL || !others);
+    return state.task == task && (!patient || __popc(wanting) >= enough || !others);
 }
 
 // Track: the outcome of each seed, and the points of its streamline in blocks of the pool.
@@ -400,13 +404,8 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
                 if (reason) conclude(batch, state.seed, 0, 0.0f, reason, reason);
             }
         }
-#ifdef SYNC
-        if (!__syncthreads_or(state.task != IDLE)) return;
-        int n_active = __popc(__ballot_sync(ALL_LANES, state.task != IDLE));
-#else
         int n_active = __popc(__ballot_sync(ALL_LANES, state.task != IDLE));
         if (n_active == 0) return;
-#endif
         unsigned int stream = batch.first_stream + state.seed;
 
         bool arrives = is_time(settings, state, ARRIVE);
@@ -424,7 +423,7 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
             NOTE(PROPOSE, state.task == PROPOSE);
             propose_directions(field, settings, interpolant, state, stream, waiting);
             waiting = __ballot_sync(ALL_LANES, state.task == PROPOSE);
-            if (__popc(waiting) * FEW <= n_active) break;
+            if (__popc(waiting) * MOST <= n_active) break;
         }
         NOTE(CHECK, state.task == CHECK);
         if (state.task == CHECK) check(field, settings, interpolant, state);
