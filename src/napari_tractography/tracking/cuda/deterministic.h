@@ -42,8 +42,10 @@ DEVICE int nearest_peak_direction(const Field& field, const Settings& settings,
             state.task = WEIGH;
             return AGAIN;
         }
-        View view = view_of(field, state.ux, state.uy, state.uz);
-        if (!weighs_enough(settings, view, interpolant.mass)) return LOW_PROBABILITY;
+        if (!surely_weighs_enough(field, settings, field.quadrature_mass, interpolant, state) &&
+            !weighs_enough(settings, view_of(field, state.ux, state.uy, state.uz),
+                           interpolant.mass))
+            return LOW_PROBABILITY;
     }
     turn_to(settings, state, peak);
     return 0;
