@@ -5,13 +5,14 @@
 #define __global__
 #define __grid_constant__
 #define __device__
+#define __constant__
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
 
 struct __attribute__((may_alias)) uint4 {
     unsigned int x, y, z, w;
 };
-struct float4 {
+struct __attribute__((may_alias)) float4 {
     float x, y, z, w;
 };
 

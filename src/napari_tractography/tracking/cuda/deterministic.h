@@ -17,8 +17,8 @@ DEVICE int deterministic_direction(const Field& field, const Settings& settings,
         return AGAIN;
     }
     float mean;
-    Peak best = search(field, own_fod(), state.ux, state.uy, state.uz, settings.cone_cosine,
-                       settings.cone_sine, mean);
+    Peak best = search(field, state.ux, state.uy, state.uz, settings.cone_cosine, settings.cone_sine,
+                       mean);
     best.value = positive(sharpness_of(settings), best.value);
     if (below_cutoff(settings, best.value)) return LOW_AMPLITUDE;
     if (settings.min_probability > 0.0f && below_cone_mass(settings, mean, interpolant.mass))
@@ -42,9 +42,10 @@ DEVICE int nearest_peak_direction(const Field& field, const Settings& settings,
             state.task = WEIGH;
             return AGAIN;
         }
-        View view = view_of(quadrature_of(field), own_fod(), state.ux, state.uy, state.uz);
-        float mean = sampled(view).mean;
-        if (below_cone_mass(settings, mean, interpolant.mass)) return LOW_PROBABILITY;
+        if (!surely_weighs_enough(field, settings, field.quadrature_mass, interpolant, state) &&
+            !weighs_enough(settings, view_of(field, state.ux, state.uy, state.uz),
+                           interpolant.mass))
+            return LOW_PROBABILITY;
     }
     turn_to(settings, state, peak);
     return 0;

@@ -130,32 +130,6 @@ DEVICE float convolved_at(const AnyFod& c, const float* numbers, float x, float 
     return value;
 }
 
-// The FOD in axes that are turned about z: the new x axis is at (cosine, sine, 0).
-template <class AnyFod> DEVICE Fod turned(const AnyFod& c, float cosine, float sine)
-{
-    Fod found;
-    int at = 0;
-#pragma unroll
-    for (int k = 0; k <= LMAX / 2; k++) {
-        found.coefficients[at] = c[at];
-        at++;
-    }
-    float re = cosine, im = sine;  // of (cosine + i sine)^m
-#pragma unroll
-    for (int m = 1; m <= LMAX; m++) {
-#pragma unroll
-        for (int k = 0; k <= (LMAX - m) / 2; k++) {
-            found.coefficients[at] = c[at] * re + c[at + 1] * im;
-            found.coefficients[at + 1] = c[at + 1] * re - c[at] * im;
-            at += 2;
-        }
-        float next = cosine * re - sine * im;
-        im = cosine * im + sine * re;
-        re = next;
-    }
-    return found;
-}
-
 // The FOD at a unit vector, and its derivatives.
 template <class AnyFod>
 DEVICE Derivatives derivatives_at(const AnyFod& c, float x, float y, float z)
@@ -210,14 +184,17 @@ DEVICE Derivatives derivatives_at(const AnyFod& c, float x, float y, float z)
         }
         float order = (float)m, pairs = (float)(m * (m - 1));
         d.value = d.value + (p0 * re + q0 * im);
-        d.gx = d.gx + order * (p0 * re_1 + q0 * im_1);
-        d.gy = d.gy + order * (q0 * re_1 - p0 * im_1);
         d.gz = d.gz + (p1 * re + q1 * im);
-        d.hxx = d.hxx + pairs * (p0 * re_2 + q0 * im_2);
-        d.hxy = d.hxy + pairs * (q0 * re_2 - p0 * im_2);
-        d.hxz = d.hxz + order * (p1 * re_1 + q1 * im_1);
-        d.hyz = d.hyz + order * (q1 * re_1 - p1 * im_1);
         d.hzz = d.hzz + (p2 * re + q2 * im);
+        // Of the powers 0 and -1, which are 1 and 0, no multiples are taken.
+        d.gx = d.gx + (m > 1 ? order * (p0 * re_1 + q0 * im_1) : p0);
+        d.gy = d.gy + (m > 1 ? order * (q0 * re_1 - p0 * im_1) : q0);
+        d.hxz = d.hxz + (m > 1 ? order * (p1 * re_1 + q1 * im_1) : p1);
+        d.hyz = d.hyz + (m > 1 ? order * (q1 * re_1 - p1 * im_1) : q1);
+        if (m > 1) {
+            d.hxx = d.hxx + pairs * (m > 2 ? p0 * re_2 + q0 * im_2 : p0);
+            d.hxy = d.hxy + pairs * (m > 2 ? q0 * re_2 - p0 * im_2 : q0);
+        }
         re_2 = re_1;
         im_2 = im_1;
         re_1 = re;

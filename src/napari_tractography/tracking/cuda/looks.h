@@ -73,7 +73,7 @@ DEVICE Peak peak_seen(const Cone& cone, const Seen& seen)
     return peak;
 }
 
-// Climb in the cone around u; every lane does the same.
+// Climb in the cone around u, of the FOD of a lane.
 SELDOM Peak climb_together(int owner, float ux, float uy, float uz, float cosine, float sine, Peak first)
 {
     return climb(fod_of_lane(owner), ux, uy, uz, cosine, sine, first, nowhere());

@@ -45,21 +45,21 @@ DEVICE Peak climb(const AnyFod& fod, float ux, float uy, float uz, float cosine,
         Derivatives d = derivatives_at(fod, x, y, z);
         float rise = 0.0f;
         if (on_border)
-            rise = (d.gx * (cosine * x - ux) + d.gy * (cosine * y - uy) +
-                    d.gz * (cosine * z - uz)) /
-                   sine;
+            rise = divided(d.gx * (cosine * x - ux) + d.gy * (cosine * y - uy) +
+                               d.gz * (cosine * z - uz),
+                           sine);
         bool outwards = rise > 0.0f, bent_down;
         float size, gain;
         if (outwards) {
             float ax = uy * z - uz * y, ay = uz * x - ux * z, az = ux * y - uy * x;
-            ax = ax / sine;
-            ay = ay / sine;
-            az = az / sine;
+            ax = divided(ax, sine);
+            ay = divided(ay, sine);
+            az = divided(az, sine);
             float slope = d.gx * ax + d.gy * ay + d.gz * az;
             float bend = bend_along(d, ax, ay, az, ax, ay, az);
-            bend = bend - outward_slope(d, x, y, z) - rise * cosine / sine;
+            bend = bend - outward_slope(d, x, y, z) - divided(rise * cosine, sine);
             float a = slope > 0.0f ? far : -far;
-            if (bend < 0.0f) a = -slope / bend;
+            if (bend < 0.0f) a = divided(-slope, bend);
             a = a > -far ? a : -far;
             a = a < far ? a : far;
             x = x + a * ax;

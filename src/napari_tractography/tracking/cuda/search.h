@@ -1,5 +1,5 @@
 // The largest amplitude in the cone, for deterministic tracking. Twin of cpu/sphere/search.py, where
-// the method is explained; sampled amplitudes are not kept but worked out again.
+// the method is explained; of the sampled amplitudes those are kept that are large.
 #pragma once
 
 #include "peaks.h"
@@ -10,17 +10,15 @@ struct ConeQuadrature {
     const float* points;     // (4, n_points)
     const int* neighbours;   // (4 n_points + 1, N_AROUND)
     const float* heights;    // (n_points, N_HEIGHTS)
-    const float* azimuths;   // (n_points, 2 LMAX)
-    const float* axis;       // (4, LMAX / 2 + 1)
-    const float* turning;
+    const float4* azimuths;  // (n_points, LMAX / 2)
     int n_points;
 };
 
 DEVICE ConeQuadrature quadrature_of(const Field& field)
 {
-    ConeQuadrature quadrature = {field.quadrature_points,  field.quadrature_neighbours,
-                                 field.quadrature_heights, field.quadrature_azimuths,
-                                 field.quadrature_axis,    field.turning,
+    ConeQuadrature quadrature = {field.quadrature_points, field.quadrature_neighbours,
+                                 field.quadrature_heights,
+                                 (const float4*)field.quadrature_azimuths,
                                  field.n_quadrature_points};
     return quadrature;
 }
@@ -30,33 +28,25 @@ struct View {
     ConeQuadrature quadrature;
     float ux, uy, uz;
     float cosine, sine, radius;  // of the azimuth of u, and its distance from the z axis
+    Fod fod;                     // harmonics, see rings.h
     Ahead ahead;                 // what is along u
-    Harmonics fod;
 };
 
-template <class AnyFod>
-DEVICE View view_of(const ConeQuadrature& quadrature, const AnyFod& fod, float ux, float uy,
-                    float uz)
+DEVICE View view_of(const Field& field, float ux, float uy, float uz)
 {
     View view;
-    view.quadrature = quadrature;
+    view.quadrature = quadrature_of(field);
     view.ux = ux;
     view.uy = uy;
     view.uz = uz;
     view.radius = sqrtf(ux * ux + uy * uy);
     bool off_axis = view.radius > ON_AXIS;
-    view.cosine = off_axis ? ux / view.radius : 1.0f;
-    view.sine = off_axis ? uy / view.radius : 0.0f;
-    view.fod = tilted(turned(fod, view.cosine, view.sine), quadrature.turning, uz, view.radius);
-    view.ahead = along_axis(view.fod, quadrature.axis);
+    view.cosine = off_axis ? divided(ux, view.radius) : 1.0f;
+    view.sine = off_axis ? divided(uy, view.radius) : 0.0f;
+    int number = to_harmonics(own_fod(), view.cosine, view.sine, view.fod);
+    tilt(number, uz, view.radius, view.fod);
+    view.ahead = along_axis(view.fod);
     return view;
-}
-
-// The amplitudes at point k and at its mirror images.
-DEVICE Four seen_at(const View& view, int k)
-{
-    return four_values(view.fod, view.quadrature.heights + k * N_HEIGHTS,
-                       view.quadrature.azimuths + k * 2 * LMAX);
 }
 
 // A vector in RAS+ axes, from axes of which u is the z axis.
@@ -82,25 +72,36 @@ DEVICE Vector point_around(const View& view, int j)
     return around_u(view, along, across, up);
 }
 
-DEVICE float amplitude_of(const View& view, int j)
-{
-    return j == 4 * view.quadrature.n_points ? view.ahead.value
-                                             : seen_at(view, j / 4).values[j & 3];
-}
-
 // Where a Newton step from u leads: u where there is none that stays in the cone.
 DEVICE Vector step_from_axis(const View& view, float cosine)
 {
     Step up = newton_step(view.ahead.slopes);
     const float far = FAR / degree();
-    float length = sqrtf(1.0f + up.a * up.a + up.b * up.b);
+    float length = root(1.0f + up.a * up.a + up.b * up.b);
     float furthest = 1.0f + 0.5f * far * far;
-    float border = 1.0f / (cosine > 1e-3f ? cosine : 1e-3f);
+    float border = divided(1.0f, cosine > 1e-3f ? cosine : 1e-3f);
     furthest = furthest < border ? furthest : border;
     bool leads_up = up.bent_down && length < furthest;
-    return leads_up ? around_u(view, up.a / length, up.b / length, 1.0f / length)
+    return leads_up ? around_u(view, divided(up.a, length), divided(up.b, length),
+                               divided(1.0f, length))
                     : around_u(view, 0.0f, 0.0f, 1.0f);
 }
+
+#ifndef NEIGHBOURS_AT_ONCE
+#define NEIGHBOURS_AT_ONCE 1
+#endif
+// No cone has more points; see the tests. A word tells of eight of them, with their mirror images.
+enum { MOST_POINTS = 3 * LMAX * LMAX / 4 + 8, N_WORDS = MOST_POINTS / 8 + 1 };
+
+// The high amplitudes, at least PROMISING of the largest that was seen so far; that of u, the last one,
+// is among them in any case.
+struct High {
+    struct Word {
+        unsigned int bits;    // one for each direction
+        unsigned int before;  // how many are high in the words before
+    } words[N_WORDS];
+    float values[4 * MOST_POINTS + 1];
+};
 
 // What is seen of the cone: the largest amplitude and its direction, and the mean of what is not
 // negative.
@@ -109,43 +110,89 @@ struct Sampled {
     float largest, mean;
 };
 
-DEVICE Sampled sampled(const View& view)
+// The sum of four amplitudes that count where they are not negative.
+DEVICE float positive_sum(const Four& four)
 {
-    Sampled found = {4 * view.quadrature.n_points, view.ahead.value, 0.0f};
-    float rest = 1.0f;
-#pragma unroll 1
-    for (int k = 0; k < view.quadrature.n_points; k++) {
-        Four four = seen_at(view, k);
-        float fraction = view.quadrature.points[3 * view.quadrature.n_points + k], total = 0.0f;
+    float total = 0.0f;
 #pragma unroll
-        for (int mirror = 0; mirror < 4; mirror++) {
-            total = total + (four.values[mirror] > 0.0f ? four.values[mirror] : 0.0f);
-            if (four.values[mirror] > found.largest) {
-                found.largest = four.values[mirror];
-                found.index = 4 * k + mirror;
-            }
-        }
-        found.mean = found.mean + fraction * total;
-        rest = rest - 4.0f * fraction;
-    }
-    found.mean = found.mean + rest * (view.ahead.value > 0.0f ? view.ahead.value : 0.0f);
-    return found;
+    for (int mirror = 0; mirror < 4; mirror++)
+        total = total + (four.values[mirror] > 0.0f ? four.values[mirror] : 0.0f);
+    return total;
 }
 
-// Climb from the largest sampled amplitude.
-template <class AnyFod>
-DEVICE Peak climb_from_best(const View& view, const AnyFod& fod, float cosine, float sine,
-                            const Sampled& seen)
+// Tell whether enough of the FOD is in the cone. What is added is not negative: as soon as part of it
+// is enough, so is all.
+DEVICE bool weighs_enough(const Settings& settings, const View& view, float mass)
 {
-    bool is_ahead = seen.index == 4 * view.quadrature.n_points;
-    Vector q = is_ahead ? step_from_axis(view, cosine) : point_around(view, seen.index);
-    Peak first = {q.x, q.y, q.z, seen.largest};
-    if (is_ahead) {
-        first.x = view.ux;
-        first.y = view.uy;
-        first.z = view.uz;
+    const ConeQuadrature& quadrature = view.quadrature;
+    const int n = quadrature.n_points;
+    float mean = 0.0f, rest = 1.0f;
+#pragma unroll 1
+    for (int k = 0; k < n;) {
+        Ring ring = ring_of(view.fod, quadrature.heights + k * N_HEIGHTS);
+        float height = quadrature.points[2 * n + k];
+#pragma unroll 1
+        do {
+            float fraction = quadrature.points[3 * n + k];
+            mean = mean + fraction * positive_sum(around(ring, quadrature.azimuths + k * (LMAX / 2)));
+            rest = rest - 4.0f * fraction;
+            if (!below_cone_mass(settings, mean, mass)) return true;
+            k++;
+        } while (k < n && quadrature.points[2 * n + k] == height);
     }
-    return climb(fod, view.ux, view.uy, view.uz, cosine, sine, first, q, nowhere());
+    mean = mean + rest * (view.ahead.value > 0.0f ? view.ahead.value : 0.0f);
+    return !below_cone_mass(settings, mean, mass);
+}
+
+DEVICE Sampled sampled(const View& view, High& high)
+{
+    const ConeQuadrature& quadrature = view.quadrature;
+    const int n = quadrature.n_points;
+    Sampled found = {4 * n, view.ahead.value, 0.0f};
+    float rest = 1.0f, enough = PROMISING * found.largest;
+    unsigned int bits = 0;
+    unsigned int n_high = 0, before = 0;
+    int k = 0;
+#pragma unroll 1
+    while (k < n) {
+        Ring ring = ring_of(view.fod, quadrature.heights + k * N_HEIGHTS);
+        float height = quadrature.points[2 * n + k];
+#pragma unroll 1
+        do {
+            Four four = around(ring, quadrature.azimuths + k * (LMAX / 2));
+            float fraction = quadrature.points[3 * n + k];
+            found.mean = found.mean + fraction * positive_sum(four);
+            rest = rest - 4.0f * fraction;
+            float most = fmaxf(fmaxf(four.values[0], four.values[1]),
+                               fmaxf(four.values[2], four.values[3]));
+            if (most > found.largest) {
+                found.largest = most;
+                found.index = 4 * k + (four.values[0] == most   ? 0
+                                       : four.values[1] == most ? 1
+                                       : four.values[2] == most ? 2
+                                                                : 3);
+                enough = PROMISING * most;
+            }
+            bits = bits >> 4;
+            if (most >= enough) {
+#pragma unroll
+                for (int mirror = 0; mirror < 4; mirror++) {
+                    if (!(four.values[mirror] >= enough)) continue;
+                    high.values[n_high++] = four.values[mirror];
+                    bits |= 1u << (28 + mirror);
+                }
+            }
+            if (++k % 8 == 0) {
+                high.words[k / 8 - 1] = {bits, before};
+                before = n_high;
+            }
+        } while (k < n && quadrature.points[2 * n + k] == height);
+    }
+    bits = n % 8 ? bits >> 4 * (8 - n % 8) : 0;
+    high.words[n / 8] = {bits | 1u << 4 * (n % 8), before};
+    high.values[n_high] = view.ahead.value;
+    found.mean = found.mean + rest * (view.ahead.value > 0.0f ? view.ahead.value : 0.0f);
+    return found;
 }
 
 // The cosine between direction number j and a peak, in axes of which u is the z axis.
@@ -159,55 +206,72 @@ DEVICE float cosine_to(const View& view, int j, const Vector& peak)
     return j & 1 ? up - across : up + across;
 }
 
+// What was seen in direction number j; NOWHERE where that is not high.
+DEVICE float amplitude_of(const High& high, unsigned int j)
+{
+    High::Word word = high.words[j / 32];
+    unsigned int bits = word.bits << (31 - j % 32);  // down to that of j, the first bit
+    return bits >> 31 ? high.values[word.before + __popc(bits) - 1] : NOWHERE;
+}
+
 // Tell whether what is seen in one direction may lead higher than the peak that is known, whose
-// direction in axes of which u is the z axis is `there`.
-DEVICE bool is_promising(const View& view, int j, float value, const Peak& known,
-                         const Vector& there)
+// direction in axes of which u is the z axis is `there`. A neighbour that is not high is lower.
+DEVICE bool is_promising(const View& view, const High& high, int j, float value,
+                         const Peak& known, const Vector& there)
 {
     float enough = PROMISING * known.value;
     if (!(value >= enough && cosine_to(view, j, there) <= cosine_of(BESIDE))) return false;
     float most = value + ABREAST * (value - enough);
     const int* neighbours = view.quadrature.neighbours + j * N_AROUND;
-#pragma unroll 1
-    for (int i = 0; i < N_AROUND; i++)
-        if (!(amplitude_of(view, neighbours[i]) <= most)) return false;
-    return true;
+    bool stands_out = true;
+#pragma unroll NEIGHBOURS_AT_ONCE
+    for (int i = 0; i < N_AROUND && stands_out; i++)
+        stands_out = amplitude_of(high, (unsigned int)neighbours[i]) <= most;
+    return stands_out;
 }
 
 // The largest amplitude in the cone, and the mean over it.
-template <class AnyFod>
-DEVICE Peak search(const Field& field, const AnyFod& fod, float ux, float uy, float uz, float cosine,
-                   float sine, float& mean)
+DEVICE Peak search(const Field& field, float ux, float uy, float uz, float cosine, float sine,
+                   float& mean)
 {
-    View view = view_of(quadrature_of(field), fod, ux, uy, uz);
-    Sampled seen = sampled(view);
+    View view = view_of(field, ux, uy, uz);
+    High high;
+    Sampled seen = sampled(view, high);
     mean = seen.mean;
-    Peak known = climb_from_best(view, fod, cosine, sine, seen), best = known;
-    float x = view.cosine * known.x + view.sine * known.y;
-    Vector there = {x * uz - known.z * view.radius, view.cosine * known.y - view.sine * known.x,
-                    x * view.radius + known.z * uz};
-    float enough = PROMISING * known.value;
+    const int last = 4 * view.quadrature.n_points;
+    bool is_ahead = seen.index == last;
+    Vector from = is_ahead ? step_from_axis(view, cosine) : point_around(view, seen.index);
+    Peak first = {is_ahead ? ux : from.x, is_ahead ? uy : from.y, is_ahead ? uz : from.z,
+                  seen.largest};
+    Peak best = nowhere(), known = nowhere();
+    Vector there;
+    // The first climb begins at the largest amplitude, others where more is promising.
+    int j = -1, word = 0, rank = 0;
+    unsigned int left = high.words[0].bits;
 #pragma unroll 1
-    for (int k = 0; k <= view.quadrature.n_points; k++) {
-        bool is_ahead = k == view.quadrature.n_points;
-        Four four = {{view.ahead.value, NOWHERE, NOWHERE, NOWHERE}};
-        if (!is_ahead) four = seen_at(view, k);
-        unsigned int high = 0;
-#pragma unroll
-        for (int mirror = 0; mirror < 4; mirror++)
-            high |= (four.values[mirror] >= enough ? 1u : 0u) << mirror;
-        while (high) {
-            int mirror = __ffs((int)high) - 1;
-            high &= high - 1;
-            float value = mirror & 2 ? (mirror & 1 ? four.values[3] : four.values[2])
-                                     : (mirror & 1 ? four.values[1] : four.values[0]);
-            int j = 4 * k + mirror;
-            if (!is_promising(view, j, value, known, there)) continue;
-            Vector q = point_around(view, j);
-            Peak first = {q.x, q.y, q.z, value};
-            Peak peak = climb(fod, ux, uy, uz, cosine, sine, first, known);
-            if (peak.value > best.value) best = peak;
+    for (;;) {
+        Peak peak = climb(own_fod(), ux, uy, uz, cosine, sine, first, from, known);
+        if (peak.value > best.value) best = peak;
+        if (j < 0) {
+            known = peak;
+            float x = view.cosine * known.x + view.sine * known.y;
+            there.x = x * uz - known.z * view.radius;
+            there.y = view.cosine * known.y - view.sine * known.x;
+            there.z = x * view.radius + known.z * uz;
         }
+        bool found = false;
+#pragma unroll 1
+        while (!found && j < last) {
+            while (!left) left = high.words[++word].bits;
+            j = 32 * word + __ffs((int)left) - 1;
+            left &= left - 1;
+            first.value = high.values[rank++];
+            found = is_promising(view, high, j, first.value, known, there);
+        }
+        if (!found) return best;
+        from = point_around(view, j);
+        first.x = from.x;
+        first.y = from.y;
+        first.z = from.z;
     }
-    return best;
 }

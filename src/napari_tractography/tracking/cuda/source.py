@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...fields.sh import MAX_LMAX
 from ...model import philox
 from ...model.algorithms import ALGORITHMS
 from ...model.stop import N_REASONS
 from ...model.tissues import INTERFACE_WIDTH
 from .. import codes
+from ..tables.cone_quadrature import cone_quadrature, turning
 
 FOLDER = Path(__file__).parent
 # No fused multiply-add: the CPU has none, and bits must agree.
@@ -54,8 +56,6 @@ TABLES = (
     "quadrature_neighbours",
     "quadrature_heights",
     "quadrature_azimuths",
-    "quadrature_axis",
-    "turning",
     "cone_mass",
     "quadrature_mass",
     "mask",
@@ -119,6 +119,19 @@ def codes_header() -> str:
     return f"{head}{macros}\nenum {{\n{numbers}}};\n"
 
 
+def turning_header() -> str:
+    """Return ``turning.h``: what turns an FOD and what it is along an axis, for each LMAX."""
+    tables = ""
+    for lmax in range(2, MAX_LMAX + 1, 2):
+        numbers = {"TURNING": turning(lmax), "AXIS": cone_quadrature(45.0, lmax).axis}
+        tables += f"#if LMAX == {lmax}\n"
+        for name, values in numbers.items():
+            text = ", ".join(f"{_float(float(value), 9)}f" for value in np.ravel(values))
+            tables += f"static __constant__ const float {name}[] = {{{text}}};\n"
+        tables += "#endif\n"
+    return f"// Numbers of tables/cone_quadrature.py, see source.py.\n#pragma once\n\n{tables}"
+
+
 def _float(value: float, digits: int) -> str:
     """Return a number in so many digits, which C takes for one with a fraction."""
     text = f"{value:.{digits}g}"
@@ -163,7 +176,11 @@ DEVICE int next_direction(int algorithm, const Field& field, const Settings& set
 @cache
 def generated() -> dict[str, str]:
     """Return the text of each header that is made here, by name."""
-    return {"codes.h": codes_header(), "algorithms.h": algorithms_header()}
+    return {
+        "codes.h": codes_header(),
+        "algorithms.h": algorithms_header(),
+        "turning.h": turning_header(),
+    }
 
 
 @cache

@@ -56,6 +56,7 @@ DEVICE void climb_to_start(const Settings& settings, const Interpolant& interpol
                            StreamlineState& state)
 {
     if (!starts_at_peak(settings.algorithm)) return;
-    Peak peak = climb_from(own_fod(), state.ux, state.uy, state.uz);
+    Peak first = {state.ux, state.uy, state.uz, value_at(own_fod(), state.ux, state.uy, state.uz)};
+    Peak peak = climb_together(lane_of(), first.x, first.y, first.z, EVERYWHERE, 0.0f, first);
     face(state, peak.x, peak.y, peak.z);
 }

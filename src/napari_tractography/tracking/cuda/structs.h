@@ -35,8 +35,6 @@ struct Field {
     const int* quadrature_neighbours;    // (4 n_quadrature_points + 1, N_AROUND)
     const float* quadrature_heights;     // (n_quadrature_points, n_heights)
     const float* quadrature_azimuths;    // (n_quadrature_points, 2 LMAX)
-    const float* quadrature_axis;        // (4, LMAX / 2 + 1)
-    const float* turning;                // see tables/cone_quadrature.py
     const float* cone_mass;              // see tables/cone_mass.py; null without a threshold
     const float* quadrature_mass;
     const unsigned char* mask;           // (nx, ny, nz), or null without a mask

@@ -83,8 +83,8 @@ DEVICE Slopes along_tangents(const Derivatives& d, float x, float y, float z, co
 DEVICE Step newton_step(const Slopes& s)
 {
     float determinant = s.haa * s.hbb - s.hab * s.hab;
-    Step step = {(s.hab * s.gb - s.hbb * s.ga) / determinant,
-                 (s.hab * s.ga - s.haa * s.gb) / determinant,
+    Step step = {divided(s.hab * s.gb - s.hbb * s.ga, determinant),
+                 divided(s.hab * s.ga - s.haa * s.gb, determinant),
                  s.haa < 0.0f && determinant > 0.0f};
     return step;
 }

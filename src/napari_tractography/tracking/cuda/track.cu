@@ -51,6 +51,9 @@
 #ifndef ENOUGH_TO_SEARCH
 #define ENOUGH_TO_SEARCH 24
 #endif
+#ifndef MOVERS
+#define MOVERS 8
+#endif
 #ifndef NOTE
 #define NOTE(phase, takes_part)  // counted by the tests
 #endif
@@ -217,6 +220,8 @@ DEVICE void move(const Field& field, const Settings& settings, const Regions& re
         go_on(state);
     bool within_arc = !TISSUES && settings.curved && state.steps % settings.parts;
     if (within_arc && state.task == ARRIVE) state.task = CHOOSE;
+    bool goes_on = settings.interpolation == NEAREST && state.settled && !state.elsewhere;
+    if (goes_on && state.task == ARRIVE) state.task = MOVE;
 }
 
 // Record the outcome of a seed.
@@ -444,8 +449,11 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
                 state.task = BEGIN;
             }
         }
-        NOTE(MOVE, state.task == MOVE);
-        if (state.task == MOVE)
-            move(field, settings, regions, batch, interpolant, visits, state);
+        do {
+            NOTE(MOVE, state.task == MOVE);
+            if (state.task == MOVE)
+                move(field, settings, regions, batch, interpolant, visits, state);
+        } while (settings.interpolation == NEAREST &&
+                 __popc(__ballot_sync(ALL_LANES, state.task == MOVE)) > MOVERS);
     }
 }
