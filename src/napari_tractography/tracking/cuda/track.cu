@@ -40,8 +40,9 @@
 #ifndef TISSUES
 #define TISSUES (regions.fractions != 0)
 #endif
-// Measured: proposals are repeated while more lanes than one of so many are without one; and lanes that
-// are enough for what is put off, to read another voxel or to search.
+// Measured: proposals are repeated while more lanes than one of so many are without one; lanes that are
+// enough for what is put off, to read another voxel or to search; and steps are taken along directions
+// that stay while more lanes than so many do.
 #ifndef MOST
 #define MOST 32
 #endif
@@ -49,10 +50,10 @@
 #define ENOUGH_TO_READ 4
 #endif
 #ifndef ENOUGH_TO_SEARCH
-#define ENOUGH_TO_SEARCH 24
+#define ENOUGH_TO_SEARCH 16
 #endif
 #ifndef MOVERS
-#define MOVERS 8
+#define MOVERS 4
 #endif
 #ifndef NOTE
 #define NOTE(phase, takes_part)  // counted by the tests
