@@ -14,6 +14,7 @@ from host import HostDevice, compile_for_host, pointer, track_on_host
 from plans import plan_of
 from toys import SKEWED, arc_fod, random_fod, straight_fod
 
+from napari_tractography.fields.sh import MAX_LMAX
 from napari_tractography.files.fods import load_fod
 from napari_tractography.model.algorithms import ALGORITHMS, BY_NAME
 from napari_tractography.model.fod import Fod
@@ -28,6 +29,7 @@ from napari_tractography.tracking.cpu import cpu_backend as cpu
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
 from napari_tractography.tracking.cuda.scheduler import OutOfDeviceMemoryError
+from napari_tractography.tracking.tables.cone_quadrature import cone_quadrature, turning
 
 
 @pytest.fixture(scope="session")
@@ -417,6 +419,25 @@ def test_no_number_of_python_is_written_down_again_in_the_cuda_source():
         assert not re.search(
             r"#define [A-Z]\w* [\d.]|^ *[A-Z]\w* = \d|D2511F53|65535\.", text, re.M
         ), path
+
+
+@pytest.mark.parametrize("lmax", range(2, MAX_LMAX + 1, 2))
+def test_numbers_that_turn_an_fod_are_in_the_source(lmax):
+    block = re.search(rf"#if LMAX == {lmax}\n(.*?)#endif", kernels.source(), re.S)[1]
+    found = dict(re.findall(r"(\w+)\[\] = \{(.*?)\}", block))
+    wanted = {"TURNING": turning(lmax), "AXIS": cone_quadrature(20.0, lmax).axis.ravel()}
+    assert found.keys() == wanted.keys()
+    for name, text in found.items():
+        numbers = [np.float32(number.removesuffix("f")) for number in text.split(", ")]
+        np.testing.assert_array_equal(numbers, wanted[name])
+
+
+@pytest.mark.parametrize("lmax", range(2, MAX_LMAX + 1, 2))
+def test_there_is_room_for_the_points_of_the_widest_cone(lmax):
+    room = re.search(r"MOST_POINTS = (\d) \* LMAX \* LMAX / (\d) \+ (\d),", kernels.source())
+    times, parts, more = map(int, room.groups())
+    n_points = cone_quadrature(90.0, lmax).points.shape[1]
+    assert n_points <= times * lmax * lmax // parts + more <= n_points + 8
 
 
 def test_each_header_is_put_into_a_source_once_and_none_is_left_to_include():

@@ -88,7 +88,7 @@ DEVICE Vector step_from_axis(const View& view, float cosine)
 }
 
 #ifndef NEIGHBOURS_AT_ONCE
-#define NEIGHBOURS_AT_ONCE 1
+#define NEIGHBOURS_AT_ONCE 3
 #endif
 // No cone has more points; see the tests. A word tells of eight of them, with their mirror images.
 enum { MOST_POINTS = 3 * LMAX * LMAX / 4 + 8, N_WORDS = MOST_POINTS / 8 + 1 };
