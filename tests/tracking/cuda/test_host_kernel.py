@@ -444,7 +444,7 @@ def test_each_header_is_put_into_a_source_once_and_none_is_left_to_include():
     text = kernels.source()
     assert "#include" not in text
     assert "#pragma once" not in text
-    assert text.count("enum {") == text.count("struct Field {") == 1
+    assert text.count("enum {\n") == text.count("struct Field {") == 1
     assert text.count("DEVICE Words philox_block(") == 1
 
 

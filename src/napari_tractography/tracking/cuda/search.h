@@ -87,9 +87,6 @@ DEVICE Vector step_from_axis(const View& view, float cosine)
                     : around_u(view, 0.0f, 0.0f, 1.0f);
 }
 
-#ifndef NEIGHBOURS_AT_ONCE
-#define NEIGHBOURS_AT_ONCE 3
-#endif
 // No cone has more points; see the tests. A word tells of eight of them, with their mirror images.
 enum { MOST_POINTS = 3 * LMAX * LMAX / 4 + 8, N_WORDS = MOST_POINTS / 8 + 1 };
 
@@ -224,7 +221,7 @@ DEVICE bool is_promising(const View& view, const High& high, int j, float value,
     float most = value + ABREAST * (value - enough);
     const int* neighbours = view.quadrature.neighbours + j * N_AROUND;
     bool stands_out = true;
-#pragma unroll NEIGHBOURS_AT_ONCE
+#pragma unroll 3  // these are read at once
     for (int i = 0; i < N_AROUND && stands_out; i++)
         stands_out = amplitude_of(high, (unsigned int)neighbours[i]) <= most;
     return stands_out;
