@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-BLOCKS = (128, 64, 256, 32)  # threads a block to choose from; where several are equal, the first
+# Threads a block to choose from; where several are equal, the first: what a small block holds is free
+# for the next batch soon after its last streamline.
+BLOCKS = (32, 64, 128, 256)
 ROWS = ("coefficients", "masses")  # tables that are filled on the GPU
 DOWNLOADED = ("line_offsets", "line_lengths", "line_reasons", "line_sources")
 
@@ -289,6 +291,7 @@ class CudaDevice:
             lengths_mm=slot.pinned["line_lengths"][:n_lines].copy(),
             tally=tally_from_counts(slot.pinned["tally"].astype(np.int64)),
             n_seeds=n_seeds,
+            points_are_finite=True,  # to look for others would take longer than to copy them here
         )
 
     def release(self) -> None:

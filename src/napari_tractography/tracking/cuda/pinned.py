@@ -30,8 +30,9 @@ def _allocate(n: int) -> NDArray[np.float32]:
 
 
 pool = buffers.BufferPool(allocate=_allocate)
-# Bytes that callers may hold: others need memory, too, and what is locked cannot be swapped.
-limit = (buffers.memory_bytes() or UNKNOWN) // 4
+# Bytes that slots and callers may hold. To lock more would take longer than to copy, by several
+# threads; and others need memory, too, which cannot be swapped when it is locked.
+limit = min((SLOTS + 2) * MAX_POINTS * POINT_BYTES, (buffers.memory_bytes() or UNKNOWN) // 4)
 
 
 def max_points() -> int:
