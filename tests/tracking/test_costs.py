@@ -48,6 +48,16 @@ def test_a_gpu_that_is_yet_to_start_needs_more_work():
     assert not decide(work(seeds, started=True, n_bytes=20 * 10**9), CPU, GPU)[0]
 
 
+def test_a_gpu_in_use_is_taken_for_short_runs_too_where_it_is_known_to_be_faster():
+    seeds = 10_000  # 0.1 s on the CPU
+    assert decide(work(seeds, started=True), CPU, GPU)[0]
+    assert not decide(work(seeds, started=False), CPU, GPU)[0]
+    assert not decide(work(seeds, started=True), CPU, None)[0]
+    least = int(costs.LEAST_SECONDS / CPU.seconds(100))  # seeds that the CPU tracks as soon
+    assert not decide(work(least - 10), CPU, GPU)[0]
+    assert decide(work(least + 10), CPU, GPU)[0]
+
+
 def test_the_reason_names_both_times():
     assert decide(work(10**6, started=False), CPU, GPU)[1] == (
         "the CPU takes about 10 s, the GPU 2.1 s"

@@ -225,7 +225,7 @@ def _choose_by_costs(plan: Plan, n_threads: int) -> Choice:
     cpu_cost = model.get(measuring.cost_key(plan, (), n_threads))
     work = costs.Work(plan.n_seeds, float(plan.settings.step))
     enough = costs.cpu_is_enough(work, cpu_cost)
-    if enough:  # without so much as importing CuPy
+    if enough and not measuring.started_gpus:  # without so much as importing CuPy
         return Choice(automatic=True, reason=enough)
     try:
         gpus = devices.choose_gpus("cuda")

@@ -23,7 +23,10 @@ logger = logging.getLogger(__name__)
 UNREADABLE = (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError)
 
 FEW_SEEDS = 10_000  # fewer are tracked on the CPU as long as nothing has been measured
-SHORT_SECONDS = 0.5  # a run that the CPU does in this time uses no GPU, and none is searched for
+# A run that the CPU does in this time uses no GPU that has not been used before, and none is searched
+# for.
+SHORT_SECONDS = 0.5
+LEAST_SECONDS = 0.02  # of a run on a GPU, however short: measured on an H100, 0.007 to 0.013 s
 LONG_SECONDS = 2.0  # for a run that takes the CPU longer an unmeasured GPU is tried
 NEWEST_WEIGHT = 0.5  # of the newest measurement; all earlier ones share the rest
 
@@ -99,7 +102,7 @@ def cpu_is_enough(work: Work, cpu: Cost | None) -> str:
 def decide(work: Work, cpu: Cost | None, gpu: Cost | None) -> tuple[bool, str]:
     """Return whether to take the GPU, and why."""
     enough = cpu_is_enough(work, cpu)
-    if enough:
+    if enough and (cpu is None or gpu is None or not work.started):
         return False, enough
     if cpu is None:
         return True, f"{work.n_seeds} seeds are many, and neither has been measured yet"
@@ -109,7 +112,7 @@ def decide(work: Work, cpu: Cost | None, gpu: Cost | None) -> tuple[bool, str]:
         if on_cpu < LONG_SECONDS:
             return False, f"the CPU takes about {on_cpu:.2g} s and the GPU has not been measured"
         return True, f"the CPU takes about {on_cpu:.2g} s and the GPU has yet to be measured"
-    on_gpu = gpu.seconds(n_steps, work.n_bytes, started=work.started)
+    on_gpu = max(LEAST_SECONDS, gpu.seconds(n_steps, work.n_bytes, started=work.started))
     return on_gpu < on_cpu, f"the CPU takes about {on_cpu:.2g} s, the GPU {on_gpu:.2g} s"
 
 

@@ -105,8 +105,7 @@ DEVICE unsigned int limit_after(unsigned int n_proposals)
 // random numbers of one of them, the next ones where there are more lanes than that wait. Of what is
 // accepted the first counts, as if the blocks had been tried one after the other.
 DEVICE void propose_directions(const Field& field, const Settings& settings,
-                               const Interpolant&, StreamlineState& state, unsigned int stream,
-                               unsigned int waiting)
+                               StreamlineState& state, unsigned int stream, unsigned int waiting)
 {
     Common& shared = common();
     bool waits = state.task == PROPOSE;

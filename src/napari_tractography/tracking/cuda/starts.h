@@ -27,7 +27,7 @@ DEVICE int arrive(const Field& field, const Settings& settings, Interpolant& int
 //
 // First directions are drawn, whatever the algorithm, by what also draws the next ones: so it is
 // compiled once.
-DEVICE void look_ahead(const Settings& settings, StreamlineState& state, const float* seed_direction)
+DEVICE void prepare_choice(const Settings& settings, StreamlineState& state, const float* seed_direction)
 {
     bool starts = state.purpose == PURPOSE_START;
     if (starts && settings.start == START_GIVEN) {

@@ -421,13 +421,13 @@ extern "C" __global__ void track_streamlines(const __grid_constant__ Field field
             if (reason)
                 end(state, reason);
             else
-                look_ahead(settings, state, batch.seed_directions + 3ll * state.seed);
+                prepare_choice(settings, state, batch.seed_directions + 3ll * state.seed);
         }
 #ifndef VECTORS
         unsigned int waiting = __ballot_sync(ALL_LANES, state.task == PROPOSE);
         while (waiting) {
             NOTE(PROPOSE, state.task == PROPOSE);
-            propose_directions(field, settings, interpolant, state, stream, waiting);
+            propose_directions(field, settings, state, stream, waiting);
             waiting = __ballot_sync(ALL_LANES, state.task == PROPOSE);
             if (__popc(waiting) * MOST <= n_active) break;
         }

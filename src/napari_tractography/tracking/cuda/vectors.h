@@ -250,7 +250,7 @@ DEVICE int direction_among(const Field& field, const Settings& settings,
     return 0;
 }
 
-DEVICE void look_ahead(const Settings&, StreamlineState& state, const float*)
+DEVICE void prepare_choice(const Settings&, StreamlineState& state, const float*)
 {
     state.task = CHOOSE;
 }
