@@ -218,7 +218,7 @@ class Timer:
 def kernels_of(options: Sequence[str]) -> Iterator[tuple[Timer, Execution]]:
     """Let the product's kernels be those of a variant, timed."""
     timer = Timer()
-    load, usual = cuda_device.load_kernels, kernels.TRACKING_OPTIONS
+    load, usual = cuda_device.load_kernels, kernels.OPTIONS
     forget = getattr(load, "cache_clear", lambda: None)
 
     @functools.wraps(load)
@@ -232,11 +232,11 @@ def kernels_of(options: Sequence[str]) -> Iterator[tuple[Timer, Execution]]:
     settings = dict(option.split("=") for option in options if not option.startswith("-"))
     forget()
     cuda_device.load_kernels = loaded
-    kernels.TRACKING_OPTIONS = (*usual, *(option for option in options if option.startswith("-")))
+    kernels.OPTIONS = (*usual, *(option for option in options if option.startswith("-")))
     try:
         yield timer, Execution(**{name: json.loads(value) for name, value in settings.items()})
     finally:
-        cuda_device.load_kernels, kernels.TRACKING_OPTIONS = load, usual
+        cuda_device.load_kernels, kernels.OPTIONS = load, usual
         forget()
 
 

@@ -287,7 +287,7 @@ def test_a_batch_fills_the_device_several_times_as_far_as_memory_goes():
         return each * sizing.n_seeds
 
     assert 0.6 * PLENTY < points_of_next(10**3, 567) < PLENTY  # few threads: soon filled
-    assert points_of_next(20_000, 300) == scheduler.FILLS * 20_000 * 300
+    assert points_of_next(15_000, 300) == scheduler.FILLS * 15_000 * 300
     assert 0.6 * MAX_POINTS < points_of_next(10**6, 567) < MAX_POINTS
     assert points_of_next(50_000, 567, max_points=10**7) < 10**7
 

@@ -11,6 +11,7 @@ ROW = Algorithm(
     cpu="napari_tractography.tracking.cpu.deterministic:largest_directions",
     cuda="deterministic_direction",
     cuda_source='#include "deterministic.h"',
+    cuda_registers=128,
     side_by_side=True,
     draws=False,
     among_vectors="largest",

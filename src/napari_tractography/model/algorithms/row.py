@@ -47,6 +47,9 @@ class Algorithm:
     cuda_source : str
         CUDA source of that function, or the ``#include`` of a header of ``tracking/cuda`` that has
         it.
+    cuda_registers : int
+        That a thread of its kernel has at the most: with fewer, more warps fit on a multiprocessor,
+        each of which writes more to memory and reads it again. Measured on an H100.
     side_by_side : bool
         Whether the CPU draws for all lanes of a thread at once.
     among_vectors : str
@@ -81,6 +84,7 @@ class Algorithm:
     cpu: str
     cuda: str
     cuda_source: str
+    cuda_registers: int = 168
     side_by_side: bool = False
     among_vectors: str = ""
     starts_at_peak: bool = False

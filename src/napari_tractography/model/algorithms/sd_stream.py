@@ -15,6 +15,7 @@ ROW = Algorithm(
     cpu="napari_tractography.tracking.cpu.deterministic:nearest_peak_directions",
     cuda="nearest_peak_direction",
     cuda_source='#include "deterministic.h"',
+    cuda_registers=128,
     side_by_side=True,
     among_vectors="nearest",
     starts_at_peak=True,

@@ -21,7 +21,7 @@ from ...streamlines.tractogram import Tractogram
 FIRST_BATCH = 1 << 13  # seeds: few, so that the first streamlines show at once
 MAX_BATCH = 1 << 20  # seeds
 PLENTY = 1 << 24  # points of a batch, 200 MB: more only where it takes more to fill the device
-MAX_POINTS = 1 << 26  # 800 MB, and as much pinned host memory for each slot
+MAX_POINTS = 1 << 25  # 400 MB, and as much pinned host memory for each slot: to lock it takes long
 FILLS = 4  # times that a batch fills the device: what begins later than the rest is little then
 GROWTH = 8  # at most, from one batch to those chosen after it
 BATCH_SECONDS = 0.15  # cancelling waits for two; long enough to hide what a batch costs

@@ -29,9 +29,6 @@ from ..tables.cone_quadrature import cone_quadrature, turning
 FOLDER = Path(__file__).parent
 # No fused multiply-add: the CPU has none, and bits must agree.
 OPTIONS = ("--std=c++14", "--fmad=false")
-# Registers a thread: so that twelve warps fit on a multiprocessor. With sixteen more is written to
-# memory and read again than the waits of others hide.
-TRACKING_OPTIONS = (*OPTIONS, "--maxrregcount=168")
 TILE = 256  # seeds that one thread adds up
 WARP = 32  # lanes
 AGAIN = -999  # in place of a stop reason: no direction yet
@@ -296,6 +293,12 @@ def defines(algorithm: int, interpolation: int, lmax: int) -> tuple[str, ...]:
     """Return what is defined for a kernel; `lmax` is OF_VECTORS for peaks and tensors."""
     what = ("-DVECTORS", "-DLMAX=2") if lmax == codes.OF_VECTORS else (f"-DLMAX={lmax}",)
     return (f"-DALGORITHM={algorithm}", f"-DINTERPOLATION={interpolation}", *what)
+
+
+def tracking_options(algorithm: int) -> tuple[str, ...]:
+    """Return the compiler's options for the kernel of an algorithm, but for what is defined."""
+    row = next(row for row in ALGORITHMS if row.code == algorithm)
+    return (f"--maxrregcount={row.cuda_registers}", *OPTIONS)
 
 
 def is_plain(field: codes.Field | codes.VectorField, settings: codes.Settings) -> bool:
