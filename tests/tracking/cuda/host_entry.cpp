@@ -110,7 +110,7 @@ extern "C" __attribute__((no_instrument_function)) void __cyg_profile_func_enter
     if (function == (void*)&arrive) n_calls[0]++;
     if (function == (void*)&read_eight) n_calls[1]++;
     if (function == (void*)&philox_block) n_calls[2]++;
-    if (function == (void*)&value_at) n_calls[3]++;
+    if (function == (void*)&value_at<SharedFod>) n_calls[3]++;
 }
 
 extern "C" __attribute__((no_instrument_function)) void __cyg_profile_func_exit(void*, void*) {}

@@ -81,8 +81,8 @@ static int __ffs(int word)
 }
 
 // What the lanes of a block have in common.
-static float4 commons[1 << 15];
-#define __shared__
+static thread_local float4 commons[1 << 15];
+#define __shared__ thread_local
 
 #ifndef WARP
 
