@@ -66,6 +66,16 @@ extern "C" void size_of_structures(int* sizes)
     sizes[4] = sizeof(Rows);
 }
 
+extern "C" int size_of_common()
+{
+    return sizeof(Common);
+}
+
+extern "C" int lanes_of_warp()
+{
+    return N_LANES;
+}
+
 extern "C" void halve(const float* values, unsigned short* half_floats, float* read, int n)
 {
     for (int k = 0; k < n; k++) {
