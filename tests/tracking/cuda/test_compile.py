@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import struct
 from importlib import metadata
 
 import pytest
@@ -13,34 +14,62 @@ from napari_tractography.model.algorithms import ALGORITHMS
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
 
+# The largest machine code of the kernel that tracks, and what of it may lie in local memory, both in
+# bytes: what caches of instructions hold decides how fast it runs. Counted, with 5 % more. Functions
+# that are seldom called keep registers in local memory.
+LARGEST = {
+    "probabilistic, nearest": (89_000, 76),
+    "probabilistic, trilinear": (93_000, 76),
+    "deterministic, nearest": (139_500, 1160),
+    "deterministic, trilinear": (142_500, 1160),
+    "sd_stream, nearest": (141_000, 76),
+    "sd_stream, trilinear": (144_000, 76),
+    "ifod2, nearest": (132_000, 440),
+    "ifod2, trilinear": (169_000, 76),
+    "diffusion, nearest": (140_500, 110),
+    "diffusion, trilinear": (150_500, 110),
+    "transport, nearest": (133_000, 110),
+    "transport, trilinear": (143_000, 110),
+}
 SPECIAL = [
     *(
         pytest.param(
-            (f"-DALGORITHM={algorithm}", f"-DINTERPOLATION={interpolation}", "-DLMAX=8"),
-            id=f"{algorithm.lower()}, {interpolation.lower()}",
+            (f"-DALGORITHM={name.upper()}", f"-DINTERPOLATION={interpolation}", "-DLMAX=8"),
+            *LARGEST[f"{name}, {interpolation.lower()}"],
+            id=f"{name}, {interpolation.lower()}",
         )
-        for algorithm in (row.name.upper() for row in ALGORITHMS)
+        for name in (row.name for row in ALGORITHMS)
         for interpolation in ("NEAREST", "TRILINEAR")
     ),
     pytest.param(
-        ("-DALGORITHM=PROBABILISTIC", "-DINTERPOLATION=TRILINEAR", "-DLMAX=12"), id="lmax 12"
+        ("-DALGORITHM=PROBABILISTIC", "-DINTERPOLATION=TRILINEAR", "-DLMAX=8", "-DPLAIN=0"),
+        105_000,
+        76,
+        id="cones of directions that may follow each other",
+    ),
+    pytest.param(
+        ("-DALGORITHM=PROBABILISTIC", "-DINTERPOLATION=TRILINEAR", "-DLMAX=12"),
+        121_000,
+        200,
+        id="lmax 12",
     ),
     *(
         pytest.param(
             (f"-DALGORITHM={algorithm}", "-DINTERPOLATION=TRILINEAR", "-DLMAX=2", "-DVECTORS"),
+            249_500,
+            168,
             id=f"{algorithm.lower()} among vectors",
         )
         for algorithm in ("PROBABILISTIC", "DETERMINISTIC", "SD_STREAM")
     ),
     pytest.param(
         ("-DALGORITHM=PROBABILISTIC", "-DINTERPOLATION=TRILINEAR", "-DLMAX=8", "-DTISSUES=1"),
+        126_500,
+        110,
         id="probabilistic with tissues",
     ),
 ]
-# Coefficients, 45 for lmax 8, are in registers: of 64 K of a multiprocessor, 9 warps; 8 where they
-# are in axes turned to the cone as well, beside an arc, or where there are tissues.
-MAX_REGISTERS = {"-DLMAX=2": 128, "-DLMAX=8": 224, "-DLMAX=12": 255}
-MAX_REGISTERS_MORE = 256
+MAX_REGISTERS = 168  # of 64 K of a multiprocessor, 12 warps
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +94,7 @@ def packages_with(name: str) -> list[str]:
 def compiled(nvrtc, architecture: str, *options: str, name="track.cu") -> tuple[bytes, str]:
     """Return the machine code and what the assembler says of it; both are kept."""
     source = kernels.source(name)
-    flags = (*kernels.OPTIONS, f"--gpu-architecture={architecture}", "--ptxas-options=-v", *options)
+    flags = (f"--gpu-architecture={architecture}", "--ptxas-options=-v", *options)
 
     def build() -> bytes:
         program = nvrtc.createProgram(source, name, (), ())
@@ -81,55 +110,97 @@ def compiled(nvrtc, architecture: str, *options: str, name="track.cu") -> tuple[
     return pickle.loads(built(key, ".cubin", build).read_bytes())
 
 
-@pytest.mark.parametrize("options", SPECIAL)
+def section_sizes(code: bytes) -> dict[str, int]:
+    """Return the bytes of each section of machine code, which is an ELF file, by name."""
+    (at,) = struct.unpack_from("<Q", code, 0x28)
+    size, n_sections, names = struct.unpack_from("<HHH", code, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQ", code, at + k * size) for k in range(n_sections)]
+    begins = [headers[names][4] + header[0] for header in headers]
+    return {
+        code[begin : code.index(b"\0", begin)].decode(): header[5]
+        for begin, header in zip(begins, headers, strict=True)
+    }
+
+
+def stack_frames(log: str) -> dict[str, int]:
+    """Return the bytes of local memory of each function."""
+    frames = re.findall(r"Function properties for (\w+)\s*\n.*?(\d+) bytes stack frame", log)
+    return {name: int(n) for name, n in frames}
+
+
+@pytest.mark.parametrize(("options", "n_bytes", "stack"), SPECIAL)
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-def test_kernels_compile_and_spill_nothing(nvrtc, architecture, options):
-    tissues = () if "-DTISSUES=1" in options else ("-DTISSUES=0",)  # as they are launched
-    code, log = compiled(nvrtc, architecture, *options, *tissues)
-    assert code.startswith(b"\x7fELF")
+def test_kernels_compile_to_little_code_and_few_registers(
+    nvrtc, architecture, options, n_bytes, stack
+):
+    given = " ".join(options)
+    tissues = () if "-DTISSUES" in given else ("-DTISSUES=0",)  # as they are launched
+    plain = () if "-DPLAIN" in given else ("-DPLAIN=1",)
+    code, log = compiled(nvrtc, architecture, *kernels.TRACKING_OPTIONS, *options, *tissues, *plain)
     assert set(re.findall(rf"Compiling entry function '(\w+)' for '{architecture}'", log)) == set(
         kernels.NAMES
     )
-    assert all(name.encode() in code for name in kernels.NAMES)
-    spilled = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
-    assert len(spilled) >= len(kernels.NAMES)
+    sizes = section_sizes(code)
+    assert {f".text.{name}" for name in kernels.NAMES} <= set(sizes)
+    assert 0.8 * n_bytes < sizes[".text.track_streamlines"] <= n_bytes
     registers = [int(n) for n in re.findall(r"Used (\d+) registers", log)]
     assert len(registers) == len(kernels.NAMES)
-    assert set(spilled) == {("0", "0")}
-    takes_more = not tissues or (
-        options[0] in ("-DALGORITHM=DETERMINISTIC", "-DALGORITHM=IFOD2")
-        and "-DVECTORS" not in options
-    )
-    assert max(registers) <= (MAX_REGISTERS_MORE if takes_more else MAX_REGISTERS[options[2]])
+    assert max(registers) <= MAX_REGISTERS
+    frames = stack_frames(log)
+    assert frames["track_streamlines"] <= stack
+    assert max(n for name, n in frames.items() if name != "track_streamlines") <= stack
+    # What follows tracking needs no local memory at all.
+    assert {frames[name] for name in kernels.NAMES if name != "track_streamlines"} == {0}
 
 
 @pytest.mark.parametrize("lmax", [2, 8, 12])
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 def test_the_kernel_of_tables_compiles_and_spills_nothing(nvrtc, architecture, lmax):
-    code, log = compiled(nvrtc, architecture, f"-DLMAX={lmax}", name=cuda_tables.SOURCE)
+    code, log = compiled(
+        nvrtc, architecture, *kernels.OPTIONS, f"-DLMAX={lmax}", name=cuda_tables.SOURCE
+    )
     assert code.startswith(b"\x7fELF")
     entries = re.findall(rf"Compiling entry function '(\w+)' for '{architecture}'", log)
     assert entries == [cuda_tables.NAME]
     spilled = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
     assert set(spilled) == {("0", "0")}
     # Coefficients are in registers, not in memory.
-    frames = dict(re.findall(r"Function properties for (\w+)\s*\n.*?(\d+) bytes stack frame", log))
-    assert frames[cuda_tables.NAME] == "0"
+    assert stack_frames(log)[cuda_tables.NAME] == 0
 
 
-def test_no_multiplication_is_fused_with_an_addition(nvrtc):
+def test_no_multiplication_is_fused_with_an_addition_unless_it_says_so(nvrtc):
     """It would round once where the CPU rounds twice."""
+    apart = "#define __fmaf_rn(a, b, c) ((a) * (b) + (c))\n"
 
-    def assembly(*options: str, name="track.cu") -> str:
-        program = nvrtc.createProgram(kernels.source(name), name, (), ())
+    def assembly(text: str, *options: str) -> str:
+        program = nvrtc.createProgram(text, "kernels.cu", (), ())
         defines = ("-DALGORITHM=0", "-DLMAX=8")
         nvrtc.compileProgram(program, ("--gpu-architecture=compute_80", *defines, *options))
         return str(nvrtc.getPTX(program))
 
-    assert "fma.rn.f32" in assembly("--std=c++14")  # so that the line below can fail
-    assert "fma.rn.f32" not in assembly(*kernels.OPTIONS)
-    assert "fma.rn.f32" in assembly("--std=c++14", name=cuda_tables.SOURCE)
-    assert "fma.rn.f32" not in assembly(*kernels.OPTIONS, name=cuda_tables.SOURCE)
+    for name in ("track.cu", cuda_tables.SOURCE):
+        text = apart + kernels.source(name)
+        assert "fma.rn.f32" in assembly(text, "--std=c++14")  # so that the line below can fail
+        assert "fma.rn.f32" not in assembly(text, *kernels.OPTIONS)
+    assert "fma.rn.f32" in assembly(kernels.source(), *kernels.OPTIONS)
+
+
+def test_multiplications_are_fused_where_that_is_exact_or_compared_with_room_to_spare():
+    """Roots and quotients, which are rounded correctly so, and the bound of a cone's mass."""
+    text = kernels.source()
+    functions = re.findall(
+        r"^(?:DEVICE|SELDOM) [\w ]+ (\w+)\((.*?)^}", text, re.MULTILINE | re.DOTALL
+    )
+    assert len(functions) > 100
+
+    def users(call: str) -> list[str]:
+        return [name for name, body in functions for _ in range(body.count(call))]
+
+    assert set(users("__fmaf_rn(")) == {"root", "divided", "fused"}
+    assert set(users("fused(")) == {"convolved_at"}
+    assert set(users("convolved_at(")) == {"surely_weighs_enough"}
+    assert text.count("__fmaf_rn(") == len(users("__fmaf_rn("))
+    assert text.count("fused(") == len(users("fused(")) + 1
 
 
 def test_a_wrong_source_is_refused(nvrtc):

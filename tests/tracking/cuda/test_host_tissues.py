@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from host import compile_for_host, track_on_host
+from host import HostDevice, compile_for_host, track_on_host
 from plans import plan_of
 from test_host_kernel import assert_same, on_cpu
 from toys import SKEWED, crossing_fod
@@ -97,6 +97,21 @@ def test_these_comparisons_see_every_reason_that_tissues_can_give(fod, tissues, 
         seen |= set(on_cpu(plan).tally)
     of_tissues = {reason for reason in StopReason if reason >= StopReason.ENTERED_CORTEX}
     assert of_tissues <= seen
+
+
+def test_points_that_are_taken_back_leave_blocks_of_the_pool(library, fod, tissues, seeds):
+    plan = plan_of(fod, seeds, short(backtrack=True, step_mm=0.05), tissues=tissues)
+    device = HostDevice(library, plan)
+    device.count(0, 0, plan.n_seeds)
+    n_points = device.n_points(0)
+    halves = device.slots[0]["block_halves"][: int(device.slots[0]["totals"][2])]
+    assert (halves == -1).sum() > 10
+    used = halves[halves >= 0]
+    assert len(used) > 1.5 * len(np.unique(used))  # of halves in more than one block
+    device.write(0)
+    found = device.collect(0)
+    assert found.n_points == n_points
+    assert_same(found, on_cpu(plan))
 
 
 @pytest.mark.parametrize("rule", ["all", "any", "ordered"])
