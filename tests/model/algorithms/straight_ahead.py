@@ -21,7 +21,7 @@ ROW = Algorithm(
     cuda="straight_ahead",
     cuda_source="""
 DEVICE int straight_ahead(const Field&, const Settings&, Interpolant&, StreamlineState&,
-                          unsigned int, bool)
+                          unsigned int)
 {
     return 0;
 }
