@@ -14,9 +14,9 @@ from napari_tractography.model.algorithms import ALGORITHMS
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
 
-# The largest machine code of the kernel that tracks, and what of it may lie in local memory, both in
-# bytes: what caches of instructions hold decides how fast it runs. Counted, with 5 % more. Functions
-# that are seldom called keep registers in local memory.
+# The largest machine code of the kernel that tracks, and how much local memory it may take, both in
+# bytes: what caches of instructions hold decides how fast it runs. Counted, with 5 % more. Around
+# functions that are seldom called registers are kept in local memory.
 LARGEST = {
     "probabilistic, nearest": (89_000, 76),
     "probabilistic, trilinear": (93_000, 76),

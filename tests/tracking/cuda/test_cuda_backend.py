@@ -179,6 +179,18 @@ def test_a_run_goes_on_with_smaller_batches_where_memory_is_short(machine, fod, 
     assert machine.most <= machine.limit
 
 
+def test_a_pool_that_is_full_gives_smaller_batches(machine, fod, seeds, monkeypatch):
+    """Points have nowhere to go then, which the host sees afterwards."""
+    plan = plan_of(fod, seeds, short())
+    wanted = on_cpu(plan)
+    n_blocks = len(wanted) // 2
+    monkeypatch.setattr(kernels, "blocks_for", lambda *_: n_blocks)
+    chunks = list(cuda.iter_chunks(plan))
+    assert len(chunks) > 1
+    assert max(len(chunk) for chunk in chunks) <= n_blocks
+    assert together(chunks).digest() == wanted.digest()
+
+
 def test_a_memory_limit_is_kept(machine, fod, seeds):
     plan = plan_of(fod, seeds, short())
     together(cuda.iter_chunks(plan))

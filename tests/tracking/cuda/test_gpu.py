@@ -23,6 +23,7 @@ from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking import devices
 from napari_tractography.tracking.cuda import cuda_backend as cuda
 from napari_tractography.tracking.cuda import pinned
+from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.execution import Execution
 
 pytestmark = pytest.mark.gpu
@@ -227,6 +228,48 @@ def test_a_small_memory_limit_gives_the_same_streamlines(gpu, run):
     chunks = list(cuda.iter_chunks(run.plan, Execution(memory_limit=1e6), gpus=(gpu,)))
     assert len(chunks) > 1
     assert together(chunks).digest() == run.expected["digest"]
+
+
+def test_a_pool_that_is_full_gives_smaller_batches_of_the_same_streamlines(gpu, run, monkeypatch):
+    """Points have nowhere to go then, which the host sees afterwards."""
+    n_blocks = run.expected["n_streamlines"] // 2
+    monkeypatch.setattr(kernels, "blocks_for", lambda *_: n_blocks)
+    chunks = list(cuda.iter_chunks(run.plan, gpus=(gpu,)))
+    assert len(chunks) > 1
+    assert together(chunks).digest() == run.expected["digest"]
+
+
+ROOTS_AND_QUOTIENTS = """
+extern "C" __global__ void find(const float* a, const float* b, float* roots, float* quotients,
+                                int n)
+{
+    int k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k >= n) return;
+    roots[k] = root(b[k]);
+    quotients[k] = divided(a[k], b[k]);
+}
+"""
+
+
+def test_roots_and_quotients_are_rounded_as_those_of_the_cpu(gpu):
+    cupy = import_cupy()
+    rng = np.random.default_rng(4)
+    n = 1 << 22
+    # Squared lengths, amplitudes and tangents: neither zero nor extreme.
+    a, b = np.ldexp(rng.uniform(0.5, 1.0, (2, n)), rng.integers(-30, 31, (2, n))).astype("f4")
+    a[rng.random(n) < 0.5] *= -1
+    head = "#define DEVICE static __device__ __forceinline__\n#define LMAX 2\n"
+    with cupy.cuda.Device(gpu):
+        find = cupy.RawKernel(
+            head + kernels.source("evaluation.h") + ROOTS_AND_QUOTIENTS,
+            "find",
+            kernels.TRACKING_OPTIONS,
+        )
+        roots, quotients = cupy.zeros(n, "f4"), cupy.zeros(n, "f4")
+        there = (cupy.asarray(a), cupy.asarray(b), roots, quotients, np.int32(n))
+        find((-(-n // 256),), (256,), there)
+        np.testing.assert_array_equal(roots.get().view("i4"), np.sqrt(b).view("i4"))
+        np.testing.assert_array_equal(quotients.get().view("i4"), (a / b).view("i4"))
 
 
 def test_a_refused_launch_is_explained(gpu, run):

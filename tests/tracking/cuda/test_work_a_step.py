@@ -28,7 +28,7 @@ CORNERS = 8
 
 @dataclass(frozen=True)
 class Work:
-    """Calls for each step that was taken, of the pass that counts and the one that writes."""
+    """Calls for each step that was taken."""
 
     arrivals: float
     corners: float
@@ -88,7 +88,7 @@ def test_a_step_of_a_long_line_costs_what_it_does_of_a_short_one(counted) -> Non
 
 
 def test_a_step_looks_the_fod_up_once_and_draws_a_few_times(counted) -> None:
-    """Eight corners, of eight coefficients at a time; the second pass replays the directions."""
+    """Eight corners, of eight coefficients at a time."""
     work = work_of(counted, bundle(26))
     assert 1.0 <= work.arrivals < 2.0
     assert work.corners <= CORNERS * work.arrivals

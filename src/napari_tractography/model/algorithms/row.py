@@ -39,11 +39,12 @@ class Algorithm:
 
             DEVICE int function(const Field& field, const Settings& settings,
                                 Interpolant& interpolant, StreamlineState& state,
-                                unsigned int stream, bool replay)
+                                unsigned int stream)
 
-        It returns the stop reason, 0 without one, or AGAIN where it is to be called once more; it
-        changes ``state.ux``, ``uy`` and ``uz``, and may change ``state.step``. A replay takes steps
-        that are known to be there, so that reasons to stop need not be looked for.
+        It returns the stop reason, 0 without one, or AGAIN where it has not chosen yet; it changes
+        ``state.ux``, ``uy`` and ``uz``, and may change ``state.step``. With AGAIN it may set
+        ``state.task`` to a phase that all lanes of a warp take part in, such as ``FIND_PEAK``, see
+        ``track.cu``; otherwise it is called once more.
     cuda_source : str
         CUDA source of that function, or the ``#include`` of a header of ``tracking/cuda`` that has
         it.
