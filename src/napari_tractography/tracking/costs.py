@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 UNREADABLE = (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError)
 
 FEW_SEEDS = 10_000  # fewer are tracked on the CPU as long as nothing has been measured
-# A run that the CPU does in this time uses no GPU that has not been used before, and none is searched
-# for.
+# A run that the CPU does in this time uses no GPU that has not been used before, and none is
+# searched for.
 SHORT_SECONDS = 0.5
 LEAST_SECONDS = 0.02  # of a run on a GPU, however short: measured on an H100, 0.007 to 0.013 s
 LONG_SECONDS = 2.0  # for a run that takes the CPU longer an unmeasured GPU is tried

@@ -10,7 +10,7 @@ from importlib import metadata
 import pytest
 from builds import built
 
-from napari_tractography.model.algorithms import ALGORITHMS
+from napari_tractography.model.algorithms import ALGORITHMS, BY_NAME
 from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
 
@@ -20,10 +20,10 @@ from napari_tractography.tracking.cuda import tables as cuda_tables
 LARGEST = {
     "probabilistic, nearest": (89_000, 76),
     "probabilistic, trilinear": (93_000, 76),
-    "deterministic, nearest": (139_500, 1160),
-    "deterministic, trilinear": (142_500, 1160),
-    "sd_stream, nearest": (141_000, 76),
-    "sd_stream, trilinear": (144_000, 76),
+    "deterministic, nearest": (139_500, 1344),
+    "deterministic, trilinear": (142_500, 1344),
+    "sd_stream, nearest": (141_000, 210),
+    "sd_stream, trilinear": (144_000, 210),
     "ifod2, nearest": (132_000, 440),
     "ifod2, trilinear": (169_000, 76),
     "diffusion, nearest": (140_500, 110),
@@ -69,7 +69,6 @@ SPECIAL = [
         id="probabilistic with tissues",
     ),
 ]
-MAX_REGISTERS = 168  # of 64 K of a multiprocessor, 12 warps
 
 
 @pytest.fixture(scope="module")
@@ -133,10 +132,13 @@ def stack_frames(log: str) -> dict[str, int]:
 def test_kernels_compile_to_little_code_and_few_registers(
     nvrtc, architecture, options, n_bytes, stack
 ):
+    row = BY_NAME[options[0].removeprefix("-DALGORITHM=").lower()]
     given = " ".join(options)
     tissues = () if "-DTISSUES" in given else ("-DTISSUES=0",)  # as they are launched
     plain = () if "-DPLAIN" in given else ("-DPLAIN=1",)
-    code, log = compiled(nvrtc, architecture, *kernels.TRACKING_OPTIONS, *options, *tissues, *plain)
+    code, log = compiled(
+        nvrtc, architecture, *kernels.tracking_options(row.code), *options, *tissues, *plain
+    )
     assert set(re.findall(rf"Compiling entry function '(\w+)' for '{architecture}'", log)) == set(
         kernels.NAMES
     )
@@ -145,7 +147,7 @@ def test_kernels_compile_to_little_code_and_few_registers(
     assert 0.8 * n_bytes < sizes[".text.track_streamlines"] <= n_bytes
     registers = [int(n) for n in re.findall(r"Used (\d+) registers", log)]
     assert len(registers) == len(kernels.NAMES)
-    assert max(registers) <= MAX_REGISTERS
+    assert max(registers) <= row.cuda_registers
     frames = stack_frames(log)
     assert frames["track_streamlines"] <= stack
     assert max(n for name, n in frames.items() if name != "track_streamlines") <= stack

@@ -263,7 +263,7 @@ def test_roots_and_quotients_are_rounded_as_those_of_the_cpu(gpu):
         find = cupy.RawKernel(
             head + kernels.source("evaluation.h") + ROOTS_AND_QUOTIENTS,
             "find",
-            kernels.TRACKING_OPTIONS,
+            kernels.OPTIONS,
         )
         roots, quotients = cupy.zeros(n, "f4"), cupy.zeros(n, "f4")
         there = (cupy.asarray(a), cupy.asarray(b), roots, quotients, np.int32(n))

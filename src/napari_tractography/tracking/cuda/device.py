@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Threads a block to choose from; where several are equal, the first: what a small block holds is free
-# for the next batch soon after its last streamline.
+# Threads a block to choose from; where several are equal, the first: what a small block holds is
+# free for the next batch soon after its last streamline.
 BLOCKS = (64, 32, 128, 256)
 ROWS = ("coefficients", "masses")  # tables that are filled on the GPU
 DOWNLOADED = ("line_offsets", "line_lengths", "line_reasons", "line_sources")
@@ -60,7 +60,9 @@ def load_kernels(
         f"-DPLAIN={int(plain)}",
     )
     module = import_cupy().RawModule(
-        code=kernels.source(), options=(*kernels.tracking_options(algorithm), *defines), backend="nvrtc"
+        code=kernels.source(),
+        options=(*kernels.tracking_options(algorithm), *defines),
+        backend="nvrtc",
     )
     return {name: module.get_function(name) for name in kernels.NAMES}
 
