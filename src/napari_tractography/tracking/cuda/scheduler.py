@@ -1,9 +1,10 @@
 """How a run is spread over devices: batch sizes, memory, order and cancelling.
 
 Knows no CUDA: it drives any :class:`BatchDevice`, such as :class:`.device.CudaDevice` and those of
-the tests. Each batch goes through two passes, counting and writing. While one is copied to the host
-the next is tracked, and the one after it is queued already: a device that a batch's last, longest
-streamlines leave idle begins with it. Hence a device has three slots. Used by :mod:`.cuda_backend`.
+the tests. Each batch is tracked, and then its points are put where they belong. While one is copied
+to the host the next is tracked, and the one after it is queued already: a device that a batch's
+last, longest streamlines leave idle begins with it. Hence a device has three slots. Used by
+:mod:`.cuda_backend`.
 """
 
 from __future__ import annotations
@@ -50,22 +51,22 @@ class BatchDevice(Protocol):
 
     @property
     def n_threads(self) -> int:
-        """Streamlines that are tracked at once; known once a first pass is queued."""
+        """Streamlines that are tracked at once; known once a batch is queued."""
 
     def count(self, slot: int, first: int, last: int) -> None:
-        """Queue the first pass over seeds `first` to `last`.
+        """Queue the tracking of seeds `first` to `last`.
 
         The batch that was in the slot before may still be uncollected.
         """
 
     def n_points(self, slot: int) -> int:
-        """Wait for the first pass; return how many points there will be."""
+        """Wait for the tracking; return how many points there are."""
 
     def count_seconds(self, slot: int) -> float:
-        """Return how long the first pass took, apart from waiting for those before it."""
+        """Return how long the tracking took, apart from waiting for those before it."""
 
     def write(self, slot: int) -> None:
-        """Queue the second pass and the copy to the host."""
+        """Queue the way of the points to where they belong, and to the host."""
 
     def collect(self, slot: int) -> Tractogram:
         """Wait for the streamlines of the slot's last write, and return them."""
@@ -162,7 +163,7 @@ def run_device(
         When a batch does not fit, however small, or the device fails.
     """
     pending: list[Range] = []  # handed out, not begun; the next one last
-    # Batches, by slot and seeds: whose first pass is queued, and which are copied to the host.
+    # Batches, by slot and seeds: whose tracking is queued, and which are copied to the host.
     counted: deque[tuple[int, Range]] = deque()
     written: deque[tuple[int, Range]] = deque()
     slot = 0  # of the next batch
@@ -171,7 +172,7 @@ def run_device(
     is_first = True
 
     def begin() -> bool:
-        """Queue the first pass of the next batch; tell whether there was one."""
+        """Queue the tracking of the next batch; tell whether there was one."""
         nonlocal slot
         seeds = pending.pop() if pending else take(sizing.n_seeds)
         if seeds is None:

@@ -26,24 +26,24 @@ class Slot:
     ----------
     stream : cupy.cuda.Stream
     counting : list of two cupy.cuda.Event
-        When the first pass began and ended.
+        When the tracking began and ended.
     writing : list of three cupy.cuda.Event
-        When the second pass began, when it ended, and when its results were on the host. Apart from
-        `counting`, since the first pass of the next batch may be queued before these are collected.
+        When gathering began, when it ended, and when its results were on the host. Apart from
+        `counting`, since the tracking of the next batch may be queued before these are collected.
     arrays : dict of str to cupy.ndarray
         Of the batch; at least as long as it needs.
     pinned : dict of str to numpy.ndarray
         Page-locked memory of the host that results other than points are copied to.
     arriving : (n_points, 3) float32 array
-        Points of the last second pass, on their way to the host.
+        Points that were gathered last, on their way to the host.
     seconds : float
-        Of the first pass.
+        Of the tracking.
     first, n_seeds : int
         Number of the first seed of the batch, and how many it has.
     n_points, n_lines : int
-        Of its streamlines, known after the first pass.
+        Of its streamlines, known after the tracking.
     written : tuple of int
-        Seeds and streamlines of the last second pass.
+        Seeds and streamlines that were gathered last.
     """
 
     def __init__(self, cupy: Any) -> None:
