@@ -11,11 +11,12 @@
 // the others go on; what is rare but takes long is either done by all lanes for one of them
 // (looks.h), or put off until several want it.
 //
-// Plain C: the same source also compiles for the host, which is how it is tested without a GPU.
-// LMAX, the largest degree of the FOD, is to be defined, and VECTORS where peaks or tensors are
-// followed instead; ALGORITHM, INTERPOLATION and TISSUES (whether there is a tissue image) may be, so
-// that a kernel holds what it needs and no more. Everything else is an argument. source.py makes
-// codes.h and algorithms.h.
+// The same source also compiles for the host, which is how it is tested without a GPU. LMAX, the
+// largest degree of the FOD, is to be defined, and VECTORS where peaks or tensors are followed
+// instead; ALGORITHM, INTERPOLATION, TISSUES (whether there is a tissue image) and PLAIN (whether
+// amplitudes are clipped and no cone is a function) may be, so that a kernel holds what it needs and
+// no more. Everything else is an argument. source.py makes codes.h and algorithms.h.
+
 #include "codes.h"
 #include "structs.h"
 #include "tiles.h"
@@ -28,7 +29,6 @@
 #else
 #include "starts.h"
 #endif
-// After either of them, whose `face` it calls.
 #include "tissues.h"
 
 #ifndef ALGORITHM
@@ -40,9 +40,10 @@
 #ifndef TISSUES
 #define TISSUES (regions.fractions != 0)
 #endif
-// Measured: proposals are repeated while more lanes than one of so many are without one; lanes that are
-// enough for what is put off, to read another voxel or to search; and steps are taken along directions
-// that stay while more lanes than so many do.
+
+// How long lanes wait for each other, as measured: proposals are repeated while more lanes than one of
+// MOST are without one, and steps along directions that stay while more than MOVERS take them; so many
+// lanes are enough to read other voxels' FODs, or to search in them.
 #ifndef MOST
 #define MOST 32
 #endif
@@ -60,11 +61,11 @@
 #endif
 
 // What is defined is known when compiling, and all that depends on it is left out.
-#define SPECIALISE(settings)                            \
-    settings.algorithm = ALGORITHM;                     \
-    settings.interpolation = INTERPOLATION;             \
+#define SPECIALISE(settings)                                  \
+    settings.algorithm = ALGORITHM;                           \
+    settings.interpolation = INTERPOLATION;                   \
     settings.positivity = PLAIN ? CLIP : settings.positivity; \
-    settings.curved = IS_CURVED(settings.algorithm);    \
+    settings.curved = IS_CURVED(settings.algorithm);          \
     settings.adaptive = settings.adaptive && IS_ADAPTIVE(settings.algorithm)
 
 // How the halves of a streamline ended; kept with the batch, since it is seldom wanted.
