@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -23,6 +24,16 @@ from napari_tractography.tracking import kernels
 # No test depends on how fast the machine is.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def what_is_there_stays() -> None:
+    """Searches for garbage pass over what is there by now, imported or compiled: a million objects.
+
+    They are many in tests of windows, and of what is let go.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
