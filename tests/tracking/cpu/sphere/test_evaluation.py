@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import njit
+from kept_code import kept
 from toys import tangents
 
 from napari_tractography.fields.polynomials import change_of_basis, shifts
@@ -16,7 +16,7 @@ from napari_tractography.tracking.cpu.sphere import evaluation
 STEP = 1e-4  # of finite differences, radians
 
 
-@njit
+@kept(evaluation, lanes, memory)
 def evaluate(shifts, coefficients, units, out):
     for i in range(len(units)):
         x, y, z = units[i]
@@ -27,7 +27,7 @@ def evaluate(shifts, coefficients, units, out):
         ) = evaluation.derivatives_at(shifts, coefficients, x, y, z)  # fmt: skip
 
 
-@njit
+@kept(evaluation, lanes, memory)
 def evaluate_lanes(shifts, coefficients, all_coefficients, units, one, many):
     x, y, z = lanes.load(units[0]), lanes.load(units[1]), lanes.load(units[2])
     memory.store(one, evaluation.values_at(shifts, coefficients, x, y, z))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import njit
+from kept_code import kept
 from scipy.ndimage import map_coordinates
 from toys import crossing_fod, random_fod, tangents
 
@@ -29,7 +29,7 @@ SIGNS = np.array([[1, 1, -1, -1], [1, -1, 1, -1], [1, 1, 1, 1]])[:, None]  # of 
 EVERY = np.uint32((1 << N_LANES) - 1)
 
 
-@njit
+@kept(search, lanes, memory)
 def search_all(field, settings, scratch, state, rows, units, out, seen):
     for k in range(len(rows)):
         for lane in range(N_LANES):
