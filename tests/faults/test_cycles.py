@@ -17,8 +17,9 @@ from napari_tractography.model.phantoms import make_phantom
 
 N_CYCLES = 30
 # What may be more after many cycles than after a few: the odd cache of a library, far less than
-# one chunk a cycle.
+# one chunk a cycle; and a thread that waits for something else, as for a compiler.
 SLACK_BYTES = 1 << 19
+SLACK_THREADS = 2
 
 
 def held() -> tuple[int, int]:
@@ -43,7 +44,7 @@ def test_streamlines_started_and_given_up() -> None:
     for _ in range(N_CYCLES):
         cycle()
     more_threads, more_memory = held()
-    assert more_threads <= threads
+    assert more_threads <= threads + SLACK_THREADS
     assert more_memory < memory + SLACK_BYTES
     assert not [t for t in threading.enumerate() if t.name.startswith("tractography")]
 
@@ -66,6 +67,6 @@ def test_files_opened_and_given_up(tmp_path) -> None:
     for _ in range(N_CYCLES):
         cycle()
     more_threads, more_memory = held()
-    assert more_threads <= threads
+    assert more_threads <= threads + SLACK_THREADS
     assert more_memory < memory + SLACK_BYTES
     assert process.num_fds() <= files
