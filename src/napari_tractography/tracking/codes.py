@@ -77,6 +77,7 @@ PURPOSES = 8  # times how often a half was taken back: added to the purpose
 UNIT_24 = np.float32(2.0**-24)  # what 24 random bits are counted in
 UNIT_20 = np.float32(2.0**-20)
 MARGIN = np.float32(1.0001)  # far above rounding
+SURELY = np.float32(1.001)  # above the rounding of a sum and of what it is compared with
 ABOVE = np.float32(1.0 + 2.0**-9)  # so that rounding to a half float leaves it a bound
 # An FOD may have this many times its largest value on `sphere_points` between them: by Bernstein's
 # inequality a function of degree L that is largest, M, at one point is at least M cos(L a) at a

@@ -32,6 +32,7 @@ from ..codes import (
     PURPOSE_START,
     SECOND_PROPOSALS,
     SINE,
+    SURELY,
     TWO_PI,
     UNIT_20,
     UNIT_24,
@@ -84,7 +85,6 @@ ZERO, ONE, TWO, HALF = np.float32(0), np.float32(1), np.float32(2), np.float32(0
 # Blocks of start directions that one lane proposes at once.
 AT_ONCE = min(N_LANES, FIRST_PROPOSALS // PROPOSALS_A_BLOCK)
 FIRST_OF_ALL = np.uint32((1 << AT_ONCE) - 1)
-SURELY = np.float32(1.001)  # above the rounding of a sum and of what it is compared with
 FEW = 5 * N_LANES // 8  # lanes that propose again in the next pass; more do so at once
 
 

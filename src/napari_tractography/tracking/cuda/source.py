@@ -24,7 +24,7 @@ from ...model.algorithms import ALGORITHMS
 from ...model.stop import N_REASONS
 from ...model.tissues import INTERFACE_WIDTH
 from .. import codes
-from ..tables.cone_quadrature import cone_quadrature, turning
+from ..tables.cone_quadrature import along_axis, turning
 
 FOLDER = Path(__file__).parent
 # No fused multiply-add: the CPU has none, and bits must agree.
@@ -33,7 +33,6 @@ TILE = 256  # seeds that one thread adds up
 WARP = 32  # lanes
 AGAIN = -999  # in place of a stop reason: no direction yet
 BLOCK_POINTS = 32  # of a block of the pool that points go to
-SURELY = np.float32(1.001)  # above the rounding of a sum and of what it is compared with
 NAMES = (
     "track_streamlines",
     "add_tiles",
@@ -87,7 +86,7 @@ def constants() -> dict[str, Any]:
     found["LEVELS"] = codes.POINTS_AT_ONCE.bit_length() - 1  # of a sum in pairs
     found |= {row.name.upper(): row.code for row in ALGORITHMS}
     found |= {"N_REASONS": N_REASONS, "TILE": TILE, "AGAIN": AGAIN}
-    found |= {"BLOCK_POINTS": BLOCK_POINTS, "SURELY": SURELY}
+    found["BLOCK_POINTS"] = BLOCK_POINTS
     for name in ("MULTIPLIER_0", "MULTIPLIER_1", "WEYL_0", "WEYL_1"):
         found[name] = np.uint32(getattr(philox, name))
     return found | {"ROUNDS": philox.ROUNDS}
@@ -120,7 +119,7 @@ def turning_header() -> str:
     """Return ``turning.h``: what turns an FOD and what it is along an axis, for each LMAX."""
     tables = ""
     for lmax in range(2, MAX_LMAX + 1, 2):
-        numbers = {"TURNING": turning(lmax), "AXIS": cone_quadrature(45.0, lmax).axis}
+        numbers = {"TURNING": turning(lmax), "AXIS": along_axis(lmax)}
         tables += f"#if LMAX == {lmax}\n"
         for name, values in numbers.items():
             text = ", ".join(f"{_float(float(value), 9)}f" for value in np.ravel(values))

@@ -94,7 +94,7 @@ def cone_quadrature(max_angle_deg: float, lmax: int) -> ConeQuadrature:
         azimuths=_read_only(
             np.stack([np.cos(orders), np.sin(orders)], axis=2).reshape(len(orders), -1), np.float32
         ),
-        axis=_read_only(_axis(lmax), np.float32),
+        axis=along_axis(lmax),
     )
 
 
@@ -117,7 +117,8 @@ def _heights(polar: NDArray[Any], lmax: int) -> NDArray[Any]:
     return np.stack(columns, axis=1)
 
 
-def _axis(lmax: int) -> list[list[float]]:
+@lru_cache(maxsize=4)
+def along_axis(lmax: int) -> NDArray[np.float32]:
     """Return `axis` of :class:`ConeQuadrature`.
 
     A harmonic of order 0 changes with z = 1 - (x^2 + y^2) / 2, by l (l + 1) / 2 of it; those of
@@ -130,7 +131,7 @@ def _axis(lmax: int) -> list[list[float]]:
         [float(harmonic(degree, m, np.ones(1))[0]) if degree else 0.0 for degree in every]
         for m in (1, 2)
     )
-    return [values, bends, first, [2 * number for number in second]]
+    return _read_only([values, bends, first, [2 * number for number in second]], np.float32)
 
 
 @lru_cache(maxsize=4)
