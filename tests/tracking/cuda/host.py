@@ -20,6 +20,7 @@ from napari_tractography.tracking.cuda import source as kernels
 from napari_tractography.tracking.cuda import tables as cuda_tables
 from napari_tractography.tracking.cuda.scheduler import (
     POINT_BYTES,
+    SLOTS,
     OutOfDeviceMemoryError,
     Sizing,
     run_devices,
@@ -121,11 +122,11 @@ class HostDevice:
         places = {n: address(getattr(plan.regions, n)) for n in kernels.REGION_TABLES}
         places["fractions"] = address(plan.regions.tissues.fractions)
         self.regions = kernels.pack_regions(plan.regions, places)
-        self.slots = [{}, {}, {}]
-        self.results = [None, None, None]
+        self.slots = [{} for _ in range(SLOTS)]
+        self.results = [None] * SLOTS
         self.log = []
 
-    def count(self, slot, first, last):
+    def count(self, slot, first, last, parts=1):
         self.log.append(("count", slot, first, last))
         n = last - first
         settings = self.plan.settings
@@ -210,7 +211,7 @@ class HostDevice:
 
     def release(self):
         self.log.append(("release",))
-        self.slots = [{}, {}, {}]
+        self.slots = [{} for _ in range(SLOTS)]
 
 
 def track_on_host(library, plan, *, batch=1000, **options) -> Tractogram:

@@ -322,7 +322,7 @@ def test_a_run_whose_chunks_are_let_go_needs_few_blocks(machine, fod, seeds):
     for _ in cuda.iter_chunks(plan_of(fod, seeds, short()), Execution(block=20)):
         n_chunks += 1
     assert n_chunks == 25
-    assert len(machine.pinned) <= scheduler.SLOTS + 1
+    assert len(machine.pinned) <= pinned.BATCHES - 1
 
 
 @pytest.mark.parametrize("limit", [0, 3 * buffers.SMALLEST])
@@ -360,8 +360,8 @@ def test_batches_are_bounded_by_what_may_wait_for_the_next_run(monkeypatch):
 
     assert bound(10**12) == scheduler.MAX_POINTS
     assert bound(0) == scheduler.PLENTY
-    n_blocks, enough = scheduler.SLOTS + 2, 1_500_000_000
-    assert 0.99 * enough < n_blocks * scheduler.POINT_BYTES * bound(enough) <= enough
+    enough = 1_500_000_000
+    assert 0.99 * enough < pinned.BATCHES * scheduler.POINT_BYTES * bound(enough) <= enough
 
 
 def test_what_batches_do_at_once_is_counted_once(machine, fod, seeds):
@@ -384,10 +384,20 @@ def test_a_device_says_how_much_it_tracks_at_once(machine, fod, seeds):
     device.close()
 
 
+def test_a_batch_takes_its_part_of_a_gpu(machine, fod, seeds):
+    device = cuda_device.CudaDevice(0, plan_of(fod, seeds, short()))
+    for parts, blocks in ((1, 8), (6, 2), (100, 1)):  # of the twelve that fit on the GPU
+        device.count(0, 0, 500, parts)
+        device.n_points(0)
+        launched = [launch for launch in machine.launches if launch[0] == "track_streamlines"]
+        assert launched[-1][1:] == ((blocks,), (64,))
+    device.close()
+
+
 def test_a_batch_takes_the_memory_that_it_is_said_to_take(machine, fod, seeds):
     plan = plan_of(fod, seeds, short())
     device = cuda_device.CudaDevice(0, plan)
-    sizing = device.sizing(Execution(memory_limit=3_000_000))
+    sizing = device.sizing(Execution(memory_limit=scheduler.SLOTS * 1_000_000))
     before = machine.used
     device.count(0, 0, kernels.TILE)
     assert machine.used - before <= sizing.budget

@@ -15,6 +15,8 @@ from napari_tractography.errors import BackendError
 from napari_tractography.streamlines.tractogram import Tractogram
 from napari_tractography.tracking.cuda import scheduler
 from napari_tractography.tracking.cuda.scheduler import (
+    AT_ONCE,
+    LAST_BATCH,
     MAX_POINTS,
     PLENTY,
     POINT_BYTES,
@@ -25,6 +27,8 @@ from napari_tractography.tracking.cuda.scheduler import (
     run_device,
     run_devices,
 )
+
+SEEDS = 10  # of a batch
 
 
 class FakeDevice:
@@ -41,6 +45,7 @@ class FakeDevice:
         self.used = [0] * SLOTS
         self.ranges = [None] * SLOTS
         self.results = [None] * SLOTS
+        self.parts = {}  # of the device that a batch was tracked on, by its seeds
         self.log = []
 
     def take(self, slot, n_bytes):
@@ -48,8 +53,9 @@ class FakeDevice:
             raise OutOfDeviceMemoryError(f"{n_bytes} bytes")
         self.used[slot] += n_bytes
 
-    def count(self, slot, first, last):
+    def count(self, slot, first, last, parts=1):
         self.log.append(("count", slot, first, last))
+        self.parts[first, last] = parts
         if self.fails_at is not None and first <= self.fails_at < last:
             raise BackendError("the device is gone")
         self.used[slot] = 0  # the last batch's
@@ -96,26 +102,30 @@ def plain(budget=10**9, n=16, largest=10**6):
     return Sizing(budget, 10, n_seeds=n, largest=largest)
 
 
-def test_a_batch_travels_while_the_next_is_tracked_and_one_more_is_queued():
+def test_some_batches_are_tracked_at_once_while_one_waits_and_one_travels():
     device = FakeDevice()
-    sizing = plain(n=10, largest=10)
-    assert everything(run_devices([device], 50, [sizing])) == list(range(50))
-    assert [entry[:2] for entry in device.log] == [
-        ("count", 0),
-        ("write", 0),
-        ("count", 1),
-        ("count", 2),
-        ("collect", 0),  # the first streamlines are shown at once
-        ("write", 1),
-        ("count", 0),
-        ("write", 2),
-        ("count", 1),  # queued before the slot's last batch is collected,
-        ("collect", 1),
-        ("write", 0),
-        ("collect", 2),
-        ("write", 1),  # but not overwriting what that has on its way
-        ("collect", 0),
-        ("collect", 1),
+    n = AT_ONCE + 4
+    sizing = plain(n=SEEDS, largest=SEEDS)
+    assert everything(run_devices([device], n * SEEDS, [sizing])) == list(range(n * SEEDS))
+    log = [(*entry[:2], device.parts.get(entry[2:])) for entry in device.log]
+    assert log == [
+        ("count", 0, 1),
+        ("write", 0, 1),
+        *(("count", slot, AT_ONCE) for slot in range(1, AT_ONCE + 2)),
+        ("collect", 0, None),  # the first streamlines are shown at once
+        ("write", 1, AT_ONCE),
+        ("count", 0, AT_ONCE),
+        ("write", 2, AT_ONCE),
+        ("count", 1, AT_ONCE),  # queued before the slot's last batch is collected,
+        ("collect", 1, None),
+        ("write", 3, AT_ONCE),  # but not overwriting what that has on its way
+        *(
+            step
+            for slot in (*range(2, AT_ONCE), AT_ONCE, AT_ONCE + 1)
+            for step in (("collect", slot, None), ("write", (slot + 2) % SLOTS, AT_ONCE))
+        ),
+        ("collect", 0, None),
+        ("collect", 1, None),
     ]
 
 
@@ -143,7 +153,7 @@ class SimulatedDevice:
         self.busy[what] += seconds
         return seconds
 
-    def count(self, slot, first, last):
+    def count(self, slot, first, last, parts=1):
         begun = max(self.now, self.slot_free[slot], self.device_free)
         self.device_free = begun + self.take("device", self.tracking)
         self.slot_free[slot] = self.counted[slot] = self.device_free + self.tail
@@ -239,20 +249,21 @@ def test_halving_has_an_end():
 
 def test_what_was_tracked_before_memory_ran_out_is_not_lost():
     class Shrinking(FakeDevice):
-        def count(self, slot, first, last):
-            if first >= 60:
+        def count(self, slot, first, last, parts=1):
+            if first >= 200:
                 self.memory = 69
-            super().count(slot, first, last)
+            super().count(slot, first, last, parts)
 
     seen = []
 
     def take_all():
-        for chunk in run_devices([Shrinking()], 100, [plain(n=20, largest=20)]):
+        for chunk in run_devices([Shrinking()], 400, [plain(n=20, largest=20)]):
             seen.extend(chunk.seed_index.tolist())
 
     with pytest.raises(BackendError):
         take_all()
-    assert seen == list(range(40))  # the next was counted, but there is no room for its points
+    # Others were counted, but there is no room for their points.
+    assert seen == list(range(20 * (200 // 20 - AT_ONCE)))
 
 
 def test_batches_keep_to_the_budget():
@@ -268,7 +279,7 @@ def test_sizes_follow_speed_and_memory():
     sizing = Sizing(budget=10**9, seed_bytes=10, n_seeds=1000)
     sizing.learn(1000, 5000, seconds=0.001)
     assert sizing.n_seeds == 8000  # grows by eight at most
-    sizing.learn(1000, 5000, seconds=0.3)
+    sizing.learn(1000, 5000, seconds=0.1)
     assert sizing.n_seeds == 500
     sizing.learn(10**6, 10**6, seconds=0.01)
     assert sizing.n_seeds == scheduler.MAX_BATCH
@@ -360,6 +371,19 @@ def test_ranges_are_handed_out_once_from_any_thread():
     for thread in threads:
         thread.join()
     assert sorted(itertools.chain(*(range(*seeds) for seeds in taken))) == list(range(10_000))
+
+
+@pytest.mark.parametrize("n_devices", [1, 3])
+def test_the_last_ranges_are_smaller_so_that_all_parts_end_together(n_devices):
+    n_seeds = 10**6
+    ranges = SeedRanges(n_seeds, n_devices)
+    sizes = [last - first for first, last in iter(lambda: ranges.take(100_000), None)]
+    assert sum(sizes) == n_seeds
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == min(100_000, -(-n_seeds // (AT_ONCE * n_devices)))
+    assert set(sizes[-AT_ONCE:-1]) == {LAST_BATCH}
+    left = n_seeds - np.cumsum([0, *sizes[:-1]])
+    assert np.all(sizes <= np.maximum(LAST_BATCH, -(-left // AT_ONCE)))
 
 
 def test_a_device_goes_through_its_ranges_in_order():

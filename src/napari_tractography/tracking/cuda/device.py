@@ -2,7 +2,7 @@
 
 Tables are uploaded once and kept on the GPU for as long as they live on the host, unless they were
 made on a GPU. Kernels are compiled once for a GPU and an algorithm; CuPy also
-keeps them on disk. Three slots, each with a stream of its own, let one batch be copied to the host
+keeps them on disk. Slots, each with a stream of its own, let one batch be copied to the host
 while others are tracked. Used by :mod:`.cuda_backend`.
 """
 
@@ -99,14 +99,6 @@ def choose_block(blocks_per_multiprocessor: Callable[[int], int]) -> int:
 def memory_budget(free_bytes: int, memory_limit: float) -> int:
     """Return how many bytes a run may take: a fraction of what is free, or the limit itself."""
     return int(free_bytes * memory_limit) if memory_limit <= 1 else int(memory_limit)
-
-
-def _fill(target: Any, source: Any, stream: Any = None) -> None:
-    """Queue a copy from the host or from any GPU."""
-    if isinstance(source, np.ndarray):
-        target.set(np.ascontiguousarray(source), stream=stream)
-    else:
-        target.data.copy_from_device_async(source.data, source.nbytes, stream)
 
 
 class CudaDevice:
@@ -211,8 +203,8 @@ class CudaDevice:
         """Return how long a batch was tracked, apart from waiting for those before it."""
         return self._slots[index].seconds
 
-    def count(self, index: int, first: int, last: int) -> None:
-        """Queue the tracking of seeds `first` to `last`."""
+    def count(self, index: int, first: int, last: int, parts: int = 1) -> None:
+        """Queue the tracking of seeds `first` to `last` on one of so many parts of the GPU."""
         n_seeds = last - first
         slot = self._slots[index]
         settings = self._plan.settings
@@ -222,16 +214,14 @@ class CudaDevice:
             shapes = self._batch_arrays(n_seeds, slot.n_blocks)
             arrays = {name: slot.reserve(name, *shape) for name, shape in shapes.items()}
             slot.first, slot.n_seeds = first, n_seeds
-            _fill(arrays["positions"], self._plan.positions_mm[first:last], slot.stream)
+            self._send_seeds(slot, "positions", self._plan.positions_mm[first:last])
             if arrays["seed_directions"].size:
-                _fill(
-                    arrays["seed_directions"], self._plan.seed_directions[first:last], slot.stream
-                )
+                self._send_seeds(slot, "seed_directions", self._plan.seed_directions[first:last])
             for name in ("next", "next_block", "tally"):
                 arrays[name].data.memset_async(0, arrays[name].nbytes, slot.stream)
             batch = self._batch(slot, None)
             slot.counting[0].record(slot.stream)
-            self._launch("track_streamlines", n_seeds, *self._world, batch, persistent=True)
+            self._launch("track_streamlines", n_seeds, *self._world, batch, parts=parts)
             n_tiles = -(-n_seeds // kernels.TILE)
             self._launch("add_tiles", n_tiles, batch)
             self._launch("scan_tiles", 1, batch)
@@ -341,13 +331,21 @@ class CudaDevice:
 
     # ------------------------------------------------------------------------------------ internal
 
+    def _send_seeds(self, slot: Slot, name: str, seeds: Any) -> None:
+        """Queue the copy of a batch's part of an array that lies on the host or on any GPU."""
+        if isinstance(seeds, np.ndarray):
+            slot.upload(name, seeds)
+        else:
+            target = slot.arrays[name][: len(seeds)]
+            target.data.copy_from_device_async(seeds.data, seeds.nbytes, slot.stream)
+
     def _write(self, slot: Slot, points: Any) -> None:
         batch = self._batch(slot, points)
         if self._plan.settings.endpoints:
             self._launch("write_endpoints", slot.n_seeds, batch)
         else:
             n_threads = slot.n_blocks * kernels.WARP
-            self._launch("gather_points", n_threads, self._settings, batch, persistent=True)
+            self._launch("gather_points", n_threads, self._settings, batch, parts=1)
 
     def _batch_arrays(
         self, n_seeds: int, n_blocks: int = 0
@@ -444,20 +442,27 @@ class CudaDevice:
     def _copy(self, array: NDArray[Any]) -> Any:
         target = self._cupy.empty(array.shape, array.dtype)
         self.uploaded_bytes += array.nbytes
-        if array.size:
-            _fill(target, array)
+        if not array.size:
+            return target
+        if isinstance(array, np.ndarray):
+            target.set(np.ascontiguousarray(array))
+        else:
+            target.data.copy_from_device_async(array.data, array.nbytes)
         return target
 
-    def _launch(self, name: str, n_items: int, *arguments: Any, persistent: bool = False) -> None:
-        """Start a kernel in the current stream: as many threads as there are items, or as fit."""
+    def _launch(self, name: str, n_items: int, *arguments: Any, parts: int | None = None) -> None:
+        """Start a kernel in the current stream: as many threads as there are items.
+
+        Or as fit on one of so many parts of the GPU, which take one item after the other.
+        """
         kernel = self._kernels[name]
         try:
             if name not in self._launch_shapes:
                 self._launch_shapes[name] = self._shape_of(name)
             block, most = self._launch_shapes[name]
             grid = -(-n_items // block)
-            if persistent:  # threads take one item after the other
-                grid = max(1, min(grid, most))
+            if parts is not None:
+                grid = max(1, min(grid, most // parts))
             shared = self._shared_bytes(name, block)
             kernel((grid,), (block,), arguments, shared_mem=shared)
         except self._cupy.cuda.driver.CUDADriverError as error:

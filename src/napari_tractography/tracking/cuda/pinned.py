@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from ...runtime import buffers
 from ...runtime.arrays import import_cupy
-from .scheduler import MAX_POINTS, PLENTY, POINT_BYTES, SLOTS
+from .scheduler import MAX_POINTS, PLENTY, POINT_BYTES
 
 logger = logging.getLogger(__name__)
 
 UNKNOWN = 1 << 33  # bytes of memory of a system that does not say
+BATCHES = 5  # that memory is locked for: one that arrives, one that waits, and three of the caller
 
 
 def _allocate(n: int) -> NDArray[np.float32]:
@@ -32,12 +33,12 @@ def _allocate(n: int) -> NDArray[np.float32]:
 pool = buffers.BufferPool(allocate=_allocate)
 # Bytes that slots and callers may hold. To lock more would take longer than to copy, by several
 # threads; and others need memory, too, which cannot be swapped when it is locked.
-limit = min((SLOTS + 2) * MAX_POINTS * POINT_BYTES, (buffers.memory_bytes() or UNKNOWN) // 4)
+limit = min(BATCHES * MAX_POINTS * POINT_BYTES, (buffers.memory_bytes() or UNKNOWN) // 4)
 
 
 def max_points() -> int:
     """Return how many points a batch may have, so that those of a run may wait for the next."""
-    fitting = buffers.bytes_to_keep() // ((SLOTS + 2) * POINT_BYTES)  # two are the caller's
+    fitting = buffers.bytes_to_keep() // (BATCHES * POINT_BYTES)
     return min(max(fitting, PLENTY), MAX_POINTS)
 
 

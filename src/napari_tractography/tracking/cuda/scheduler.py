@@ -1,9 +1,10 @@
 """How a run is spread over devices: batch sizes, memory, order and cancelling.
 
 Knows no CUDA: it drives any :class:`BatchDevice`, such as :class:`.device.CudaDevice` and those of
-the tests. Each batch is tracked, and then its points are put where they belong. While one is copied
-to the host the next is tracked, and the one after it is queued already: a device that a batch's
-last, longest streamlines leave idle begins with it. Hence a device has three slots. Used by
+the tests. Each batch is tracked, and then its points are put where they belong. A device tracks
+several batches at once, each on a part of it: a part has a batch's streamlines one after the other,
+so that it seldom waits for the longest of them, and while one batch ends others have all of the
+device. A further one waits, and one is copied to the host; hence the number of slots. Used by
 :mod:`.cuda_backend`.
 """
 
@@ -20,16 +21,18 @@ from ...errors import BackendError
 from ...streamlines.tractogram import Tractogram
 
 FIRST_BATCH = 1 << 13  # seeds: few, so that the first streamlines show at once
+LAST_BATCH = 1 << 10  # seeds: what each batch takes beside tracking is more than fewer would spare
 MAX_BATCH = 1 << 20  # seeds
 PLENTY = 1 << 24  # points of a batch, 200 MB: more only where it takes more to fill the device
-MAX_POINTS = 1 << 25  # 400 MB, and as much pinned host memory for each slot: to lock it takes long
-FILLS = 4  # times that a batch fills the device: what begins later than the rest is little then
+MAX_POINTS = 3 << 24  # 600 MB, and as much pinned host memory: to lock that takes long
+FILLS = 4  # times that a batch has as many streamlines as the device tracks at once
 GROWTH = 8  # at most, from one batch to those chosen after it
-BATCH_SECONDS = 0.15  # cancelling waits for two; long enough to hide what a batch costs
+BATCH_SECONDS = 0.05  # of the whole device; cancelling waits for all that are queued
 MAX_HALVINGS = 8  # of a batch for lack of memory, one after the other
 POINT_BYTES = 12
 POOLED_BYTES = 25  # of a point in the pool, and where it belongs; and of what tells of its block
-SLOTS = 3
+AT_ONCE = 6  # batches that are tracked at once
+SLOTS = AT_ONCE + 2  # and as many queues as CUDA has for streams, where nothing else is set
 AHEAD = SLOTS + 2  # batches of each device that may be under way, or wait for those of others
 
 Range = tuple[int, int]  # first seed, and the one after the last
@@ -53,8 +56,8 @@ class BatchDevice(Protocol):
     def n_threads(self) -> int:
         """Streamlines that are tracked at once; known once a batch is queued."""
 
-    def count(self, slot: int, first: int, last: int) -> None:
-        """Queue the tracking of seeds `first` to `last`.
+    def count(self, slot: int, first: int, last: int, parts: int = 1) -> None:
+        """Queue the tracking of seeds `first` to `last` on one of so many parts of the device.
 
         The batch that was in the slot before may still be uncollected.
         """
@@ -137,17 +140,23 @@ class Sizing:
 
 
 class SeedRanges:
-    """Hands out seeds in order, to several devices at once."""
+    """Hands out seeds in order, to several devices at once.
 
-    def __init__(self, n_seeds: int) -> None:
+    The last ones in ever smaller ranges, so that all parts of all devices end together.
+    """
+
+    def __init__(self, n_seeds: int, n_devices: int = 1) -> None:
         self._n_seeds = n_seeds
+        self._n_parts = n_devices * AT_ONCE
         self._next = 0
         self._lock = threading.Lock()
 
     def take(self, n_seeds: int) -> Range | None:
         """Return the next seeds, at most `n_seeds`, as (first, last), or None."""
         with self._lock:
-            first, last = self._next, min(self._next + n_seeds, self._n_seeds)
+            first = self._next
+            left = self._n_seeds - first
+            last = first + min(n_seeds, left, max(LAST_BATCH, -(-left // self._n_parts)))
             self._next = last
         return (first, last) if first < last else None
 
@@ -170,10 +179,11 @@ def run_device(
     halvings = 0
     is_empty = False  # whether the device holds no batch
     is_first = True
+    parts = 1  # of the device; the first batch has it all
 
     def begin() -> bool:
         """Queue the tracking of the next batch; tell whether there was one."""
-        nonlocal slot
+        nonlocal slot, parts
         seeds = pending.pop() if pending else take(sizing.n_seeds)
         if seeds is None:
             return False
@@ -182,12 +192,12 @@ def run_device(
             pending.append((first + sizing.n_seeds, last))
             last = first + sizing.n_seeds
         try:
-            device.count(slot, first, last)
+            device.count(slot, first, last, parts)
         except OutOfDeviceMemoryError:
             pending.append((first, last))
             raise
         counted.append((slot, (first, last)))
-        slot = (slot + 1) % SLOTS
+        slot, parts = (slot + 1) % SLOTS, AT_ONCE
         return True
 
     def collected(n_left: int) -> Generator[tuple[Range, Tractogram], None, None]:
@@ -251,7 +261,7 @@ def run_devices(
     BackendError
         When a device fails, or a batch does not fit into its memory, however small.
     """
-    ranges = SeedRanges(n_seeds)
+    ranges = SeedRanges(n_seeds, len(devices))
     if len(devices) == 1:
         for _, chunk in run_device(devices[0], ranges.take, sizings[0]):
             yield chunk

@@ -33,7 +33,7 @@ class Slot:
     arrays : dict of str to cupy.ndarray
         Of the batch; at least as long as it needs.
     pinned : dict of str to numpy.ndarray
-        Page-locked memory of the host that results other than points are copied to.
+        Page-locked memory of the host that seeds are copied from, and results other than points to.
     arriving : (n_points, 3) float32 array
         Points that were gathered last, on their way to the host.
     seconds : float
@@ -70,16 +70,28 @@ class Slot:
             array = self.arrays[name] = self._cupy.empty(shape, kind)
         return array[: shape[0]]
 
+    def upload(self, name: str, source: NDArray[Any]) -> None:
+        """Queue a copy to an array: by pinned memory, or it would wait for what is queued."""
+        if source.size:
+            staged = self._locked(name, source)
+            staged[...] = source
+            self.arrays[name][: len(source)].set(staged, stream=self.stream)
+
     def download(self, name: str, source: Any) -> None:
         """Queue a copy to pinned memory, where it can be read after the last event."""
-        target = self.pinned.get(name)
-        if target is None or len(target) < len(source):
-            self.pinned.pop(name, None)
-            memory = self._cupy.cuda.alloc_pinned_memory(max(source.nbytes, 1))
-            flat = np.frombuffer(memory, source.dtype, source.size)
-            target = self.pinned[name] = flat.reshape(source.shape)
+        target = self._locked(name, source)
         if len(source):
-            source.get(stream=self.stream, out=target[: len(source)], blocking=False)
+            source.get(stream=self.stream, out=target, blocking=False)
+
+    def _locked(self, name: str, like: Any) -> NDArray[Any]:
+        """Return pinned memory for an array, that of before where it is long enough."""
+        found = self.pinned.get(name)
+        if found is None or len(found) < len(like):
+            self.pinned.pop(name, None)
+            memory = self._cupy.cuda.alloc_pinned_memory(max(like.nbytes, 1))
+            flat = np.frombuffer(memory, like.dtype, like.size)
+            found = self.pinned[name] = flat.reshape(like.shape)
+        return found[: len(like)]
 
     def download_points(self, source: Any) -> None:
         """Queue a copy of points to memory that may be handed over, as `arriving`."""
