@@ -33,7 +33,7 @@ def modules():
     try:
         return {
             name: importlib.import_module(name)
-            for name in ("gpu", "gpu_bundle", "gpu_cuslines", "host", "fake_cupy")
+            for name in ("gpu", "gpu_bundle", "gpu_cuslines", "gpu_model", "host", "fake_cupy")
         }
     finally:
         for folder in folders:
@@ -440,3 +440,64 @@ def test_cuslines_gets_the_same_fod_and_seeds(modules, runs, fod, monkeypatch):
 def test_a_peer_that_does_not_run_is_named(modules, tmp_path):
     found = modules["gpu_cuslines"].beside([tmp_path / "missing.npz"])
     assert "Error" in found["skipped"]
+
+
+# ------------------------------------------------------------------------------------ the model
+
+
+MACHINE_CODE = """
+\t.section\t.text.track_streamlines,"ax",@progbits
+\t//## File "/track.cu", line {outer}
+        /*0000*/                   MOV R1, R2 ;
+.L_x_1:
+\t//## File "/track.cu", line {inner} inlined at "/track.cu", line {outer}
+\t//## File "/track.cu", line {outer}
+        /*0010*/                   FMUL R1, R2, R3 ;
+.L_x_7:
+        /*0020*/              @!P0 BRA `(.L_x_1) ;
+\t//## File "/track.cu", line {outer}
+        /*0030*/                   EXIT ;
+\t.section\t.text.other,"ax",@progbits
+"""
+
+
+@pytest.fixture(scope="module")
+def counted(modules):
+    """Blocks of a loop of a function and of what is around it, and the two places."""
+    model = modules["gpu_model"]
+    places = model.places_of_source()
+    outer = max(k for k, place in enumerate(places) if place[0] == "track.cu")
+    inner = max(k for k, place in enumerate(places) if place[0] == "starts.h")
+    text = MACHINE_CODE.format(outer=outer + 1, inner=inner + 1)
+    return model.blocks_of(text), places[inner], places[outer]
+
+
+def test_machine_code_is_read_in_blocks_with_lines_and_loops(counted):
+    blocks, inner, outer = counted
+    assert [block.places for block in blocks] == [[(outer,)], [(inner, outer)] * 2, [(outer,)]]
+    assert [len(block.loops) for block in blocks] == [0, 1, 0]
+    assert blocks[1].repeats((inner, outer))
+    assert not blocks[0].repeats((outer,))
+
+
+def test_instructions_are_those_of_a_block_as_often_as_its_lines_are_reached(modules, counted):
+    model = modules["gpu_model"]
+    blocks, inner, outer = counted
+    # 64 lanes call the function, go three times round its loop, and 128 call it from elsewhere.
+    counts = model.Counts(
+        lines={inner: 3 * 192, outer: 64}, entries={inner: 192, outer: 64}, phases={}, n_steps=10
+    )
+    found = model.instructions(blocks, counts)
+    warps, lanes = (sum(one[k] for one in found.values()) for k in range(2))
+    assert lanes == pytest.approx((64 + 2 * 3 * 64 + 64) / 10)
+    assert warps == pytest.approx(lanes / 32)
+
+
+@pytest.mark.parametrize(("steps", "link", "busiest"), [(1e9, 1e12, "card"), (1e9, 1e8, "link")])
+def test_streamlines_come_as_fast_as_the_slower_of_card_and_link(modules, steps, link, busiest):
+    card = modules["gpu_model"].Card(steps=steps, link=link, enough=1.0)
+    lengths = np.full(10, 102)
+    seconds, points = card.seconds(lengths, 2e7, 9, 8, 6_000_000)
+    assert points == 6_000_000 * 103
+    best = points / {"card": steps, "link": link}[busiest]
+    assert best < seconds < 1.15 * best

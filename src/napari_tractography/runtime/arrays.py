@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ def import_cupy() -> Any:
     BackendError
         When it is not installed or does not load.
     """
+    # Queues that streams are spread over, of which a run has more than the eight of CUDA's default.
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "16")
     try:
         return importlib.import_module("cupy")
     except ImportError as error:
