@@ -60,12 +60,8 @@ def measured(
 ) -> tuple[dict[str, Any], list[Speed]]:
     """Measure contestants as the flags say; return the figures, and the speeds among them.
 
-    Raises
-    ------
-    InvalidParameterError
-        When a number is impossible.
-    TractographyError
-        When a file cannot be read.
+    Raises InvalidParameterError when a number is impossible; TractographyError when a file cannot
+    be read.
     """
     for name in POSITIVE:
         if not getattr(options, name) > 0:

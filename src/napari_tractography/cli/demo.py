@@ -36,12 +36,8 @@ def add_demo(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Open napari; return the exit code.
 
-    Raises
-    ------
-    BackendError
-        Without a screen, where Qt would abort.
-    MissingPackageError
-        Without a Qt binding, which a plugin must not choose for its users.
+    Raises BackendError without a screen, where Qt would abort; MissingPackageError without a Qt
+    binding, which a plugin must not choose for its users.
     """
     if not _has_screen():
         raise BackendError(

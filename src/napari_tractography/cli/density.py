@@ -75,12 +75,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_at_least(at_least: float, *, with_weights: bool) -> None:
-    """Check from where on a voxel is in the mask: a number of streamlines, or a sum of weights.
-
-    Raises
-    ------
-    InvalidParameterError
-    """
+    """Check from where on a voxel is in the mask: a number of streamlines, or a sum of weights."""
     if with_weights and not (math.isfinite(at_least) and at_least > 0):
         raise InvalidParameterError(
             f"--at-least {at_least:g} is no sum of weights; give a positive number."

@@ -89,10 +89,7 @@ def expanded(text: str) -> str:
 def count(text: str) -> int:
     """Return a number of seeds or streamlines: 5000, 5e3 or 5k.
 
-    Raises
-    ------
-    ValueError
-        When it is none, which argparse tells.
+    Raises ValueError when it is none, which argparse tells.
     """
     power = THOUSANDS.get(text[-1:].lower(), 1)
     number = text if power == 1 else text[:-1]
@@ -228,10 +225,7 @@ def load(options: argparse.Namespace) -> Fod:
 def load_streamlines(path: str, weights: str | None) -> Tractogram:
     """Read a tractogram, with weights if a flag names any; without, it has none.
 
-    Raises
-    ------
-    FileError
-        When a file is missing or damaged, or weights do not fit.
+    Raises FileError when a file is missing or damaged, or weights do not fit.
     """
     from ..files.weights import load_weights
     from ..streamlines.tractogram import load_tractogram
@@ -252,12 +246,8 @@ def load_streamlines(path: str, weights: str | None) -> Tractogram:
 def execution_of(options: argparse.Namespace) -> Iterator[Execution]:
     """Yield where and how to track; a cluster that was connected to is left again.
 
-    Raises
-    ------
-    InvalidParameterError
-        As :func:`execution_from`, or when there is a folder without a cluster.
-    BackendError
-        When no scheduler answers.
+    Raises InvalidParameterError as :func:`execution_from`, or when there is a folder without a
+    cluster; BackendError when no scheduler answers.
     """
     execution = execution_from(options)
     if options.cluster_folder and not options.cluster:
@@ -282,10 +272,7 @@ def execution_of(options: argparse.Namespace) -> Iterator[Execution]:
 def execution_from(options: argparse.Namespace) -> Execution:
     """Return where and how to track on this machine.
 
-    Raises
-    ------
-    InvalidParameterError
-        When a number is impossible.
+    Raises InvalidParameterError when a number is impossible.
     """
     from ..tracking.inputs import Execution
 
@@ -344,12 +331,7 @@ def path_and_label(text: str) -> tuple[str, int | None]:
 
 
 def sphere_numbers(text: str, flag: str) -> tuple[tuple[float, float, float], float]:
-    """Return centre and radius, in mm, of "x,y,z,r".
-
-    Raises
-    ------
-    InvalidSeedsError
-    """
+    """Return centre and radius, in mm, of "x,y,z,r". Raises InvalidSeedsError."""
     try:
         x, y, z, radius = (float(number) for number in text.split(","))
     except ValueError:
@@ -362,10 +344,7 @@ def sphere_numbers(text: str, flag: str) -> tuple[tuple[float, float, float], fl
 def names_of(paths: Sequence[str]) -> list[str]:
     """Return a name for each of some files: without folder and ending, where that tells them apart.
 
-    Raises
-    ------
-    InvalidParameterError
-        When a file is named twice.
+    Raises InvalidParameterError when a file is named twice.
     """
     if len(set(paths)) < len(paths):
         raise InvalidParameterError("A tractogram is given twice; give each once.")

@@ -244,13 +244,7 @@ def _replay_bundle(
 
 
 def _format_of(options: argparse.Namespace) -> str:
-    """Return the ending that --format names.
-
-    Raises
-    ------
-    FileError
-        When there is no such format.
-    """
+    """Return the ending that --format names. Raises FileError when there is no such format."""
     ending = "." + (options.format or FORMAT).lstrip(".")
     if ending not in tractogram_endings():
         raise FileError(
@@ -283,12 +277,7 @@ def _ending_for(bundle: Bundle, ending: str) -> str:
 
 
 def _made_folder(path: str) -> Path:
-    """Return a folder that is there; its parent must be.
-
-    Raises
-    ------
-    FileError
-    """
+    """Return a folder that is there; its parent must be. Raises FileError."""
     from ..files.paths import at_home
 
     folder = at_home(path)

@@ -57,11 +57,7 @@ def subjects_of(pattern: str) -> list[Subject]:
     """Return the files that a pattern matches, with what tells them apart as their names.
 
     That is each folder that a wildcard matched, and of a file's name what is before its fixed end.
-
-    Raises
-    ------
-    FileError
-        When there are none, or two have one name.
+    Raises FileError when there are none, or two have one name.
     """
     parts = Path(pattern).parts
     found = []
@@ -87,12 +83,8 @@ def subjects_of(pattern: str) -> list[Subject]:
 def scalar_names(patterns: Sequence[str]) -> dict[str, str]:
     """Return scalar maps, with {subject} in their paths, by what they are called in the table.
 
-    That is the name of the file without {subject}, or of its folder where nothing is left.
-
-    Raises
-    ------
-    InvalidParameterError
-        When two have one name.
+    That is the name of the file without {subject}, or of its folder where nothing is left. Raises
+    InvalidParameterError when two have one name.
     """
     found: dict[str, str] = {}
     for pattern in patterns:
@@ -122,15 +114,12 @@ def _scalar_name(pattern: str) -> str:
 class ResultsTable:
     """The table of results, a row for each bundle of each subject, kept on the disk.
 
+    Raises FileError when the file is another table.
+
     Parameters
     ----------
     path : Path
         A file that is there is read.
-
-    Raises
-    ------
-    FileError
-        When the file is another table.
     """
 
     def __init__(self, path: Path) -> None:
@@ -189,19 +178,14 @@ def replay_subjects(
 ) -> int:
     """Make bundles in the FOD of each subject; return the exit code.
 
+    Raises FileError when some could not be made, after all others.
+
     Parameters
     ----------
-    options : argparse.Namespace
-    execution : Execution
     bundles : sequence of Bundle
         Of which those that are tracked are made.
     targets : dict of str to str
         The file of each bundle, by its name, with {subject} in it.
-
-    Raises
-    ------
-    FileError
-        When some could not be made, after all others.
     """
     subjects = subjects_of(options.fod)
     scalars = scalar_names(options.scalar)

@@ -181,12 +181,8 @@ def add_parameter_flag(group: Any, spec: ParameterSpec) -> None:
 def given_parameters(options: argparse.Namespace) -> dict[str, Any]:
     """Return the tracking parameters among the flags; the FOD decides the others.
 
-    Choices are taken in any case: tckgen has iFOD2 and SD_STREAM.
-
-    Raises
-    ------
-    InvalidParameterError
-        When a value is out of its range or is no choice.
+    Choices are taken in any case: tckgen has iFOD2 and SD_STREAM. Raises InvalidParameterError when
+    a value is out of its range or is no choice.
     """
     values = {spec: getattr(options, f"parameter_{spec.name}") for spec in parameter_specs()}
     return {
@@ -330,12 +326,8 @@ def _recipe_path(out: str) -> Path:
 def _check_shared(recipe: Recipe, path: Path, out: str) -> None:
     """Refuse to overwrite what another tractogram of that name is made again from.
 
-    Where no other is there the recipe is the output's own, and is overwritten with it.
-
-    Raises
-    ------
-    FileError
-        Where a tractogram of another ending is there, and its recipe makes other streamlines.
+    Where no other is there the recipe is the output's own, and is overwritten with it. Raises
+    FileError where a tractogram of another ending is there, and its recipe makes other streamlines.
     """
     from ..recipes.recipe import Recipe
 

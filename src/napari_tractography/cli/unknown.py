@@ -36,10 +36,6 @@ def refuse_unknown(unknown: Sequence[str], parser: argparse.ArgumentParser) -> N
         What its parser left.
     parser : argparse.ArgumentParser
         Of the sub-command.
-
-    Raises
-    ------
-    InvalidParameterError
     """
     if not unknown:
         return

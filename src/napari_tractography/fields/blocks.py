@@ -60,20 +60,14 @@ class BlockStore:
     """The blocks of a source that have been worked out.
 
     Threads that read it are within :meth:`reading`, during which nothing is dropped; what drops is
-    within :meth:`alone`.
+    within :meth:`alone`. Raises InvalidParameterError when there is no room for a single block.
 
     Parameters
     ----------
-    source : Source
     memory_limit : float, optional
         In bytes; by default a quarter of the machine's memory.
     block_bits : int
         A block has 2^block_bits voxels along each axis.
-
-    Raises
-    ------
-    InvalidParameterError
-        When there is no room for a single block.
     """
 
     def __init__(
@@ -172,17 +166,14 @@ class BlockStore:
     def make_room(self, n: int, keep: NDArray[np.int64]) -> bool:
         """Drop the blocks used least recently until there is room for more; see :meth:`alone`.
 
+        Returns whether there is room.
+
         Parameters
         ----------
         n : int
             How many more there are to be.
         keep : (n,) int64
             Flat indices of blocks that are not dropped.
-
-        Returns
-        -------
-        bool
-            Whether there is room.
         """
         flat = self.slots.ravel()
         with self._condition:
@@ -200,21 +191,14 @@ class BlockStore:
     def make(self, blocks: NDArray[np.int64], cancelled: NDArray[np.uint8]) -> bool:
         """Work out blocks, as flat indices; threads that call this help each other.
 
+        Returns False where there was no room for all. Raises FileError when the source cannot be
+        read somewhere; all other blocks are there then.
+
         Parameters
         ----------
         blocks : (n,) int64
         cancelled : (1,) uint8
             Set to 1 by another thread to end early.
-
-        Returns
-        -------
-        bool
-            False where there was no room for all.
-
-        Raises
-        ------
-        FileError
-            When the source cannot be read somewhere; all other blocks are there then.
         """
         request = _Request(self.missing(blocks).tolist())
         with self._condition:
@@ -296,12 +280,7 @@ class BlockStore:
     def whole(self) -> NDArray[np.float32]:
         """Work out all of the volume: (x, y, z, 3) float32; none of it is kept here.
 
-        Raises
-        ------
-        InvalidFodError
-            When it is too large.
-        FileError
-            When the source cannot be read.
+        Raises InvalidFodError when it is too large; FileError when the source cannot be read.
         """
         shape = self.source.grid.shape
         if np.prod(shape, dtype=float) > MOST_VOXELS:

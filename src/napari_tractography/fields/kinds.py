@@ -87,10 +87,7 @@ def kinds_of_so_many(n_volumes: int) -> tuple[str, ...]:
 def checked_kind(kind: str) -> str:
     """Return a kind that files may be read as.
 
-    Raises
-    ------
-    InvalidParameterError
-        When it is neither "auto" nor one of :func:`read_kinds`.
+    Raises InvalidParameterError when it is neither "auto" nor one of :func:`read_kinds`.
     """
     choices = (AUTO, *read_kinds())
     if kind not in choices:

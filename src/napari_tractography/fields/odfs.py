@@ -52,9 +52,11 @@ def block_odfs(
 ) -> tuple[NDArray[np.float32], Grid]:
     """Work out the ODFs of all blocks of an image.
 
+    Raises InvalidImageError when the edge is too small or too large, or there would be too many
+    blocks; FileError when the image cannot be read.
+
     Parameters
     ----------
-    source : Source
     odf_voxels : int
         Edge length of a block, voxels; those at the far ends hold what is left.
     progress : callable, optional
@@ -67,13 +69,6 @@ def block_odfs(
         the fibres of a block in which all are parallel is their mean linearity.
     grid : Grid
         Whose voxels are the blocks.
-
-    Raises
-    ------
-    InvalidImageError
-        When the edge is too small or too large, or there would be too many blocks.
-    FileError
-        When the image cannot be read.
     """
     grid = source.grid
     shape = _checked_blocks(odf_voxels, grid, source.name)

@@ -39,12 +39,14 @@ def peaks_of_voxels(
 ) -> tuple[Vectors, NDArray[np.int32], int]:
     """Bring peaks into RAS+ axes, the largest of each voxel first.
 
+    Raises InvalidFodError when the shape makes no sense or there is no peak; InvalidParameterError
+    when the axes are unknown.
+
     Parameters
     ----------
     peaks : (x, y, z, k, 3) or (x, y, z, 3 k) array_like
         Vectors whose lengths are amplitudes; a peak with a NaN or an infinity, or of zeros, is
         none.
-    grid : Grid
     axes : str, optional
         See :func:`~napari_tractography.fields.vectors.rotation_to_ras`; by default "scanner".
     order : str
@@ -60,13 +62,6 @@ def peaks_of_voxels(
     n_invalid : int
         Voxels in which a peak has an infinite number or one that is next to it, or NaN in some
         places only.
-
-    Raises
-    ------
-    InvalidFodError
-        When the shape makes no sense or there is no peak.
-    InvalidParameterError
-        When the axes are unknown.
     """
     axes = "scanner" if axes is None else axes
     rotation = rotation_to_ras(axes, grid)
@@ -102,7 +97,11 @@ def peaks_of_voxels(
 def stacked(
     directions: Sequence[ArrayLike], amplitudes: Sequence[ArrayLike] | None = None
 ) -> NDArray[np.float32]:
-    """Make peaks of one volume of directions each, as FSL's dyads and V1 come.
+    """Make peaks of one volume of directions each, as FSL's dyads and V1 come: (x, y, z, k, 3)
+    float32.
+
+    Raises InvalidFodError when shapes do not fit, or there are not as many amplitudes as
+    directions.
 
     Parameters
     ----------
@@ -110,15 +109,6 @@ def stacked(
         Unit vectors, in any axes.
     amplitudes : sequence of (x, y, z) array_like, optional
         Of each, such as FSL's ``mean_f1samples`` or FA; 1 by default.
-
-    Returns
-    -------
-    (x, y, z, k, 3) float32
-
-    Raises
-    ------
-    InvalidFodError
-        When shapes do not fit, or there are not as many amplitudes as directions.
     """
     vectors = [np.asarray(part, dtype=np.float32) for part in directions]
     shapes = {part.shape for part in vectors}
@@ -141,23 +131,16 @@ def stacked(
 def sampled_on_grid(
     function: Callable[[NDArray[np.float64]], ArrayLike], grid: Grid
 ) -> NDArray[np.float64]:
-    """Return what a function of positions gives at the voxel centres, as peaks.
+    """Return what a function of positions gives at the voxel centres, as peaks: (x, y, z, k, 3)
+    float64.
+
+    Raises InvalidFodError when the function returns another shape.
 
     Parameters
     ----------
     function : callable
         Of (n, 3) float64 positions, RAS+ mm; returns (n, 3) or (n, k, 3) vectors, RAS+, whose
         lengths are amplitudes; NaN or zeros where there is no fibre.
-    grid : Grid
-
-    Returns
-    -------
-    (x, y, z, k, 3) float64
-
-    Raises
-    ------
-    InvalidFodError
-        When the function returns another shape.
     """
     voxels = np.argwhere(np.ones(grid.shape, np.bool_))
     found = np.asarray(function(grid.to_mm(voxels).astype(np.float64)), dtype=np.float64)
@@ -174,6 +157,9 @@ def on_regular_grid(
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Return vectors at places of a regular grid as peaks, and where the grid lies.
 
+    Raises InvalidFodError when shapes make no sense, there is no vector, or the positions are on no
+    regular grid.
+
     Parameters
     ----------
     positions : (n, 3) array_like
@@ -189,11 +175,6 @@ def on_regular_grid(
         Along the axes of the positions; zero where there is none.
     affine : (4, 4) float64
         From indices on the grid to positions.
-
-    Raises
-    ------
-    InvalidFodError
-        When shapes make no sense, there is no vector, or the positions are on no regular grid.
     """
     points = np.asarray(positions, dtype=np.float64)
     values = np.asarray(vectors, dtype=np.float32)

@@ -27,7 +27,7 @@ def shifts(lmax: int) -> NDArray[np.float32]:
 
 
 def polynomial_matrix(units: ArrayLike, lmax: int) -> NDArray[np.float64]:
-    """Evaluate the polynomial basis, in the order in which kernels read the coefficients.
+    """Evaluate the polynomial basis, in the order of the kernels: (n, n_coefficients) float64.
 
     For m = 0 the powers of v come from the highest to 1; for each larger m likewise, the real and
     the imaginary part side by side.
@@ -38,10 +38,6 @@ def polynomial_matrix(units: ArrayLike, lmax: int) -> NDArray[np.float64]:
         Unit vectors in the frame of the coefficients.
     lmax : int
         Largest degree, even.
-
-    Returns
-    -------
-    (n, n_coefficients) float64
     """
     x, y, z = np.asarray(units, dtype=np.float64).T
     columns = []

@@ -21,7 +21,7 @@ SH_COUNTS = {(lmax + 1) * (lmax + 2) // 2: lmax for lmax in range(0, MAX_LMAX + 
 
 
 def sh_matrix(units: ArrayLike, lmax: int, basis: str) -> NDArray[np.float64]:
-    """Evaluate the real, even spherical harmonics.
+    """Evaluate the real, even spherical harmonics: (n, n_coefficients) float64.
 
     Parameters
     ----------
@@ -33,10 +33,6 @@ def sh_matrix(units: ArrayLike, lmax: int, basis: str) -> NDArray[np.float64]:
         One of :data:`BASES`. "tournier07" is MRtrix3's (Tournier et al., NeuroImage 202, 2019),
         "descoteaux07" DIPY's (Descoteaux et al., MRM 58, 2007); the legacy forms are those of
         MRtrix 0.2 and of older DIPY.
-
-    Returns
-    -------
-    (n, n_coefficients) float64
     """
     x, y, z = np.asarray(units, dtype=np.float64).T
     polar = np.arccos(np.clip(z / np.sqrt(x * x + y * y + z * z), -1.0, 1.0))
@@ -58,10 +54,7 @@ def sh_matrix(units: ArrayLike, lmax: int, basis: str) -> NDArray[np.float64]:
 def check_fod_shape(shape: Sequence[int], name: str) -> None:
     """Check that an array of this shape can hold an FOD; `name` is what to call it.
 
-    Raises
-    ------
-    InvalidFodError
-        When it is not 4-D or its last axis is no SH count.
+    Raises InvalidFodError when it is not 4-D or its last axis is no SH count.
     """
     if len(shape) != 4:
         raise InvalidFodError(
@@ -98,10 +91,7 @@ def used_sh_voxels(data: Any) -> tuple[Any, Any, int]:
 def checked_reading(basis: str, frame: str | None) -> tuple[str, str]:
     """Return basis and frame; without a frame, the basis's own.
 
-    Raises
-    ------
-    InvalidParameterError
-        When either is unknown.
+    Raises InvalidParameterError when either is unknown.
     """
     if basis not in BASES:
         raise InvalidParameterError(

@@ -118,6 +118,8 @@ class ImageSource:
     def vectors(self, first: Sequence[int], last: Sequence[int]) -> NDArray[np.float32]:
         """Return the orientations of a box of voxels.
 
+        Raises FileError when the image cannot be read there; BackendError when a GPU fails.
+
         Parameters
         ----------
         first, last : sequence of 3 int
@@ -127,13 +129,6 @@ class ImageSource:
         -------
         (x, y, z, 3) float32
             RAS+; lengths are linearities, zero where there is no orientation.
-
-        Raises
-        ------
-        FileError
-            When the image cannot be read there.
-        BackendError
-            When a GPU fails.
         """
         low = [max(a - m, 0) for a, m in zip(first, self.margin, strict=True)]
         high = [min(b + m, n) for b, m, n in zip(last, self.margin, self.grid.shape, strict=True)]
@@ -211,7 +206,6 @@ def _in_ras(tensor: Any, grid: Grid) -> Any:
     ----------
     tensor : (6, n) float64
         As ``structure-tensor`` has it, the last axis of the image first: zz, yy, xx, yz, xz, xy.
-    grid : Grid
 
     Returns
     -------
@@ -280,15 +274,9 @@ def image_source(
 ) -> ImageSource:
     """Check an image and the scales; see :meth:`napari_tractography.model.fod.Fod.from_image`.
 
-    Raises
-    ------
-    InvalidImageError
-        When it is not 3-D, holds no numbers, is flat, or a scale, the grid or the mask does not
-        suit it.
-    InvalidParameterError
-        When the unit is unknown or the linearity no fraction.
-    MissingPackageError
-        When structure-tensor is not installed.
+    Raises InvalidImageError when it is not 3-D, holds no numbers, is flat, or a scale, the grid or
+    the mask does not suit it; InvalidParameterError when the unit is unknown or the linearity no
+    fraction; MissingPackageError when structure-tensor is not installed.
     """
     with needs_extra("images", "Fibres in an image take"):  # raised at once, not at the first block
         import structure_tensor  # noqa: F401

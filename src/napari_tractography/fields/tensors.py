@@ -45,10 +45,12 @@ def tensors_of_voxels(
 ) -> tuple[Vectors, NDArray[np.int32], int]:
     """Bring tensors into RAS+ axes and one order.
 
+    Raises InvalidFodError when the shape makes no sense, no tensor is usable, or most have a
+    negative diagonal; InvalidParameterError when order or axes are unknown.
+
     Parameters
     ----------
     tensors : (x, y, z, 6) array_like
-    grid : Grid
     order : str
         Of the elements: "mrtrix" xx, yy, zz, xy, xz, yz; "fsl" xx, xy, xz, yy, yz, zz; "dipy" xx,
         xy, yy, xz, yz, zz.
@@ -65,13 +67,6 @@ def tensors_of_voxels(
         Of each voxel in them, -1 where it is empty.
     n_invalid : int
         Voxels that count as empty since a number is not finite or one of the diagonal negative.
-
-    Raises
-    ------
-    InvalidFodError
-        When the shape makes no sense, no tensor is usable, or most have a negative diagonal.
-    InvalidParameterError
-        When order or axes are unknown.
     """
     check_order(order)
     axes = ORDER_AXES[order] if axes is None else axes
@@ -116,7 +111,8 @@ def fractional_anisotropy(elements: NDArray[np.floating]) -> NDArray[np.floating
 
 
 def odf(elements: NDArray[np.floating], units: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return the ODFs of tensors along directions, scaled so that the largest amplitude is the FA.
+    """Return the ODFs of tensors along directions, scaled so that the largest amplitude is the FA:
+    (n, m) float64.
 
     The ODF of a tensor, in constant solid angle, is in proportion to (d' D^-1 d)^(-3/2) (Aganj et
     al., MRM 64, 2010). With the FA as its largest amplitude a floor on amplitudes is one on FA, and
@@ -128,10 +124,6 @@ def odf(elements: NDArray[np.floating], units: NDArray[np.floating]) -> NDArray[
         xx, yy, zz, xy, xz, yz.
     units : (m, 3) float
         In the same axes.
-
-    Returns
-    -------
-    (n, m) float64
     """
     values, vectors = np.linalg.eigh(matrices(np.asarray(elements, dtype=np.float64)))
     largest = np.maximum(values[:, 2], np.finfo(np.float64).tiny)

@@ -45,25 +45,13 @@ class Vectors:
 
 
 def check_axes(axes: str) -> None:
-    """Check the name of axes.
-
-    Raises
-    ------
-    InvalidParameterError
-        When they are unknown.
-    """
+    """Check the name of axes. Raises InvalidParameterError when they are unknown."""
     if axes not in AXES:
         raise InvalidParameterError(f"axes = {axes!r} is unknown; choose one of {', '.join(AXES)}.")
 
 
 def check_order(order: str) -> None:
-    """Check the name of an order of elements.
-
-    Raises
-    ------
-    InvalidParameterError
-        When it is unknown.
-    """
+    """Check the name of an order of elements. Raises InvalidParameterError when it is unknown."""
     if order not in TENSOR_ORDERS:
         raise InvalidParameterError(
             f"order = {order!r} is unknown; choose one of {', '.join(TENSOR_ORDERS)}."
@@ -73,18 +61,14 @@ def check_order(order: str) -> None:
 def rotation_to_ras(axes: str, grid: Grid) -> NDArray[np.float64]:
     """Return the (3, 3) float64 matrix from the axes of directions to RAS+.
 
+    Raises InvalidParameterError when the axes are unknown.
+
     Parameters
     ----------
     axes : str
         "scanner": RAS+, as MRtrix3 and TractSeg write them; "voxel": along the axes of the image,
         as DIPY does; "fsl": the same with x turned round where the determinant of the affine is
         positive.
-    grid : Grid
-
-    Raises
-    ------
-    InvalidParameterError
-        When the axes are unknown.
     """
     check_axes(axes)
     if axes == "scanner":
@@ -98,10 +82,8 @@ def rotation_to_ras(axes: str, grid: Grid) -> NDArray[np.float64]:
 def checked_volume(values: ArrayLike, name: str, what: str) -> NDArray[Any]:
     """Return an array on the host, of floats and with four axes or more.
 
-    Raises
-    ------
-    InvalidFodError
-        When it holds no real numbers or has fewer axes; `what` says what it should have held.
+    Raises InvalidFodError when it holds no real numbers or has fewer axes; `what` says what it
+    should have held.
     """
     array = np.asarray(host_array(as_native(values)))
     if array.dtype.kind not in "iuf":
@@ -120,10 +102,7 @@ def used_rows(is_used: NDArray[np.bool_]) -> NDArray[np.int32]:
 def grid_of(values: ArrayLike, grid: Grid | ArrayLike) -> Grid:
     """Return the grid of an array: `grid`, or one with that affine.
 
-    Raises
-    ------
-    InvalidFodError
-        When the array has fewer than three axes.
+    Raises InvalidFodError when the array has fewer than three axes.
     """
     if isinstance(grid, Grid):
         return grid

@@ -74,10 +74,8 @@ def image_errors() -> tuple[type[Exception], ...]:
 def telling(file: Path) -> Iterator[None]:
     """Turn what goes wrong while a file is read into one sentence.
 
-    Raises
-    ------
-    FileError
-        Where anything of :data:`MALFORMED` is raised, or the system does not let it be read.
+    Raises FileError where anything of :data:`MALFORMED` is raised, or the system does not let it be
+    read.
     """
     try:
         with warnings.catch_warnings():

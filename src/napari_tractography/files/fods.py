@@ -160,10 +160,7 @@ def load_mask(path: str | PathLike[str]) -> tuple[NDArray[np.bool_], Grid]:
 def voxels_inside(values: NDArray[Any], name: str) -> NDArray[np.bool_]:
     """Return which voxels of a mask are neither zero nor NaN, (x, y, z) bool.
 
-    Raises
-    ------
-    InvalidMaskError
-        When none is; with the `name` of the mask.
+    Raises InvalidMaskError when none is; with the `name` of the mask.
     """
     inside = values != 0
     if values.dtype.kind == "f":
@@ -176,9 +173,6 @@ def voxels_inside(values: NDArray[Any], name: str) -> NDArray[np.bool_]:
 def volume_shape(path: str | PathLike[str]) -> tuple[int, ...]:
     """Return the shape of a volume, from its header alone and without trailing ones.
 
-    Raises
-    ------
-    FileError
-        When the file is missing or its header makes no sense.
+    Raises FileError when the file is missing or its header makes no sense.
     """
     return without_trailing_ones(read_header(path).shape, 3)

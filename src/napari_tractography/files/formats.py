@@ -98,10 +98,7 @@ def all_dtypes() -> tuple[str, ...]:
 def volume_format(path: str | PathLike[str]) -> VolumeFormat:
     """Return the format of a volume by the ending of its name.
 
-    Raises
-    ------
-    FileError
-        When it has none of the endings.
+    Raises FileError when it has none of the endings.
     """
     by_ending = {ending: form for form in volume_formats() for ending in form.endings}
     return by_ending[ending_of(Path(path), by_ending, "a volume")]
@@ -128,10 +125,7 @@ def written_volume_format(path: str | PathLike[str]) -> VolumeFormat:
 def tractogram_format(path: str | PathLike[str]) -> TractogramFormat:
     """Return the format of streamlines by the ending of their file's name.
 
-    Raises
-    ------
-    FileError
-        When it has none of the endings.
+    Raises FileError when it has none of the endings.
     """
     by_ending = {ending: form for form in tractogram_formats() for ending in form.endings}
     return by_ending[ending_of(Path(path), by_ending, "a tractogram")]

@@ -14,13 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_freesurfer_header(path: Path) -> StoredImage:
-    """Read the header of an image of FreeSurfer's.
-
-    Raises
-    ------
-    FileError
-        When it makes no sense.
-    """
+    """Read the header of an image of FreeSurfer's. Raises FileError when it makes no sense."""
     from nibabel.freesurfer.mghformat import MGHHeader
     from nibabel.openers import ImageOpener
 

@@ -15,13 +15,7 @@ BLOCK_BYTES = 1 << 20
 
 
 def sha256_of(path: str | PathLike[str]) -> str:
-    """Return the SHA-256 of a file's bytes.
-
-    Raises
-    ------
-    FileError
-        When it cannot be read.
-    """
+    """Return the SHA-256 of a file's bytes. Raises FileError when it cannot be read."""
     file = existing_file(path)
     try:
         with open(file, "rb") as stream:

@@ -17,10 +17,7 @@ from .stored_images import StoredImage
 def read_header(path: str | PathLike[str]) -> StoredImage:
     """Read the header of an image.
 
-    Raises
-    ------
-    FileError
-        When the file is missing, of another format, or its header makes no sense.
+    Raises FileError when the file is missing, of another format, or its header makes no sense.
     """
     file = existing_file(path)
     header = header_format(file).header
@@ -44,13 +41,7 @@ def check_numeric(stored: StoredImage, error: type[FileError | InvalidFodError])
 
 
 def grid_of(stored: StoredImage) -> Grid:
-    """Return the voxel grid of an image.
-
-    Raises
-    ------
-    FileError
-        When its affine is singular.
-    """
+    """Return the voxel grid of an image. Raises FileError when its affine is singular."""
     try:
         return Grid(stored.shape[:3], stored.affine)
     except InvalidGridError as error:

@@ -61,13 +61,7 @@ def is_zarr(path: str | PathLike[str]) -> bool:
 
 
 def existing_image(path: str | PathLike[str]) -> Path:
-    """Return the path of a file or of the folder of a Zarr.
-
-    Raises
-    ------
-    FileError
-        When there is none.
-    """
+    """Return the path of a file or of the folder of a Zarr. Raises FileError when there is none."""
     folder = at_home(path)
     try:
         is_folder = folder.is_dir() and is_zarr(folder)
@@ -167,19 +161,14 @@ def image_sha256(path: str | PathLike[str], image: Any) -> str:
     """Return what tells whether an image is the same.
 
     Of a file the SHA-256 of its bytes. Of a Zarr, and of a file above 4 GiB, to read all of which
-    takes longer than to track in it, the SHA-256 of shape, dtype and the voxels of 27 boxes of
-    16 x 16 x 16 voxels; a Zarr has the same however it is chunked and compressed.
+    takes longer than to track in it, the SHA-256 of shape, dtype and the voxels of 27 boxes of 16 x
+    16 x 16 voxels; a Zarr has the same however it is chunked and compressed. Raises FileError when
+    it cannot be read.
 
     Parameters
     ----------
-    path : path-like
     image : (x, y, z) array_like
         Of that file.
-
-    Raises
-    ------
-    FileError
-        When it cannot be read.
     """
     if not is_zarr(path) and existing_file(path).stat().st_size <= MOST_BYTES:
         return sha256_of(path)
@@ -194,7 +183,8 @@ def found_in(stored: Any, image: Any, name: str) -> tuple[tuple[int, ...], str] 
     """Return which part of a file an image is, by its shape and its voxels.
 
     All voxels are compared of an image in memory up to 512 MiB, and of any up to 2^24 voxels; of
-    what is read in part and larger, 125 boxes of 16 x 16 x 16 voxels all over it.
+    what is read in part and larger, 125 boxes of 16 x 16 x 16 voxels all over it. Raises FileError
+    when either cannot be read, or several parts are the same in all boxes.
 
     Parameters
     ----------
@@ -210,11 +200,6 @@ def found_in(stored: Any, image: Any, name: str) -> tuple[tuple[int, ...], str] 
     axes : str
         As :func:`open_image` takes them; None in place of both where the file has no such image.
         Of parts that are the same voxel by voxel the first.
-
-    Raises
-    ------
-    FileError
-        When either cannot be read, or several parts are the same in all boxes.
     """
     leading = tuple(stored.shape[:-3])
     if len(stored.shape) < 3 or np.prod(leading, dtype=float) > MOST_PARTS:

@@ -30,12 +30,7 @@ class GzipStream:
     def read(self, size: int) -> bytes:
         """Return the next bytes, at most `size` of them; none at the end.
 
-        Raises
-        ------
-        zlib.error
-            When the content is corrupt.
-        EOFError
-            When the file ends within a member.
+        Raises zlib.error when the content is corrupt; EOFError when the file ends within a member.
         """
         while True:
             if self._member.eof and not self._begin_member():

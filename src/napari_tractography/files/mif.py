@@ -35,12 +35,8 @@ BITS = {"int": (8, 16, 32, 64), "uint": (8, 16, 32, 64), "float": (16, 32, 64)}
 def read_mif_header(path: Path) -> StoredImage:
     """Read the header of an MRtrix image.
 
-    The axes stay in the order of the header; nothing is turned to the nearest canonical one.
-
-    Raises
-    ------
-    FileError
-        When an entry is missing or makes no sense.
+    The axes stay in the order of the header; nothing is turned to the nearest canonical one. Raises
+    FileError when an entry is missing or makes no sense.
     """
     from .stored_images import StoredImage
 

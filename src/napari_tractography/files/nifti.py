@@ -26,13 +26,7 @@ MOST_ALONG_AXIS = 32767  # voxels, which NIfTI counts with 16 bits
 
 
 def read_nifti_header(path: Path) -> StoredImage:
-    """Read the header of a NIfTI image.
-
-    Raises
-    ------
-    FileError
-        When it makes no sense.
-    """
+    """Read the header of a NIfTI image. Raises FileError when it makes no sense."""
     import nibabel as nib
     import numpy as np
 
@@ -89,11 +83,8 @@ def _declared(path: Path, intent: int, shape: tuple[int, ...]) -> str:
 def write_nifti(values: NDArray[Any], grid: Grid, path: Path) -> None:
     """Write a 3-D volume, whole or not at all.
 
-    Raises
-    ------
-    FileError
-        When NIfTI cannot hold the shape, the values are no real numbers or integers beyond 32 bits,
-        or the file cannot be written.
+    Raises FileError when NIfTI cannot hold the shape, the values are no real numbers or integers
+    beyond 32 bits, or the file cannot be written.
     """
     import nibabel as nib
 

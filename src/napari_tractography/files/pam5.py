@@ -35,10 +35,7 @@ MALFORMED = (
 def pam5_grid(path: Path) -> Grid:
     """Return the voxel grid of a .pam5 file, without its peaks.
 
-    Raises
-    ------
-    FileError
-        When it is no such file, holds no affine, or more than there is memory for.
+    Raises FileError when it is no such file, holds no affine, or more than there is memory for.
     """
     import h5py  # type: ignore[import-untyped]  # on use: most people have no such file
 
@@ -62,20 +59,13 @@ def pam5_grid(path: Path) -> Grid:
 def load_pam5(path: Path, axes: str | None = None) -> Fod:
     """Read the peaks of a .pam5 file.
 
-    Their amplitudes are its peak values; without such, 1.
+    Their amplitudes are its peak values; without such, 1. Raises FileError when DIPY cannot read
+    it, or it holds no affine; InvalidFodError when it holds no peaks.
 
     Parameters
     ----------
-    path : Path
     axes : str, optional
         Of the directions: DIPY's are those of the image, unless its gradients were turned before.
-
-    Raises
-    ------
-    FileError
-        When DIPY cannot read it, or it holds no affine.
-    InvalidFodError
-        When it holds no peaks.
     """
     import numpy as np
     from dipy.io.peaks import load_pam  # on use: DIPY takes a third of a second to load

@@ -41,10 +41,7 @@ def dropped_after(given_up: threading.Event) -> Iterator[None]:
 def ending_of(path: Path, known: Iterable[str], what: str) -> str:
     """Return which of the `known` endings a file name has, longest first, in any case.
 
-    Raises
-    ------
-    FileError
-        When it has none of them; `what` says what was looked for ("a volume").
+    Raises FileError when it has none of them; `what` says what was looked for ("a volume").
     """
     endings = tuple(known)
     for ending in sorted(endings, key=len, reverse=True):
@@ -78,10 +75,7 @@ def with_home(text: str) -> str:
 def existing_file(path: str | PathLike[str]) -> Path:
     """Return the path of a file that is there.
 
-    Raises
-    ------
-    FileError
-        When there is none, or it is a folder.
+    Raises FileError when there is none, or it is a folder.
     """
     file = at_home(path)
     try:
@@ -98,10 +92,8 @@ def existing_file(path: str | PathLike[str]) -> Path:
 def check_writable(path: str | PathLike[str]) -> None:
     """Check that a file can be put there, without touching one that is there.
 
-    Raises
-    ------
-    FileError
-        When it is a folder, its folder is missing or cannot be written, or its name is too long.
+    Raises FileError when it is a folder, its folder is missing or cannot be written, or its name is
+    too long.
     """
     with contextlib.suppress(GivenUpError), written_whole(path) as temporary:
         temporary.touch()  # what a writer does first; it is deleted instead of put there
@@ -119,10 +111,6 @@ def check_apart(
         To be written; None for none.
     read : iterable of path-like or None
         To be read.
-
-    Raises
-    ------
-    FileError
     """
     sources = {_real(path) for path in read if path is not None}
     seen: set[str] = set()
@@ -153,10 +141,12 @@ def written_whole(
 ) -> Iterator[Path]:
     """Yield a temporary path to write to; put it where it shall be only when all is written.
 
-    The temporary file lies in the same folder and has the same ending, so that the last step is
-    one rename. After any failure an older file of that name is untouched and nothing else is
-    left behind. A process that is killed cannot clean up: what those of this machine have left is
-    deleted when another writes into the folder for the first time.
+    The temporary file lies in the same folder and has the same ending, so that the last step is one
+    rename. After any failure an older file of that name is untouched and nothing else is left
+    behind. A process that is killed cannot clean up: what those of this machine have left is
+    deleted when another writes into the folder for the first time. Raises FileError when the folder
+    is missing or cannot be written, or the disk is full; GivenUpError when it is no longer wanted,
+    see :func:`dropped_after`.
 
     Parameters
     ----------
@@ -169,13 +159,6 @@ def written_whole(
     ------
     pathlib.Path
         What to write instead.
-
-    Raises
-    ------
-    FileError
-        When the folder is missing or cannot be written, or the disk is full.
-    GivenUpError
-        When it is no longer wanted, see :func:`dropped_after`.
     """
     wanted = at_home(path)
     try:

@@ -35,6 +35,8 @@ V1 = re.compile(rf"(.*_)?V1({_NIFTI})")  # dtifit
 class PeakReader:
     """Peaks in a .pam5 file, or in FSL's files of directions and the amplitudes beside them.
 
+    Raises FileError when the file is missing, damaged or of another format.
+
     Parameters
     ----------
     path : path-like
@@ -48,11 +50,6 @@ class PeakReader:
     ----------
     name, grid, isotropic, map_read, cancelled, progress
         As of :class:`~napari_tractography.files.fod_reader.FodReader`.
-
-    Raises
-    ------
-    FileError
-        When the file is missing, damaged or of another format.
     """
 
     def __init__(self, path: str | PathLike[str], *, axes: str | None = None) -> None:

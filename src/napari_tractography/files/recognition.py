@@ -37,12 +37,8 @@ CHUNK_VALUES = 1 << 20
 def kind_of(path: str | PathLike[str]) -> Kind | None:
     """Return what the volumes of a 4-D file are, None where there are but zeros and NaN.
 
-    Raises
-    ------
-    FileError
-        When the file is missing, truncated, corrupt or of another format.
-    InvalidFodError
-        When it holds no real numbers.
+    Raises FileError when the file is missing, truncated, corrupt or of another format;
+    InvalidFodError when it holds no real numbers.
     """
     return kind_of_image(read_header(path))
 
@@ -63,14 +59,8 @@ def kind_of_image(stored: StoredImage) -> Kind | None:
 def tracked_kind_of(stored: StoredImage) -> Kind:
     """Return which of the kinds that are tracked an image holds.
 
-    One of nothing but zeros and NaN counts as an FOD.
-
-    Raises
-    ------
-    FileError
-        When the file is truncated or corrupt.
-    InvalidFodError
-        When it holds something else or is unclear; with what it looks like.
+    One of nothing but zeros and NaN counts as an FOD. Raises FileError when the file is truncated
+    or corrupt; InvalidFodError when it holds something else or is unclear; with what it looks like.
     """
     kind, n_volumes = kind_of_image(stored), _n_volumes(stored)
     if kind is not None and kind.name not in read_kinds():

@@ -40,10 +40,7 @@ def nibabel_tractogram(
 def image_size(grid: Grid) -> NDArray[np.int16]:
     """Return the (3,) int16 image size of a trk or trx header.
 
-    Raises
-    ------
-    FileError
-        When the image is too large for it.
+    Raises FileError when the image is too large for it.
     """
     if max(grid.shape) > np.iinfo(np.int16).max:
         raise FileError(
@@ -55,16 +52,13 @@ def image_size(grid: Grid) -> NDArray[np.int16]:
 def arrays_of(lines: ArraySequence, columns: Mapping[str, Any]) -> StreamlineArrays:
     """Return the arrays of nibabel's sequence, and those columns that are ours.
 
+    Raises ValueError when they say that they are longer than they are.
+
     Parameters
     ----------
     lines : ArraySequence
         RAS+ mm.
     columns : mapping of str to (n_streamlines, n) array_like
-
-    Raises
-    ------
-    ValueError
-        When they say that they are longer than they are.
     """
     counts = np.fromiter(map(len, lines), dtype=np.int64, count=len(lines))
     if lines.total_nb_rows != counts.sum():  # before room is made for so many

@@ -90,10 +90,7 @@ class StoredImage:
     def read(self, dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """Read the values into one new array of the image's shape, of any strides.
 
-        Raises
-        ------
-        FileError
-            When the file is truncated or corrupt, or memory runs out.
+        Raises FileError when the file is truncated or corrupt, or memory runs out.
         """
         return self.read_hashed(dtype, hashed=False)[0]
 
@@ -118,7 +115,6 @@ class StoredImage:
         ----------
         flat : (n,) array
             One value for each place along those axes, in the order of the file.
-        n_axes : int
         """
         slowest_first = self.order_of(n_axes)[::-1]
         stored = flat.reshape([self.shape[axis] for axis in slowest_first])
@@ -128,10 +124,7 @@ class StoredImage:
     def check_size(self) -> None:
         """Check that the file is large enough for its numbers, before memory is allocated.
 
-        Raises
-        ------
-        FileError
-            When it is not, or its size is unknown.
+        Raises FileError when it is not, or its size is unknown.
         """
         with self._errors():
             present = self.data_path.stat().st_size
@@ -153,6 +146,9 @@ class StoredImage:
     ) -> Iterator[NumberStream]:
         """Open the file for reading all its numbers in order, piece by piece.
 
+        Raises FileError when the file is truncated or corrupt, or memory runs out, also in the
+        block; GivenUpError when it was cancelled.
+
         Parameters
         ----------
         hashed : bool
@@ -164,13 +160,6 @@ class StoredImage:
         ------
         NumberStream
             Its `sha256` is known after the block.
-
-        Raises
-        ------
-        FileError
-            When the file is truncated or corrupt, or memory runs out, also in the block.
-        GivenUpError
-            When it was cancelled.
         """
         self.check_size()
         with self._errors(), open(self.data_path, "rb") as file:
@@ -209,12 +198,7 @@ def check_memory(path: Path, shape: tuple[int, ...], n_bytes: int) -> None:
     """Check that what is to be kept of a file fits into the memory of this machine.
 
     A few megabytes of a compressed file may hold gigabytes, and a system out of memory ends
-    programs without a word.
-
-    Raises
-    ------
-    FileError
-        When it is more than there is in all.
+    programs without a word. Raises FileError when it is more than there is in all.
     """
     whole = memory_bytes()
     if whole and n_bytes > whole:
@@ -250,14 +234,8 @@ class NumberStream:
     def read(self, values: NDArray[Any]) -> None:
         """Fill a contiguous (n,) array with the next n values.
 
-        Single bits, which are packed into bytes, are read all at once.
-
-        Raises
-        ------
-        FileError
-            When the file ends before.
-        GivenUpError
-            When reading was cancelled.
+        Single bits, which are packed into bytes, are read all at once. Raises FileError when the
+        file ends before; GivenUpError when reading was cancelled.
         """
         stored = self._stored
         plain = not stored.scaled and stored.dtype == values.dtype != np.bool_

@@ -77,10 +77,8 @@ class StreamlineStream(Protocol):
     def append(self, streamlines: StreamlineArrays) -> None:
         """Write streamlines.
 
-        Raises
-        ------
-        InvalidTractogramError
-            When the file holds columns, and these have others than those before them.
+        Raises InvalidTractogramError when the file holds columns, and these have others than those
+        before them.
         """
 
 
@@ -91,13 +89,7 @@ class SameColumns:
         self._names: list[str] | None = None
 
     def check(self, streamlines: StreamlineArrays) -> None:
-        """Hold further streamlines to them.
-
-        Raises
-        ------
-        InvalidTractogramError
-            When there are others.
-        """
+        """Hold further streamlines to them. Raises InvalidTractogramError when there are others."""
         if not streamlines.n_streamlines:  # which has no columns, and adds none
             return
         names = sorted(streamlines.columns())

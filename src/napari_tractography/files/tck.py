@@ -35,10 +35,7 @@ def write_tck(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
 def read_tck(path: Path) -> StreamlineArrays:
     """Read points; nibabel notices a truncated file by the missing end marker.
 
-    Raises
-    ------
-    FileError
-        When its numbers have 64 bits.
+    Raises FileError when its numbers have 64 bits.
     """
     from nibabel.streamlines import TckFile
 

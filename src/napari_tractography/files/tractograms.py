@@ -32,6 +32,8 @@ def write_streamlines(
 ) -> None:
     """Write streamlines, whole or not at all.
 
+    Raises FileError when the ending is unknown, the grid is missing or the file cannot be written.
+
     Parameters
     ----------
     streamlines : StreamlineArrays
@@ -41,11 +43,6 @@ def write_streamlines(
     grid : Grid, optional
         Of the image that the streamlines belong to, for the headers of trk, which needs it, and
         trx, which says identity without it.
-
-    Raises
-    ------
-    FileError
-        When the ending is unknown, the grid is missing or the file cannot be written.
     """
     wanted = Path(path)
     write = tractogram_format(wanted).write
@@ -62,10 +59,7 @@ def write_streamlines(
 def check_target(path: str | PathLike[str]) -> None:
     """Check, before long work, that a tractogram can be written there.
 
-    Raises
-    ------
-    FileError
-        When the ending is unknown or the folder is missing or cannot be written.
+    Raises FileError when the ending is unknown or the folder is missing or cannot be written.
     """
     tractogram_format(path)
     check_writable(path)
@@ -76,6 +70,8 @@ def read_streamlines(
 ) -> StreamlineArrays:
     """Read streamlines.
 
+    Raises FileError when the file is missing, truncated, corrupt or of another format.
+
     Parameters
     ----------
     path : path-like
@@ -83,11 +79,6 @@ def read_streamlines(
     warn : callable, optional
         Told in a sentence where weights of the file are negative or not finite: they are another
         program's, and the streamlines are as good without.
-
-    Raises
-    ------
-    FileError
-        When the file is missing, truncated, corrupt or of another format.
     """
     file = existing_file(path)
     read = tractogram_format(file).read
@@ -107,7 +98,8 @@ def iter_streamlines(
 ) -> Iterator[StreamlineArrays]:
     """Yield the streamlines of a file, a bounded number at a time.
 
-    Of .tck no more than these are in memory; files of the other formats are read whole.
+    Of .tck no more than these are in memory; files of the other formats are read whole. Raises
+    FileError as :func:`read_streamlines`; where a file is truncated, after what is there.
 
     Parameters
     ----------
@@ -115,11 +107,6 @@ def iter_streamlines(
         As :func:`read_streamlines`.
     n_streamlines : int
         At a time.
-
-    Raises
-    ------
-    FileError
-        As :func:`read_streamlines`; where a file is truncated, after what is there.
     """
     file = existing_file(path)
     row = tractogram_format(file)
@@ -144,6 +131,10 @@ def open_stream(
 ) -> Iterator[Callable[[StreamlineArrays], None]]:
     """Yield a function that appends streamlines to a file, which is whole in the end or not there.
 
+    Raises FileError when the ending is unknown, the grid is missing or the disk is full;
+    InvalidTractogramError when streamlines for .trk or .trx files have other columns than those
+    before.
+
     Parameters
     ----------
     path : path-like
@@ -154,13 +145,6 @@ def open_stream(
         Of the points of a .trx file, "float32" or "float16".
     name_in_the_end : callable, optional
         As :func:`~napari_tractography.files.paths.written_whole`.
-
-    Raises
-    ------
-    FileError
-        When the ending is unknown, the grid is missing or the disk is full.
-    InvalidTractogramError
-        When streamlines for .trk or .trx files have other columns than those before.
     """
     wanted = Path(path)
     row = tractogram_format(wanted)

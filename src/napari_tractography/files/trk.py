@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 def write_trk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
     """Write points and columns.
 
-    Raises
-    ------
-    FileError
-        Without a grid, or when the image is too large for the header.
+    Raises FileError without a grid, or when the image is too large for the header.
     """
     _trk(streamlines, grid).save(path)
 
@@ -37,10 +34,7 @@ def write_trk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> N
 def stream_trk(path: Path, grid: Grid | None, dtype: str) -> Iterator[_TrkStream]:
     """Write a file whose streamlines are appended; nibabel makes the bytes of each part.
 
-    Raises
-    ------
-    FileError
-        As :func:`write_trk`.
+    Raises FileError as :func:`write_trk`.
     """
     with path.open("wb") as file:
         stream = _TrkStream(file, grid)
@@ -130,10 +124,7 @@ class _Rest(io.BufferedReader):
 def read_trk(path: Path) -> StreamlineArrays:
     """Read points and columns.
 
-    Raises
-    ------
-    FileError
-        When fewer streamlines are there than the header says.
+    Raises FileError when fewer streamlines are there than the header says.
     """
     from nibabel.streamlines import Field, TrkFile
 

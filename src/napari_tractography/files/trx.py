@@ -30,10 +30,7 @@ LOCAL_HEADER = 30  # bytes of a zip entry before its name
 def write_trx(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
     """Write points and columns; without a grid the header says identity.
 
-    Raises
-    ------
-    FileError
-        When the image is too large for the header.
+    Raises FileError when the image is too large for the header.
     """
     import numpy as np
     from trx.trx_file_memmap import TrxFile, save
@@ -148,12 +145,7 @@ def _unpacked(path: Path) -> StreamlineArrays:
     """Read a file unpacked.
 
     trx-python maps a packed file for writing, which fails where it is read-only, and reads
-    compressed ones wrongly.
-
-    Raises
-    ------
-    FileError
-        When there is no room for what it unpacks to.
+    compressed ones wrongly. Raises FileError when there is no room for what it unpacks to.
     """
     import numpy as np
     from trx.trx_file_memmap import load_from_directory
@@ -197,10 +189,7 @@ def _entries(archive: zipfile.ZipFile) -> dict[str, str]:
 def trx_column(path: Path, name: str) -> NDArray[Any]:
     """Read values per streamline by their place in the archive: name.columns.dtype.
 
-    Raises
-    ------
-    FileError
-        When there are none of that name, or several a streamline.
+    Raises FileError when there are none of that name, or several a streamline.
     """
     import numpy as np
 

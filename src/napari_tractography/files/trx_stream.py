@@ -34,10 +34,7 @@ BLOCK = 1 << 22
 def stream_trx(path: Path, grid: Grid | None, dtype: str) -> Iterator[_TrxStream]:
     """Write a file whose streamlines are appended; without a grid the header says identity.
 
-    Raises
-    ------
-    FileError
-        When the image is too large for the header.
+    Raises FileError when the image is too large for the header.
     """
     with contextlib.ExitStack() as files:
         stream = _TrxStream(path, grid, dtype, files)

@@ -48,10 +48,7 @@ def save_volume(values: ArrayLike, grid: Grid, path: str | PathLike[str]) -> Non
 def load_grid(path: str | PathLike[str]) -> Grid:
     """Return the grid of an image of any number of volumes, or of DIPY's peaks, by its header.
 
-    Raises
-    ------
-    FileError
-        When the file is missing, its header makes no sense or its affine is singular.
+    Raises FileError when the file is missing, its header makes no sense or its affine is singular.
     """
     whole = whole_reading(path)
     if whole is not None:
@@ -62,10 +59,7 @@ def load_grid(path: str | PathLike[str]) -> Grid:
 def check_volume_target(path: str | PathLike[str]) -> None:
     """Check, before long work, that a volume can be written there.
 
-    Raises
-    ------
-    FileError
-        When the ending is unknown or the folder is missing or cannot be written.
+    Raises FileError when the ending is unknown or the folder is missing or cannot be written.
     """
     written_volume_format(path)
     check_writable(path)

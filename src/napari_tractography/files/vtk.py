@@ -44,10 +44,7 @@ ATTRIBUTES = ("POINT_DATA", "CELL_DATA")
 def write_vtk(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
     """Write polylines, RAS+ mm, as binary polydata of version 3.0, which every reader knows.
 
-    Raises
-    ------
-    FileError
-        When there are more points than the 32-bit indices of the format can number.
+    Raises FileError when there are more points than the 32-bit indices of the format can number.
     """
     import numpy as np
 
@@ -75,12 +72,7 @@ def read_vtk(path: Path) -> StreamlineArrays:
     """Read the polylines of a legacy polydata file, ASCII or binary, versions 1 to 5.
 
     The file's coordinates are taken as RAS+ mm, but where its title says ``SPACE=LPS``, as that of
-    3D Slicer does.
-
-    Raises
-    ------
-    FileError
-        When it is something else, truncated or corrupt.
+    3D Slicer does. Raises FileError when it is something else, truncated or corrupt.
     """
     import numpy as np
 

@@ -22,10 +22,7 @@ from .paths import existing_file, written_whole
 def checked_weights(weights: ArrayLike, n: int) -> NDArray[np.float32]:
     """Return weights of `n` streamlines as (n,) float32.
 
-    Raises
-    ------
-    InvalidTractogramError
-        When there are more or fewer, or one is not a number from 0.
+    Raises InvalidTractogramError when there are more or fewer, or one is not a number from 0.
     """
     values = listed_weights(weights)
     if values.shape != (n,):
@@ -48,10 +45,7 @@ def n_impossible(weights: NDArray[np.floating]) -> int:
 def listed_weights(weights: Any) -> NDArray[np.float32]:
     """Return weights of any number of streamlines as float32.
 
-    Raises
-    ------
-    InvalidTractogramError
-        When they are no list of real numbers, such as the path of a file.
+    Raises InvalidTractogramError when they are no list of real numbers, such as the path of a file.
     """
     try:
         with np.errstate(over="ignore"):  # it is infinite then, and refused
@@ -123,10 +117,7 @@ def _numbers(file: Path, name: str) -> NDArray[Any]:
 def columns_of(path: str | PathLike[str]) -> list[str]:
     """Return the names of the values per streamline of a .trx file; none of other files.
 
-    Raises
-    ------
-    FileError
-        When the file is missing, damaged or cannot be read.
+    Raises FileError when the file is missing, damaged or cannot be read.
     """
     file = existing_file(path)
     columns = tractogram_format(file).columns if has_ending(file, column_endings()) else None

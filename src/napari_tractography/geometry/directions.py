@@ -52,6 +52,9 @@ def direction_set(n_directions: int) -> NDArray[np.float32]:
 def function_cone(n_directions: int, function: ConeFunction) -> tuple[NDArray[np.uint8], float]:
     """Evaluate a boolean function of two directions on the set, once.
 
+    Raises InvalidParameterError when the function returns another shape or dtype, or allows nothing
+    at all.
+
     Parameters
     ----------
     n_directions : int
@@ -66,11 +69,6 @@ def function_cone(n_directions: int, function: ConeFunction) -> tuple[NDArray[np
         1 where the second direction may follow the first.
     reach_deg : float
         No direction is allowed that is further from the current one, in degrees.
-
-    Raises
-    ------
-    InvalidParameterError
-        When the function returns another shape or dtype, or allows nothing at all.
     """
     units = direction_set(n_directions).astype(np.float64)
     cone = np.empty((n_directions, n_directions), dtype=np.uint8)

@@ -15,13 +15,7 @@ SHORT = {"um": "µm", VOXEL: "vx"}  # what is shown
 
 
 def checked_unit(unit: str) -> str:
-    """Return a unit of length.
-
-    Raises
-    ------
-    InvalidParameterError
-        When it is none of :data:`MM_IN`.
-    """
+    """Return a unit of length. Raises InvalidParameterError when it is none of :data:`MM_IN`."""
     if unit not in MM_IN:
         raise InvalidParameterError(
             f"{unit!r} is no unit of a volume; give one of {', '.join(MM_IN)}."

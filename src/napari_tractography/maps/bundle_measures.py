@@ -164,11 +164,8 @@ def measure(
 def grid_around(source: Source, voxel_mm: float = VOXEL_MM) -> Grid:
     """Return a grid along RAS+ around streamlines, voxel centres at multiples of the voxel size.
 
-    Raises
-    ------
-    InvalidParameterError
-        When the streamlines come from an iterator, which gives them once, or lie so far apart that
-        the grid takes more memory than there is.
+    Raises InvalidParameterError when the streamlines come from an iterator, which gives them once,
+    or lie so far apart that the grid takes more memory than there is.
     """
     check_read_again(source, "A grid around them")
     low, high = np.full(3, np.inf), np.full(3, -np.inf)

@@ -20,16 +20,13 @@ BLOCK = 1 << 12  # streamlines: sums of as many, one after the other, do not dep
 def chunks_of(source: Source) -> Iterator[Tractogram]:
     """Yield streamlines as they come.
 
+    Raises FileError when the file is missing, truncated, corrupt or of another format.
+
     Parameters
     ----------
     source : Tractogram, iterable of Tractogram or path-like
         Such as what :func:`~napari_tractography.tracking.engine.iter_track` gives, or a file; of a
         .tck no more than a part is in memory.
-
-    Raises
-    ------
-    FileError
-        When the file is missing, truncated, corrupt or of another format.
     """
     if isinstance(source, Tractogram):
         yield source
@@ -65,10 +62,7 @@ def may_be_read_again(source: Source) -> bool:
 def check_read_again(source: Source, what: str) -> None:
     """Check that a source gives its streamlines more than once.
 
-    Raises
-    ------
-    InvalidParameterError
-        When it does not; `what` needs it.
+    Raises InvalidParameterError when it does not; `what` needs it.
     """
     if not may_be_read_again(source):
         raise InvalidParameterError(

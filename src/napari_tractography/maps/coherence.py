@@ -285,7 +285,6 @@ def _deficits(
     symmetry, aligned : _Scores
         Of the bases, and of the readings and what follows them.
     basis_of : (n_readings,) int64
-    best_basis : int
     """
     deficits = np.empty(len(basis_of))
     of_bases = symmetry.deficits(best_basis)
@@ -305,7 +304,6 @@ def _doubt(
 
     Parameters
     ----------
-    fod : Fod
     aligned : _Scores
         Coherence of the readings, then of other rotations in the best basis.
     deficits : (n_readings,) float64
@@ -352,7 +350,6 @@ def _alignment(
 
     Parameters
     ----------
-    fod : Fod
     rows : (n,) int64
         Rows of `fod.values` to start from.
     transforms : list of (basis, rotation)

@@ -28,9 +28,10 @@ logger = logging.getLogger(__name__)
 class PassCounter:
     """Counts the streamlines that pass each voxel, as they come.
 
+    Raises InvalidParameterError when the grid is of another type, such as a path.
+
     Parameters
     ----------
-    grid : Grid or Fod
     dtype : type
         Of the counts: np.int32, or np.float64 for sums of weights.
     ends_only : bool
@@ -42,11 +43,6 @@ class PassCounter:
     grid : Grid
     n_streamlines : int
         That were counted, passing or not.
-
-    Raises
-    ------
-    InvalidParameterError
-        When the grid is of another type, such as a path.
     """
 
     def __init__(self, grid: Grid | Fod, dtype: Any, *, ends_only: bool = False) -> None:

@@ -22,9 +22,10 @@ BRIGHT_QUANTILE = 0.98  # of what the map is weighted by: the brightest colours
 def direction_colours(fod: Fod, weights: NDArray[np.floating] | None = None) -> NDArray[np.float32]:
     """Return the colour of the mean direction of each voxel.
 
+    Raises InvalidParameterError when the weights are not on the grid of the FOD.
+
     Parameters
     ----------
-    fod : Fod
     weights : (x, y, z) float, optional
         Brightness of each voxel, such as an FA map; by default the overview of the FOD. Values are
         taken relative to a high quantile of those in the FOD's voxels.
@@ -34,11 +35,6 @@ def direction_colours(fod: Fod, weights: NDArray[np.floating] | None = None) -> 
     (x, y, z, 3) float32
         0 to 1: left-right as red, anterior-posterior as green, inferior-superior as blue, in
         RAS+ axes; zero outside the FOD.
-
-    Raises
-    ------
-    InvalidParameterError
-        When the weights are not on the grid of the FOD.
     """
     if weights is not None and weights.shape != fod.grid.shape:
         raise InvalidParameterError(

@@ -46,7 +46,6 @@ def fod_peaks(
 
     Parameters
     ----------
-    fod : Fod
     n_peaks : int
         At most so many a voxel, the largest ones.
     min_amplitude : float

@@ -134,7 +134,8 @@ def distinct_readings(fod: Fod) -> tuple[list[ReadingKey], list[tuple[str, ...]]
 def other_rotations(
     rotations: NDArray[np.float64], n_rotations: int, min_angle_deg: float
 ) -> NDArray[np.float64]:
-    """Return rotations far from all given ones: directions as no reading has them.
+    """Return rotations far from all given ones: directions as no reading has them: (m, 3, 3)
+    float64.
 
     Parameters
     ----------
@@ -145,10 +146,6 @@ def other_rotations(
         How many are drawn, uniformly and always the same; those that lie too near are left out.
     min_angle_deg : float
         The angle that is too near.
-
-    Returns
-    -------
-    (m, 3, 3) float64
     """
     quaternions = np.random.default_rng(0).normal(size=(n_rotations, 4))
     w, x, y, z = (quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True)).T

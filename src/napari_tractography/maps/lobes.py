@@ -48,7 +48,6 @@ def lobe_symmetry(
 
     Parameters
     ----------
-    fod : Fod
     rows : (n,) int64
         Rows of `fod.values` to use, thinned out where there are more than :data:`MAX_VOXELS`.
 
@@ -78,8 +77,6 @@ class _Lobes:
 
     Parameters
     ----------
-    basis : str
-    lmax : int
     first, second : (n, n_coefficients) float32
         The two halves, in the metric and without degree 0.
     metric : (n_coefficients,) float32

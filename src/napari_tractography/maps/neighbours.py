@@ -21,7 +21,6 @@ def half_offsets(grid: Grid, reach_voxels: float) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    grid : Grid
     reach_voxels : float
         Neighbours lie within so many cube roots of a voxel's volume, in mm. The 26 that touch
         the voxel belong to them in any case, unless the image is too thin.
@@ -62,7 +61,6 @@ def neighbour_rows(
 
     Parameters
     ----------
-    fod : Fod
     voxels : (n, 3) int64
     offset : (3,) int64
 
@@ -81,7 +79,8 @@ def neighbour_rows(
 
 
 def checkerboard_halves(fod: Fod, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Sum the coefficients around each voxel twice, over different voxels around the same place.
+    """Sum the coefficients around each voxel twice, over different voxels around the same place:
+    (2, n, n_coefficients) float32.
 
     The 27 voxels around and with each are divided like the squares of a checkerboard: the voxel
     and the 12 across an edge make one half, the 6 across a face and the 8 across a corner the
@@ -89,13 +88,8 @@ def checkerboard_halves(fod: Fod, rows: NDArray[np.int64]) -> NDArray[np.float32
 
     Parameters
     ----------
-    fod : Fod
     rows : (n,) int64
         Rows of `fod.values`.
-
-    Returns
-    -------
-    (2, n, n_coefficients) float32
     """
     voxels = np.argwhere(fod.support)[rows]
     halves = np.zeros((2, len(rows), fod.values.shape[1]), np.float32)

@@ -36,13 +36,7 @@ INK = "ink"  # the mark of lines that have the colour of the axes
 
 
 def figure(*, size_inches: tuple[float, float] = SIZE_INCHES) -> Figure:
-    """Return an empty figure.
-
-    Raises
-    ------
-    MissingPackageError
-        When Matplotlib is not installed.
-    """
+    """Return an empty figure. Raises MissingPackageError when Matplotlib is not installed."""
     with needs_extra("plots", "Plots, unlike tables and CSV files, take"):
         from matplotlib.figure import Figure
     return Figure(figsize=size_inches, layout="constrained")
@@ -51,12 +45,8 @@ def figure(*, size_inches: tuple[float, float] = SIZE_INCHES) -> Figure:
 def check_plot_target(path: str | PathLike[str]) -> None:
     """Check, before long work, that a plot can be made and written there.
 
-    Raises
-    ------
-    FileError
-        When the ending is unknown or the folder is missing or cannot be written.
-    MissingPackageError
-        When Matplotlib is not installed.
+    Raises FileError when the ending is unknown or the folder is missing or cannot be written;
+    MissingPackageError when Matplotlib is not installed.
     """
     figure()
     ending_of(Path(path), ENDINGS, "a plot")
@@ -66,10 +56,7 @@ def check_plot_target(path: str | PathLike[str]) -> None:
 def save_plot(plot: Figure, path: str | PathLike[str], *, dpi: float = DPI) -> None:
     """Write a plot, .png, .svg or .pdf, whole or not at all.
 
-    Raises
-    ------
-    FileError
-        When the ending is unknown or the file cannot be written.
+    Raises FileError when the ending is unknown or the file cannot be written.
     """
     ending = ending_of(Path(path), ENDINGS, "a plot")
     with written_whole(path) as temporary:
@@ -81,20 +68,15 @@ def plot_profiles(
 ) -> Figure:
     """Draw profiles in one plot: lines of the means, bands of a standard deviation to each side.
 
+    Raises InvalidParameterError when there are none; MissingPackageError when Matplotlib is not
+    installed.
+
     Parameters
     ----------
-    profiles : sequence of Profile
     colours : sequence of str, optional
         Of the bundles, "#rrggbb".
     on : Figure, optional
         To draw on; a new one by default.
-
-    Raises
-    ------
-    InvalidParameterError
-        When there are none.
-    MissingPackageError
-        When Matplotlib is not installed.
     """
     if not profiles:
         raise InvalidParameterError("There are no profiles to draw; give at least one.")
@@ -123,19 +105,13 @@ def plot_asymmetry(
 ) -> Figure:
     """Draw (L - R) / (L + R) of numbers of pairs of bundles as bars.
 
+    Raises InvalidParameterError when no two bundles differ in left and right alone;
+    MissingPackageError when Matplotlib is not installed.
+
     Parameters
     ----------
-    bundles : sequence of BundleMeasures
     names : sequence of str
         Of the numbers, such as "volume_mm3".
-    on : Figure, optional
-
-    Raises
-    ------
-    InvalidParameterError
-        When no two bundles differ in left and right alone.
-    MissingPackageError
-        When Matplotlib is not installed.
     """
     by_name = {each.name: each for each in bundles}
     pairs = sides(by_name)
@@ -168,17 +144,12 @@ def plot_connectome(
 ) -> Figure:
     """Draw a connectome as a matrix: counts on a logarithmic scale, or mean lengths.
 
+    Raises MissingPackageError when Matplotlib is not installed.
+
     Parameters
     ----------
-    found : Connectome
     lengths : bool
         Mean lengths in mm instead of counts.
-    on : Figure, optional
-
-    Raises
-    ------
-    MissingPackageError
-        When Matplotlib is not installed.
     """
     drawn = figure(size_inches=(5.0, 4.4)) if on is None else on
     with needs_extra("plots", "Plots take"):
@@ -214,12 +185,8 @@ def plot_lengths(
 ) -> Figure:
     """Draw histograms of the lengths of bundles, over each other.
 
-    Raises
-    ------
-    InvalidParameterError
-        When there are no streamlines.
-    MissingPackageError
-        When Matplotlib is not installed.
+    Raises InvalidParameterError when there are no streamlines; MissingPackageError when Matplotlib
+    is not installed.
     """
     arrays = [np.asarray(each, dtype=np.float64) for each in lengths_mm]
     if not any(len(each) for each in arrays):

@@ -31,7 +31,6 @@ def radius_limits_mm(step_mm: float, cone: ParameterSpec) -> tuple[float, float]
 
     Parameters
     ----------
-    step_mm : float
     cone : ParameterSpec
         Of the cone angle, with its limits in degrees.
     """
@@ -43,18 +42,15 @@ def radius_limits_mm(step_mm: float, cone: ParameterSpec) -> tuple[float, float]
 def cone_of_radius(step_mm: float, radius_mm: float, cone: ParameterSpec, cone_deg: float) -> float:
     """Return the cone angle that follows from the smallest radius and the step, degrees.
 
+    Raises InvalidParameterError when the angle is out of its limits, or `cone_deg` is neither it
+    nor the default.
+
     Parameters
     ----------
-    step_mm, radius_mm : float
     cone : ParameterSpec
         Of the cone angle, with its limits and its default in degrees.
     cone_deg : float
         The cone angle that was chosen beside the radius.
-
-    Raises
-    ------
-    InvalidParameterError
-        When the angle is out of its limits, or `cone_deg` is neither it nor the default.
     """
     angle = angle_deg(step_mm, radius_mm)
     try:

@@ -24,12 +24,8 @@ def interface_points(
 ) -> NDArray[np.float64]:
     """Return a point on the interface for each of (n,) seed numbers: (n, 3), RAS+ mm.
 
-    There is as much grey matter, cortical and deep, as white matter.
-
-    Raises
-    ------
-    InvalidSeedsError
-        When grey and white matter do not touch.
+    There is as much grey matter, cortical and deep, as white matter. Raises InvalidSeedsError when
+    grey and white matter do not touch.
     """
     cells = _crossed_cells(tissues)
     result = np.empty((len(ids), 3))

@@ -35,22 +35,15 @@ class Purpose(IntEnum):
 
 
 def philox4x32(counter: ArrayLike, key: int) -> NDArray[np.uint32]:
-    """Return the random blocks of counters.
+    """Return the random blocks of counters: (..., 4) uint32.
+
+    Raises InvalidParameterError when the key is no whole number.
 
     Parameters
     ----------
     counter : (..., 4) array_like of unsigned 32-bit integers
     key : int
         64 bits; of Python or of NumPy.
-
-    Returns
-    -------
-    (..., 4) uint32
-
-    Raises
-    ------
-    InvalidParameterError
-        When the key is no whole number.
     """
     whole = as_whole(key)
     if whole is None:

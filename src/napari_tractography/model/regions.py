@@ -183,10 +183,8 @@ class Region:
 def check_regions(regions: Sequence[Region], grid: Grid) -> list[str]:
     """Return a warning sentence for each region that no streamline on the grid can meet.
 
-    Raises
-    ------
-    InvalidParameterError
-        When a region has the role "seed", which is for making seeds, not for tracking.
+    Raises InvalidParameterError when a region has the role "seed", which is for making seeds, not
+    for tracking.
     """
     warnings = []
     for region in regions:
@@ -206,10 +204,7 @@ def check_regions(regions: Sequence[Region], grid: Grid) -> list[str]:
 def check_between(one: Region, other: Region) -> list[str]:
     """Return a warning sentence where two regions to track between overlap.
 
-    Raises
-    ------
-    InvalidRegionError
-        When they are the same, or one lies in the other.
+    Raises InvalidRegionError when they are the same, or one lies in the other.
     """
     fractions = []
     for start, goal in ((one, other), (other, one)):
@@ -238,10 +233,7 @@ def _role(role: str) -> str:
 def listed_regions(regions: Any) -> tuple[Region, ...]:
     """Return regions as they are.
 
-    Raises
-    ------
-    InvalidRegionError
-        When it is one region alone, or something else is among them.
+    Raises InvalidRegionError when it is one region alone, or something else is among them.
     """
     if isinstance(regions, Region) or not isinstance(regions, Iterable):
         raise InvalidRegionError(

@@ -22,6 +22,9 @@ GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 def voxels_of_mask(mask: ArrayLike, affine: ArrayLike | Grid) -> tuple[Any, Grid, Any]:
     """Return where a mask is not zero, its grid, and the flat indices of those voxels.
 
+    Raises InvalidMaskError when the mask is empty, not 3-D, of no real numbers or of another shape
+    than its grid.
+
     Parameters
     ----------
     mask : (x, y, z) array_like
@@ -36,11 +39,6 @@ def voxels_of_mask(mask: ArrayLike, affine: ArrayLike | Grid) -> tuple[Any, Grid
     grid : Grid
     indices : (n_voxels,) int64
         Rising, in C order; where the mask lies.
-
-    Raises
-    ------
-    InvalidMaskError
-        When the mask is empty, not 3-D, of no real numbers or of another shape than its grid.
     """
     array = as_native(mask)
     if array.ndim != 3:

@@ -369,12 +369,7 @@ class Seeds:
 
 
 def _units(directions: ArrayLike, n: int) -> DeviceArray:
-    """Return (n, 3) float32 unit vectors along directions.
-
-    Raises
-    ------
-    InvalidSeedsError
-    """
+    """Return (n, 3) float32 unit vectors along directions. Raises InvalidSeedsError."""
     array = as_native(directions)
     if not may_be_real(array):
         raise InvalidSeedsError(f"Start directions hold {array.dtype} values; give real numbers.")

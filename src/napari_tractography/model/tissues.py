@@ -215,10 +215,7 @@ class Tissues:
 def labels_of(mapping: Mapping[int, Collection[int]]) -> tuple[tuple[int, ...], ...]:
     """Return the labels of each of :data:`TISSUES`, as :meth:`Tissues.from_labels` takes them.
 
-    Raises
-    ------
-    InvalidTissuesError
-        When the mapping names another tissue.
+    Raises InvalidTissuesError when the mapping names another tissue.
     """
     for tissue, members in mapping.items():
         if tissue not in range(N_TISSUES) or not isinstance(members, Collection):
@@ -259,10 +256,8 @@ def _check_fractions(values: NDArray[np.float32], name: str) -> None:
 def check_tissues(tissues: Tissues, grid: Grid) -> None:
     """Raise when a tissue image and an FOD cannot belong together.
 
-    Raises
-    ------
-    InvalidTissuesError
-        When no voxel of the tissue image that holds any tissue lies in the FOD's volume.
+    Raises InvalidTissuesError when no voxel of the tissue image that holds any tissue lies in the
+    FOD's volume.
     """
     held = np.argwhere(tissues.fractions.any(axis=3))
     if not grid.contains(tissues.grid.to_mm(held)).any():

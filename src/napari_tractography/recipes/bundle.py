@@ -318,13 +318,7 @@ def _as_recorded(now: T, then: T) -> T:
 
 
 def checked_name(name: str) -> str:
-    """Return a name without space around it.
-
-    Raises
-    ------
-    InvalidParameterError
-        When nothing is left.
-    """
+    """Return a name without space around it. Raises InvalidParameterError when nothing is left."""
     if not name.strip():
         raise InvalidParameterError(f"A bundle is called {name!r}; give it a name.")
     return name.strip()

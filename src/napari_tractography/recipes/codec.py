@@ -42,10 +42,7 @@ class _MismatchError(Exception):
 def write_recipe(recipe: Any, path: str | PathLike[str]) -> None:
     """Write a dataclass as JSON, whole or not at all.
 
-    Raises
-    ------
-    FileError
-        When it cannot be written.
+    Raises FileError when it cannot be written.
     """
     write_json(recipe_content(recipe), path)
 
@@ -53,10 +50,7 @@ def write_recipe(recipe: Any, path: str | PathLike[str]) -> None:
 def write_json(content: Any, path: str | PathLike[str]) -> None:
     """Write plain values as JSON, whole or not at all.
 
-    Raises
-    ------
-    FileError
-        When it cannot be written.
+    Raises FileError when it cannot be written.
     """
     with written_whole(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
@@ -70,12 +64,8 @@ def recipe_content(recipe: Any) -> dict[str, Any]:
 def read_recipe(kind: type[T], file: Path) -> T:
     """Read a dataclass of that kind from JSON.
 
-    Raises
-    ------
-    FileError
-        When the file is missing, damaged, something else, or of a newer format.
-    TractographyError
-        When a value is of the right type and impossible.
+    Raises FileError when the file is missing, damaged, something else, or of a newer format;
+    TractographyError when a value is of the right type and impossible.
     """
     return recipe_of(kind, read_json(file), file)
 
@@ -104,10 +94,7 @@ def recipe_of(kind: type[T], content: Any, file: Path) -> T:
 def decoded(kind: type[T], content: Any, what: str, remedy: str) -> T:
     """Return a dataclass of plain values; `what` is wrong and how to mend it are for messages.
 
-    Raises
-    ------
-    FileError
-        When a value is not of its field's type, or a field is unknown or missing.
+    Raises FileError when a value is not of its field's type, or a field is unknown or missing.
     """
     try:
         return typing.cast(T, _decoded(kind, content, ""))
@@ -133,12 +120,9 @@ def encoded(value: Any, name: str = "") -> Any:
     """Turn dataclasses into dicts without their empty fields, numbers of NumPy into Python's.
 
     Left out are also fields that are not compared, such as where a recipe was loaded from, and
-    those that follow from others, which the attribute `derived_fields` names.
-
-    Raises
-    ------
-    InvalidParameterError
-        When a number is not finite, which no recipe that is read may have; `name` is its field.
+    those that follow from others, which the attribute `derived_fields` names. Raises
+    InvalidParameterError when a number is not finite, which no recipe that is read may have; `name`
+    is its field.
     """
     if dataclasses.is_dataclass(value):
         derived = getattr(value, "derived_fields", ())
@@ -157,10 +141,7 @@ def encoded(value: Any, name: str = "") -> Any:
 def read_json(file: Path) -> Any:
     """Read the plain values of a JSON file.
 
-    Raises
-    ------
-    FileError
-        When it cannot be read or is no JSON.
+    Raises FileError when it cannot be read or is no JSON.
     """
     try:
         return json.loads(file.read_text("utf-8-sig"))  # Windows' editors put a mark first

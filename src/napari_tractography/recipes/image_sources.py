@@ -119,12 +119,8 @@ def reading_of(
 ) -> ImageReading:
     """Return how the image of an FOD is read from a file that holds it.
 
-    Raises
-    ------
-    FileError
-        When the file cannot be read, or holds another image.
-    InvalidFodError
-        When the FOD is of no image.
+    Raises FileError when the file cannot be read, or holds another image; InvalidFodError when the
+    FOD is of no image.
     """
     image = source_of_image(fod)
     levels, key = stored_levels(path, key)
@@ -140,10 +136,7 @@ def reading_of(
 def source_of_image(fod: Fod) -> ImageSource:
     """Return the image of an FOD, and how fibres are found in it.
 
-    Raises
-    ------
-    InvalidFodError
-        When the FOD is of no image.
+    Raises InvalidFodError when the FOD is of no image.
     """
     if fod.blocks is None or not isinstance(fod.blocks.source, ImageSource):
         raise InvalidFodError(f"{fod.name} holds {fod.kind} and is no image; name its own file.")

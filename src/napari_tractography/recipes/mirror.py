@@ -42,7 +42,6 @@ def mirrored_recipe(recipe: Recipe, x_mm: float) -> Recipe:
 
     Parameters
     ----------
-    recipe : Recipe
     x_mm : float
         Of the midsagittal plane, RAS+ mm.
     """

@@ -24,15 +24,12 @@ SHORT_TEXT = 200  # characters up to which ranges are kept for the eye, whatever
 def text_of(numbers: ArrayLike) -> str:
     """Return numbers as text: "0-41,50,60-99", or their bits, compressed, in base64.
 
+    Raises InvalidParameterError when they are not whole numbers from 0.
+
     Parameters
     ----------
     numbers : (n,) array_like of int
         From 0, in any order; what comes twice is kept once.
-
-    Raises
-    ------
-    InvalidParameterError
-        When they are not whole numbers from 0.
     """
     array = np.asarray(numbers)
     if array.size == 0:
@@ -62,10 +59,7 @@ def text_of(numbers: ArrayLike) -> str:
 def numbers_of(text: str) -> NDArray[np.int64]:
     """Return the (n,) int64 numbers of a text, rising.
 
-    Raises
-    ------
-    FileError
-        When it is none that :func:`text_of` makes.
+    Raises FileError when it is none that :func:`text_of` makes.
     """
     if not text:
         return np.empty(0, np.int64)
@@ -96,12 +90,8 @@ def numbers_of(text: str) -> NDArray[np.int64]:
 def inflated(raw: bytes, most: int) -> bytes:
     """Return what zlib has compressed, if it is at most so many bytes.
 
-    Raises
-    ------
-    zlib.error
-        When it is damaged.
-    ValueError
-        When it is cut short, or more: a short text can hold gigabytes.
+    Raises zlib.error when it is damaged; ValueError when it is cut short, or more: a short text can
+    hold gigabytes.
     """
     unpacking = zlib.decompressobj()
     data = unpacking.decompress(raw, most + 1)

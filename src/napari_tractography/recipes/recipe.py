@@ -296,10 +296,7 @@ class Recipe:
 def _pair(regions: list[Region]) -> tuple[Region, Region] | None:
     """Return the two regions to track between, None where there are none.
 
-    Raises
-    ------
-    InvalidRegionError
-        When there are more or fewer.
+    Raises InvalidRegionError when there are more or fewer.
     """
     if not regions:
         return None

@@ -36,10 +36,7 @@ _texts: dict[bytes, str] = {}  # by the SHA-256 of what they say
 def located(path: str, folder: Path | None) -> Path:
     """Return where a file, or the folder of a Zarr, is: at its path, or by its name in a folder.
 
-    Raises
-    ------
-    FileError
-        When it is at neither place.
+    Raises FileError when it is at neither place.
     """
     try:
         return existing_image(path)

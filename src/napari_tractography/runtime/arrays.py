@@ -22,13 +22,7 @@ REMEDY = "choose backend = 'cpu'"  # of messages about GPUs
 
 
 def import_cupy() -> Any:
-    """Return the module `cupy`.
-
-    Raises
-    ------
-    BackendError
-        When it is not installed or does not load.
-    """
+    """Return the module `cupy`. Raises BackendError when it is not installed or does not load."""
     # Queues that streams are spread over, of which a run has more than the eight of CUDA's default.
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "16")
     try:
@@ -74,10 +68,7 @@ def filters_of(array: Any) -> Any:
 def to_gpu(array: Any, gpu: int) -> Any:
     """Copy an array to a GPU, by its number, unless it lies there.
 
-    Raises
-    ------
-    BackendError
-        When CuPy is missing, or there is no such GPU or no room on it.
+    Raises BackendError when CuPy is missing, or there is no such GPU or no room on it.
     """
     cupy = import_cupy()
     try:
@@ -98,16 +89,14 @@ def on_its_device(array: Any) -> contextlib.AbstractContextManager[Any]:
 def as_native(array: Any) -> Any:
     """Return an array as NumPy's, or as CuPy's where it lies on a GPU, without a copy.
 
+    Raises BackendError when it lies on a GPU and CuPy cannot wrap it; without CuPy it is copied to
+    the host.
+
     Parameters
     ----------
     array : array_like
         NumPy, CuPy, PyTorch, JAX, anything with ``__cuda_array_interface__`` or ``__dlpack__``,
         or anything that NumPy makes an array of.
-
-    Raises
-    ------
-    BackendError
-        When it lies on a GPU and CuPy cannot wrap it; without CuPy it is copied to the host.
     """
     if not on_gpu(array):
         return host_array(array)
@@ -160,11 +149,8 @@ def real_numbers(
 ) -> NDArray[Any]:
     """Return a contiguous array of a type; it is not copied where it is one.
 
-    Raises
-    ------
-    TractographyError
-        `error`, when it holds complex numbers, texts or dates, or numbers that integers of
-        that type cannot hold.
+    Raises TractographyError `error`, when it holds complex numbers, texts or dates, or numbers that
+    integers of that type cannot hold.
     """
     values = np.asarray(array)
     if not may_be_real(values):

@@ -19,10 +19,8 @@ MAX_BYTES, MAX_UNUSED_SECONDS = 512 << 20, 90 * 24 * 3600
 def cache_folder() -> Path:
     """Return the folder for files that may be lost, by the customs of the system.
 
-    Raises
-    ------
-    FileNotFoundError
-        When there is no home folder to be found, as in containers of users without a name.
+    Raises FileNotFoundError when there is no home folder to be found, as in containers of users
+    without a name.
     """
     variables = {"win32": "LOCALAPPDATA", "darwin": ""}
     given = os.environ.get(variables.get(sys.platform, "XDG_CACHE_HOME"))
@@ -55,7 +53,6 @@ def prune(folder: Path, pattern: str, max_bytes: int = MAX_BYTES) -> None:
 
     Parameters
     ----------
-    folder : Path
     pattern : str
         Of the names of the files that count.
     max_bytes : int

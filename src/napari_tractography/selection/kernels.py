@@ -59,7 +59,6 @@ def meet_sphere(
     points, offsets
         Of the tractogram.
     centre : (3,) float64
-    radius : float
     found : (n_streamlines,) bool
         Marked streamlines are not tested again.
     """
@@ -125,7 +124,6 @@ def find_runs(
         Streamlines.
     low : (3,) float64
         Corner of the cells, RAS+ mm.
-    cell_mm : float
     shape : (3,) int64
     cells, firsts, counts, streamlines : (n,) int32, uint32, int32 and int32
         Written.

@@ -41,12 +41,7 @@ class Touching(Protocol):
 
 
 def check_rule(include_rule: str) -> None:
-    """Raise when there is no such rule.
-
-    Raises
-    ------
-    InvalidParameterError
-    """
+    """Raise InvalidParameterError when there is no such rule."""
     if include_rule not in INCLUDE_RULES:
         raise InvalidParameterError(
             f"include_rule = {include_rule!r} is unknown; choose one of {', '.join(INCLUDE_RULES)}."
@@ -60,7 +55,10 @@ def passing(
     include_rule: str = "all",
     index: Touching | None = None,
 ) -> NDArray[np.bool_]:
-    """Tell which streamlines pass regions as they shall.
+    """Tell which streamlines pass regions as they shall: (n_streamlines,) bool.
+
+    Raises InvalidParameterError when the rule is unknown or a region has another role;
+    InvalidRegionError when something else is among the regions.
 
     Parameters
     ----------
@@ -74,17 +72,6 @@ def passing(
         the other, whichever comes first; what one segment meets counts in either order.
     index : optional
         Of the streamlines.
-
-    Returns
-    -------
-    (n_streamlines,) bool
-
-    Raises
-    ------
-    InvalidParameterError
-        When the rule is unknown or a region has another role.
-    InvalidRegionError
-        When something else is among the regions.
     """
     check_rule(include_rule)
     regions = listed_regions(regions)
@@ -181,12 +168,7 @@ def _chained(
 
 
 def check_criteria(criteria: Criteria) -> None:
-    """Check that there are no others than those of :class:`Criteria`.
-
-    Raises
-    ------
-    InvalidParameterError
-    """
+    """Raise InvalidParameterError where there are others than those of :class:`Criteria`."""
     unknown = sorted(set(criteria) - set(Criteria.__annotations__))
     if unknown:
         raise InvalidParameterError(
@@ -199,10 +181,7 @@ def between(
 ) -> NDArray[np.bool_]:
     """Tell which values, one a streamline, lie within limits.
 
-    Raises
-    ------
-    InvalidParameterError
-        When there are no values or the limits are no range.
+    Raises InvalidParameterError when there are no values or the limits are no range.
     """
     low, high = _range((None, None) if limits is None else limits, name)
     if values is None:

@@ -35,7 +35,7 @@ def crossed(
     *,
     slab: tuple[int, float, float] | None = None,
 ) -> NDArray[np.int64]:
-    """Return the streamlines that a stroke crosses, seen along parallel lines of sight.
+    """Return the streamlines that a stroke crosses, by parallel lines of sight: (n,) int64, rising.
 
     Parameters
     ----------
@@ -48,10 +48,6 @@ def crossed(
         Direction in which the person looks.
     slab : tuple of (axis, low, high), optional
         Segments count whose both ends lie between these positions, mm.
-
-    Returns
-    -------
-    (n,) int64, rising
     """
     way = np.asarray(stroke, dtype=np.float64).reshape(-1, 3)
     shown = np.asarray(positions, dtype=np.float64)

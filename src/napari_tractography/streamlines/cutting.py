@@ -21,7 +21,6 @@ def cut_beyond(
 
     Parameters
     ----------
-    tractogram : Tractogram
     point_mm : (3,) sequence of float
         Of the plane, RAS+ mm.
     normal : (3,) sequence of float

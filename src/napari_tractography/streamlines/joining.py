@@ -51,10 +51,7 @@ def end_to_end(
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Return points and offsets of streamlines, each (n_points, 3).
 
-    Raises
-    ------
-    InvalidTractogramError
-        When one has another shape, or holds no real numbers.
+    Raises InvalidTractogramError when one has another shape, or holds no real numbers.
     """
     lines = [
         real_numbers(line, np.float32, f"Streamline {number}", InvalidTractogramError)

@@ -247,10 +247,8 @@ class PartWriter:
 def check_points(dtype: str, ending: str, tolerance_mm: float | None) -> None:
     """Check that a format can hold points of a type, and that a tolerance makes sense.
 
-    Raises
-    ------
-    InvalidParameterError
-        When it cannot, the type is unknown, or the tolerance is not positive.
+    Raises InvalidParameterError when it cannot, the type is unknown, or the tolerance is not
+    positive.
     """
     if dtype not in all_dtypes():
         raise InvalidParameterError(
@@ -272,7 +270,6 @@ def compressed(tractogram: Tractogram, tolerance_mm: float) -> Tractogram:
 
     Parameters
     ----------
-    tractogram : Tractogram
     tolerance_mm : float
         See :func:`save_chunks`.
 

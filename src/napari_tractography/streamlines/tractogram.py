@@ -438,10 +438,7 @@ def load_tractogram(path: str | PathLike[str]) -> Tractogram:
 def as_read(arrays: StreamlineArrays, path: str | PathLike[str]) -> Tractogram:
     """Return the streamlines that were read from a file.
 
-    Raises
-    ------
-    FileError
-        When the arrays do not belong together.
+    Raises FileError when the arrays do not belong together.
     """
     try:
         return Tractogram.of_arrays(arrays)

@@ -42,7 +42,6 @@ class ClusterRun:
 
     Parameters
     ----------
-    connection : Connection
     plan : Plan
         On the host.
     execution : Execution
@@ -78,14 +77,9 @@ class ClusterRun:
     def results(self) -> Generator[Done | None, None, None]:
         """Yield results in seed order, and None after each heartbeat without one.
 
-        Closing the generator cancels all tasks.
-
-        Raises
-        ------
-        LostClusterError
-            When the scheduler is lost and does not come back.
-        BackendError
-            When workers are lost again and again, or what one wrote cannot be read.
+        Closing the generator cancels all tasks. Raises LostClusterError when the scheduler is lost
+        and does not come back; BackendError when workers are lost again and again, or what one
+        wrote cannot be read.
         """
         with contextlib.ExitStack() as folders:
             if self.exchange is not None:

@@ -100,13 +100,7 @@ def cluster(
 
 
 def _existing_folder(path: str | os.PathLike[str]) -> Path:
-    """Return a folder that is there, whole.
-
-    Raises
-    ------
-    FileError
-        When it is not.
-    """
+    """Return a folder that is there, whole. Raises FileError when it is not."""
     folder = at_home(path).absolute()
     if not folder.is_dir():
         raise FileError(f"folder = {str(path)!r} is no folder; create it first, for all workers.")
@@ -116,10 +110,7 @@ def _existing_folder(path: str | os.PathLike[str]) -> Path:
 def _local_processes(where: str) -> int:
     """Return how many processes "local:N" asks for, 0 where it is an address.
 
-    Raises
-    ------
-    InvalidParameterError
-        When it is neither.
+    Raises InvalidParameterError when it is neither.
     """
     match = re.fullmatch(r"local(?::(.*))?", where)
     if match is None:

@@ -44,10 +44,7 @@ class Connection:
     def workers(self) -> dict[str, int]:
         """Return the threads of each worker, by address.
 
-        Raises
-        ------
-        DisconnectedError
-            When the scheduler does not answer.
+        Raises DisconnectedError when the scheduler does not answer.
         """
         if self.client.status != RUNNING:
             raise DisconnectedError
@@ -72,10 +69,7 @@ class Connection:
     def reconnected(self) -> Generator[None, None, None]:
         """Yield None now and then until the scheduler answers.
 
-        Raises
-        ------
-        LostClusterError
-            When Dask no longer tries to reach it.
+        Raises LostClusterError when Dask no longer tries to reach it.
         """
         while self.client.status == CONNECTING:
             yield None

@@ -57,10 +57,7 @@ class FiledArray:
     def opened(self) -> NDArray[Any]:
         """Return the array, mapped into memory, read-only.
 
-        Raises
-        ------
-        NotThereError
-            When there is no such file, or its numbers are others.
+        Raises NotThereError when there is no such file, or its numbers are others.
         """
         try:
             array = np.asarray(np.load(self.path, mmap_mode="r"))
@@ -93,12 +90,8 @@ class FiledTractogram:
     def taken(self) -> Tractogram:
         """Return the tractogram, and delete the file.
 
-        Not mapped: each mapping is an open file, of which a process may have a thousand.
-
-        Raises
-        ------
-        BackendError
-            When the file is not there or not whole.
+        Not mapped: each mapping is an open file, of which a process may have a thousand. Raises
+        BackendError when the file is not there or not whole.
         """
         points = pool.points(int(self.others.offsets[-1]))
         try:
@@ -164,7 +157,6 @@ def handed_over(tractogram: Tractogram, folder: str) -> Tractogram | FiledTracto
 
     Parameters
     ----------
-    tractogram : Tractogram
     folder : str
         That of :meth:`Exchange.for_a_run`, on a worker that may see it or not; "" for none.
     """

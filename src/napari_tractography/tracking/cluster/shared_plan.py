@@ -65,16 +65,12 @@ class SharedPlan:
     def of(cls, plan: Plan, exchange: Exchange | None = None) -> SharedPlan:
         """Take what a plan on the host has, without its seeds.
 
+        Raises BackendError when orientations are worked out on demand.
+
         Parameters
         ----------
-        plan : Plan
         exchange : Exchange, optional
             Where large arrays are written, for workers to open.
-
-        Raises
-        ------
-        BackendError
-            When orientations are worked out on demand.
         """
         table: Any = plan.table
         nothing = np.zeros((0, 0), np.float32)
@@ -103,6 +99,8 @@ class SharedPlan:
     ) -> Plan:
         """Return the plan of some seeds; all plans of a worker have one table.
 
+        Raises NotThereError when a file that holds an array is not seen here, or is another one.
+
         Parameters
         ----------
         positions_mm : (n_seeds, 3) float32
@@ -111,11 +109,6 @@ class SharedPlan:
             Start directions, RAS+.
         first_stream : int
             Streamline id of the first seed.
-
-        Raises
-        ------
-        NotThereError
-            When a file that holds an array is not seen here, or is another one.
         """
         with self._making:
             if self._plan is None:

@@ -17,7 +17,6 @@ class TaskSizing:
 
     Parameters
     ----------
-    n_seeds : int
     block : int or None
         Seeds of every task, instead.
     """

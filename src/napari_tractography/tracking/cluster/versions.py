@@ -27,17 +27,14 @@ def installed_versions() -> dict[str, str]:
 def differing_versions(here: Mapping[str, str], workers: Mapping[str, Mapping[str, str]]) -> str:
     """Return which versions of workers are not those here, as "numba 0.62 here, 0.61 on tcp://...".
 
+    Returns "" where all are the same.
+
     Parameters
     ----------
     here : mapping of str to str
         By package.
     workers : mapping of str to mapping
         The same, by the worker's address.
-
-    Returns
-    -------
-    str
-        "" where all are the same.
     """
     others: dict[tuple[str, str], list[str]] = {}
     for address, there in workers.items():

@@ -74,25 +74,20 @@ def track_range(
 ) -> Done:
     """Track seeds, and return them or what a function makes of them.
 
+    Raises NotThereError as :meth:`SharedPlan.plan`.
+
     Parameters
     ----------
-    shared : SharedPlan
     positions_mm, seed_directions, first_stream
         The seeds, as of :meth:`SharedPlan.plan`.
     execution : Execution
         How, on this worker.
-    function : callable, optional
     task_key : str
         Of the task, by which it learns that it is no longer wanted.
     folder : str
         For points, to be written rather than sent; "" for none.
     turns : mapping of str to int, optional
         The number of each worker among those of its machine, by address.
-
-    Raises
-    ------
-    NotThereError
-        As :meth:`SharedPlan.plan`.
     """
     plan = shared.plan(positions_mm, seed_directions, first_stream)
     report = Report()
