@@ -14,10 +14,10 @@ import pytest
 
 from napari_tractography.errors import FileError
 from napari_tractography.files.fods import (
+    fod_reader,
     load_fod,
-    load_fod_hashed,
     load_volume,
-    load_volume_hashed,
+    read_volume,
 )
 from napari_tractography.files.hashing import sha256_of
 
@@ -61,7 +61,7 @@ def write(folder: Path, ending: str) -> Path:
 @pytest.mark.parametrize("ending", [".nii", ".nii.gz", ".mif", ".mif.gz", ".mih"])
 def test_hash_is_of_the_whole_file_and_the_values_are_the_same(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path, ending)
-    fod, sha256 = load_fod_hashed(path, kind="sh")
+    fod, sha256 = fod_reader(path, kind="sh").read(hashed=True)
     assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest() == sha256_of(path)
     assert np.array_equal(fod.coefficients, load_fod(path, kind="sh").coefficients)
     assert np.array_equal(fod.coefficients, VALUES)
@@ -70,7 +70,7 @@ def test_hash_is_of_the_whole_file_and_the_values_are_the_same(tmp_path: Path, e
 def test_hashed_volumes_are_those_of_load_volume(tmp_path: Path) -> None:
     labels = np.arange(60, dtype=np.int16).reshape(3, 4, 5)
     nib.save(nib.Nifti1Image(labels, np.diag([2.0, 2, 2, 1])), tmp_path / "labels.nii.gz")
-    values, grid, sha256 = load_volume_hashed(tmp_path / "labels.nii.gz")
+    values, grid, sha256 = read_volume(tmp_path / "labels.nii.gz", hashed=True)
     wanted, wanted_grid = load_volume(tmp_path / "labels.nii.gz")
     assert np.array_equal(values, wanted)
     assert values.dtype == wanted.dtype == np.int16
@@ -83,7 +83,7 @@ def test_hashing_opens_the_numbers_once(tmp_path: Path) -> None:
     path = write(tmp_path, ".mif")
     looking = True
     try:
-        load_fod_hashed(path, kind="sh")
+        fod_reader(path, kind="sh").read(hashed=True)
     finally:
         looking = False
         found = [name for name in opened if name == str(path)]
@@ -97,7 +97,7 @@ def test_truncated_files_are_refused_as_without_a_hash(tmp_path: Path, cut: floa
     raw = path.read_bytes()
     path.write_bytes(raw[: int(cut * len(raw))])
     with pytest.raises(FileError, match="truncated"):
-        load_fod_hashed(path, kind="sh")
+        fod_reader(path, kind="sh").read(hashed=True)
 
 
 def test_a_missing_file_has_no_hash(tmp_path: Path) -> None:

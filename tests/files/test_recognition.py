@@ -16,7 +16,7 @@ from scans import FROM_DIPY
 from napari_tractography.errors import FileError, InvalidFodError, InvalidParameterError
 from napari_tractography.files import recognition
 from napari_tractography.files.fod_reader import FodReader
-from napari_tractography.files.fods import load_fod, load_fod_hashed, load_volume
+from napari_tractography.files.fods import fod_reader, load_fod, load_volume
 from napari_tractography.files.recognition import kind_of
 from napari_tractography.model.phantoms import make_phantom
 
@@ -132,7 +132,7 @@ def test_what_mrtrix_makes_of_a_dwi_is_told(tmp_path: Path, mrtrix: Run) -> None
 @pytest.mark.parametrize("kind", ["auto", "tensor"])
 def test_a_tensor_is_read_in_the_order_that_it_is_in(tmp_path: Path, order: str, kind: str) -> None:
     path = save(tmp_path / "dt.nii.gz", scans.tensors()[:, FROM_DIPY[order]])
-    first, second = load_fod(path, kind=kind), load_fod_hashed(path, kind=kind)[0]
+    first, second = load_fod(path, kind=kind), fod_reader(path, kind=kind).read(hashed=True)[0]
     for fod in (first, second):
         assert (fod.kind, fod.vectors.order) == ("tensor", order)
     reader = FodReader(path, kind=kind)
@@ -269,7 +269,7 @@ def test_peaks_of_dipy_are_read(tmp_path: Path) -> None:
     peaks.odf = np.zeros((2, 3, 4, 1))
     path = tmp_path / "peaks.pam5"
     save_pam(str(path), peaks)
-    fod, sha256 = load_fod_hashed(path)
+    fod, sha256 = fod_reader(path).read(hashed=True)
     assert (fod.kind, fod.vectors.axes, len(sha256)) == ("peaks", "voxel", 64)
     np.testing.assert_allclose(fod.vectors.numbers[0], [0, 0.5, 0, -0.15, 0, 0.2], atol=1e-6)
     path.write_bytes(b"none")

@@ -1,12 +1,9 @@
-"""What goes wrong while a file is read; of streamlines and their weights as one sentence.
-
-Called by the readers of :mod:`napari_tractography.files.tractograms` and of :mod:`.weights`, and
-by those of images.
-"""
+"""What goes wrong while a file is read, as one sentence; called by all that reads files."""
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import lzma
 import struct
 import warnings
@@ -68,6 +65,23 @@ def image_errors() -> tuple[type[Exception], ...]:
         zlib.error,
         struct.error,
     )
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn what the system and decompression raise while a file is read into a FileError."""
+    try:
+        yield
+    except FileError:
+        raise
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise FileError(
+            f"{path} is truncated or corrupt ({error}); copy or export it again."
+        ) from None
+    except OSError as error:
+        raise FileError(
+            f"{path} cannot be read ({error.strerror or error}); check its permissions."
+        ) from None
 
 
 @contextlib.contextmanager

@@ -73,14 +73,6 @@ def load_fod(
     return reader.read(hashed=False)[0]
 
 
-def load_fod_hashed(path: str | PathLike[str], **keywords: Unpack[FodKeywords]) -> tuple[Fod, str]:
-    """Read an FOD volume and the SHA-256 of its file, in one pass; see :func:`load_fod`.
-
-    Of a .mih with its data file, the SHA-256 is the header's.
-    """
-    return fod_reader(path, **keywords).read(hashed=True)
-
-
 def fod_reader(
     path: str | PathLike[str], *, look_later: bool = False, **keywords: Unpack[FodKeywords]
 ) -> FodReader | PeakReader:
@@ -111,18 +103,14 @@ def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:
         When the file is missing, truncated, corrupt, of another format or not 3-D, or its affine
         singular.
     """
-    return _read_volume(path, hashed=False)[:2]
+    return read_volume(path, hashed=False)[:2]
 
 
-def load_volume_hashed(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid, str]:
-    """Read a 3-D volume and the SHA-256 of its file, in one pass; see :func:`load_volume`.
+def read_volume(path: str | PathLike[str], *, hashed: bool) -> tuple[NDArray[Any], Grid, str]:
+    """Read a 3-D volume and, in the same pass, the SHA-256 of its file, "" if not `hashed`.
 
-    Of a .mih with its data file, the SHA-256 is the header's.
+    See :func:`load_volume`. Of a .mih with its data file, the SHA-256 is the header's.
     """
-    return _read_volume(path, hashed=True)
-
-
-def _read_volume(path: str | PathLike[str], *, hashed: bool) -> tuple[NDArray[Any], Grid, str]:
     stored = read_header(path)
     shape = without_trailing_ones(stored.shape, 3)
     if len(shape) != 3:
@@ -134,7 +122,7 @@ def _read_volume(path: str | PathLike[str], *, hashed: bool) -> tuple[NDArray[An
     check_numeric(stored, FileError)
     whole = stored.dtype.kind in "iub" and not stored.scaled
     dtype = stored.dtype.newbyteorder("=") if whole else np.dtype(np.float32)
-    values, sha256 = stored.read_hashed(dtype) if hashed else (stored.read(dtype), "")
+    values, sha256 = stored.read_hashed(dtype, hashed=hashed)
     return values.reshape(shape), grid, sha256
 
 

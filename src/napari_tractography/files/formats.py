@@ -142,7 +142,7 @@ def dialog_filter(what: str, endings: Iterable[str]) -> str:
 
 
 def listed(endings: Iterable[str]) -> str:
-    """Return endings as a sentence has them: ".tck, .trk or .vtk"."""
+    """Return endings, or other names, as a sentence has them: ".tck, .trk or .vtk"."""
     *others, last = endings
     return f"{', '.join(others)} or {last}" if others else last
 

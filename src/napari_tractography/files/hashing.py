@@ -8,7 +8,7 @@ import hashlib
 from os import PathLike
 from typing import IO
 
-from ..errors import FileError
+from .damage import readable
 from .paths import existing_file
 
 BLOCK_BYTES = 1 << 20
@@ -17,13 +17,8 @@ BLOCK_BYTES = 1 << 20
 def sha256_of(path: str | PathLike[str]) -> str:
     """Return the SHA-256 of a file's bytes. Raises FileError when it cannot be read."""
     file = existing_file(path)
-    try:
-        with open(file, "rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise FileError(
-            f"{file} cannot be read ({error.strerror or error}); check its permissions."
-        ) from None
+    with readable(file), open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 class HashedStream:

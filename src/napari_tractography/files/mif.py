@@ -9,11 +9,11 @@ import gzip
 import math
 import re
 import sys
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import FileError
+from .damage import readable
 from .description import VolumeFormat
 
 if TYPE_CHECKING:
@@ -79,34 +79,24 @@ def _bad(path: Path, key: str, value: str) -> FileError:
 
 def _entries(path: Path) -> dict[str, list[str]]:
     """Return the header's values by lower-case key; keys such as transform come several times."""
-    try:
-        with (gzip.open if path.name.lower().endswith(".gz") else open)(path, "rb") as stream:
-            if stream.readline(64).strip() != MAGIC:
-                raise FileError(
-                    f"{path} is no MRtrix image: it does not begin with 'mrtrix image'; "
-                    "rename it to its true format or convert it with mrconvert."
-                )
-            entries: dict[str, list[str]] = {}
-            left = MAX_HEADER_BYTES
-            while left > 0:
-                raw = stream.readline(left)
-                left -= len(raw) or left  # an empty line of bytes is the end of the file
-                line = raw.split(b"#")[0].decode("utf-8", errors="replace").strip()
-                if line == "END":
-                    return entries
-                key, colon, value = line.partition(":")
-                if colon:
-                    entries.setdefault(key.strip().lower(), []).append(value.strip())
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise FileError(
-            f"{path} is truncated or corrupt ({error}); copy or export it again."
-        ) from None
-    except OSError as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(
-            f"{path} cannot be read ({error.strerror or error}); check its permissions."
-        ) from None
+    opened = gzip.open if path.name.lower().endswith(".gz") else open
+    with readable(path), opened(path, "rb") as stream:
+        if stream.readline(64).strip() != MAGIC:
+            raise FileError(
+                f"{path} is no MRtrix image: it does not begin with 'mrtrix image'; "
+                "rename it to its true format or convert it with mrconvert."
+            )
+        entries: dict[str, list[str]] = {}
+        left = MAX_HEADER_BYTES
+        while left > 0:
+            raw = stream.readline(left)
+            left -= len(raw) or left  # an empty line of bytes is the end of the file
+            line = raw.split(b"#")[0].decode("utf-8", errors="replace").strip()
+            if line == "END":
+                return entries
+            key, colon, value = line.partition(":")
+            if colon:
+                entries.setdefault(key.strip().lower(), []).append(value.strip())
     if path.name.lower().endswith(".mih"):  # a header on its own needs no END
         return entries
     raise FileError(f"{path} has a header without END: it is truncated; copy it again.")

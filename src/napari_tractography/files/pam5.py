@@ -10,26 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import FileError
+from .damage import MALFORMED
 from .description import VolumeFormat, WholeReading
 
 if TYPE_CHECKING:
     from ..geometry.grid import Grid
     from ..model.fod import Fod
 
-# What h5py and DIPY raise on damaged files.
-MALFORMED = (
-    AttributeError,
-    EOFError,
-    IndexError,
-    KeyError,
-    MemoryError,
-    OSError,
-    OverflowError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    ZeroDivisionError,
-)
+NO_PAM5: tuple[type[Exception], ...] = (*MALFORMED, OSError)  # of h5py and DIPY
 
 
 def pam5_grid(path: Path) -> Grid:
@@ -49,7 +37,7 @@ def pam5_grid(path: Path) -> Grid:
             held = [each for each in group.values() if isinstance(each, h5py.Dataset)]
             check_memory(path, shape, sum(each.size * each.dtype.itemsize for each in held))
             affine = group["affine"][()] if "affine" in group else None
-    except MALFORMED as error:
+    except NO_PAM5 as error:
         raise FileError(f"{path} is no .pam5 file that DIPY reads ({error}).") from error
     if affine is None:
         raise FileError(f"{path} holds no affine; give an affine to DIPY's peaks_from_model.")
@@ -79,7 +67,7 @@ def load_pam5(path: Path, axes: str | None = None) -> Fod:
         peaks = np.asarray(found.peak_dirs, dtype=np.float32)
         if found.peak_values is not None:
             peaks = peaks * np.asarray(found.peak_values, dtype=np.float32)[..., None]
-    except MALFORMED as error:
+    except NO_PAM5 as error:
         raise FileError(f"{path} is no .pam5 file that DIPY reads ({error}).") from error
     if found.affine is None:
         raise FileError(f"{path} holds no affine; give an affine to DIPY's peaks_from_model.")

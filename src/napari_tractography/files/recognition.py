@@ -7,7 +7,6 @@ that is something else.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 
@@ -25,6 +24,7 @@ from ..fields.kinds import (
     read_kinds,
     recognise,
 )
+from .formats import listed
 from .headers import check_numeric, read_header
 from .stored_images import StoredImage
 
@@ -67,7 +67,7 @@ def tracked_kind_of(stored: StoredImage) -> Kind:
         what = f"{n_volumes} volumes" if n_volumes > 1 else "only volume"
         kinds = _possible_kinds(kind, n_volumes)
         rest = (
-            f", or read it as kind {_or(kinds)} if it is that all the same"
+            f", or read it as kind {listed(kinds)} if it is that all the same"
             if kinds
             else "; an FOD has 6, 15, 28, 45, 66, 91, ... volumes"
         )
@@ -84,11 +84,6 @@ def _possible_kinds(kind: Kind, n_volumes: int) -> tuple[str, ...]:
     """Return as what volumes may be read that look like something else, by their number."""
     found = kinds_of_so_many(n_volumes)
     return found if SH.name in found or kind is UNCLEAR else ()
-
-
-def _or(names: Sequence[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} or {last}" if others else last
 
 
 def with_order(kind: Kind, stored: StoredImage) -> Kind:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import threading
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ..errors import FileError
 from ..runtime.buffers import memory_bytes
+from .damage import readable
 from .hashing import BLOCK_BYTES, HashedStream, sha256_of
 from .inflating import GzipStream
 from .paths import GivenUpError
@@ -177,17 +177,8 @@ class StoredImage:
     def _errors(self) -> Iterator[None]:
         """Turn what goes wrong while the file is read into a FileError."""
         try:
-            yield
-        except (EOFError, zlib.error) as error:
-            raise FileError(
-                f"{self.path} is truncated or corrupt ({error}); copy or export it again."
-            ) from None
-        except OSError as error:
-            if isinstance(error, FileError):
-                raise
-            raise FileError(
-                f"{self.path} cannot be read ({error.strerror or error}); check its permissions."
-            ) from None
+            with readable(self.path):
+                yield
         except MemoryError:
             raise FileError(
                 f"{self.path} of shape {self.shape} does not fit into memory; crop it first."

@@ -33,14 +33,14 @@ def load_tissues(
     InvalidTissuesError
         When it holds neither fractions of tissues nor labels of them.
     """
-    return load_tissues_hashed(path, mapping=mapping, hashed=False)[0]
+    return read_tissues(path, mapping=mapping, hashed=False)[0]
 
 
-def load_tissues_hashed(
+def read_tissues(
     path: str | PathLike[str],
     *,
-    mapping: Mapping[int, Collection[int]] = FREESURFER_LABELS,
-    hashed: bool = True,
+    mapping: Mapping[int, Collection[int]],
+    hashed: bool,
 ) -> tuple[Tissues, str]:
     """Read a tissue image and, in the same pass, the SHA-256 of its file, "" if not `hashed`."""
     # On use: nibabel takes a while to load, and the command's help has no use for it.

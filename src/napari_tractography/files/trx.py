@@ -103,11 +103,7 @@ def _mapped(path: Path, archive: zipfile.ZipFile) -> StreamlineArrays | None:
     starts = np.empty(n + 1, np.int64)
     starts[:n] = found[:n]  # some programs add the end, some not
     starts[n] = n_points
-    columns = {
-        name.removeprefix(COLUMNS).split(".")[0]: numbers(name).reshape(n, -1)
-        for name in entries
-        if name.startswith(COLUMNS) and not name.endswith("/")
-    }
+    columns = {name: numbers(entry).reshape(n, -1) for name, entry in _columns(archive).items()}
     return with_columns(points.reshape(n_points, 3), starts, columns)
 
 
@@ -174,10 +170,10 @@ def _unpacked(path: Path) -> StreamlineArrays:
 def trx_columns(path: Path) -> list[str]:
     """Return the names of the values per streamline."""
     with zipfile.ZipFile(path) as archive:
-        return sorted(_entries(archive))
+        return sorted(_columns(archive))
 
 
-def _entries(archive: zipfile.ZipFile) -> dict[str, str]:
+def _columns(archive: zipfile.ZipFile) -> dict[str, str]:
     """Return the entries of an archive that are columns, by name."""
     return {
         entry.removeprefix(COLUMNS).split(".")[0]: entry
@@ -194,7 +190,7 @@ def trx_column(path: Path, name: str) -> NDArray[Any]:
     import numpy as np
 
     with zipfile.ZipFile(path) as archive:
-        found = _entries(archive)
+        found = _columns(archive)
         wanted = name or ("weights" if "weights" in found else "")
         if not wanted and len(found) == 1:
             (wanted,) = found

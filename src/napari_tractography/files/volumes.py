@@ -34,14 +34,13 @@ def save_volume(values: ArrayLike, grid: Grid, path: str | PathLike[str]) -> Non
         no real numbers or integers beyond 32 bits, or the file cannot be written.
     """
     wanted = Path(path)
-    written_volume_format(wanted)
+    write = written_volume_format(wanted).write
+    assert write is not None
     array = np.asarray(values)
     if array.shape != grid.shape:
         raise FileError(
             f"The volume for {wanted} has shape {array.shape} but its grid has {grid.shape}."
         )
-    write = written_volume_format(wanted).write
-    assert write is not None
     write(array, grid, wanted)
 
 

@@ -200,8 +200,7 @@ class Bundle:
 
     def duplicate(self, name: str) -> Bundle:
         """Return a bundle of the same source and look; streamlines that were made are shared."""
-        other = Bundle(name, self._source, colour=self.colour, visible=self.visible, look=self.look)
-        other.fods = self.fods
+        other = self._of(name, self._source)
         other._whole, other._tractogram = self._whole, self._tractogram
         other._backend, other._is_proven = self._backend, self._is_proven
         other._changed = self._changed
@@ -233,15 +232,7 @@ class Bundle:
             other = mirrored_recipe(source, x_mm)
         else:
             other = mirrored_streamlines(source, x_mm)
-        bundle = Bundle(
-            name or mirrored_name(self.name),
-            other,
-            colour=self.colour,
-            visible=self.visible,
-            look=self.look,
-        )
-        bundle.fods = self.fods
-        return bundle
+        return self._of(name or mirrored_name(self.name), other)
 
     def on_fod(self, fod: FodSource) -> Bundle:
         """Return the same bundle in another FOD, such as another subject's.
@@ -259,15 +250,13 @@ class Bundle:
             raise InvalidParameterError(
                 f"{self.name} comes from the file {source.path}, not from tracking; leave it out."
             )
-        bundle = Bundle(
-            self.name,
-            source.on_fod(fod),
-            colour=self.colour,
-            visible=self.visible,
-            look=self.look,
-        )
-        bundle.fods = self.fods
-        return bundle
+        return self._of(self.name, source.on_fod(fod))
+
+    def _of(self, name: str, source: Source) -> Bundle:
+        """Return a bundle of another source that looks the same."""
+        other = Bundle(name, source, colour=self.colour, visible=self.visible, look=self.look)
+        other.fods = self.fods
+        return other
 
     @property
     def parameters(self) -> TrackingParameters | None:

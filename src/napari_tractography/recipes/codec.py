@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import FileError, InvalidParameterError
+from ..files.damage import readable
 from ..files.paths import existing_file, written_whole
 
 FORMAT = "napari-tractography recipe"
@@ -39,14 +40,6 @@ class _MismatchError(Exception):
     """A value is not of the type of its field."""
 
 
-def write_recipe(recipe: Any, path: str | PathLike[str]) -> None:
-    """Write a dataclass as JSON, whole or not at all.
-
-    Raises FileError when it cannot be written.
-    """
-    write_json(recipe_content(recipe), path)
-
-
 def write_json(content: Any, path: str | PathLike[str]) -> None:
     """Write plain values as JSON, whole or not at all.
 
@@ -61,17 +54,12 @@ def recipe_content(recipe: Any) -> dict[str, Any]:
     return {"format": FORMAT, "format_version": FORMAT_VERSION, **encoded(recipe)}
 
 
-def read_recipe(kind: type[T], file: Path) -> T:
-    """Read a dataclass of that kind from JSON.
-
-    Raises FileError when the file is missing, damaged, something else, or of a newer format;
-    TractographyError when a value is of the right type and impossible.
-    """
-    return recipe_of(kind, read_json(file), file)
-
-
 def recipe_of(kind: type[T], content: Any, file: Path) -> T:
-    """Return a dataclass of that kind of plain values; `file` is named in messages."""
+    """Return a dataclass of that kind of plain values; `file` is named in messages.
+
+    Raises FileError when they are damaged, something else, or of a newer format; TractographyError
+    when a value is of the right type and impossible.
+    """
     content = dict(content) if isinstance(content, dict) else {}
     if content.pop("format", None) != FORMAT:
         raise FileError(
@@ -144,13 +132,10 @@ def read_json(file: Path) -> Any:
     Raises FileError when it cannot be read or is no JSON.
     """
     try:
-        return json.loads(file.read_text("utf-8-sig"))  # Windows' editors put a mark first
+        with readable(file):
+            return json.loads(file.read_text("utf-8-sig"))  # Windows' editors put a mark first
     except (ValueError, RecursionError) as error:
         raise FileError(f"{file} is no JSON ({error}); give a recipe.") from None
-    except OSError as error:
-        raise FileError(
-            f"{file} cannot be read ({error.strerror or error}); check its permissions."
-        ) from None
 
 
 def _stored_fields(kind: Any) -> list[dataclasses.Field[Any]]:

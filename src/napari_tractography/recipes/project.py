@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, count
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -146,17 +147,16 @@ class Project:
 
     def free_name(self, name: str) -> str:
         """Return a name, with a number after it where a bundle has it already."""
-        wanted, number = checked_name(name), 2
-        while (wanted if number == 2 else f"{wanted} {number - 1}") in self.bundles:
-            number += 1
-        return wanted if number == 2 else f"{wanted} {number - 1}"
+        wanted = checked_name(name)
+        names = chain([wanted], (f"{wanted} {number}" for number in count(2)))
+        return next(each for each in names if each not in self.bundles)
 
     def files(self) -> dict[str, str]:
         """Return the absolute paths of all files that bundles name, with their SHA-256 or ""."""
         return {
             part.path: part.sha256
             for bundle in self.bundles.values()
-            for part in _parts_with_paths(bundle.source)
+            for part in _parts_of_files(bundle.source)
         }
 
     def changed_files(self) -> list[str]:
@@ -167,7 +167,7 @@ class Project:
         parts = {
             part.path: part
             for bundle in self.bundles.values()
-            for part in _parts_with_paths(bundle.source)
+            for part in _parts_of_files(bundle.source)
         }
         return [path for path, part in parts.items() if _has_changed(part)]
 
@@ -370,7 +370,7 @@ def _joined(folder: Path, path: str) -> Path:
 
 
 def _mapped(value: T, change: Callable[[Any], Any]) -> T:
-    """Return a dataclass with every dataclass in it, in tuples too, changed; itself last."""
+    """Return a dataclass with every part in it that names a file changed, in tuples too."""
     if isinstance(value, tuple):
         return typing.cast(T, tuple(_mapped(each, change) for each in value))
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
@@ -378,38 +378,32 @@ def _mapped(value: T, change: Callable[[Any], Any]) -> T:
     old = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.compare}
     new = {name: _mapped(each, change) for name, each in old.items()}
     changed = {name: each for name, each in new.items() if each is not old[name]}
-    return typing.cast(T, change(dataclasses.replace(value, **changed) if changed else value))
+    whole = dataclasses.replace(value, **changed) if changed else value
+    return typing.cast(T, change(whole) if getattr(whole, "path", "") else whole)
 
 
 def _with_paths(source: Source, change: Callable[[str], str]) -> Source:
     """Return a source with the path of every file in it changed."""
-
-    def moved(part: Any) -> Any:
-        path = getattr(part, "path", "")
-        return dataclasses.replace(part, path=change(path)) if path else part
-
-    return _mapped(source, moved)
+    return _mapped(source, lambda part: dataclasses.replace(part, path=change(part.path)))
 
 
-def _parts_with_paths(source: Source) -> Iterator[Any]:
+def _parts_of_files(source: Source) -> list[Any]:
     found: list[Any] = []
 
     def note(part: Any) -> Any:
-        if getattr(part, "path", ""):
-            found.append(part)
+        found.append(part)
         return part
 
     _mapped(source, note)
-    return iter(found)
+    return found
 
 
 def _hashed(source: Source) -> Source:
     """Return a source in which every file has its SHA-256."""
 
     def hashed(part: Any) -> Any:
-        if not getattr(part, "path", "") or part.sha256:
-            return part
-        return dataclasses.replace(part, sha256=_sha256_now(part, source.folder))
+        sha256 = part.sha256 or _sha256_now(part, source.folder)
+        return dataclasses.replace(part, sha256=sha256)
 
     return _mapped(source, hashed)
 

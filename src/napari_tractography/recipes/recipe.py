@@ -25,7 +25,7 @@ from ..streamlines.tractogram import Tractogram
 from ..tracking.engine import track_all
 from ..tracking.inputs import Execution, ExecutionKeywords, TrackingInput
 from ..tracking.report import Report
-from .codec import encoded, read_recipe, write_recipe
+from .codec import encoded, read_json, recipe_content, recipe_of, write_json
 from .edits import BY_NUMBER, Edit, edited
 from .provenance import TOLERANCE, changed_versions, device_of, present_versions, same_device
 from .sources import FodSource, RegionSource, SeedSource
@@ -276,7 +276,7 @@ class Recipe:
         InvalidParameterError
             When a number is not finite.
         """
-        write_recipe(self, path)
+        write_json(recipe_content(self), path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Recipe:
@@ -290,7 +290,9 @@ class Recipe:
             When a parameter is out of range.
         """
         file = existing_file(path)
-        return dataclasses.replace(read_recipe(cls, file), folder=file.absolute().parent)
+        return dataclasses.replace(
+            recipe_of(cls, read_json(file), file), folder=file.absolute().parent
+        )
 
 
 def _pair(regions: list[Region]) -> tuple[Region, Region] | None:

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from ..errors import FileError, InvalidSeedsError
 from ..fields.kinds import SH
 from ..fields.readings import AUTO, DEFAULT_FRAMES
-from ..files.fod_reader import FodKeywords
-from ..files.fods import load_fod, load_fod_hashed
+from ..files.fods import fod_reader
 from ..files.hashing import sha256_of
 from ..files.image_files import existing_image, image_sha256, is_remote
 from ..files.paths import existing_file
@@ -197,19 +196,20 @@ class FodSource:
         if not self.path:
             raise FileError("The recipe names neither an FOD file nor a phantom; write it again.")
         file = located(self.path, folder)
-        how: FodKeywords = {
-            "kind": self.kind,
-            "basis": self.basis,
-            "frame": frame,
-            "axes": self.axes or None,
-            "order": self.order or None,
-        }
-        if not (hashed or self.sha256):
-            fod = load_fod(file, **how)
-            return fod, self._as_read(fod)
-        fod, sha256 = load_fod_hashed(file, **how)
+        reader = fod_reader(
+            file,
+            kind=self.kind,
+            basis=self.basis,
+            frame=frame,
+            axes=self.axes or None,
+            order=self.order or None,
+        )
+        fod, sha256 = reader.read(hashed=hashed or bool(self.sha256))
         warn_if_changed(file, self.sha256, sha256, "FOD")
-        return fod, dataclasses.replace(self._as_read(fod), sha256=sha256)
+        found = dataclasses.replace(self, sha256=sha256, kind=fod.kind)
+        if reading := fod.vector_reading:
+            found = dataclasses.replace(found, axes=reading["axes"], order=reading["order"])
+        return fod, found
 
     def _read_image(
         self, reading: ImageReading, folder: Path | None, hashed: bool
@@ -228,13 +228,6 @@ class FodSource:
         if not self.path or is_remote(self.path):
             return self.path
         return str(located(self.path, folder))
-
-    def _as_read(self, fod: Fod) -> FodSource:
-        """Return this source with what the file was taken for."""
-        found = dataclasses.replace(self, kind=fod.kind)
-        if reading := fod.vector_reading:
-            found = dataclasses.replace(found, axes=reading["axes"], order=reading["order"])
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,24 +288,22 @@ class SeedSource:
         TractographyError
             When the kind is unknown, a file cannot be read or a number is impossible.
         """
-        key, first = self.random_seed, self.first
+        drawn = {"random_seed": self.random_seed, "first": self.first}
         if self.kind == "sphere":
-            centre, radius = self.center_mm, self.radius_mm
-            return Seeds.in_sphere(centre, radius, self.n, random_seed=key, first=first), self
+            return Seeds.in_sphere(self.center_mm, self.radius_mm, self.n, **drawn), self
         if self.kind in ("mask", "voxels") and self.volume is not None:
             mask, grid, volume = self.volume.read(folder, hashed=hashed)
             draw = Seeds.in_mask if self.kind == "mask" else Seeds.in_each_voxel
-            seeds = draw(mask, grid, self.n, random_seed=key, first=first)
-            return seeds, dataclasses.replace(self, volume=volume)
+            return draw(mask, grid, self.n, **drawn), dataclasses.replace(self, volume=volume)
         if self.kind == "fod":
-            return Seeds.from_fod(fod, self.n, random_seed=key, first=first), self
+            return Seeds.from_fod(fod, self.n, **drawn), self
         if self.kind == "interface":
             if tissues is None:
                 raise InvalidSeedsError(
                     "Seeds on the interface of grey and white matter need a tissue image; give "
                     "one, or seed elsewhere."
                 )
-            return Seeds.on_interface(tissues, self.n, random_seed=key, first=first), self
+            return Seeds.on_interface(tissues, self.n, **drawn), self
         if self.kind == "points":
             return Seeds.at(self.positions_mm, self.directions or None), self
         raise InvalidSeedsError(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..files.hashing import sha256_of
 from ..files.paths import existing_file
-from ..files.tissue_files import load_tissues_hashed
+from ..files.tissue_files import read_tissues
 from ..model.tissues import FREESURFER_LABELS, Tissues, labels_of
 from .volume_sources import located, warn_if_changed
 
@@ -87,7 +87,8 @@ class TissueSource:
             When the file is missing or no tissue image.
         """
         file = located(self.path, folder)
-        is_hashed = hashed or bool(self.sha256)
-        tissues, sha256 = load_tissues_hashed(file, mapping=self.mapping, hashed=is_hashed)
+        tissues, sha256 = read_tissues(
+            file, mapping=self.mapping, hashed=hashed or bool(self.sha256)
+        )
         warn_if_changed(file, self.sha256, sha256, "tissue image")
         return tissues, dataclasses.replace(self, sha256=sha256)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import FileError, InvalidMaskError
-from ..files.fods import load_volume, load_volume_hashed, voxels_inside
+from ..files.fods import read_volume, voxels_inside
 from ..files.hashing import sha256_of
 from ..files.image_files import existing_image
 from ..files.paths import existing_file
@@ -142,13 +142,9 @@ class VolumeSource:
         if not self.path:
             return *self._decode(), self
         file = located(self.path, folder)
-        source = self
-        if hashed or self.sha256:
-            values, grid, sha256 = load_volume_hashed(file)
-            warn_if_changed(file, self.sha256, sha256, "mask")
-            source = dataclasses.replace(self, sha256=sha256)
-        else:
-            values, grid = load_volume(file)
+        values, grid, sha256 = read_volume(file, hashed=hashed or bool(self.sha256))
+        warn_if_changed(file, self.sha256, sha256, "mask")
+        source = dataclasses.replace(self, sha256=sha256)
         if self.label is None:
             return voxels_inside(values, file.name), grid, source
         inside = values == self.label
