@@ -10,7 +10,8 @@ import scans
 from scans import FROM_DIPY, Values
 
 from napari_tractography.errors import InvalidParameterError
-from napari_tractography.fields.kinds import N_FIRST, checked_kind, read_kinds, recognise
+from napari_tractography.fields.input_kind import N_FIRST
+from napari_tractography.fields.kinds import checked_kind, read_kinds, recognise
 from napari_tractography.fields.readings import BASES, CHOICES, TRACKED
 from napari_tractography.fields.sh import sh_matrix
 from napari_tractography.model.phantoms import PHANTOMS, make_phantom

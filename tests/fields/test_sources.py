@@ -7,6 +7,7 @@ eigenvector of a tensor is; and one whose files hold two angles a voxel.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,14 @@ def test_what_may_be_of_a_new_kind_is_offered_as_such(angles: Path) -> None:
     with pytest.raises(AmbiguousKindError, match="read it as kind angles") as raised:
         load_fod(angles)
     assert raised.value.kinds == ("angles",)
+
+
+def test_a_file_that_its_kind_recognises_needs_no_name(
+    angles: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = replace(ANGLES, recognise=lambda sample: known if sample.n_volumes == 2 else None)
+    monkeypatch.setattr(kinds, "INPUT_KINDS", (known, *kinds.INPUT_KINDS))
+    assert load_fod(angles).kind == "angles"
 
 
 def test_a_kind_that_nobody_named_is_refused() -> None:

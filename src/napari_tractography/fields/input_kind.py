@@ -19,6 +19,10 @@ from numpy.typing import NDArray
 # tensors; vectors that are worked out by blocks, where streamlines go.
 COEFFICIENTS, VECTORS, EIGENVECTORS, BLOCKS = "coefficients", "vectors", "eigenvectors", "blocks"
 
+# Degrees 0 and 2 of an FOD, a whole tensor or two peaks: all kinds differ in these, unless all
+# fibres run in one direction.
+N_FIRST = 6
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -41,6 +45,50 @@ class Kind:
     text: str
     remedy: str = ""
     order: str = ""
+
+
+UNCLEAR = Kind(
+    "unclear",
+    "something unknown, which would be negative along many directions",
+    "check how they were made",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Some voxels of a 4-D file that are not empty, by which kinds are recognised.
+
+    Attributes
+    ----------
+    values : (n_voxels, n) float64
+        All volumes, or the first :data:`N_FIRST` at least; 0 where they are not finite.
+    finite : (n_voxels, n) bool
+    whole : (n, n) float64
+        The voxels all of whose values are finite.
+    n_volumes : int
+        Of the file.
+    """
+
+    values: NDArray[np.float64]
+    finite: NDArray[np.bool_]
+    whole: NDArray[np.float64]
+    n_volumes: int
+
+    @classmethod
+    def of(cls, values: NDArray[np.float32], n_volumes: int) -> Sample:
+        """Return a sample of (n_voxels, n) values, with NaN as they are in the file."""
+        finite = np.isfinite(values)
+        numbers = np.where(finite, values, 0.0).astype(np.float64)
+        return cls(numbers, finite, numbers[finite.all(axis=1)], n_volumes)
+
+
+def amplitude_fraction(chosen: NDArray[np.bool_], values: NDArray[np.float64]) -> float:
+    """Return the fraction of the voxels' amplitudes, (n_voxels, n), that lies in some of them.
+
+    A noisy background says little so.
+    """
+    amplitudes = np.linalg.norm(values, axis=1)
+    return float(amplitudes[chosen].sum() / max(amplitudes.sum(), np.finfo(np.float64).tiny))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +118,9 @@ class InputKind(Kind):
         Vectors, rows and the number of invalid voxels, as :func:`.peaks.peaks_of_voxels` does.
     suits : callable, optional
         Tells whether so many volumes may hold it; none where no volumes of a file do.
+    recognise : callable, optional
+        Tells what the volumes of a file are by a :class:`Sample` of them: this kind, another that
+        is mistaken for it, or None where it is neither.
     declared_order : str
         Of its elements, where the header says that it is this kind and values do not tell.
     floor, floor_reason : float and str
@@ -90,6 +141,7 @@ class InputKind(Kind):
     amplitudes: Callable[[NDArray[np.float32]], NDArray[np.float32]] | None = None
     read: Callable[..., tuple[Any, NDArray[np.int32], int]] | None = None
     suits: Callable[[int], bool] | None = None
+    recognise: Callable[[Sample], Kind | None] | None = None
     declared_order: str = ""
     floor: float
     floor_reason: str

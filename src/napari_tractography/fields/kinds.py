@@ -6,51 +6,27 @@ word when it is taken for an FOD. Called by :mod:`napari_tractography.files.reco
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError
-from ..geometry.directions import direction_set
 from . import peaks, sh, structure_tensors, tensors
-from .input_kind import InputKind, Kind
-from .readings import AUTO, BASES, TENSOR_ORDERS
-from .sh import MAX_LMAX, SH_COUNTS, sh_matrix
-from .tensors import N_TENSOR
+from .input_kind import UNCLEAR, InputKind, Kind, Sample
+from .readings import AUTO, TRACKED
+from .sh import MAX_LMAX
 
-N_KURTOSIS = 15
-# Degrees 0 and 2 of an FOD, a whole tensor or two peaks: all kinds differ in these, unless all
-# fibres run in one direction.
-N_FIRST = 6
-# Fractions are of the voxels' amplitudes, so that a noisy background says little.
-# In FODs of `benchmarks/kinds.py` the fraction that can be non-negative is 0.97 and more, 0.84
-# where noise is added of a third of the coefficients' size; in peaks of several directions 0.6 at
-# most.
-MIN_NON_NEGATIVE = 0.75
-MIN_POSITIVE_DEFINITE = 0.5
 # Of the sum of the absolute values that follow the first volume, what is negative: in images a
 # little after interpolation, in FODs of fibres in several directions a third or more.
 MAX_NEGATIVE_OF_IMAGES = 0.02
-# Root mean square of degree 2 relative to an FOD of a single direction; below, it has none.
-MIN_ANISOTROPY = 0.01
-# The same of a single fibre direction: 0.9 and more. And degree 2 of such is twice as large along
-# the fibre as it is negative around it; half as large where two directions cross.
+# Root mean square of degree 2 relative to an FOD of a single direction: of such 0.9 and more.
 MIN_ANISOTROPY_OF_A_LOBE = 0.5
-MIN_LENGTH_OF_A_LOBE = 1.9
-MAX_RESIDUE_OF_PARALLEL = 1e-3  # relative to the root mean square of voxels
-N_DIRECTIONS = 200
 VANISHING, LARGE = 0.01, 0.1  # of all that follows the first volume
-MIN_NEGATIVE_OF_PEAKS = 0.05
-MIN_ALIKE = 0.9  # of the voxels, so much looks like peaks
-UNIT_TOLERANCE = 0.01
-LEAST_DIFFUSIVITY = 0.02  # relative to the largest along the axes
 
 
 SH, PEAKS, TENSOR, IMAGE = sh.KIND, peaks.KIND, tensors.KIND, structure_tensors.KIND
-# What is tracked in, and how it is found in a file: a new one is added here.
-INPUT_KINDS: tuple[InputKind, ...] = (SH, PEAKS, TENSOR, IMAGE)
-KURTOSIS = Kind("kurtosis", "kurtosis tensors", "fit an FOD to the DWI instead, as dwi2fod does")
+# What is tracked in. By its values a file is the first of these that recognises it: a new one is
+# added here, before what it could be taken for.
+INPUT_KINDS: tuple[InputKind, ...] = (TENSOR, SH, PEAKS, IMAGE)
 SERIES = Kind(
     "series",
     "a DWI or another series of images, never negative",
@@ -62,19 +38,14 @@ AMPLITUDES = Kind(
 )
 MASKS = Kind("masks", "masks", "give the FOD here, and masks for seeds and regions")
 MAP = Kind("map", "a single map without directions", "give an FOD with 6 volumes or more")
-ISOTROPIC = Kind("isotropic", "maps without directions", "check that fibres are seen in it")
-UNCLEAR = Kind(
-    "unclear",
-    "something unknown, which would be negative along many directions",
-    "check how they were made",
-)
-OTHERS = (KURTOSIS, SERIES, DWI, AMPLITUDES, MASKS, MAP, ISOTROPIC, UNCLEAR)
+OTHERS = (tensors.KURTOSIS, SERIES, DWI, AMPLITUDES, MASKS, MAP, sh.ISOTROPIC, UNCLEAR)
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (*INPUT_KINDS, *OTHERS)}
 
 
 def read_kinds() -> dict[str, InputKind]:
-    """Return the kinds that the volumes of a file may be read as, by name."""
-    return {kind.name: kind for kind in INPUT_KINDS if kind.suits is not None}
+    """Return the kinds that the volumes of a file may be read as, by name, as people are told."""
+    found = {kind.name: kind for kind in INPUT_KINDS if kind.suits is not None}
+    return {name: found[name] for name in dict.fromkeys((*TRACKED, *found))}
 
 
 def kinds_of_so_many(n_volumes: int) -> tuple[str, ...]:
@@ -100,9 +71,7 @@ def checked_kind(kind: str) -> str:
 def recognise(values: NDArray[np.float32], n_volumes: int) -> Kind:
     """Return what volumes are, judged by some of their voxels.
 
-    Where it is an FOD, it can be non-negative in nearly all voxels: the power of degree 2 is at
-    most five times that of degree 0, twice as much in tournier07_legacy. What else obeys this is
-    recognised by its own traits: images are nowhere negative, tensors positive definite.
+    Each kind of :data:`INPUT_KINDS` has its own traits; images and masks are nowhere negative.
 
     Parameters
     ----------
@@ -114,35 +83,13 @@ def recognise(values: NDArray[np.float32], n_volumes: int) -> Kind:
     """
     if n_volumes == 1:
         return MAP
-    finite = np.isfinite(values)
-    numbers = np.where(finite, values, 0.0).astype(np.float64)
-    whole = numbers[finite.all(axis=1)]
-    vectors = PEAKS if n_volumes % 3 == 0 and _are_peaks(numbers, finite) else UNCLEAR
-    if not len(whole):  # every voxel lacks a peak
-        return vectors
-    if _are_masks(whole):
+    sample = Sample.of(values, n_volumes)
+    if len(sample.whole) and _are_masks(sample.whole):
         return MASKS
-    if _are_images(whole):
+    if len(sample.whole) and _are_images(sample.whole):
         return SERIES
-    order = _tensor_order(whole)
-    if order and n_volumes == N_TENSOR:
-        return dataclasses.replace(
-            TENSOR, text=f"{TENSOR.text}, in the order of {order}", order=order
-        )
-    if order == "mrtrix" and n_volumes == N_KURTOSIS and (whole[:, 9:12].mean(axis=0) > 0).all():
-        return KURTOSIS
-    if n_volumes not in SH_COUNTS:
-        return vectors
-    if _non_negative_fraction(numbers, finite) >= MIN_NON_NEGATIVE:
-        if _anisotropy(whole) < MIN_ANISOTROPY:
-            return ISOTROPIC
-        return SH if not _are_parallel(whole) or _is_a_lobe(whole) else UNCLEAR
-    # An FOD of the wrong sign; peaks of one direction look like it, too, but for the lobe.
-    if _non_negative_fraction(-numbers, finite) >= MIN_NON_NEGATIVE and (
-        not _are_parallel(whole) or _is_a_lobe(-whole)
-    ):
-        return UNCLEAR
-    return vectors
+    recognisers = (kind.recognise for kind in INPUT_KINDS if kind.recognise is not None)
+    return next((found for recognise in recognisers if (found := recognise(sample))), UNCLEAR)
 
 
 def _are_masks(values: NDArray[np.float64]) -> bool:
@@ -163,80 +110,8 @@ def _are_images(values: NDArray[np.float64]) -> bool:
     if (
         of_one_sign <= VANISHING * total
         and sizes[orders == 0].sum() >= LARGE * total
-        and _anisotropy(values) >= MIN_ANISOTROPY_OF_A_LOBE
+        and sh.anisotropy(values) >= MIN_ANISOTROPY_OF_A_LOBE
     ):
         return False
     negative = -values[:, 1:].clip(max=0).sum()
     return bool(negative < MAX_NEGATIVE_OF_IMAGES * total)
-
-
-def _tensor_order(values: NDArray[np.float64]) -> str:
-    """Return in which of :data:`TENSOR_ORDERS` most are positive definite, or ""."""
-    if values.shape[1] < N_TENSOR:
-        return ""
-    fractions = {name: _tensor_fraction(values[:, order]) for name, order in TENSOR_ORDERS.items()}
-    best = max(fractions, key=lambda name: fractions[name])
-    return best if fractions[best] >= MIN_POSITIVE_DEFINITE else ""
-
-
-def _tensor_fraction(elements: NDArray[np.float64]) -> float:
-    xx, yy, zz, xy, xz, yz = elements.T
-    diagonal = elements[:, :3]
-    minor = xx * yy - xy * xy
-    determinant = xx * (yy * zz - yz * yz) - xy * (xy * zz - yz * xz) + xz * (xy * yz - yy * xz)
-    definite = (minor > 0) & (determinant > 0)
-    definite &= diagonal.min(axis=1) > LEAST_DIFFUSIVITY * diagonal.max(axis=1)
-    return _fraction(definite, elements)
-
-
-def _non_negative_fraction(values: NDArray[np.float64], finite: NDArray[np.bool_]) -> float:
-    first = values[:, :N_FIRST]
-    mean = first[:, 0]
-    possible = (mean > 0) & (np.square(first[:, 1:]).sum(axis=1) <= 10.0 * mean**2)
-    return _fraction(possible & finite.all(axis=1), first)
-
-
-def _anisotropy(values: NDArray[np.float64]) -> float:
-    degree_2 = np.linalg.norm(values[:, 1:N_FIRST])
-    return float(degree_2 / (np.sqrt(5.0) * np.linalg.norm(values[:, 0])))
-
-
-def _are_parallel(values: NDArray[np.float64]) -> bool:
-    """Tell whether all voxels are the same but for a factor, as in a phantom of one fibre."""
-    first = values[:, :N_FIRST]
-    *rest, largest = np.linalg.eigvalsh(first.T @ first)  # squares of the singular values
-    return bool(sum(rest) <= MAX_RESIDUE_OF_PARALLEL**2 * largest)
-
-
-def _is_a_lobe(values: NDArray[np.float64]) -> bool:
-    """Tell whether degree 2, the same in all voxels, can be that of one fibre in some basis.
-
-    Voxels that are all alike tell little: any six numbers are an FOD that is nearly non-negative.
-    """
-    degree_2 = values[np.abs(values[:, 0]).argmax(), 1:N_FIRST]
-    units = direction_set(N_DIRECTIONS)
-    for basis in BASES:
-        amplitudes = sh_matrix(units, 2, basis)[:, 1:] @ degree_2
-        if amplitudes.max() >= MIN_LENGTH_OF_A_LOBE * -amplitudes.min():
-            return True
-    return False
-
-
-def _are_peaks(values: NDArray[np.float64], finite: NDArray[np.bool_]) -> bool:
-    """Tell whether triples are whole, point to all sides, and have length 1 or are sorted by it."""
-    is_there = finite.reshape(len(finite), -1, 3)
-    if (is_there.any(axis=2) != is_there.all(axis=2)).any():
-        return False
-    negative = -values.clip(max=0).sum()
-    if finite.all() and negative < MIN_NEGATIVE_OF_PEAKS * np.abs(values).sum():
-        return False
-    lengths = np.linalg.norm(values.reshape(len(values), -1, 3), axis=2)
-    is_unit = (np.abs(lengths - 1.0) < UNIT_TOLERANCE) | (lengths == 0)
-    alike = is_unit.all(axis=1) | (lengths[:, :1] >= lengths).all(axis=1)
-    return _fraction(alike, values) >= MIN_ALIKE
-
-
-def _fraction(chosen: NDArray[np.bool_], values: NDArray[np.float64]) -> float:
-    """Return the fraction of the voxels' amplitudes that lies in some of them."""
-    amplitudes = np.linalg.norm(values, axis=1)
-    return float(amplitudes[chosen].sum() / max(amplitudes.sum(), np.finfo(np.float64).tiny))

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidFodError
 from ..geometry.grid import Grid
-from .input_kind import VECTORS, InputKind
+from .input_kind import VECTORS, InputKind, Kind, Sample, amplitude_fraction
 from .sh import sh_matrix
 from .vectors import ENDLESS, Vectors, checked_volume, rotation_to_ras, used_rows
 
@@ -26,6 +26,9 @@ VOXELS_A_BLOCK = 1 << 15
 # voxels it may have for each.
 MAX_OFF_GRID = 0.02
 MAX_SPARSENESS = 1000
+MIN_NEGATIVE = 0.05  # of the sum of absolute values
+MIN_ALIKE = 0.9  # of the voxels' amplitudes, so much looks like peaks
+UNIT_TOLERANCE = 0.01
 ROUNDING = 1e-6  # of the extent: coordinates that differ by less are the same
 
 
@@ -249,6 +252,23 @@ def largest_lengths(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(np.linalg.norm(numbers[:, :3], axis=1))
 
 
+def recognise(sample: Sample) -> Kind | None:
+    """Recognise whole triples that point to all sides and have length 1 or are sorted by it."""
+    if sample.n_volumes % 3:
+        return None
+    values, finite = sample.values, sample.finite
+    is_there = finite.reshape(len(finite), -1, 3)
+    if (is_there.any(axis=2) != is_there.all(axis=2)).any():
+        return None
+    negative = -values.clip(max=0).sum()
+    if finite.all() and negative < MIN_NEGATIVE * np.abs(values).sum():
+        return None
+    lengths = np.linalg.norm(values.reshape(len(values), -1, 3), axis=2)
+    is_unit = (np.abs(lengths - 1.0) < UNIT_TOLERANCE) | (lengths == 0)
+    alike = is_unit.all(axis=1) | (lengths[:, :1] >= lengths).all(axis=1)
+    return KIND if amplitude_fraction(alike, values) >= MIN_ALIKE else None
+
+
 def suits(n_volumes: int) -> bool:
     """Tell whether so many volumes may be peaks."""
     return n_volumes % 3 == 0
@@ -264,6 +284,7 @@ KIND = InputKind(
     amplitudes=largest_lengths,
     read=peaks_of_voxels,
     suits=suits,
+    recognise=recognise,
     # Half of an FOD's, which matters little, see docs/concepts.md.
     floor=0.05,
     floor_reason="peaks have no side lobes to keep out",

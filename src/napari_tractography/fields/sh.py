@@ -12,12 +12,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidFodError, InvalidParameterError
+from ..geometry.directions import direction_set
 from ..runtime.arrays import library_of
-from .input_kind import COEFFICIENTS, InputKind
+from .input_kind import COEFFICIENTS, N_FIRST, UNCLEAR, InputKind, Kind, Sample, amplitude_fraction
 from .readings import BASES, DEFAULT_FRAMES, FRAMES
 
 MAX_LMAX = 16
 SH_COUNTS = {(lmax + 1) * (lmax + 2) // 2: lmax for lmax in range(0, MAX_LMAX + 1, 2)}
+
+# In FODs of `benchmarks/kinds.py` the fraction of the voxels' amplitudes that can be non-negative
+# is 0.97 and more, 0.84 where noise is added of a third of the coefficients' size; in peaks of
+# several directions 0.6 at most.
+MIN_NON_NEGATIVE = 0.75
+MIN_ANISOTROPY = 0.01  # below, an FOD has no directions
+# Degree 2 of a single fibre direction is twice as large along the fibre as it is negative around
+# it; half as large where two directions cross.
+MIN_LENGTH_OF_A_LOBE = 1.9
+MAX_RESIDUE_OF_PARALLEL = 1e-3  # relative to the root mean square of voxels
+N_DIRECTIONS = 200
 
 
 def sh_matrix(units: ArrayLike, lmax: int, basis: str) -> NDArray[np.float64]:
@@ -105,17 +117,72 @@ def checked_reading(basis: str, frame: str | None) -> tuple[str, str]:
     return basis, frame
 
 
+def _non_negative_fraction(values: NDArray[np.float64], finite: NDArray[np.bool_]) -> float:
+    first = values[:, :N_FIRST]
+    mean = first[:, 0]
+    possible = (mean > 0) & (np.square(first[:, 1:]).sum(axis=1) <= 10.0 * mean**2)
+    return amplitude_fraction(possible & finite.all(axis=1), first)
+
+
+def anisotropy(values: NDArray[np.float64]) -> float:
+    """Return the root mean square of degree 2 relative to an FOD of a single direction."""
+    degree_2 = np.linalg.norm(values[:, 1:N_FIRST])
+    return float(degree_2 / (np.sqrt(5.0) * np.linalg.norm(values[:, 0])))
+
+
+def _are_parallel(values: NDArray[np.float64]) -> bool:
+    """Tell whether all voxels are the same but for a factor, as in a phantom of one fibre."""
+    first = values[:, :N_FIRST]
+    *rest, largest = np.linalg.eigvalsh(first.T @ first)  # squares of the singular values
+    return bool(sum(rest) <= MAX_RESIDUE_OF_PARALLEL**2 * largest)
+
+
+def _is_a_lobe(values: NDArray[np.float64]) -> bool:
+    """Tell whether degree 2, the same in all voxels, can be that of one fibre in some basis.
+
+    Voxels that are all alike tell little: any six numbers are an FOD that is nearly non-negative.
+    """
+    degree_2 = values[np.abs(values[:, 0]).argmax(), 1:N_FIRST]
+    units = direction_set(N_DIRECTIONS)
+    for basis in BASES:
+        amplitudes = sh_matrix(units, 2, basis)[:, 1:] @ degree_2
+        if amplitudes.max() >= MIN_LENGTH_OF_A_LOBE * -amplitudes.min():
+            return True
+    return False
+
+
+def recognise(sample: Sample) -> Kind | None:
+    """Recognise an FOD, which can be non-negative in nearly all voxels.
+
+    The power of degree 2 is then at most five times that of degree 0, twice as much in
+    tournier07_legacy.
+    """
+    if sample.n_volumes not in SH_COUNTS:
+        return None
+    if _non_negative_fraction(sample.values, sample.finite) >= MIN_NON_NEGATIVE:
+        if anisotropy(sample.whole) < MIN_ANISOTROPY:
+            return ISOTROPIC
+        return KIND if not _are_parallel(sample.whole) or _is_a_lobe(sample.whole) else UNCLEAR
+    # An FOD of the wrong sign; peaks of one direction look like it, too, but for the lobe.
+    is_negative = _non_negative_fraction(-sample.values, sample.finite) >= MIN_NON_NEGATIVE
+    if is_negative and (not _are_parallel(sample.whole) or _is_a_lobe(-sample.whole)):
+        return UNCLEAR
+    return None
+
+
 def suits(n_volumes: int) -> bool:
     """Tell whether so many volumes may be coefficients."""
     return n_volumes in SH_COUNTS
 
 
+ISOTROPIC = Kind("isotropic", "maps without directions", "check that fibres are seen in it")
 KIND = InputKind(
     "sh",
     "SH coefficients",
     short="SH coefficients",
     kernel=COEFFICIENTS,
     suits=suits,
+    recognise=recognise,
     # Scaled as MRtrix3's, FODs get tckgen's default cutoff.
     floor=0.1,
     floor_reason="the FOD is scaled as MRtrix3's",

@@ -5,13 +5,15 @@ Called by :class:`napari_tractography.model.fod.Fod` and the formats.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InvalidFodError
 from ..geometry.directions import direction_set
 from ..geometry.grid import Grid
-from .input_kind import EIGENVECTORS, InputKind
+from .input_kind import EIGENVECTORS, InputKind, Kind, Sample, amplitude_fraction
 from .readings import TENSOR_ORDERS
 from .sh import sh_matrix
 from .vectors import (
@@ -23,7 +25,9 @@ from .vectors import (
     used_rows,
 )
 
-N_TENSOR = 6  # elements
+N_TENSOR, N_KURTOSIS = 6, 15  # elements
+MIN_POSITIVE_DEFINITE = 0.5  # of tensors, a fraction of the voxels' amplitudes
+LEAST_DIFFUSIVITY = 0.02  # relative to the largest along the axes
 # Axes that programs write the elements of their tensors in.
 ORDER_AXES = {"mrtrix": "scanner", "fsl": "fsl", "dipy": "voxel"}
 ODF_LMAX = 12
@@ -158,6 +162,38 @@ def odf_coefficients(elements: NDArray[np.float32]) -> NDArray[np.float32]:
     return coefficients
 
 
+def _order_of(values: NDArray[np.float64]) -> str:
+    """Return in which of :data:`TENSOR_ORDERS` most are positive definite, or ""."""
+    if values.shape[1] < N_TENSOR:
+        return ""
+    fractions = {
+        name: _definite_fraction(values[:, order]) for name, order in TENSOR_ORDERS.items()
+    }
+    best = max(fractions, key=lambda name: fractions[name])
+    return best if fractions[best] >= MIN_POSITIVE_DEFINITE else ""
+
+
+def _definite_fraction(elements: NDArray[np.float64]) -> float:
+    xx, yy, zz, xy, xz, yz = elements.T
+    diagonal = elements[:, :3]
+    minor = xx * yy - xy * xy
+    determinant = xx * (yy * zz - yz * yz) - xy * (xy * zz - yz * xz) + xz * (xy * yz - yy * xz)
+    definite = (minor > 0) & (determinant > 0)
+    definite &= diagonal.min(axis=1) > LEAST_DIFFUSIVITY * diagonal.max(axis=1)
+    return amplitude_fraction(definite, elements)
+
+
+def recognise(sample: Sample) -> Kind | None:
+    """Recognise tensors, and their order, since most are positive definite; kurtosis as well."""
+    order, n_volumes = _order_of(sample.whole), sample.n_volumes
+    if order and n_volumes == N_TENSOR:
+        return replace(KIND, text=f"{KIND.text}, in the order of {order}", order=order)
+    is_kurtosis = order == "mrtrix" and n_volumes == N_KURTOSIS
+    if is_kurtosis and (sample.whole[:, 9:12].mean(axis=0) > 0).all():
+        return KURTOSIS
+    return None
+
+
 def suits(n_volumes: int) -> bool:
     """Tell whether so many volumes may be tensors."""
     return n_volumes == N_TENSOR
@@ -167,6 +203,7 @@ def _amplitudes(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
     return fractional_anisotropy(numbers).astype(np.float32)
 
 
+KURTOSIS = Kind("kurtosis", "kurtosis tensors", "fit an FOD to the DWI instead, as dwi2fod does")
 KIND = InputKind(
     "tensor",
     "diffusion tensors",
@@ -179,6 +216,7 @@ KIND = InputKind(
     amplitudes=_amplitudes,
     read=tensors_of_voxels,
     suits=suits,
+    recognise=recognise,
     declared_order="dipy",  # NIfTI's, of a symmetric matrix
     floor=0.1,
     floor_reason="FA, as tckgen's",

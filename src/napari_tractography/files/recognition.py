@@ -14,16 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import AmbiguousKindError, InvalidFodError
-from ..fields.input_kind import InputKind, Kind
-from ..fields.kinds import (
-    KINDS,
-    N_FIRST,
-    SH,
-    UNCLEAR,
-    kinds_of_so_many,
-    read_kinds,
-    recognise,
-)
+from ..fields.input_kind import N_FIRST, UNCLEAR, InputKind, Kind
+from ..fields.kinds import KINDS, SH, kinds_of_so_many, read_kinds, recognise
 from .formats import listed
 from .headers import check_numeric, read_header
 from .stored_images import StoredImage
