@@ -9,7 +9,7 @@ from scipy.stats import chisquare, kstest
 from napari_tractography.errors import InvalidMaskError, InvalidParameterError, InvalidSeedsError
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.model.fod import Fod
-from napari_tractography.model.seeds import Seeds
+from napari_tractography.model.seeds import Seeds, voxels_in_turn
 
 SKEWED = np.array(
     [[-1.9, 0.5, 0.3, 11.0], [0.4, 2.4, -0.2, -7.0], [0.2, 0.6, 1.5, 3.0], [0, 0, 0, 1.0]]
@@ -260,3 +260,18 @@ def test_a_mask_on_a_grid_of_another_shape_is_refused():
 def test_an_fod_that_is_nowhere_positive_is_refused():
     with pytest.raises(InvalidSeedsError, match="nowhere positive"):
         Seeds.from_fod(Fod(-np.ones((2, 2, 2, 1)), np.eye(4)), 5)
+
+
+@pytest.mark.parametrize("n_voxels", [*range(1, 300), 610, 987, 2**20, 10**6])
+def test_a_round_has_every_voxel_once(n_voxels: int) -> None:
+    """Whatever the number, those of the golden section's own sequence and powers of 2 included."""
+    order = voxels_in_turn(np.arange(n_voxels, dtype=np.int64), n_voxels)
+    assert (np.bincount(order, minlength=n_voxels) == 1).all()
+
+
+@pytest.mark.parametrize("n_voxels", [4430, 65_536, 286_000, 10**6])
+@pytest.mark.parametrize("n_first", [20, 100, 1000, 2000])
+def test_the_first_leave_no_part_of_the_mask_out(n_first: int, n_voxels: int) -> None:
+    first = np.sort(voxels_in_turn(np.arange(n_first, dtype=np.int64), n_voxels))
+    gaps = np.diff([*first, first[0] + n_voxels])
+    assert gaps.max() < max(6 * n_voxels / n_first, 3)

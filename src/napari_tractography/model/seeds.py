@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidSeedsError
+from ..errors import InvalidMaskError, InvalidSeedsError
 from ..geometry.grid import Grid
 from ..runtime.arrays import (
     DeviceArray,
@@ -29,12 +29,12 @@ from ..runtime.buffers import memory_bytes
 from ..runtime.scalars import as_float, as_point, as_whole
 from .interface import interface_points
 from .philox import Purpose, uniforms
-from .seed_places import in_turn, in_unit_ball, in_unit_cube, voxels_of_mask
 
 if TYPE_CHECKING:
     from .fod import Fod
     from .tissues import Tissues
 
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 MAX_SEEDS = 2**32  # the streamline id is one 32-bit word of the random counter
 # The most that was measured while seeds are drawn (152 in a sphere, 208 in a mask, 216 in an FOD):
 # numbers, counters, random words, positions.
@@ -179,13 +179,13 @@ class Seeds:
             raise InvalidSeedsError(
                 f"The seed centre {center_mm!r} is no point; give x, y, z in RAS+ mm."
             )
-        positions = centre + radius * in_unit_ball(ids, random_seed)
+        positions = centre + radius * _in_unit_ball(ids, random_seed)
         if np.abs(positions).max() > np.finfo(np.float32).max:
             raise InvalidSeedsError(
                 f"Seeds within {radius:g} mm of {centre.tolist()} lie too far out for float32; "
                 "give a place and a radius of the image's size."
             )
-        draw = partial(_draw_sphere, centre, radius, random_seed, first)
+        draw = partial(_redraw, "in_sphere", (centre, radius), random_seed, first)
         return cls(positions)._drawn_by(draw)
 
     @classmethod
@@ -225,7 +225,7 @@ class Seeds:
         which = np.minimum((pick * len(indices)).astype(np.int64), len(indices) - 1)
         with on_its_device(held):
             chosen = host_array(indices[library_of(held).asarray(which)])
-        draw = partial(_draw_mask, held, grid, random_seed, first)
+        draw = partial(_redraw, "in_mask", (held, grid), random_seed, first)
         return cls._in_voxels(grid, chosen, ids, random_seed)._drawn_by(draw)
 
     @classmethod
@@ -273,8 +273,8 @@ class Seeds:
         """
         held, grid, indices = voxels_of_mask(mask, affine)
         ids = _ids(n, first)
-        chosen = host_array(indices)[in_turn(ids, len(indices))]
-        draw = partial(_draw_in_turn, held, grid, random_seed, first)
+        chosen = host_array(indices)[voxels_in_turn(ids, len(indices))]
+        draw = partial(_redraw, "in_turn", (held, grid), random_seed, first)
         return cls._in_voxels(grid, chosen, ids, random_seed)._drawn_by(draw)
 
     @classmethod
@@ -302,7 +302,7 @@ class Seeds:
             targets = library.asarray((pick * float(cumulative[-1])).astype(np.int64))
             row = library.searchsorted(cumulative, targets, side="right")
             chosen = host_array(library.flatnonzero(rows >= 0)[row])
-        draw = partial(_draw_fod, fod, random_seed, first)
+        draw = partial(_redraw, "from_fod", (fod,), random_seed, first)
         return cls._in_voxels(fod.grid, chosen, ids, random_seed)._drawn_by(draw)
 
     @classmethod
@@ -327,7 +327,8 @@ class Seeds:
         """
         ids = _ids(n, first)
         positions = interface_points(tissues, ids, random_seed)
-        return cls(positions)._drawn_by(partial(_draw_interface, tissues, random_seed, first))
+        draw = partial(_redraw, "on_interface", (tissues,), random_seed, first)
+        return cls(positions)._drawn_by(draw)
 
     @classmethod
     def _in_voxels(
@@ -335,7 +336,7 @@ class Seeds:
     ) -> Seeds:
         """Draw a seed uniformly in each of the voxels of (n,) flat indices, in C order."""
         voxels = np.stack(np.unravel_index(indices, grid.shape), axis=1)
-        return cls(grid.to_mm(voxels + in_unit_cube(ids, random_seed)))
+        return cls(grid.to_mm(voxels + _in_unit_cube(ids, random_seed)))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Seeds]) -> Seeds:
@@ -415,30 +416,89 @@ def _ids(n: int, first: int) -> NDArray[np.int64]:
     return np.arange(count) + before
 
 
+def voxels_of_mask(mask: ArrayLike, affine: ArrayLike | Grid) -> tuple[Any, Grid, Any]:
+    """Return where a mask is not zero, its grid, and the flat indices of those voxels.
+
+    Raises InvalidMaskError when the mask is empty, not 3-D, of no real numbers or of another shape
+    than its grid.
+
+    Parameters
+    ----------
+    mask : (x, y, z) array_like
+        NaN counts as zero.
+    affine : (4, 4) array_like or Grid
+        Of the mask, voxel to RAS+ mm.
+
+    Returns
+    -------
+    held : (x, y, z) bool
+        Where the mask lies, a copy: more seeds may be drawn of it, whatever is painted next.
+    grid : Grid
+    indices : (n_voxels,) int64
+        Rising, in C order; where the mask lies.
+    """
+    array = as_native(mask)
+    if array.ndim != 3:
+        raise InvalidMaskError(f"A seed mask is 3-D, not of shape {array.shape}.")
+    if not may_be_real(array):
+        raise InvalidMaskError(f"The seed mask holds {array.dtype} values; give real numbers.")
+    grid = affine if isinstance(affine, Grid) else Grid(array.shape, affine)
+    if grid.shape != array.shape:
+        raise InvalidMaskError(
+            f"The seed mask has shape {array.shape} but its grid has {grid.shape}."
+        )
+    with on_its_device(array):
+        held = (array != 0) & (array == array)
+        indices = library_of(array).flatnonzero(held)
+    if not len(indices):
+        raise InvalidMaskError(
+            f"The seed mask of shape {array.shape} is empty; paint or choose another."
+        )
+    return held, grid, indices
+
+
+def voxels_in_turn(ids: NDArray[np.int64], n_voxels: int) -> NDArray[np.int64]:
+    """Return which of so many voxels each seed is in: all of them in turn, round after round.
+
+    From one to the next it is some 0.618 of all, the golden section, so that the first seeds are
+    spread evenly over the list.
+    """
+    stride = max(round(n_voxels * GOLDEN), 1)
+    while math.gcd(stride, n_voxels) > 1:  # else some voxels would be left out
+        stride += 1
+    return ids % n_voxels * stride % n_voxels
+
+
+def _in_unit_cube(ids: NDArray[np.int64], random_seed: int) -> NDArray[np.float64]:
+    """Return (n, 3) positions in [-0.5, 0.5)."""
+    return uniforms(ids, 0, Purpose.SEED_POSITION, random_seed)[:, :3] - 0.5
+
+
+def _in_unit_ball(ids: NDArray[np.int64], random_seed: int) -> NDArray[np.float64]:
+    """Return (n, 3) positions uniform in the unit ball, by rejection from the cube around it."""
+    result = np.empty((len(ids), 3))
+    left = np.arange(len(ids))
+    draw = 0
+    while len(left):
+        offsets = 2.0 * uniforms(ids[left], draw, Purpose.SEED_POSITION, random_seed)[:, :3] - 1.0
+        x, y, z = offsets.T
+        accepted = x * x + y * y + z * z <= 1.0
+        result[left[accepted]] = offsets[accepted]
+        left = left[~accepted]
+        draw += 1
+    return result
+
+
 # How seeds are drawn again, further on in their lists: functions that can be sent to other
 # processes. `start` is the number in its list of the first of the seeds that are continued.
 
 
-def _draw_sphere(
-    centre: NDArray[np.float64], radius_mm: float, key: int, start: int, n: int, first: int
+def _redraw(
+    method: str, arguments: tuple[Any, ...], key: int, start: int, n: int, first: int
 ) -> Seeds:
-    return Seeds.in_sphere(centre, radius_mm, n, random_seed=key, first=start + first)
-
-
-def _draw_mask(mask: Any, grid: Grid, key: int, start: int, n: int, first: int) -> Seeds:
-    return Seeds.in_mask(mask, grid, n, random_seed=key, first=start + first)
-
-
-def _draw_in_turn(held: Any, grid: Grid, key: int, start: int, n: int, first: int) -> Seeds:
-    return Seeds.in_turn(held, grid, n, random_seed=key, first=start + first)
-
-
-def _draw_fod(fod: Fod, key: int, start: int, n: int, first: int) -> Seeds:
-    return Seeds.from_fod(fod, n, random_seed=key, first=start + first)
-
-
-def _draw_interface(tissues: Tissues, key: int, start: int, n: int, first: int) -> Seeds:
-    return Seeds.on_interface(tissues, n, random_seed=key, first=start + first)
+    """Draw seeds by one of the methods of :class:`Seeds`, of these arguments."""
+    draw: Callable[..., Seeds] = getattr(Seeds, method)
+    return draw(*arguments, n, random_seed=key, first=start + first)
 
 
 def _draw_parts(parts: tuple[Seeds, ...], start: int, n: int, first: int) -> Seeds:

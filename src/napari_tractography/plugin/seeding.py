@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from ..geometry.grid import Grid
 from ..model.fod import Fod
 from ..model.regions import Region
-from ..model.seed_places import voxels_of_mask
-from ..model.seeds import Seeds
+from ..model.seeds import Seeds, voxels_of_mask
 from ..model.tissues import Tissues
 
 
