@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import napari_tractography as nt
-from napari_tractography.files.fods import load_mask
+from napari_tractography.files.volume_files import load_mask
 from napari_tractography.model.defaults import suited_to
 from peers.mrtrix import run_tckgen, write_fod, write_mask
 

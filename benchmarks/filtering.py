@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 import napari_tractography as nt
-from napari_tractography.selection.index import SpatialIndex
-from napari_tractography.selection.passing import touching
+from napari_tractography.streamlines.passing import touching
+from napari_tractography.streamlines.spatial_index import SpatialIndex
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "shared/data/brain/fod_template.mif.gz"
 RADII_MM = (2.0, 5.0, 10.0, 20.0, 40.0)

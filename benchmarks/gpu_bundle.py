@@ -199,7 +199,8 @@ def rounded(fod: Fod, dropped_bits: int = 0) -> Fod:
 
 def fibercup(folder: Path = DATA / "fibercup") -> Fod:
     """Return the FOD of FiberCup, in its mask alone."""
-    from napari_tractography.files.fods import load_fod, load_mask
+    from napari_tractography.files.fods import load_fod
+    from napari_tractography.files.volume_files import load_mask
     from napari_tractography.model.fod import Fod
 
     fod = load_fod(folder / "fod.nii.gz")

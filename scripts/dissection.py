@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import napari_tractography as nt
-from napari_tractography.files.fods import load_mask
+from napari_tractography.files.volume_files import load_mask
 from napari_tractography.recipes.mirror import midsagittal_x_mm
 from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource
 from napari_tractography.recipes.volume_sources import VolumeSource

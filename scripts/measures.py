@@ -20,14 +20,10 @@ from scipy.ndimage import binary_dilation
 
 import napari_tractography as nt
 from napari_tractography.cli import main as command
-from napari_tractography.files.fods import load_mask
+from napari_tractography.files.volume_files import load_mask
 from napari_tractography.maps.plots import plot_asymmetry, plot_profiles, save_plot
-from napari_tractography.maps.scalars import ScalarMap
-from napari_tractography.maps.tables import (
-    asymmetry_table,
-    measures_table,
-    profiles_table,
-)
+from napari_tractography.maps.scalar_maps import ScalarMap
+from napari_tractography.maps.spreadsheets import asymmetry_table, measures_table, profiles_table
 from napari_tractography.recipes.mirror import midsagittal_x_mm
 
 SUBJECT = Path(__file__).resolve().parents[2] / "shared" / "data" / "subject"

@@ -18,7 +18,7 @@ from builds import alone
 from hypothesis import settings
 
 from napari_tractography.runtime.machine_code import KeptCode
-from napari_tractography.selection import kernels as selection_kernels
+from napari_tractography.streamlines import compiled_loops
 from napari_tractography.tracking import kernels
 
 # No test depends on how fast the machine is.
@@ -59,7 +59,7 @@ def coverage_sees_workers() -> Iterator[None]:
 def kernels_are_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests wait for kernels that are not on the disk, and start no processes that compile them."""
     monkeypatch.setattr(kernels, "in_a_process", False)
-    monkeypatch.setattr(selection_kernels, "in_a_process", False)
+    monkeypatch.setattr(compiled_loops, "in_a_process", False)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -25,7 +25,7 @@ FLOORS = {
             "errors version runtime geometry",
             "fields",
             "model",
-            "files selection",
+            "files",
             "streamlines",
             "tracking",
             "maps",

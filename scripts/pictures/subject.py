@@ -15,7 +15,7 @@ from qtpy.QtWidgets import QScrollArea
 
 import napari_tractography as nt
 from napari_tractography.maps.plots import plot_asymmetry, plot_profiles
-from napari_tractography.maps.scalars import ScalarMap
+from napari_tractography.maps.scalar_maps import ScalarMap
 from napari_tractography.plugin.panel.panel import TractographyPanel
 from napari_tractography.plugin.panel.widgets.sections import Section
 from napari_tractography.plugin.space.camera import orient

@@ -11,7 +11,7 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.cli import main
-from napari_tractography.files.volumes import save_volume
+from napari_tractography.files.volume_files import save_volume
 from napari_tractography.model.phantoms import make_phantom, phantom_mask
 
 RUN = ("--n-seeds", "50", "--n-directions", "256", "--step", "1", "--quiet")

@@ -15,9 +15,9 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.cli import main
-from napari_tractography.files.volumes import save_volume
-from napari_tractography.maps.scalars import ScalarMap
-from napari_tractography.maps.tables import measures_table, profiles_table
+from napari_tractography.files.volume_files import save_volume
+from napari_tractography.maps.scalar_maps import ScalarMap
+from napari_tractography.maps.spreadsheets import measures_table, profiles_table
 
 Track = Callable[..., int]
 

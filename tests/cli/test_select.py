@@ -10,7 +10,7 @@ import pytest
 
 import napari_tractography as nt
 from napari_tractography.cli import main
-from napari_tractography.files.volumes import load_grid
+from napari_tractography.files.volume_files import load_grid
 from napari_tractography.files.weights import load_weights, save_weights
 
 Track = Callable[..., int]

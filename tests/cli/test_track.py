@@ -22,7 +22,7 @@ from napari_tractography.cli import main, progress
 from napari_tractography.cli import track as track_module
 from napari_tractography.cli.command import make_parser
 from napari_tractography.cli.track import given_parameters
-from napari_tractography.files.volumes import save_volume
+from napari_tractography.files.volume_files import save_volume
 from napari_tractography.model.parameters import ParameterSpec, parameter_specs
 from napari_tractography.tracking.inputs import Execution
 

@@ -24,10 +24,10 @@ from napari_tractography.cli import main
 from napari_tractography.cli.subjects import KEYS, PROOFS, ResultsTable
 from napari_tractography.errors import FileError
 from napari_tractography.files import trx
-from napari_tractography.files.fods import load_mask, load_volume
 from napari_tractography.files.image_files import image_sha256, open_image
 from napari_tractography.files.tissue_files import load_tissues
 from napari_tractography.files.tractograms import iter_streamlines
+from napari_tractography.files.volume_files import load_mask, load_volume
 from napari_tractography.files.weights import load_weights
 from napari_tractography.recipes.edits import Edit
 from napari_tractography.recipes.recipe import Recipe

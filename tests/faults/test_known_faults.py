@@ -34,7 +34,7 @@ from mutations import damaged_archive, deep
 
 import napari_tractography as nt
 from napari_tractography.errors import MOST_CHARACTERS, FileError, MissingPackageError
-from napari_tractography.files.fods import load_mask, load_volume
+from napari_tractography.files.volume_files import load_mask, load_volume
 from napari_tractography.recipes.numbers import BITS, numbers_of
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.streamlines.tractogram import load_tractogram

@@ -17,8 +17,8 @@ from napari_tractography.errors import (
     InvalidParameterError,
 )
 from napari_tractography.files import fods
-from napari_tractography.files.fods import load_mask, load_volume
 from napari_tractography.files.stored_images import StoredImage
+from napari_tractography.files.volume_files import load_mask, load_volume
 
 load_fod = functools.partial(fods.load_fod, kind="sh")  # files of any numbers
 

@@ -17,12 +17,12 @@ from toy_formats import add_toys, write_toyvol
 from napari_tractography.cli import main
 from napari_tractography.errors import FileError
 from napari_tractography.files import formats
-from napari_tractography.files.fods import load_fod, load_mask, load_volume
+from napari_tractography.files.fods import load_fod
 from napari_tractography.files.image_files import open_image
-from napari_tractography.files.volumes import load_grid, save_volume
+from napari_tractography.files.volume_files import load_grid, load_mask, load_volume, save_volume
 from napari_tractography.files.weights import columns_of, load_weights
 from napari_tractography.geometry.grid import Grid
-from napari_tractography.maps.scalars import name_of
+from napari_tractography.maps.scalar_maps import name_of
 from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.streamlines.streaming import save_chunks
 from napari_tractography.streamlines.tractogram import Tractogram, load_tractogram

@@ -13,13 +13,9 @@ import numpy as np
 import pytest
 
 from napari_tractography.errors import FileError
-from napari_tractography.files.fods import (
-    fod_reader,
-    load_fod,
-    load_volume,
-    read_volume,
-)
+from napari_tractography.files.fods import fod_reader, load_fod
 from napari_tractography.files.hashing import sha256_of
+from napari_tractography.files.volume_files import load_volume, read_volume
 
 VALUES = np.arange(3 * 4 * 5 * 6, dtype=np.float32).reshape(3, 4, 5, 6) + 1
 MIF = """mrtrix image

@@ -13,7 +13,7 @@ import pytest
 
 from napari_tractography.errors import FileError, InvalidFodError
 from napari_tractography.files import fods
-from napari_tractography.files.fods import load_mask, load_volume
+from napari_tractography.files.volume_files import load_mask, load_volume
 
 load_fod = functools.partial(fods.load_fod, kind="sh")  # files of any numbers
 # Oblique by less than 45 degrees about two axes, anisotropic: mrconvert keeps the order of axes.

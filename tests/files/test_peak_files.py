@@ -11,7 +11,7 @@ import pytest
 from napari_tractography.errors import FileError
 from napari_tractography.files.fods import fod_reader, load_fod
 from napari_tractography.files.peak_files import PeakReader
-from napari_tractography.files.volumes import load_grid
+from napari_tractography.files.volume_files import load_grid
 from napari_tractography.recipes.sources import FodSource
 
 SHAPE = (4, 3, 2)

@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 from napari_tractography.errors import InvalidParameterError
-from napari_tractography.files.volumes import save_volume
+from napari_tractography.files.volume_files import save_volume
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.maps import chunks
 from napari_tractography.maps.bundle_measures import asymmetry, measure, sides, surface_mm2
-from napari_tractography.maps.scalars import ScalarMap
+from napari_tractography.maps.scalar_maps import ScalarMap
 from napari_tractography.streamlines.tractogram import Tractogram
 
 TURN = np.array([[0.8, -0.6, 0.0], [0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import napari_tractography as nt
 from napari_tractography.errors import InvalidParameterError, InvalidTractogramError
-from napari_tractography.files.volumes import save_volume
+from napari_tractography.files.volume_files import save_volume
 from napari_tractography.files.weights import save_weights
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.maps.density import density

@@ -15,7 +15,7 @@ from napari_tractography.errors import InvalidParameterError, InvalidTractogramE
 from napari_tractography.geometry.grid import Grid
 from napari_tractography.maps import chunks
 from napari_tractography.maps.profiles import profile, resampled, standard_of
-from napari_tractography.maps.scalars import ScalarMap
+from napari_tractography.maps.scalar_maps import ScalarMap
 from napari_tractography.streamlines.tractogram import Tractogram
 
 N = 40

@@ -8,7 +8,7 @@ import nibabel as nib
 import pytest
 
 import napari_tractography as nt
-from napari_tractography.files.volumes import save_volume
+from napari_tractography.files.volume_files import save_volume
 from napari_tractography.model.phantoms import make_phantom, phantom_mask
 
 

@@ -17,7 +17,7 @@ from napari_tractography import cli
 from napari_tractography.errors import FileError, InvalidFodError, MissingFilesError
 from napari_tractography.model.image_phantoms import Tube, draw
 from napari_tractography.recipes.image_sources import reading_of
-from napari_tractography.recipes.scripts import image_lines, script
+from napari_tractography.recipes.python_code import image_lines, script
 from napari_tractography.recipes.sources import FodSource, SeedSource
 
 TUBE = draw(Tube(shape=(40, 40, 20), inner_vox=6.0, outer_vox=18.0))

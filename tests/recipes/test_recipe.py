@@ -20,7 +20,7 @@ from napari_tractography.errors import (
     InvalidSeedsError,
     InvalidTissuesError,
 )
-from napari_tractography.files.volumes import save_volume
+from napari_tractography.files.volume_files import save_volume
 from napari_tractography.model.phantoms import make_phantom, phantom_mask
 from napari_tractography.recipes.recipe import Recipe
 from napari_tractography.recipes.sources import FodSource, RegionSource, SeedSource

@@ -17,7 +17,7 @@ import napari_tractography
 from napari_tractography.maps.traversal import count_passes
 from napari_tractography.runtime import compiling, machine_code
 from napari_tractography.runtime.compiling import bound, checksum, has_code_for, sources_of
-from napari_tractography.selection.kernels import mark
+from napari_tractography.streamlines.compiled_loops import mark
 from napari_tractography.tracking.cpu.lanes import in_order
 
 PACKAGE = Path(napari_tractography.__file__).parent

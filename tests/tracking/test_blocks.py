@@ -24,7 +24,7 @@ from napari_tractography.errors import (
     InvalidParameterError,
     UnfinishedError,
 )
-from napari_tractography.fields.blocks import BlockStore
+from napari_tractography.fields.block_store import BlockStore
 from napari_tractography.fields.structure_tensors import image_source
 from napari_tractography.tracking.engine import make_plan
 from napari_tractography.tracking.inputs import TrackingInput

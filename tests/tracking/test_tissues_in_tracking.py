@@ -221,7 +221,7 @@ def test_as_many_are_accepted_and_refused_as_by_tckgen(comparison, act, tmp_path
 @pytest.mark.parametrize("changes", [{}, {"backtrack": True}, {"crop_at_gmwmi": True}])
 def test_accepted_ends_lie_where_tckgens_do(comparison, act, changes):
     fod, tissues = nt.load_fod(act / "fods.mif"), nt.load_tissues(act / "5tt.mif")
-    from napari_tractography.files.fods import load_mask
+    from napari_tractography.files.volume_files import load_mask
 
     voxels, grid = load_mask(act / "act_terminations.mif")
     case = comparison.Case("interface", tissues, "interface", changes)

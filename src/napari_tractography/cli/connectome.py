@@ -55,8 +55,8 @@ def add_connectome(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the tables; return the exit code."""
-    from ..files.fods import load_volume
     from ..files.paths import check_apart, check_writable
+    from ..files.volume_files import load_volume
     from ..maps.chunks import chunks_of
     from ..maps.connectome import connectome
     from ..maps.plots import check_plot_target, plot_connectome, save_plot

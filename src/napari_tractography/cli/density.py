@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     import numpy as np
 
     from ..files.paths import check_apart
-    from ..files.volumes import check_volume_target, load_grid, save_volume
+    from ..files.volume_files import check_volume_target, load_grid, save_volume
     from ..maps.chunks import chunks_of
     from ..maps.density import PassCounter
 

@@ -52,10 +52,10 @@ def run(options: argparse.Namespace) -> int:
     """Print and write the table; return the exit code."""
     from ..errors import InvalidParameterError
     from ..files.paths import check_apart, check_writable
-    from ..files.volumes import load_grid
+    from ..files.volume_files import load_grid
     from ..maps.bundle_measures import measure, sides
-    from ..maps.scalars import ScalarMap
-    from ..maps.tables import asymmetry_table, measures_table
+    from ..maps.scalar_maps import ScalarMap
+    from ..maps.spreadsheets import asymmetry_table, measures_table
 
     for path in filter(None, (options.out, options.asymmetry)):
         check_writable(path)

@@ -48,8 +48,8 @@ def run(options: argparse.Namespace) -> int:
     from ..files.paths import check_apart, check_writable
     from ..maps.plots import check_plot_target, plot_profiles, save_plot
     from ..maps.profiles import profile
-    from ..maps.scalars import ScalarMap
-    from ..maps.tables import profiles_table
+    from ..maps.scalar_maps import ScalarMap
+    from ..maps.spreadsheets import profiles_table
 
     check_writable(options.out)
     if options.plot:

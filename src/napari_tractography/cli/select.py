@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the streamlines taken; return the exit code."""
     from ..files.paths import check_apart, check_writable
     from ..files.tractograms import check_target
-    from ..files.volumes import load_grid
+    from ..files.volume_files import load_grid
     from ..files.weights import save_weights
 
     if not options.min_length <= options.max_length:  # also of NaN

@@ -99,7 +99,7 @@ def scalar_names(patterns: Sequence[str]) -> dict[str, str]:
 
 
 def _scalar_name(pattern: str) -> str:
-    from ..maps.scalars import name_of
+    from ..maps.scalar_maps import name_of
 
     folders = [part for part in Path(pattern).parent.parts if part != Path(pattern).anchor]
     for part in (name_of(pattern), *reversed(folders)):
@@ -158,7 +158,7 @@ class ResultsTable:
 
     def add(self, row: dict[str, str]) -> None:
         """Take a row and write the table, whole or not at all."""
-        from ..maps.tables import Table
+        from ..maps.spreadsheets import Table
 
         self.rows[row["subject"], row["bundle"]] = row
         names = dict.fromkeys(name for each in self.rows.values() for name in each)
@@ -262,7 +262,7 @@ def _track_and_write(
     maps: dict[str, Path],
 ) -> BundleMeasures:
     from ..maps.bundle_measures import measure
-    from ..maps.scalars import ScalarMap
+    from ..maps.scalar_maps import ScalarMap
     from ..recipes.recipe import Recipe
     from ..tracking.report import Report
 
@@ -303,7 +303,7 @@ def fod_source(path: str | Path, recipe: Recipe) -> FodSource:
 def inputs_sha256(recipe: Recipe, maps: dict[str, Path]) -> str:
     """Return the SHA-256 of all that a row depends on, wherever the FOD lies."""
     from ..files.hashing import sha256_of
-    from ..maps.scalars import name_of
+    from ..maps.scalar_maps import name_of
     from ..recipes.codec import recipe_content
 
     bare = dataclasses.replace(
@@ -323,6 +323,6 @@ def inputs_sha256(recipe: Recipe, maps: dict[str, Path]) -> str:
 
 
 def _cell(number: float) -> str:
-    from ..maps.tables import cell
+    from ..maps.spreadsheets import cell
 
     return cell(number)

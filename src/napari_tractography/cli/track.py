@@ -18,7 +18,7 @@ from ..files.description import FLOAT16, FLOAT32
 from ..files.formats import all_dtypes, dtype_endings, listed, tractogram_endings
 from ..model.algorithms import users_of
 from ..model.parameters import WITH_TISSUES, ParameterSpec, TrackingParameters, parameter_specs
-from ..model.seeding import seeding_specs
+from ..model.seeding_parameters import seeding_specs
 from .flags import (
     REGION_FLAGS,
     add_execution,

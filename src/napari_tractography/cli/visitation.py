@@ -43,7 +43,7 @@ def add_visitation(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the maps; return the exit code."""
     from ..files.paths import check_apart
-    from ..files.volumes import check_volume_target, load_grid, save_volume
+    from ..files.volume_files import check_volume_target, load_grid, save_volume
     from ..maps.visitation import visitation
 
     for path in filter(None, (options.out, options.error)):

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ..errors import InvalidImageError
 from ..geometry.directions import direction_set
 from ..geometry.grid import Grid
-from .blocks import Source
+from .block_store import Source
 from .sh import sh_matrix
 
 LMAX = 8

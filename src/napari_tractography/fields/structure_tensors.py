@@ -7,7 +7,8 @@ the linearity (l2 - l3) / l1 of the eigenvalues l1 >= l2 >= l3: 1 for parallel f
 direction or a plane is seen.
 
 Any part of an image can be worked out by itself, and comes out with the same bits as in one go:
-:mod:`.blocks` asks for blocks where streamlines go. Called by :mod:`napari_tractography.model.fod`.
+:mod:`.block_store` asks for blocks where streamlines go. Called by
+:mod:`napari_tractography.model.fod`.
 """
 
 from __future__ import annotations

@@ -1,22 +1,15 @@
-"""Reading volumes: FODs, masks, labels and scalar maps from NIfTI and MRtrix files."""
+"""Reading FODs, peaks and tensors from whatever file holds them."""
 
 from __future__ import annotations
 
 from os import PathLike
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..errors import FileError, InvalidMaskError
 from ..fields.kinds import checked_kind
 from ..fields.readings import AUTO
-from ..geometry.grid import Grid
 from ..model.fod import Fod
 from .fod_reader import FodKeywords, FodReader
 from .formats import volume_format
-from .headers import check_numeric, grid_of, read_header, without_trailing_ones
 from .paths import existing_file
 from .peak_files import PeakReader, reads_peaks
 
@@ -81,86 +74,3 @@ def fod_reader(
         return PeakReader(path, axes=keywords.get("axes"))
     volume_format(existing_file(path))
     return FodReader(path, look_later=look_later, **keywords)
-
-
-def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:
-    """Read a 3-D volume: a mask, labels or a scalar map.
-
-    Parameters
-    ----------
-    path : path-like
-        .nii, .nii.gz, .mif, .mif.gz, .mih, .mgz or .mgh.
-
-    Returns
-    -------
-    values : (x, y, z) array
-        Unscaled integers keep their type, so that labels stay exact; all else is float32.
-    grid : Grid
-
-    Raises
-    ------
-    FileError
-        When the file is missing, truncated, corrupt, of another format or not 3-D, or its affine
-        singular.
-    """
-    return read_volume(path, hashed=False)[:2]
-
-
-def read_volume(path: str | PathLike[str], *, hashed: bool) -> tuple[NDArray[Any], Grid, str]:
-    """Read a 3-D volume and, in the same pass, the SHA-256 of its file, "" if not `hashed`.
-
-    See :func:`load_volume`. Of a .mih with its data file, the SHA-256 is the header's.
-    """
-    stored = read_header(path)
-    shape = without_trailing_ones(stored.shape, 3)
-    if len(shape) != 3:
-        raise FileError(
-            f"{stored.path} has shape {stored.shape}; give a 3-D volume, such as one cut out "
-            "with mrconvert -coord 3 0."
-        )
-    grid = grid_of(stored)
-    check_numeric(stored, FileError)
-    whole = stored.dtype.kind in "iub" and not stored.scaled
-    dtype = stored.dtype.newbyteorder("=") if whole else np.dtype(np.float32)
-    values, sha256 = stored.read_hashed(dtype, hashed=hashed)
-    return values.reshape(shape), grid, sha256
-
-
-def load_mask(path: str | PathLike[str]) -> tuple[NDArray[np.bool_], Grid]:
-    """Read a mask: every voxel that is neither zero nor NaN belongs to it.
-
-    Returns
-    -------
-    inside : (x, y, z) bool
-    grid : Grid
-
-    Raises
-    ------
-    FileError
-        As :func:`load_volume`.
-    InvalidMaskError
-        When no voxel is inside.
-    """
-    values, grid = load_volume(path)
-    return voxels_inside(values, Path(path).name), grid
-
-
-def voxels_inside(values: NDArray[Any], name: str) -> NDArray[np.bool_]:
-    """Return which voxels of a mask are neither zero nor NaN, (x, y, z) bool.
-
-    Raises InvalidMaskError when none is; with the `name` of the mask.
-    """
-    inside = values != 0
-    if values.dtype.kind == "f":
-        inside &= ~np.isnan(values)
-    if not inside.any():
-        raise InvalidMaskError(f"The mask {name} has no voxel other than zero; choose another.")
-    return np.asarray(inside)
-
-
-def volume_shape(path: str | PathLike[str]) -> tuple[int, ...]:
-    """Return the shape of a volume, from its header alone and without trailing ones.
-
-    Raises FileError when the file is missing or its header makes no sense.
-    """
-    return without_trailing_ones(read_header(path).shape, 3)

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from ..errors import FileError, MissingPackageError
 from ..runtime.arrays import host_array, on_gpu
 from ..runtime.extras import needs_extra
-from .fods import load_volume
 from .formats import has_ending, volume_endings
 from .hashing import sha256_of
 from .paths import at_home, existing_file
+from .volume_files import load_volume
 
 TIFF, NUMPY = (".tif", ".tiff"), (".npy",)
 ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")  # one of them is in the folder of a Zarr

@@ -22,7 +22,7 @@ from ..runtime.buffers import memory_bytes
 from ..runtime.extras import needs_extra
 from .chunks import Source, blocks_of, check_read_again
 from .density import PassCounter
-from .scalars import ScalarMap
+from .scalar_maps import ScalarMap
 
 VOXEL_MM = 1.0  # of the default grid
 BYTES_A_VOXEL = 13  # of what counts the streamlines in it

@@ -23,10 +23,10 @@ from ..errors import InvalidParameterError, InvalidTractogramError
 from ..files.sequences import sequence
 from ..files.streamline_arrays import StreamlineArrays
 from ..runtime.scalars import as_whole
-from ..selection.segments import lengths_mm
+from ..streamlines.segments import lengths_mm
 from ..streamlines.tractogram import Tractogram
 from .chunks import Source, blocks_of, check_read_again
-from .scalars import ScalarMap
+from .scalar_maps import ScalarMap
 
 N_POINTS = 100
 LEAST_POINTS = 2

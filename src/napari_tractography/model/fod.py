@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidFodError, InvalidParameterError
 from ..fields import odfs as odf_fields
 from ..fields import peaks as peak_fields
-from ..fields.blocks import BlockStore
+from ..fields.block_store import BlockStore
 from ..fields.input_kind import BLOCKS, COEFFICIENTS, VECTORS, InputKind
 from ..fields.kinds import IMAGE, PEAKS, SH, TENSOR
 from ..fields.sh import SH_COUNTS, check_fod_shape, checked_reading, sh_matrix, used_sh_voxels

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..model.parameters import parameter_specs
-from ..model.seeding import seeding_specs
+from ..model.seeding_parameters import seeding_specs
 from .document import COLOURS, BundleState, PlacedSeeds, RegionState, Snapshot
 from .words import plural
 

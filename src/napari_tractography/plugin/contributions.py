@@ -20,11 +20,11 @@ from ..errors import FileError, InvalidTractogramError, TractographyError
 from ..fields.input_kind import Kind
 from ..fields.kinds import kinds_of_so_many, read_kinds
 from ..fields.readings import AUTO
-from ..files.fods import load_volume, volume_shape
 from ..files.formats import default_ending, volume_format
 from ..files.recognition import kind_of
 from ..files.tissue_files import load_tissues
 from ..files.tractograms import read_streamlines
+from ..files.volume_files import load_volume, volume_shape
 from ..geometry.grid import Grid
 from ..model.image_phantoms import make_image_phantom
 from ..model.phantoms import make_phantom

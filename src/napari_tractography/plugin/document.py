@@ -25,7 +25,7 @@ from psygnal import Signal
 
 from ..geometry.grid import Grid
 from ..model.regions import Region
-from ..model.seeding import SeedingParameters
+from ..model.seeding_parameters import SeedingParameters
 from ..recipes.bundle import Source
 from ..recipes.tractogram_sources import WeightsSource
 from ..streamlines.tractogram import Tractogram

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InvalidParameterError
 from ..maps.likeness import distances_to_bundle
 from ..model.regions import Region
-from ..selection.passing import check_rule
 from ..streamlines.cutting import cut_beyond
+from ..streamlines.passing import check_rule
 from ..streamlines.tractogram import Tractogram
 from .numbers import numbers_of, text_of
 from .sources import RegionSource

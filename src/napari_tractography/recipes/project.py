@@ -30,8 +30,8 @@ from .codec import (
     recipe_of,
     write_json,
 )
+from .python_code import expression, script
 from .recipe import ReadFods, Recipe
-from .scripts import expression, script
 from .sources import FodSource
 from .tractogram_sources import TractogramFile
 from .volume_sources import located, names_of

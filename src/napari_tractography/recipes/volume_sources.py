@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import FileError, InvalidMaskError
-from ..files.fods import read_volume, voxels_inside
 from ..files.hashing import sha256_of
 from ..files.image_files import existing_image
 from ..files.paths import existing_file
+from ..files.volume_files import read_volume, voxels_inside
 from ..geometry.grid import Grid
 from .numbers import MOST_NUMBERS, inflated
 

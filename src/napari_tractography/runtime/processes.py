@@ -1,8 +1,8 @@
 """Processes: Python code in one of its own, and what those that were killed have left behind.
 
-Called by :mod:`.tracking.kernels` and :mod:`.selection.kernels`, which compile without holding up a
-window, by what writes files that are to be whole or not there, and by what finds projects that a
-crash has left.
+Called by :mod:`.tracking.kernels` and :mod:`.streamlines.compiled_loops`, which compile without
+holding up a window, by what writes files that are to be whole or not there, and by what finds
+projects that a crash has left.
 """
 
 from __future__ import annotations

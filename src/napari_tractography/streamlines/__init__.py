@@ -1,1 +1,1 @@
-"""What comes out: streamlines in memory, and on their way to a file."""
+"""What comes out: streamlines in memory, on their way to a file, and chosen by where they run."""

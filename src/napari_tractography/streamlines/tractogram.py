@@ -19,13 +19,13 @@ from ..geometry.grid import Grid
 from ..model.outcome import Outcome
 from ..model.stop import StopReason
 from ..runtime.arrays import real_numbers
-from ..selection.passing import Criteria, between, check_criteria, passing
-from ..selection.segments import lengths_mm
 from .joining import OfChosen, end_to_end, gathered, joined
+from .passing import Criteria, between, check_criteria, passing
+from .segments import lengths_mm
 
 if TYPE_CHECKING:
     from ..model.fod import Fod
-    from ..selection.index import SpatialIndex
+    from .spatial_index import SpatialIndex
 
 BLOCK = 1 << 20  # points that are hashed at once
 
@@ -356,7 +356,7 @@ class Tractogram(Outcome):
             Told what fraction is done, now and then; an exception that it raises ends the work.
         """
         if self._index is None:
-            from ..selection.index import SpatialIndex  # on use: SciPy takes a while to load
+            from .spatial_index import SpatialIndex  # on use: SciPy takes a while to load
 
             self._index = SpatialIndex(self.points, self.offsets, advance=advance)
         return self._index

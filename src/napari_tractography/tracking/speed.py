@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidMaskError
-from ..files.fods import load_fod, load_mask
+from ..files.fods import load_fod
+from ..files.volume_files import load_mask
 from ..model.fod import Fod
 from ..model.parameters import TrackingParameters
 from ..model.phantoms import make_phantom, phantom_mask

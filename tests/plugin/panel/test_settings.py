@@ -10,7 +10,7 @@ import yaml
 from napari.settings import get_plugin_settings
 from qtpy.QtWidgets import QMessageBox
 
-from napari_tractography.model.seeding import SeedingParameters
+from napari_tractography.model.seeding_parameters import SeedingParameters
 from napari_tractography.plugin.document import BundleState
 from napari_tractography.plugin.panel import settings
 from napari_tractography.plugin.panel.panel import TractographyPanel

@@ -18,7 +18,7 @@ from napari.layers import Points
 from napari_tractography import Project, Region, track
 from napari_tractography.model.phantoms import make_phantom
 from napari_tractography.model.roles import INCLUDE_RULES
-from napari_tractography.model.seeding import EVERY_VOXEL
+from napari_tractography.model.seeding_parameters import EVERY_VOXEL
 from napari_tractography.plugin.layers.region_entries import ROLE_COLOURS
 from napari_tractography.plugin.layers.volumes import fod_layers
 

@@ -11,7 +11,7 @@ import pytest
 from hands import save_fod
 
 from napari_tractography.errors import InvalidSeedsError
-from napari_tractography.model.seeding import SeedingParameters
+from napari_tractography.model.seeding_parameters import SeedingParameters
 from napari_tractography.model.stop import StopReason
 from napari_tractography.plugin.export.paths import PATH_KEY
 from napari_tractography.plugin.export.recipes import recipe_of

@@ -25,7 +25,7 @@ from ...errors import (
     TractographyError,
 )
 from ...fields.readings import DEFAULT_FRAMES
-from ...files.fods import load_mask, load_volume
+from ...files.volume_files import load_mask, load_volume
 from ...geometry.grid import Grid
 from ...model.fod import Fod
 from ...model.parameters import WITH_TISSUES, ParameterSpec, TrackingParameters, parameter_specs
@@ -33,7 +33,7 @@ from ...model.phantoms import PHANTOM_LMAX, is_phantom
 from ...model.regions import Region
 from ...model.tissues import Tissues
 from ...recipes.edits import Edit
-from ...recipes.scripts import expression, image_lines, script
+from ...recipes.python_code import expression, image_lines, script
 from ...recipes.tractogram_sources import TractogramFile, WeightsSource
 from ...recipes.volume_sources import VolumeSource
 from ..requests import Request

@@ -14,7 +14,7 @@ from qtpy.QtGui import QShowEvent
 from qtpy.QtWidgets import QCheckBox, QScrollArea, QVBoxLayout, QWidget
 
 from ...errors import TractographyError
-from ...model.seeding import SEED_SOURCES, SeedingParameters
+from ...model.seeding_parameters import SEED_SOURCES, SeedingParameters
 from ..layers.frames import follow_volume
 from ..session.filtering import Filtering
 from ..session.listing import BundleList

@@ -21,7 +21,7 @@ from qtpy.QtCore import QObject
 
 from ...errors import InvalidParameterError
 from ...model.parameters import ParameterSpec, parameter_specs
-from ...model.seeding import seeding_specs
+from ...model.seeding_parameters import seeding_specs
 from ...tracking.devices import cpu_count
 from ..acts import SPECS
 from ..document import Snapshot

@@ -15,7 +15,7 @@ from psygnal import Signal
 from qtpy.QtCore import QTimer
 
 from ...errors import TractographyError
-from ...selection.passing import SELECTING_ROLES, Criteria
+from ...streamlines.passing import SELECTING_ROLES, Criteria
 from ...streamlines.tractogram import Tractogram
 from ..document import NO_LIMITS
 from ..streamlines.layer import Streamlines

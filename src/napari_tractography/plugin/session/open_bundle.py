@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...geometry.grid import Grid
-from ...model.seeding import SeedingParameters
+from ...model.seeding_parameters import SeedingParameters
 from ...streamlines.tractogram import Tractogram
 from ...tracking.report import Report
 from .. import acts

@@ -22,7 +22,7 @@ from ...errors import InvalidParameterError, TractographyError
 from ...maps.angles import Axis
 from ...model.fod import Fod
 from ...model.regions import Region
-from ...model.seeding import ACCEPTED, EVERY_VOXEL, STARTED, SeedingParameters
+from ...model.seeding_parameters import ACCEPTED, EVERY_VOXEL, STARTED, SeedingParameters
 from ...recipes.bundle import Bundle, Source
 from ...recipes.edits import Edit
 from ...recipes.project import Project

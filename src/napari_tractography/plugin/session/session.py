@@ -30,7 +30,7 @@ from ...geometry.grid import Grid
 from ...model.fod import Fod
 from ...model.parameters import TrackingParameters
 from ...model.regions import Region
-from ...model.seeding import ACCEPTED, EVERY_VOXEL, SeedingParameters
+from ...model.seeding_parameters import ACCEPTED, EVERY_VOXEL, SeedingParameters
 from ...model.tissues import Tissues, check_tissues
 from ...streamlines.tractogram import Tractogram
 from ...tracking.execution import Execution, Runner

@@ -13,7 +13,7 @@ from ...errors import InvalidParameterError
 from ...model.defaults import suited_to
 from ...model.fod import Fod
 from ...model.parameters import TrackingParameters, parameter_specs
-from ...model.seeding import SeedingParameters
+from ...model.seeding_parameters import SeedingParameters
 from ..acts import INSTEAD, SPECS
 
 BY_FOD = tuple(spec.name for spec in parameter_specs() if spec.by_fod)

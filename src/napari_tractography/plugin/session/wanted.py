@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...errors import InvalidSeedsError
 from ...geometry.grid import Grid
 from ...model.regions import Region
-from ...model.seeding import EVERY_VOXEL, SeedingParameters, seeding_specs
+from ...model.seeding_parameters import EVERY_VOXEL, SeedingParameters, seeding_specs
 from ...model.tissues import Tissues
 from ..document import BundleState, PlacedSeeds, RegionState
 from ..seeding import (

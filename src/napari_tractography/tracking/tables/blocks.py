@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...fields.blocks import MISSING, BlockStore
+from ...fields.block_store import MISSING, BlockStore
 from ...fields.input_kind import BLOCKS
 from ...model.fod import Fod
 from ..codes import OF_VECTORS

@@ -18,9 +18,9 @@ from qtpy.QtTest import QTest
 
 import napari_tractography as nt
 from napari_tractography.cli import main
-from napari_tractography.files.volumes import save_volume
+from napari_tractography.files.volume_files import save_volume
 from napari_tractography.maps import plots
-from napari_tractography.maps.tables import connectome_table, profiles_table
+from napari_tractography.maps.spreadsheets import connectome_table, profiles_table
 from napari_tractography.plugin.panel.measure import maps
 from napari_tractography.plugin.panel.widgets.sections import Section
 from napari_tractography.plugin.space.display import DisplaySpace

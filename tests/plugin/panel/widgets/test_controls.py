@@ -10,7 +10,7 @@ from qtpy.QtGui import QWheelEvent
 from qtpy.QtWidgets import QAbstractSpinBox, QApplication, QLabel, QSlider
 
 from napari_tractography.model.parameters import ParameterSpec, parameter_specs
-from napari_tractography.model.seeding import seeding_specs
+from napari_tractography.model.seeding_parameters import seeding_specs
 from napari_tractography.plugin.panel.widgets.controls import (
     IgnoreWheel,
     NumberControl,

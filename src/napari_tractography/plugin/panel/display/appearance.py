@@ -23,7 +23,7 @@ from qtpy.QtWidgets import QLabel, QWidget
 from ....geometry.units import symbol
 from ....maps.angles import Axis
 from ....maps.clusters import DISTANCE_MM
-from ....maps.scalars import ScalarMap
+from ....maps.scalar_maps import ScalarMap
 from ....model.parameters import ParameterSpec
 from ....streamlines.tractogram import Tractogram
 from ...seeding import SeedSpheres

@@ -11,11 +11,11 @@ from typing import Any
 
 from ....errors import InvalidTractogramError
 from ....geometry.grid import Grid
-from ....maps import plots, tables
+from ....maps import plots, spreadsheets
 from ....maps.bundle_measures import BundleMeasures, measure
 from ....maps.connectome import connectome
 from ....maps.profiles import profile
-from ....maps.scalars import ScalarMap
+from ....maps.scalar_maps import ScalarMap
 from ....streamlines.tractogram import Tractogram
 from ...session.measuring import MeasuringTask
 from .views import Shown, drawing
@@ -91,10 +91,10 @@ def _measures(
             for name, tractogram in lines
         ]
         if not is_asymmetry:
-            return Shown(tables.measures_table(found), "bundles", is_side_by_side=True)
+            return Shown(spreadsheets.measures_table(found), "bundles", is_side_by_side=True)
         names = ["n_streamlines", "mean_length_mm", "volume_mm3", "surface_mm2"]
         names += [f"{each.name}_mean" for each in scalars]
-        table = tables.asymmetry_table(found)
+        table = spreadsheets.asymmetry_table(found)
         if not table.rows:
             plots.plot_asymmetry(found, names)  # says what is missing
         draw = drawing(plots.plot_asymmetry, found, names)
@@ -107,7 +107,7 @@ def _profiles(lines: Named, scalar: ScalarMap, colours: Sequence[str]) -> Work:
     def work(watch: MeasuringTask) -> Shown:
         found = [profile(watch.over(t), scalar, name=name) for name, t in lines]
         draw = drawing(plots.plot_profiles, found, colours)
-        return Shown(tables.profiles_table(found), "profiles", draw)
+        return Shown(spreadsheets.profiles_table(found), "profiles", draw)
 
     return work
 
@@ -116,7 +116,7 @@ def _length_histograms(lines: Named, colours: Sequence[str]) -> Work:
     def work(_watch: MeasuringTask) -> Shown:
         names, lengths = [name for name, _ in lines], [t.lengths_mm for _, t in lines]
         draw = drawing(plots.plot_lengths, lengths, names, colours)
-        return Shown(tables.lengths_table(names, lengths), "lengths", draw)
+        return Shown(spreadsheets.lengths_table(names, lengths), "lengths", draw)
 
     return work
 
@@ -126,6 +126,6 @@ def _connectome(lines: Named, labels: Any, grid: Grid) -> Work:
         chunks = chain.from_iterable(watch.over(tractogram) for _, tractogram in lines)
         found = connectome(chunks, labels, grid)
         draw = drawing(plots.plot_connectome, found)
-        return Shown(tables.connectome_table(found), "connectome", draw)
+        return Shown(spreadsheets.connectome_table(found), "connectome", draw)
 
     return work

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ....geometry.grid import Grid
 from ....maps.bundle_measures import grid_around
 from ....maps.density import density
-from ....maps.scalars import ScalarMap, name_of
+from ....maps.scalar_maps import ScalarMap, name_of
 from ....maps.visitation import Visitation, visitation
 from ....streamlines.tractogram import Tractogram
 from ...layers.volumes import faded, fod_grid_of, mask_layer_data, mask_layers, voxels_of

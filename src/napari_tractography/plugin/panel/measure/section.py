@@ -27,7 +27,7 @@ from qtpy.QtWidgets import (
 from ....errors import InvalidTractogramError, TractographyError
 from ....files.formats import dialog_filter, written_volume_endings
 from ....files.paths import GivenUpError
-from ....files.volumes import save_volume
+from ....files.volume_files import save_volume
 from ....geometry.grid import Grid
 from ....maps import plots
 from ....model.parameters import ParameterSpec

@@ -23,7 +23,7 @@ from qtpy.QtWidgets import (
 from ....errors import TractographyError
 from ....maps.bundle_measures import COLUMNS
 from ....maps.plots import coloured, figure
-from ....maps.tables import Table
+from ....maps.spreadsheets import Table
 from ..widgets.sections import keys_here, stack
 
 PLOT_HEIGHT = 250

@@ -16,9 +16,9 @@ from qtpy.QtWidgets import QFileDialog, QLabel, QProgressBar, QWidget
 
 from ....errors import AmbiguousKindError, TractographyError
 from ....fields.readings import AUTO
-from ....files.fods import load_mask
 from ....files.formats import dialog_filter, fod_endings, volume_endings
 from ....files.paths import GivenUpError
+from ....files.volume_files import load_mask
 from ...export.paths import PATH_KEY
 from ...layers.on_volume import SeedPoints
 from ...layers.opening import FodOpening

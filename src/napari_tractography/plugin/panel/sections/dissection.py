@@ -25,7 +25,7 @@ from ....maps.likeness import distances_to_bundle, like_these
 from ....model.parameters import ParameterSpec
 from ....model.regions import Region
 from ....recipes.tractogram_sources import WeightsSource
-from ....selection.strokes import crossed
+from ....streamlines.strokes import crossed
 from ....streamlines.tractogram import Tractogram
 from ...session.background import Background
 from ...session.filtering import Filtering

@@ -28,7 +28,7 @@ from qtpy.QtWidgets import (
 
 from ....errors import TractographyError
 from ....files.formats import dialog_filter, written_volume_endings
-from ....files.volumes import save_volume
+from ....files.volume_files import save_volume
 from ....geometry.units import symbol
 from ....model.regions import Region
 from ....model.roles import INCLUDE_RULES, ROLE_HELP

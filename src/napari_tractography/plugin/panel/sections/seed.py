@@ -10,7 +10,7 @@ from napari.layers import Layer
 from qtpy.QtWidgets import QLabel, QWidget
 
 from ....model.defaults import rounded
-from ....model.seeding import SEED_SOURCES, seeding_specs
+from ....model.seeding_parameters import SEED_SOURCES, seeding_specs
 from ...document import Snapshot
 from ...layers.volumes import mask_layers
 from ...session.session import Session

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....errors import FileError, InvalidParameterError, UnfinishedError
-from ....fields.blocks import BlockStore
+from ....fields.block_store import BlockStore
 from ....streamlines.tractogram import Tractogram
 
 # Tracks the seeds of some numbers, and notes the blocks that they come to; returns streamlines, and

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from napari_tractography.errors import FileError
-from napari_tractography.files.fods import load_volume
-from napari_tractography.files.volumes import check_volume_target, save_volume
+from napari_tractography.files.volume_files import check_volume_target, load_volume, save_volume
 from napari_tractography.geometry.grid import Grid
 
 AFFINE = np.array([[0, -2.0, 0, 5], [1.5, 0, 0, -7], [0, 0.0, 3, 1], [0, 0, 0, 1]])

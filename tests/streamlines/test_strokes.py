@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from napari_tractography.selection.strokes import crossed
+from napari_tractography.streamlines.strokes import crossed
 from napari_tractography.streamlines.tractogram import Tractogram
 
 

@@ -2,7 +2,7 @@
 
 A segment is a straight piece between two points of a streamline and has the number of its first
 point; a streamline of one point has one segment, without length. Called by :mod:`.passing` and
-:mod:`.index`. Everything is computed element by element in float64, so that machines agree.
+:mod:`.spatial_index`. Everything is computed element by element in float64: machines agree.
 """
 
 from __future__ import annotations

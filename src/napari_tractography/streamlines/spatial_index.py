@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 from ..geometry.grid import Grid
 from ..model.regions import Region
-from . import kernels
+from . import compiled_loops
 from .segments import Segments, blocks, last_points, meeting
 
 CELL_MM = 4.0
@@ -39,15 +39,15 @@ def may_compile(points: NDArray[np.float32], offsets: NDArray[np.int64]) -> bool
 
 
 def in_threads(spans: NDArray[np.int64], *arguments: Any) -> int:
-    """Call :func:`.kernels.meet_sphere` on parts of the spans side by side; return the sum."""
+    """Call the loop ``meet_sphere`` on parts of the spans side by side; return the sum."""
     sizes = np.cumsum(spans[:, 1] - spans[:, 0])
     total = int(sizes[-1]) if len(sizes) else 0
     if total < ALONE:
-        return int(kernels.meet_sphere(spans, *arguments))
+        return int(compiled_loops.meet_sphere(spans, *arguments))
     limits = np.searchsorted(sizes, np.arange(1, N_THREADS) * (total / N_THREADS))
     with ThreadPoolExecutor(N_THREADS) as pool:
         parts = np.split(spans, limits)
-        return sum(pool.map(lambda part: int(kernels.meet_sphere(part, *arguments)), parts))
+        return sum(pool.map(lambda part: int(compiled_loops.meet_sphere(part, *arguments)), parts))
 
 
 def all_segments_meet(
@@ -149,9 +149,9 @@ class SpatialIndex:
         inside, rim = self._cells_near(region)
         found = np.zeros(len(self.offsets) - 1, bool)
         self.effort = Effort(cells=len(inside) + len(rim))
-        if region.grid is None and self._is_compact and kernels.are_ready():
+        if region.grid is None and self._is_compact and compiled_loops.are_ready():
             assert region.center_mm is not None
-            kernels.mark(self._spans(inside), self.streamlines, found)
+            compiled_loops.mark(self._spans(inside), self.streamlines, found)
             self.effort.segments = in_threads(
                 self._spans(rim),
                 self.firsts,
@@ -203,7 +203,7 @@ class SpatialIndex:
     def _compiled_runs(self, advance: Callable[[float], None]) -> list[tuple[NDArray[Any], ...]]:
         """Return what :meth:`_runs` does, block by block; nothing while loops are not compiled."""
         n = len(self.offsets) - 1
-        if not (n and self._is_compact and kernels.are_ready()):
+        if not (n and self._is_compact and compiled_loops.are_ready()):
             return []
         limits = np.searchsorted(
             self.offsets, np.arange(0, len(self.points) + BLOCK_POINTS, BLOCK_POINTS)
@@ -217,7 +217,7 @@ class SpatialIndex:
                 kinds = np.int32, np.uint32, np.int32, np.int32
                 arrays = tuple(np.empty(size, kind) for kind in kinds)
                 reach = np.zeros(1)
-                found = kernels.find_runs(
+                found = compiled_loops.find_runs(
                     first, stop, self.points, self.offsets, self.low, self.cell_mm, shape, *arrays,
                     reach,
                 )  # fmt: skip

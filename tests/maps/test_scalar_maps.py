@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from napari_tractography.files.formats import volume_endings
-from napari_tractography.files.volumes import save_volume
+from napari_tractography.files.volume_files import save_volume
 from napari_tractography.geometry.grid import Grid
-from napari_tractography.maps.scalars import ScalarMap, name_of
+from napari_tractography.maps.scalar_maps import ScalarMap, name_of
 from napari_tractography.streamlines.tractogram import Tractogram
 
 

@@ -1,4 +1,4 @@
-"""The compiled loops over runs of segments; called by :mod:`.index` and :mod:`.passing`.
+"""The compiled loops over runs of segments; called by :mod:`.spatial_index` and :mod:`.passing`.
 
 A run is some consecutive segments of one streamline: `firsts` the numbers of their first points,
 `counts` how many, `streamlines` whose. Until the loops are compiled, once on a machine and in a
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 # Whether loops are compiled so; else they are when they are first needed, and waited for.
 in_a_process = True
 
-COMMAND = "from napari_tractography.selection.kernels import compile_all; compile_all()"
+COMMAND = "from napari_tractography.streamlines.compiled_loops import compile_all; compile_all()"
 _begun = threading.Lock()
 
 
@@ -115,8 +115,8 @@ def find_runs(
 ) -> int:
     """Write the runs of some streamlines, each in one cell; return how many there are.
 
-    Beyond the end of the arrays nothing is written; see :class:`.index.SpatialIndex` for what lies
-    in which cell.
+    Beyond the end of the arrays nothing is written; see :class:`.spatial_index.SpatialIndex` for
+    what lies in which cell.
 
     Parameters
     ----------

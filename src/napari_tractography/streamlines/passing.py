@@ -111,8 +111,11 @@ def touching(
     """Tell which streamlines meet a region, by testing every segment."""
     found = np.zeros(len(offsets) - 1, bool)
     if len(points) >= LARGE and region.center_mm is not None:
-        from .index import all_segments_meet, may_compile  # on use: Numba takes a while to load
-        from .kernels import are_ready
+        from .compiled_loops import are_ready
+        from .spatial_index import (  # on use: Numba takes a while to load
+            all_segments_meet,
+            may_compile,
+        )
 
         if may_compile(points, offsets) and are_ready():
             all_segments_meet(points, offsets, region.center_mm, region.radius_mm, found)

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import napari_tractography as nt
-from napari_tractography.selection import index as index_module
-from napari_tractography.selection import kernels, passing
-from napari_tractography.selection.index import SpatialIndex
+from napari_tractography.streamlines import compiled_loops as loops
+from napari_tractography.streamlines import passing
+from napari_tractography.streamlines import spatial_index as index_module
+from napari_tractography.streamlines.spatial_index import SpatialIndex
 
 OBLIQUE = [[1.9, -0.6, 0.1, -14], [0.5, 2.1, -0.4, -20], [0.2, 0.3, 2.5, -18], [0, 0, 0, 1]]
 
@@ -30,7 +31,7 @@ def wandering(n: int, seed: int, step_mm: float = 1.0) -> nt.Tractogram:
 @pytest.fixture(params=["compiled", "numpy"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How the index is made and asked: by compiled loops, or by NumPy until they are there."""
-    monkeypatch.setattr(kernels, "are_ready", lambda: request.param == "compiled")
+    monkeypatch.setattr(loops, "are_ready", lambda: request.param == "compiled")
     return str(request.param)
 
 
@@ -132,20 +133,20 @@ def test_loops_are_compiled_in_a_process_and_numpy_stands_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run: list[str] = []
-    monkeypatch.setattr(kernels, "has_code_for", lambda loop, argument: False)
-    monkeypatch.setattr(kernels, "in_a_process", True)
-    monkeypatch.setattr(kernels, "_begun", kernels.threading.Lock())
-    monkeypatch.setattr(kernels, "run_in_a_process", lambda command: run.append(command) or "")
+    monkeypatch.setattr(loops, "has_code_for", lambda loop, argument: False)
+    monkeypatch.setattr(loops, "in_a_process", True)
+    monkeypatch.setattr(loops, "_begun", loops.threading.Lock())
+    monkeypatch.setattr(loops, "run_in_a_process", lambda command: run.append(command) or "")
     for loop in ("mark", "meet_sphere", "find_runs"):
-        fresh = kernels.cached(nogil=True, error_model="numpy")(getattr(kernels, loop).py_func)
-        monkeypatch.setattr(kernels, loop, fresh)
+        fresh = loops.cached(nogil=True, error_model="numpy")(getattr(loops, loop).py_func)
+        monkeypatch.setattr(loops, loop, fresh)
     tractogram = wandering(50, 1)
     made = SpatialIndex(tractogram.points, tractogram.offsets)
     region = nt.Region.sphere((0, 0, 0), 8.0, "include")
     wanted = passing.touching(tractogram.points, tractogram.offsets, region)
     assert np.array_equal(made.touched(region), wanted)
-    for thread in kernels.threading.enumerate():
+    for thread in loops.threading.enumerate():
         if thread.name == "selection-compiling":
             thread.join()
-    assert run == [kernels.COMMAND]  # once
-    assert not kernels.mark.signatures
+    assert run == [loops.COMMAND]  # once
+    assert not loops.mark.signatures

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 import napari_tractography as nt
 from napari_tractography.errors import InvalidParameterError
-from napari_tractography.files.volumes import save_volume
+from napari_tractography.files.volume_files import save_volume
 from napari_tractography.model.phantoms import make_phantom
-from napari_tractography.selection import passing
+from napari_tractography.streamlines import passing
 
 OBLIQUE = [[1.9, -0.6, 0.1, -14], [0.5, 2.1, -0.4, -20], [0.2, 0.3, 2.5, -18], [0, 0, 0, 1]]
 

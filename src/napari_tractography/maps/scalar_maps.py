@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import map_coordinates
 
 from ..errors import InvalidParameterError
-from ..files.fods import load_volume
 from ..files.formats import volume_endings
+from ..files.volume_files import load_volume
 from ..geometry.grid import Grid
 from ..streamlines.tractogram import Tractogram
 

@@ -1,0 +1,148 @@
+"""3-D volumes: masks, labels and scalar maps, read and written, and their grids."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import FileError, InvalidMaskError
+from ..geometry.grid import Grid
+from .formats import whole_reading, written_volume_format
+from .headers import check_numeric, grid_of, read_header, without_trailing_ones
+from .paths import check_writable, existing_file
+
+
+def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:
+    """Read a 3-D volume: a mask, labels or a scalar map.
+
+    Parameters
+    ----------
+    path : path-like
+        .nii, .nii.gz, .mif, .mif.gz, .mih, .mgz or .mgh.
+
+    Returns
+    -------
+    values : (x, y, z) array
+        Unscaled integers keep their type, so that labels stay exact; all else is float32.
+    grid : Grid
+
+    Raises
+    ------
+    FileError
+        When the file is missing, truncated, corrupt, of another format or not 3-D, or its affine
+        singular.
+    """
+    return read_volume(path, hashed=False)[:2]
+
+
+def read_volume(path: str | PathLike[str], *, hashed: bool) -> tuple[NDArray[Any], Grid, str]:
+    """Read a 3-D volume and, in the same pass, the SHA-256 of its file, "" if not `hashed`.
+
+    See :func:`load_volume`. Of a .mih with its data file, the SHA-256 is the header's.
+    """
+    stored = read_header(path)
+    shape = without_trailing_ones(stored.shape, 3)
+    if len(shape) != 3:
+        raise FileError(
+            f"{stored.path} has shape {stored.shape}; give a 3-D volume, such as one cut out "
+            "with mrconvert -coord 3 0."
+        )
+    grid = grid_of(stored)
+    check_numeric(stored, FileError)
+    whole = stored.dtype.kind in "iub" and not stored.scaled
+    dtype = stored.dtype.newbyteorder("=") if whole else np.dtype(np.float32)
+    values, sha256 = stored.read_hashed(dtype, hashed=hashed)
+    return values.reshape(shape), grid, sha256
+
+
+def load_mask(path: str | PathLike[str]) -> tuple[NDArray[np.bool_], Grid]:
+    """Read a mask: every voxel that is neither zero nor NaN belongs to it.
+
+    Returns
+    -------
+    inside : (x, y, z) bool
+    grid : Grid
+
+    Raises
+    ------
+    FileError
+        As :func:`load_volume`.
+    InvalidMaskError
+        When no voxel is inside.
+    """
+    values, grid = load_volume(path)
+    return voxels_inside(values, Path(path).name), grid
+
+
+def voxels_inside(values: NDArray[Any], name: str) -> NDArray[np.bool_]:
+    """Return which voxels of a mask are neither zero nor NaN, (x, y, z) bool.
+
+    Raises InvalidMaskError when none is; with the `name` of the mask.
+    """
+    inside = values != 0
+    if values.dtype.kind == "f":
+        inside &= ~np.isnan(values)
+    if not inside.any():
+        raise InvalidMaskError(f"The mask {name} has no voxel other than zero; choose another.")
+    return np.asarray(inside)
+
+
+def volume_shape(path: str | PathLike[str]) -> tuple[int, ...]:
+    """Return the shape of a volume, from its header alone and without trailing ones.
+
+    Raises FileError when the file is missing or its header makes no sense.
+    """
+    return without_trailing_ones(read_header(path).shape, 3)
+
+
+def save_volume(values: ArrayLike, grid: Grid, path: str | PathLike[str]) -> None:
+    """Write a 3-D volume, whole or not at all.
+
+    Parameters
+    ----------
+    values : (x, y, z) array_like
+        Bool is written as uint8, 64-bit integers as 32-bit ones, all floats as float32.
+    grid : Grid
+        Its affine is written as sform and, as far as it goes, as qform, in scanner space.
+    path : path-like
+        .nii or .nii.gz. An older file is replaced.
+
+    Raises
+    ------
+    FileError
+        When the ending is unknown, the shapes differ, NIfTI cannot hold the shape, the values are
+        no real numbers or integers beyond 32 bits, or the file cannot be written.
+    """
+    wanted = Path(path)
+    write = written_volume_format(wanted).write
+    assert write is not None
+    array = np.asarray(values)
+    if array.shape != grid.shape:
+        raise FileError(
+            f"The volume for {wanted} has shape {array.shape} but its grid has {grid.shape}."
+        )
+    write(array, grid, wanted)
+
+
+def load_grid(path: str | PathLike[str]) -> Grid:
+    """Return the grid of an image of any number of volumes, or of DIPY's peaks, by its header.
+
+    Raises FileError when the file is missing, its header makes no sense or its affine is singular.
+    """
+    whole = whole_reading(path)
+    if whole is not None:
+        return whole.grid(existing_file(path))
+    return grid_of(read_header(path))
+
+
+def check_volume_target(path: str | PathLike[str]) -> None:
+    """Check, before long work, that a volume can be written there.
+
+    Raises FileError when the ending is unknown or the folder is missing or cannot be written.
+    """
+    written_volume_format(path)
+    check_writable(path)

@@ -1,1 +1,0 @@
-"""Choosing among streamlines by where they run, without tracking again."""
