@@ -18,7 +18,8 @@ import pytest
 import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.cli.command import make_parser
-from napari_tractography.cli.flags import SPELT, count, expanded, in_flags
+from napari_tractography.cli.flags import SPELT, count, in_flags
+from napari_tractography.files.paths import with_home
 from napari_tractography.version import __version__
 
 PROGRAM = Path(sys.executable).with_name("napari-tractography")
@@ -97,7 +98,7 @@ def test_every_path_may_begin_with_the_home_folder(command: str) -> None:
     ]  # fmt: skip
     for action in parsers.choices[command]._actions:
         names_a_path = PATHS & set(re.split(r"\W", str(action.metavar)))
-        assert (action.type is expanded) == bool(names_a_path), action.dest
+        assert (action.type is with_home) == bool(names_a_path), action.dest
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -111,7 +112,7 @@ def test_a_value_of_any_flag_may_begin_with_a_minus(command: str) -> None:
             continue
         value = {int: "-12", count: "-12", float: "-.1e3"}.get(action.type, "-12,4,30,2")
         found = vars(parser.parse_args([command, *needed, action.option_strings[-1], value]))
-        wanted = value if action.type in (None, expanded) else action.type(value)
+        wanted = value if action.type in (None, with_home) else action.type(value)
         assert found[action.dest] in (wanted, [wanted])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidParameterError
-from .flags import add_reading, expanded
+from .flags import add_path, add_reading
 
 if TYPE_CHECKING:
     from ..tracking.speed import Contestant, Speed
@@ -28,12 +28,8 @@ def add_bench(commands: Any) -> None:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add what is tracked and how often, for ``benchmarks/comparison.py`` as well."""
-    parser.add_argument(
-        "--fod", type=expanded, metavar="FOD", help="track in this FOD instead of a phantom"
-    )
-    parser.add_argument(
-        "--mask", type=expanded, metavar="IMAGE", help="where to track; by default all of the FOD"
-    )
+    add_path(parser, "--fod", "FOD", "track in this FOD instead of a phantom")
+    add_path(parser, "--mask", "IMAGE", "where to track; by default all of the FOD")
     add_reading(parser)
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="(default 2)")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="(default 5)")

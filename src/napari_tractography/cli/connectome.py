@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .flags import expanded, load_streamlines, tractogram_help, weights_help
+from .flags import add_path, load_streamlines, tractogram_help, weights_help
 
 
 def add_connectome(commands: Any) -> None:
@@ -15,16 +15,10 @@ def add_connectome(commands: Any) -> None:
         help="count the streamlines between each pair of labels",
         description="Count the streamlines between each pair of labels, by their two ends.",
     )
-    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=tractogram_help())
-    parser.add_argument(
-        "labels", type=expanded, metavar="LABELS", help="image of whole numbers, 0 for no label"
-    )
-    parser.add_argument(
-        "-o", "--out", type=expanded, required=True, metavar="OUT.csv", help="counts to write"
-    )
-    parser.add_argument(
-        "--lengths", type=expanded, metavar="OUT.csv", help="also write mean lengths [mm]"
-    )
+    add_path(parser, "tractogram", "TCK", tractogram_help())
+    add_path(parser, "labels", "LABELS", "image of whole numbers, 0 for no label")
+    add_path(parser, "-o --out", "OUT.csv", "counts to write", required=True)
+    add_path(parser, "--lengths", "OUT.csv", "also write mean lengths [mm]")
     parser.add_argument(
         "--radius",
         type=float,
@@ -38,18 +32,8 @@ def add_connectome(commands: Any) -> None:
         action="store_true",
         help="rows are first points, columns last points; symmetric otherwise",
     )
-    parser.add_argument(
-        "--weights",
-        type=expanded,
-        metavar="FILE|NAME",
-        help=f"{weights_help()}; counts are sums of weights",
-    )
-    parser.add_argument(
-        "--plot",
-        type=expanded,
-        metavar="OUT",
-        help="also draw the counts as a matrix: .png, .svg or .pdf",
-    )
+    add_path(parser, "--weights", "FILE|NAME", f"{weights_help()}; counts are sums of weights")
+    add_path(parser, "--plot", "OUT", "also draw the counts as a matrix: .png, .svg or .pdf")
     parser.set_defaults(run=run)
 
 

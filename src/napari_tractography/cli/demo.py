@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BackendError, MissingPackageError
-from .flags import expanded
+from .flags import add_path
 
 ON_SCREENS = ("xcb", "wayland")  # Qt's platforms that need one; offscreen, minimal, vnc do not
 
@@ -21,14 +21,12 @@ def add_demo(commands: Any) -> None:
         help="open napari with the plugin and streamlines on a phantom",
         description="Open napari with the plugin and streamlines on a phantom.",
     )
-    parser.add_argument(
-        "--fod", type=expanded, metavar="FOD", help="use this FOD volume instead of the phantom"
-    )
-    parser.add_argument(
+    add_path(parser, "--fod", "FOD", "use this FOD volume instead of the phantom")
+    add_path(
+        parser,
         "--output",
-        type=expanded,
-        metavar="FOLDER",
-        help="write demo.png and demo.trk there and end, instead of staying open",
+        "FOLDER",
+        "write demo.png and demo.trk there and end, instead of staying open",
     )
     parser.set_defaults(run=run)
 

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from ..errors import InvalidParameterError
-from .flags import add_map, expanded, load_streamlines, weights_help
+from .flags import add_map, add_path, load_streamlines, weights_help
 
 
 def add_density(commands: Any) -> None:
@@ -24,12 +24,7 @@ def add_density(commands: Any) -> None:
         action="store_true",
         help="count first and last points only; for tractograms of endpoints",
     )
-    parser.add_argument(
-        "--weights",
-        type=expanded,
-        metavar="FILE|NAME",
-        help=f"{weights_help()}; the map is a sum of weights",
-    )
+    add_path(parser, "--weights", "FILE|NAME", f"{weights_help()}; the map is a sum of weights")
     parser.add_argument(
         "--at-least",
         type=float,

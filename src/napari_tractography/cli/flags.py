@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import (
     FileError,
@@ -81,9 +81,14 @@ def weights_help() -> str:
     )
 
 
-def expanded(text: str) -> str:
-    """Return a path with ~ as the shell expands it, which in --out=~/x it does not."""
-    return with_home(text)
+def add_path(
+    parser: argparse._ActionsContainer, names: str, metavar: str, help: str, **options: Any
+) -> None:
+    """Add an argument that is a path; `names` are those of its flag, such as "-o --out".
+
+    A leading ~ is expanded as the shell does, which in --out=~/x it does not.
+    """
+    parser.add_argument(*names.split(), type=with_home, metavar=metavar, help=help, **options)
 
 
 def count(text: str) -> int:
@@ -144,33 +149,15 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 
 def add_fod(parser: argparse.ArgumentParser) -> None:
     """Add the FOD and how to read it."""
-    parser.add_argument(
-        "fod",
-        type=expanded,
-        metavar="FOD",
-        help=f"FOD, peaks or tensors: {listed(fod_endings())}",
-    )
+    add_path(parser, "fod", "FOD", f"FOD, peaks or tensors: {listed(fod_endings())}")
     add_reading(parser)
 
 
 def add_map(parser: argparse.ArgumentParser) -> None:
     """Add streamlines, the map that is made of them, and the grid that it has."""
-    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=tractogram_help())
-    parser.add_argument(
-        "-o",
-        "--out",
-        type=expanded,
-        required=True,
-        metavar="OUT",
-        help=listed(written_volume_endings()),
-    )
-    parser.add_argument(
-        "--template",
-        type=expanded,
-        required=True,
-        metavar="IMAGE",
-        help="image whose grid the map shall have",
-    )
+    add_path(parser, "tractogram", "TCK", tractogram_help())
+    add_path(parser, "-o --out", "OUT", listed(written_volume_endings()), required=True)
+    add_path(parser, "--template", "IMAGE", "image whose grid the map shall have", required=True)
 
 
 def add_execution(parser: argparse.ArgumentParser) -> None:
@@ -189,11 +176,11 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         help="track on the workers of a Dask cluster: tcp://HOST:8786 of its scheduler, or N "
         "processes on this machine; --backend and --threads are then those of each task",
     )
-    parser.add_argument(
+    add_path(
+        parser,
         "--cluster-folder",
-        type=expanded,
-        metavar="FOLDER",
-        help="that this machine and all workers of --cluster see under one path: the FOD and the "
+        "FOLDER",
+        "that this machine and all workers of --cluster see under one path: the FOD and the "
         "streamlines go through it and are not sent",
     )
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads; all by default")
@@ -290,7 +277,7 @@ def add_regions(parser: argparse.ArgumentParser, roles: Mapping[str, str]) -> No
     )
     for role, text in roles.items():
         regions.add_argument(
-            f"--{role}", type=expanded, metavar="REGION", action="append", default=[], help=text
+            f"--{role}", type=with_home, metavar="REGION", action="append", default=[], help=text
         )
     regions.add_argument(
         "--include-rule",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .flags import expanded, names_of, tractogram_help
+from .flags import add_path, names_of, tractogram_help
 
 
 def add_measure(commands: Any) -> None:
@@ -17,32 +17,28 @@ def add_measure(commands: Any) -> None:
         "their lengths, volume and surface of the voxels that they pass, mean and standard "
         "deviation over streamlines of the mean along each of scalar maps.",
     )
-    parser.add_argument(
-        "tractograms", type=expanded, nargs="+", metavar="TCK", help=tractogram_help()
-    )
-    parser.add_argument(
+    add_path(parser, "tractograms", "TCK", tractogram_help(), nargs="+")
+    add_path(
+        parser,
         "--scalar",
-        type=expanded,
+        "IMAGE",
+        "scalar map such as FA, on any grid; may be repeated",
         action="append",
         default=[],
-        metavar="IMAGE",
-        help="scalar map such as FA, on any grid; may be repeated",
     )
-    parser.add_argument(
+    add_path(
+        parser,
         "--template",
-        type=expanded,
-        metavar="IMAGE",
-        help="image whose voxels make volume and surface (default the first scalar map, and "
+        "IMAGE",
+        "image whose voxels make volume and surface (default the first scalar map, and "
         "without one voxels of 1 mm)",
     )
-    parser.add_argument(
-        "-o", "--out", type=expanded, metavar="OUT.csv", help="table to write; it is printed, too"
-    )
-    parser.add_argument(
+    add_path(parser, "-o --out", "OUT.csv", "table to write; it is printed, too")
+    add_path(
+        parser,
         "--asymmetry",
-        type=expanded,
-        metavar="OUT.csv",
-        help="also write (L - R) / (L + R) of every number, of files whose names differ in left "
+        "OUT.csv",
+        "also write (L - R) / (L + R) of every number, of files whose names differ in left "
         "and right alone",
     )
     parser.set_defaults(run=run)

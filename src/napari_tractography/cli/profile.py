@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .flags import expanded, names_of, tractogram_help
+from .flags import add_path, names_of, tractogram_help
 
 
 def add_profile(commands: Any) -> None:
@@ -16,15 +16,9 @@ def add_profile(commands: Any) -> None:
         description="Average a scalar map along bundles: streamlines are oriented alike by their "
         "centroid, resampled to as many points each, and averaged point by point.",
     )
-    parser.add_argument(
-        "tractograms", type=expanded, nargs="+", metavar="TCK", help=tractogram_help()
-    )
-    parser.add_argument(
-        "scalar", type=expanded, metavar="SCALAR", help="scalar map such as FA, on any grid"
-    )
-    parser.add_argument(
-        "-o", "--out", type=expanded, required=True, metavar="OUT.csv", help="table to write"
-    )
+    add_path(parser, "tractograms", "TCK", tractogram_help(), nargs="+")
+    add_path(parser, "scalar", "SCALAR", "scalar map such as FA, on any grid")
+    add_path(parser, "-o --out", "OUT.csv", "table to write", required=True)
     parser.add_argument(
         "-n", "--n", type=int, default=100, metavar="N", help="how many places (default 100)"
     )
@@ -34,12 +28,7 @@ def add_profile(commands: Any) -> None:
         metavar="equal|gaussian",
         help="whether streamlines count less the farther they lie from the others (default equal)",
     )
-    parser.add_argument(
-        "--plot",
-        type=expanded,
-        metavar="OUT",
-        help="also draw all bundles in one plot: .png, .svg or .pdf",
-    )
+    add_path(parser, "--plot", "OUT", "also draw all bundles in one plot: .png, .svg or .pdf")
     parser.set_defaults(run=run)
 
 

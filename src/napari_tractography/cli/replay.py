@@ -18,7 +18,7 @@ from ..files.formats import (
     tractogram_endings,
     tractogram_format,
 )
-from .flags import add_execution, execution_of, expanded, tractogram_help
+from .flags import add_execution, add_path, execution_of, tractogram_help
 from .progress import print_result, track_with_progress
 from .subjects import SUBJECT, TABLE, fod_source, is_pattern, replay_subjects
 
@@ -41,18 +41,17 @@ def add_replay(commands: Any) -> None:
         description="Make the streamlines of a recipe, or of all bundles of a project, again, and "
         "compare inputs and result with what they were. Exits with 1 when streamlines are others.",
     )
-    parser.add_argument(
+    add_path(
+        parser,
         "recipe",
-        type=expanded,
-        metavar="RECIPE|PROJECT",
-        help=".json, as `track` writes it, or .tracts.json, as a project is saved",
+        "RECIPE|PROJECT",
+        ".json, as `track` writes it, or .tracts.json, as a project is saved",
     )
-    parser.add_argument(
-        "-o",
-        "--out",
-        type=expanded,
-        metavar="OUT",
-        help=f"of a recipe: {tractogram_help('tractogram to write')}; of a project: folder for "
+    add_path(
+        parser,
+        "-o --out",
+        "OUT",
+        f"of a recipe: {tractogram_help('tractogram to write')}; of a project: folder for "
         "a tractogram of each bundle",
     )
     parser.add_argument(
@@ -61,32 +60,32 @@ def add_replay(commands: Any) -> None:
         help=f"of the tractograms of a project; {listed(grid_endings())} holds no streamlines of "
         f"bundles that come from a file, which become {default_ending()} (default {FORMAT})",
     )
-    parser.add_argument(
+    add_path(
+        parser,
         "--fod",
-        type=expanded,
-        metavar="FOD",
-        help="track in this FOD instead, such as another subject's in the same space; results are "
+        "FOD",
+        "track in this FOD instead, such as another subject's in the same space; results are "
         "then not compared, and edits by streamline number left out. A pattern in quotes, such as "
         f'"sub-*/wmfod.nii.gz", is many subjects: then -o has {SUBJECT} in it, and what is there '
         "already is left alone",
     )
-    parser.add_argument(
+    add_path(
+        parser,
         "--table",
-        type=expanded,
-        default=TABLE,
-        metavar="OUT.csv",
-        help="of many subjects: a row for each bundle, with count, lengths and volume; also tells "
+        "OUT.csv",
+        "of many subjects: a row for each bundle, with count, lengths and volume; also tells "
         f"what is done (default {TABLE})",
+        default=TABLE,
     )
-    parser.add_argument(
+    add_path(
+        parser,
         "--scalar",
-        type=expanded,
-        action="append",
-        default=[],
-        metavar="IMAGE",
-        help=f'of many subjects: scalar map for the table, such as "{SUBJECT}/fa.nii.gz"; named '
+        "IMAGE",
+        f'of many subjects: scalar map for the table, such as "{SUBJECT}/fa.nii.gz"; named '
         f"by its file without {SUBJECT}, or by its folder where no more is left of the name; may "
         "be repeated",
+        action="append",
+        default=[],
     )
     add_execution(parser)
     parser.set_defaults(run=run)

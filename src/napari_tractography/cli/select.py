@@ -9,8 +9,8 @@ from typing import Any
 from ..errors import InvalidParameterError, InvalidTractogramError
 from ..files.formats import grid_endings, listed
 from .flags import (
+    add_path,
     add_regions,
-    expanded,
     load_streamlines,
     region_sources,
     tractogram_help,
@@ -32,33 +32,21 @@ def add_select(commands: Any) -> None:
         description="Take the streamlines of a file that pass regions, without tracking again. "
         "Regions act on the whole path: a segment between two points cannot slip through a sphere.",
     )
-    parser.add_argument("tractogram", type=expanded, metavar="TCK", help=tractogram_help())
-    parser.add_argument(
-        "-o",
-        "--out",
-        required=True,
-        type=expanded,
-        metavar="OUT",
-        help="tractogram to write, as TCK",
-    )
-    parser.add_argument(
+    add_path(parser, "tractogram", "TCK", tractogram_help())
+    add_path(parser, "-o --out", "OUT", "tractogram to write, as TCK", required=True)
+    add_path(
+        parser,
         "--reference",
-        type=expanded,
-        metavar="IMAGE",
-        help=f"image that they belong to; a {listed(grid_endings())} OUT needs it",
+        "IMAGE",
+        f"image that they belong to; a {listed(grid_endings())} OUT needs it",
     )
     add_regions(parser, ROLES)
     limits = parser.add_argument_group("limits", "which count themselves")
     limits.add_argument("--min-length", type=float, default=0.0, metavar="MM", help="[mm]")
     limits.add_argument("--max-length", type=float, default=math.inf, metavar="MM", help="[mm]")
     limits.add_argument("--min-weight", type=float, metavar="X", help="of --weights")
-    parser.add_argument("--weights", type=expanded, metavar="FILE|NAME", help=weights_help())
-    parser.add_argument(
-        "--out-weights",
-        type=expanded,
-        metavar="OUT.txt",
-        help="weights of the streamlines taken, to write",
-    )
+    add_path(parser, "--weights", "FILE|NAME", weights_help())
+    add_path(parser, "--out-weights", "OUT.txt", "weights of the streamlines taken, to write")
     parser.set_defaults(run=run)
 
 

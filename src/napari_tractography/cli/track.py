@@ -23,10 +23,10 @@ from .flags import (
     REGION_FLAGS,
     add_execution,
     add_fod,
+    add_path,
     add_regions,
     count,
     execution_of,
-    expanded,
     path_and_label,
     region_source,
     region_sources,
@@ -56,15 +56,7 @@ def add_track(commands: Any) -> None:
         "beside the streamlines, from which `replay` makes them again.",
     )
     add_fod(parser)
-    parser.add_argument(
-        "-o",
-        "--out",
-        required=True,
-        type=expanded,
-        dest="out",
-        metavar="OUT",
-        help=tractogram_help("tractogram to write"),
-    )
+    add_path(parser, "-o --out", "OUT", tractogram_help("tractogram to write"), required=True)
     parser.add_argument(
         "--dtype",
         default=FLOAT32,
@@ -79,17 +71,17 @@ def add_track(commands: Any) -> None:
         help="leave out points within this distance of the line between those that stay",
     )
     parser.add_argument("--no-recipe", action="store_true", help="write no recipe beside OUT")
-    parser.add_argument(
+    add_path(
+        parser,
         "--mask",
-        type=expanded,
-        metavar="IMAGE",
-        help="stay where this image is not zero, or in one label of it, IMAGE:12",
+        "IMAGE",
+        "stay where this image is not zero, or in one label of it, IMAGE:12",
     )
-    parser.add_argument(
+    add_path(
+        parser,
         "--tissues",
-        type=expanded,
-        metavar="5TT",
-        help="tissue image: five volumes as 5ttgen writes them, or FreeSurfer's labels; "
+        "5TT",
+        "tissue image: five volumes as 5ttgen writes them, or FreeSurfer's labels; "
         "streamlines then end in grey matter, and those that cannot are discarded",
     )
     _add_seeds(parser)
@@ -103,11 +95,11 @@ def add_track(commands: Any) -> None:
 
 def _add_seeds(parser: argparse.ArgumentParser) -> None:
     seeds = parser.add_mutually_exclusive_group()
-    seeds.add_argument(
+    add_path(
+        seeds,
         "--seed-mask",
-        type=expanded,
-        metavar="IMAGE",
-        help="seed where this image is not zero, or in one label of it, IMAGE:12",
+        "IMAGE",
+        "seed where this image is not zero, or in one label of it, IMAGE:12",
     )
     seeds.add_argument(
         "--seed-sphere",
@@ -124,13 +116,13 @@ def _add_seeds(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="seed on the interface of grey and white matter of --tissues",
     )
-    seeds.add_argument(
+    add_path(
+        seeds,
         "--between",
-        type=expanded,
-        metavar="REGION",
-        action="append",
-        help="given twice: seed in each of two regions, for streamlines that end in the other, as "
+        "REGION",
+        "given twice: seed in each of two regions, for streamlines that end in the other, as "
         "many as --select says; a region as below",
+        action="append",
     )
     parser.add_argument(
         "--n-seeds",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .flags import add_map, expanded
+from .flags import add_map, add_path
 
 
 def add_visitation(commands: Any) -> None:
@@ -18,9 +18,7 @@ def add_visitation(commands: Any) -> None:
         "sqrt(p (1 - p) / n): streamlines from independent seeds are independent trials.",
     )
     add_map(parser)
-    parser.add_argument(
-        "--error", type=expanded, metavar="OUT", help="also write the standard error"
-    )
+    add_path(parser, "--error", "OUT", "also write the standard error")
     parser.add_argument(
         "--ends-only", action="store_true", help="first and last points only visit a voxel"
     )

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from os import PathLike
+from typing import Any
 
-from ..errors import InvalidParameterError
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InvalidParameterError, InvalidTractogramError
 from ..files.tractograms import iter_streamlines
+from ..files.weights import checked_weights, listed_weights
 from ..streamlines.tractogram import Tractogram, as_read
 
 Source = Tractogram | Iterable[Tractogram] | str | PathLike[str]
@@ -34,7 +39,37 @@ def chunks_of(source: Source) -> Iterator[Tractogram]:
         for arrays in iter_streamlines(source):
             yield as_read(arrays, source)
     else:
-        yield from source
+        yield from map(_checked, source)
+
+
+def weighted_chunks(
+    source: Tractogram | Iterable[Tractogram], weights: ArrayLike | None
+) -> Iterator[tuple[Tractogram, NDArray[np.float32] | None]]:
+    """Yield streamlines as they come, each chunk with its part of the weights of all, if any.
+
+    Raises InvalidTractogramError when there are more or fewer weights than streamlines, one is not
+    a number from 0, or something else comes in place of streamlines, such as a path.
+    """
+    whole, n = None if weights is None else listed_weights(weights), 0
+    if whole is not None and isinstance(source, Tractogram):
+        checked_weights(whole, len(source))
+    for chunk in map(_checked, [source] if isinstance(source, Tractogram) else source):
+        part = None if whole is None else checked_weights(whole[n : n + len(chunk)], len(chunk))
+        n += len(chunk)
+        yield chunk, part
+    if whole is not None and len(whole) != n:
+        raise InvalidTractogramError(
+            f"There are {len(whole)} weights for {n} streamlines; give as many."
+        )
+
+
+def _checked(chunk: Any) -> Tractogram:
+    if not isinstance(chunk, Tractogram):
+        raise InvalidTractogramError(
+            f"Streamlines are of type {type(chunk).__name__}; give a Tractogram, or chunks of "
+            "that type."
+        )
+    return chunk
 
 
 def blocks_of(source: Source) -> Iterator[Tractogram]:

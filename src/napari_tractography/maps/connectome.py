@@ -5,7 +5,6 @@ Called by the command and the plugin.
 
 from __future__ import annotations
 
-import csv
 import logging
 import math
 from collections.abc import Iterable
@@ -16,13 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
-from ..errors import InvalidMaskError, InvalidParameterError, InvalidTractogramError
-from ..files.paths import written_whole
-from ..files.weights import checked_weights, listed_weights
+from ..errors import InvalidMaskError, InvalidParameterError
 from ..geometry.grid import Grid
 from ..runtime.arrays import may_be_real
 from ..runtime.scalars import as_float, is_number
 from ..streamlines.tractogram import Tractogram
+from .chunks import weighted_chunks
+from .spreadsheets import Table
 
 logger = logging.getLogger(__name__)
 
@@ -57,21 +56,25 @@ class Connectome:
 
     def save_counts(self, path: str | PathLike[str]) -> None:
         """Write the counts as CSV, labels in the first row and column, whole or not at all."""
-        self._save(path, [[text_of(n) for n in row] for row in self.counts.tolist()])
+        self.counts_table.save(path)
 
     def save_mean_lengths(self, path: str | PathLike[str]) -> None:
         """Write the mean lengths in mm as CSV, as :meth:`save_counts`."""
-        self._save(path, [[f"{mm:.6g}" for mm in row] for row in self.mean_lengths_mm.tolist()])
+        cells = [[f"{mm:.6g}" for mm in row] for row in self.mean_lengths_mm.tolist()]
+        self._table(cells).save(path)
 
-    def _save(self, path: str | PathLike[str], cells: list[list[str]]) -> None:
+    @property
+    def counts_table(self) -> Table:
+        """The counts, labels in the first row and column, as they are saved."""
+        cells = self.counts.tolist()
+        return self._table(
+            [[str(n) if isinstance(n, int) else f"{n:.9g}" for n in r] for r in cells]
+        )
+
+    def _table(self, cells: list[list[str]]) -> Table:
         names = [str(label) for label in self.labels.tolist()]
-        with (
-            written_whole(path) as temporary,
-            open(temporary, "w", encoding="utf-8", newline="") as stream,
-        ):
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(["label", *names])
-            writer.writerows([name, *row] for name, row in zip(names, cells, strict=True))
+        rows = ((name, *row) for name, row in zip(names, cells, strict=True))
+        return Table(("label", *names), tuple(rows))
 
     def __repr__(self) -> str:
         return (
@@ -137,29 +140,17 @@ def connectome(
             "of the labels, or their affine."
         )
     find = _NearestLabels(whole, grid, radius_mm) if radius_mm else _LabelsAt(whole, grid)
-    chunks = [tractogram] if isinstance(tractogram, Tractogram) else tractogram
     n = len(names)
     counts, totals = np.zeros(n * n), np.zeros(n * n)
     n_streamlines = n_assigned = 0
-    worth_of_all = None if weights is None else listed_weights(weights)
-    if worth_of_all is not None and isinstance(tractogram, Tractogram):
-        checked_weights(worth_of_all, len(tractogram))
-    for chunk in chunks:
-        if not isinstance(chunk, Tractogram):
-            raise InvalidTractogramError(
-                f"Streamlines are of type {type(chunk).__name__}; give a Tractogram, or chunks of "
-                "that type."
-            )
+    for chunk, part in weighted_chunks(tractogram, weights):
         filled = np.flatnonzero(np.diff(chunk.offsets) > 0)
         ends = [chunk.offsets[filled], chunk.offsets[filled + 1] - 1]
         start, stop = (find(chunk.points[end]) for end in ends)
         kept = (start > 0) & (stop > 0)
         rows, columns = np.searchsorted(names, start[kept]), np.searchsorted(names, stop[kept])
         lengths = chunk.lengths_mm[filled[kept]].astype(np.float64)
-        worth = np.ones(len(lengths))
-        if worth_of_all is not None:
-            part = worth_of_all[n_streamlines : n_streamlines + len(chunk)]
-            worth = checked_weights(part, len(chunk))[filled[kept]].astype(np.float64)
+        worth = np.ones(len(lengths)) if part is None else part[filled[kept]].astype(np.float64)
         if not directed:
             # Both orders, but a streamline within one label once.
             other = rows != columns
@@ -170,10 +161,6 @@ def connectome(
         totals += np.bincount(cells, weights=worth * lengths, minlength=n * n)
         n_streamlines += len(chunk)
         n_assigned += int(kept.sum())
-    if worth_of_all is not None and len(worth_of_all) != n_streamlines:
-        raise InvalidTractogramError(
-            f"There are {len(worth_of_all)} weights for {n_streamlines} streamlines; give as many."
-        )
     if n_streamlines and not n_assigned:
         logger.warning(
             "None of the %d streamlines ends at labels on both sides; check that both are in the "
@@ -211,11 +198,6 @@ def _checked_labels(labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.in
             f"The labels of shape {image.shape} are all 0; give an image with labels."
         )
     return whole, names
-
-
-def text_of(count: float) -> str:
-    """Return a count, or a sum of weights, as it is written into a file."""
-    return str(count) if isinstance(count, int) else f"{count:.9g}"
 
 
 class _LabelsAt:

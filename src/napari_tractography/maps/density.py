@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InvalidParameterError, InvalidTractogramError
-from ..files.weights import checked_weights, listed_weights
+from ..errors import InvalidParameterError
 from ..geometry.grid import Grid
 from ..streamlines.tractogram import Tractogram
+from .chunks import weighted_chunks
 from .traversal import count_passes
 
 if TYPE_CHECKING:
@@ -59,11 +59,6 @@ class PassCounter:
 
     def add(self, tractogram: Tractogram, weights: NDArray[Any] | None = None) -> None:
         """Count streamlines, each once or by its weight."""
-        if not isinstance(tractogram, Tractogram):
-            raise InvalidTractogramError(
-                f"Streamlines are of type {type(tractogram).__name__}; give a Tractogram, or "
-                "chunks of that type."
-            )
         worth = np.ones(len(tractogram)) if weights is None else weights
         self._last.fill(-1)  # streamlines are numbered from 0 again
         count_passes(
@@ -148,18 +143,8 @@ def density(
     InvalidParameterError
         When the grid is none.
     """
-    chunks = [tractogram] if isinstance(tractogram, Tractogram) else tractogram
-    worth = None if weights is None else listed_weights(weights)
-    counter = PassCounter(grid, np.int32 if worth is None else np.float64, ends_only=ends_only)
-    if worth is not None and isinstance(tractogram, Tractogram):
-        checked_weights(worth, len(tractogram))
-    for chunk in chunks:
-        first = counter.n_streamlines
-        part = None if worth is None else worth[first : first + len(chunk)]
-        counter.add(chunk, None if part is None else checked_weights(part, len(chunk)))
-    if worth is not None and len(worth) != counter.n_streamlines:
-        raise InvalidTractogramError(
-            f"There are {len(worth)} weights for {counter.n_streamlines} streamlines; give as many."
-        )
+    counter = PassCounter(grid, np.int32 if weights is None else np.float64, ends_only=ends_only)
+    for chunk, worth in weighted_chunks(tractogram, weights):
+        counter.add(chunk, worth)
     counter.warn_if_outside()
     return counter.counts

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from ..files.paths import written_whole
 from .bundle_measures import BundleMeasures, asymmetry, sides
-from .connectome import Connectome, text_of
 from .profiles import Profile
 
 DIGITS = 6  # of numbers that are not whole
@@ -56,7 +55,7 @@ class Table:
             When the file cannot be written.
         """
         with written_whole(path) as temporary:
-            temporary.write_text(self.text(), "utf-8", "surrogateescape")
+            temporary.write_text(self.text(), "utf-8", "surrogateescape", newline="\n")
 
     def aligned(self) -> str:
         """Return the table with its columns below each other, for a terminal."""
@@ -121,16 +120,6 @@ def lengths_table(names: Sequence[str], lengths_mm: Sequence[NDArray[np.float32]
         for number, length in enumerate(lengths)
     ]
     return Table(("bundle", "streamline", "length_mm"), tuple(rows))
-
-
-def connectome_table(found: Connectome) -> Table:
-    """Return the counts, labels in the first row and column, as they are saved."""
-    labels = [str(label) for label in found.labels.tolist()]
-    rows = [
-        (label, *(text_of(count) for count in row))
-        for label, row in zip(labels, found.counts.tolist(), strict=True)
-    ]
-    return Table(("label", *labels), tuple(rows))
 
 
 def cell(value: float) -> str:

@@ -20,7 +20,7 @@ import napari_tractography as nt
 from napari_tractography.cli import main
 from napari_tractography.files.volume_files import save_volume
 from napari_tractography.maps import plots
-from napari_tractography.maps.spreadsheets import connectome_table, profiles_table
+from napari_tractography.maps.spreadsheets import profiles_table
 from napari_tractography.plugin.panel.measure import maps
 from napari_tractography.plugin.panel.widgets.sections import Section
 from napari_tractography.plugin.space.display import DisplaySpace
@@ -123,7 +123,7 @@ def test_connectome_of_all_that_is_shown(panel: Any, qtbot: Any, cross: Any) -> 
     labels = np.ones(cross.grid.shape, np.uint8)
     labels[cross.grid.shape[0] // 2 :] = 2
     wanted = nt.connectome(both, labels, cross.grid)
-    assert measured(panel, qtbot, "Connectome").table == connectome_table(wanted)
+    assert measured(panel, qtbot, "Connectome").table == wanted.counts_table
     assert wanted.n_assigned > 20
 
 

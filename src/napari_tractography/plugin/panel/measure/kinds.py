@@ -126,6 +126,6 @@ def _connectome(lines: Named, labels: Any, grid: Grid) -> Work:
         chunks = chain.from_iterable(watch.over(tractogram) for _, tractogram in lines)
         found = connectome(chunks, labels, grid)
         draw = drawing(plots.plot_connectome, found)
-        return Shown(spreadsheets.connectome_table(found), "connectome", draw)
+        return Shown(found.counts_table, "connectome", draw)
 
     return work
