@@ -176,16 +176,10 @@ def replay_subjects(
     bundles: Sequence[Bundle],
     targets: dict[str, str],
 ) -> int:
-    """Make bundles in the FOD of each subject; return the exit code.
+    """Make bundles that are tracked in the FOD of each subject; return the exit code.
 
-    Raises FileError when some could not be made, after all others.
-
-    Parameters
-    ----------
-    bundles : sequence of Bundle
-        Of which those that are tracked are made.
-    targets : dict of str to str
-        The file of each bundle, by its name, with {subject} in it.
+    Targets are the file of each bundle, by its name, with {subject} in it. Raises FileError when
+    some could not be made, after all others.
     """
     subjects = subjects_of(options.fod)
     scalars = scalar_names(options.scalar)

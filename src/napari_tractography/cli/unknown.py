@@ -28,14 +28,8 @@ ALIKE = 0.8  # of names that differ by a letter, an underscore or a dash
 
 
 def refuse_unknown(unknown: Sequence[str], parser: argparse.ArgumentParser) -> None:
-    """Raise where a sub-command does not know all arguments, with what may have been meant.
-
-    Parameters
-    ----------
-    unknown : sequence of str
-        What its parser left.
-    parser : argparse.ArgumentParser
-        Of the sub-command.
+    """Raise where a sub-command does not know all arguments that its parser left, with what was
+    meant.
     """
     if not unknown:
         return

@@ -164,16 +164,9 @@ class BlockStore:
         return np.asarray(blocks[self.slots.ravel()[blocks] == MISSING])
 
     def make_room(self, n: int, keep: NDArray[np.int64]) -> bool:
-        """Drop the blocks used least recently until there is room for more; see :meth:`alone`.
+        """Drop the blocks used least recently until there is room for `n` more; see :meth:`alone`.
 
-        Returns whether there is room.
-
-        Parameters
-        ----------
-        n : int
-            How many more there are to be.
-        keep : (n,) int64
-            Flat indices of blocks that are not dropped.
+        Blocks to `keep`, as flat indices, are not dropped. Returns whether there is room.
         """
         flat = self.slots.ravel()
         with self._condition:
@@ -191,14 +184,9 @@ class BlockStore:
     def make(self, blocks: NDArray[np.int64], cancelled: NDArray[np.uint8]) -> bool:
         """Work out blocks, as flat indices; threads that call this help each other.
 
-        Returns False where there was no room for all. Raises FileError when the source cannot be
-        read somewhere; all other blocks are there then.
-
-        Parameters
-        ----------
-        blocks : (n,) int64
-        cancelled : (1,) uint8
-            Set to 1 by another thread to end early.
+        `cancelled`, (1,) uint8, is set to 1 by another thread to end early. Returns False where
+        there was no room for all. Raises FileError when the source cannot be read somewhere; all
+        other blocks are there then.
         """
         request = _Request(self.missing(blocks).tolist())
         with self._condition:

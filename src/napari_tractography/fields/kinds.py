@@ -69,17 +69,11 @@ def checked_kind(kind: str) -> str:
 
 
 def recognise(values: NDArray[np.float32], n_volumes: int) -> Kind:
-    """Return what volumes are, judged by some of their voxels.
+    """Return what volumes are, judged by some of their voxels that are not empty.
 
-    Each kind of :data:`INPUT_KINDS` has its own traits; images and masks are nowhere negative.
-
-    Parameters
-    ----------
-    values : (n_voxels, n) float32
-        All volumes, or the first :data:`N_FIRST` at least, in voxels that are not empty; with NaN
-        as they are in the file.
-    n_volumes : int
-        Of the file.
+    Each kind of :data:`INPUT_KINDS` has its own traits; images and masks are nowhere negative. The
+    values are (n_voxels, n) float32, all `n_volumes` or the first :data:`N_FIRST` at least, with
+    NaN as they are in the file.
     """
     if n_volumes == 1:
         return MAP

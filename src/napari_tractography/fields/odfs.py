@@ -52,21 +52,16 @@ def block_odfs(
 ) -> tuple[NDArray[np.float32], Grid]:
     """Work out the ODFs of all blocks of an image.
 
-    Raises InvalidImageError when the edge is too small or too large, or there would be too many
-    blocks; FileError when the image cannot be read.
-
-    Parameters
-    ----------
-    odf_voxels : int
-        Edge length of a block, voxels; those at the far ends hold what is left.
-    progress : callable, optional
-        Called with the fraction that is done, from 0 to 1; what it raises ends the work.
+    See :meth:`napari_tractography.model.fod.Fod.from_image`. Raises InvalidImageError when the edge
+    is too small or too large, or there would be too many blocks; FileError when the image cannot be
+    read.
 
     Returns
     -------
     coefficients : (x, y, z, 45) float32
         In the basis tournier07, RAS+ axes; zero where there is no orientation. The amplitude along
-        the fibres of a block in which all are parallel is their mean linearity.
+        the fibres of a block in which all are parallel is their mean linearity. Blocks at the far
+        ends hold what is left.
     grid : Grid
         Whose voxels are the blocks.
     """
@@ -136,19 +131,10 @@ def _of_box(source: Source, k: int, box: tuple[slice, slice, slice]) -> NDArray[
 
 
 def block_coefficients(vectors: NDArray[np.float32], k: int) -> NDArray[np.float32]:
-    """Return the SH coefficients of the mean lobes of blocks.
+    """Return the SH coefficients of the mean lobes of blocks of k voxels along an edge.
 
-    Parameters
-    ----------
-    vectors : (x, y, z, 3) float32
-        RAS+; their lengths are the largest amplitudes of lobes, zero without an orientation.
-    k : int
-        Edge length of a block, voxels.
-
-    Returns
-    -------
-    (x / k, y / k, z / k, 45) float32
-        Rounded up.
+    Of (x, y, z, 3) float32 vectors, RAS+, whose lengths are the largest amplitudes of lobes, zero
+    without an orientation, they are (x / k, y / k, z / k, 45) float32, rounded up.
     """
     x, y, z = vectors.shape[:3]
     shape = tuple(-(-n // k) for n in (x, y, z))

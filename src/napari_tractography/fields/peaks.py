@@ -42,29 +42,11 @@ def peaks_of_voxels(
 ) -> tuple[Vectors, NDArray[np.int32], int]:
     """Bring peaks into RAS+ axes, the largest of each voxel first.
 
-    Raises InvalidFodError when the shape makes no sense or there is no peak; InvalidParameterError
-    when the axes are unknown.
-
-    Parameters
-    ----------
-    peaks : (x, y, z, k, 3) or (x, y, z, 3 k) array_like
-        Vectors whose lengths are amplitudes; a peak with a NaN or an infinity, or of zeros, is
-        none.
-    axes : str, optional
-        See :func:`~napari_tractography.fields.vectors.rotation_to_ras`; by default "scanner".
-    order : str
-        Has no meaning.
-    name : str
-        For messages.
-
-    Returns
-    -------
-    vectors : Vectors
-    rows : (x, y, z) int32
-        Of each voxel in them, -1 without peaks.
-    n_invalid : int
-        Voxels in which a peak has an infinite number or one that is next to it, or NaN in some
-        places only.
+    The parameters are those of :meth:`napari_tractography.model.fod.Fod.from_peaks`, and `order`
+    has no meaning; a peak with a NaN or an infinity is none. Returned are the vectors, the row of
+    each voxel in them, (x, y, z) int32, -1 without peaks, and how many voxels have a peak that is
+    infinite, or NaN in some places only. Raises as
+    :meth:`~napari_tractography.model.fod.Fod.from_peaks` does.
     """
     axes = "scanner" if axes is None else axes
     rotation = rotation_to_ras(axes, grid)
@@ -100,18 +82,11 @@ def peaks_of_voxels(
 def stacked(
     directions: Sequence[ArrayLike], amplitudes: Sequence[ArrayLike] | None = None
 ) -> NDArray[np.float32]:
-    """Make peaks of one volume of directions each, as FSL's dyads and V1 come: (x, y, z, k, 3)
-    float32.
+    """Make (x, y, z, k, 3) float32 peaks of volumes of directions, as FSL's dyads and V1 come.
 
-    Raises InvalidFodError when shapes do not fit, or there are not as many amplitudes as
-    directions.
-
-    Parameters
-    ----------
-    directions : sequence of (x, y, z, 3) array_like
-        Unit vectors, in any axes.
-    amplitudes : sequence of (x, y, z) array_like, optional
-        Of each, such as FSL's ``mean_f1samples`` or FA; 1 by default.
+    `directions` are volumes (x, y, z, 3) of unit vectors, in any axes, `amplitudes` volumes (x, y,
+    z) such as ``mean_f1samples`` or FA, 1 by default. Raises InvalidFodError when shapes do not
+    fit, or there are not as many amplitudes as directions.
     """
     vectors = [np.asarray(part, dtype=np.float32) for part in directions]
     shapes = {part.shape for part in vectors}
@@ -134,16 +109,10 @@ def stacked(
 def sampled_on_grid(
     function: Callable[[NDArray[np.float64]], ArrayLike], grid: Grid
 ) -> NDArray[np.float64]:
-    """Return what a function of positions gives at the voxel centres, as peaks: (x, y, z, k, 3)
-    float64.
+    """Return what a function gives at the voxel centres, as (x, y, z, k, 3) float64 peaks.
 
-    Raises InvalidFodError when the function returns another shape.
-
-    Parameters
-    ----------
-    function : callable
-        Of (n, 3) float64 positions, RAS+ mm; returns (n, 3) or (n, k, 3) vectors, RAS+, whose
-        lengths are amplitudes; NaN or zeros where there is no fibre.
+    See :meth:`napari_tractography.model.fod.Fod.from_function`. Raises InvalidFodError when the
+    function returns another shape.
     """
     voxels = np.argwhere(np.ones(grid.shape, np.bool_))
     found = np.asarray(function(grid.to_mm(voxels).astype(np.float64)), dtype=np.float64)
@@ -165,12 +134,9 @@ def on_regular_grid(
 
     Parameters
     ----------
-    positions : (n, 3) array_like
-        In any axes along which the grid runs; several vectors may be at one place.
-    vectors : (n, 3) array_like
-        Their lengths are amplitudes.
-    name : str
-        For messages.
+    positions, vectors : (n, 3) array_like
+        Positions in any axes along which the grid runs, several of which may be the same; of the
+        vectors the lengths are amplitudes.
 
     Returns
     -------
@@ -223,15 +189,7 @@ def _spacing(column: NDArray[np.float64]) -> float:
 def lobe_coefficients(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return SH coefficients of lobes along peaks, a lobe's largest amplitude being the peak's.
 
-    Parameters
-    ----------
-    numbers : (n_voxels, 3 k) float32
-        RAS+.
-
-    Returns
-    -------
-    (n_voxels, 45) float32
-        In the basis tournier07, RAS+ axes.
+    Of (n_voxels, 3 k) float32 peaks, RAS+, they are (n_voxels, 45) float32 in the basis tournier07.
     """
     of_powers = legendre.poly2leg([0.0] * LOBE_LMAX + [1.0])
     degrees = np.concatenate([[degree] * (2 * degree + 1) for degree in range(0, LOBE_LMAX + 1, 2)])

@@ -30,14 +30,7 @@ def polynomial_matrix(units: ArrayLike, lmax: int) -> NDArray[np.float64]:
     """Evaluate the polynomial basis, in the order of the kernels: (n, n_coefficients) float64.
 
     For m = 0 the powers of v come from the highest to 1; for each larger m likewise, the real and
-    the imaginary part side by side.
-
-    Parameters
-    ----------
-    units : (n, 3) array_like
-        Unit vectors in the frame of the coefficients.
-    lmax : int
-        Largest degree, even.
+    the imaginary part side by side. Of (n, 3) unit vectors in the frame of the coefficients.
     """
     x, y, z = np.asarray(units, dtype=np.float64).T
     columns = []
@@ -62,22 +55,11 @@ def _solver(lmax: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def change_of_basis(
     sample_matrix: Callable[[NDArray[np.float64]], NDArray[np.float64]], lmax: int
 ) -> NDArray[np.float64]:
-    """Return the matrix that gives coefficients in the polynomial basis from others.
+    """Return the (n_coefficients, n_coefficients) float64 matrix to the polynomial basis.
 
-    It is solved for on a set of directions, so that the library of the others stays the one source
-    of their conventions, axes included.
-
-    Parameters
-    ----------
-    sample_matrix : callable
-        Takes (n, 3) unit vectors; returns the (n, n_coefficients) matrix that gives amplitudes.
-    lmax : int
-        Largest degree, even.
-
-    Returns
-    -------
-    (n_coefficients, n_coefficients) float64
-        ``change @ coefficients`` are those of the polynomials.
+    It is solved for on a set of directions, so that the library of the other coefficients stays the
+    one source of their conventions, axes included: `sample_matrix` takes (n, 3) unit vectors and
+    returns the (n, n_coefficients) matrix that gives amplitudes.
     """
     units, solve = _solver(lmax)
     return np.asarray(solve @ sample_matrix(units), dtype=np.float64)

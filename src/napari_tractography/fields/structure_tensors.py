@@ -117,19 +117,11 @@ class ImageSource:
         return x, y, z
 
     def vectors(self, first: Sequence[int], last: Sequence[int]) -> NDArray[np.float32]:
-        """Return the orientations of a box of voxels.
+        """Return the orientations of a box of voxels, (x, y, z, 3) float32, RAS+.
 
-        Raises FileError when the image cannot be read there; BackendError when a GPU fails.
-
-        Parameters
-        ----------
-        first, last : sequence of 3 int
-            Its voxels, those of `last` not included.
-
-        Returns
-        -------
-        (x, y, z, 3) float32
-            RAS+; lengths are linearities, zero where there is no orientation.
+        Lengths are linearities, zero where there is no orientation; the voxels of `last` are not in
+        the box. Raises FileError when the image cannot be read there; BackendError when a GPU
+        fails.
         """
         low = [max(a - m, 0) for a, m in zip(first, self.margin, strict=True)]
         high = [min(b + m, n) for b, m, n in zip(last, self.margin, self.grid.shape, strict=True)]
@@ -203,15 +195,8 @@ def _reach(scale_vox: float) -> int:
 def _in_ras(tensor: Any, grid: Grid) -> Any:
     """Turn structure tensors to RAS+ axes and per mm, and divide them by their trace.
 
-    Parameters
-    ----------
-    tensor : (6, n) float64
-        As ``structure-tensor`` has it, the last axis of the image first: zz, yy, xx, yz, xz, xy.
-
-    Returns
-    -------
-    (6, n) float64
-        xx, yy, zz, xy, xz, yz; NaN where the trace is 0.
+    From (6, n) float64 as ``structure-tensor`` has it, the last axis of the image first: zz, yy,
+    xx, yz, xz, xy, to xx, yy, zz, xy, xz, yz; NaN where the trace is 0.
     """
     element = ((2, 5, 4), (5, 1, 3), (4, 3, 0))
     to_ras = grid.inverse[:3, :3].T * float(np.prod(grid.voxel_sizes_mm)) ** (1 / 3)
@@ -229,10 +214,7 @@ def _in_ras(tensor: Any, grid: Grid) -> Any:
 def _main_directions(tensor: Any, min_linearity: float) -> Any:
     """Return the direction along which (6, n) tensors are smallest, its length the linearity.
 
-    Returns
-    -------
-    (n, 3) float32
-        Zero where there is none.
+    (n, 3) float32, zero where there is none.
     """
     library, n = library_of(tensor), tensor.shape[1]
     whole = library.zeros((6, -(-n // WHOLE_LENGTH) * WHOLE_LENGTH))

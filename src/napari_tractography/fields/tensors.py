@@ -49,28 +49,10 @@ def tensors_of_voxels(
 ) -> tuple[Vectors, NDArray[np.int32], int]:
     """Bring tensors into RAS+ axes and one order.
 
-    Raises InvalidFodError when the shape makes no sense, no tensor is usable, or most have a
-    negative diagonal; InvalidParameterError when order or axes are unknown.
-
-    Parameters
-    ----------
-    tensors : (x, y, z, 6) array_like
-    order : str
-        Of the elements: "mrtrix" xx, yy, zz, xy, xz, yz; "fsl" xx, xy, xz, yy, yz, zz; "dipy" xx,
-        xy, yy, xz, yz, zz.
-    axes : str, optional
-        See :func:`~napari_tractography.fields.vectors.rotation_to_ras`; by default those that the
-        program of the order writes.
-    name : str
-        For messages.
-
-    Returns
-    -------
-    vectors : Vectors
-    rows : (x, y, z) int32
-        Of each voxel in them, -1 where it is empty.
-    n_invalid : int
-        Voxels that count as empty since a number is not finite or one of the diagonal negative.
+    The parameters are those of :meth:`napari_tractography.model.fod.Fod.from_tensors`. Returned are
+    the vectors, the row of each voxel in them, (x, y, z) int32, -1 where it is empty, and how many
+    voxels count as empty since a number is not finite or one of the diagonal negative. Raises as
+    :meth:`~napari_tractography.model.fod.Fod.from_tensors` does.
     """
     check_order(order)
     axes = ORDER_AXES[order] if axes is None else axes
@@ -115,19 +97,12 @@ def fractional_anisotropy(elements: NDArray[np.floating]) -> NDArray[np.floating
 
 
 def odf(elements: NDArray[np.floating], units: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return the ODFs of tensors along directions, scaled so that the largest amplitude is the FA:
-    (n, m) float64.
+    """Return the ODFs of tensors along directions, scaled so that the largest amplitude is the FA.
 
-    The ODF of a tensor, in constant solid angle, is in proportion to (d' D^-1 d)^(-3/2) (Aganj et
-    al., MRM 64, 2010). With the FA as its largest amplitude a floor on amplitudes is one on FA, and
-    fluid fades.
-
-    Parameters
-    ----------
-    elements : (n, 6) float
-        xx, yy, zz, xy, xz, yz.
-    units : (m, 3) float
-        In the same axes.
+    Of (n, 6) elements xx, yy, zz, xy, xz, yz and (m, 3) units in the same axes they are (n, m)
+    float64. The ODF of a tensor, in constant solid angle, is in proportion to (d' D^-1 d)^(-3/2)
+    (Aganj et al., MRM 64, 2010). With the FA as its largest amplitude a floor on amplitudes is one
+    on FA, and fluid fades.
     """
     values, vectors = np.linalg.eigh(matrices(np.asarray(elements, dtype=np.float64)))
     largest = np.maximum(values[:, 2], np.finfo(np.float64).tiny)
@@ -140,18 +115,9 @@ def odf(elements: NDArray[np.floating], units: NDArray[np.floating]) -> NDArray[
 def odf_coefficients(elements: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the SH coefficients of :func:`odf`, the least-squares fit of degree 12.
 
-    Off by 1 per cent of the largest amplitude at an FA of 0.77, by 0.2 at 0.64 and by 6 at 0.89:
+    Of (n_voxels, 6) elements, RAS+, they are (n_voxels, 91) float32 in the basis tournier07. Off by
+    1 per cent of the largest amplitude at an FA of 0.77, by 0.2 at 0.64 and by 6 at 0.89:
     tests/fields/test_tensors.py measures it.
-
-    Parameters
-    ----------
-    elements : (n_voxels, 6) float32
-        RAS+.
-
-    Returns
-    -------
-    (n_voxels, 91) float32
-        In the basis tournier07, RAS+ axes.
     """
     units = direction_set(2 * N_DIRECTIONS)[:N_DIRECTIONS].astype(np.float64)
     fit = np.linalg.pinv(sh_matrix(units, ODF_LMAX, "tournier07")).T

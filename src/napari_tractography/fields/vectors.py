@@ -61,14 +61,9 @@ def check_order(order: str) -> None:
 def rotation_to_ras(axes: str, grid: Grid) -> NDArray[np.float64]:
     """Return the (3, 3) float64 matrix from the axes of directions to RAS+.
 
+    "scanner" is RAS+, as MRtrix3 and TractSeg write them; "voxel" along the axes of the image, as
+    DIPY does; "fsl" the same with x turned round where the determinant of the affine is positive.
     Raises InvalidParameterError when the axes are unknown.
-
-    Parameters
-    ----------
-    axes : str
-        "scanner": RAS+, as MRtrix3 and TractSeg write them; "voxel": along the axes of the image,
-        as DIPY does; "fsl": the same with x turned round where the determinant of the affine is
-        positive.
     """
     check_axes(axes)
     if axes == "scanner":

@@ -158,17 +158,12 @@ def in_space(array: Any, index: Sequence[int], axes: str, *, name: str = "image"
 
 
 def image_sha256(path: str | PathLike[str], image: Any) -> str:
-    """Return what tells whether an image is the same.
+    """Return what tells whether an image, (x, y, z), is the same as that of a file.
 
     Of a file the SHA-256 of its bytes. Of a Zarr, and of a file above 4 GiB, to read all of which
     takes longer than to track in it, the SHA-256 of shape, dtype and the voxels of 27 boxes of 16 x
     16 x 16 voxels; a Zarr has the same however it is chunked and compressed. Raises FileError when
     it cannot be read.
-
-    Parameters
-    ----------
-    image : (x, y, z) array_like
-        Of that file.
     """
     if not is_zarr(path) and existing_file(path).stat().st_size <= MOST_BYTES:
         return sha256_of(path)
@@ -180,26 +175,13 @@ def image_sha256(path: str | PathLike[str], image: Any) -> str:
 
 
 def found_in(stored: Any, image: Any, name: str) -> tuple[tuple[int, ...], str] | None:
-    """Return which part of a file an image is, by its shape and its voxels.
+    """Return which part of a file an image, (x, y, z), is, by its shape and its voxels.
 
-    All voxels are compared of an image in memory up to 512 MiB, and of any up to 2^24 voxels; of
-    what is read in part and larger, 125 boxes of 16 x 16 x 16 voxels all over it. Raises FileError
-    when either cannot be read, or several parts are the same in all boxes.
-
-    Parameters
-    ----------
-    stored : array_like
-        As :func:`stored_levels` gives it.
-    image : (x, y, z) array_like
-    name : str
-        For messages.
-
-    Returns
-    -------
-    index : tuple of int
-    axes : str
-        As :func:`open_image` takes them; None in place of both where the file has no such image.
-        Of parts that are the same voxel by voxel the first.
+    That is index and axes, as :func:`open_image` takes them, of parts that are the same voxel by
+    voxel the first; None where the file has no such image. All voxels are compared of an image in
+    memory up to 512 MiB, and of any up to 2^24 voxels; of what is read in part and larger, 125
+    boxes of 16 x 16 x 16 voxels all over it. Raises FileError when either cannot be read, or
+    several parts are the same in all boxes.
     """
     leading = tuple(stored.shape[:-3])
     if len(stored.shape) < 3 or np.prod(leading, dtype=float) > MOST_PARTS:

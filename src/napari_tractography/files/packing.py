@@ -50,18 +50,10 @@ def pack_volumes(
 ) -> PackedVoxels:
     """Pack an image that is stored coefficient by coefficient, as NIfTI is.
 
-    Parameters
-    ----------
-    numbers : NumberStream
-        At the first number.
-    stored : StoredImage
-        Axis 3 is the slowest and runs forward.
-    isotropic : (n,) float32
-        Filled with the first coefficient of each voxel, in the order of the file; zero where
-        the voxel is not used.
-    map_read : threading.Event
-        Set when `isotropic` is filled; voxels of which another coefficient is not finite become
-        zero at the end.
+    Axis 3 of `stored` is the slowest and runs forward; `numbers` are at the first. `isotropic`,
+    (n,) float32, is filled with the first coefficient of each voxel in the order of the file, zero
+    where the voxel is not used, and `map_read` then set; voxels of which another coefficient is not
+    finite become zero at the end.
     """
     n_coefficients = stored.shape[3]
     volume = np.empty(isotropic.size, np.float32)
@@ -106,14 +98,9 @@ def pack_volumes(
 def pack_voxels(
     numbers: NumberStream, stored: StoredImage, isotropic: NDArray[np.float32]
 ) -> PackedVoxels:
-    """Pack an image that is stored voxel by voxel, as MRtrix writes FODs.
+    """Pack an image that is stored voxel by voxel, as MRtrix writes FODs: axis 3 is the fastest.
 
-    Parameters
-    ----------
-    numbers, isotropic
-        As of :func:`pack_volumes`.
-    stored : StoredImage
-        Axis 3 is the fastest and runs forward.
+    See :func:`pack_volumes`.
     """
     n_coefficients = stored.shape[3]
     buffer = np.empty((max(BUFFER_VALUES // n_coefficients, 1), n_coefficients), np.float32)

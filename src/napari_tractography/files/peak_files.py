@@ -35,21 +35,11 @@ V1 = re.compile(rf"(.*_)?V1({_NIFTI})")  # dtifit
 class PeakReader:
     """Peaks in a .pam5 file, or in FSL's files of directions and the amplitudes beside them.
 
-    Raises FileError when the file is missing, damaged or of another format.
-
-    Parameters
-    ----------
-    path : path-like
-        A .pam5 file; ``dyads1.nii.gz``, with which the other dyads and ``mean_f1samples.nii.gz``
-        beside it are read; or ``dti_V1.nii.gz``, with ``dti_FA.nii.gz``. Amplitudes that are not
-        there are 1.
-    axes : str, optional
-        Of the directions; by default those that the program writes.
-
-    Attributes
-    ----------
-    name, grid, isotropic, map_read, cancelled, progress
-        As of :class:`~napari_tractography.files.fod_reader.FodReader`.
+    With ``dyads1.nii.gz`` the other dyads and ``mean_f1samples.nii.gz`` beside it are read, with
+    ``dti_V1.nii.gz`` ``dti_FA.nii.gz``; amplitudes that are not there are 1. Axes are by default
+    those that the program writes. Attributes are those of
+    :class:`~napari_tractography.files.fod_reader.FodReader`. Raises FileError when the file is
+    missing, damaged or of another format.
     """
 
     def __init__(self, path: str | PathLike[str], *, axes: str | None = None) -> None:

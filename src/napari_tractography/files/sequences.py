@@ -50,15 +50,9 @@ def image_size(grid: Grid) -> NDArray[np.int16]:
 
 
 def arrays_of(lines: ArraySequence, columns: Mapping[str, Any]) -> StreamlineArrays:
-    """Return the arrays of nibabel's sequence, and those columns that are ours.
+    """Return the arrays of nibabel's sequence, RAS+ mm, and those columns that are ours.
 
     Raises ValueError when they say that they are longer than they are.
-
-    Parameters
-    ----------
-    lines : ArraySequence
-        RAS+ mm.
-    columns : mapping of str to (n_streamlines, n) array_like
     """
     counts = np.fromiter(map(len, lines), dtype=np.int64, count=len(lines))
     if lines.total_nb_rows != counts.sum():  # before room is made for so many

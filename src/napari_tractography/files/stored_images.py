@@ -109,13 +109,7 @@ class StoredImage:
         return tuple(axis for axis in self.order if axis < n_axes)
 
     def arranged(self, flat: NDArray[Any], n_axes: int) -> NDArray[Any]:
-        """View values that lie as in the file as an array of the first `n_axes` axes.
-
-        Parameters
-        ----------
-        flat : (n,) array
-            One value for each place along those axes, in the order of the file.
-        """
+        """View (n,) values that lie as in the file as an array of the first `n_axes` axes."""
         slowest_first = self.order_of(n_axes)[::-1]
         stored = flat.reshape([self.shape[axis] for axis in slowest_first])
         image = stored.transpose([slowest_first.index(axis) for axis in range(n_axes)])
@@ -146,20 +140,10 @@ class StoredImage:
     ) -> Iterator[NumberStream]:
         """Open the file for reading all its numbers in order, piece by piece.
 
+        With `hashed` the SHA-256 of `path` is known after the block, of a file that holds its own
+        numbers taken as they are read. Once `cancelled` is set, reading ends with a GivenUpError.
         Raises FileError when the file is truncated or corrupt, or memory runs out, also in the
-        block; GivenUpError when it was cancelled.
-
-        Parameters
-        ----------
-        hashed : bool
-            Take the SHA-256 of `path`: of a file that holds its own numbers as they are read.
-        cancelled : threading.Event, optional
-            Once it is set, reading ends with a GivenUpError.
-
-        Yields
-        ------
-        NumberStream
-            Its `sha256` is known after the block.
+        block.
         """
         self.check_size()
         with self._errors(), open(self.data_path, "rb") as file:

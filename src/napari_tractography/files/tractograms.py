@@ -30,19 +30,11 @@ logger = logging.getLogger(__name__)
 def write_streamlines(
     streamlines: StreamlineArrays, path: str | PathLike[str], grid: Grid | None = None
 ) -> None:
-    """Write streamlines, whole or not at all.
+    """Write streamlines, whole or not at all; trk and trx also keep the columns per streamline.
 
-    Raises FileError when the ending is unknown, the grid is missing or the file cannot be written.
-
-    Parameters
-    ----------
-    streamlines : StreamlineArrays
-        Trk and trx also keep the columns per streamline.
-    path : path-like
-        Ends in one of :func:`~.formats.tractogram_endings`. An older file is replaced.
-    grid : Grid, optional
-        Of the image that the streamlines belong to, for the headers of trk, which needs it, and
-        trx, which says identity without it.
+    The ending decides the format. The grid is that of the image that the streamlines belong to, for
+    the headers of trk, which needs it, and trx, which says identity without it. Raises FileError
+    when the ending is unknown, the grid is missing or the file cannot be written.
     """
     wanted = Path(path)
     write = tractogram_format(wanted).write
@@ -68,17 +60,11 @@ def check_target(path: str | PathLike[str]) -> None:
 def read_streamlines(
     path: str | PathLike[str], warn: Callable[[str], object] = logger.warning
 ) -> StreamlineArrays:
-    """Read streamlines.
+    """Read streamlines; the ending decides the format.
 
-    Raises FileError when the file is missing, truncated, corrupt or of another format.
-
-    Parameters
-    ----------
-    path : path-like
-        Ends in one of :func:`~.formats.tractogram_endings`.
-    warn : callable, optional
-        Told in a sentence where weights of the file are negative or not finite: they are another
-        program's, and the streamlines are as good without.
+    `warn` gets a sentence where weights of the file are negative or not finite: they are another
+    program's, and the streamlines are as good without. Raises FileError when the file is missing,
+    truncated, corrupt or of another format.
     """
     file = existing_file(path)
     read = tractogram_format(file).read
@@ -100,13 +86,6 @@ def iter_streamlines(
 
     Of .tck no more than these are in memory; files of the other formats are read whole. Raises
     FileError as :func:`read_streamlines`; where a file is truncated, after what is there.
-
-    Parameters
-    ----------
-    path : path-like
-        As :func:`read_streamlines`.
-    n_streamlines : int
-        At a time.
     """
     file = existing_file(path)
     row = tractogram_format(file)
@@ -131,20 +110,11 @@ def open_stream(
 ) -> Iterator[Callable[[StreamlineArrays], None]]:
     """Yield a function that appends streamlines to a file, which is whole in the end or not there.
 
+    Parameters are those of :func:`write_streamlines`, the type of the points of a .trx file,
+    "float32" or "float16", and :func:`~napari_tractography.files.paths.written_whole`'s last.
     Raises FileError when the ending is unknown, the grid is missing or the disk is full;
     InvalidTractogramError when streamlines for .trk or .trx files have other columns than those
     before.
-
-    Parameters
-    ----------
-    path : path-like
-        As :func:`write_streamlines`.
-    grid : Grid, optional
-        As :func:`write_streamlines`.
-    dtype : str
-        Of the points of a .trx file, "float32" or "float16".
-    name_in_the_end : callable, optional
-        As :func:`~napari_tractography.files.paths.written_whole`.
     """
     wanted = Path(path)
     row = tractogram_format(wanted)

@@ -50,18 +50,11 @@ def direction_set(n_directions: int) -> NDArray[np.float32]:
 
 
 def function_cone(n_directions: int, function: ConeFunction) -> tuple[NDArray[np.uint8], float]:
-    """Evaluate a boolean function of two directions on the set, once.
+    """Evaluate a boolean function of two directions on a set of so many, once.
 
-    Raises InvalidParameterError when the function returns another shape or dtype, or allows nothing
-    at all.
-
-    Parameters
-    ----------
-    n_directions : int
-        Size of the full set.
-    function : callable
-        ``function(current, candidates)`` takes a (3,) unit vector and (n, 3) unit vectors, RAS+,
-        and returns (n,) bool: which candidates may follow.
+    ``function(current, candidates)`` takes a (3,) unit vector and (n, 3) unit vectors, RAS+, and
+    returns (n,) bool: which candidates may follow. Raises InvalidParameterError when it returns
+    another shape or dtype, or allows nothing at all.
 
     Returns
     -------

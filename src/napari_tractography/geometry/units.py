@@ -41,12 +41,7 @@ def length_text(length_mm: float, unit: str, *, decimals: int = 1) -> str:
 def shown_unit(unit: str, of_volume: str) -> tuple[str, float]:
     """Return in which unit a value is shown beside a volume, and by what it is multiplied.
 
-    Parameters
-    ----------
-    unit : str
-        Of the value: "mm" and "1/mm" go by the volume, others stay as they are.
-    of_volume : str
-        See :attr:`napari_tractography.geometry.grid.Grid.unit`.
+    "mm" and "1/mm" go by the volume's, others stay as they are.
     """
     if unit == MM:
         return symbol(of_volume), per_mm(of_volume)

@@ -23,15 +23,10 @@ BLOCK = 1 << 12  # streamlines: sums of as many, one after the other, do not dep
 
 
 def chunks_of(source: Source) -> Iterator[Tractogram]:
-    """Yield streamlines as they come.
+    """Yield streamlines as they come, such as those of a file; of a .tck no more than a part is in
+    memory.
 
-    Raises FileError when the file is missing, truncated, corrupt or of another format.
-
-    Parameters
-    ----------
-    source : Tractogram, iterable of Tractogram or path-like
-        Such as what :func:`~napari_tractography.tracking.engine.iter_track` gives, or a file; of a
-        .tck no more than a part is in memory.
+    Raises FileError when a file is missing, truncated, corrupt or of another format.
     """
     if isinstance(source, Tractogram):
         yield source

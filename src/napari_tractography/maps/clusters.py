@@ -40,12 +40,9 @@ class Clusters:
         return len(self.centroids)
 
     def labels(self, tractogram: Tractogram) -> NDArray[np.int64]:
-        """Return which cluster each streamline is nearest to.
+        """Return which cluster each streamline is nearest to, (n_streamlines,) int64.
 
-        Returns
-        -------
-        (n_streamlines,) int64
-            -1 out of reach of all clusters, and for a streamline without points.
+        -1 out of reach of all clusters, and for a streamline without points.
         """
         lines = evenly_thinned(tractogram)
         labels = np.full(len(lines), -1, dtype=np.int64)
@@ -102,10 +99,7 @@ def cluster(tractogram: Tractogram, *, distance_mm: float = DISTANCE_MM) -> Clus
 def evenly_thinned(tractogram: Tractogram) -> NDArray[np.float32]:
     """Return :data:`N_POINTS` points of each streamline, evenly by number.
 
-    Returns
-    -------
-    (n_streamlines, N_POINTS, 3) float32
-        RAS+ mm; 0 for a streamline without points.
+    (n_streamlines, N_POINTS, 3) float32, RAS+ mm; 0 for a streamline without points.
     """
     counts = np.diff(tractogram.offsets)
     thin = np.zeros((len(counts), N_POINTS, 3), dtype=np.float32)

@@ -250,10 +250,8 @@ def coherence(fod: Fod) -> Coherence:
 class _Scores:
     """Ratios of sums over blocks, and the standard errors of their differences.
 
-    Parameters
-    ----------
-    above, below : (n_blocks, n_readings) float64
-        What each block adds to the numerator and to the denominator.
+    `above` and `below`, (n_blocks, n_readings) float64, are what each block adds to the numerator
+    and to the denominator.
     """
 
     def __init__(self, above: NDArray[np.float64], below: NDArray[np.float64]) -> None:
@@ -280,11 +278,8 @@ def _deficits(
 ) -> NDArray[np.float64]:
     """Return by how many standard errors each reading falls short of the best, (n_readings,).
 
-    Parameters
-    ----------
-    symmetry, aligned : _Scores
-        Of the bases, and of the readings and what follows them.
-    basis_of : (n_readings,) int64
+    `symmetry` is that of the bases, `aligned` that of the readings and what follows them;
+    `basis_of`, (n_readings,) int64, are the bases of the readings.
     """
     deficits = np.empty(len(basis_of))
     of_bases = symmetry.deficits(best_basis)
@@ -302,13 +297,8 @@ def _doubt(
 ) -> str:
     """Return why the voxels do not tell which reading is right, or "".
 
-    Parameters
-    ----------
-    aligned : _Scores
-        Coherence of the readings, then of other rotations in the best basis.
-    deficits : (n_readings,) float64
-    peers : (n_peers,) int64
-        The readings in the best basis.
+    `aligned` are the scores of the readings, then of other rotations in the best basis; `peers` the
+    numbers of the readings in that basis.
     """
     if _non_negative_fraction(fod) < MIN_NON_NEGATIVE:
         return (
@@ -348,12 +338,8 @@ def _alignment(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return what (n_blocks, n_transforms) add to the two sums of the coherence.
 
-    Parameters
-    ----------
-    rows : (n,) int64
-        Rows of `fod.values` to start from.
-    transforms : list of (basis, rotation)
-        The (3, 3) rotation leads from RAS+ to the axes of the file's coefficients.
+    `rows` are those of `fod.values` to start from; a transform is a basis, and the (3, 3) rotation
+    from RAS+ to the axes of the file's coefficients.
     """
     blocks = voxel_blocks(fod)[rows]
     order = np.argsort(blocks, kind="stable")  # a block's voxels side by side: one product each

@@ -20,21 +20,12 @@ BRIGHT_QUANTILE = 0.98  # of what the map is weighted by: the brightest colours
 
 
 def direction_colours(fod: Fod, weights: NDArray[np.floating] | None = None) -> NDArray[np.float32]:
-    """Return the colour of the mean direction of each voxel.
+    """Return the colour of the mean direction of each voxel, (x, y, z, 3) float32 from 0 to 1.
 
-    Raises InvalidParameterError when the weights are not on the grid of the FOD.
-
-    Parameters
-    ----------
-    weights : (x, y, z) float, optional
-        Brightness of each voxel, such as an FA map; by default the overview of the FOD. Values are
-        taken relative to a high quantile of those in the FOD's voxels.
-
-    Returns
-    -------
-    (x, y, z, 3) float32
-        0 to 1: left-right as red, anterior-posterior as green, inferior-superior as blue, in
-        RAS+ axes; zero outside the FOD.
+    Left-right is red, anterior-posterior green, inferior-superior blue, in RAS+ axes; zero outside
+    the FOD. Voxels are as bright as the (x, y, z) weights, such as an FA map, by default the
+    overview of the FOD, relative to a high quantile of those in the FOD's voxels. Raises
+    InvalidParameterError when the weights are not on the grid of the FOD.
     """
     if weights is not None and weights.shape != fod.grid.shape:
         raise InvalidParameterError(

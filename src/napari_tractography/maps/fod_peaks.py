@@ -41,17 +41,9 @@ def fod_peaks(
 ) -> Peaks:
     """Find the local maxima of each voxel's FOD; of an input of vectors, those themselves.
 
-    A direction of the set is a peak when no neighbour has a larger amplitude; its position is then
-    refined to the top of the quadratic through it and its neighbours.
-
-    Parameters
-    ----------
-    n_peaks : int
-        At most so many a voxel, the largest ones.
-    min_amplitude : float
-        Smaller peaks are left out.
-    n_directions : int
-        Size of the set that is searched.
+    Of a set of `n_directions` one is a peak when no neighbour has a larger amplitude; its position
+    is then refined to the top of the quadratic through it and its neighbours. A voxel has its
+    largest `n_peaks` at most, none of them below `min_amplitude`.
     """
     if fod.input_kind.kernel == VECTORS:
         return _given_peaks(fod, n_peaks, min_amplitude)

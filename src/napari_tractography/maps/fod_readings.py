@@ -94,15 +94,10 @@ PERMUTATIONS = _signed_permutations()
 
 
 def distinct_readings(fod: Fod) -> tuple[list[ReadingKey], list[tuple[str, ...]]]:
-    """Return the readings that give different FODs, and for each the others of the same FOD.
+    """Return the readings that give different FODs, and for each the others of the same FOD, in
+    words.
 
     The first is the one in use. Each is named by the plainest of its names.
-
-    Returns
-    -------
-    keys : list of ReadingKey
-    same : list of tuple of str
-        For each key, in words.
     """
     units = direction_set(64)[:32].astype(np.float64)
     keys: list[ReadingKey] = []
@@ -134,18 +129,12 @@ def distinct_readings(fod: Fod) -> tuple[list[ReadingKey], list[tuple[str, ...]]
 def other_rotations(
     rotations: NDArray[np.float64], n_rotations: int, min_angle_deg: float
 ) -> NDArray[np.float64]:
-    """Return rotations far from all given ones: directions as no reading has them: (m, 3, 3)
-    float64.
+    """Return (m, 3, 3) float64 rotations far from all given ones: directions as no reading has
+    them.
 
-    Parameters
-    ----------
-    rotations : (n, 3, 3) float64
-        Orthogonal matrices. A matrix and its negative count as one, as they do for an
-        antipodally symmetric FOD.
-    n_rotations : int
-        How many are drawn, uniformly and always the same; those that lie too near are left out.
-    min_angle_deg : float
-        The angle that is too near.
+    So many are drawn, uniformly and always the same; those within `min_angle_deg` of one of the (n,
+    3, 3) orthogonal matrices are left out. A matrix and its negative count as one, as they do for
+    an antipodally symmetric FOD.
     """
     quaternions = np.random.default_rng(0).normal(size=(n_rotations, 4))
     w, x, y, z = (quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True)).T

@@ -75,12 +75,8 @@ def lobe_symmetry(
 class _Lobes:
     """Symmetric lobes in all directions, in a file's coefficients under one basis.
 
-    Parameters
-    ----------
-    first, second : (n, n_coefficients) float32
-        The two halves, in the metric and without degree 0.
-    metric : (n_coefficients,) float32
-        Factors of the coefficients.
+    `first` and `second`, (n, n_coefficients) float32, are the two halves, in the metric and without
+    degree 0; the metric, (n_coefficients,) float32, are factors of the coefficients.
     """
 
     def __init__(

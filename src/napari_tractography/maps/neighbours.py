@@ -17,18 +17,10 @@ BLOCKS_PER_AXIS = 8
 
 
 def half_offsets(grid: Grid, reach_voxels: float) -> NDArray[np.int64]:
-    """Return the steps to a voxel's neighbours, one of each pair of opposite steps.
+    """Return the (n, 3) int64 steps to a voxel's neighbours, one of each pair of opposite steps.
 
-    Parameters
-    ----------
-    reach_voxels : float
-        Neighbours lie within so many cube roots of a voxel's volume, in mm. The 26 that touch
-        the voxel belong to them in any case, unless the image is too thin.
-
-    Returns
-    -------
-    (n, 3) int64
-        Voxel steps.
+    Neighbours lie within `reach_voxels` cube roots of a voxel's volume, in mm. The 26 that touch
+    the voxel belong to them in any case, unless the image is too thin.
     """
     linear = grid.affine[:3, :3]
     reach_mm = reach_voxels * float(np.cbrt(abs(np.linalg.det(linear))))
@@ -57,19 +49,10 @@ def voxel_blocks(fod: Fod) -> NDArray[np.int64]:
 def neighbour_rows(
     fod: Fod, voxels: NDArray[np.int64], offset: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the neighbour of each voxel at one offset.
+    """Find the neighbour of each of (n, 3) voxels at one offset.
 
-    Parameters
-    ----------
-    voxels : (n, 3) int64
-    offset : (3,) int64
-
-    Returns
-    -------
-    rows : (n,) int64
-        Of the neighbours in `fod.values`, -1 where there is no FOD.
-    inside : (n,) bool
-        Whether the neighbour lies in the image.
+    Returned are its row in `fod.values`, (n,) int64, -1 where there is no FOD, and whether it lies
+    in the image, (n,) bool.
     """
     ends = voxels + offset
     inside = np.asarray(((ends >= 0) & (ends < fod.grid.shape)).all(axis=1))
@@ -79,17 +62,12 @@ def neighbour_rows(
 
 
 def checkerboard_halves(fod: Fod, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Sum the coefficients around each voxel twice, over different voxels around the same place:
-    (2, n, n_coefficients) float32.
+    """Sum the coefficients around each voxel twice, over different voxels around the same place.
 
-    The 27 voxels around and with each are divided like the squares of a checkerboard: the voxel
-    and the 12 across an edge make one half, the 6 across a face and the 8 across a corner the
-    other. Both show the same fibres, and each has noise of its own.
-
-    Parameters
-    ----------
-    rows : (n,) int64
-        Rows of `fod.values`.
+    The 27 voxels around and with each are divided like the squares of a checkerboard: the voxel and
+    the 12 across an edge make one half, the 6 across a face and the 8 across a corner the other.
+    Both show the same fibres, and each has noise of its own. Of (n,) int64 rows of `fod.values`
+    they are (2, n, n_coefficients) float32.
     """
     voxels = np.argwhere(fod.support)[rows]
     halves = np.zeros((2, len(rows), fod.values.shape[1]), np.float32)

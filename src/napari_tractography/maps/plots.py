@@ -68,15 +68,8 @@ def plot_profiles(
 ) -> Figure:
     """Draw profiles in one plot: lines of the means, bands of a standard deviation to each side.
 
-    Raises InvalidParameterError when there are none; MissingPackageError when Matplotlib is not
-    installed.
-
-    Parameters
-    ----------
-    colours : sequence of str, optional
-        Of the bundles, "#rrggbb".
-    on : Figure, optional
-        To draw on; a new one by default.
+    In the `colours` of the bundles, "#rrggbb", if any, on a new figure or `on` another. Raises
+    InvalidParameterError when there are none; MissingPackageError when Matplotlib is not installed.
     """
     if not profiles:
         raise InvalidParameterError("There are no profiles to draw; give at least one.")
@@ -103,15 +96,10 @@ def plot_profiles(
 def plot_asymmetry(
     bundles: Sequence[BundleMeasures], names: Sequence[str], *, on: Figure | None = None
 ) -> Figure:
-    """Draw (L - R) / (L + R) of numbers of pairs of bundles as bars.
+    """Draw (L - R) / (L + R) of numbers of pairs of bundles, such as "volume_mm3", as bars.
 
     Raises InvalidParameterError when no two bundles differ in left and right alone;
     MissingPackageError when Matplotlib is not installed.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Of the numbers, such as "volume_mm3".
     """
     by_name = {each.name: each for each in bundles}
     pairs = sides(by_name)
@@ -142,14 +130,9 @@ def plot_asymmetry(
 def plot_connectome(
     found: Connectome, *, lengths: bool = False, on: Figure | None = None
 ) -> Figure:
-    """Draw a connectome as a matrix: counts on a logarithmic scale, or mean lengths.
+    """Draw a connectome as a matrix: counts on a logarithmic scale, or mean lengths in mm.
 
     Raises MissingPackageError when Matplotlib is not installed.
-
-    Parameters
-    ----------
-    lengths : bool
-        Mean lengths in mm instead of counts.
     """
     drawn = figure(size_inches=(5.0, 4.4)) if on is None else on
     with needs_extra("plots", "Plots take"):

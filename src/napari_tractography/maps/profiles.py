@@ -143,13 +143,11 @@ def profile(
 
 
 def resampled(tractogram: Tractogram, n: int) -> NDArray[np.float32]:
-    """Return `n` points of each streamline, evenly along it, by DIPY.
+    """Return `n` points of each streamline, evenly along it, by DIPY: (n_streamlines, n, 3)
+    float32.
 
-    Returns
-    -------
-    (n_streamlines, n, 3) float32
-        Without streamlines of fewer than two points. Where all points of one are the same, its
-        place, for which DIPY gives zeros.
+    Without streamlines of fewer than two points. Where all points of one are the same, its place,
+    for which DIPY gives zeros.
     """
     lines = tractogram[np.diff(tractogram.offsets) >= LEAST_POINTS]
     if not len(lines):

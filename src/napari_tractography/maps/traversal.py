@@ -102,22 +102,12 @@ def count_passes(
     counts: NDArray[Any],
     last: NDArray[np.int64],
 ) -> None:
-    """Add each streamline to `counts` in every voxel in which it lies.
+    """Add each streamline to `counts`, (x, y, z) int32 or float64, in every voxel in which it lies.
 
-    Parameters
-    ----------
-    points : (n_points, 3) float32
-        RAS+ mm.
-    offsets : (n_streamlines + 1,) int64
-    weights : (n_streamlines,) of the counts' type
-        What each streamline counts.
-    to_voxel : (3, 4) float64
-        RAS+ mm to voxel coordinates.
-    ends_only : bool
-        Only the voxels of first and last points.
-    counts : (x, y, z) int32 or float64
-    last : (x, y, z) int64
-        The last streamline that entered each voxel, -1 at first.
+    Points are (n_points, 3) float32, RAS+ mm, which the (3, 4) float64 matrix leads to voxel
+    coordinates; weights are of the counts' type. With `ends_only` the voxels of first and last
+    points count alone. `last`, (x, y, z) int64, is the last streamline that entered each voxel, -1
+    at first.
     """
     start, end = np.empty(3), np.empty(3)
     face_at, spacing = np.empty(3), np.empty(3)

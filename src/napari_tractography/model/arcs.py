@@ -27,13 +27,7 @@ def angle_deg(step_mm: float, radius_mm: float) -> float:
 
 
 def radius_limits_mm(step_mm: float, cone: ParameterSpec) -> tuple[float, float]:
-    """Return the smallest and the largest radius whose cones are within limits, mm.
-
-    Parameters
-    ----------
-    cone : ParameterSpec
-        Of the cone angle, with its limits in degrees.
-    """
+    """Return the smallest and the largest radius whose cones are within limits, mm."""
     assert cone.minimum is not None
     assert cone.maximum is not None
     return radius_mm(step_mm, cone.maximum), radius_mm(step_mm, cone.minimum)
@@ -42,15 +36,8 @@ def radius_limits_mm(step_mm: float, cone: ParameterSpec) -> tuple[float, float]
 def cone_of_radius(step_mm: float, radius_mm: float, cone: ParameterSpec, cone_deg: float) -> float:
     """Return the cone angle that follows from the smallest radius and the step, degrees.
 
-    Raises InvalidParameterError when the angle is out of its limits, or `cone_deg` is neither it
-    nor the default.
-
-    Parameters
-    ----------
-    cone : ParameterSpec
-        Of the cone angle, with its limits and its default in degrees.
-    cone_deg : float
-        The cone angle that was chosen beside the radius.
+    Raises InvalidParameterError when the angle is out of the limits of `cone`, or the cone angle
+    `cone_deg`, which was chosen beside the radius, is neither it nor the default.
     """
     angle = angle_deg(step_mm, radius_mm)
     try:

@@ -35,15 +35,9 @@ class Purpose(IntEnum):
 
 
 def philox4x32(counter: ArrayLike, key: int) -> NDArray[np.uint32]:
-    """Return the random blocks of counters: (..., 4) uint32.
+    """Return the (..., 4) uint32 random blocks of (..., 4) counters; the key has 64 bits.
 
     Raises InvalidParameterError when the key is no whole number.
-
-    Parameters
-    ----------
-    counter : (..., 4) array_like of unsigned 32-bit integers
-    key : int
-        64 bits; of Python or of NumPy.
     """
     whole = as_whole(key)
     if whole is None:

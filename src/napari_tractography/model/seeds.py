@@ -420,14 +420,7 @@ def voxels_of_mask(mask: ArrayLike, affine: ArrayLike | Grid) -> tuple[Any, Grid
     """Return where a mask is not zero, its grid, and the flat indices of those voxels.
 
     Raises InvalidMaskError when the mask is empty, not 3-D, of no real numbers or of another shape
-    than its grid.
-
-    Parameters
-    ----------
-    mask : (x, y, z) array_like
-        NaN counts as zero.
-    affine : (4, 4) array_like or Grid
-        Of the mask, voxel to RAS+ mm.
+    than its grid. NaN counts as zero.
 
     Returns
     -------

@@ -33,17 +33,12 @@ def midsagittal_x_mm(grid: Grid) -> float:
 
 
 def mirrored_recipe(recipe: Recipe, x_mm: float) -> Recipe:
-    """Return the recipe of the other side.
+    """Return the recipe of the other side of a midsagittal plane, RAS+ mm.
 
     Spheres, points, directions, masks and labels of seeds and regions are mirrored; masks become
     part of the recipe, on the mirrored grid, voxel for voxel. The FOD, and the mask in which
     streamlines may run, stay. Seeds that are drawn keep their random numbers. Edits by streamline
     number and weights are left out.
-
-    Parameters
-    ----------
-    x_mm : float
-        Of the midsagittal plane, RAS+ mm.
     """
     return dataclasses.replace(
         recipe,

@@ -20,18 +20,11 @@ CHUNK = 70  # characters of a long text on a line
 
 
 def expression(value: Any, imports: set[str], indent: int = 0, *, before: int = 0) -> str:
-    """Return a value as a Python expression.
+    """Return a value as a Python expression; lines that it needs are added to `imports`.
 
-    Parameters
-    ----------
-    value : Any
-        A dataclass of the recipes, or tuples, lists, dicts, numbers (NumPy's, too) and texts.
-    imports : set of str
-        Lines that the expression needs are added.
-    indent : int
-        Of the line on which it begins: it is broken where that would be longer than :data:`WIDTH`.
-    before : int
-        Characters that stand before it on that line.
+    A value is a dataclass of the recipes, or tuples, lists, dicts, numbers (NumPy's, too) and
+    texts. It is broken where it would be longer than :data:`WIDTH`, with the indent of the line on
+    which it begins, and `before` characters that stand before it there.
     """
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()  # a script knows no `np`
@@ -60,15 +53,7 @@ def expression(value: Any, imports: set[str], indent: int = 0, *, before: int = 
 
 
 def image_lines(source: FodSource, imports: set[str]) -> list[str]:
-    """Return the lines that make the `fod` of an image.
-
-    Parameters
-    ----------
-    source : FodSource
-        Of an image.
-    imports : set of str
-        Lines that they need are added.
-    """
+    """Return the lines that make the `fod` of an image; what they need is added to `imports`."""
     reading = source.image
     assert reading is not None
     if source.phantom:

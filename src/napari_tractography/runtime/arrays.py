@@ -118,13 +118,7 @@ def as_native(array: Any) -> Any:
 
 
 def host_array(array: Any) -> NDArray[Any]:
-    """Return an array as NumPy's: itself, a view where it lies on the host, else a copy.
-
-    Parameters
-    ----------
-    array : array_like
-        NumPy, CuPy, PyTorch, JAX or anything that NumPy makes an array of.
-    """
+    """Return an array as NumPy's: itself, a view where it lies on the host, else a copy."""
     if on_gpu(array):
         for to_host in ("get", "cpu", "copy_to_host"):  # CuPy's, PyTorch's, Numba's name
             method = getattr(array, to_host, None)
@@ -167,17 +161,9 @@ def real_numbers(
 
 
 def mapped(matrix: NDArray[np.float64], points: Any) -> list[Any]:
-    """Map points by an affine matrix, where they lie.
+    """Map (n, 3) points by a (3 or 4, 4) affine matrix, where they lie; return three (n,) float64.
 
-    Parameters
-    ----------
-    matrix : (3 or 4, 4) float64
-    points : (n, 3) numpy.ndarray or cupy.ndarray
-
-    Returns
-    -------
-    list of three (n,) float64
-        Coordinates, an axis each: added one by one, so that they are the same on all devices.
+    Coordinates, an axis each, are added one by one, so that they are the same on all devices.
     """
     x, y, z = (points[:, axis].astype(np.float64) for axis in range(3))
     return [a * x + b * y + c * z + d for a, b, c, d in matrix[:3].tolist()]

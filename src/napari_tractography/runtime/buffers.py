@@ -49,25 +49,15 @@ def aligned(shape: int | tuple[int, ...], dtype: Any, value: Any = 0) -> NDArray
 def bytes_to_keep(root: Path = Path("/")) -> int:
     """Return how many bytes may wait to be used again.
 
-    A tenth of the memory that this process may use, 0.5 GB at least, but a quarter at most.
-
-    Parameters
-    ----------
-    root : Path
-        Where the system's folders `proc` and `sys` are.
+    A tenth of the memory that this process may use, 0.5 GB at least, but a quarter at most. In
+    `root` are the system's folders `proc` and `sys`.
     """
     whole, few = memory_bytes(root), 1 << 29
     return max(whole // 10, min(few, whole // 4)) if whole else few
 
 
 def memory_bytes(root: Path = Path("/")) -> int:
-    """Return how many bytes of memory this process may use; 0 where the system does not tell.
-
-    Parameters
-    ----------
-    root : Path
-        As in :func:`bytes_to_keep`.
-    """
+    """Return how many bytes of memory this process may use; 0 where the system does not tell."""
     try:
         physical = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     except (AttributeError, OSError, ValueError):  # as on Windows

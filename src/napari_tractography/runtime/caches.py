@@ -51,12 +51,7 @@ def write_whole(path: Path, content: bytes) -> None:
 def prune(folder: Path, pattern: str, max_bytes: int = MAX_BYTES) -> None:
     """Delete files that were not used for long, and those not used for the longest time.
 
-    Parameters
-    ----------
-    pattern : str
-        Of the names of the files that count.
-    max_bytes : int
-        Of all of them together.
+    Those whose names match the pattern count; together they keep to `max_bytes`.
     """
     found: list[tuple[float, int, Path]] = []
     for path in folder.glob(pattern):

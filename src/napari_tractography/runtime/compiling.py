@@ -37,12 +37,8 @@ inlined = njit(forceinline=True, **WITHIN)
 def cached(*modules: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that compiles a function and keeps the machine code on the disk.
 
-    Parameters
-    ----------
-    *modules : str
-        Names of modules that are compiled in without being imported by the function's own.
-    **options
-        Of :func:`numba.njit`.
+    `modules` are names of those that are compiled in without being imported by the function's own;
+    options are those of :func:`numba.njit`.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:

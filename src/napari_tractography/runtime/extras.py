@@ -18,14 +18,8 @@ DISTRIBUTIONS = {"skimage": "scikit-image"}  # whose name is not that of what is
 def needs_extra(extra: str, what: str) -> Iterator[None]:
     """Turn an import that fails in this block into one sentence.
 
-    Raises MissingPackageError when a package is not installed, or cannot be loaded.
-
-    Parameters
-    ----------
-    extra : str
-        Of pyproject.toml, which brings what the block imports.
-    what : str
-        What takes it, with its verb: "Plots take".
+    `extra`, of pyproject.toml, brings what the block imports; `what` takes it: "Plots take". Raises
+    MissingPackageError when a package is not installed, or cannot be loaded.
     """
     try:
         yield

@@ -30,13 +30,9 @@ _NAME = re.compile(rf"\.?{UNFINISHED}-([0-9a-f]{{8}})-(\d{{1,9}})-[0-9a-f]{{8}}"
 def run_in_a_process(command: str, goes_on: Callable[[], bool] = lambda: True) -> str:
     """Run Python code in a Python of its own, which runs to its end even if this one ends first.
 
-    Returns what went wrong; "" if nothing did, or if there is no Python that can be started by
-    itself; :data:`GIVEN_UP` where it was killed.
-
-    Parameters
-    ----------
-    goes_on : callable
-        Asked now and then; where it says no, the other process is killed.
+    Where `goes_on`, asked now and then, says no, the other process is killed. Returns what went
+    wrong; "" if nothing did, or if there is no Python that can be started by itself;
+    :data:`GIVEN_UP` where it was killed.
     """
     if not sys.executable or hasattr(sys, "frozen"):
         return ""

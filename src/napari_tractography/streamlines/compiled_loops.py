@@ -51,16 +51,8 @@ def meet_sphere(
 ) -> int:
     """Mark the streamlines with a segment that meets a sphere; return how many were tested.
 
-    Parameters
-    ----------
-    spans : (n, 2) int64
-        First run and the one after the last.
-    firsts, counts, streamlines : (n_runs,) uint32, int32 and int32
-    points, offsets
-        Of the tractogram.
-    centre : (3,) float64
-    found : (n_streamlines,) bool
-        Marked streamlines are not tested again.
+    Spans are (n, 2) int64, the first run and the one after the last; `found` is (n_streamlines,)
+    bool, of which those that are marked are not tested again.
     """
     tested = 0
     square_radius = radius * radius
@@ -116,19 +108,9 @@ def find_runs(
     """Write the runs of some streamlines, each in one cell; return how many there are.
 
     Beyond the end of the arrays nothing is written; see :class:`.spatial_index.SpatialIndex` for
-    what lies in which cell.
-
-    Parameters
-    ----------
-    first, stop : int
-        Streamlines.
-    low : (3,) float64
-        Corner of the cells, RAS+ mm.
-    shape : (3,) int64
-    cells, firsts, counts, streamlines : (n,) int32, uint32, int32 and int32
-        Written.
-    reach : (1,) float64
-        Raised to the length of the longest piece, mm.
+    what lies in which cell. `low`, (3,) float64, is the corner of the cells, RAS+ mm, `shape`, (3,)
+    int64, how many there are; `reach`, (1,) float64, is raised to the length of the longest piece,
+    mm.
     """
     n = 0
     for streamline in range(first, stop):

@@ -13,23 +13,13 @@ from .tractogram import Tractogram
 def cut_beyond(
     tractogram: Tractogram, point_mm: Sequence[float], normal: Sequence[float]
 ) -> Tractogram:
-    """Return streamlines without what lies beyond a plane.
+    """Return streamlines without what lies beyond a plane, on the side that its normal points to.
 
     Cut ends lie on the plane. A streamline that crosses it several times becomes several, one after
     the other, with the same seed and weight; points on the plane itself stay, and what is then a
-    single point goes, unless the streamline was one.
-
-    Parameters
-    ----------
-    point_mm : (3,) sequence of float
-        Of the plane, RAS+ mm.
-    normal : (3,) sequence of float
-        Points to what is cut off; of any length but zero.
-
-    Returns
-    -------
-    Tractogram
-        Stop reasons of cut ends are 0 (unknown); lengths of what was cut are those of the polyline.
+    single point goes, unless the streamline was one. Stop reasons of cut ends are 0 (unknown);
+    lengths of what was cut are those of the polyline. The point is RAS+ mm, the normal of any
+    length but zero.
     """
     points, offsets = tractogram.points, tractogram.offsets
     n = len(points)

@@ -57,21 +57,10 @@ def passing(
 ) -> NDArray[np.bool_]:
     """Tell which streamlines pass regions as they shall: (n_streamlines,) bool.
 
-    Raises InvalidParameterError when the rule is unknown or a region has another role;
-    InvalidRegionError when something else is among the regions.
-
-    Parameters
-    ----------
-    points : (n_points, 3) float32
-        RAS+ mm.
-    offsets : (n_streamlines + 1,) int64
-    regions : sequence of Region
-        Include, exclude, and end: of streamlines both ends must lie in end regions.
-    include_rule : str
-        One of :data:`~napari_tractography.model.regions.INCLUDE_RULES`; "ordered": from one end to
-        the other, whichever comes first; what one segment meets counts in either order.
-    index : optional
-        Of the streamlines.
+    See :meth:`napari_tractography.streamlines.tractogram.Tractogram.select`; what one segment meets
+    counts in either order. `index` is one of the streamlines, if there is any. Raises
+    InvalidParameterError when the rule is unknown or a region has another role; InvalidRegionError
+    when something else is among the regions.
     """
     check_rule(include_rule)
     regions = listed_regions(regions)

@@ -35,14 +35,7 @@ class Segments(NamedTuple):
 
 
 def blocks(offsets: NDArray[np.int64], numbers: NDArray[np.int64]) -> Iterator[Segments]:
-    """Yield all segments of some streamlines, a bounded number at a time.
-
-    Parameters
-    ----------
-    offsets : (n_streamlines + 1,) int64
-    numbers : (n,) int64, rising
-        Of the streamlines.
-    """
+    """Yield all segments of some streamlines, of rising numbers, a bounded number at a time."""
     firsts, lasts = offsets[numbers], offsets[numbers + 1]
     counts = np.maximum(lasts - firsts - 1, np.minimum(lasts - firsts, 1))
     totals = np.concatenate([[0], np.cumsum(counts)])

@@ -68,14 +68,8 @@ def all_segments_meet(
 
 @dataclass(slots=True)
 class Effort:
-    """What the last question took.
-
-    Attributes
-    ----------
-    cells : int
-        Looked up.
-    segments : int
-        Tested one by one.
+    """What the last question took: cells that were looked up, segments that were tested one by
+    one.
     """
 
     cells: int = 0

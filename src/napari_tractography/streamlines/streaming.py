@@ -268,15 +268,8 @@ def check_points(dtype: str, ending: str, tolerance_mm: float | None) -> None:
 def compressed(tractogram: Tractogram, tolerance_mm: float) -> Tractogram:
     """Return streamlines without the points that a line between their neighbours stands for.
 
-    Parameters
-    ----------
-    tolerance_mm : float
-        See :func:`save_chunks`.
-
-    Returns
-    -------
-    Tractogram
-        With all that is known of each streamline; `lengths_mm` stay those that were tracked.
+    With all that is known of each streamline; `lengths_mm` stay those that were tracked. See
+    :func:`save_chunks`.
     """
     from dipy.tracking.streamlinespeed import compress_streamlines
 

@@ -11,13 +11,7 @@ MAX_CORNERS = 64  # of a stroke: of more an even part is taken
 
 
 def across(sight: ArrayLike) -> NDArray[np.float64]:
-    """Return two directions across the line of sight, as (3, 2) float64 of unit columns.
-
-    Parameters
-    ----------
-    sight : (3,) array_like
-        Of any length but zero.
-    """
+    """Return two directions across the line of sight, as (3, 2) float64 of unit columns."""
     ahead = np.asarray(sight, dtype=np.float64)
     ahead = ahead / np.linalg.norm(ahead)
     helper = np.zeros(3)
@@ -37,17 +31,9 @@ def crossed(
 ) -> NDArray[np.int64]:
     """Return the streamlines that a stroke crosses, by parallel lines of sight: (n,) int64, rising.
 
-    Parameters
-    ----------
-    positions : (n_points, 3) array_like
-        Points of all streamlines as they are shown, mm; any axes, the same as those below.
-    offsets : (n_streamlines + 1,) int64
-    stroke : (n, 3) array_like
-        Positions along the stroke, mm.
-    sight : (3,) array_like
-        Direction in which the person looks.
-    slab : tuple of (axis, low, high), optional
-        Segments count whose both ends lie between these positions, mm.
+    Points of streamlines, as they are shown, and (n, 3) positions along the stroke are in mm, in
+    any axes, the same for both and for the direction in which the person looks. With a slab, (axis,
+    low, high), segments count whose both ends lie between these positions.
     """
     way = np.asarray(stroke, dtype=np.float64).reshape(-1, 3)
     shown = np.asarray(positions, dtype=np.float64)

@@ -155,10 +155,7 @@ class Exchange:
 def handed_over(tractogram: Tractogram, folder: str) -> Tractogram | FiledTractogram:
     """Return a tractogram to be sent: without its points where those could be written to a folder.
 
-    Parameters
-    ----------
-    folder : str
-        That of :meth:`Exchange.for_a_run`, on a worker that may see it or not; "" for none.
+    That of :meth:`Exchange.for_a_run`, on a worker that may see it or not; "" for none.
     """
     if tractogram.points.nbytes < SMALLEST or not (folder and os.path.isdir(folder)):
         return tractogram
@@ -176,10 +173,7 @@ def handed_over(tractogram: Tractogram, folder: str) -> Tractogram | FiledTracto
 def folder_of_this_machine(n_bytes: int) -> Path:
     """Make a folder for processes of this machine, to be deleted in the end; clear older ones.
 
-    Parameters
-    ----------
-    n_bytes : int
-        That there is to be room for, if it is to be in memory.
+    In memory if there is room for so many bytes.
     """
     disk = Path(tempfile.gettempdir())
     with contextlib.suppress(OSError):

@@ -99,16 +99,9 @@ class SharedPlan:
     ) -> Plan:
         """Return the plan of some seeds; all plans of a worker have one table.
 
-        Raises NotThereError when a file that holds an array is not seen here, or is another one.
-
-        Parameters
-        ----------
-        positions_mm : (n_seeds, 3) float32
-            RAS+ mm.
-        seed_directions : (n_seeds, 3) or (0, 3) float32
-            Start directions, RAS+.
-        first_stream : int
-            Streamline id of the first seed.
+        Positions are (n_seeds, 3) float32, RAS+ mm, directions as many or none, `first_stream` is
+        the streamline id of the first. Raises NotThereError when a file that holds an array is not
+        seen here, or is another one.
         """
         with self._making:
             if self._plan is None:

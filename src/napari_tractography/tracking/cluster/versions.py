@@ -25,16 +25,10 @@ def installed_versions() -> dict[str, str]:
 
 
 def differing_versions(here: Mapping[str, str], workers: Mapping[str, Mapping[str, str]]) -> str:
-    """Return which versions of workers are not those here, as "numba 0.62 here, 0.61 on tcp://...".
+    """Return which versions of workers, by their address, are not those here, "" where all are the
+    same.
 
-    Returns "" where all are the same.
-
-    Parameters
-    ----------
-    here : mapping of str to str
-        By package.
-    workers : mapping of str to mapping
-        The same, by the worker's address.
+    As "numba 0.62 here, 0.61 on tcp://...".
     """
     others: dict[tuple[str, str], list[str]] = {}
     for address, there in workers.items():

@@ -74,20 +74,9 @@ def track_range(
 ) -> Done:
     """Track seeds, and return them or what a function makes of them.
 
-    Raises NotThereError as :meth:`SharedPlan.plan`.
-
-    Parameters
-    ----------
-    positions_mm, seed_directions, first_stream
-        The seeds, as of :meth:`SharedPlan.plan`.
-    execution : Execution
-        How, on this worker.
-    task_key : str
-        Of the task, by which it learns that it is no longer wanted.
-    folder : str
-        For points, to be written rather than sent; "" for none.
-    turns : mapping of str to int, optional
-        The number of each worker among those of its machine, by address.
+    The seeds are as of :meth:`SharedPlan.plan`, and so is a NotThereError. By its `task_key` the
+    task learns that it is no longer wanted. Points are written to a folder rather than sent, if one
+    is named; `turns` are the number of each worker among those of its machine, by address.
     """
     plan = shared.plan(positions_mm, seed_directions, first_stream)
     report = Report()
