@@ -326,11 +326,11 @@ def test_full_disk_leaves_the_older_file_and_nothing_else(tmp_path, monkeypatch,
     form = formats.tractogram_format(path)
 
     def write(tractogram, temporary, grid):
-        form.write(tractogram, temporary, grid)
+        temporary.write_bytes(b"the new one")
         assert len(os.listdir(tmp_path)) == 2
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    broken = TractogramFormat((ending,), write, form.read)
+    broken = TractogramFormat((ending,), form.read, write=write)
     others = [each for each in formats.FORMATS if each is not form]
     monkeypatch.setattr(formats, "FORMATS", (*others, broken))
     with pytest.raises(FileError, match="No space left"):

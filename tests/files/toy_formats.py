@@ -58,8 +58,8 @@ def read_toyvol_header(path: Path) -> StoredImage:
 
 TOY = TractogramFormat(
     (".toy",),
-    write_toy,
     read_toy,
+    write=write_toy,
     columns=lambda _: ["quarters"],
     column=column_of_toy,
     names_image=True,

@@ -78,16 +78,17 @@ class TractogramFormat:
     ----------
     endings : tuple of str
         In lower case.
-    write : callable
-        Takes the streamlines, the path, and the grid of the image they belong to or None.
     read : callable
         Takes the path; may raise whatever
         :func:`~napari_tractography.files.damage.telling` turns into one sentence.
     iterate : callable, optional
         Takes the path and how many streamlines at a time; yields them as they are read.
     stream : callable, optional
-        Takes the path, the grid or None, and the name of the type of points; a context manager that
-        gives what streamlines are appended to. Formats without one are written all at once.
+        Takes the path, the grid of the image that streamlines belong to or None, and the name of
+        the type of points; a context manager that gives what streamlines are appended to.
+    write : callable, optional
+        Takes the streamlines, the path, and the grid or None: of formats that have no stream, or
+        whose files are others when all streamlines are known.
     columns : callable, optional
         Takes the path; returns the names of the values per streamline.
     column : callable, optional
@@ -102,12 +103,12 @@ class TractogramFormat:
     """
 
     endings: tuple[str, ...]
-    write: Callable[[StreamlineArrays, Path, Grid | None], None]
     read: Callable[[Path], StreamlineArrays]
     iterate: Callable[[Path, int], Iterator[StreamlineArrays]] | None = None
     stream: Callable[[Path, Grid | None, str], AbstractContextManager[StreamlineStream]] | None = (
         None
     )
+    write: Callable[[StreamlineArrays, Path, Grid | None], None] | None = None
     columns: Callable[[Path], list[str]] | None = None
     column: Callable[[Path, str], NDArray[np.generic]] | None = None
     names_image: bool = False

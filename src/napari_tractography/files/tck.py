@@ -1,4 +1,4 @@
-"""MRtrix3's .tck files, by nibabel: points, and nothing per streamline.
+"""MRtrix3's .tck files, by nibabel: points, RAS+ mm, nothing per streamline, and no image.
 
 Nibabel is imported on use: it takes a while to load.
 """
@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 
 COUNT = b"count: "  # in the header, before ten digits
 MAX_HEADER_BYTES = 1 << 20
-
-
-def write_tck(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
-    """Write points, RAS+ mm; tck files name no image."""
-    from nibabel.streamlines import TckFile
-
-    from .sequences import nibabel_tractogram
-
-    TckFile(nibabel_tractogram(streamlines)).save(path)
 
 
 def read_tck(path: Path) -> StreamlineArrays:
@@ -118,4 +109,4 @@ class _TckStream:
         self._file.write(b"%010d" % self._n)
 
 
-TCK = TractogramFormat((".tck",), write_tck, read_tck, iterate=iter_tck, stream=stream_tck)
+TCK = TractogramFormat((".tck",), read_tck, iterate=iter_tck, stream=stream_tck)

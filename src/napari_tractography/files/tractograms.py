@@ -37,7 +37,7 @@ def write_streamlines(
     when the ending is unknown, the grid is missing or the file cannot be written.
     """
     wanted = Path(path)
-    write = tractogram_format(wanted).write
+    row = tractogram_format(wanted)
     n_empty = int((np.diff(streamlines.offsets) == 0).sum())
     if n_empty:
         raise FileError(
@@ -45,7 +45,11 @@ def write_streamlines(
             "leave them out, t[np.diff(t.offsets) > 0]."
         )
     with written_whole(wanted) as temporary:
-        write(streamlines, temporary, grid)
+        if row.write is not None:
+            row.write(streamlines, temporary, grid)
+        elif row.stream is not None:
+            with row.stream(temporary, grid, FLOAT32) as stream:
+                stream.append(streamlines)
 
 
 def check_target(path: str | PathLike[str]) -> None:
@@ -120,6 +124,7 @@ def open_stream(
     row = tractogram_format(wanted)
     with written_whole(wanted, name_in_the_end) as temporary:
         if row.stream is None:
+            assert row.write is not None
             parts: list[StreamlineArrays] = []
             yield parts.append
             row.write(joined(parts), temporary, grid)

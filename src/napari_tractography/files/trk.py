@@ -143,5 +143,5 @@ def read_trk(path: Path) -> StreamlineArrays:
 
 
 TRK = TractogramFormat(
-    (".trk",), write_trk, read_trk, stream=stream_trk, names_image=True, needs_grid=True
+    (".trk",), read_trk, write=write_trk, stream=stream_trk, names_image=True, needs_grid=True
 )

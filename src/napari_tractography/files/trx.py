@@ -27,39 +27,6 @@ POSITIONS = ("positions.3.float32", "positions.3.float16")
 LOCAL_HEADER = 30  # bytes of a zip entry before its name
 
 
-def write_trx(streamlines: StreamlineArrays, path: Path, grid: Grid | None) -> None:
-    """Write points and columns; without a grid the header says identity.
-
-    Raises FileError when the image is too large for the header.
-    """
-    import numpy as np
-    from trx.trx_file_memmap import TrxFile, save
-
-    from ..geometry.grid import Grid
-    from .sequences import image_size, sequence
-
-    lines = sequence(streamlines)
-    n_points, n_streamlines = len(streamlines.points), streamlines.n_streamlines
-    # The format wants unsigned offsets; nibabel keeps signed ones.
-    lines._offsets = lines._offsets.astype(np.uint64 if n_points >= 2**32 else np.uint32)
-    image = Grid((1, 1, 1), np.eye(4)) if grid is None else grid
-    trx = TrxFile()
-    trx.header = {
-        "VOXEL_TO_RASMM": image.affine.astype(np.float32),
-        "DIMENSIONS": image_size(image),
-        "NB_VERTICES": n_points,
-        "NB_STREAMLINES": n_streamlines,
-    }
-    trx.streamlines = lines
-    trx.data_per_streamline = {
-        name: column.reshape(n_streamlines, -1) for name, column in streamlines.columns().items()
-    }
-    try:
-        save(trx, str(path))
-    finally:
-        trx.close()
-
-
 def stream_trx(
     path: Path, grid: Grid | None, dtype: str
 ) -> AbstractContextManager[StreamlineStream]:
@@ -214,7 +181,6 @@ def trx_column(path: Path, name: str) -> NDArray[Any]:
 
 TRX = TractogramFormat(
     (".trx",),
-    write_trx,
     read_trx,
     stream=stream_trx,
     columns=trx_columns,

@@ -226,4 +226,4 @@ class _Scanner:
         return flat[is_head], flat[~is_head]
 
 
-VTK = TractogramFormat((".vtk",), write_vtk, read_vtk)
+VTK = TractogramFormat((".vtk",), read_vtk, write=write_vtk)
