@@ -39,6 +39,11 @@ class FodKeywords(TypedDict, total=False):
 class FodReader:
     """An FOD volume of which the header has been read.
 
+    Raises FileError when the file is missing, truncated as far as its size tells, of another
+    format, its header corrupt or its affine singular; InvalidFodError when it holds something else
+    than an FOD; InvalidParameterError when the kind, the basis, the frame, the axes or the order is
+    unknown.
+
     Parameters
     ----------
     path : path-like
@@ -67,16 +72,6 @@ class FodReader:
         infinite: they become zero at the end.
     cancelled : threading.Event
         Set it to end :meth:`read`.
-
-    Raises
-    ------
-    FileError
-        When the file is missing, truncated as far as its size tells, of another format, its
-        header corrupt or its affine singular.
-    InvalidFodError
-        When it holds something else than an FOD.
-    InvalidParameterError
-        When the kind, the basis, the frame, the axes or the order is unknown.
     """
 
     def __init__(
@@ -137,8 +132,10 @@ class FodReader:
     def read(self, *, hashed: bool = False) -> tuple[Fod, str]:
         """Read the coefficients.
 
-        Of a dense array no more than a part is in memory at any time, except where the
-        coefficients lie in the middle of the axes of the file, or backwards.
+        Of a dense array no more than a part is in memory at any time, except where the coefficients
+        lie in the middle of the axes of the file, or backwards. Raises FileError when the file is
+        truncated or corrupt; InvalidFodError when no voxel is usable, or, with `look_later`, when
+        it holds something else; GivenUpError when :attr:`cancelled` was set.
 
         Parameters
         ----------
@@ -151,15 +148,6 @@ class FodReader:
             Named after the file.
         sha256 : str
             Of the file, "" where it was not asked for; of a .mih the header's.
-
-        Raises
-        ------
-        FileError
-            When the file is truncated or corrupt.
-        InvalidFodError
-            When no voxel is usable, or, with `look_later`, when it holds something else.
-        GivenUpError
-            When :attr:`cancelled` was set.
         """
         self._recognise()
         stored = self._stored

@@ -73,6 +73,9 @@ def existing_image(path: str | PathLike[str]) -> Path:
 def stored_levels(path: str | PathLike[str], key: str = "") -> tuple[list[Any], str]:
     """Open an image as its file has it.
 
+    Raises FileError when it is missing, damaged or of another format; MissingPackageError when the
+    package that reads it is not there, or one that its address takes.
+
     Parameters
     ----------
     path : path-like
@@ -86,13 +89,6 @@ def stored_levels(path: str | PathLike[str], key: str = "") -> tuple[list[Any], 
         The array and, of an OME-Zarr image, its coarser levels. Of Zarr arrays of Dask.
     key : str
         Of the first.
-
-    Raises
-    ------
-    FileError
-        When it is missing, damaged or of another format.
-    MissingPackageError
-        When the package that reads it is not there, or one that its address takes.
     """
     if is_zarr(path):
         return _zarr_levels(str(path if is_remote(path) else at_home(path)), key)

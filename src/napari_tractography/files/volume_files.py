@@ -19,6 +19,9 @@ from .paths import check_writable, existing_file
 def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:
     """Read a 3-D volume: a mask, labels or a scalar map.
 
+    Raises FileError when the file is missing, truncated, corrupt, of another format or not 3-D, or
+    its affine singular.
+
     Parameters
     ----------
     path : path-like
@@ -29,12 +32,6 @@ def load_volume(path: str | PathLike[str]) -> tuple[NDArray[Any], Grid]:
     values : (x, y, z) array
         Unscaled integers keep their type, so that labels stay exact; all else is float32.
     grid : Grid
-
-    Raises
-    ------
-    FileError
-        When the file is missing, truncated, corrupt, of another format or not 3-D, or its affine
-        singular.
     """
     return read_volume(path, hashed=False)[:2]
 
@@ -62,17 +59,12 @@ def read_volume(path: str | PathLike[str], *, hashed: bool) -> tuple[NDArray[Any
 def load_mask(path: str | PathLike[str]) -> tuple[NDArray[np.bool_], Grid]:
     """Read a mask: every voxel that is neither zero nor NaN belongs to it.
 
+    Raises FileError as :func:`load_volume`; InvalidMaskError when no voxel is inside.
+
     Returns
     -------
     inside : (x, y, z) bool
     grid : Grid
-
-    Raises
-    ------
-    FileError
-        As :func:`load_volume`.
-    InvalidMaskError
-        When no voxel is inside.
     """
     values, grid = load_volume(path)
     return voxels_inside(values, Path(path).name), grid
@@ -102,6 +94,9 @@ def volume_shape(path: str | PathLike[str]) -> tuple[int, ...]:
 def save_volume(values: ArrayLike, grid: Grid, path: str | PathLike[str]) -> None:
     """Write a 3-D volume, whole or not at all.
 
+    Raises FileError when the ending is unknown, the shapes differ, NIfTI cannot hold the shape, the
+    values are no real numbers or integers beyond 32 bits, or the file cannot be written.
+
     Parameters
     ----------
     values : (x, y, z) array_like
@@ -110,12 +105,6 @@ def save_volume(values: ArrayLike, grid: Grid, path: str | PathLike[str]) -> Non
         Its affine is written as sform and, as far as it goes, as qform, in scanner space.
     path : path-like
         .nii or .nii.gz. An older file is replaced.
-
-    Raises
-    ------
-    FileError
-        When the ending is unknown, the shapes differ, NIfTI cannot hold the shape, the values are
-        no real numbers or integers beyond 32 bits, or the file cannot be written.
     """
     wanted = Path(path)
     write = written_volume_format(wanted).write

@@ -38,7 +38,6 @@ def mean_closest_distances(
 
     Parameters
     ----------
-    tractogram, others : Tractogram
     advance : callable, optional
         Told what fraction is done, now and then; an exception that it raises ends the work.
 
@@ -73,7 +72,6 @@ def distances_to_bundle(
 
     Parameters
     ----------
-    tractogram : Tractogram
     advance : callable, optional
         See :func:`mean_closest_distances`.
 
@@ -102,26 +100,18 @@ def like_these(
     max_distance_mm: float,
     advance: Advance = _unheard,
 ) -> NDArray[np.int64]:
-    """Return the streamlines that run like some of them, those included.
+    """Return the streamlines that run like some of them, those included: (n,) int64, rising.
+
+    Raises InvalidParameterError when there are no examples or the distance is not positive.
 
     Parameters
     ----------
-    tractogram : Tractogram
     numbers : (n,) array_like of int
         Examples; of more than :data:`MAX_EXAMPLES` so many, evenly taken, count.
     max_distance_mm : float
         Mean closest distance to the nearest example.
     advance : callable, optional
         See :func:`mean_closest_distances`.
-
-    Returns
-    -------
-    (n,) int64, rising
-
-    Raises
-    ------
-    InvalidParameterError
-        When there are no examples or the distance is not positive.
     """
     examples = np.unique(np.asarray(numbers, dtype=np.int64))
     if not len(examples):

@@ -25,6 +25,8 @@ from ..streamlines.tractogram import Tractogram
 class ScalarMap:
     """A volume of numbers.
 
+    Raises InvalidParameterError when the values are not on the grid.
+
     Attributes
     ----------
     values : (x, y, z) float32
@@ -32,11 +34,6 @@ class ScalarMap:
     grid : Grid
     name : str
         Such as "FA".
-
-    Raises
-    ------
-    InvalidParameterError
-        When the values are not on the grid.
     """
 
     values: NDArray[np.float32]
@@ -54,10 +51,7 @@ class ScalarMap:
     def load(cls, path: str | PathLike[str]) -> ScalarMap:
         """Read a map, named like its file.
 
-        Raises
-        ------
-        FileError
-            When the file is missing, corrupt or not 3-D.
+        Raises FileError when the file is missing, corrupt or not 3-D.
         """
         values, grid = load_volume(path)
         return cls(values.astype(np.float32, copy=False), grid, name_of(path))

@@ -47,12 +47,8 @@ class Table:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the table as CSV, whole or not at all.
 
-        UTF-8, but for names of files that are not: these have their own bytes.
-
-        Raises
-        ------
-        FileError
-            When the file cannot be written.
+        UTF-8, but for names of files that are not: these have their own bytes. Raises FileError
+        when the file cannot be written.
         """
         with written_whole(path) as temporary:
             temporary.write_text(self.text(), "utf-8", "surrogateescape", newline="\n")

@@ -20,10 +20,7 @@ STARTED, ACCEPTED = "started", "accepted"
 class SeedingParameters:
     """Where a person lets streamlines start, and how many.
 
-    Raises
-    ------
-    InvalidParameterError
-        When a value is out of its range.
+    Raises InvalidParameterError when a value is out of its range.
     """
 
     source: str = parameter(

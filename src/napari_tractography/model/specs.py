@@ -85,10 +85,8 @@ class ParameterSpec:
     def check(self, value: Any) -> Any:
         """Return `value` in the parameter's type.
 
-        Raises
-        ------
-        InvalidParameterError
-            When it has the wrong type, is out of its limits or is no choice.
+        Raises InvalidParameterError when it has the wrong type, is out of its limits or is no
+        choice.
         """
         if value is None and self.default is None:
             return None

@@ -32,6 +32,9 @@ INFINITE = None  # an upper limit that is not there: JSON knows no infinity
 class Edit:
     """One operation on a tractogram; made by the methods named like its kind.
 
+    Raises InvalidParameterError when the kind is unknown or a number makes no sense, such as a
+    limit that is not finite.
+
     Attributes
     ----------
     kind : str
@@ -46,11 +49,6 @@ class Edit:
         largest distance in mm that is kept. None is no limit.
     regions : tuple of RegionSource, include_rule : str
         Of regions: what streamlines must pass, see :meth:`Tractogram.select`.
-
-    Raises
-    ------
-    InvalidParameterError
-        When the kind is unknown or a number makes no sense, such as a limit that is not finite.
     """
 
     kind: str
@@ -156,18 +154,13 @@ class Edit:
     def apply(self, tractogram: Tractogram, folder: Path | None = None) -> Tractogram:
         """Return the tractogram after the edit.
 
+        Raises InvalidParameterError when a number is beyond the last streamline, or weights are
+        wanted and absent; TractographyError when a file of a region cannot be read.
+
         Parameters
         ----------
-        tractogram : Tractogram
         folder : Path, optional
             Where to look for files of regions that are no longer at their path.
-
-        Raises
-        ------
-        InvalidParameterError
-            When a number is beyond the last streamline, or weights are wanted and absent.
-        TractographyError
-            When a file of a region cannot be read.
         """
         if self.kind == "cut":
             return cut_beyond(tractogram, self.point_mm, self.normal)

@@ -68,10 +68,7 @@ class ImageReading:
     ) -> ImageReading:
         """Return how fibres are found in an image now; the mask is kept voxel by voxel.
 
-        Raises
-        ------
-        InvalidMaskError
-            When the mask is too large for that.
+        Raises InvalidMaskError when the mask is too large for that.
         """
         if image.mask is not None and math.prod(image.grid.shape) > 8 * MOST_NUMBERS:
             raise InvalidMaskError(

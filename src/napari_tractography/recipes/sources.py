@@ -351,10 +351,7 @@ class RegionSource:
     ) -> tuple[Region, RegionSource]:
         """Make the region; return it, and this source with the SHA-256 of its file.
 
-        Raises
-        ------
-        TractographyError
-            When a file cannot be read or the region is impossible.
+        Raises TractographyError when a file cannot be read or the region is impossible.
         """
         if self.volume is None:
             name = self.name or "sphere"

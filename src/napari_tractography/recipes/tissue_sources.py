@@ -43,20 +43,14 @@ class TissueSource:
     ) -> TissueSource:
         """Name a file, with its present SHA-256 unless not `hashed`.
 
+        Raises FileError when there is no such file, or it cannot be read; InvalidTissuesError when
+        the mapping names another tissue.
+
         Parameters
         ----------
-        path : path-like
         mapping : mapping of int to collection of int, optional
             Of labels that are not FreeSurfer's, as
             :func:`~napari_tractography.files.tissue_files.load_tissues` takes it.
-        hashed : bool
-
-        Raises
-        ------
-        FileError
-            When there is no such file, or it cannot be read.
-        InvalidTissuesError
-            When the mapping names another tissue.
         """
         file = existing_file(path).absolute()
         labels = () if mapping is None else labels_of(mapping)
@@ -72,7 +66,8 @@ class TissueSource:
     ) -> tuple[Tissues, TissueSource]:
         """Read the image, once; return it, and this source with its SHA-256.
 
-        Warns when the file has changed.
+        Warns when the file has changed. Raises TractographyError when the file is missing or no
+        tissue image.
 
         Parameters
         ----------
@@ -80,11 +75,6 @@ class TissueSource:
             Where to look for a file that is no longer at its path.
         hashed : bool
             Whether a SHA-256 that is not known yet is taken.
-
-        Raises
-        ------
-        TractographyError
-            When the file is missing or no tissue image.
         """
         file = located(self.path, folder)
         tissues, sha256 = read_tissues(

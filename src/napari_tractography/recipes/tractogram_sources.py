@@ -45,10 +45,7 @@ class WeightsSource:
     def put_on(self, tractogram: Tractogram, folder: Path | None = None) -> Tractogram:
         """Return a tractogram with these weights; warn when the file has changed.
 
-        Raises
-        ------
-        FileError
-            When the file cannot be read or holds another number of weights.
+        Raises FileError when the file cannot be read or holds another number of weights.
         """
         file = located(self.path, folder)
         if self.sha256:
@@ -90,10 +87,7 @@ class TractogramFile:
     def file(cls, path: str | PathLike[str], *, hashed: bool = True) -> TractogramFile:
         """Name a file, with its present SHA-256 unless not `hashed`.
 
-        Raises
-        ------
-        FileError
-            When there is no such file, or it cannot be read.
+        Raises FileError when there is no such file, or it cannot be read.
         """
         file = existing_file(path).absolute()
         return cls(str(file), sha256_of(file) if hashed else "")
@@ -101,10 +95,7 @@ class TractogramFile:
     def read(self) -> Tractogram:
         """Read the streamlines with their weights, before all edits; warn when the file changed.
 
-        Raises
-        ------
-        FileError
-            When a file is missing or damaged, or weights do not fit.
+        Raises FileError when a file is missing or damaged, or weights do not fit.
         """
         file = located(self.path, self.folder)
         if self.sha256:

@@ -120,6 +120,8 @@ class VolumeSource:
     ) -> tuple[NDArray[np.bool_], Grid, VolumeSource]:
         """Read the mask; warn when the file has changed. The file is read once.
 
+        Raises TractographyError when the file or the text cannot be read, or the mask is empty.
+
         Parameters
         ----------
         folder : Path, optional
@@ -133,11 +135,6 @@ class VolumeSource:
         grid : Grid
         source : VolumeSource
             This one, with the SHA-256.
-
-        Raises
-        ------
-        TractographyError
-            When the file or the text cannot be read, or the mask is empty.
         """
         if not self.path:
             return *self._decode(), self
