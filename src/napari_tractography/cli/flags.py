@@ -33,6 +33,7 @@ from ..model.roles import INCLUDE_RULES
 from ..runtime.scalars import as_whole
 
 if TYPE_CHECKING:
+    from ..files.fod_reader import FodKeywords
     from ..model.fod import Fod
     from ..recipes.sources import RegionSource
     from ..streamlines.tractogram import Tractogram
@@ -199,14 +200,18 @@ def load(options: argparse.Namespace) -> Fod:
     """Read the FOD that the options name."""
     from ..files.fods import load_fod
 
-    return load_fod(
-        options.fod,
-        kind=options.kind,
-        basis=options.basis,
-        frame=options.frame,
-        axes=options.axes,
-        order=options.order,
-    )
+    return load_fod(options.fod, **reading_of(options))
+
+
+def reading_of(options: argparse.Namespace) -> FodKeywords:
+    """Return how the options say that the FOD is read."""
+    return {
+        "kind": options.kind,
+        "basis": options.basis,
+        "frame": options.frame,
+        "axes": options.axes,
+        "order": options.order,
+    }
 
 
 def load_streamlines(path: str, weights: str | None) -> Tractogram:

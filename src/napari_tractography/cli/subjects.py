@@ -114,12 +114,7 @@ def _scalar_name(pattern: str) -> str:
 class ResultsTable:
     """The table of results, a row for each bundle of each subject, kept on the disk.
 
-    Raises FileError when the file is another table.
-
-    Parameters
-    ----------
-    path : Path
-        A file that is there is read.
+    A file that is there is read; raises FileError when it is another table.
     """
 
     def __init__(self, path: Path) -> None:

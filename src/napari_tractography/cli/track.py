@@ -28,6 +28,7 @@ from .flags import (
     count,
     execution_of,
     path_and_label,
+    reading_of,
     region_source,
     region_sources,
     sphere_numbers,
@@ -207,15 +208,7 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
     check_points(options.dtype, Path(options.out).suffix.lower(), options.compress)
     recipe_path = None if options.no_recipe else _recipe_path(options.out)
     named = Recipe(
-        fod=FodSource.file(
-            options.fod,
-            kind=options.kind,
-            basis=options.basis,
-            frame=options.frame,
-            axes=options.axes,
-            order=options.order,
-            hashed=False,
-        ),
+        fod=FodSource.file(options.fod, **reading_of(options), hashed=False),
         seeds=_seed_sources(options, random_seed),
         mask=_mask_source(options.mask) if options.mask else None,
         regions=region_sources(options, REGION_FLAGS),

@@ -39,25 +39,8 @@ class FodKeywords(TypedDict, total=False):
 class FodReader:
     """An FOD volume of which the header has been read.
 
-    Raises FileError when the file is missing, truncated as far as its size tells, of another
-    format, its header corrupt or its affine singular; InvalidFodError when it holds something else
-    than an FOD; InvalidParameterError when the kind, the basis, the frame, the axes or the order is
-    unknown.
-
-    Parameters
-    ----------
-    path : path-like
-        See :func:`.fods.load_fod`.
-    kind : str
-        See :func:`.fods.load_fod`.
-    basis, frame : str
-        How to read the coefficients, see :class:`~napari_tractography.model.fod.Fod`.
-    axes : str, optional
-        Of peaks and tensors, see :meth:`~napari_tractography.model.fod.Fod.from_peaks`.
-    order : str, optional
-        Of the elements of tensors; by default as their values tell.
-    look_later : bool
-        Whether :meth:`read` finds out what the volumes are, which takes up to a second, and raises.
+    Parameters are those of :func:`.fods.load_fod`, whose errors it raises; with `look_later` it is
+    :meth:`read` that finds out what the volumes are, which takes up to a second, and raises.
 
     Attributes
     ----------
@@ -130,24 +113,14 @@ class FodReader:
             check_fod_shape(self._shape, self.name)
 
     def read(self, *, hashed: bool = False) -> tuple[Fod, str]:
-        """Read the coefficients.
+        """Read the coefficients; return the FOD, named after the file, and its SHA-256 if that is
+        asked for.
 
-        Of a dense array no more than a part is in memory at any time, except where the coefficients
-        lie in the middle of the axes of the file, or backwards. Raises FileError when the file is
-        truncated or corrupt; InvalidFodError when no voxel is usable, or, with `look_later`, when
-        it holds something else; GivenUpError when :attr:`cancelled` was set.
-
-        Parameters
-        ----------
-        hashed : bool
-            Whether to take the SHA-256 of the file in the same pass.
-
-        Returns
-        -------
-        fod : Fod
-            Named after the file.
-        sha256 : str
-            Of the file, "" where it was not asked for; of a .mih the header's.
+        The SHA-256 is taken in the same pass, of a .mih that of the header. Of a dense array no
+        more than a part is in memory at any time, except where the coefficients lie in the middle
+        of the axes of the file, or backwards. Raises FileError when the file is truncated or
+        corrupt; InvalidFodError when no voxel is usable, or, with `look_later`, when it holds
+        something else; GivenUpError when :attr:`cancelled` was set.
         """
         self._recognise()
         stored = self._stored

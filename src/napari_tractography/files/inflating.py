@@ -14,13 +14,7 @@ GZIP = 31  # zlib's window bits for a gzip header and trailer, whose checksum it
 
 
 class GzipStream:
-    """The content of a gzip file, of one member or several; it cannot seek.
-
-    Parameters
-    ----------
-    stream : binary stream
-        At the beginning of the file.
-    """
+    """The content of a gzip file, of one member or several, from its beginning; it cannot seek."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream

@@ -45,15 +45,11 @@ def pam5_grid(path: Path) -> Grid:
 
 
 def load_pam5(path: Path, axes: str | None = None) -> Fod:
-    """Read the peaks of a .pam5 file.
+    """Read the peaks of a .pam5 file, whose amplitudes are its peak values; without such, 1.
 
-    Their amplitudes are its peak values; without such, 1. Raises FileError when DIPY cannot read
-    it, or it holds no affine; InvalidFodError when it holds no peaks.
-
-    Parameters
-    ----------
-    axes : str, optional
-        Of the directions: DIPY's are those of the image, unless its gradients were turned before.
+    DIPY's directions are in the axes of the image, unless its gradients were turned before. Raises
+    FileError when DIPY cannot read it, or it holds no affine; InvalidFodError when it holds no
+    peaks.
     """
     import numpy as np
     from dipy.io.peaks import load_pam  # on use: DIPY takes a third of a second to load

@@ -103,15 +103,7 @@ def check_writable(path: str | PathLike[str]) -> None:
 def check_apart(
     *paths: str | PathLike[str] | None, read: Iterable[str | PathLike[str] | None] = ()
 ) -> None:
-    """Check that no two files that are to be written are the same, nor one of those that are read.
-
-    Parameters
-    ----------
-    *paths : path-like or None
-        To be written; None for none.
-    read : iterable of path-like or None
-        To be read.
-    """
+    """Raise FileError when two files that are to be written are the same, or one that is `read`."""
     sources = {_real(path) for path in read if path is not None}
     seen: set[str] = set()
     for path in paths:

@@ -57,14 +57,10 @@ def read_volume(path: str | PathLike[str], *, hashed: bool) -> tuple[NDArray[Any
 
 
 def load_mask(path: str | PathLike[str]) -> tuple[NDArray[np.bool_], Grid]:
-    """Read a mask: every voxel that is neither zero nor NaN belongs to it.
+    """Read a mask, (x, y, z) bool: every voxel that is neither zero nor NaN belongs to it; and its
+    grid.
 
     Raises FileError as :func:`load_volume`; InvalidMaskError when no voxel is inside.
-
-    Returns
-    -------
-    inside : (x, y, z) bool
-    grid : Grid
     """
     values, grid = load_volume(path)
     return voxels_inside(values, Path(path).name), grid

@@ -34,17 +34,10 @@ def _unheard(_fraction: float) -> None:
 def mean_closest_distances(
     tractogram: Tractogram, others: Tractogram, *, advance: Advance = _unheard
 ) -> NDArray[np.float32]:
-    """Return the mean closest distance of each streamline to each other one.
+    """Return the mean closest distance of each streamline to each other one, mm.
 
-    Parameters
-    ----------
-    advance : callable, optional
-        Told what fraction is done, now and then; an exception that it raises ends the work.
-
-    Returns
-    -------
-    (n_streamlines, n_others) float32
-        In mm; infinite for streamlines without points.
+    (n_streamlines, n_others) float32, infinite for streamlines without points. `advance` is called
+    with the fraction that is done, now and then; an exception that it raises ends the work.
     """
     lines, standards = evenly_thinned(tractogram), evenly_thinned(others)
     found = np.full((len(lines), len(standards)), np.inf, np.float32)
@@ -64,21 +57,12 @@ def mean_closest_distances(
 def distances_to_bundle(
     tractogram: Tractogram, *, advance: Advance = _unheard
 ) -> NDArray[np.float32]:
-    """Return how far each streamline lies from its bundle.
+    """Return how far each streamline lies from its bundle: (n_streamlines,) float32 mean closest
+    mm.
 
     That is the distance within which a tenth of the bundle lies, so that two strands of one bundle
-    both belong to it and a stray does not. Of more than :data:`MAX_SAMPLE` streamlines so many,
-    evenly by number, stand for the bundle.
-
-    Parameters
-    ----------
-    advance : callable, optional
-        See :func:`mean_closest_distances`.
-
-    Returns
-    -------
-    (n_streamlines,) float32
-        Mean closest distances, mm; infinite for streamlines without points.
+    both belong to it and a stray does not; infinite for streamlines without points. Of more than
+    :data:`MAX_SAMPLE` streamlines so many, evenly by number, stand for the bundle.
     """
     n = len(tractogram)
     if n == 0:
@@ -102,16 +86,9 @@ def like_these(
 ) -> NDArray[np.int64]:
     """Return the streamlines that run like some of them, those included: (n,) int64, rising.
 
-    Raises InvalidParameterError when there are no examples or the distance is not positive.
-
-    Parameters
-    ----------
-    numbers : (n,) array_like of int
-        Examples; of more than :data:`MAX_EXAMPLES` so many, evenly taken, count.
-    max_distance_mm : float
-        Mean closest distance to the nearest example.
-    advance : callable, optional
-        See :func:`mean_closest_distances`.
+    By the mean closest distance to the nearest of (n,) numbers of examples; of more than
+    :data:`MAX_EXAMPLES` so many, evenly taken, count. Raises InvalidParameterError when there are
+    no examples or the distance is not positive.
     """
     examples = np.unique(np.asarray(numbers, dtype=np.int64))
     if not len(examples):

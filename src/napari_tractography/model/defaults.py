@@ -78,14 +78,9 @@ class Suited:
     reasons: Mapping[str, str]
 
     def summary(self, parameters: Any, unit: str = MM) -> str:
-        """Return one sentence on which values were chosen for the FOD, and how.
+        """Return one sentence on which values were chosen for the FOD, and how, lengths in a unit.
 
-        Parameters
-        ----------
-        parameters : TrackingParameters
-            Values of it that are others were set by a person, and are left out.
-        unit : str
-            Of lengths, see :mod:`.units`.
+        Values of the parameters that are others were set by a person, and are left out.
         """
         parts, scale = [], per_mm(unit)
         for name, value in self.values.items():
@@ -196,12 +191,7 @@ def reconciled(
 ) -> dict[str, Any]:
     """Return suited values with a person's changes, adapted where they would contradict those.
 
-    Parameters
-    ----------
-    suited, changes : mapping of str to value
-        Tracking parameters by name.
-    cone : ParameterSpec
-        Of the cone angle, which takes the place of the radius where it is changed.
+    The cone angle, of which `cone` is known, takes the place of the radius where it is changed.
     """
     values: dict[str, Any] = {**suited, **changes}
     if "step_mm" not in changes:

@@ -254,12 +254,8 @@ class Fod:
         order = kind.order if order is None else order
         vectors, rows, n_invalid = kind.read(values, grid, axes=axes, order=order, name=name)
         fod = cls.__new__(cls)
-        fod.grid, fod.name, fod.n_invalid_voxels = grid, name, n_invalid
-        fod.basis, fod.frame, fod.lmax = "tournier07", "scanner", kind.lmax
-        fod.input_kind, fod.blocks, fod._made = kind, None, None
         fod._vectors, fod._rows = vectors, DeviceArray(rows)
-        if n_invalid:
-            logger.warning("%s", fod.invalid_voxels_message)
+        fod._describe(kind, grid, name, kind.lmax, n_invalid)
         return fod
 
     @classmethod
@@ -398,10 +394,9 @@ class Fod:
     def of_blocks(cls, blocks: BlockStore, kind: InputKind = IMAGE) -> Fod:
         """Make an FOD of orientations that are worked out by blocks, where streamlines go."""
         fod = cls.__new__(cls)
-        fod.grid, fod.name, fod.n_invalid_voxels = blocks.source.grid, blocks.source.name, 0
-        fod.basis, fod.frame, fod.lmax = "tournier07", "scanner", kind.lmax
-        fod.input_kind = kind
-        fod.blocks, fod._vectors, fod._made, fod._rows = blocks, None, None, None
+        fod._vectors = fod._rows = None
+        fod._describe(kind, blocks.source.grid, blocks.source.name, kind.lmax)
+        fod.blocks = blocks
         return fod
 
     def _fill(
@@ -419,18 +414,20 @@ class Fod:
                 f"{name} has no voxel with finite, non-zero coefficients; "
                 "check that it is an FOD and not an empty image."
             )
-        self.grid = grid if isinstance(grid, Grid) else Grid(rows.shape, grid)
-        if self.grid.shape != rows.shape:
-            raise InvalidFodError(
-                f"{name} has shape {rows.shape} but its grid has {self.grid.shape}."
-            )
-        self.lmax = SH_COUNTS[values.shape[1]]
-        self.basis = basis
-        self.frame = frame
-        self.name = name
-        self.n_invalid_voxels = n_invalid
-        self.input_kind, self.blocks, self._vectors = SH, None, None
-        self._made, self._rows = DeviceArray(values), DeviceArray(rows)
+        own = grid if isinstance(grid, Grid) else Grid(rows.shape, grid)
+        if own.shape != rows.shape:
+            raise InvalidFodError(f"{name} has shape {rows.shape} but its grid has {own.shape}.")
+        self._vectors, self._rows = None, DeviceArray(rows)
+        self._describe(SH, own, name, SH_COUNTS[values.shape[1]], n_invalid)
+        self.basis, self.frame, self._made = basis, frame, DeviceArray(values)
+
+    def _describe(
+        self, kind: InputKind, grid: Grid, name: str, lmax: int, n_invalid: int = 0
+    ) -> None:
+        """Set all but what voxels hold, as it is of what is expanded to coefficients."""
+        self.input_kind, self.grid, self.name, self.lmax = kind, grid, name, lmax
+        self.basis, self.frame, self.n_invalid_voxels = "tournier07", "scanner", n_invalid
+        self.blocks = self._made = None
         if n_invalid:
             logger.warning("%s", self.invalid_voxels_message)
 

@@ -154,13 +154,9 @@ class Edit:
     def apply(self, tractogram: Tractogram, folder: Path | None = None) -> Tractogram:
         """Return the tractogram after the edit.
 
-        Raises InvalidParameterError when a number is beyond the last streamline, or weights are
-        wanted and absent; TractographyError when a file of a region cannot be read.
-
-        Parameters
-        ----------
-        folder : Path, optional
-            Where to look for files of regions that are no longer at their path.
+        Files of regions that are no longer at their path are sought in a folder. Raises
+        InvalidParameterError when a number is beyond the last streamline, or weights are wanted and
+        absent; TractographyError when a file of a region cannot be read.
         """
         if self.kind == "cut":
             return cut_beyond(tractogram, self.point_mm, self.normal)

@@ -24,12 +24,8 @@ SHORT_TEXT = 200  # characters up to which ranges are kept for the eye, whatever
 def text_of(numbers: ArrayLike) -> str:
     """Return numbers as text: "0-41,50,60-99", or their bits, compressed, in base64.
 
-    Raises InvalidParameterError when they are not whole numbers from 0.
-
-    Parameters
-    ----------
-    numbers : (n,) array_like of int
-        From 0, in any order; what comes twice is kept once.
+    (n,) whole numbers from 0, in any order; what comes twice is kept once. Raises
+    InvalidParameterError of others.
     """
     array = np.asarray(numbers)
     if array.size == 0:

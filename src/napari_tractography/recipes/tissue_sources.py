@@ -43,14 +43,10 @@ class TissueSource:
     ) -> TissueSource:
         """Name a file, with its present SHA-256 unless not `hashed`.
 
-        Raises FileError when there is no such file, or it cannot be read; InvalidTissuesError when
-        the mapping names another tissue.
-
-        Parameters
-        ----------
-        mapping : mapping of int to collection of int, optional
-            Of labels that are not FreeSurfer's, as
-            :func:`~napari_tractography.files.tissue_files.load_tissues` takes it.
+        The mapping is of labels that are not FreeSurfer's, as
+        :func:`~napari_tractography.files.tissue_files.load_tissues` takes it. Raises FileError when
+        there is no such file, or it cannot be read; InvalidTissuesError when the mapping names
+        another tissue.
         """
         file = existing_file(path).absolute()
         labels = () if mapping is None else labels_of(mapping)
@@ -64,17 +60,10 @@ class TissueSource:
     def read(
         self, folder: Path | None = None, *, hashed: bool = True
     ) -> tuple[Tissues, TissueSource]:
-        """Read the image, once; return it, and this source with its SHA-256.
+        """Read the image, once; return it, and this source with its SHA-256; see
+        :meth:`.FodSource.read`.
 
-        Warns when the file has changed. Raises TractographyError when the file is missing or no
-        tissue image.
-
-        Parameters
-        ----------
-        folder : Path, optional
-            Where to look for a file that is no longer at its path.
-        hashed : bool
-            Whether a SHA-256 that is not known yet is taken.
+        Raises TractographyError when the file is missing or no tissue image.
         """
         file = located(self.path, folder)
         tissues, sha256 = read_tissues(

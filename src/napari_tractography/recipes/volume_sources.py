@@ -118,23 +118,11 @@ class VolumeSource:
     def read(
         self, folder: Path | None = None, *, hashed: bool = True
     ) -> tuple[NDArray[np.bool_], Grid, VolumeSource]:
-        """Read the mask; warn when the file has changed. The file is read once.
+        """Read the mask, (x, y, z) bool, once; return it, its grid, and this source with the
+        SHA-256.
 
-        Raises TractographyError when the file or the text cannot be read, or the mask is empty.
-
-        Parameters
-        ----------
-        folder : Path, optional
-            Where to look for a file that is no longer at its path.
-        hashed : bool
-            Whether a SHA-256 that is not known yet is taken.
-
-        Returns
-        -------
-        inside : (x, y, z) bool
-        grid : Grid
-        source : VolumeSource
-            This one, with the SHA-256.
+        See :meth:`.FodSource.read`. Raises TractographyError when the file or the text cannot be
+        read, or the mask is empty.
         """
         if not self.path:
             return *self._decode(), self

@@ -52,12 +52,8 @@ def folders() -> Iterator[Path]:
 class KeptCode:
     """What a compiled function of Numba asks for machine code, and hands it to.
 
-    Parameters
-    ----------
-    function : function
-        Without a closure, which is no part of the name.
-    content : int
-        A checksum of the file of the function and of all that is compiled into it.
+    The function is without a closure, which is no part of the name; `content` is a checksum of its
+    file and of all that is compiled into it.
     """
 
     def __init__(self, function: FunctionType, content: int) -> None:

@@ -38,18 +38,10 @@ class _Task:
 
 
 class ClusterRun:
-    """The tasks of one run.
+    """The tasks of one run of a plan on the host.
 
-    Parameters
-    ----------
-    plan : Plan
-        On the host.
-    execution : Execution
-        Of a task; `block` are its seeds.
-    function : callable or None
-        What workers make of the streamlines.
-    exchange : Exchange or None
-        For what is better not sent.
+    `execution` is that of a task, of which `block` are the seeds; workers make of the streamlines
+    what a function returns, if there is one, and what is better not sent goes through an exchange.
     """
 
     def __init__(

@@ -23,12 +23,7 @@ class DisconnectedError(Exception):
 
 
 class Connection:
-    """What a run asks of Dask's client.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Connected.
+    """What a run asks of Dask's client, which is connected.
 
     Attributes
     ----------

@@ -63,14 +63,10 @@ class SharedPlan:
 
     @classmethod
     def of(cls, plan: Plan, exchange: Exchange | None = None) -> SharedPlan:
-        """Take what a plan on the host has, without its seeds.
+        """Take what a plan on the host has, without its seeds; large arrays go through an exchange,
+        if any.
 
         Raises BackendError when orientations are worked out on demand.
-
-        Parameters
-        ----------
-        exchange : Exchange, optional
-            Where large arrays are written, for workers to open.
         """
         table: Any = plan.table
         nothing = np.zeros((0, 0), np.float32)

@@ -13,12 +13,8 @@ GROWTH = 4
 
 
 class TaskSizing:
-    """Hands out seeds in order, as many at a time as take a worker's thread two seconds.
-
-    Parameters
-    ----------
-    block : int or None
-        Seeds of every task, instead.
+    """Hands out seeds in order, as many at a time as take a worker's thread two seconds, or a
+    block.
     """
 
     def __init__(self, n_seeds: int, block: int | None) -> None:
