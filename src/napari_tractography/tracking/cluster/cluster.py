@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import shutil
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
@@ -48,26 +47,24 @@ class Cluster:
         :class:`~napari_tractography.tracking.execution.Execution`.
     folder : Path, optional
         That this process and the workers see under one path, see :mod:`.exchange`.
+    opened : contextlib.ExitStack, optional
+        What was started for it, and is closed with it.
     """
 
     def __init__(
-        self, client: Any, worker_backend: str = "auto", folder: Path | None = None
+        self,
+        client: Any,
+        worker_backend: str = "auto",
+        folder: Path | None = None,
+        opened: contextlib.ExitStack | None = None,
     ) -> None:
         self.client = client
         self.worker_backend = worker_backend
         self.exchange = None if folder is None else Exchange(folder)
         self._connection = Connection(client)
-        self._opened = contextlib.ExitStack()
+        self._opened = opened or contextlib.ExitStack()
         self._versions = installed_versions()
         self._checked: set[str] = set()  # workers whose versions were compared
-
-    def closing(self, other: Any) -> None:
-        """Close something else, such as a local cluster, when this is closed."""
-        self._opened.callback(other.close)
-
-    def deleting(self, folder: Path) -> None:
-        """Delete a folder when this is closed."""
-        self._opened.callback(shutil.rmtree, folder, ignore_errors=True)
 
     def close(self) -> None:
         """Let go of the scheduler, and end what was started for this."""

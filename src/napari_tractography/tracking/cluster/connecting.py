@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +68,12 @@ def cluster(
         import distributed
     if isinstance(where, distributed.Client):
         return Cluster(where, worker_backend, seen)
-    started = None
-    if isinstance(where, str):
-        n_processes = _local_processes(where)
-        if n_processes:
+    with contextlib.ExitStack() as opened:  # what is closed with the cluster, the last first
+        started = None
+        if isinstance(where, str) and (n_processes := _local_processes(where)):
+            if seen is None:
+                seen = folder_of_this_machine(2 * AHEAD * cpu_count() * TASK_BYTES)
+                opened.callback(shutil.rmtree, seen, ignore_errors=True)
             started = distributed.LocalCluster(
                 n_workers=n_processes,
                 threads_per_worker=max(cpu_count() // n_processes, 1),
@@ -78,25 +82,16 @@ def cluster(
                 silence_logs=logging.ERROR,
                 preload=local_worker.__name__,
             )
-    try:
-        client = distributed.Client(started or where, timeout=timeout_s, set_as_default=False)
-    except (OSError, TimeoutError, ValueError, TypeError) as error:
-        if started is not None:
-            started.close()
-        raise BackendError(
-            f"No scheduler of Dask answers at {where} ({error}); check the address and that it "
-            "runs (dask scheduler), or give local:N."
-        ) from error
-    own = None
-    if started is not None and seen is None:
-        own = seen = folder_of_this_machine(2 * AHEAD * cpu_count() * TASK_BYTES)
-    connected = Cluster(client, worker_backend, seen)
-    if own is not None:
-        connected.deleting(own)  # when the workers are gone
-    if started is not None:
-        connected.closing(started)
-    connected.closing(client)  # before the cluster that was started: the last is closed first
-    return connected
+            opened.callback(started.close)
+        try:
+            client = distributed.Client(started or where, timeout=timeout_s, set_as_default=False)
+        except (OSError, TimeoutError, ValueError, TypeError) as error:
+            raise BackendError(
+                f"No scheduler of Dask answers at {where} ({error}); check the address and that it "
+                "runs (dask scheduler), or give local:N."
+            ) from error
+        opened.callback(client.close)
+        return Cluster(client, worker_backend, seen, opened.pop_all())
 
 
 def _existing_folder(path: str | os.PathLike[str]) -> Path:
