@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 import napari_tractography as nt
-from napari_tractography.files.fod_reader import FodReader
+from napari_tractography.files.fods import FodReader
 from napari_tractography.files.paths import GivenUpError
 from napari_tractography.model.phantoms import make_phantom
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from napari_tractography.fields.sh import sh_matrix
-from napari_tractography.files.fod_reader import FodReader
-from napari_tractography.files.fods import load_fod
+from napari_tractography.files.fods import FodReader, load_fod
 from napari_tractography.files.paths import GivenUpError
 from napari_tractography.files.stored_images import NumberStream
 from napari_tractography.model.fod import Fod

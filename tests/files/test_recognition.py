@@ -15,8 +15,7 @@ from scans import FROM_DIPY
 
 from napari_tractography.errors import FileError, InvalidFodError, InvalidParameterError
 from napari_tractography.files import recognition
-from napari_tractography.files.fod_reader import FodReader
-from napari_tractography.files.fods import fod_reader, load_fod
+from napari_tractography.files.fods import FodReader, fod_reader, load_fod
 from napari_tractography.files.recognition import kind_of
 from napari_tractography.files.volume_files import load_volume
 from napari_tractography.model.phantoms import make_phantom

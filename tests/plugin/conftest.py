@@ -21,7 +21,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QWidget
 
-from napari_tractography.files import fod_reader, recognition
+from napari_tractography.files import fods, recognition
 from napari_tractography.files.stored_images import NumberStream
 from napari_tractography.model.fod import Fod
 from napari_tractography.model.phantoms import make_phantom
@@ -83,7 +83,7 @@ def held_reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     monkeypatch.setattr(opening, "WAIT_SECONDS", 0.05)
     monkeypatch.setattr(recognition, "MAX_VALUES", 0)
     read, gate = NumberStream.read, threading.Event()
-    check, looking = fod_reader.tracked_kind_of, threading.local()
+    check, looking = fods.tracked_kind_of, threading.local()
 
     def look(stored: Any) -> Any:
         looking.on = True
@@ -101,7 +101,7 @@ def held_reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         read(self, values)
 
     monkeypatch.setattr(NumberStream, "read", held)
-    monkeypatch.setattr(fod_reader, "tracked_kind_of", look)
+    monkeypatch.setattr(fods, "tracked_kind_of", look)
     yield gate
     gate.set()
 

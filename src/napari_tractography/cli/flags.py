@@ -33,7 +33,7 @@ from ..model.roles import INCLUDE_RULES
 from ..runtime.scalars import as_whole
 
 if TYPE_CHECKING:
-    from ..files.fod_reader import FodKeywords
+    from ..files.fods import FodKeywords
     from ..model.fod import Fod
     from ..recipes.sources import RegionSource
     from ..streamlines.tractogram import Tractogram

@@ -171,7 +171,7 @@ def add_parameter_flag(group: Any, spec: ParameterSpec) -> None:
     )
 
 
-def given_parameters(options: argparse.Namespace) -> dict[str, Any]:
+def chosen_parameters(options: argparse.Namespace) -> dict[str, Any]:
     """Return the tracking parameters among the flags; the FOD decides the others.
 
     Choices are taken in any case: tckgen has iFOD2 and SD_STREAM. Raises InvalidParameterError when
@@ -201,7 +201,7 @@ def _track(options: argparse.Namespace, execution: Execution) -> int:
     from ..streamlines.streaming import check_points, save_chunks
     from ..tracking.report import Report
 
-    chosen = given_parameters(options)
+    chosen = chosen_parameters(options)
     _check_counts(options)
     random_seed = chosen.get("random_seed", TrackingParameters().random_seed)
     check_target(options.out)  # before the work, not after it

@@ -1,4 +1,4 @@
-"""Orientations that are worked out by blocks of voxels, where and when somebody asks for them.
+"""Orientations that are worked out by blocks of voxels, where and when they are asked for.
 
 A volume may be larger than memory, and streamlines see little of it. A :class:`BlockStore` keeps
 the blocks that were worked out, under a limit, and drops those that were used least recently. Made

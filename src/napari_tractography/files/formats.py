@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
+from typing import TypeVar
 
 from .description import TractogramFormat, VolumeFormat, WholeReading
 from .freesurfer import FREESURFER
@@ -22,6 +23,7 @@ from .trk import TRK
 from .trx import TRX
 from .vtk import VTK
 
+Format = TypeVar("Format", VolumeFormat, TractogramFormat)
 # In the order in which people are told them.
 FORMATS: tuple[VolumeFormat | TractogramFormat, ...] = (
     NIFTI,
@@ -100,14 +102,12 @@ def volume_format(path: str | PathLike[str]) -> VolumeFormat:
 
     Raises FileError when it has none of the endings.
     """
-    by_ending = {ending: form for form in volume_formats() for ending in form.endings}
-    return by_ending[ending_of(Path(path), by_ending, "a volume")]
+    return _format_of(path, volume_formats(), "a volume")
 
 
 def header_format(path: str | PathLike[str]) -> VolumeFormat:
     """Return the format of a volume that has a header of its own, as :func:`volume_format`."""
-    ending_of(Path(path), volume_endings(), "a volume")
-    return volume_format(path)
+    return _format_of(path, (form for form in volume_formats() if form.header), "a volume")
 
 
 def whole_reading(path: str | PathLike[str]) -> WholeReading | None:
@@ -118,8 +118,7 @@ def whole_reading(path: str | PathLike[str]) -> WholeReading | None:
 
 def written_volume_format(path: str | PathLike[str]) -> VolumeFormat:
     """Return the format of a volume to write, as :func:`volume_format`."""
-    ending_of(Path(path), written_volume_endings(), "a volume to write")
-    return volume_format(path)
+    return _format_of(path, (form for form in volume_formats() if form.write), "a volume to write")
 
 
 def tractogram_format(path: str | PathLike[str]) -> TractogramFormat:
@@ -127,8 +126,7 @@ def tractogram_format(path: str | PathLike[str]) -> TractogramFormat:
 
     Raises FileError when it has none of the endings.
     """
-    by_ending = {ending: form for form in tractogram_formats() for ending in form.endings}
-    return by_ending[ending_of(Path(path), by_ending, "a tractogram")]
+    return _format_of(path, tractogram_formats(), "a tractogram")
 
 
 def has_ending(path: str | PathLike[str], endings: Iterable[str]) -> bool:
@@ -145,6 +143,11 @@ def listed(endings: Iterable[str]) -> str:
     """Return endings, or other names, as a sentence has them: ".tck, .trk or .vtk"."""
     *others, last = endings
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def _format_of(path: str | PathLike[str], formats: Iterable[Format], what: str) -> Format:
+    by_ending = {ending: form for form in formats for ending in form.endings}
+    return by_ending[ending_of(Path(path), by_ending, what)]
 
 
 def _endings(formats: Iterable[VolumeFormat | TractogramFormat]) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Headers of image files: what all readers of images ask of them.
 
-Called by :mod:`.fod_reader` and :mod:`.volume_files`.
+Called by :mod:`.fods` and :mod:`.volume_files`.
 """
 
 from __future__ import annotations

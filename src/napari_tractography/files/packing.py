@@ -1,7 +1,7 @@
 """The voxels of an image that hold an FOD, picked out while the file is read.
 
 Most of an FOD volume is background. Only what is used is kept, so that reading needs little more
-memory than the result. Called by :mod:`.fod_reader`.
+memory than the result. Called by :mod:`.fods`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Files of peaks that are no single volume of them: FSL's dyads and V1, and what is read whole.
 
-Read in one go, with the interface of :class:`napari_tractography.files.fod_reader.FodReader`.
+Read in one go, with the interface of :class:`napari_tractography.files.fods.FodReader`.
 Called by :mod:`napari_tractography.files.fods` and, in a thread, by the plugin.
 """
 
@@ -38,7 +38,7 @@ class PeakReader:
     With ``dyads1.nii.gz`` the other dyads and ``mean_f1samples.nii.gz`` beside it are read, with
     ``dti_V1.nii.gz`` ``dti_FA.nii.gz``; amplitudes that are not there are 1. Axes are by default
     those that the program writes. Attributes are those of
-    :class:`~napari_tractography.files.fod_reader.FodReader`. Raises FileError when the file is
+    :class:`~napari_tractography.files.fods.FodReader`. Raises FileError when the file is
     missing, damaged or of another format.
     """
 
@@ -53,7 +53,7 @@ class PeakReader:
         self.progress = 0.0
 
     def read(self, *, hashed: bool = False) -> tuple[Fod, str]:
-        """Read the peaks; see :meth:`napari_tractography.files.fod_reader.FodReader.read`.
+        """Read the peaks; see :meth:`napari_tractography.files.fods.FodReader.read`.
 
         Of several files, the SHA-256 is that of the one that was named.
         """

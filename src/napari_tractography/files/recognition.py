@@ -1,6 +1,6 @@
 """Whether a 4-D file holds an FOD, by its header and a sample of its voxels.
 
-Called by :mod:`.fod_reader` before it reads the whole, and by the plugin, which claims no file
+Called by :mod:`.fods` before it reads the whole, and by the plugin, which claims no file
 that is something else.
 """
 

@@ -1,7 +1,6 @@
 """Images as they lie in a file: header facts, and reading the numbers in little memory.
 
-Made by the header readers, :mod:`.mif` and, for NIfTI, :mod:`.headers`; read by :mod:`.fods` and
-:mod:`.fod_reader`.
+Made by the formats that have a header; read by :mod:`.fods` and :mod:`.volume_files`.
 """
 
 from __future__ import annotations

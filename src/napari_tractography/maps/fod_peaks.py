@@ -46,7 +46,7 @@ def fod_peaks(
     largest `n_peaks` at most, none of them below `min_amplitude`.
     """
     if fod.input_kind.kernel == VECTORS:
-        return _given_peaks(fod, n_peaks, min_amplitude)
+        return _peaks_of_vectors(fod, n_peaks, min_amplitude)
     units = direction_set(n_directions)
     half = n_directions // 2
     neighbours, slopes, tangents = neighbour_table(n_directions)
@@ -86,7 +86,7 @@ def fod_peaks(
     )
 
 
-def _given_peaks(fod: Fod, n_peaks: int, min_amplitude: float) -> Peaks:
+def _peaks_of_vectors(fod: Fod, n_peaks: int, min_amplitude: float) -> Peaks:
     """Return the peaks that an FOD was made of."""
     assert fod.vectors is not None
     vectors = fod.vectors.numbers.reshape(fod.n_voxels, -1, 3)[:, :n_peaks]

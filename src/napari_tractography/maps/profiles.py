@@ -124,15 +124,15 @@ def profile(
             f"weights = {weights!r} is unknown; choose one of {', '.join(WEIGHTS)}."
         )
     values = ScalarMap.of(scalar)
-    by_place = None
+    by_position = None
     lines = _Oriented(source, n, orient_by)
     if weights == "gaussian":
         check_read_again(source, "weights='gaussian'")
-        by_place = _Places(lines)
+        by_position = _PositionWeights(lines)
     sums, places = _Sums(n), _Sums(n * 3)
     for block in lines:
         here = values.at(block.reshape(-1, 3)).reshape(len(block), n)
-        sums.add(here, None if by_place is None else by_place.weights(block))
+        sums.add(here, None if by_position is None else by_position.weights(block))
         places.add(block.reshape(len(block), -1).astype(np.float64))
     if not places.counts.any():
         raise InvalidTractogramError(
@@ -254,7 +254,7 @@ class _Sums:
             return np.where(self.counts > 0, np.sqrt(self._square / self._weight), np.nan)
 
 
-class _Places:
+class _PositionWeights:
     """Weights of streamlines at each place, by their distance from the others.
 
     As DIPY's ``gaussian_weights``, which takes the upper triangle of the covariance for the matrix.

@@ -4,7 +4,7 @@ Peaks and tensors are FODs as well: kernels follow them as they are, and what el
 coefficients gets those of lobes along peaks, or of the tensors' ODFs. So are images in which fibres
 are seen: peaks that are worked out where streamlines go.
 
-Made by :mod:`napari_tractography.files.fod_reader` and :mod:`napari_tractography.model.phantoms`;
+Made by :mod:`napari_tractography.files.fods` and :mod:`napari_tractography.model.phantoms`;
 tabulated by :mod:`napari_tractography.tracking.tables.builders`.
 """
 

@@ -48,7 +48,7 @@ def expression(value: Any, imports: set[str], indent: int = 0, *, before: int = 
         name = f"nt.{name}"
     else:
         imports.add(f"from {type(value).__module__} import {name}")
-    items = [(f"{name}=", item) for name, item in _told(value)]
+    items = [(f"{name}=", item) for name, item in _changed_fields(value)]
     return _joined(f"{name}(", items, ")", imports, indent, before)
 
 
@@ -91,7 +91,7 @@ def script(imports: set[str], lines: list[str]) -> str:
     return "\n".join([*head, *lines]) + "\n"
 
 
-def _told(value: Any) -> list[tuple[str, Any]]:
+def _changed_fields(value: Any) -> list[tuple[str, Any]]:
     """Return the fields of a dataclass that are not as they are by default."""
     found = []
     derived = getattr(value, "derived_fields", ())

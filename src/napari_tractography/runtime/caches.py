@@ -23,9 +23,9 @@ def cache_folder() -> Path:
     without a name.
     """
     variables = {"win32": "LOCALAPPDATA", "darwin": ""}
-    given = os.environ.get(variables.get(sys.platform, "XDG_CACHE_HOME"))
-    if given:
-        return Path(given) / "napari-tractography"
+    folder = os.environ.get(variables.get(sys.platform, "XDG_CACHE_HOME"))
+    if folder:
+        return Path(folder) / "napari-tractography"
     try:
         home = Path.home()
     except RuntimeError as error:

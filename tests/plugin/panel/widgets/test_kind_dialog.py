@@ -15,7 +15,7 @@ from qtpy.QtCore import Qt, QTimer
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QMessageBox
 
-from napari_tractography.files import fod_reader
+from napari_tractography.files import fods
 from napari_tractography.plugin.layers import opening
 
 
@@ -72,14 +72,14 @@ def test_the_window_does_not_wait_for_what_the_volumes_are(
     """It is found out in the thread that reads; the question comes when the answer is needed."""
     monkeypatch.setattr(opening, "WAIT_SECONDS", 0.0)
     gate, threads = threading.Event(), []
-    check: Callable[[Any], Any] = fod_reader.tracked_kind_of
+    check: Callable[[Any], Any] = fods.tracked_kind_of
 
     def slow(stored: Any) -> Any:
         threads.append(threading.current_thread().name)
         assert gate.wait(60)
         return check(stored)
 
-    monkeypatch.setattr(fod_reader, "tracked_kind_of", slow)
+    monkeypatch.setattr(fods, "tracked_kind_of", slow)
     panel = open_window()
     panel.add_fod(series)
     assert panel.session.opening is not None
