@@ -28,6 +28,10 @@ from .peak_files import PeakReader, reads_peaks
 from .recognition import tracked_kind_of, with_order
 from .stored_images import NumberStream
 
+# Scripts that the plugin writes import them from here.
+from .volume_files import load_mask as load_mask
+from .volume_files import load_volume as load_volume
+
 
 def load_fod(
     path: str | PathLike[str],
