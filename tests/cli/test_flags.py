@@ -8,7 +8,7 @@ import pytest
 
 from napari_tractography.cli.command import make_parser
 from napari_tractography.cli.flags import region_source
-from napari_tractography.cli.track import given_parameters
+from napari_tractography.cli.track import chosen_parameters
 from napari_tractography.errors import InvalidParameterError, InvalidSeedsError
 
 TRACK = ("track", "f.nii", "-o", "b.tck")
@@ -42,4 +42,4 @@ def test_numbers_that_make_no_sphere_are_told(text: str, folder: Path) -> None:
 def test_choices_are_known_in_any_case() -> None:
     words = ("--algorithm", "SD_STREAM", "--interpolation", "Nearest")
     options = make_parser().parse_args([*TRACK, *words])
-    assert given_parameters(options) == {"algorithm": "sd_stream", "interpolation": "nearest"}
+    assert chosen_parameters(options) == {"algorithm": "sd_stream", "interpolation": "nearest"}

@@ -21,7 +21,7 @@ import napari_tractography as nt
 from napari_tractography.cli import main, progress
 from napari_tractography.cli import track as track_module
 from napari_tractography.cli.command import make_parser
-from napari_tractography.cli.track import given_parameters
+from napari_tractography.cli.track import chosen_parameters
 from napari_tractography.files.volume_files import save_volume
 from napari_tractography.model.parameters import ParameterSpec, parameter_specs
 from napari_tractography.tracking.inputs import Execution
@@ -246,7 +246,7 @@ def test_every_parameter_has_a_flag(spec: ParameterSpec) -> None:
     value = _other_value(spec)
     flag = [spec.flag] if value is True else [spec.flag, str(value)]
     options = make_parser().parse_args(["track", "x", "-o", "y", *flag])
-    assert given_parameters(options) == {spec.name: value}
+    assert chosen_parameters(options) == {spec.name: value}
 
 
 def test_without_flags_the_parameters_suit_the_fod_and_it_says_so(
