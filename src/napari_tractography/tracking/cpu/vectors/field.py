@@ -21,7 +21,7 @@ class BlockField(NamedTuple):
 
     voxel_rows: np.ndarray  # (x, y, z) int32: for its shape alone, nothing else of it is there
     words: np.ndarray  # (0, 2) uint64: FODs alone have them
-    slots: np.ndarray  # (x, y, z) int32: where each block lies in `vectors`; see fields/blocks.py
+    slots: np.ndarray  # (x, y, z) int32: where blocks lie in `vectors`; see fields/block_store.py
     touched: np.ndarray  # (x, y, z) uint8: 1 for blocks that were asked for
     vectors: np.ndarray  # (n_rows, 3) float32: of all voxels of a block, zero where there is none
     to_voxel: np.ndarray  # (3, 4) float32
