@@ -70,6 +70,17 @@ SPECIAL = [
     ),
 ]
 
+GPUS = ["sm_80", "sm_90"]
+# Compiled for both in every run; the others for the second alone, unless slow tests are asked for.
+OFTEN = {"probabilistic, trilinear", "deterministic, nearest", "probabilistic among vectors"}
+
+
+def on(architecture, is_often, *values, of=None):
+    """Parameters of a test of what is compiled for a GPU."""
+    marks = () if is_often or architecture == GPUS[-1] else pytest.mark.slow
+    name = f"{architecture}-{of or values[0]}"
+    return pytest.param(architecture, *values, marks=marks, id=name)
+
 
 @pytest.fixture(scope="module")
 def nvrtc():
@@ -127,8 +138,10 @@ def stack_frames(log: str) -> dict[str, int]:
     return {name: int(n) for name, n in frames}
 
 
-@pytest.mark.parametrize(("options", "n_bytes", "stack"), SPECIAL)
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize(
+    ("architecture", "options", "n_bytes", "stack"),
+    [on(name, row.id in OFTEN, *row.values, of=row.id) for name in GPUS for row in SPECIAL],
+)
 def test_kernels_compile_to_little_code_and_few_registers(
     nvrtc, architecture, options, n_bytes, stack
 ):
@@ -155,8 +168,9 @@ def test_kernels_compile_to_little_code_and_few_registers(
     assert {frames[name] for name in kernels.NAMES if name != "track_streamlines"} == {0}
 
 
-@pytest.mark.parametrize("lmax", [2, 8, 12])
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize(
+    ("architecture", "lmax"), [on(name, lmax == 8, lmax) for name in GPUS for lmax in (2, 8, 12)]
+)
 def test_the_kernel_of_tables_compiles_and_spills_nothing(nvrtc, architecture, lmax):
     code, log = compiled(
         nvrtc, architecture, *kernels.OPTIONS, f"-DLMAX={lmax}", name=cuda_tables.SOURCE
