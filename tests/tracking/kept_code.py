@@ -14,11 +14,11 @@ from napari_tractography.runtime.compiling import checksum
 from napari_tractography.runtime.machine_code import KeptCode
 
 
-def kept(*modules: ModuleType) -> Callable[[Callable[..., Any]], Any]:
+def kept(*modules: ModuleType, nogil: bool = False) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function, anew where its file changes, or modules it calls and what they import."""
 
     def decorate(function: Any) -> Any:
-        dispatcher = njit(function)
+        dispatcher = njit(nogil=nogil)(function)
         own = Path(function.__code__.co_filename).read_bytes()
         content = zlib.crc32(own, checksum(*(module.__name__ for module in modules)))
         dispatcher._cache = KeptCode(function, content)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from numba import njit
+from kept_code import kept
 from toys import SKEWED, cone_points, lobes, random_fod
 
 from napari_tractography.fields.polynomials import polynomial_matrix
@@ -23,7 +23,7 @@ from napari_tractography.tracking.tables.cache import fod_table
 SPHERE = cone_points(np.array([0.0, 0.0, 1.0]), 90.0, 30_000)  # 0.5 degrees apart; FODs are even
 
 
-@njit(nogil=True)
+@kept(cells, nogil=True)
 def fill_rows(shifts, values, change, table, masses, points, amplitudes, mixed, half_floats):
     for row in range(len(values)):
         cells.fill_row(
@@ -155,7 +155,7 @@ def test_streamlines_do_not_depend_on_the_unit_of_the_fod(factor, algorithm):
     assert one.digest() == two.digest()
 
 
-@njit
+@kept(cells)
 def weights_of(fractions, out):
     for k in range(8):
         out[k] = cells.corner_weight(k, fractions[0], fractions[1], fractions[2])
@@ -192,7 +192,7 @@ def test_rows_that_a_mask_keeps_streamlines_from_are_not_counted():
     assert kernel_field(table, TrackingParameters(), np.ones_like(mask)).n_entered == 120
 
 
-@njit
+@kept(cells)
 def rows_around(field, cells_there, rows, n):
     for lane in range(cells_there.shape[1]):
         cells.find_rows(field, cells_there, rows, n, lane)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import njit
+from kept_code import kept
 from toys import convolved, crossing_fod, random_fod
 
 from napari_tractography.model.parameters import TrackingParameters
@@ -23,7 +23,7 @@ FODS = {
 }
 
 
-@njit
+@kept(draw, deterministic, lanes, search)
 def decide(field, settings, scratch, state, rows, mixed, units, out):
     """Which lanes have too little: by the sums alone, and as kernels do; which are to be summed."""
     for k in range(len(rows)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import njit
+from kept_code import kept
 from toys import BruteForce, crossing_fod, lobes
 
 from napari_tractography.fields.polynomials import change_of_basis, shifts
@@ -16,14 +16,14 @@ from napari_tractography.tracking.tables.builders import cone_points, sphere_poi
 N_FODS = 15
 
 
-@njit
+@kept(peaks)
 def largest(shifts, coefficients, amplitudes, peak, points, unit, cosine, sine):
     return peaks.largest_in_cone(
         shifts, coefficients, amplitudes, peak, points, unit[0], unit[1], unit[2], cosine, sine
     )
 
 
-@njit
+@kept(peaks)
 def climbed(shifts, coefficients, unit, to):
     value = peaks.value_at(shifts, coefficients, unit[0], unit[1], unit[2])
     zero = np.float32(0)
