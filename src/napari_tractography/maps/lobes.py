@@ -90,7 +90,7 @@ class _Lobes:
         coarse, fine = direction_set(N_DIRECTIONS), direction_set(N_FINE_DIRECTIONS)
         harmonics = _orthonormal(N_DIRECTIONS, lmax)
         fine_harmonics = _orthonormal(N_FINE_DIRECTIONS, lmax)
-        to_orthonormal = np.linalg.pinv(harmonics) @ sh_matrix(coarse, lmax, basis)[:, 1:] / metric
+        to_orthonormal = _change_of_basis(basis, lmax) / metric
         # The power that both halves share is power without noise.
         shared = to_orthonormal @ (first.T @ second).astype(np.float64) @ to_orthonormal.T
         profile = np.zeros(len(metric))
@@ -146,6 +146,14 @@ def _row_products(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.
 def _orthonormal(n_directions: int, lmax: int) -> NDArray[np.float64]:
     """Return (n_directions, n_coefficients): orthonormal harmonics but the first, on a set."""
     return sh_matrix(direction_set(n_directions), lmax, "tournier07")[:, 1:]
+
+
+@lru_cache(maxsize=len(BASES))
+def _change_of_basis(basis: str, lmax: int) -> NDArray[np.float64]:
+    """Return the matrix that gives coefficients of orthonormal harmonics, the first left out."""
+    harmonics = _orthonormal(N_DIRECTIONS, lmax)
+    others = sh_matrix(direction_set(N_DIRECTIONS), lmax, basis)[:, 1:]
+    return np.linalg.pinv(harmonics) @ others
 
 
 def _degrees(lmax: int) -> NDArray[np.int64]:
