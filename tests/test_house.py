@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -43,6 +44,7 @@ KNOWING_CUPY = {"runtime.arrays"}
 LOADING_BY_NAME = {ROOF, "model.algorithms", "tracking.cpu.kernel"}
 
 
+@cache
 def _modules() -> dict[str, Path]:
     """All modules of the package, as "tracking.cpu" -> path; the package itself is ""."""
     return {
@@ -110,7 +112,10 @@ def _imports(module: str, path: Path, text: str | None = None) -> Iterator[Impor
                 yield Import(first, at_load)
 
 
-ALL_IMPORTS = {name: list(_imports(name, path)) for name, path in _modules().items()}
+@cache
+def _all_imports() -> dict[str, list[Import]]:
+    """What each module imports; read by the process that asks, not by all that collect."""
+    return {name: list(_imports(name, path)) for name, path in _modules().items()}
 
 
 def _room(module: str) -> str:
@@ -123,13 +128,13 @@ def _floor(module: str) -> int:
 
 def _own(module: str) -> set[str]:
     """Return the modules of this package that a module imports, in whatever way."""
-    return {found.name[1:] for found in ALL_IMPORTS[module] if found.name.startswith("~")}
+    return {found.name[1:] for found in _all_imports()[module] if found.name.startswith("~")}
 
 
 def test_the_reader_of_imports_sees_them() -> None:
-    assert Import("~errors", True) in ALL_IMPORTS["geometry.grid"]
-    assert Import("~cli", True) in ALL_IMPORTS["__main__"]
-    assert Import("numba", True) in ALL_IMPORTS["runtime.compiling"]
+    assert Import("~errors", True) in _all_imports()["geometry.grid"]
+    assert Import("~cli", True) in _all_imports()["__main__"]
+    assert Import("numba", True) in _all_imports()["runtime.compiling"]
     text = """
 from typing import TYPE_CHECKING
 from importlib import import_module
@@ -152,14 +157,14 @@ def later():
 
 def test_each_room_has_its_floor() -> None:
     """Files that lie in no folder as well."""
-    assert {_room(module) for module in ALL_IMPORTS} - {ROOF} == set(FLOORS)
+    assert {_room(module) for module in _all_imports()} - {ROOF} == set(FLOORS)
 
 
 def test_imports_point_down() -> None:
     """Deferred imports and those for types alone as well."""
     climbing = [
         f"{module} imports {name}"
-        for module in ALL_IMPORTS
+        for module in _all_imports()
         for name in sorted(_own(module))
         if _floor(name) > _floor(module)
     ]
@@ -169,13 +174,13 @@ def test_imports_point_down() -> None:
 def test_imports_go_round_in_no_circle() -> None:
     """Neither do deferred ones, nor those for types alone."""
     # The face of a package hands on names of its own modules, which do not ask for it.
-    graph = {module: _own(module) - {module, ROOF} for module in ALL_IMPORTS}
+    graph = {module: _own(module) - {module, ROOF} for module in _all_imports()}
     assert "errors" in list(TopologicalSorter(graph).static_order())
 
 
 def test_contributions_stand_beside_the_session() -> None:
     assert not [m for m in _own("plugin.contributions") if m.startswith("plugin.session")]
-    neighbours = [m for m in ALL_IMPORTS if m.startswith("plugin.session")]
+    neighbours = [m for m in _all_imports() if m.startswith("plugin.session")]
     assert neighbours
     assert not [m for m in neighbours if "plugin.contributions" in _own(m)]
 
@@ -183,7 +188,7 @@ def test_contributions_stand_beside_the_session() -> None:
 def test_only_the_plugin_knows_a_toolkit() -> None:
     strangers = [
         f"{module} imports {found.name}"
-        for module, imports in ALL_IMPORTS.items()
+        for module, imports in _all_imports().items()
         for found in imports
         if found.name in TOOLKITS and not module.startswith("plugin")
     ]
@@ -193,7 +198,7 @@ def test_only_the_plugin_knows_a_toolkit() -> None:
 def test_cupy_is_imported_in_one_place_and_on_first_use() -> None:
     strangers = [
         f"{module} imports {found.name}"
-        for module, imports in ALL_IMPORTS.items()
+        for module, imports in _all_imports().items()
         for found in imports
         if found.name in {"cupy", "cupyx"} and (found.at_load or module not in KNOWING_CUPY)
     ]
@@ -201,7 +206,9 @@ def test_cupy_is_imported_in_one_place_and_on_first_use() -> None:
 
 
 def test_nothing_else_is_loaded_by_a_name_that_is_not_written_down() -> None:
-    places = {m for m, imports in ALL_IMPORTS.items() if "?" in {found.name for found in imports}}
+    places = {
+        m for m, imports in _all_imports().items() if "?" in {found.name for found in imports}
+    }
     assert places == LOADING_BY_NAME
 
 
