@@ -16,12 +16,7 @@ CHECK_MS = 200  # after the last time that the layer was redrawn
 
 
 class LayerWatch:
-    """Calls back when another part of a layer than before is not zero.
-
-    Parameters
-    ----------
-    changed : callable
-    """
+    """Calls back when another part of a layer than before is not zero."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed

@@ -31,10 +31,6 @@ REFINE_MS = 300  # until nothing has changed for so long
 class Filtering:
     """Follows what is to be shown of the active bundle.
 
-    Parameters
-    ----------
-    session : Session
-
     Attributes
     ----------
     index : Background

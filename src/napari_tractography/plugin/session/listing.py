@@ -22,12 +22,7 @@ OPENED = "layer"  # stands for the file of streamlines that came without one
 
 
 class BundleList:
-    """The bundles of a session, in the order of the list.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """The bundles of a session, in the order of the list."""
 
     changed = Signal()  # the list, or something in a row
     activated = Signal(object)  # OpenBundle

@@ -79,13 +79,7 @@ class Look:
 
 
 class TrackRows:
-    """The rows that napari's Tracks have for data, of streamlines, made when they are asked for.
-
-    Parameters
-    ----------
-    tractogram : Tractogram
-    space : DisplaySpace
-    """
+    """The rows that napari's Tracks have for data, of streamlines, made when they are asked for."""
 
     ndim = 2
     dtype = np.dtype(np.float32)

@@ -51,12 +51,7 @@ class SliceControl:
 
 
 class ClipControls:
-    """What the clipping controls do to the session's streamlines.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """What the clipping controls do to the session's streamlines."""
 
     def __init__(self, session: Session) -> None:
         self.session = session

@@ -76,12 +76,7 @@ class PlaneSlider(SliceControl):
 
 
 class SlicesBox(QWidget):  # type: ignore[misc]
-    """Switches the planes on and off, and says of which volume and where they are.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """Switches the planes on and off, and says of which volume and where they are."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)

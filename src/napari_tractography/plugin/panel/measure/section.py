@@ -67,13 +67,7 @@ ERROR_SPEC = ParameterSpec(
 
 
 class MeasureSection(QWidget):  # type: ignore[misc]
-    """What is measured, and what came of it.
-
-    Parameters
-    ----------
-    session : Session
-    bundles : BundleList
-    """
+    """What is measured, and what came of it."""
 
     def __init__(
         self, session: Session, bundles: BundleList, parent: QWidget | None = None

@@ -51,12 +51,7 @@ SIZE_LIMITS = 1e-6, 1e6
 
 
 class ImageSection(QWidget):  # type: ignore[misc]
-    """Controls of the image that a session tracks in; hidden where it tracks in something else.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """Controls of the image that a session tracks in; hidden where it tracks in something else."""
 
     scaled = Signal()  # it is known now how large the voxels are
 

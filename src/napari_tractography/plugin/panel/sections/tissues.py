@@ -34,12 +34,7 @@ LEGEND = ", ".join(
 
 
 class TissueSection(QWidget):  # type: ignore[misc]
-    """Chooses a tissue image among the layers or opens one, and holds runs to it.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """Chooses a tissue image among the layers or opens one, and holds runs to it."""
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(parent)

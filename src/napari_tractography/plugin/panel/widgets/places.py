@@ -36,10 +36,6 @@ PLACE_EVENTS = ("scale", "translate", "rotate", "shear", "affine")  # of layers
 class Places(QWidget):  # type: ignore[misc]
     """Says which volumes are not shown where they should be, and puts them there.
 
-    Parameters
-    ----------
-    session : Session
-
     Attributes
     ----------
     tilted, moved : QLabel

@@ -11,12 +11,7 @@ STEPS = 1000
 
 
 class ProgressRow(QWidget):  # type: ignore[misc]
-    """A progress bar and a button.
-
-    Parameters
-    ----------
-    tooltip, cancel_tooltip : str
-    """
+    """A progress bar and a button."""
 
     cancelled = Signal()
 

@@ -36,10 +36,6 @@ KEYS = {
 class UndoButtons(QWidget):  # type: ignore[misc]
     """Undo and Redo, side by side.
 
-    Parameters
-    ----------
-    history : Document
-
     Attributes
     ----------
     undo, redo : QPushButton
