@@ -13,6 +13,7 @@ import ast
 import inspect
 import sys
 import textwrap
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -84,7 +85,7 @@ def unrolled(function: FunctionType, **constants: int) -> FunctionType:
     **constants
         Values of names.
     """
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    tree = _parsed(textwrap.dedent(inspect.getsource(function)))
     definition = _Unroller(constants).visit(tree).body[0]
     definition.decorator_list = []
     code = compile(ast.fix_missing_locations(tree), inspect.getfile(function), "exec")
@@ -148,9 +149,18 @@ def checksum(*modules: str) -> int:
     return zlib.crc32(b"\0".join(_code_of(path) for path in sources_of(*modules)))
 
 
+_parsing = threading.Lock()
+
+
+def _parsed(source: str | bytes) -> ast.Module:
+    """Return the tree of a source; CPython 3.11 refuses what two threads parse at once."""
+    with _parsing:
+        return ast.parse(source)
+
+
 @cache
 def _code_of(path: Path) -> bytes:
-    tree = ast.parse(path.read_bytes())
+    tree = _parsed(path.read_bytes())
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             node.body = [each for each in node.body if not _is_text(each)]
@@ -196,7 +206,7 @@ def _imports_of(module: str, path: Path) -> tuple[str, ...]:
     """Return the names that a module may import from its own package, modules or not."""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     names: list[str] = []
-    for node in _statements(ast.parse(path.read_bytes())):
+    for node in _statements(_parsed(path.read_bytes())):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

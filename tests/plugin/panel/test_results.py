@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hands import MANY, WAIT_MS, fod_layer, lie_still, save_fod, tracking_threads
-from qtpy.QtCore import QPoint, QThreadPool
+from qtpy.QtCore import QPoint
 from qtpy.QtWidgets import QLabel
 
 from napari_tractography import Tractogram
@@ -416,28 +416,6 @@ def test_no_word_of_preparing_stays_when_that_is_over(
     qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
 
 
-def test_a_run_that_waits_for_a_thread_says_so(
-    open_model: Any, cross: Any, settle: Any, qtbot: Any, monkeypatch: Any
-) -> None:
-    panel = open_model(cross)
-    panel.session.add_seeds_mm(MIDDLE)
-    monkeypatch.setattr(results, "PREPARING_SECONDS", 0.0)
-    pool, gate = QThreadPool.globalInstance(), threading.Event()
-    assert pool.waitForDone(WAIT_MS)
-    for _ in range(pool.maxThreadCount()):
-        pool.start(lambda: gate.wait(60))
-    try:
-        panel.run_button.click()
-        qtbot.waitUntil(shows(panel, results.QUEUED))
-        assert panel.results.progress.maximum() == 0  # busy
-        assert panel.cancel_button.isEnabled()
-    finally:
-        gate.set()
-    settle(panel)
-    qtbot.waitUntil(shows(panel, ""))
-    assert len(panel.session.tractogram)
-
-
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_notices_take_one_line_and_can_be_read(open_window: Any, cross: Any, theme: str) -> None:
     panel = open_window(cross, size=(1280, 800))
@@ -449,7 +427,6 @@ def test_notices_take_one_line_and_can_be_read(open_window: Any, cross: Any, the
         results.outdated(None),
         results.WAITING,
         results.PREPARING,
-        results.QUEUED,
         results.PREVIEW.format(20_000_000),
         results.HIDDEN.format("Streamlines"),
     ):

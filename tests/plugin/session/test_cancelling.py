@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hands import MANY, WAIT_MS, Log, save_fod, tracking_threads
-from qtpy.QtCore import QThreadPool
 
 from napari_tractography import Project, Region, Tractogram, track
 from napari_tractography.model.phantoms import phantom_seeds_mm
@@ -102,25 +101,16 @@ def test_a_run_that_only_waited_leaves_the_result_before(
     assert session.streamlines_layer.tractogram is before
 
 
-def test_a_run_that_was_cancelled_before_it_had_a_thread_does_nothing(
-    open_model: Any, cross: Any, monkeypatch: pytest.MonkeyPatch, qtbot: Any
+def test_a_run_that_was_cancelled_as_it_began_does_nothing(
+    open_model: Any, cross: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor does the end of the window wait for it."""
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
     begun: list[Any] = []
     monkeypatch.setattr(runs, "iter_chunks", lambda *args, **kwargs: begun.append(args))
-    pool, gate = QThreadPool.globalInstance(), threading.Event()
-    assert pool.waitForDone(WAIT_MS)
-    for _ in range(pool.maxThreadCount()):
-        pool.start(lambda: gate.wait(60))
-    try:
-        run = panel.runs.start()
-        monkeypatch.setattr(run.ended, "wait", lambda timeout: begun.append(timeout))
-        panel.runs.close()
-    finally:
-        gate.set()
-    qtbot.waitUntil(lambda: not panel.runs.n_workers, timeout=WAIT_MS)
+    run = runs.Run(1, panel.session.request(), panel.session.bundle)
+    run.cancelled.set()
+    assert list(runs.work(run)) == []
     assert run.ended.is_set()
     assert begun == []
 

@@ -156,7 +156,7 @@ def test_clustering_that_fails_says_so_once_until_something_changes(
     rest()
     qtbot.wait(3 * module.DELAY_MS)
     assert len(calls) == len(notes) == 1
-    assert notes[0].startswith("warning: Streamlines cannot be coloured by cluster: no room")
+    assert notes[0].startswith("warning: Clustering failed: no room")
     assert set(colours(panel)) == {tuple(np.round(GREY, 3))}
     panel.session.streamlines_layer.tractogram = two_bundles(shift_mm=1.0)
     rest()

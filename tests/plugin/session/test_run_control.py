@@ -187,7 +187,6 @@ def test_a_worker_that_fails_is_told_and_the_next_run_works(
     notes: list[str],
     error: type[Exception],
 ) -> None:
-    """superqt's workers swallow RuntimeErrors and seem to run for ever."""
     panel = open_model(cross)
     panel.session.add_seeds_mm(MIDDLE)
 

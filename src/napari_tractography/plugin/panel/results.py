@@ -42,7 +42,6 @@ WAITING = "Live waits, to keep your edits: Run or Undo."
 AWAITING = "Reading the FOD: tracking begins when it is read."
 PREPARING = "Preparing the engine: at first a minute or so."
 WORKERLESS = "The cluster has no workers yet: the run begins with the first."
-QUEUED = "Waiting until other work in this window has ended."
 SLOWER = "Slower for the first seconds, while the engine is prepared."
 HIDDEN = "The layer {} is hidden: click its eye, or Run."
 PREVIEW = "A preview: Run tracks all {:,}."
@@ -54,8 +53,6 @@ NOTICE_HELP = {
     AWAITING: "Seeds and parameters may be changed meanwhile. Cancel takes Run back.",
     PREPARING: "The engine is compiled on the first run on a machine, and read from a cache later.",
     WORKERLESS: "Workers may be waiting in the queue of a batch system. Cancel ends the run.",
-    QUEUED: "Other runs, or indexing and measuring of streamlines, take all threads. Cancel ends "
-    "the run.",
     ENDED_EARLY: "These are the streamlines that had arrived. A project that is saved gives these.",
     SLOWER: "The streamlines are the same. On the first run on a machine the engine is compiled, "
     "and read from a cache later.",
@@ -63,7 +60,7 @@ NOTICE_HELP = {
 # Dark on amber, to be read in a dark and in a light window.
 NOTICE_STYLE = "background: #f2b632; color: #1b1b1b; border-radius: 3px; padding: 2px 6px;"
 QUIET_STYLE = "padding: 2px 6px;"
-OF_A_RUN = (PREPARING, SLOWER, WORKERLESS, QUEUED)
+OF_A_RUN = (PREPARING, SLOWER, WORKERLESS)
 QUIET = (SLOWER,)  # what is said and needs nobody to do anything
 
 
@@ -253,10 +250,7 @@ class Results(QWidget):  # type: ignore[misc]
                 self._tell_progress(run, so_far(run))
         elif run.seconds > PREPARING_SECONDS:
             self.progress.setRange(0, 0)  # busy
-        if not run.has_begun:
-            if run.seconds > PREPARING_SECONDS:
-                self._show_notice(QUEUED)
-        elif run.report.phase == report.STANDING_IN:
+        if run.report.phase == report.STANDING_IN:
             self._show_notice(SLOWER)
         elif run.report.phase == report.WAITING:
             self._show_notice(WORKERLESS)
@@ -264,7 +258,7 @@ class Results(QWidget):  # type: ignore[misc]
             self._show_notice(PREPARING)
             if not run.n_done:
                 self._tell_progress(run, f"Preparing the engine: {run.seconds:.0f} s so far.")
-        elif run.n_done or self.notice.text() == QUEUED:
+        elif run.n_done:
             self._show_notice("")
 
     def _tell_progress(self, run: Run, text: str) -> None:

@@ -6,7 +6,6 @@ that a live preview keeps its colours; or they are grey. Called by the Display s
 
 from __future__ import annotations
 
-import logging
 import weakref
 from dataclasses import dataclass
 from functools import partial
@@ -18,11 +17,9 @@ from qtpy.QtCore import QTimer
 
 from ...maps.clusters import Clusters, cluster
 from ...streamlines.tractogram import Tractogram
+from ..background import Advance, Background
 from ..streamlines.colouring import VALUES
 from ..streamlines.layer import Streamlines
-from . import workers
-
-logger = logging.getLogger(__name__)
 
 LABEL = "Cluster"
 N_NAMED = 6  # in the legend
@@ -67,7 +64,10 @@ class Clustering:
         self._wanted: Tractogram | None = None  # what the layer draws
         self._found: Found | None = None
         self._failed: tuple[Tractogram, float] | None = None  # as in Found
-        self._is_working = False
+        self._tried: tuple[Tractogram, float] | None = None
+        self._work = Background()
+        self._work.failed.connect(self._on_failed)
+        self._work.ended.connect(self._on_ended)
         self._delay = QTimer()
         self._delay.setSingleShot(True)
         self._delay.setInterval(DELAY_MS)
@@ -76,7 +76,7 @@ class Clustering:
     @property
     def is_busy(self) -> bool:
         """Whether a result is on the way."""
-        return self._is_working or self._delay.isActive()
+        return self._work.is_busy or self._delay.isActive()
 
     def colour(self, layer: Streamlines, distance_mm: float) -> None:
         """Colour a layer by cluster from now on."""
@@ -118,15 +118,10 @@ class Clustering:
     def _begin(self) -> None:
         self._delay.stop()
         wanted, distance_mm = self._wanted, self._distance_mm
-        if self._is_working or wanted is None or self._has_failed:
-            return  # _on_finished begins what is wanted then
-        self._is_working = True
-        workers.call(
-            partial(_find, wanted, distance_mm),
-            returned=self._on_found,
-            errored=lambda error: self._on_error(error, wanted, distance_mm),
-            finished=self._on_finished,
-        )
+        if self._work.is_busy or wanted is None or self._has_failed:
+            return  # _on_ended begins what is wanted then
+        self._tried = wanted, distance_mm
+        self._work.begin("Clustering", partial(_find, wanted, distance_mm), self._on_found)
 
     def _on_found(self, found: Found) -> None:
         layer = self.layer
@@ -139,12 +134,10 @@ class Clustering:
         layer.colour_by_kinds(self._kinds, label=LABEL, n_named=N_NAMED)
         self.coloured.emit()
 
-    def _on_error(self, error: Exception, drawn: Tractogram, distance_mm: float) -> None:
-        logger.warning("Clustering failed", exc_info=error)
-        self._failed = drawn, distance_mm
+    def _on_failed(self, sentence: str) -> None:
+        self._failed = self._tried
         if self._has_failed:
-            reason = str(error) or type(error).__name__
-            self.failed.emit(f"Streamlines cannot be coloured by cluster: {reason}")
+            self.failed.emit(sentence)
 
     @property
     def _has_failed(self) -> bool:
@@ -157,14 +150,14 @@ class Clustering:
     def _is_new(self, found: Found) -> bool:
         return found.drawn is self._wanted and found.distance_mm == self._distance_mm
 
-    def _on_finished(self) -> None:
-        self._is_working = False
+    def _on_ended(self) -> None:
+        self._tried = None
         if self.layer is None or self._delay.isActive():
             return
         if self._found is None or not self._is_new(self._found):
             self._begin()
 
 
-def _find(drawn: Tractogram, distance_mm: float) -> Found:
+def _find(drawn: Tractogram, distance_mm: float, _advance: Advance) -> Found:
     clusters = cluster(drawn, distance_mm=distance_mm)
     return Found(drawn, distance_mm, clusters, clusters.labels(drawn))

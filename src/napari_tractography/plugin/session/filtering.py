@@ -17,9 +17,9 @@ from qtpy.QtCore import QTimer
 from ...errors import TractographyError
 from ...streamlines.passing import SELECTING_ROLES, Criteria
 from ...streamlines.tractogram import Tractogram
+from ..background import Advance, Background
 from ..document import NO_LIMITS
 from ..streamlines.layer import Streamlines
-from .background import Advance, Background
 from .session import Session
 
 INDEX_FROM = 20_000  # streamlines; fewer are looked at one by one within a blink

@@ -34,6 +34,7 @@ from ...tracking.engine import iter_chunks
 from ...tracking.inputs import Execution, TrackingInput
 from ...tracking.report import Report
 from .. import acts
+from ..background import iterate
 from ..document import (
     COLOURS,
     NO_LIMITS,
@@ -57,7 +58,6 @@ from ..seeding import (
 from ..streamlines.editing import EditState
 from ..streamlines.layer import Streamlines
 from ..words import plural
-from . import workers
 from .listing import BundleList
 from .open_bundle import OpenBundle
 from .tracking_values import TrackingValues
@@ -128,10 +128,7 @@ class Opening:
         """Begin; `ended` is emitted at the end."""
         self.is_under_way = True
         session = self.bundles.session
-        execution = session.execution
-        workers.iterate(
-            partial(_track, self, execution), yielded=self._on_made, finished=self._on_finished
-        )
+        iterate(partial(_track, self, session.execution), self._on_made, self._on_finished)
 
     def cancel(self) -> None:
         """Track no more; bundles without streamlines keep their seeds and regions."""

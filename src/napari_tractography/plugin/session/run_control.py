@@ -14,18 +14,17 @@ from qtpy.QtCore import QTimer
 
 from ...errors import TractographyError
 from ...streamlines.tractogram import Tractogram
+from ..background import iterate
 from ..layers.opening import FodOpening
 from ..streamlines.layer import Streamlines
-from . import workers
 from .open_bundle import Arriving, OpenBundle
 from .previews import Pace
 from .runs import Failure, Finished, Run, work
 from .session import Session
 
 SETTLE_MS = 250  # after the last change, before the full number is tracked
-CLOSE_SECONDS = (
-    2.0  # a chunk takes less, in NumPy too; what compiles the engine cannot be waited for
-)
+# A chunk takes less, in NumPy too; what compiles the engine cannot be waited for.
+CLOSE_SECONDS = 2.0
 
 
 class RunControl:
@@ -150,10 +149,10 @@ class RunControl:
         self.current = run
         self._is_outdated = self._is_full = self._is_waiting = False
         self._working.add(run)
-        workers.iterate(
+        iterate(
             partial(work, run),
-            yielded=partial(self._on_yield, run),
-            finished=partial(self._on_worker_done, run),
+            partial(self._on_yield, run),
+            partial(self._on_worker_done, run),
         )
         self.started.emit(run)
         return run
@@ -181,8 +180,7 @@ class RunControl:
         for run in runs:
             run.kept = False
             self.session.drop_arriving(run.bundle)
-            if run.has_begun:  # else it ends as it begins
-                run.ended.wait(CLOSE_SECONDS)
+            run.ended.wait(CLOSE_SECONDS)
 
     @property
     def _is_of_another(self) -> bool:

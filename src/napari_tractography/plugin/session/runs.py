@@ -35,7 +35,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a worker yields instead of raising: superqt's workers lose some exceptions."""
+    """What a run yields instead of raising."""
 
     message: str
 
@@ -71,7 +71,6 @@ class Run:
         self.n_points_shown = 0
         self.last_redraw = self.begun
         self.cancelled = threading.Event()
-        self.has_begun = False  # until then it waits for a thread, which others may hold
         self.ended = threading.Event()
         self.kept = False  # when cancelled, whether what has arrived is wanted
         self.was_ready = True  # whether what tracks needed neither loading nor compiling
@@ -110,10 +109,9 @@ class Run:
 def work(run: Run) -> Iterator[Tractogram | Finished | Failure]:
     """Track in a thread: yields chunks, then Finished; a Failure instead of raising."""
     request = run.request
-    run.has_begun = True
     parts = []
     try:
-        if run.cancelled.is_set():  # before it had a thread
+        if run.cancelled.is_set():  # while the thread began
             return
         if request.is_preview:
             found = preview_of(run)

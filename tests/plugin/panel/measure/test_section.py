@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -169,37 +168,14 @@ def test_bundles_without_sides_are_told(panel: Any, qtbot: Any, notes: list[str]
     assert any("no two are left and right" in note for note in notes)
 
 
-def test_work_is_given_up_and_the_newest_wins(panel: Any, qtbot: Any) -> None:
-    measuring, done = panel.measure.measuring, []
-    gates = []
-
-    def work(watch: Any) -> str:
-        while not watch.is_given_up and not gates:
-            time.sleep(0.005)
-        return "old" if watch.is_given_up else "new"
-
-    measuring.start(work, done.append, n_total=10)
-    assert panel.measure.cancel.isEnabled()
-    measuring.start(work, done.append, n_total=10)
-    gates.append(True)
-    qtbot.waitUntil(lambda: not measuring.is_busy, timeout=WAIT_MS)
-    assert done == ["new"]
-    gates.clear()
-    measuring.start(work, done.append, n_total=10)
-    panel.measure.cancel.click()
-    assert not measuring.is_busy
-    assert not panel.measure.cancel.isEnabled()
-    qtbot.wait(100)
-    assert done == ["new"]
-
-
-def test_what_fails_is_told_and_ends(panel: Any, qtbot: Any, notes: list[str]) -> None:
-    def work(_watch: Any) -> None:
-        raise RuntimeError("out of luck")
-
-    panel.measure.measuring.start(work, lambda _found: None, n_total=1)
-    qtbot.waitUntil(lambda: not panel.measure.measuring.is_busy, timeout=WAIT_MS)
-    assert any("out of luck" in note for note in notes)
+def test_measuring_is_cancelled_beside_its_progress(panel: Any, qtbot: Any) -> None:
+    section, gate = panel.measure, threading.Event()
+    section.measuring.begin("Measuring", lambda _advance: gate.wait(60), lambda _found: None)
+    assert not section.progress.isHidden()
+    section.progress.cancel.click()
+    gate.set()
+    assert section.progress.isHidden()
+    assert not section.measuring.is_busy
 
 
 @pytest.mark.parametrize("name", list(maps.MAPS))

@@ -17,7 +17,7 @@ from ....maps.connectome import connectome
 from ....maps.profiles import profile
 from ....maps.scalar_maps import ScalarMap
 from ....streamlines.tractogram import Tractogram
-from ...session.measuring import MeasuringTask
+from .counting import Counter
 from .views import Shown, drawing
 
 TABLE, PROFILE, ASYMMETRY, LENGTHS, CONNECTOME = KINDS = (
@@ -29,7 +29,7 @@ TABLE, PROFILE, ASYMMETRY, LENGTHS, CONNECTOME = KINDS = (
 )
 
 Named = Sequence[tuple[str, Tractogram]]
-Work = Callable[[MeasuringTask], Shown]
+Work = Callable[[Counter], Shown]
 
 
 def work_of(
@@ -85,9 +85,9 @@ def _measures(
 ) -> Work:
     scalars = [] if scalar is None else [scalar]
 
-    def work(watch: MeasuringTask) -> Shown:
+    def work(counter: Counter) -> Shown:
         found: list[BundleMeasures] = [
-            measure(watch.over(tractogram), scalars, grid=grid, name=name)
+            measure(counter.over(tractogram), scalars, grid=grid, name=name)
             for name, tractogram in lines
         ]
         if not is_asymmetry:
@@ -104,8 +104,8 @@ def _measures(
 
 
 def _profiles(lines: Named, scalar: ScalarMap, colours: Sequence[str]) -> Work:
-    def work(watch: MeasuringTask) -> Shown:
-        found = [profile(watch.over(t), scalar, name=name) for name, t in lines]
+    def work(counter: Counter) -> Shown:
+        found = [profile(counter.over(t), scalar, name=name) for name, t in lines]
         draw = drawing(plots.plot_profiles, found, colours)
         return Shown(spreadsheets.profiles_table(found), "profiles", draw)
 
@@ -113,7 +113,7 @@ def _profiles(lines: Named, scalar: ScalarMap, colours: Sequence[str]) -> Work:
 
 
 def _length_histograms(lines: Named, colours: Sequence[str]) -> Work:
-    def work(_watch: MeasuringTask) -> Shown:
+    def work(_counter: Counter) -> Shown:
         names, lengths = [name for name, _ in lines], [t.lengths_mm for _, t in lines]
         draw = drawing(plots.plot_lengths, lengths, names, colours)
         return Shown(spreadsheets.lengths_table(names, lengths), "lengths", draw)
@@ -122,8 +122,8 @@ def _length_histograms(lines: Named, colours: Sequence[str]) -> Work:
 
 
 def _connectome(lines: Named, labels: Any, grid: Grid) -> Work:
-    def work(watch: MeasuringTask) -> Shown:
-        chunks = chain.from_iterable(watch.over(tractogram) for _, tractogram in lines)
+    def work(counter: Counter) -> Shown:
+        chunks = chain.from_iterable(counter.over(tractogram) for _, tractogram in lines)
         found = connectome(chunks, labels, grid)
         draw = drawing(plots.plot_connectome, found)
         return Shown(found.counts_table, "connectome", draw)

@@ -19,14 +19,14 @@ from ....maps.scalar_maps import ScalarMap, name_of
 from ....maps.visitation import Visitation, visitation
 from ....streamlines.tractogram import Tractogram
 from ...layers.volumes import faded, fod_grid_of, mask_layer_data, mask_layers, voxels_of
-from ...session.measuring import MeasuringTask
 from ...space.display import DisplaySpace
+from .counting import Counter
 
 VISITATION_KEY = "visitation"  # layer.metadata[VISITATION_KEY]: the Visitation that it shows
 VISITATION = "Visitation"
 COLORMAP = "inferno"
 
-MakeMap = Callable[[MeasuringTask, Tractogram, Grid, str], list[Layer]]
+MakeMap = Callable[[Counter, Tractogram, Grid, str], list[Layer]]
 
 
 def scalar_layers(layers: Any) -> list[Layer]:
@@ -56,28 +56,26 @@ def grid_of_layer(layer: Layer, space: DisplaySpace) -> Grid:
     return fod_grid_of(layer) or voxels_of(layer, space)[1]
 
 
-def density_layers(watch: MeasuringTask, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
+def density_layers(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
     """Return how many streamlines pass each voxel."""
-    return [_map_layer(density(watch.over(lines), grid), grid, f"{name} density")]
+    return [_map_layer(density(counter.over(lines), grid), grid, f"{name} density")]
 
 
-def mask_layers_of(watch: MeasuringTask, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
+def mask_layers_of(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
     """Return which voxels a streamline passes."""
-    inside = density(watch.over(lines), grid) > 0
+    inside = density(counter.over(lines), grid) > 0
     data, kwargs, _ = mask_layer_data(inside, grid, f"{name} mask")
     return [Labels(data, **kwargs)]
 
 
-def end_layers(watch: MeasuringTask, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
+def end_layers(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
     """Return how many streamlines end in each voxel."""
-    return [_map_layer(density(watch.over(lines), grid, ends_only=True), grid, f"{name} ends")]
+    return [_map_layer(density(counter.over(lines), grid, ends_only=True), grid, f"{name} ends")]
 
 
-def visitation_layers(
-    watch: MeasuringTask, lines: Tractogram, grid: Grid, name: str
-) -> list[Layer]:
+def visitation_layers(counter: Counter, lines: Tractogram, grid: Grid, name: str) -> list[Layer]:
     """Return the probability that a streamline visits each voxel, and its standard error below."""
-    found = visitation(watch.over(lines), grid)
+    found = visitation(counter.over(lines), grid)
     error = _map_layer(found.standard_error, grid, f"{name} visitation error")
     error.visible = False
     shown = _map_layer(found.probability, grid, f"{name} visitation")
@@ -98,10 +96,10 @@ MAPS: dict[str, tuple[MakeMap, str]] = {
 
 
 def make_layers(
-    make: MakeMap, watch: MeasuringTask, lines: Tractogram, grid: Grid | None, name: str
+    make: MakeMap, counter: Counter, lines: Tractogram, grid: Grid | None, name: str
 ) -> list[Layer]:
     """Make the layers of a map; without a grid on voxels of 1 mm."""
-    return make(watch, lines, grid or grid_around(lines), name)
+    return make(counter, lines, grid or grid_around(lines), name)
 
 
 def visitation_of(layers: Any) -> Visitation | None:

@@ -14,13 +14,11 @@ import numpy as np
 from magicgui import widgets
 from napari.layers import Layer
 from napari.utils.notifications import show_error, show_info, show_warning
-from qtpy.QtCore import QTimer
 from qtpy.QtGui import QGuiApplication, QShowEvent
 from qtpy.QtWidgets import (
     QFileDialog,
     QLabel,
     QMenu,
-    QProgressBar,
     QWidget,
 )
 
@@ -33,21 +31,21 @@ from ....maps import plots
 from ....model.parameters import ParameterSpec
 from ....recipes.edits import BY_NUMBER, Edit, edited
 from ....streamlines.tractogram import Tractogram
+from ...background import Background
 from ...layers.volumes import voxels_of
 from ...session.listing import BundleList
-from ...session.measuring import Measuring
 from ...session.open_bundle import OpenBundle
 from ...session.session import Session
 from ..widgets.busy_dialog import wait_for
 from ..widgets.controls import form, layer_choice, offer_layers, parameter_control, show_row
+from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import button, row, stack
 from . import maps
+from .counting import Counter
 from .histogram import LengthHistogram
 from .kinds import CONNECTOME, KINDS, work_of
 from .views import PlotView, Shown, SideBySide, hidden
 
-POLL_MS = 100
-STEPS = 1000  # of the progress bar
 AUTOMATIC = "automatic"
 CHOSEN = (
     "Streamlines of {name} were chosen by hand: they are no independent trials, and the standard "
@@ -74,7 +72,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
     ) -> None:
         super().__init__(parent)
         self.session, self.bundles = session, bundles
-        self.measuring = Measuring()
+        self.measuring = Background()
         self.shown: Shown | None = None
         self._measured: list[Tractogram] = []  # of what is shown
         self._lengths_of: tuple[Any, tuple[Edit, ...], Any] | None = None
@@ -99,7 +97,6 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self.error = parameter_control(ERROR_SPEC)
         self.form = form([self.kind, self.scalar, self.labels, self.grid, self.error])
         self.measure = button("Measure", "Measure the bundles whose eye is open.")
-        self.cancel = button("Cancel", "Stop measuring.")
         self.add_map = button("Add map", "Add a map of the selected bundle as a layer.")
         menu = QMenu(self.add_map)
         menu.setToolTipsVisible(True)
@@ -112,8 +109,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         entry.setToolTip("Write the volume that is selected in the layer list as NIfTI.")
         entry.triggered.connect(lambda _checked=False: self._try(self._ask_map))
         self.add_map.setMenu(menu)
-        self.progress = QProgressBar()
-        self.progress.setRange(0, STEPS)
+        self.progress = ProgressRow("How many streamlines have been measured.", "Stop measuring.")
         self.told, self.visited = QLabel(), QLabel()
         for label in (self.told, self.visited):
             label.setWordWrap(True)
@@ -122,16 +118,12 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self.csv = button("CSV...", "Save the numbers as a CSV file.")
         self.picture = button("Plot...", "Save the plot as PNG, SVG or PDF.")
         self.outputs = row(self.copy, self.csv, self.picture)
-        actions = row(self.measure, self.cancel, self.add_map)
+        actions = row(self.measure, self.add_map)
         stack(
             self, self.histogram, self.form, actions, self.progress, self.visited, self.told,
             self.table, self.plot, self.outputs, spacing=5,
         )  # fmt: skip
-        hidden(self.progress, self.told, self.table, self.plot, self.outputs, self.visited)
-        self.cancel.setEnabled(False)
-        self._poll = QTimer(self)
-        self._poll.setInterval(POLL_MS)
-        self._poll.timeout.connect(self._on_poll)
+        hidden(self.told, self.table, self.plot, self.outputs, self.visited)
         self._connect()
         self._show_rows()
 
@@ -139,14 +131,14 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self.histogram.chosen.connect(self.limit_lengths)
         self.kind.changed.connect(lambda _value: self._show_rows())
         self.measure.clicked.connect(self.start)
-        self.cancel.clicked.connect(self.measuring.give_up)
         self.copy.clicked.connect(self.copy_table)
         self.csv.clicked.connect(lambda: self._try(self._ask_csv))
         self.picture.clicked.connect(lambda: self._try(self._ask_picture))
         self.error.changed.connect(lambda _value: self.show_visitation())
         measuring = self.measuring
-        measuring.started.connect(self._on_started)
-        measuring.ended.connect(self._on_ended)
+        measuring.progressed.connect(self.progress.show_progress)
+        measuring.ended.connect(self.progress.finish)
+        self.progress.cancelled.connect(measuring.cancel)
         measuring.failed.connect(show_error)
 
     def open(self) -> None:
@@ -158,9 +150,8 @@ class MeasureSection(QWidget):  # type: ignore[misc]
 
     def close_section(self) -> None:
         """Give up what is under way, and stop listening."""
-        self.measuring.give_up()
+        self.measuring.cancel()
         self.histogram.close_histogram()
-        self._poll.stop()
         self.bundles.changed.disconnect(self.follow)
         self.session.viewer.cursor.events.position.disconnect(self._on_cursor)
         self.session.viewer.layers.events.removed.disconnect(self._on_cursor)
@@ -253,10 +244,11 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             grid=self._grid(),
         )
         taken = [tractogram for _, tractogram in lines]
-        self.measuring.start(
-            lambda watch: work(watch).plotted(),
+        n_total = sum(map(len, taken))
+        self.measuring.begin(
+            "Measuring",
+            lambda advance: work(Counter(advance, n_total)).plotted(),
             lambda shown: self._show(shown, taken),
-            n_total=sum(map(len, taken)),
         )
 
     def _grid(self) -> Grid | None:
@@ -278,22 +270,6 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self.plot.setVisible(shown.plot is not None)
         self.picture.setEnabled(shown.plot is not None)
         self.outputs.show()
-
-    def _on_started(self) -> None:
-        self.cancel.setEnabled(True)
-        self.progress.setValue(0)
-        self.progress.show()
-        self._poll.start()
-
-    def _on_ended(self) -> None:
-        self._poll.stop()
-        self.cancel.setEnabled(False)
-        self.progress.hide()
-
-    def _on_poll(self) -> None:
-        watch = self.measuring.watch
-        if watch is not None:
-            self.progress.setValue(min(STEPS, STEPS * watch.n_done // watch.n_total))
 
     # -- what comes out ------------------------------------------------------------------------
 
@@ -350,10 +326,12 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         if name == maps.VISITATION and _is_chosen_by_hand(state):
             show_warning(CHOSEN.format(name=state.name))
         make, _ = maps.MAPS[name]
-        self.measuring.start(
-            lambda watch: maps.make_layers(make, watch, lines, grid, state.name),
+        self.measuring.begin(
+            "Measuring",
+            lambda advance: maps.make_layers(
+                make, Counter(advance, len(lines)), lines, grid, state.name
+            ),
             self._add_layers,
-            n_total=len(lines),
         )
 
     def _add_layers(self, layers: list[Layer]) -> None:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import html
 import threading
+from functools import partial
 from typing import Any
 
-from qtpy.QtCore import QTimer, Signal
+from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
-from ....errors import TractographyError
+from ....files.paths import GivenUpError
+from ...background import Advance, Background
 
-POLL_MS = 200
 THREAD_NAME = "tractography-cluster"
 HELP = (
     "Where the scheduler of a Dask cluster listens, tcp://HOST:8786, or local:4 for four processes "
@@ -45,8 +46,8 @@ class ClusterRow(QWidget):  # type: ignore[misc]
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.cluster: Any = None
-        self._answer: list[Any] = []  # of the thread that connects: a cluster, or an error
-        self._is_wanted = threading.Event()  # cleared when the panel closes meanwhile
+        self.work = Background()
+        self.work.failed.connect(self._show)
         self.address = QLineEdit()
         self.address.setPlaceholderText("tcp://HOST:8786 or local:4")
         self.address.setToolTip(f"<qt>{html.escape(HELP)}</qt>")
@@ -66,21 +67,17 @@ class ClusterRow(QWidget):  # type: ignore[misc]
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(row)
         layout.addWidget(self.problem)
-        self._poll = QTimer(self)
-        self._poll.setInterval(POLL_MS)
-        self._poll.timeout.connect(self._take_answer)
         self.button.clicked.connect(self._on_button)
         self.address.returnPressed.connect(self._on_button)
 
     @property
     def is_connecting(self) -> bool:
         """Whether an answer is still to come."""
-        return bool(self._poll.isActive())
+        return self.work.is_busy
 
     def close_row(self) -> None:
         """Leave the cluster; one that is being connected to is left when it answers."""
-        self._poll.stop()
-        self._is_wanted.clear()
+        self.work.cancel()
         self._leave()
 
     def _on_button(self) -> None:
@@ -95,32 +92,10 @@ class ClusterRow(QWidget):  # type: ignore[misc]
         if not where:
             self._show("Give an address first, or local:2 for two processes on this machine.")
             return
-        answer: list[Any] = []
-        self._answer = answer
-        wanted = self._is_wanted = threading.Event()
-        wanted.set()
-
-        def work() -> None:
-            try:
-                made = connect(where)
-            except TractographyError as error:
-                made = error
-            if not wanted.is_set() and not isinstance(made, TractographyError):
-                made.close()
-            answer.append(made)
-
-        threading.Thread(target=work, name=THREAD_NAME, daemon=True).start()
-        self._poll.start()
+        self.work.begin("Connecting", partial(_connect, where), self._take)
         self._show("")
 
-    def _take_answer(self) -> None:
-        if not self._answer:
-            return
-        self._poll.stop()
-        made = self._answer.pop()
-        if isinstance(made, TractographyError):
-            self._show(str(made))
-            return
+    def _take(self, made: Any) -> None:
         self.cluster = made
         self._show("")
         self.changed.emit()
@@ -138,3 +113,13 @@ class ClusterRow(QWidget):  # type: ignore[misc]
         self.button.setEnabled(not self.is_connecting)
         connected = LEAVE if self.cluster is not None else CONNECT
         self.button.setText(CONNECTING if self.is_connecting else connected)
+
+
+def _connect(where: str, advance: Advance) -> Any:
+    made = connect(where)
+    try:
+        advance(1.0)
+    except GivenUpError:  # the panel has closed meanwhile
+        made.close()
+        raise
+    return made

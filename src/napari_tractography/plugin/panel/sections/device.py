@@ -7,13 +7,11 @@ the window must not block.
 from __future__ import annotations
 
 import html
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from magicgui import widgets
-from qtpy.QtCore import Qt, QTimer
+from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QLabel, QProgressBar, QSizePolicy, QWidget
 
 from ....model.parameters import ParameterSpec
@@ -21,17 +19,16 @@ from ....runtime.arrays import REMEDY
 from ....tracking import devices, engine
 from ....tracking.devices import Device, cpu_count
 from ....tracking.report import Report
+from ...background import Background
 from ...session.run_control import RunControl
 from ...session.runs import Run
 from ...session.session import Session
 from ..widgets.controls import form, parameter_control, tooltip
-from ..widgets.sections import stack
+from ..widgets.sections import delayed, stack
 from .cluster_row import ClusterRow
 
 LOOK_AFTER_MS = 1000  # after the window has opened
 WARM_AFTER_MS = 0  # after it has opened, or another FOD or algorithm was chosen
-POLL_MS = 200
-THREAD_NAME = "tractography-devices"
 AUTO, CPU, CLUSTER = "auto", "cpu", "cluster"
 USUAL_LMAX = 8  # of an FOD that is yet to be chosen
 
@@ -91,8 +88,7 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.session = session
         self.found = Found()
         self._wanted = AUTO  # may name a GPU that has not been found yet
-        self._answer: list[Found] = []  # of the thread that looks
-        self._thread: threading.Thread | None = None
+        self._looking, self._warming = Background(), Background()
         self._warmed: tuple[str, str, int, str] | None = None  # what kernels depend on
         self.backend = widgets.ComboBox(
             name=BACKEND_SPEC.name,
@@ -119,22 +115,15 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.threads.changed.connect(self._on_threads)
         self.cluster.changed.connect(self._on_cluster)
         runs.finished.connect(self._on_run_finished)
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.timeout.connect(self.look)
-        self._soon = QTimer(self)
-        self._soon.setSingleShot(True)
-        self._soon.timeout.connect(self.warm_up)
-        self._poll = QTimer(self)
-        self._poll.setInterval(POLL_MS)
-        self._poll.timeout.connect(self._take_answer)
+        self._later = delayed(self, LOOK_AFTER_MS, self.look)
+        self._soon = delayed(self, WARM_AFTER_MS, self.warm_up)
         self._show()
 
     # -- opening and closing -------------------------------------------------------------------
 
     def open(self) -> None:
         """Look for GPUs, and make the kernels ready soon, so that the first run need not wait."""
-        self._later.start(LOOK_AFTER_MS)
+        self._later.start()
         self._warm_up_soon()
         self.session.changed.connect(self._warm_up_soon)
 
@@ -143,29 +132,30 @@ class DeviceSection(QWidget):  # type: ignore[misc]
         self.session.changed.disconnect(self._warm_up_soon)
         self._soon.stop()
         self._later.stop()
-        self._poll.stop()
+        self._looking.cancel()
+        self._warming.cancel()
         self.cluster.close_row()
 
     @property
     def is_looking(self) -> bool:
         """Whether an answer about devices is still to come."""
-        return bool(self._poll.isActive())
+        return self._looking.is_busy
 
     def look(self) -> None:
         """Look for devices and their memory, in a thread."""
-        if self._thread is not None and self._thread.is_alive():
-            return
-        answer: list[Found] = []
-        self._answer = answer
-        self._thread = _in_thread(lambda: answer.append(find()))
-        self._poll.start()
+        if not self.is_looking:
+            self._looking.begin("Looking for devices", lambda _advance: find(), self._take)
 
     def warm_up(self) -> None:
         """Load or compile the kernels for what is chosen, in a thread, unless that was begun."""
         if self._warmed != self._kind:
             self._warmed = self._kind
             parameters, fod = self.session.parameters, self.session.fod
-            _in_thread(lambda: engine.warm_up(parameters, lmax=USUAL_LMAX, fod=fod))
+            self._warming.begin(
+                "Preparing the engine",
+                lambda _advance: engine.warm_up(parameters, lmax=USUAL_LMAX, fod=fod),
+                lambda _none: None,
+            )
 
     @property
     def _kind(self) -> tuple[str, str, int, str]:
@@ -175,15 +165,10 @@ class DeviceSection(QWidget):  # type: ignore[misc]
 
     def _warm_up_soon(self) -> None:
         if self._warmed != self._kind:
-            self._soon.start(WARM_AFTER_MS)
+            self._soon.start()
 
-    def _take_answer(self) -> None:
-        if not self._answer:
-            if self._thread is None or not self._thread.is_alive():
-                self._poll.stop()
-            return
-        self._poll.stop()
-        self.found = self._answer.pop()
+    def _take(self, found: Found) -> None:
+        self.found = found
         self._offer(self._wanted)
 
     # -- choosing ------------------------------------------------------------------------------
@@ -258,12 +243,6 @@ class DeviceSection(QWidget):  # type: ignore[misc]
             self.gpu_memory.setValue(round(1000 * used / total))
             busy = "" if gpu.utilisation_percent is None else f", {gpu.utilisation_percent} % busy"
             self.gpu_memory.setFormat(f"{used:.1f} of {total:.1f} GB used{busy}")
-
-
-def _in_thread(function: Callable[[], Any]) -> threading.Thread:
-    thread = threading.Thread(target=function, name=THREAD_NAME, daemon=True)
-    thread.start()
-    return thread
 
 
 def _text(tip: str) -> QLabel:

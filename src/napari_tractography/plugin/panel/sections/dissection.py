@@ -27,7 +27,7 @@ from ....model.regions import Region
 from ....recipes.tractogram_sources import WeightsSource
 from ....streamlines.strokes import crossed
 from ....streamlines.tractogram import Tractogram
-from ...session.background import Background
+from ...background import Background
 from ...session.filtering import Filtering
 from ...session.listing import BundleList
 from ...session.making import split_off

@@ -125,7 +125,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
         self._wait.stop()
         self._refresh.stop()
         self._watched.layer = None
-        self.odfs.cancel()
+        self.odfs.work.cancel()
 
     def _show_settings(self, layer: Layer) -> None:
         settings = settings_of(layer)
