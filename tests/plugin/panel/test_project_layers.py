@@ -72,3 +72,31 @@ def test_many_looks_pack_a_mask_once(
     mask.data_setitem((np.array([0]), np.array([0]), np.array([0])), 0)  # as the brush does
     panel.project.keeper.autosave()
     assert len(packed) == 2
+
+
+@pytest.mark.parametrize("as_what", ["mask", "region"])
+def test_voxels_that_a_script_changes_in_place_are_unsaved(
+    open_model: Any, cross: Any, tmp_path: Path, as_what: str
+) -> None:
+    """No event tells of them: they are compared before something may be lost."""
+    panel = open_model(cross)
+    panel.session.add_seeds_mm(np.zeros((1, 3)))
+    layer = Layer.create(*mask_layer_data(np.ones(cross.grid.shape), cross.grid, "everywhere"))
+    panel.viewer.add_layer(layer)
+    if as_what == "mask":
+        panel.mask_choice.value = layer
+    else:
+        panel.session.regions.add_labels(layer)
+    keeper = panel.project.keeper
+    assert panel.project.save(tmp_path / "p.tracts.json")
+    keeper.look_at_voxels()
+    assert not keeper.has_unsaved
+    layer.data[:2] = 0
+    keeper.look_at_voxels()
+    assert keeper.has_unsaved
+    assert panel.project.save(tmp_path / "p.tracts.json")
+    keeper.look_at_voxels()
+    assert not keeper.has_unsaved
+    panel.viewer.layers.remove(layer)
+    keeper.look_at_voxels()
+    assert keeper.has_unsaved == (as_what == "region")  # which that removes

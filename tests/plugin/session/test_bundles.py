@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hands import CHUNK, FEW, LEFT_HANDED, OBLIQUE, WAIT_MS, fod_layer
 from napari.layers import Layer
 
 from napari_tractography import Fod, Tractogram, track
-from napari_tractography.errors import InvalidFodError
+from napari_tractography.errors import InvalidFodError, TractographyError
 from napari_tractography.model.phantoms import make_phantom, phantom_seeds_mm
 from napari_tractography.model.regions import Region
 from napari_tractography.plugin.layers.spheres import Spheres
@@ -451,6 +452,61 @@ def test_a_bundle_says_in_what_it_was_tracked_when_that_is_closed(
     assert session.fod_layer is other
     session.document.undo()
     assert session.closed_fod == "cross"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        pytest.param("mask", "The mask part was closed; open it again", id="mask"),
+        pytest.param("seed_mask", "The seed mask part was closed", id="seed mask"),
+        pytest.param("tissues", "The tissue image part was closed", id="tissues"),
+    ],
+)
+def test_a_bundle_is_not_tracked_without_what_was_closed(
+    open_model: Any, cross: Any, settle: Any, tmp_path: Path, name: str, sentence: str
+) -> None:
+    """Nothing is dropped in silence: what was chosen is still chosen, until a person says none."""
+    panel = open_model(cross)
+    session, viewer = panel.session, panel.viewer
+    session.add_seeds_mm(ONE[None])
+    choice = {
+        "mask": panel.mask_choice,
+        "seed_mask": panel.seeds.mask_choice,
+        "tissues": panel.tissues.choice,
+    }[name]
+    if name == "seed_mask":
+        panel.set_parameters(source="mask")
+
+    def opened() -> Any:
+        layer = Layer.create(*mask_layer_data(np.ones(cross.grid.shape), cross.grid, "part"))
+        layer.data = np.where(np.arange(layer.data.shape[2]) < 28, 2, 3) * layer.data  # FreeSurfer
+        layer.metadata["path"] = str(tmp_path / "part.nii.gz")
+        return viewer.add_layer(layer)
+
+    choice.value = layer = opened()
+    before = session.parameters
+    panel.run()
+    settle(panel)
+    shown = session.tractogram
+    assert len(shown)
+    viewer.layers.remove(layer)
+    assert choice.value is session.chosen_input(name)
+    assert choice.current_choice == "part (closed)"
+    assert session.parameters == before
+    with pytest.raises(TractographyError, match=sentence):
+        session.request()
+    panel.run()
+    settle(panel)
+    assert session.tractogram is shown
+    again = opened()  # from the same file
+    assert choice.value is again
+    assert session.is_result_current
+    viewer.layers.remove(again)
+    choice.value = None
+    assert session.chosen_input(name) is None
+    assert "part (closed)" not in choice._widget._mgui_get_choices()
+    session.document.undo()
+    assert choice.current_choice == "part (closed)"
 
 
 def test_a_blank_bundle_takes_the_fod_that_is_opened(open_model: Any, cross: Any) -> None:

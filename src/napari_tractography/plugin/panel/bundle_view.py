@@ -11,7 +11,7 @@ from typing import Any
 from ..session.open_bundle import OpenBundle
 from ..streamlines.colours import ONE_COLOUR, WEIGHT
 from ..streamlines.layer import Streamlines
-from .widgets.controls import set_values
+from .widgets.controls import offer_layers, set_values
 
 RUN_HELP = "Track from every seed, into the selected bundle."
 NOTHING_TO_TRACK = "These streamlines were opened from a file; make a new bundle to track one."
@@ -96,9 +96,12 @@ class BundleView:
         try:
             panel.fod_choice.value = session.fod_layer
             panel.data.follow()
-            panel.mask_choice.value = session.mask_layer
-            panel.seeds.mask_choice.value = session.seed_mask_layer
-            panel.tissues.choice.value = session.tissue_layer
+            for choice, name in (
+                (panel.mask_choice, "mask"),
+                (panel.seeds.mask_choice, "seed_mask"),
+                (panel.tissues.choice, "tissues"),
+            ):
+                offer_layers(choice, session.chosen_input(name), quietly=True)
             set_values(panel.seeding, dataclasses.asdict(bundle.seeding))
             if styled:
                 panel.appearance.show_style(bundle.style, bundle.colour)

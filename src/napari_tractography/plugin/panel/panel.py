@@ -329,6 +329,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     # -- layers --------------------------------------------------------------------------------
 
     def _refresh_layers(self, _event: Any = None) -> None:
+        self.session.take_reopened()
         self.data.refresh_layers()
         follow_volume(self.session)
         self.seeds.refresh_layers()

@@ -384,7 +384,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         self._guard.watch(window)
 
     def _is_unsaved(self) -> bool:
-        self.keeper.look()
+        self.keeper.look_at_voxels()
         return self.keeper.has_unsaved
 
     def _show_found(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import napari.settings
+from napari.layers import Layer
 from qtpy.QtCore import QObject, QTimer
 
 from ...errors import TractographyError
@@ -57,6 +58,8 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         self._keep = keep
         self._saved: Snapshot | None = None
         self._autosaved: Snapshot | None = None
+        self._checksums: WeakKeyDictionary[Layer, int] = WeakKeyDictionary()  # of what is saved
+        self._has_other_voxels = False
         self._title = str(bundles.viewer.title)
         self.has_unsaved = False
         self._file: Path | None = None  # of the autosave
@@ -96,16 +99,24 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         self._look.stop()
         now, saved = self._now, self._saved
         is_of_value = not all(state.is_blank for state in now.bundles.values())
-        is_other = saved is None or not same_project(now, saved)
+        is_other = saved is None or self._has_other_voxels or not same_project(now, saved)
         self.has_unsaved = is_of_value and is_other
         name = "" if self.path is None else self.path.name.removesuffix(ENDING)
         mark = MARK if self.has_unsaved else ""
         shown = " - ".join(filter(None, [name, self._title])) if name else self._title
         self.bundles.viewer.title = f"{shown}{mark}"
 
+    def look_at_voxels(self) -> None:
+        """Look at the voxels of masks, too, which a script may have changed without an event."""
+        found = self.bundles.session.voxel_checksums()
+        known = self._checksums
+        self._has_other_voxels |= any(known.get(layer, n) != n for layer, n in found.items())
+        self.look()
+
     def note_saved(self, path: Path) -> None:
         """Note that all is in a file now."""
-        self.path, self._saved = path, self._now
+        self._checksums = WeakKeyDictionary(self.bundles.session.voxel_checksums())
+        self.path, self._saved, self._has_other_voxels = path, self._now, False
         self._forget_autosave()
         self.look()
 
@@ -122,7 +133,7 @@ class ProjectKeeper(QObject):  # type: ignore[misc]
         """Write what is unsaved beside napari's settings, where it is not there already."""
         if not self._keep:
             return
-        self.look()
+        self.look_at_voxels()
         now = self._now
         if not self.has_unsaved or now is self._autosaved:
             return

@@ -85,7 +85,7 @@ class Regions:
         self._check = QTimer()  # after changes by scripts the only event is a redraw
         self._check.setSingleShot(True)
         self._check.setInterval(CHECK_MS)
-        self._check.timeout.connect(self._compare)
+        self._check.timeout.connect(self.compare)
 
     @property
     def states(self) -> tuple[RegionState, ...]:
@@ -127,7 +127,7 @@ class Regions:
     def take_note(self) -> None:
         """Take up at once what a script changed in labels; it is another state of the bundle."""
         if self._check.isActive():
-            self._compare()
+            self.compare()
 
     def made_of(self, state: RegionState) -> list[Region]:
         """Return the regions of a state: one a sphere or label layer, none where all is empty."""
@@ -494,6 +494,12 @@ class Regions:
                 layer.colormap = label_colours(colour)
 
     @property
+    def opened_labels(self) -> list[Layer]:
+        """The labels layers of regions, of all bundles, that were not made for them."""
+        layers = {entry.layer for entry in self._known.values()}
+        return [layer for layer in layers if not is_own(layer) and layer in self.viewer.layers]
+
+    @property
     def spheres(self) -> list[Spheres]:
         """The layers of spheres, the uppermost first."""
         ours = {entry.layer for entry in self.entries}
@@ -632,7 +638,7 @@ class Regions:
         if not self._is_showing:
             self._check.start()
 
-    def _compare(self) -> None:
+    def compare(self) -> None:
         """Look whether labels were changed without an event, as by a script in place."""
         self._check.stop()
         for layer in {entry.layer for entry in self.entries if isinstance(entry.layer, Labels)}:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -22,8 +23,10 @@ from psygnal import Signal
 
 from ...errors import (
     InvalidFodError,
+    InvalidMaskError,
     InvalidParameterError,
     InvalidSeedsError,
+    InvalidTissuesError,
     TractographyError,
 )
 from ...geometry.grid import Grid
@@ -49,8 +52,16 @@ from ..document import (
 from ..layers.frames import show_in
 from ..layers.layer_watch import LayerWatch
 from ..layers.opening import FodOpening
-from ..layers.tissues import tissues_of
-from ..layers.volumes import fod_grid_of, fod_of, mask_of, opening_of, see_within, voxels_of
+from ..layers.tissues import tissue_layers, tissues_of
+from ..layers.volumes import (
+    fod_grid_of,
+    fod_of,
+    mask_layers,
+    mask_of,
+    opening_of,
+    see_within,
+    voxels_of,
+)
 from ..requests import Arrived, Request
 from ..seeding import SeedBetween, Seeding, SeedVoxels
 from ..space.display import DisplaySpace
@@ -64,6 +75,8 @@ from .seed_layer import SEEDS_KEY, SeedLayer
 from .tracking_values import TrackingValues
 from .wanted import ends_of, frozen_seeding
 
+INPUTS = ("fod", "mask", "seed_mask", "tissues")  # fields of a bundle's state, by their layers
+SEEDED_IN_MASK = ("mask", EVERY_VOXEL)  # sources of seeds
 # By viewer, what is open in it: a panel that was closed leaves it to the next one.
 _open: WeakKeyDictionary[Any, tuple[Document, dict[int, OpenBundle], Regions]] = WeakKeyDictionary()
 
@@ -435,7 +448,7 @@ class Session:
             self.regions.forget(layer)
             state = self.state
             ref = LayerRef.known(layer)
-            if ref and ref in (state.fod, state.mask, state.seed_mask, state.tissues):
+            if ref and ref in [getattr(state, name) for name in INPUTS]:
                 self._on_input_closed(layer)
 
     def take_back(self, bundle: OpenBundle) -> None:
@@ -470,7 +483,7 @@ class Session:
             )
 
     def _on_input_closed(self, layer: Layer) -> None:
-        """Track without what was closed, of which the bundle goes on to know what it was.
+        """Track no more: a bundle says what it is tracked in and with, also where that was closed.
 
         An FOD that was never read is as if it had not been chosen.
         """
@@ -520,8 +533,25 @@ class Session:
     @property
     def closed_fod(self) -> str:
         """What the active bundle was to be tracked in, where that was closed; else ""."""
-        ref = self.state.fod
-        return ref.name if ref is not None and self._layer_of(ref) is None else ""
+        known = self.chosen_input("fod")
+        return known.name if isinstance(known, LayerRef) else ""
+
+    def chosen_input(self, name: str) -> Layer | LayerRef | None:
+        """Return what the active bundle is tracked in or with.
+
+        Parameters
+        ----------
+        name : str
+            One of :data:`INPUTS`.
+
+        Returns
+        -------
+        Layer or LayerRef or None
+            The reference to a layer that was closed.
+        """
+        ref: LayerRef | None = getattr(self.state, name)
+        layer = self._layer_of(ref)
+        return ref if layer is None else layer
 
     @property
     def opening(self) -> FodOpening | None:
@@ -552,12 +582,12 @@ class Session:
         self.document.act(text, acts.change(fod=ref))
 
     def _take_instead(self, closed: LayerRef | None, ref: LayerRef | None) -> None:
-        """Track in an FOD in place of one that was closed, in every bundle; there is no step."""
+        """Track in or with a layer in place of one that was closed, in every bundle; no step."""
 
         def act(now: Snapshot) -> Snapshot:
             for number, state in now.bundles.items():
-                if state.fod is closed:
-                    now = now.replace(number, fod=ref)
+                names = [name for name in INPUTS if getattr(state, name) is closed]
+                now = now.replace(number, **dict.fromkeys(names, ref))
             return now
 
         self.document.amend(act, everywhere=True)
@@ -569,10 +599,21 @@ class Session:
 
     def reopened_fod(self, layers: Iterable[Layer]) -> Layer | None:
         """Return the layer that shows the FOD which was closed, from the same file; else None."""
-        ref = self.state.fod
-        if not self.closed_fod or ref is None:
+        return self._reopened("fod", layers)
+
+    def _reopened(self, name: str, layers: Iterable[Layer]) -> Layer | None:
+        closed = self.chosen_input(name)
+        if not isinstance(closed, LayerRef):
             return None
-        return next((layer for layer in layers if LayerRef.to(layer).is_like(ref)), None)
+        return next((layer for layer in layers if LayerRef.to(layer).is_like(closed)), None)
+
+    def take_reopened(self) -> None:
+        """Track in the masks and with the tissue image that were closed, from the same files."""
+        masks, tissues = mask_layers(self.viewer.layers), tissue_layers(self.viewer.layers)
+        for name, layers in (("mask", masks), ("seed_mask", masks), ("tissues", tissues)):
+            again = self._reopened(name, layers)
+            if again is not None:
+                self._take_instead(getattr(self.state, name), LayerRef.to(again))
 
     def retake_fod(self) -> None:
         """Track in what the chosen layer holds now: another FOD, or one that was made anew."""
@@ -610,12 +651,12 @@ class Session:
 
     @property
     def mask_layer(self) -> Layer | None:
-        """The mask to track in; none tracks everywhere."""
+        """The mask to track in; none tracks everywhere, and is where it was closed."""
         return self._layer_of(self.state.mask)
 
     @mask_layer.setter
     def mask_layer(self, layer: Layer | None) -> None:
-        if layer is not self.mask_layer:
+        if LayerRef.to(layer) is not self.state.mask:
             text = "Track without a mask" if layer is None else f"Track in the mask {layer.name}"
             self.document.act(text, acts.change(mask=LayerRef.to(layer)))
 
@@ -626,7 +667,7 @@ class Session:
 
     @seed_mask_layer.setter
     def seed_mask_layer(self, layer: Layer | None) -> None:
-        if layer is not self.seed_mask_layer:
+        if LayerRef.to(layer) is not self.state.seed_mask:
             text = "No seed mask" if layer is None else f"Start in {layer.name}"
             self.document.act(text, acts.change(seed_mask=LayerRef.to(layer)))
 
@@ -656,7 +697,7 @@ class Session:
         TractographyError
             When it holds none, or one that does not overlap the FOD; then nothing changes.
         """
-        if layer is self.tissue_layer:
+        if LayerRef.to(layer) is self.state.tissues:
             return
         if layer is not None:
             tissues = self._tissues[layer] = tissues_of(layer, self.space)
@@ -670,6 +711,18 @@ class Session:
         """Note that the mask was painted, which its layer alone holds."""
         self.bundle.amend(n_mask_changes=self.state.n_mask_changes + 1)
         self.changed.emit()
+
+    def voxel_checksums(self) -> dict[Layer, int]:
+        """Return a checksum of each mask and region whose voxels its layer alone holds.
+
+        A script that changes them in place emits no event; regions that were made here are taken
+        up.
+        """
+        self.regions.compare()
+        states = self.document.now.bundles.values()
+        masks = [self._layer_of(ref) for state in states for ref in (state.mask, state.seed_mask)]
+        layers = {*filter(None, masks), *self.regions.opened_labels}
+        return {layer: zlib.crc32(np.ascontiguousarray(layer.data)) for layer in layers}
 
     def _on_seed_mask(self) -> None:
         if self.seed_mask_in_use is self.seed_mask_layer:
@@ -689,9 +742,11 @@ class Session:
             fod = state.result.request.fod
         if fod is None and state is self.state:
             fod = self.tracking.fod  # until another has been read
-        has_tissues = False
-        with contextlib.suppress(TractographyError):  # told when they were chosen, and on Run
-            has_tissues = self._tissues_of(state) is not None
+        has_tissues = state.tissues is not None
+        try:
+            self._tissues_of(state)
+        except TractographyError:  # told when they were chosen, and on Run
+            has_tissues = False
         return TrackingValues(fod, has_tissues, state.chosen)
 
     def _suit(self) -> None:
@@ -852,10 +907,9 @@ class Session:
         return self._seed_mask_of(self.state)
 
     def _seed_mask_of(self, state: BundleState) -> Layer | None:
-        if state.seeding.source not in ("mask", EVERY_VOXEL):
+        if state.seeding.source not in SEEDED_IN_MASK:
             return None
-        chosen = self._layer_of(state.seed_mask)
-        return self._layer_of(state.mask) if chosen is None else chosen
+        return self._layer_of(state.seed_mask or state.mask)
 
     def make_seeding(self, state: BundleState | None = None) -> Seeding:
         """Return where streamlines are to start, frozen; see :func:`.wanted.frozen_seeding`."""
@@ -920,6 +974,7 @@ class Session:
             )
         if fod is None:
             raise InvalidFodError("There is no FOD; open one (File > Open) or choose its layer.")
+        self._check_open(state)
         seeding = self.make_seeding(state)
         mask_layer = self._layer_of(state.mask)
         mask = None if mask_layer is None else mask_of(mask_layer, self._space_of(state))
@@ -938,6 +993,19 @@ class Session:
             execution=self.execution,
             n_preview=n_preview,
         )
+
+    def _check_open(self, state: BundleState) -> None:
+        """Refuse a bundle whose masks or tissue image were closed: it would be another one."""
+        inputs = {"mask": (state.mask, "Data"), "tissue image": (state.tissues, "Tissues")}
+        if state.seeding.source in SEEDED_IN_MASK:
+            inputs["seed mask"] = state.seed_mask, "Seeds"
+        for what, (ref, section) in inputs.items():
+            if ref is not None and self._layer_of(ref) is None:
+                error = InvalidTissuesError if ref is state.tissues else InvalidMaskError
+                raise error(
+                    f"The {what} {ref.name} was closed; open it again, or choose another or none "
+                    f"in {section}."
+                )
 
     def wanted_of(self, bundle: OpenBundle) -> Request | None:
         """Return what a run of a bundle would track; None where something is missing."""

@@ -19,6 +19,7 @@ from ....fields.readings import AUTO
 from ....files.formats import dialog_filter, fod_endings, volume_endings
 from ....files.paths import GivenUpError
 from ....files.volume_files import load_mask
+from ...document import LayerRef
 from ...export.paths import PATH_KEY
 from ...layers.on_volume import SeedPoints
 from ...layers.opening import FodOpening
@@ -84,6 +85,7 @@ class DataSection(QWidget):  # type: ignore[misc]
             "Mask",
             lambda: mask_layers(layers),
             "Streamlines stay where this layer is not zero; none tracks everywhere.",
+            chosen=lambda: session.chosen_input("mask"),
         )
         self.open_fod = button("Open...", "Open an FOD volume from a file.")
         self.open_mask = button("Open...", "Open a mask on the FOD's grid from a file.")
@@ -134,7 +136,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         """Offer the layers that there are; without an FOD take the newest."""
         offer_layers(self.fod_choice, self.session.fod_layer)
         known = fod_grid_of(self.fod_choice.value) is not None  # not one that was removed just now
-        offer_layers(self.mask_choice, self.session.mask_layer)
+        offer_layers(self.mask_choice, self.session.chosen_input("mask"), quietly=True)
         self.image.refresh_layers()
         fods = fod_layers(self.session.viewer.layers)
         again = self.session.reopened_fod(fods)
@@ -143,7 +145,6 @@ class DataSection(QWidget):  # type: ignore[misc]
         elif not known and fods and self.session.takes_any_fod:
             self.fod_choice.value = fods[-1]
         self._on_fod(self.fod_choice.value)
-        self._on_mask(self.mask_choice.value)
         self.places.show_tilted()
 
     def add_fod(self, path: str | Path, kind: str = AUTO) -> None:
@@ -273,8 +274,9 @@ class DataSection(QWidget):  # type: ignore[misc]
         if self.session.opening is not None:
             self.session.opening.cancel()
 
-    def _on_mask(self, layer: Layer | None) -> None:
-        self.session.mask_layer = layer
+    def _on_mask(self, layer: Layer | LayerRef | None) -> None:
+        if not isinstance(layer, LayerRef):  # closed, as it is
+            self.session.mask_layer = layer
 
     def _on_ndisplay(self, _event: Any) -> None:
         """Make the volume translucent in 3-D; slices and 3-D each keep their own opacity."""

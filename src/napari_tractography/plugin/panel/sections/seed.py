@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QLabel, QWidget
 
 from ....model.defaults import rounded
 from ....model.seeding_parameters import SEED_SOURCES, seeding_specs
-from ...document import Snapshot
+from ...document import LayerRef, Snapshot
 from ...layers.volumes import mask_layers
 from ...session.session import Session
 from ...session.wanted import ends_of
@@ -92,6 +92,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
             "Seed mask",
             lambda: mask_layers(session.viewer.layers),
             "Streamlines start where this layer is not zero; none takes the mask above.",
+            chosen=lambda: session.chosen_input("seed_mask"),
         )
         self.hint = QLabel()
         self.hint.setWordWrap(True)
@@ -166,8 +167,7 @@ class SeedSection(QWidget):  # type: ignore[misc]
 
     def refresh_layers(self) -> None:
         """Take up new, renamed and removed layers."""
-        offer_layers(self.mask_choice, self.session.seed_mask_layer)
-        self._on_mask(self.mask_choice.value)
+        offer_layers(self.mask_choice, self.session.chosen_input("seed_mask"), quietly=True)
 
     def show_source(self, _value: Any = None) -> None:
         """Show what belongs to the source that is chosen."""
@@ -220,5 +220,6 @@ class SeedSection(QWidget):  # type: ignore[misc]
     def _on_arrow(self, name: str) -> None:
         set_values(self.controls, {name: self._default(name)})
 
-    def _on_mask(self, layer: Layer | None) -> None:
-        self.session.seed_mask_layer = layer
+    def _on_mask(self, layer: Layer | LayerRef | None) -> None:
+        if not isinstance(layer, LayerRef):  # closed, as it is
+            self.session.seed_mask_layer = layer

@@ -17,6 +17,7 @@ from ....files.formats import dialog_filter, volume_endings
 from ....files.paths import GivenUpError
 from ....files.tissue_files import load_tissues
 from ....model.tissues import TISSUES, check_tissues
+from ...document import LayerRef
 from ...export.paths import PATH_KEY
 from ...layers.tissues import COLOURS, shown_tissues, tissue_layer_data, tissue_layers
 from ...layers.volumes import fod_grid_of
@@ -27,6 +28,7 @@ from ..widgets.controls import form, layer_choice, offer_layers
 from ..widgets.sections import button, stack
 
 NONE = "No tissue image: streamlines end where the FOD does."
+CLOSED = "The tissue image was closed: open it again, or choose another or none."
 LEGEND = ", ".join(
     f'<span style="color: {colour}">\u25a0</span> {number} {name}'
     for number, (name, colour) in enumerate(zip(TISSUES, COLOURS, strict=True), 1)
@@ -46,6 +48,7 @@ class TissueSection(QWidget):  # type: ignore[misc]
             "A five-tissue-type image, as 5ttgen writes it, or FreeSurfer's labels: "
             "streamlines then end in grey matter, and those that cannot are refused; none tracks "
             "without.",
+            chosen=lambda: session.chosen_input("tissues"),
         )
         self.chosen = QLabel(NONE)
         self.chosen.setWordWrap(True)
@@ -66,8 +69,8 @@ class TissueSection(QWidget):  # type: ignore[misc]
 
     def refresh_layers(self) -> None:
         """Offer the layers that there are."""
-        offer_layers(self.choice, self.session.tissue_layer)
-        self._on_choice(self.choice.value)
+        offer_layers(self.choice, self.session.chosen_input("tissues"), quietly=True)
+        self.refresh()
 
     def add(self, path: str | Path) -> None:
         """Open a tissue image, show it and track with it; say what is wrong with another file."""
@@ -92,7 +95,7 @@ class TissueSection(QWidget):  # type: ignore[misc]
         """Say which image is in use, and whether it lies where the FOD does."""
         tissues = self.session.tissues
         if tissues is None:
-            self.chosen.setText(NONE)
+            self.chosen.setText(NONE if self.choice.value is None else CLOSED)
             return
         text = LEGEND if shown_tissues(self.session.tissue_layer) is not None else tissues.name
         grid = fod_grid_of(self.session.fod_layer)
@@ -103,14 +106,14 @@ class TissueSection(QWidget):  # type: ignore[misc]
                 text = f"<b>{error}</b>"
         self.chosen.setText(text)
 
-    def _on_choice(self, layer: Layer | None) -> None:
-        if layer is self.session.tissue_layer:
+    def _on_choice(self, layer: Layer | LayerRef | None) -> None:
+        if layer is self.session.chosen_input("tissues"):
             return
         try:
             self.session.choose_tissues(layer)
         except TractographyError as error:
             show_error(str(error))
-            self.choice.value = self.session.tissue_layer
+            self.choice.value = self.session.chosen_input("tissues")
             return
         self._show_in_slices()
         self.refresh()

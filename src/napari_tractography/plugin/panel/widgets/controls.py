@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,13 @@ from qtpy.QtWidgets import (
 
 from ....geometry.units import MM, shown_unit
 from ....model.parameters import ParameterSpec
+from ...document import LayerRef
 
 SHORT_UNITS = {"degrees": "°"}
 DECIMALS = 6  # enough to type any value that makes sense; zeros at the end are not shown
 NO_VALUE = "none"  # what the box of a number that may be left out says without one
 NO_LAYER = "none"
+CLOSED = "{} (closed)"
 BOX_WIDTH = 104
 SWATCH_SIZE = 32, 12  # pixels
 
@@ -264,6 +267,7 @@ def layer_choice(
     tooltip: str,
     *,
     nothing: str = NO_LAYER,
+    chosen: Callable[[], Any] = lambda: None,
 ) -> Any:
     """Return a choice among layers of the viewer, or of none.
 
@@ -274,12 +278,21 @@ def layer_choice(
         Returns those that there are; ``reset_choices()`` asks for them again.
     nothing : str
         What the choice of none is called.
+    chosen : callable
+        Returns what is chosen; where that is a :class:`.LayerRef`, its layer was closed, and it is
+        offered as that, so that nothing is dropped in silence.
     """
+
+    def choices(_widget: Any) -> list[Any]:
+        closed = chosen()
+        lost = [(CLOSED.format(closed.name), closed)] if isinstance(closed, LayerRef) else []
+        return [*layers(), *lost]
+
     made = widgets.ComboBox(
         name=name,
         label=label,
         nullable=True,
-        choices=lambda _widget: list(layers()),
+        choices=choices,
         tooltip=f"<qt>{html.escape(tooltip)}</qt>",
     )
     made.null_string = nothing
@@ -289,15 +302,23 @@ def layer_choice(
     return made
 
 
-def offer_layers(choice: Any, chosen: Layer | None) -> None:
+def offer_layers(choice: Any, chosen: Layer | LayerRef | None, *, quietly: bool = False) -> None:
     """Offer the layers that there are now, and show the one that is chosen.
 
     Of a choice made by :func:`layer_choice`. Another bundle may have brought the chosen one before
     its control heard of it: layers that come in between do not bring back what the control says.
+
+    Parameters
+    ----------
+    choice : ComboBox
+    chosen : Layer or LayerRef or None
+    quietly : bool
+        Whether `changed` is not emitted.
     """
-    choice.reset_choices()
-    if chosen is None or chosen in choice.choices:
-        choice.value = chosen
+    with choice.changed.blocked() if quietly else nullcontext():
+        choice.reset_choices()
+        if chosen is None or chosen in choice.choices:
+            choice.value = chosen
 
 
 def form(controls: Sequence[Any], *, extra: Sequence[QWidget | None] = ()) -> QWidget:
