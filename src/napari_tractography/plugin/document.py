@@ -297,6 +297,11 @@ class BundleState:
         return not (self.path or len(self.seeds) or self.regions or self.result or self.source)
 
     @property
+    def result_request(self) -> Request | None:
+        """What gave its streamlines, before they were edited; None of a file."""
+        return None if self.result is None else self.result.request
+
+    @property
     def region_ids(self) -> tuple[int, ...]:
         """The regions, in the order in which they were added."""
         return tuple(region.id for region in self.regions)

@@ -82,11 +82,11 @@ def test_pictures_of_rows_are_made_when_they_change_alone(
 def test_space_closes_and_opens_the_eye_of_a_row(panel: Any) -> None:
     active = panel.bundles.active
     panel.session.ensure_streamlines_layer()
-    assert active.is_visible
+    assert active.state.is_visible
     press(panel, Qt.Key.Key_Space)
-    assert [bundle.is_visible for bundle in panel.bundles.bundles] == [True, False, True]
+    assert [bundle.state.is_visible for bundle in panel.bundles.bundles] == [True, False, True]
     press(panel, Qt.Key.Key_Space)
-    assert active.is_visible
+    assert active.state.is_visible
 
 
 def test_the_menu_does_what_its_entries_say(panel: Any) -> None:
@@ -111,12 +111,12 @@ def test_the_menu_does_what_its_entries_say(panel: Any) -> None:
 
 def test_a_colour_is_taken_where_one_is_chosen(panel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     other = panel.bundles.bundles[2]
-    before, chosen = other.colour, [QColor(), QColor("#123456")]
+    before, chosen = other.state.colour, [QColor(), QColor("#123456")]
     monkeypatch.setattr(QColorDialog, "getColor", lambda *args: chosen.pop(0))
     panel.bundle_list.ask_colour(other)  # it was cancelled
-    assert other.colour == before
+    assert other.state.colour == before
     panel.bundle_list.ask_colour(other)
-    assert other.colour == "#123456"
+    assert other.state.colour == "#123456"
     assert panel.bundles.active is other
 
 

@@ -71,7 +71,7 @@ def test_a_saved_project_comes_back_with_the_same_digests(
     first, second = again.bundles.bundles
     assert again.session.bundle is second
     assert again.session.is_result_current
-    assert second.colour == "#4d8fd1"
+    assert second.state.colour == "#4d8fd1"
     assert second.streamlines_layer.colour_by == "one colour"
     assert again.session.parameters.max_angle_deg == 30.0
     assert again.session.seeds.own["n_per_seed"].tolist() == [FEW + 3]
@@ -374,7 +374,7 @@ def test_opened_streamlines_are_referred_to_with_what_filters_them(
     again = open_model(cross, prepared=False)
     open_project(again, path, qtbot)
     (bundle,) = again.bundles.bundles
-    assert bundle.is_opened
+    assert bundle.state.is_opened
     shown = bundle.streamlines_layer.tractogram
     assert sorted(np.unique(shown.points[:, 1])) == [4, 5, 6, 7]
     assert [e.role for e in again.session.regions.entries] == ["exclude"]

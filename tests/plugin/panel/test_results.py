@@ -361,7 +361,7 @@ def test_a_preview_that_is_all_there_is_is_not_called_a_preview(
     panel.session.add_seeds_mm(MIDDLE)
     panel.live.setChecked(True)
     settle(panel)
-    assert panel.session.result_request.is_preview
+    assert panel.session.state.result_request.is_preview
     assert "preview" not in panel.results.label.text()
     panel.live.setChecked(False)
     assert shows(panel, "")()

@@ -33,7 +33,7 @@ def arriving(open_model: Any, cross: Any, settle: Any, qtbot: Any, long_runs: No
 def told(panel: Any) -> tuple[int, str, bool]:
     """Random seed and digest of the result, and whether that is what the layer shows."""
     session = panel.session
-    seed = session.result_request.parameters.random_seed
+    seed = session.state.result_request.parameters.random_seed
     shown = session.streamlines_layer.tractogram
     return seed, session.tractogram.digest(), session.tractogram is shown
 

@@ -21,6 +21,7 @@ from napari_tractography.plugin.layers.volumes import fod_layers, mask_layer_dat
 from napari_tractography.plugin.session import runs
 from napari_tractography.plugin.streamlines.layer import Streamlines
 from napari_tractography.recipes import provenance
+from napari_tractography.tracking.report import Report
 
 ONE, OTHER = phantom_seeds_mm("cross")
 
@@ -250,7 +251,7 @@ def test_the_only_bundle_keeps_its_seeds_when_its_layer_goes(
     told = panel.results.label.text()
     panel.viewer.layers.remove(layer)
     assert len(panel.session.seeds) == 1
-    assert panel.session.tractogram is panel.session.result_request is None
+    assert panel.session.tractogram is panel.session.state.result_request is None
     assert "streamlines</b>" not in panel.results.label.text()
     assert not panel.save_button.isEnabled()
     panel.bundles.history.undo()
@@ -391,7 +392,7 @@ def test_a_duplicate_starts_at_the_same_places_to_the_bit(
     for at in np.random.default_rng(3).uniform(-9, 9, (20, 3)):
         session.add_seed(at)
         session.regions.add_sphere(at, 4.0 + at[0] / 7)
-    session.keep_result(session.request(), Tractogram.empty(), 1.0, session.report)
+    session.keep_result(session.request(), Tractogram.empty(), 1.0, Report())
     for _ in range(2):
         panel.bundles.duplicate()
         assert session.is_result_current

@@ -36,7 +36,7 @@ def opened(open_model: Any, cross: Any) -> Any:
     """A panel with lines that a file could have held, active."""
     panel = open_model(cross)
     panel.viewer.add_layer(Streamlines(lines(), space=panel.session.space, name="AF left"))
-    (bundle,) = (b for b in panel.bundles.bundles if b.is_opened)
+    (bundle,) = (b for b in panel.bundles.bundles if b.state.is_opened)
     panel.bundles.activate(bundle)
     return panel
 

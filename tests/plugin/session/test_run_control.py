@@ -286,7 +286,7 @@ def test_live_waits_where_the_result_was_edited_and_undo_lets_it_go_on(
     panel.session.move_seed(0, np.array([0.0, 0.0, 3.0]))  # Live goes on
     qtbot.waitUntil(lambda: log.count("finished") > 0, timeout=WAIT_MS)
     settle(panel)
-    qtbot.waitUntil(lambda: panel.session.result_request.is_whole, timeout=WAIT_MS)
+    qtbot.waitUntil(lambda: panel.session.state.result_request.is_whole, timeout=WAIT_MS)
     seeds = Seeds.in_sphere([3.0, 0, 0], 2.0, 40)
     wanted = track(cross, seeds, panel.session.parameters)
     assert panel.session.tractogram.digest() == wanted.digest()
@@ -314,7 +314,7 @@ def test_an_edit_of_a_preview_holds_back_the_full_run(
     panel.runs.settle_ms = 3_600_000
     panel.session.move_seed(0, np.array([0.0, 0.0, 1.0]))
     settle(panel)
-    assert panel.session.result_request.is_preview
+    assert panel.session.state.result_request.is_preview
     edited = delete_some(panel)
     panel.session.released.emit()
     assert not panel.runs.is_busy

@@ -76,7 +76,8 @@ def _source(bundles: BundleList, bundle: OpenBundle, *, proven: bool) -> Source 
     done = () if state.edits is None else state.edits.edits
     edits = (*recipe.edits, *done, *filters_of(state))
     recipe = replace(recipe, weights=state.weights, edits=edits)
-    return recipe.with_result(state.tractogram, bundle.report.backend) if proven else recipe
+    backend = "" if state.result is None else state.result.report.backend
+    return recipe.with_result(state.tractogram, backend) if proven else recipe
 
 
 def _request(bundles: BundleList, bundle: OpenBundle) -> tuple[Request | None, bool]:
@@ -87,7 +88,7 @@ def _request(bundles: BundleList, bundle: OpenBundle) -> tuple[Request | None, b
     wanted, state = bundles.session.wanted_of(bundle), bundle.state
     if bundle.arriving is not None:  # what is shown is a part of what comes, and not the result
         return wanted or bundle.arriving.request, False
-    result = bundle.result_request
+    result = bundle.state.result_request
     if result is None or not result.is_whole:
         return wanted, False
     if wanted is not None and result.gives_the_same_as(wanted):

@@ -174,14 +174,14 @@ class BundleSection(QWidget):  # type: ignore[misc]
         self.show_offer()
 
     def _show(self, number: int, bundle: OpenBundle) -> None:
-        layer = bundle.streamlines_layer
+        layer, state = bundle.streamlines_layer, bundle.state
         n = 0 if layer is None else layer.n_all
-        where = f"opened from {bundle.path}" if bundle.is_opened else "tracked in this window"
-        texts = ("", "", bundle.name, f"{n:,}" if layer is not None else "–")
+        where = f"opened from {state.path}" if state.is_opened else "tracked in this window"
+        texts = ("", "", state.name, f"{n:,}" if layer is not None else "–")
         tips = (
-            "Shown; click to hide." if bundle.is_visible else "Hidden; click to show.",
-            f"{bundle.colour}; double-click to choose another.",
-            f"{bundle.name}, {where}; double-click or F2 to rename.",
+            "Shown; click to hide." if state.is_visible else "Hidden; click to show.",
+            f"{state.colour}; double-click to choose another.",
+            f"{state.name}, {where}; double-click or F2 to rename.",
             "Streamlines" if layer is not None else "No streamlines yet",
         )
         for column, (text, tip) in enumerate(zip(texts, tips, strict=True)):
@@ -201,10 +201,10 @@ class BundleSection(QWidget):  # type: ignore[misc]
         ink = self.table.palette().color(QPalette.ColorRole.Text)
         eye, colour = self.table.item(number, EYE), self.table.item(number, COLOUR)
         # A picture that is set anew is laid out anew: of hundreds of rows that takes a second.
-        if _is_new(eye, f"{ink.name()} {bundle.is_visible}"):
-            eye.setIcon(eye_icon(ink, is_open=bundle.is_visible))
-        if _is_new(colour, bundle.colour):
-            colour.setIcon(_swatch(bundle.colour))
+        if _is_new(eye, f"{ink.name()} {state.is_visible}"):
+            eye.setIcon(eye_icon(ink, is_open=state.is_visible))
+        if _is_new(colour, state.colour):
+            colour.setIcon(_swatch(state.colour))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
         """Take up the colours of another theme."""
@@ -230,7 +230,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
 
     def ask_colour(self, bundle: OpenBundle) -> None:
         """Let a person choose the colour of a bundle."""
-        colour = QColorDialog.getColor(QColor(bundle.colour), self.window(), bundle.name)
+        colour = QColorDialog.getColor(QColor(bundle.state.colour), self.window(), bundle.name)
         if colour.isValid():
             self.bundles.activate(bundle)
             self._colour_chosen(colour.name())
@@ -238,7 +238,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
     def toggle_eye(self, number: int) -> None:
         """Show or hide the streamlines of a row."""
         bundle = self.bundles.bundles[number]
-        self.bundles.set_visible(bundle, not bundle.is_visible)
+        self.bundles.set_visible(bundle, not bundle.state.is_visible)
 
     def activate(self, number: int) -> None:
         """Make the bundle of a row the active one."""

@@ -47,7 +47,7 @@ class BundleView:
     def open(self) -> None:
         """Show what there is; a bundle without a style of its own gets that of the panel."""
         bundle = self._session.bundle
-        if not bundle.style:
+        if not bundle.state.style:
             bundle.amend(everywhere=True, style=self._panel.appearance.style)
             if bundle.state.is_blank:
                 return
@@ -66,7 +66,7 @@ class BundleView:
     def mirror(self) -> None:
         """Make the bundle of the other side, and track it where this one was tracked."""
         was_tracked = self._session.tractogram is not None
-        was_opened = self._session.bundle.is_opened
+        was_opened = self._session.bundle.state.is_opened
         if self._panel.project.mirror() is None:
             return
         if was_opened:
@@ -82,7 +82,7 @@ class BundleView:
     def _on_travelled(self) -> None:
         """Show everything as it was."""
         bundle, appearance = self._session.bundle, self._panel.appearance
-        is_other = not appearance.shows(bundle.style, bundle.colour)
+        is_other = not appearance.shows(bundle.state.style, bundle.state.colour)
         self._show(bundle, styled=is_other)
         layer = self._session.streamlines_layer
         if layer is not None:
@@ -102,14 +102,14 @@ class BundleView:
                 (panel.tissues.choice, "tissues"),
             ):
                 offer_layers(choice, session.chosen_input(name), quietly=True)
-            set_values(panel.seeding, dataclasses.asdict(bundle.seeding))
+            set_values(panel.seeding, dataclasses.asdict(bundle.state.seeding))
             if styled:
-                panel.appearance.show_style(bundle.style, bundle.colour)
+                panel.appearance.show_style(bundle.state.style, bundle.state.colour)
         finally:
             self.is_showing = False
         panel.selection.follow()
         self._show_result(bundle)
-        is_opened = bundle.is_opened
+        is_opened = bundle.state.is_opened
         panel.run_button.setEnabled(not is_opened)
         panel.live.setEnabled(not is_opened)
         panel.run_button.setToolTip(NOTHING_TO_TRACK if is_opened else RUN_HELP)
@@ -117,7 +117,7 @@ class BundleView:
     def _show_result(self, bundle: OpenBundle) -> None:
         panel = self._panel
         panel.results.show_bundle(bundle)
-        if bundle.tractogram is None and not bundle.summary:
+        if bundle.tractogram is None and not bundle.state.summary:
             panel.show_hint()
         panel.save_button.refresh()
 

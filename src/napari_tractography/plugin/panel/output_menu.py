@@ -59,7 +59,7 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
     def copy_python(self) -> None:
         """Put a Python script of what would be tracked, or was opened, on the clipboard."""
         bundle = self.session.bundle
-        if not bundle.is_opened:
+        if not bundle.state.is_opened:
             self._copy(as_python)
             return
         QGuiApplication.clipboard().setText(file_as_python(file_source(bundle)))
@@ -121,7 +121,7 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
 
     def _not_edited(self, request: Request, *, is_python: bool) -> str:
         """Return why edits by hand cannot be part of the script, or ""."""
-        result = self.session.result_request
+        result = self.session.state.result_request
         if not is_python:
             return "a command has no room for them, a Python script has"
         if result is not None and result.is_beginning_of(request):

@@ -325,7 +325,7 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         """Make the bundle of the other side of the active one; return it, or say why not."""
         bundles, active = self.bundles, self.bundles.active
         try:
-            if active.is_opened:
+            if active.state.is_opened:
                 source = file_source(active, proven=False, named=False)
                 made = other_side(bundles, active, source)
             else:

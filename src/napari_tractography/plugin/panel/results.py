@@ -144,7 +144,7 @@ class Results(QWidget):  # type: ignore[misc]
         if bundle is self.session.bundle:
             self.tell_for_now(message)
         else:
-            known = bundle.summary or bundle_summary(bundle)
+            known = bundle.state.summary or bundle_summary(bundle)
             bundle.amend(summary="<br>".join(filter(None, [html.escape(message), known])))
 
     def tell_again(self) -> None:
@@ -169,7 +169,7 @@ class Results(QWidget):  # type: ignore[misc]
 
     def show_bundle(self, bundle: OpenBundle) -> None:
         """Show what is known of the result of a bundle that has become active."""
-        self.tell(bundle.summary or bundle_summary(bundle))
+        self.tell(bundle.state.summary or bundle_summary(bundle))
         self.refresh_notice()
 
     # -- the notice ----------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class Results(QWidget):  # type: ignore[misc]
         session, runs = self.session, self.runs
         if runs.is_awaiting:
             return AWAITING
-        request = session.result_request
+        request = session.state.result_request
         if runs.live and runs.is_settling:
             return ""  # another result is on the way
         if session.tractogram is None or request is None:
@@ -350,11 +350,12 @@ def bundle_summary(bundle: OpenBundle) -> str:
     tractogram = bundle.tractogram
     if tractogram is None or not len(tractogram):
         return ""
-    unit = MM if bundle.result_grid is None else bundle.result_grid.unit
+    state = bundle.state
+    unit = state.result.grid.unit if state.result and state.result.grid else MM
     mean = length_text(tractogram.lengths_mm.mean(), unit)
     lines = [f"<b>{plural(len(tractogram), 'streamline')}</b>, mean length {mean}"]
-    if bundle.is_opened:
-        lines.append(f"opened from {html.escape(Path(bundle.path).name)}; not tracked here")
+    if state.is_opened:
+        lines.append(f"opened from {html.escape(Path(state.path).name)}; not tracked here")
     return "<br>".join(lines)
 
 

@@ -21,6 +21,7 @@ from ...files.formats import (
 )
 from ...files.paths import GivenUpError
 from ...files.trk import TRK
+from ...geometry.grid import Grid
 from ..session.session import Session
 from ..words import plural
 from .widgets.busy_dialog import wait_for
@@ -49,9 +50,15 @@ class SaveButton(QPushButton):  # type: ignore[misc]
         tractogram = self.session.tractogram
         self.setEnabled(tractogram is not None and len(tractogram) > 0)
 
+    @property
+    def _grid(self) -> Grid | None:
+        """Of the FOD in which the streamlines were tracked."""
+        result = self.session.state.result
+        return None if result is None else result.grid
+
     def save(self, path: str | Path) -> None:
         """Save the streamlines; the ending decides the format."""
-        tractogram, grid = self.session.tractogram, self.session.result_grid
+        tractogram, grid = self.session.tractogram, self._grid
         name = Path(path).name
         if tractogram is None or not len(tractogram):
             show_error("There are no streamlines to save; run tracking first.")
@@ -77,7 +84,7 @@ class SaveButton(QPushButton):  # type: ignore[misc]
         """Return a name for the file: the layer's, without what file systems refuse."""
         layer = self.session.streamlines_layer
         name = "" if layer is None else re.sub(r'[\x00-\x1f<>:"/\\|?*]+', "_", layer.name)
-        ending = default_ending() if self.session.result_grid is None else WITH_GRID
+        ending = default_ending() if self._grid is None else WITH_GRID
         name = name.strip(" .") or "streamlines"
         return name if has_ending(name, tractogram_endings()) else name + ending
 

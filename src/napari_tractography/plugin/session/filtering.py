@@ -65,7 +65,7 @@ class Filtering:
             return
         whole = layer.editor.base
         criteria = self._weights(whole)
-        if bundle.is_opened:
+        if bundle.state.is_opened:
             criteria |= self._regions_and_lengths()
             if criteria.get("regions") and len(whole) > INDEX_FROM and not whole.has_index:
                 self._begin(whole)
@@ -79,7 +79,7 @@ class Filtering:
                 return
             passing = np.zeros(len(whole), dtype=bool)
             passing[numbers] = True
-        if bundle.is_opened:
+        if bundle.state.is_opened:
             limits = cast(tuple[float, float], criteria.get("length_mm") or NO_LIMITS)
             regions = tuple(criteria.get("regions", ()))
             bundle.amend(filtered_by=(regions, self.session.regions.rule, limits))

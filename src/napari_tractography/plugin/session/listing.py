@@ -83,7 +83,7 @@ class BundleList:
 
     def free_colour(self) -> str:
         """Return a colour that no bundle has, as long as there are some."""
-        return acts.free_colour(bundle.colour for bundle in self.bundles)
+        return acts.free_colour(bundle.state.colour for bundle in self.bundles)
 
     # -- what is done to the list --------------------------------------------------------------
 
@@ -248,5 +248,5 @@ class BundleList:
                 self.activate(bundle)
 
     def _on_adding_seeds(self) -> None:
-        if self.active.is_opened:  # its streamlines are what they are; seeds are for others
+        if self.active.state.is_opened:  # its streamlines are what they are; seeds are for others
             self.add()

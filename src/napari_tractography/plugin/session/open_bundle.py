@@ -6,7 +6,6 @@ What it is, is in the document; all that is read here is read there. Made by the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,65 +108,6 @@ class OpenBundle:
         return self.state.name
 
     @property
-    def colour(self) -> str:
-        """ "#rrggbb", of its row in the list."""
-        return self.state.colour
-
-    @property
-    def path(self) -> str:
-        """The file that its streamlines were opened from; "" where it is tracked."""
-        return self.state.path
-
-    @property
-    def is_opened(self) -> bool:
-        """Whether its streamlines came from elsewhere: there is nothing to track."""
-        return self.state.is_opened
-
-    @property
-    def is_visible(self) -> bool:
-        """Whether its streamlines are shown, when it has any."""
-        return self.state.is_visible
-
-    @property
-    def style(self) -> Mapping[str, Any]:
-        """Values of the Display section."""
-        return self.state.style
-
-    @property
-    def seeding(self) -> SeedingParameters:
-        """Where its streamlines start, and how many."""
-        return self.state.seeding
-
-    @property
-    def summary(self) -> str:
-        """What the panel says of its result."""
-        return self.state.summary
-
-    @property
     def tractogram(self) -> Tractogram | None:
         """Its streamlines, edited and filtered."""
         return self.state.tractogram
-
-    @property
-    def result_request(self) -> Request | None:
-        """What gave its streamlines, before they were edited."""
-        result = self.state.result
-        return None if result is None else result.request
-
-    @property
-    def result_grid(self) -> Grid | None:
-        """The grid of the FOD in which its streamlines were tracked."""
-        result = self.state.result
-        return None if result is None else result.grid
-
-    @property
-    def seconds(self) -> float:
-        """How long its last run took."""
-        result = self.state.result
-        return 0.0 if result is None else result.seconds
-
-    @property
-    def report(self) -> Report:
-        """What its last run was tracked on, and where the time went."""
-        result = self.state.result
-        return Report() if result is None else result.report

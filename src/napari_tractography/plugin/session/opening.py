@@ -181,17 +181,17 @@ class Opening:
             _filter(bundle, layer, filters, kept.source.folder)
         except TractographyError as error:
             self.problems.append(f"{made.name}: {error}")
-        self._prove(bundle, kept, layer.tractogram)
+        self._prove(bundle, kept, made, layer.tractogram)
         self.bundles.followed.emit(bundle)
 
-    def _prove(self, bundle: OpenBundle, kept: Bundle, shown: Tractogram) -> None:
+    def _prove(self, bundle: OpenBundle, kept: Bundle, made: Made, shown: Tractogram) -> None:
         known = kept.digest
         if known and shown.digest() != known:
             self.problems.append(
                 f"{bundle.name} is not as it was saved: its digest differs; the log says more."
             )
             if isinstance(kept.source, Recipe):
-                kept.source.check(shown, bundle.report.backend)
+                kept.source.check(shown, made.report.backend)
         elif known:
             self.n_proven += 1
 
@@ -478,19 +478,19 @@ def _filter(
         elif edit.kind == "lengths":
             limits = edit.least, NO_LIMITS[1] if edit.most is None else edit.most
     layer.editor.filter(passing)
-    if bundle.is_opened:
+    if bundle.state.is_opened:
         bundle.amend(everywhere=True, filtered_by=(regions, rule, limits))
 
 
 def _show_style(layer: Streamlines, bundle: OpenBundle) -> None:
     """Give a layer the style of its bundle, as far as it does that by itself."""
-    style = bundle.style
+    style = bundle.state.style
     for name in ("width", "opacity", "slab_mm", "max_vertices"):
         if name in style:
             setattr(layer, name, style[name])
     layer.axis = Axis.of_numbers(style.get("axis"))
     mode = style.get("colour_by")
     if mode == "one colour":
-        layer.colour = bundle.colour
+        layer.colour = bundle.state.colour
     elif mode in layer.colour_modes:
         layer.colour_by = mode

@@ -192,7 +192,7 @@ class RunControl:
         self._settle.stop()
         self._await(None)
         self._is_full_due = self._is_outdated = self._is_waiting = False
-        request = self.session.result_request
+        request = self.session.state.result_request
         self._is_full = request is not None and request.is_whole and self.session.is_result_current
         run = self.current
         if run is not None and run.is_live:
@@ -255,9 +255,9 @@ class RunControl:
         session = self.session
         if not self.live or session.fod is None or not session.can_start:
             return
-        if session.bundle.is_opened:
+        if session.bundle.state.is_opened:
             return
-        result = session.result_request
+        result = session.state.result_request
         is_whole = result is not None and result.is_whole
         if session.document.is_travelling and is_whole and session.is_result_current:
             self._rest()  # undo has brought the result with what it is of
@@ -277,7 +277,7 @@ class RunControl:
         """Follow nothing: what is shown is what would be tracked."""
         self._settle.stop()
         self._is_full_due = self._is_outdated = self._is_waiting = False
-        request, run = self.session.result_request, self.current
+        request, run = self.session.state.result_request, self.current
         self._is_full = request is not None and request.is_whole
         if run is not None and run.is_live:
             self._abandon()

@@ -29,7 +29,6 @@ from ...errors import (
     InvalidTissuesError,
     TractographyError,
 )
-from ...geometry.grid import Grid
 from ...model.fod import Fod
 from ...model.parameters import TrackingParameters
 from ...model.regions import Region
@@ -472,7 +471,7 @@ class Session:
     def _lose_layer(self, bundle: OpenBundle) -> None:
         """Do without streamlines whose layer a person has removed."""
         bundle.is_shown, bundle.arriving = False, None
-        if len(self.document.now.bundles) > 1 or bundle.is_opened:
+        if len(self.document.now.bundles) > 1 or bundle.state.is_opened:
             self.delete(bundle)
         else:  # seeds and settings stay: Run makes another
             self.document.act(
@@ -722,7 +721,7 @@ class Session:
         states = self.document.now.bundles.values()
         masks = [self._layer_of(ref) for state in states for ref in (state.mask, state.seed_mask)]
         layers = {*filter(None, masks), *self.regions.opened_labels}
-        return {layer: zlib.crc32(np.ascontiguousarray(layer.data)) for layer in layers}
+        return {layer: zlib.crc32(np.ascontiguousarray(layer.data).data) for layer in layers}
 
     def _on_seed_mask(self) -> None:
         if self.seed_mask_in_use is self.seed_mask_layer:
@@ -1028,26 +1027,6 @@ class Session:
         return self.state.tractogram
 
     @property
-    def result_request(self) -> Request | None:
-        """What gave the result of the active bundle."""
-        return self.bundle.result_request
-
-    @property
-    def result_grid(self) -> Grid | None:
-        """The grid of the FOD in which the active bundle was tracked."""
-        return self.bundle.result_grid
-
-    @property
-    def seconds(self) -> float:
-        """How long the last run of the active bundle took."""
-        return self.bundle.seconds
-
-    @property
-    def report(self) -> Report:
-        """What tracked the active bundle."""
-        return self.bundle.report
-
-    @property
     def has_edits(self) -> bool:
         """Whether streamlines of the result were deleted by hand."""
         layer = self.streamlines_layer
@@ -1196,7 +1175,7 @@ class Session:
 
     def changes(self) -> list[str] | None:
         """Return in what a run now would differ from the result's; None where either cannot be."""
-        then = self.result_request
+        then = self.state.result_request
         try:
             return None if then is None else then.differences(self.request())
         except TractographyError:  # something is missing or wrong that was not

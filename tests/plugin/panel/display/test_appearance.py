@@ -237,7 +237,7 @@ def test_colours_by_seed_are_those_of_the_placed_seeds(open_model, cross, settle
     settle(panel)
     layer = panel.session.streamlines_layer
     rgba = layer.colours.rgba[layer.tractogram.offsets[:-1]]
-    n_each = panel.session.result_request.n_each
+    n_each = panel.session.state.result_request.n_each
     owner = np.searchsorted(np.cumsum(n_each), layer.tractogram.seed_index, side="right")
     assert len(np.unique(rgba, axis=0)) == 3
     for seed in range(3):

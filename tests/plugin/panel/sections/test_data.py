@@ -297,7 +297,7 @@ def test_run_in_an_fod_that_is_being_read_ends_the_run_in_another(
     assert panel.cancel_button.isEnabled()
     held_reading.set()
     qtbot.waitUntil(lambda: panel.session.tractogram.n_seeds == FEW, timeout=WAIT_MS)
-    assert panel.session.result_request.fod.name == "wm.nii"
+    assert panel.session.state.result_request.fod.name == "wm.nii"
 
 
 def test_without_seeds_run_says_so_while_the_fod_is_read(

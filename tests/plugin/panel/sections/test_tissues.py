@@ -53,7 +53,7 @@ def test_the_image_is_shown_and_streamlines_are_held_to_it(
     settle(panel)
     held = panel.session.tractogram
     assert set(held.tally) & {StopReason.ENTERED_CORTEX, StopReason.ENDED_IN_WHITE}
-    shown = panel.session.result_request
+    shown = panel.session.state.result_request
     script = as_python(shown, panel.session.fod_layer)
     assert f"tissues = nt.load_tissues({str(path)!r})" in script
     assert "tissues=tissues" in script

@@ -416,7 +416,7 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
 
 def placed_seeds(bundle: OpenBundle, tractogram: Tractogram) -> NDArray[np.int64]:
     """Return which of the placed seeds of a bundle each streamline came from."""
-    request = bundle.result_request if bundle.arriving is None else bundle.arriving.request
+    request = bundle.state.result_request if bundle.arriving is None else bundle.arriving.request
     if request is None or not isinstance(request.seeding, SeedSpheres):
         return tractogram.seed_index  # each starts from a seed of its own
     numbers = np.searchsorted(request.firsts, tractogram.seed_index, side="right") - 1

@@ -174,7 +174,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
 
     def follow(self, _bundle: Any = None) -> None:
         """Show the lengths of the active bundle, and whether what is shown is out of date."""
-        shown = [state.tractogram for state in self._bundles()]
+        shown = [bundle.tractogram for bundle in self._bundles()]
         is_stale = self.shown is not None and not _same(shown, self._measured)
         if self.shown is not None and (is_stale or self.told.text() == STALE):
             self.told.setText(STALE if is_stale else "")
@@ -213,9 +213,9 @@ class MeasureSection(QWidget):  # type: ignore[misc]
     def _bundles(self) -> list[OpenBundle]:
         """Return the bundles whose eye is open and that have streamlines."""
         return [
-            state
-            for state in self.bundles.bundles
-            if state.is_visible and state.tractogram is not None and len(state.tractogram)
+            bundle
+            for bundle in self.bundles.bundles
+            if bundle.state.is_visible and bundle.tractogram is not None and len(bundle.tractogram)
         ]
 
     def start(self) -> None:
@@ -223,22 +223,22 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self._try(self._start)
 
     def _start(self) -> None:
-        states, space = self._bundles(), self.session.space
-        if not states:
+        bundles, space = self._bundles(), self.session.space
+        if not bundles:
             raise InvalidTractogramError(
                 "No bundle that is shown has streamlines; run tracking or open an eye in Bundles."
             )
         scalar = None
         if self.scalar.value is not None:
             scalar = maps.scalar_map_of(self.scalar.value, space)
-        lines = [(state.name, state.tractogram) for state in states if state.tractogram is not None]
+        lines = [(each.name, each.tractogram) for each in bundles if each.tractogram is not None]
         labels = None
         if self.labels.value is not None:
             labels = voxels_of(self.labels.value, space)
         work = work_of(
             self.kind.value,
             lines,
-            [state.colour for state in states],
+            [each.state.colour for each in bundles],
             scalar=scalar,
             labels=labels,
             grid=self._grid(),
@@ -316,20 +316,20 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self._try(lambda: self._start_map(name))
 
     def _start_map(self, name: str) -> None:
-        state = self.session.bundle
-        lines = state.tractogram
+        bundle = self.session.bundle
+        lines = bundle.tractogram
         if lines is None or not len(lines):
             raise InvalidTractogramError(
-                f"{state.name} has no streamlines; run tracking, or select another bundle."
+                f"{bundle.name} has no streamlines; run tracking, or select another bundle."
             )
         grid = self._grid()
-        if name == maps.VISITATION and _is_chosen_by_hand(state):
-            show_warning(CHOSEN.format(name=state.name))
+        if name == maps.VISITATION and _is_chosen_by_hand(bundle):
+            show_warning(CHOSEN.format(name=bundle.name))
         make, _ = maps.MAPS[name]
         self.measuring.begin(
             "Measuring",
             lambda advance: maps.make_layers(
-                make, Counter(advance, len(lines)), lines, grid, state.name
+                make, Counter(advance, len(lines)), lines, grid, bundle.name
             ),
             self._add_layers,
         )
@@ -386,9 +386,9 @@ GRID_HELP = (
 )
 
 
-def _is_chosen_by_hand(state: OpenBundle) -> bool:
+def _is_chosen_by_hand(bundle: OpenBundle) -> bool:
     """Tell whether a person picked streamlines of a bundle one by one."""
-    layer = state.streamlines_layer
+    layer = bundle.streamlines_layer
     return layer is not None and any(edit.kind in BY_NUMBER for edit in layer.editor.edits)
 
 
