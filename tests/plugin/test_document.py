@@ -259,7 +259,7 @@ def test_several_acts_are_one_step_by_the_name_of_the_whole() -> None:
 
 def test_what_is_kept_from_before_is_no_step() -> None:
     doc = Document()
-    with doc.no_step():
+    with doc.no_step:
         place(doc, (0, 0, 0))
     assert len(doc.now.bundle.seeds) == 1
     assert not doc.can_undo

@@ -30,6 +30,7 @@ from ..recipes.bundle import Source
 from ..recipes.tractogram_sources import WeightsSource
 from ..streamlines.tractogram import Tractogram
 from ..tracking.report import Report
+from .flag import Flag
 from .requests import Request
 from .streamlines.editing import EditState
 
@@ -402,12 +403,12 @@ class Document:
         self._last_id = 0
         first = self.new_id()
         self.now = Snapshot({first: BundleState()}, first)
-        self.is_travelling = False  # whether `changed` tells of undo or redo
+        self.is_travelling = Flag()  # whether `changed` tells of undo or redo
         self._past: list[Step] = []
         self._future: list[Step] = []
         self._held: Step | None = None  # what a gesture under way began with
         self._control: object = None  # in which it is
-        self._is_silent = False
+        self.no_step = Flag()  # within it acts are no steps, as of controls set to what was kept
         self._acted_at = 0.0
 
     def new_id(self) -> int:
@@ -432,7 +433,7 @@ class Document:
         before, now = self.now, change(self.now)
         if now is before:
             return False
-        if self._is_silent:
+        if self.no_step:
             self._go(now)
             return True
         if self._held is not None and self._held.key not in (None, ANY_KEY, key):
@@ -518,15 +519,6 @@ class Document:
                 if self.now is not before:
                     self._note(Step(text, before))
 
-    @contextmanager
-    def no_step(self) -> Iterator[None]:
-        """Let acts be no steps, such as of controls that are given what was kept."""
-        before, self._is_silent = self._is_silent, True
-        try:
-            yield
-        finally:
-            self._is_silent = before
-
     # -- the way back --------------------------------------------------------------------------
 
     @property
@@ -571,11 +563,8 @@ class Document:
             return
         step = away.pop()
         back.append(Step(step.text, self.now))
-        self.is_travelling = True
-        try:
+        with self.is_travelling:
             self._go(step.other)
-        finally:
-            self.is_travelling = False
         self.history_changed.emit()
 
     def begin(self, now: Snapshot) -> None:

@@ -20,6 +20,7 @@ from napari_tractography.plugin.layers.figures import TUBE_SIDES
 from napari_tractography.plugin.panel import output_menu as module
 from napari_tractography.plugin.panel.display import pictures
 from napari_tractography.plugin.panel.panel import TractographyPanel
+from napari_tractography.plugin.panel.widgets import busy_dialog
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ def test_without_an_fod_or_streamlines_it_says_so(make_napari_viewer, monkeypatc
         with pytest.raises(error):
             action()
     told = []
-    monkeypatch.setattr(module, "show_error", told.append)
+    monkeypatch.setattr(busy_dialog, "show_error", told.append)
     for entry in panel.output.menu().actions():
         if entry.text() != "Movie...":
             entry.trigger()

@@ -27,6 +27,7 @@ from ...files.fods import fod_reader
 from ...files.paths import GivenUpError
 from ...geometry.grid import Grid
 from ...model.fod import Fod
+from ..flag import Flag
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ class FodOpening:
         self._was_added = False  # whether a layer of the viewer has been seen
         self.is_map_shown = False
         self._redrawn = 0.0  # time of the last redraw of a map that is not complete
-        self._is_polling = False
+        self._is_polling = Flag()
 
     @property
     def progress(self) -> float:
@@ -155,8 +156,7 @@ class FodOpening:
         """Show what the thread has read; in the main thread."""
         if self._is_polling:  # napari handles events while it adds a progress bar
             return
-        self._is_polling = True
-        try:
+        with self._is_polling:
             layers = self.layers()
             if self._was_added and not layers:
                 self.cancel()
@@ -169,8 +169,6 @@ class FodOpening:
                 return
             self._show_progress()
             self.progressed.emit(self.progress)
-        finally:
-            self._is_polling = False
 
     def _follow_map(self, layers: list[Layer]) -> None:
         """Draw what has been read of the map, now and then; and when it is complete."""

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from napari.layers import Tracks
-from napari.utils.notifications import show_error
 from qtpy.QtCore import QEvent, QPointF, QRectF, QSize, Qt
 from qtpy.QtGui import (
     QColor,
@@ -36,11 +35,12 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ...errors import TractographyError
+from ..flag import Flag
 from ..session.listing import BundleList
 from ..session.making import take_tracks
 from ..session.open_bundle import OpenBundle
 from ..streamlines.layer import Streamlines
+from .widgets.busy_dialog import errors_shown
 from .widgets.sections import button, keys_here, row, stack
 
 MAX_ROWS = 6  # that are seen at once
@@ -78,7 +78,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
         super().__init__(parent)
         self.bundles = bundles
         self._colour_chosen = colour_chosen
-        self._is_showing = False
+        self._is_showing = Flag()
         self.table = _Table(self)
         self.new = button("New", "Make a bundle without seeds and regions.")
         self.copy = button(
@@ -132,8 +132,7 @@ class BundleSection(QWidget):  # type: ignore[misc]
     def refresh(self) -> None:
         """Show the bundles as they are."""
         bundles, table = self.bundles.bundles, self.table
-        self._is_showing = True
-        try:
+        with self._is_showing:
             if table.rowCount() != len(bundles):
                 table.setRowCount(len(bundles))
             for number, bundle in enumerate(bundles):
@@ -143,8 +142,6 @@ class BundleSection(QWidget):  # type: ignore[misc]
                 table.setCurrentCell(place, NAME)
                 self.up.setEnabled(place > 0)
                 self.down.setEnabled(place < len(bundles) - 1)
-        finally:
-            self._is_showing = False
         table.fit()
         self.show_offer()
 
@@ -167,10 +164,8 @@ class BundleSection(QWidget):  # type: ignore[misc]
         """Make a bundle of a layer of tracks that something else made."""
         layer = self.foreign
         if layer is not None:
-            try:
+            with errors_shown():
                 take_tracks(self.bundles, layer)
-            except TractographyError as error:
-                show_error(str(error))
         self.show_offer()
 
     def _show(self, number: int, bundle: OpenBundle) -> None:

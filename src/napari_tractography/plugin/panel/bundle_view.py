@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from ..flag import Flag
 from ..session.open_bundle import OpenBundle
 from ..streamlines.colours import ONE_COLOUR, WEIGHT
 from ..streamlines.layer import Streamlines
@@ -34,7 +35,7 @@ class BundleView:
     def __init__(self, panel: Any) -> None:
         self._panel = panel
         self._session = panel.session
-        self.is_showing = False
+        self.is_showing = Flag()
         bundles = panel.bundles
         panel.session.layer_made.connect(self._on_layer_made)
         panel.session.travelled.connect(self._on_travelled)
@@ -92,8 +93,7 @@ class BundleView:
 
     def _show(self, bundle: OpenBundle, *, styled: bool = True) -> None:
         panel, session = self._panel, self._session
-        self.is_showing = True
-        try:
+        with self.is_showing:
             panel.fod_choice.value = session.fod_layer
             panel.data.follow()
             for choice, name in (
@@ -105,8 +105,6 @@ class BundleView:
             set_values(panel.seeding, dataclasses.asdict(bundle.state.seeding))
             if styled:
                 panel.appearance.show_style(bundle.state.style, bundle.state.colour)
-        finally:
-            self.is_showing = False
         panel.selection.follow()
         self._show_result(bundle)
         is_opened = bundle.state.is_opened

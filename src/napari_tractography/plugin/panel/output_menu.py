@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from napari.utils.notifications import show_error, show_info
+from napari.utils.notifications import show_info
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QMenu, QPushButton, QWidget
 
-from ...errors import InvalidFodError, InvalidTractogramError, TractographyError
-from ...files.paths import GivenUpError
+from ...errors import InvalidFodError, InvalidTractogramError
 from ...maps.coherence import coherence
 from ...streamlines.tractogram import Tractogram
 from ..export.projects import file_source, filters_of
@@ -20,7 +19,7 @@ from ..session.session import Session
 from ..streamlines.layer import Streamlines
 from ..words import plural
 from .display.pictures import Pictures
-from .widgets.busy_dialog import wait_for
+from .widgets.busy_dialog import errors_shown, wait_for
 
 MAX_TUBES = 400
 WHICH = "The selected streamlines, or up to {} of all,"
@@ -53,7 +52,7 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         ):
             entry = menu.addAction(text)
             entry.setToolTip(tooltip)
-            entry.triggered.connect(lambda _checked=False, action=action: self._try(action))
+            entry.triggered.connect(lambda _checked=False, action=action: errors_shown()(action)())
         self.setMenu(menu)
 
     def copy_python(self) -> None:
@@ -86,10 +85,7 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         fod = self.session.fod
         if fod is None:
             raise InvalidFodError("There is no FOD to check; open one or choose its layer.")
-        try:
-            found = wait_for(lambda: coherence(fod), "Checking the FOD", self)
-        except GivenUpError:
-            return
+        found = wait_for(lambda: coherence(fod), "Checking the FOD", self)
         show_info(found.verdict)
 
     def _copy(self, script: Any) -> None:
@@ -135,12 +131,6 @@ class OutputMenu(QPushButton):  # type: ignore[misc]
         if layer is None or not len(layer.tractogram):
             raise InvalidTractogramError("There are no streamlines; run tracking first.")
         return layer
-
-    def _try(self, action: Any) -> None:
-        try:
-            action()
-        except TractographyError as error:
-            show_error(str(error))
 
 
 def _few(layer: Streamlines, most: int) -> Tractogram:

@@ -256,7 +256,7 @@ class TractographyPanel(QWidget):  # type: ignore[misc]
     @property
     def is_showing(self) -> bool:
         """Whether controls are being set to what a bundle says, which nobody chose by them."""
-        return self.bundle_view.is_showing
+        return bool(self.bundle_view.is_showing)
 
     # -- opening and closing -------------------------------------------------------------------
 

@@ -23,8 +23,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ...errors import MissingFilesError, TractographyError
-from ...files.paths import GivenUpError
+from ...errors import FileError, MissingFilesError
 from ...recipes.bundle import Bundle
 from ...recipes.mirror import midsagittal_x_mm
 from ...recipes.project import ENDING, Project
@@ -42,7 +41,7 @@ from ..session.opening import Opening, state_of
 from ..words import plural
 from .project_keeper import ProjectKeeper, left_behind
 from .project_layers import ProjectLayers
-from .widgets.busy_dialog import wait_for
+from .widgets.busy_dialog import errors_shown, wait_for
 from .widgets.progress_row import ProgressRow
 from .widgets.sections import button, row, stack
 from .widgets.window_guard import WindowGuard
@@ -156,18 +155,14 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
                 show_warning(sentence)
             show_error("There is nothing to save: no bundle has seeds or streamlines of a file.")
             return False
-        try:
+        with errors_shown():
             wait_for(lambda: project.save(target), f"Saving {target.name}", self)
-        except GivenUpError:
-            return False
-        except TractographyError as error:
-            show_error(str(error))
-            return False
-        self.keeper.note_saved(target)
-        for sentence in left_out.values():
-            show_warning(sentence)
-        show_info(f"Saved {plural(len(project.bundles), 'bundle')} to {target}.")
-        return True
+            self.keeper.note_saved(target)
+            for sentence in left_out.values():
+                show_warning(sentence)
+            show_info(f"Saved {plural(len(project.bundles), 'bundle')} to {target}.")
+            return True
+        return False
 
     def copy_python(self) -> None:
         """Put a Python script that makes all bundles again on the clipboard."""
@@ -201,41 +196,38 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
         is_named : bool
             Whether Save writes to it again.
         """
-        places: dict[str, str] = {}
-        while True:
-            try:
-                project = Project.load(path, places=places)
-                break
-            except MissingFilesError as error:
-                found = self._ask_place(error)
-                if found is None:
-                    show_error(str(error))
-                    return False
-                places.update(found)
-            except TractographyError as error:
-                show_error(str(error))
-                return False
+        with errors_shown():
+            self._open(path, is_named=is_named)
+            return True
+        return False
+
+    def _open(self, path: str | Path, *, is_named: bool) -> None:
+        project = self._load(path)
         if not project.bundles:
-            show_error(f"{Path(path).name} holds no bundles.")
-            return False
-        try:
-            layers = self.layers.fod_layers(project, self)
-            masks: dict[VolumeSource, Layer] = {}  # one layer for all bundles that share it
-            states = [
-                self._state(bundle, number, layers, masks)
-                for number, bundle in enumerate(project.bundles.values())
-            ]
-        except GivenUpError:
-            return False
-        except TractographyError as error:
-            show_error(str(error))
-            return False
+            raise FileError(f"{Path(path).name} holds no bundles.")
+        layers = self.layers.fod_layers(project, self)
+        masks: dict[VolumeSource, Layer] = {}  # one layer for all bundles that share it
+        states = [
+            self._state(bundle, number, layers, masks)
+            for number, bundle in enumerate(project.bundles.values())
+        ]
         self.bundles.replace_all(states, project.views.get("active", ""))
         self._look_as(project)
         self.keeper.path = Path(path) if is_named else None
         fods = {source: fod_of(layer) for source, layer in layers.items()}
         self._begin(Opening(self.bundles, project, {s: f for s, f in fods.items() if f}))
-        return True
+
+    def _load(self, path: str | Path) -> Project:
+        """Read a project; of files that are gone a person is asked where they are."""
+        places: dict[str, str] = {}
+        while True:
+            try:
+                return Project.load(path, places=places)
+            except MissingFilesError as error:
+                found = self._ask_place(error)
+                if found is None:
+                    raise
+                places.update(found)
 
     def _begin(self, opening: Opening) -> None:
         if self.opening is not None:
@@ -321,18 +313,15 @@ class ProjectButton(QPushButton):  # type: ignore[misc]
 
     # -- the other side ------------------------------------------------------------------------
 
+    @errors_shown()
     def mirror(self) -> OpenBundle | None:
         """Make the bundle of the other side of the active one; return it, or say why not."""
         bundles, active = self.bundles, self.bundles.active
-        try:
-            if active.state.is_opened:
-                source = file_source(active, proven=False, named=False)
-                made = other_side(bundles, active, source)
-            else:
-                made = bundles.session.prepare(self._other_side())
-        except TractographyError as error:
-            show_error(str(error))
-            return None
+        if active.state.is_opened:
+            source = file_source(active, proven=False, named=False)
+            made = other_side(bundles, active, source)
+        else:
+            made = bundles.session.prepare(self._other_side())
         return bundles.insert(made, f"Mirror {active.name}")
 
     def _other_side(self) -> BundleState:

@@ -9,7 +9,6 @@ from pathlib import Path
 from napari.utils.notifications import show_error, show_info
 from qtpy.QtWidgets import QFileDialog, QPushButton, QWidget
 
-from ...errors import TractographyError
 from ...files.formats import (
     default_ending,
     dialog_filter,
@@ -19,12 +18,11 @@ from ...files.formats import (
     tractogram_endings,
     tractogram_format,
 )
-from ...files.paths import GivenUpError
 from ...files.trk import TRK
 from ...geometry.grid import Grid
 from ..session.session import Session
 from ..words import plural
-from .widgets.busy_dialog import wait_for
+from .widgets.busy_dialog import errors_shown, wait_for
 
 WITH_GRID = TRK.endings[0]  # that is proposed; every other program reads it
 
@@ -56,6 +54,7 @@ class SaveButton(QPushButton):  # type: ignore[misc]
         result = self.session.state.result
         return None if result is None else result.grid
 
+    @errors_shown()
     def save(self, path: str | Path) -> None:
         """Save the streamlines; the ending decides the format."""
         tractogram, grid = self.session.tractogram, self._grid
@@ -71,13 +70,7 @@ class SaveButton(QPushButton):  # type: ignore[misc]
                 f"{_bare(imageless_endings())}."
             )
             return
-        try:
-            wait_for(lambda: tractogram.save(path, reference=grid), f"Saving {name}", self)
-        except GivenUpError:
-            return
-        except TractographyError as error:
-            show_error(str(error))
-            return
+        wait_for(lambda: tractogram.save(path, reference=grid), f"Saving {name}", self)
         show_info(f"Saved {plural(len(tractogram), 'streamline')} to {path}.")
 
     def proposed_name(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 from napari.settings import get_plugin_settings
@@ -25,14 +25,10 @@ from ...model.seeding_parameters import seeding_specs
 from ...tracking.devices import cpu_count
 from ..acts import SPECS
 from ..document import Snapshot
-from ..session.session import Session
 from ..session.tracking_values import BY_FOD
 from .display import pictures, view
-from .display.appearance import AppearanceSection, display_specs
-from .display.view import ViewSection
-from .sections.device import BACKEND_SPEC, THREADS_SPEC, DeviceSection
-from .sections.seed import SeedSection
-from .sections.tracking import TrackingSection
+from .display.appearance import display_specs
+from .sections.device import BACKEND_SPEC, THREADS_SPEC
 from .widgets.sections import Section, delayed
 
 logger = logging.getLogger(__name__)
@@ -117,46 +113,12 @@ def checked(values: Mapping[str, Mapping[str, Any]]) -> Values:
     return result
 
 
-class Panel(Protocol):
-    """What settings ask of the panel, a QWidget with :class:`Section` among its children.
-
-    Attributes
-    ----------
-    tracking : TrackingSection
-    seeding : list of controls
-    seeds : SeedSection
-    appearance, scene, device, pictures
-        The parts of the panel with further controls.
-    live : QCheckBox
-    session : Session
-    is_showing : bool
-        Whether controls are being set to what a bundle says.
-    """
-
-    tracking: TrackingSection
-    seeding: list[Any]
-    seeds: SeedSection
-    appearance: AppearanceSection
-    scene: ViewSection
-    device: DeviceSection
-    pictures: Any
-    live: Any
-    session: Session
-
-    @property
-    def is_showing(self) -> bool:
-        """Whether controls are being set to what a bundle says."""
-
-    def findChildren(self, kind: type[Section]) -> list[Section]:  # noqa: N802 - Qt's name
-        """Return the sections of the panel."""
-
-
 class PanelSettings(QObject):  # type: ignore[misc]
     """Keeps what is set in a panel, and sets it again.
 
     Parameters
     ----------
-    panel : Panel
+    panel : TractographyPanel
         Built, and not yet shown.
     keep : bool
         Otherwise nothing is read or written.
@@ -164,7 +126,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
 
     writing = False  # some panel's own: what is set in one leaves the others alone
 
-    def __init__(self, panel: Panel, *, keep: bool = True) -> None:
+    def __init__(self, panel: Any, *, keep: bool = True) -> None:
         super().__init__(panel)
         self._panel = panel
         self._controls = {
@@ -185,7 +147,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
             self._kept = self._read()
             now = panel.session.document.now
             is_new = len(now.bundles) == 1 and now.bundle.is_blank  # else they are as they are
-            with panel.session.document.no_step():
+            with panel.session.document.no_step:
                 self._restore(self._kept, () if is_new else OF_BUNDLES)
         self._at_first = deepcopy(self._kept)  # for where the bundles are discarded
         for key, group in self._controls.items():
@@ -237,7 +199,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
 
     def restore(self, values: Mapping[str, Mapping[str, Any]]) -> None:
         """Set everything in the panel."""
-        with self._panel.session.document.no_step():
+        with self._panel.session.document.no_step:
             self._restore(checked(values))
 
     def _restore(self, wanted: Values, left_out: Collection[str] = ()) -> None:
@@ -336,7 +298,7 @@ class PanelSettings(QObject):  # type: ignore[misc]
         same = {key for key in self._controls if self._kept[key] == before[key]}
         if self._kept["tracking"] == before["tracking"]:
             same.add("tracking")
-        with self._panel.session.document.no_step():
+        with self._panel.session.document.no_step:
             self._restore(self._kept, same)
 
 

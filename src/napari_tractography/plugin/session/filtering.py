@@ -19,6 +19,7 @@ from ...streamlines.passing import SELECTING_ROLES, Criteria
 from ...streamlines.tractogram import Tractogram
 from ..background import Advance, Background
 from ..document import NO_LIMITS
+from ..flag import Flag
 from ..streamlines.layer import Streamlines
 from .session import Session
 
@@ -44,7 +45,7 @@ class Filtering:
         self.session = session
         self.index = Background()
         self._indexed: Tractogram | None = None  # whose index is made or on the way
-        self._is_following = False
+        self._is_following = Flag()
         self._refine = QTimer()
         self._refine.setSingleShot(True)
         self._refine.setInterval(REFINE_MS)
@@ -86,11 +87,8 @@ class Filtering:
         if whole.n_points > MANY_POINTS:
             layer.at_first = FEW_POINTS
             self._refine.start()
-        self._is_following = True
-        try:
+        with self._is_following:
             layer.editor.filter(passing)
-        finally:
-            self._is_following = False
         self.filtered.emit()
 
     def _on_edited(self) -> None:

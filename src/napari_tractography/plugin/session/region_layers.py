@@ -26,6 +26,7 @@ from ...model.regions import Region
 from ...model.roles import ROLES
 from .. import acts
 from ..document import BundleState, Document, Painted, RegionState, Snapshot
+from ..flag import Flag
 from ..layers.region_entries import (
     PAINTED_KEY,
     PAINTED_OPACITY,
@@ -79,7 +80,7 @@ class Regions:
         self._made: WeakKeyDictionary[RegionState, list[Region]] = WeakKeyDictionary()
         self._written: WeakKeyDictionary[Layer, RegionState] = WeakKeyDictionary()
         self._heard: WeakSet[Layer] = WeakSet()  # layers that are listened to
-        self._is_showing = False  # whether layers are being given what they are to show
+        self._is_showing = Flag()  # whether layers are being given what they are to show
         self._is_closed = False
         self._in_stroke: set[Layer] = set()  # that are being painted
         self._check = QTimer()  # after changes by scripts the only event is a redraw
@@ -340,8 +341,7 @@ class Regions:
         if shown is self._shown:
             return False
         ids, ids_before = ({state.id for state in states} for states in (self._shown, shown))
-        self._is_showing = True
-        try:
+        with self._is_showing:
             placed = {self._known[n].holder for n in ids & ids_before if n in self._known}
             in_use = {holder.layer for holder in placed}
             free = self._put_away([n for n in ids_before - ids if n in self._known], in_use)
@@ -350,8 +350,6 @@ class Regions:
             for layer in free:
                 self.viewer.layers.remove(layer)
             self._colour()
-        finally:
-            self._is_showing = False
         self.list_changed.emit()
         return True
 
@@ -472,13 +470,10 @@ class Regions:
         """Show spheres, which stay where they are in RAS+ mm, in another space."""
         self.space = space
         self._made.clear()
-        self._is_showing = True
-        try:
+        with self._is_showing:
             for entry in self.entries:
                 if isinstance(entry.layer, Spheres):
                     self._place(entry.layer, entry.state.spheres)
-        finally:
-            self._is_showing = False
 
     def _colour(self) -> None:
         """Give each layer the colour of its first region."""

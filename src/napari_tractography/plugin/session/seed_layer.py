@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from psygnal import Signal
 
 from ..document import PlacedSeeds
+from ..flag import Flag
 from ..layers.on_volume import SeedPoints
 from ..space.display import AXIS_LABELS, DisplaySpace
 from ..space.layer_list import insert_beside
@@ -54,8 +55,8 @@ class SeedLayer:
         self.layer: Points | None = None
         self.space = DisplaySpace.identity()
         self.shown = PlacedSeeds(np.empty((0, 3)), no_values(0))
-        self._is_adding = False  # whether a seed that appears is placed by this object
-        self._is_showing = False  # whether the layer is being given what it is to show
+        self._is_adding = Flag()  # whether a seed that appears is placed by this object
+        self._is_showing = Flag()  # whether the layer is being given what it is to show
         for layer in viewer.layers:  # left by a panel that was closed
             if isinstance(layer, Points) and isinstance(
                 layer.metadata.get(SEEDS_KEY), DisplaySpace
@@ -82,12 +83,9 @@ class SeedLayer:
         """Add seeds at (n, 3) display positions, (z, y, x) mm."""
         layer = self.ensure_layer()
         layer.visible = True  # a seed that lands unseen is missed, or placed twice
-        self._is_adding = True
         layer.feature_defaults = no_values(1)
-        try:
+        with self._is_adding:
             layer.add((positions_zyx - layer.translate) / layer.scale)
-        finally:
-            self._is_adding = False
         layer.selected_data = set()
 
     def remove(self, indices: Iterable[int]) -> None:
@@ -118,16 +116,13 @@ class SeedLayer:
             self.shown = seeds
             return True
         layer = self.ensure_layer()
-        self._is_showing = True
-        try:
+        with self._is_showing:
             layer.selected_data = set()
             positions = self.space.shown_at(seeds.positions_mm)
             layer.data = (positions - layer.translate) / layer.scale
             layer.features = {**no_values(len(seeds)), **seeds.own}
             layer.feature_defaults = no_values(1)  # those of the last seed, otherwise
             layer.size = seed_size_voxels(self.space)
-        finally:
-            self._is_showing = False
         self.shown = seeds
         return True
 
@@ -135,11 +130,8 @@ class SeedLayer:
         """Show the seeds, which stay where they are in RAS+ mm, in another space."""
         self.space = space
         if self.layer is not None:
-            self._is_showing = True
-            try:
+            with self._is_showing:
                 self._place(self.layer, self.shown.positions_mm)
-            finally:
-                self._is_showing = False
 
     # -- the layer -----------------------------------------------------------------------------
 

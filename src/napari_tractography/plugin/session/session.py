@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -48,6 +47,7 @@ from ..document import (
     Result,
     Snapshot,
 )
+from ..flag import Flag
 from ..layers.frames import show_in
 from ..layers.layer_watch import LayerWatch
 from ..layers.opening import FodOpening
@@ -121,9 +121,9 @@ class Session:
     def __init__(self, viewer: Any) -> None:
         self.viewer = viewer
         self._is_open = False
-        self._is_showing = False  # whether layers are being given what they are to show
+        self._is_showing = Flag()  # whether layers are being given what they are to show
         self._is_outdated = False  # whether the document changed meanwhile
-        self.is_inserting = False  # a layer, which napari selects for a moment
+        self.is_inserting = Flag()  # or removing a layer, which is no act of a person
         known = _open.get(viewer)
         if known is None:
             document = Document()
@@ -221,19 +221,13 @@ class Session:
         self._is_outdated = True
         if self._is_showing:
             return  # whatever is showing goes on with the newer one
-        self._is_showing = True
-        try:
-            while self._is_outdated:
-                self._is_outdated = False
-                before, self._shown = self._shown, self.document.now
-                with self._quiet():
-                    tell = self._show_layers(before, self._shown)
-                self._is_showing = False
-                for signal in tell:
-                    signal()
-                self._is_showing = True
-        finally:
-            self._is_showing = False
+        while self._is_outdated:
+            self._is_outdated = False
+            before, self._shown = self._shown, self.document.now
+            with self._is_showing, self.is_inserting:
+                tell = self._show_layers(before, self._shown)
+            for signal in tell:
+                signal()
 
     def _show_layers(self, before: Snapshot, now: Snapshot) -> list[Any]:
         """Give layers what differs; return what is to be told of it."""
@@ -281,15 +275,6 @@ class Session:
             tell.append(self.list_changed.emit)
         return tell
 
-    @contextmanager
-    def _quiet(self) -> Iterator[None]:
-        """Have what layers come and go by be no act of a person."""
-        before, self.is_inserting = self.is_inserting, True
-        try:
-            yield
-        finally:
-            self.is_inserting = before
-
     def _layer_of(self, ref: LayerRef | None) -> Layer | None:
         layer: Layer | None = None if ref is None else ref.layer_in(self.viewer)
         return layer
@@ -328,7 +313,7 @@ class Session:
         layer = bundle.streamlines_layer
         bundle.is_shown = False
         if layer is not None and layer in self.viewer.layers:
-            with self._quiet():
+            with self.is_inserting:
                 self.viewer.layers.remove(layer)
 
     def _order_layers(self) -> None:
@@ -365,7 +350,7 @@ class Session:
     def _insert(self, bundle: OpenBundle, layer: Streamlines) -> None:
         layers = self.viewer.layers
         seeds = (i for i, other in enumerate(layers) if SEEDS_KEY in other.metadata)
-        with self._quiet():
+        with self.is_inserting:
             insert_beside(self.viewer, layer, next(seeds, None))
             bundle.is_shown = True
             self._order_layers()

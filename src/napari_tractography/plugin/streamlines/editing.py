@@ -18,6 +18,7 @@ from ...errors import InvalidParameterError
 from ...geometry.units import MM, length_text
 from ...recipes.edits import BY_NUMBER, Edit
 from ...streamlines.tractogram import Tractogram
+from ..flag import Flag
 from ..words import plural
 
 MAX_UNDO = 50
@@ -147,7 +148,7 @@ class Editor:
     def __init__(self, layer: EditedLayer) -> None:
         self.layer = layer
         self.history: History | None = None
-        self._busy = False
+        self._busy = Flag()
         self._whole: Tractogram | None = None  # as long as nothing is edited
         self._state: EditState | None = None  # as _whole
         self._passing: NDArray[np.bool_] | None = None  # of the base; None: all
@@ -210,7 +211,7 @@ class Editor:
     @property
     def is_showing(self) -> bool:
         """Whether the layer is about to show what edits have left."""
-        return self._busy
+        return bool(self._busy)
 
     @property
     def n_selected(self) -> int:
@@ -381,13 +382,10 @@ class Editor:
         if state.base is not now.base:
             self._passing = None
         self._state = state
-        self._busy = True
-        try:
+        with self._busy:
             kept = self.kept
             whole = len(kept) == len(state.base)
             self.layer.tractogram = state.base if whole else state.base.chosen(kept)
-        finally:
-            self._busy = False
         self.edited.emit()
         self.changed.emit()
 

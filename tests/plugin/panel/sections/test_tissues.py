@@ -115,7 +115,9 @@ def test_what_is_no_tissue_image_is_refused(
     open_model: Any, cross: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr("napari_tractography.plugin.panel.sections.tissues.show_error", told.append)
+    monkeypatch.setattr(
+        "napari_tractography.plugin.panel.widgets.busy_dialog.show_error", told.append
+    )
     panel = open_model(cross)
     panel.tissues.add(save_tissues(cross, tmp_path / "bad.nii", scale=0.2))
     assert "add up to 0.2" in told[0]

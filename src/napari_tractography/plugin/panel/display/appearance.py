@@ -26,6 +26,7 @@ from ....maps.clusters import DISTANCE_MM
 from ....maps.scalar_maps import ScalarMap
 from ....model.parameters import ParameterSpec
 from ....streamlines.tractogram import Tractogram
+from ...flag import Flag
 from ...seeding import SeedSpheres
 from ...session.clustering import Clustering
 from ...session.open_bundle import BUNDLE_KEY, OpenBundle
@@ -181,8 +182,8 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         stack(self, self.form, self.gradient, self.legend)
         self._slab = next(control for control in self.controls if control.name == "slab_mm")
         self._slab_chosen = False
-        self._is_showing = False  # the look of another bundle, which nobody sets
-        self._is_applying = False
+        self._is_showing = Flag()  # the look of another bundle, which nobody sets
+        self._is_applying = Flag()
         # Whose look is set in napari's controls, too; weak, as layers that are removed go.
         self._followed: weakref.ref[Streamlines] | None = None
         self._slab.changed.connect(self._on_slab)
@@ -269,14 +270,11 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         wanted = {**_style_of(layer), **style, "colour": colour}
         self.clustering.stop()
         self._source = None
-        self._is_showing = True
-        try:
+        with self._is_showing:
             set_values([*self.controls, self.clip.choice], wanted)
             self.axis.value = Axis.of_numbers(wanted.get("axis"))
             if wanted.get("volume") in self.volume_choice.choices:
                 self.volume_choice.value = wanted.get("volume")
-        finally:
-            self._is_showing = False
         self._slab_chosen = wanted.get("slab_chosen", False)
         self._show_colour()
         self._follow(layer)
@@ -301,11 +299,8 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
 
     def apply_to(self, layer: Streamlines) -> None:
         """Give a layer the look that the controls say, changing only what differs."""
-        self._is_applying = True
-        try:
+        with self._is_applying:
             self._apply_to(layer)
-        finally:
-            self._is_applying = False
         if layer is self.session.streamlines_layer:
             self._follow(layer)
 
@@ -329,12 +324,9 @@ class AppearanceSection(QWidget):  # type: ignore[misc]
         if layer.colour_by not in MODES:
             style.pop("colour_by", None)
         shown = values_of(self.controls)  # without clip: a layer that a script clips is left alone
-        self._is_showing = True
-        try:
+        with self._is_showing:
             changed = {n: v for n, v in style.items() if n in shown and shown[n] != v}
             set_values(self.controls, changed)
-        finally:
-            self._is_showing = False
         if changed:
             self.session.set_style("Display", self.style)
         self._show_legend(layer)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from napari.utils.notifications import show_error, show_info
+from napari.utils.notifications import show_info
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QFileDialog, QHBoxLayout, QLabel, QProgressDialog, QWidget
 
-from ....errors import TractographyError
 from ....model.parameters import ParameterSpec
 from ...export.figures import save_figure
 from ...export.movies import FRAMES_A_SECOND, turntable
 from ...export.screenshots import save_screenshot
+from ..widgets.busy_dialog import errors_shown
 from ..widgets.controls import parameter_controls, values_of
 from ..widgets.sections import button
 from .figure_dialog import FIGURE_SPECS, MOVIE_SPECS, OptionsDialog, figure_of, option_form
@@ -97,14 +97,11 @@ class Pictures(QWidget):  # type: ignore[misc]
         if path:
             self.save_figure(path)
 
+    @errors_shown()
     def save_figure(self, path: str | Path) -> None:
         """Save a figure of the canvas, as the options say."""
         figure = figure_of(self.figure_controls)
-        try:
-            save_figure(self.viewer, path, figure)
-        except TractographyError as error:
-            show_error(str(error))
-            return
+        save_figure(self.viewer, path, figure)
         show_info(f"Saved the figure to {path}: {figure.width_cm:g} cm at {figure.dpi:g} dpi.")
 
     def ask_movie(self) -> None:
@@ -158,18 +155,15 @@ class Pictures(QWidget):  # type: ignore[misc]
         if path:
             self.save(path)
 
+    @errors_shown()
     def save(self, path: str | Path) -> None:
         """Save a picture of the canvas."""
         chosen = values_of(self.controls)
-        try:
-            save_screenshot(
-                self.viewer,
-                path,
-                scale=chosen["picture_scale"],
-                transparent=chosen["transparent"],
-                letters=chosen["picture_letters"],
-            )
-        except TractographyError as error:
-            show_error(str(error))
-            return
+        save_screenshot(
+            self.viewer,
+            path,
+            scale=chosen["picture_scale"],
+            transparent=chosen["transparent"],
+            letters=chosen["picture_letters"],
+        )
         show_info(f"Saved the picture to {path}.")

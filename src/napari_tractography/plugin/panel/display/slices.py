@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from qtpy.QtWidgets import QWidget
 
 from ....errors import TractographyError
-from ....files.paths import GivenUpError
 from ....maps.direction_colours import direction_colours
 from ....model.parameters import ParameterSpec
+from ...flag import Flag
 from ...layers.planes import SlicePlanes, plane_sources
 from ...layers.sources.images import OF_IMAGE_KEY
 from ...layers.volumes import FADED, voxels_of
 from ...session.session import Session
 from ...space.display import AXIS_LABELS
 from ...space.layer_list import insert_beside
-from ..widgets.busy_dialog import wait_for
+from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, parameter_control, show_row
 from ..widgets.sections import button, delayed, row, stack
 from .clip_controls import SliceControl
@@ -83,7 +83,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         self.session = session
         self.viewer = session.viewer
         self.planes: SlicePlanes | None = None
-        self._is_following = False
+        self._is_following = Flag()
         self._is_asked_for = False
         self._removed: SlicePlanes | None = None  # with their layer
         self._look_later = delayed(self, 0, self._on_planes_removed)  # when all layers are gone
@@ -177,16 +177,13 @@ class SlicesBox(QWidget):  # type: ignore[misc]
         source = self.source if is_wanted else None
         if source is (None if self.planes is None else self.planes.source):
             return
-        self._is_following = True
-        try:
+        with self._is_following:
             self._close_planes()
             if source is not None:
                 fod_layer = self.session.fod_layer
                 beside = [fod_layer] if fod_layer not in (None, source) else []
                 self.planes = SlicePlanes(self.viewer, source, beside)
                 self._on_slice()
-        finally:
-            self._is_following = False
 
     def fod_changed(self) -> None:
         """Show, and hide, what the FOD that is chosen now asks for."""
@@ -227,6 +224,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
 
     # The background.
 
+    @errors_shown()
     def show_direction_colours(self) -> None:
         """Add the direction-encoded colour map of the FOD, above its own layer."""
         fod, space = self.session.fod, self.session.space
@@ -235,10 +233,7 @@ class SlicesBox(QWidget):  # type: ignore[misc]
             show_info("There is no FOD to colour; open one, or wait until it is read.")
             return
         weights, weighted_by = self._fa()
-        try:
-            rgb = wait_for(lambda: direction_colours(fod, weights), "Colouring the FOD", self)
-        except GivenUpError:
-            return
+        rgb = wait_for(lambda: direction_colours(fod, weights), "Colouring the FOD", self)
         kwargs = space.layer_kwargs
         kwargs["metadata"][MAP_KEY] = fod_layer.name
         layer = Image(
@@ -250,11 +245,8 @@ class SlicesBox(QWidget):  # type: ignore[misc]
             visible=self.viewer.dims.ndisplay == 2,
             **kwargs,
         )
-        self._is_following = True
-        try:
+        with self._is_following:
             self._put(layer, fod_layer)
-        finally:
-            self._is_following = False
         if self.viewer.dims.ndisplay == 3:
             self.box.setChecked(True)
         self.follow()

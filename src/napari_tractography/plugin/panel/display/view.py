@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from napari.layers import Layer
-from napari.utils.notifications import show_error
 from qtpy.QtWidgets import QCheckBox, QSizePolicy, QWidget
 
-from ....errors import TractographyError
-from ....files.paths import GivenUpError
 from ....maps.fod_peaks import fod_peaks
 from ....model.fod import Fod
 from ....model.parameters import ParameterSpec
@@ -18,7 +15,7 @@ from ...session.session import Session
 from ...space.layer_list import insert_beside
 from ...space.orientation_labels import OrientationLabels
 from ...space.views import KEYS, SIDES, VIEW_HELP, VIEWS, show_view
-from ..widgets.busy_dialog import wait_for
+from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, on_change, parameter_controls, values_of
 from ..widgets.sections import button, delayed, row, stack
 from .slices import SLICES_SPEC, SlicesBox
@@ -166,26 +163,21 @@ class ViewSection(QWidget):  # type: ignore[misc]
 
     def _peaks_of(self, fod: Fod, floor: float) -> Layer | None:
         """Return the layer of the peaks of an FOD; None where nobody wants to wait for them."""
-        try:
+        with errors_shown():
             peaks = wait_for(
                 lambda: fod_peaks(fod, min_amplitude=floor), f"Peaks of {fod.name}", self
             )
-        except GivenUpError:
-            return None
-        return peaks_layer(peaks, fod.grid, self.session.space)
+            return peaks_layer(peaks, fod.grid, self.session.space)
+        return None
 
     def _is_worked_out(self, fod: Fod) -> bool:
         """Work out all of an image, which glyphs and peaks are of; return whether that is done."""
         if fod.blocks is None:
             return True
-        try:
+        with errors_shown():
             wait_for(lambda: fod.device_values, f"Working out {fod.name}", self)
-        except GivenUpError:
-            return False
-        except TractographyError as error:
-            show_error(str(error))
-            return False
-        return True
+            return True
+        return False
 
     def _on_controls(self) -> None:
         if self.glyphs is not None:

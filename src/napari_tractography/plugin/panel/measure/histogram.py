@@ -16,6 +16,7 @@ from qtpy.QtWidgets import QLabel, QWidget
 from superqt import QDoubleRangeSlider
 
 from ....geometry.units import MM, per_mm, symbol
+from ...flag import Flag
 from ...words import plural
 from ..widgets.sections import delayed, stack
 
@@ -34,7 +35,7 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._lengths: NDArray[np.float32] = np.zeros(0, np.float32)
-        self._is_showing = False
+        self._is_showing = Flag()
         self._unit = MM
         self.bars = _Bars()
         self.slider = QDoubleRangeSlider(Qt.Orientation.Horizontal)
@@ -74,12 +75,9 @@ class LengthHistogram(QWidget):  # type: ignore[misc]
         low = math.floor(float(self._lengths.min())) if has_range else 0
         high = math.ceil(float(self._lengths.max())) if has_range else 1
         high = max(high, low + 1)
-        self._is_showing = True
-        try:
+        with self._is_showing:
             self.slider.setRange(low, high)
             self.slider.setValue((max(least, low), min(most, high)))
-        finally:
-            self._is_showing = False
         counts, _ = np.histogram(self._lengths, N_BINS, (low, high))
         self.bars.counts, self.bars.span = counts, (low, high)
         self.setEnabled(has_range)

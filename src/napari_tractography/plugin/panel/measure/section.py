@@ -6,8 +6,7 @@ It measures the bundles whose eye is open, in a thread; the histogram filters th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from ....errors import InvalidTractogramError, TractographyError
+from ....errors import InvalidTractogramError
 from ....files.formats import dialog_filter, written_volume_endings
 from ....files.paths import GivenUpError
 from ....files.volume_files import save_volume
@@ -36,7 +35,7 @@ from ...layers.volumes import voxels_of
 from ...session.listing import BundleList
 from ...session.open_bundle import OpenBundle
 from ...session.session import Session
-from ..widgets.busy_dialog import wait_for
+from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers, parameter_control, show_row
 from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import button, row, stack
@@ -107,7 +106,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         menu.addSeparator()
         entry = menu.addAction("Save selected map...")
         entry.setToolTip("Write the volume that is selected in the layer list as NIfTI.")
-        entry.triggered.connect(lambda _checked=False: self._try(self._ask_map))
+        entry.triggered.connect(lambda _checked=False: self._ask_map())
         self.add_map.setMenu(menu)
         self.progress = ProgressRow("How many streamlines have been measured.", "Stop measuring.")
         self.told, self.visited = QLabel(), QLabel()
@@ -132,8 +131,8 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         self.kind.changed.connect(lambda _value: self._show_rows())
         self.measure.clicked.connect(self.start)
         self.copy.clicked.connect(self.copy_table)
-        self.csv.clicked.connect(lambda: self._try(self._ask_csv))
-        self.picture.clicked.connect(lambda: self._try(self._ask_picture))
+        self.csv.clicked.connect(lambda: self._ask_csv())
+        self.picture.clicked.connect(lambda: self._ask_picture())
         self.error.changed.connect(lambda _value: self.show_visitation())
         measuring = self.measuring
         measuring.progressed.connect(self.progress.show_progress)
@@ -206,7 +205,8 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             before if (least, most) == (0.0, math.inf) else (*before, Edit.lengths(least, most))
         )
         if wanted != layer.editor.edits:
-            self._try(lambda: setattr(layer.editor, "edits", wanted))
+            with errors_shown():
+                layer.editor.edits = wanted
 
     # -- measuring -----------------------------------------------------------------------------
 
@@ -218,11 +218,9 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             if bundle.state.is_visible and bundle.tractogram is not None and len(bundle.tractogram)
         ]
 
+    @errors_shown()
     def start(self) -> None:
         """Measure what is chosen."""
-        self._try(self._start)
-
-    def _start(self) -> None:
         bundles, space = self._bundles(), self.session.space
         if not bundles:
             raise InvalidTractogramError(
@@ -286,6 +284,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
             self.shown.draw(drawn)
             plots.save_plot(drawn, path)
 
+    @errors_shown()
     def _ask_csv(self) -> None:
         assert self.shown is not None
         path, _ = QFileDialog.getSaveFileName(
@@ -294,28 +293,20 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         if path:
             self.shown.table.save(path)
 
+    @errors_shown()
     def _ask_picture(self) -> None:
         assert self.shown is not None
         path, _ = QFileDialog.getSaveFileName(
             self, "Save the plot", f"{self.shown.file}.png", "Plot (*.png *.svg *.pdf)"
         )
         if path:
-            with suppress(GivenUpError):
-                wait_for(lambda: self.save_plot(path), "Saving the plot", self)
-
-    def _try(self, action: Callable[[], Any]) -> None:
-        try:
-            action()
-        except TractographyError as error:
-            show_error(str(error))
+            wait_for(lambda: self.save_plot(path), "Saving the plot", self)
 
     # -- maps ----------------------------------------------------------------------------------
 
+    @errors_shown()
     def start_map(self, name: str) -> None:
         """Make a map of the active bundle, and add it as a layer."""
-        self._try(lambda: self._start_map(name))
-
-    def _start_map(self, name: str) -> None:
         bundle = self.session.bundle
         lines = bundle.tractogram
         if lines is None or not len(lines):
@@ -349,6 +340,7 @@ class MeasureSection(QWidget):  # type: ignore[misc]
         values, grid = voxels_of(layer, self.session.space)
         save_volume(values, grid, path)
 
+    @errors_shown()
     def _ask_map(self) -> None:
         known = dialog_filter("Volume", written_volume_endings())
         path, _ = QFileDialog.getSaveFileName(self, "Save the map", "map.nii.gz", known)

@@ -42,7 +42,7 @@ from ...layers.volumes import (
 from ...session.session import Session
 from ...space.layer_list import insert_beside, place_of_lowest
 from ...streamlines.layer import Streamlines
-from ..widgets.busy_dialog import wait_for
+from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
 from ..widgets.kind_dialog import ask_kind
 from ..widgets.places import Places
@@ -147,6 +147,7 @@ class DataSection(QWidget):  # type: ignore[misc]
         self._on_fod(self.fod_choice.value)
         self.places.show_tilted()
 
+    @errors_shown()
     def add_fod(self, path: str | Path, kind: str = AUTO) -> None:
         """Open an FOD volume as a layer and choose it; a large file goes on being read.
 
@@ -156,9 +157,6 @@ class DataSection(QWidget):  # type: ignore[misc]
             data = open_fod(path, self.session.viewer, kind=kind)
         except AmbiguousKindError as error:
             self._ask_kind(path, error)
-            return
-        except TractographyError as error:
-            show_error(str(error))
             return
         layer = self._add(data, path)
         self.fod_choice.value = layer
@@ -173,15 +171,10 @@ class DataSection(QWidget):  # type: ignore[misc]
         if kind:
             self.add_fod(path, kind)
 
+    @errors_shown()
     def add_mask(self, path: str | Path) -> None:
         """Open a mask as a labels layer and choose it."""
-        try:
-            mask, grid = wait_for(lambda: load_mask(path), f"Opening {Path(path).name}", self)
-        except TractographyError as error:
-            show_error(str(error))
-            return
-        except GivenUpError:
-            return
+        mask, grid = wait_for(lambda: load_mask(path), f"Opening {Path(path).name}", self)
         self.mask_choice.value = self._add(mask_layer_data(mask, grid, Path(path).name), path)
 
     def _add(self, layer_data: Any, path: str | Path) -> Layer:
@@ -223,14 +216,11 @@ class DataSection(QWidget):  # type: ignore[misc]
         self._follow_opening(self.session.opening)
         self.places.follow(self.session.fod_layer)
 
+    @errors_shown()
     def _take_vectors(self, layer: Vectors) -> None:
         """Add the map of the vectors of a layer, and choose it; say why not, where it is none."""
         self.fod_choice.value = self.session.fod_layer  # until there is its map
-        try:
-            fod = fod_of_vectors(layer, self.session.space)
-        except TractographyError as error:
-            show_error(str(error))
-            return
+        fod = fod_of_vectors(layer, self.session.space)
         data, attributes, kind = fod_layer_data(fod)
         made = Layer.create(data, {**attributes, "name": f"{layer.name} as peaks"}, kind)
         insert_beside(self.session.viewer, made, 0)

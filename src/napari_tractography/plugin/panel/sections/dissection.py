@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from napari.utils.notifications import show_error, show_warning
+from napari.utils.notifications import show_warning
 from qtpy.QtCore import QPointF, Qt, Signal
 from qtpy.QtGui import QColor, QPainter, QPaintEvent, QPen
 from qtpy.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QWidget
 
-from ....errors import TractographyError
 from ....files.formats import column_endings, dialog_filter, listed
-from ....files.paths import GivenUpError
 from ....files.weights import columns_of, load_weights
 from ....maps.likeness import distances_to_bundle, like_these
 from ....model.parameters import ParameterSpec
@@ -28,11 +26,12 @@ from ....recipes.tractogram_sources import WeightsSource
 from ....streamlines.strokes import crossed
 from ....streamlines.tractogram import Tractogram
 from ...background import Background
+from ...flag import Flag
 from ...session.filtering import Filtering
 from ...session.listing import BundleList
 from ...session.making import split_off
 from ...streamlines.layer import Streamlines
-from ..widgets.busy_dialog import wait_for
+from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, parameter_control, show_row, show_units
 from ..widgets.progress_row import ProgressRow
 from ..widgets.sections import button, delayed, row, stack
@@ -159,7 +158,7 @@ class Dissection(QWidget):  # type: ignore[misc]
         self._measured: tuple[Tractogram, Any] | None = None
         self._overlay: Overlay | None = None
         self._on_press = self._drag  # one bound method, so that it can be removed
-        self._is_showing = False  # the least weight of a bundle, which nobody sets
+        self._is_showing = Flag()  # the least weight of a bundle, which nobody sets
         self._weighed: Tractogram | None = None  # whose weights the slider is for
         bundles.changed.connect(self.follow)
         self.session.parameters_suited.connect(self.show_units)
@@ -239,12 +238,10 @@ class Dissection(QWidget):  # type: ignore[misc]
         if layer.tractogram is shown:  # else the numbers are those of others
             layer.selected = numbers
 
+    @errors_shown()
     def split_selected(self) -> None:
         """Make a bundle of the selected streamlines."""
-        try:
-            split_off(self.bundles)
-        except TractographyError as error:
-            show_error(str(error))
+        split_off(self.bundles)
 
     # -- weights -------------------------------------------------------------------------------
 
@@ -253,8 +250,7 @@ class Dissection(QWidget):  # type: ignore[misc]
         layer, bundle = self.layer, self.session.bundle
         weights = None if layer is None else layer.editor.whole.weights
         show_row(self.form, self.min_weight, weights is not None)
-        self._is_showing = True
-        try:
+        with self._is_showing:
             if (
                 layer is not None
                 and weights is not None
@@ -264,9 +260,8 @@ class Dissection(QWidget):  # type: ignore[misc]
                 if len(weights):
                     self.min_weight.reach(float(np.quantile(weights, WEIGHT_QUANTILE)))
             self.min_weight.value = bundle.state.min_weight
-        finally:
-            self._is_showing = False
 
+    @errors_shown()
     def read_weights(self, path: str | Path, name: str = "") -> None:
         """Give the streamlines of the active bundle, before all edits, weights from a file."""
         layer, bundle = self.layer, self.session.bundle
@@ -274,28 +269,19 @@ class Dissection(QWidget):  # type: ignore[misc]
             show_warning("There are no streamlines that weights could belong to.")
             return
         text = f"Reading {Path(path).name}"
-        try:
-            weights = wait_for(lambda: load_weights(path, name), text, self)
-            layer.editor.weigh(weights)
-        except TractographyError as error:
-            show_error(str(error))
-            return
-        except GivenUpError:
-            return
+        weights = wait_for(lambda: load_weights(path, name), text, self)
+        layer.editor.weigh(weights)
         bundle.amend(weights=WeightsSource.file(path, name=name, hashed=False))
         self.follow()
         self.weighed.emit()
 
+    @errors_shown()
     def _ask_weights(self) -> None:
         known = dialog_filter("Weights", (*TEXT_ENDINGS, *column_endings()))
         path, _ = QFileDialog.getOpenFileName(self, "Read weights", "", f"{known};;All files (*)")
         if not path:
             return
-        try:
-            columns = columns_of(path)
-        except TractographyError as error:
-            show_error(str(error))
-            return
+        columns = columns_of(path)
         name, is_chosen = (columns[0] if columns else ""), True
         if len(columns) > 1:
             name, is_chosen = QInputDialog.getItem(

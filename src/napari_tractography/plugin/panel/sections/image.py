@@ -15,6 +15,7 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLabel, QWidget
 
 from ....errors import TractographyError
 from ....geometry.units import symbol
+from ...flag import Flag
 from ...layers.layer_watch import LayerWatch
 from ...layers.sources.images import (
     IMAGE_SPECS,
@@ -91,7 +92,7 @@ class ImageSection(QWidget):  # type: ignore[misc]
         self.form = form([*self.controls, self.tissue])
         stack(self, self.ask, self.scale_row, self.form, self.show_blocks, self.odfs)
         self._blocks: WorkedOut | None = None
-        self._is_showing = False
+        self._is_showing = Flag()
         self._wait = QTimer(self)
         self._wait.setSingleShot(True)
         self._wait.setInterval(WAIT_MS)
@@ -129,14 +130,11 @@ class ImageSection(QWidget):  # type: ignore[misc]
 
     def _show_settings(self, layer: Layer) -> None:
         settings = settings_of(layer)
-        self._is_showing = True
-        try:
+        with self._is_showing:
             set_values(self.controls, {c.name: getattr(settings, c.name) for c in self.controls})
             self.tissue.reset_choices()
             self.tissue.value = settings.tissue if settings.tissue in self.tissue.choices else None
             self._watched.layer = self.tissue.value
-        finally:
-            self._is_showing = False
 
     def _on_control(self) -> None:
         if not self._is_showing:
@@ -165,12 +163,9 @@ class ImageSection(QWidget):  # type: ignore[misc]
 
     def refresh_layers(self) -> None:
         """Offer the layers that there are; a tissue that was removed is none."""
-        self._is_showing = True
         before = self.tissue.value
-        try:
+        with self._is_showing:
             offer_layers(self.tissue, before)
-        finally:
-            self._is_showing = False
         if self.tissue.value is not before:
             self._on_control()
 

@@ -24,6 +24,7 @@ from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from ....errors import InvalidSeedsError, TractographyError
 from ....geometry.units import per_mm, shown_unit, symbol
+from ...flag import Flag
 from ...session.session import Session
 from ...session.wanted import OWN_SPECS
 from ...space.positions import position_numbers, position_title
@@ -165,7 +166,7 @@ class SeedTable(QTableView):  # type: ignore[misc]
     ) -> None:
         super().__init__(parent)
         self._session = session
-        self._following = False  # whether one selection is taking over the other
+        self._following = Flag()  # whether one selection is taking over the other
         self._layer: Any = None
         self.seeds = SeedModel(session, refused)
         self.setModel(self.seeds)
@@ -217,11 +218,8 @@ class SeedTable(QTableView):  # type: ignore[misc]
     def _to_layer(self, *_: Any) -> None:
         if self._following or self._layer is None or self._rows() == self._layer.selected_data:
             return
-        self._following = True
-        try:
+        with self._following:
             self._layer.selected_data = self._rows()
-        finally:
-            self._following = False
 
     def _from_layer(self, *_: Any) -> None:
         wanted = set() if self._layer is None else {int(i) for i in self._layer.selected_data}
@@ -233,11 +231,8 @@ class SeedTable(QTableView):  # type: ignore[misc]
                 index = self.seeds.index(row, 0)
                 chosen.select(index, index)
         flags = QItemSelectionModel.SelectionFlag
-        self._following = True
-        try:
+        with self._following:
             self.selectionModel().select(chosen, flags.ClearAndSelect | flags.Rows)
-        finally:
-            self._following = False
         if len(wanted) == 1:
             self.scrollTo(self.seeds.index(min(wanted), 0))
 

@@ -14,7 +14,6 @@ from qtpy.QtWidgets import QFileDialog, QLabel, QWidget
 
 from ....errors import TractographyError
 from ....files.formats import dialog_filter, volume_endings
-from ....files.paths import GivenUpError
 from ....files.tissue_files import load_tissues
 from ....model.tissues import TISSUES, check_tissues
 from ...document import LayerRef
@@ -23,7 +22,7 @@ from ...layers.tissues import COLOURS, shown_tissues, tissue_layer_data, tissue_
 from ...layers.volumes import fod_grid_of
 from ...session.session import Session
 from ...space.layer_list import insert_beside
-from ..widgets.busy_dialog import wait_for
+from ..widgets.busy_dialog import errors_shown, wait_for
 from ..widgets.controls import form, layer_choice, offer_layers
 from ..widgets.sections import button, stack
 
@@ -72,18 +71,13 @@ class TissueSection(QWidget):  # type: ignore[misc]
         offer_layers(self.choice, self.session.chosen_input("tissues"), quietly=True)
         self.refresh()
 
+    @errors_shown()
     def add(self, path: str | Path) -> None:
         """Open a tissue image, show it and track with it; say what is wrong with another file."""
-        try:
-            tissues = wait_for(lambda: load_tissues(path), f"Opening {Path(path).name}", self)
-            grid = fod_grid_of(self.session.fod_layer)
-            if grid is not None:
-                check_tissues(tissues, grid)
-        except TractographyError as error:
-            show_error(str(error))
-            return
-        except GivenUpError:
-            return
+        tissues = wait_for(lambda: load_tissues(path), f"Opening {Path(path).name}", self)
+        grid = fod_grid_of(self.session.fod_layer)
+        if grid is not None:
+            check_tissues(tissues, grid)
         layer = Layer.create(*tissue_layer_data(tissues))
         layer.metadata[PATH_KEY] = str(path)
         layers, fod_layer = self.session.viewer.layers, self.session.fod_layer

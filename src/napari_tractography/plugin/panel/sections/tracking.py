@@ -15,6 +15,7 @@ from ....errors import TractographyError
 from ....model.arcs import radius_mm
 from ....model.parameters import WITH_TISSUES, TrackingParameters
 from ...acts import SPECS
+from ...flag import Flag
 from ...session.session import Session
 from ...session.tracking_values import BY_FOD
 from ..widgets.controls import parameter_controls, set_values, show_row
@@ -66,7 +67,7 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         super().__init__(parent)
         self.session = session
         self._failed, self._changed = failed, changed
-        self._is_showing = False  # values of the session, which nobody sets
+        self._is_showing = Flag()  # values of the session, which nobody sets
         self.main = parameter_controls(s for s in SPECS.values() if s.section == "main")
         self.more = parameter_controls(s for s in SPECS.values() if s.section == "more")
         self._marks = [DefaultMarks(c, SPECS, self._on_arrow) for c in (self.main, self.more)]
@@ -110,13 +111,10 @@ class TrackingSection(QWidget):  # type: ignore[misc]
         if values.get("min_radius_mm") is None:
             values["min_radius_mm"] = radius_of(self.session.parameters)
         space = self.session.space
-        self._is_showing = True
-        try:
+        with self._is_showing:
             for marks in self._marks:
                 marks.show_units(space.unit, space.in_proportion(1.0))
             set_values(self.controls, values)
-        finally:
-            self._is_showing = False
         defaults = self.session.tracking.not_default
         self._mark(defaults)
         parameters = self.session.parameters

@@ -6,13 +6,16 @@ Called where a file is opened or saved, from the main thread.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import TypeVar
 
+from napari.utils.notifications import show_error
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QApplication, QProgressDialog, QWidget
 
+from ....errors import TractographyError
 from ....files.paths import GivenUpError, dropped_after
 
 DIALOG_AFTER_SECONDS = 0.3
@@ -20,6 +23,20 @@ POLL_SECONDS = 0.02  # between two turns of the event loop
 THREAD_NAME = "tractography-waiting"
 
 Result = TypeVar("Result")
+
+
+@contextmanager
+def errors_shown() -> Iterator[None]:
+    """Show what is refused within, and end it there; what a person gave up ends silently.
+
+    Also a decorator of functions.
+    """
+    try:
+        yield
+    except TractographyError as error:
+        show_error(str(error))
+    except GivenUpError:
+        pass
 
 
 def wait_for(work: Callable[[], Result], text: str, parent: QWidget) -> Result:

@@ -12,6 +12,8 @@ from qtpy.QtCore import QEvent, QObject
 from qtpy.QtGui import QCloseEvent
 from qtpy.QtWidgets import QApplication, QWidget
 
+from ...flag import Flag
+
 
 class WindowGuard(QObject):  # type: ignore[misc]
     """Stands before the closing of a window by a person.
@@ -34,7 +36,7 @@ class WindowGuard(QObject):  # type: ignore[misc]
         super().__init__(parent)
         self._is_unsaved, self._may_close = is_unsaved, may_close
         self._window: Any = None
-        self._is_answered = False  # whether the window closes after the question was answered
+        self._is_answered = Flag()  # whether the window closes after the question was answered
 
     def watch(self, window: QWidget | None) -> None:
         """Guard a window, and no other; None guards none."""
@@ -57,11 +59,8 @@ class WindowGuard(QObject):  # type: ignore[misc]
             return close(window, quit_app=quit_app, confirm_need=confirm_need)
         if not self._may_close():
             return None
-        self._is_answered = True
-        try:
+        with self._is_answered:
             return close(window, quit_app=quit_app)
-        finally:
-            self._is_answered = False
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Let a person keep the window open, or save first."""
@@ -82,11 +81,8 @@ class WindowGuard(QObject):  # type: ignore[misc]
             return False
         # Of an event that is not the window system's napari asks nothing.
         answered = QCloseEvent()
-        self._is_answered = True
-        try:
+        with self._is_answered:
             QApplication.sendEvent(window, answered)
-        finally:
-            self._is_answered = False
         event.setAccepted(answered.isAccepted())
         return True
 
